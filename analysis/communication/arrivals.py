@@ -85,17 +85,18 @@ class Arrivals(Struct, frozen=True):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know of the matching and the clocks."""
-        said = []
+        lines = []
         if len(self.members) > 1 and not self.count:
-            said.append("No collective was found on several ranks: waits are unknown and clocks are as recorded.")
+            lines.append("No collective was found on several ranks: waits are unknown and clocks are as recorded.")
         elif self.matching.unmatched:
-            said.append(f"{self.matching.unmatched:,} of {self.frame.height:,} collectives have no counterpart on "
-                        "another rank: their waits are unknown.")
+            lines.append(f"{self.matching.unmatched:,} of {self.frame.height:,} collectives have no counterpart on "
+                         "another rank: their waits are unknown.")
         if self.apart:
-            said.append(f"{self.apart:,} collectives never overlapped with those that order or number match them with.")
+            lines.append(
+                f"{self.apart:,} collectives never overlapped with those that order or number match them with.")
         if self.clocks.apart > 1:
-            said.append(f"{self.clocks.apart} sets of ranks share no collective: their clocks stand each for itself.")
-        return tuple(said)
+            lines.append(f"{self.clocks.apart} sets of ranks share no collective: their clocks stand each for itself.")
+        return tuple(lines)
 
 
 def arrivals_of(run: Trace) -> Arrivals:
@@ -103,14 +104,14 @@ def arrivals_of(run: Trace) -> Arrivals:
     return run.remember("arrivals", (), lambda: _arrivals(collectives_of(run)))
 
 
-def _arrivals(found: Collectives) -> Arrivals:
-    pairs = matched(found)
-    clocks = clocks_of(pairs.frame, len(found.members))
+def _arrivals(collectives: Collectives) -> Arrivals:
+    pairs = matched(collectives)
+    clocks = clocks_of(pairs.frame, len(collectives.members))
     met = overlapping(pairs.frame, clocks)
     apart = met["instance"].null_count() - pairs.frame["instance"].null_count()
     if apart:
         pairs = replace(pairs, frame=met, unmatched=pairs.unmatched + apart)
-        clocks = clocks_of(met, len(found.members))
+        clocks = clocks_of(met, len(collectives.members))
     offsets = pl.Series(np.nan_to_num(clocks.offset), dtype=pl.Float64)
     one = pl.col("instance").is_not_null()
     own = pl.lit(offsets).gather(pl.col("member")) if len(offsets) else pl.lit(0.0)
@@ -124,7 +125,7 @@ def _arrivals(found: Collectives) -> Arrivals:
         wait_ns=pl.when(one).then(pl.min_horizontal("behind", "dur_ns")).round().cast(pl.Int64),
         last=(pl.col("behind") == 0) & (pl.col("lead_ns") > 0),
     ).with_columns(caused_ns=pl.when("last").then(pl.col("wait_ns").sum().over("instance"))).drop("behind")
-    return Arrivals(frame, found.members, clocks, pairs, apart)
+    return Arrivals(frame, collectives.members, clocks, pairs, apart)
 
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -169,8 +170,8 @@ def clocks_of(frame: pl.DataFrame, members: int) -> Clocks:
         _spread(rows, offset, sets, number)
         mine = rows.filter(pl.col("member").is_in(np.flatnonzero(sets == number).tolist()))
         for _ in range(_ROUNDS):
-            told = _apart(mine, offset).group_by("member").agg(pl.col("apart").median())
-            offset[told["member"].to_numpy()] = told["apart"].to_numpy()
+            offsets_of = _apart(mine, offset).group_by("member").agg(pl.col("apart").median())
+            offset[offsets_of["member"].to_numpy()] = offsets_of["apart"].to_numpy()
             offset[sets == number] -= offset[first]
     apart = _apart(rows, offset).with_columns(
         left=(pl.col("apart") - pl.lit(pl.Series(offset)).gather(pl.col("member"))).abs()
@@ -196,10 +197,10 @@ def _spread(rows: pl.DataFrame, offset: Floats, sets: np.ndarray[tuple[int], np.
         own = pl.lit(pl.Series(offset)).gather(pl.col("member"))
         ends = rows.filter(known).with_columns(at=pl.col("end") - own).group_by("instance").agg(pl.col("at").median())
         new = rows.filter(~known).join(ends, on="instance").with_columns(apart=pl.col("end") - pl.col("at"))
-        told = new.group_by("member").agg(pl.col("apart").median())
-        if told.is_empty():
+        medians = new.group_by("member").agg(pl.col("apart").median())
+        if medians.is_empty():
             return
-        offset[told["member"].to_numpy()], sets[told["member"].to_numpy()] = told["apart"].to_numpy(), number
+        offset[medians["member"].to_numpy()], sets[medians["member"].to_numpy()] = medians["apart"].to_numpy(), number
 
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -218,21 +219,21 @@ class MatchedCollectives(Struct, frozen=True):
     unmatched: int
 
 
-def matched(found: Collectives) -> MatchedCollectives:
+def matched(collectives: Collectives) -> MatchedCollectives:
     """The collectives of all members, matched. Nothing is where there is only one member."""
-    place = np.full(found.frame.height, _ALONE, dtype=np.int64)
-    lanes = _lanes(found.frame)
+    place = np.full(collectives.frame.height, _ALONE, dtype=np.int64)
+    lanes = _lanes(collectives.frame)
     unnumbered = pl.col("seq").is_null().any().over("lane")
     numbered, ordered = lanes.filter(~unnumbered), lanes.filter(unnumbered)
     parts = [_by_number(numbered)] if numbered.height else []
     for _, one in ordered.group_by("lane", maintain_order=True):
         parts.append(one.with_columns(number=pl.Series(_by_order(one))))
     if parts:
-        told = pl.concat(parts)
-        place[told["row"].to_numpy()] = _agreeing(told)
+        numbered_rows = pl.concat(parts)
+        place[numbered_rows["row"].to_numpy()] = _agreeing(numbered_rows)
     instance = pl.Series("instance", place)
-    frame = found.frame.with_columns(instance.set(instance < 0, None))
-    left = int(frame["instance"].null_count()) if len(found.members) > 1 else 0
+    frame = collectives.frame.with_columns(instance.set(instance < 0, None))
+    left = int(frame["instance"].null_count()) if len(collectives.members) > 1 else 0
     ways = [way for way, some in ((BY_ORDER, ordered), (BY_NUMBER, numbered)) if some.height]
     return MatchedCollectives(frame, " and ".join(ways) or None, left)
 
@@ -244,11 +245,11 @@ def _lanes(frame: pl.DataFrame) -> pl.DataFrame:
     size = pl.when(pl.col("kind").is_in(ONE_SIZE)).then("bytes")
     rows = frame.with_row_index("row").filter(~pairs).with_columns(size=size)
     for name, keys in (("lane", ["group", "group_ranks"]), ("same", ["kind", "size"])):
-        told = rows.select(keys).unique(maintain_order=True)
+        lanes = rows.select(keys).unique(maintain_order=True)
         if name == "same":
-            told = told.sort(keys)
-        told = told.select(*keys, pl.int_range(pl.len()).alias(name))
-        rows = rows.join(told, on=keys, how="left", nulls_equal=True, maintain_order="left")
+            lanes = lanes.sort(keys)
+        lanes = lanes.select(*keys, pl.int_range(pl.len()).alias(name))
+        rows = rows.join(lanes, on=keys, how="left", nulls_equal=True, maintain_order="left")
     several = rows.group_by("lane").agg(pl.col("member").n_unique()).filter(pl.col("member") > 1)["lane"]
     rows = rows.filter(pl.col("lane").is_in(several.implode()))
     return rows.select("row", "lane", "member", pl.col("same").alias("kind"), "end_ns", "seq")
@@ -301,15 +302,15 @@ def _shift(own: Ints, ends: Ints, model: Ints, model_ends: Ints) -> int | None:
     return None if best is None else best[1]
 
 
-def _agreeing(told: pl.DataFrame) -> Ints:
+def _agreeing(numbered_rows: pl.DataFrame) -> Ints:
     """A number for each collective of a group that at least two members have, the same in kind and size; else -1. Who
-    disagrees with most members about one has none there. ``told`` has ``lane number kind``."""
+    disagrees with most members about one has none there. ``numbered_rows`` have ``lane number kind``."""
     one = ("lane", "number")
-    ranked = told.group_by(*one, "kind").len().sort("len", "kind", descending=[True, False])
+    ranked = numbered_rows.group_by(*one, "kind").len().sort("len", "kind", descending=[True, False])
     usual = ranked.unique(one, keep="first", maintain_order=True).filter(pl.col("len") > 1)
     usual = usual.sort(one).with_row_index("instance")
-    found = told.join(usual, on=[*one, "kind"], how="left", maintain_order="left")["instance"].cast(pl.Int64)
-    agreed: Ints = found.fill_null(_ALONE).to_numpy()
+    instance = numbered_rows.join(usual, on=[*one, "kind"], how="left", maintain_order="left")["instance"]
+    agreed: Ints = instance.cast(pl.Int64).fill_null(_ALONE).to_numpy()
     return agreed
 
 

@@ -113,10 +113,10 @@ def collectives_of(run: Trace) -> Collectives:
         "rank", order["device"].str.len_chars(), "device", nulls_last=True
     ).with_row_index("member")
     rows = rows.join(members, on=["rank", "device"], how="left", nulls_equal=True)
-    told = pl.col("collective").map_elements(kind_of, pl.String, skip_nulls=False)
-    named = pl.col("name").map_elements(kind_of, pl.String, skip_nulls=False)
+    by_record = pl.col("collective").map_elements(kind_of, pl.String, skip_nulls=False)
+    by_kernel = pl.col("name").map_elements(kind_of, pl.String, skip_nulls=False)
     words = rows.select("collective", "name").unique().with_columns(
-        kind=pl.when(pl.col("collective").is_null()).then(named).otherwise(told)
+        kind=pl.when(pl.col("collective").is_null()).then(by_kernel).otherwise(by_record)
     )
     sizes = rows.select("dtype").unique().with_columns(
         each=pl.col("dtype").map_elements(element_bytes, pl.Int64, skip_nulls=False)

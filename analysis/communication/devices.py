@@ -40,15 +40,15 @@ def communication(run: Trace, window: Intervals | None = None) -> list[Communica
             asks=(pl.col("kind") == "collective").cast(pl.Int64),
         )
     )
-    found = []
+    devices = []
     for device, rank, mine in of_devices(rows["rank"], rows["device"]):
         asks, starts = rows["asks"][mine] > 0, rows["start_ns"][mine]
         ends = starts + np.maximum(rows["dur_ns"][mine], 0)
         talks, works = union(starts[asks], ends[asks]), union(starts[~asks], ends[~asks])
         if window is not None:
             talks, works = talks & window, works & window
-        found.append(Communication(device, rank, talks.length, (talks | works).length - works.length))
-    return found
+        devices.append(Communication(device, rank, talks.length, (talks | works).length - works.length))
+    return devices
 
 
 def _reduced(run: Trace) -> list[Communication]:

@@ -134,7 +134,7 @@ def before(run: Trace, arrivals: Arrivals, instance: int) -> Before | None:
     last = int(came[0])
     if last not in each:
         each[last] = [int(part[0]) for part in _stretches(run, arrivals, last, known.filter(pl.col("member") == last))]
-    others = np.array([told for member, told in each.items() if member != last], dtype=np.float64)
+    others = np.array([figures for member, figures in each.items() if member != last], dtype=np.float64)
     if not len(others):
         return None
     return Before(last, tuple(each[last]), tuple(float(one) for one in np.median(others, axis=0)))
@@ -209,13 +209,13 @@ def _beside(
     none. Of a dataset they are there already, for all members at once."""
     rows = bounds.drop_nulls("from_ns").unique(["member", "instance"]).sort("member", "instance")
     each = [rows] if REDUCED in run.info.facts else rows.partition_by("member", maintain_order=True)
-    told = [_stretches(run, arrivals, part["member"][0], part) for part in each if part.height]
+    stretches = [_stretches(run, arrivals, part["member"][0], part) for part in each if part.height]
     at = np.searchsorted(others, rows["member"]), np.searchsorted(order, rows["instance"])
     made = []
     for name in Stretches._fields:
         whole = np.full((len(others), len(order)), np.nan)
-        if told:
-            whole[at] = np.concatenate([getattr(one, name) for one in told])
+        if stretches:
+            whole[at] = np.concatenate([getattr(one, name) for one in stretches])
         made.append(whole)
     return made
 
@@ -223,8 +223,8 @@ def _beside(
 def host_recorded(run: Trace, rank: int | None) -> bool:
     """Whether anything of the rank's host is recorded."""
     if REDUCED in run.info.facts:
-        told = run.rank_sums.filter(pl.col("rank").eq_missing(pl.lit(rank, pl.Int64)))
-        return bool(told.select(pl.col("host_recorded").any()).collect().item())
+        sums = run.rank_sums.filter(pl.col("rank").eq_missing(pl.lit(rank, pl.Int64)))
+        return bool(sums.select(pl.col("host_recorded").any()).collect().item())
     host = run.host.filter(pl.col("rank").eq_missing(pl.lit(rank, pl.Int64)))
     return not host.select("start_ns").head(1).collect().is_empty()
 

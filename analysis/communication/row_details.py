@@ -43,8 +43,8 @@ def _behind(run: Trace, arrivals: Arrivals, row: dict[str, Any], paired: bool) -
     frame = arrivals.frame.filter(pl.col("kind") == row["kind"])
     for key in ("group", "dtype") if paired else ("group", "dtype", "name"):
         frame = frame.filter(pl.col(key).eq_missing(pl.lit(row[key], pl.String)))
-    told = by_kind(run, arrivals, by_name=not paired).filter(pl.col("kind") == row["kind"])
-    sizes = told["bytes"].n_unique()
+    rows = by_kind(run, arrivals, by_name=not paired).filter(pl.col("kind") == row["kind"])
+    sizes = rows["bytes"].n_unique()
     exact = frame.filter(pl.col("bytes") == row["bytes"]) if row["bytes"] is not None and sizes > 1 else frame
     return frame if exact.is_empty() else exact
 
@@ -68,14 +68,14 @@ def _timeline(one: pl.DataFrame, arrivals: Arrivals, mark: str) -> Section:
 
 def _before(run: Trace, arrivals: Arrivals, instance: int, mark: str) -> list[Section]:
     """What the last rank did from its collective before to this one, beside the others; that there is none before."""
-    found = before(run, arrivals, instance)
-    if found is None:
+    stretch = before(run, arrivals, instance)
+    if stretch is None:
         return _first(run, arrivals, instance, mark)
-    member = arrivals.members[found.member]
-    told = _DID if host_recorded(run, member.rank) else _DID[:3]  # of hosts nothing is known, rather than nothing done
+    member = arrivals.members[stretch.member]
+    labels = _DID if host_recorded(run, member.rank) else _DID[:3]  # of a host unrecorded nothing is known
     rows = tuple(
         (what, units.duration(own), units.duration(usual))
-        for what, own, usual in zip(told, found.own, found.usual, strict=False) if own or usual
+        for what, own, usual in zip(labels, stretch.own, stretch.usual, strict=False) if own or usual
     )
     who = member.text
     return [Section(f"Between the collective before and this one{mark}", rows, ("", who, "others, median"))]
@@ -83,14 +83,14 @@ def _before(run: Trace, arrivals: Arrivals, instance: int, mark: str) -> list[Se
 
 def _first(run: Trace, arrivals: Arrivals, instance: int, mark: str) -> list[Section]:
     """That the last rank recorded no collective before this one, and how long before it the recordings begin."""
-    found = beginning(run, arrivals, instance)
-    if found is None:
+    start = beginning(run, arrivals, instance)
+    if start is None:
         return []
-    who = arrivals.members[found.member].text
+    who = arrivals.members[start.member].text
     title = f"No collective of {who} is recorded before this one{mark}"
-    if found.own is None or found.usual is None:
+    if start.own is None or start.usual is None:
         return [Section(title)]
-    times = units.duration(found.own), units.duration(found.usual)
+    times = units.duration(start.own), units.duration(start.usual)
     return [Section(title, (("recorded from", *(f"{time} before" for time in times)),), ("", who, "others, median"))]
 
 

@@ -117,11 +117,11 @@ def _callers(run: Trace, slices: HostSlices | None) -> Callers | None:
     frame = derived(run, "callers", lambda: _callers_frame(run, HostSlices(run) if slices is None else slices))
     call, operator = (frame[name].cast(pl.Int64).to_numpy() for name in ("call", "operator"))
     replayed = frame["replayed"].to_numpy()
-    found = joined(run, replayed)
-    told = frame.select(*FRAME)
-    if found is not None:
-        told, replayed = _with_captures(told, found), replayed & (found.capture < 0)
-    return Callers(told, call, operator, int(replayed.sum()), found)
+    captured = joined(run, replayed)
+    columns = frame.select(*FRAME)
+    if captured is not None:
+        columns, replayed = _with_captures(columns, captured), replayed & (captured.capture < 0)
+    return Callers(columns, call, operator, int(replayed.sum()), captured)
 
 
 def _with_captures(frame: pl.DataFrame, found: Joined) -> pl.DataFrame:
@@ -134,10 +134,10 @@ def _with_captures(frame: pl.DataFrame, found: Joined) -> pl.DataFrame:
         slices = HostSlices(captured.run)
         module, line = places_of(slices).around(slices, np.where(
             captured.operator >= 0, captured.operator, captured.rows))
-        told = pl.DataFrame([slices.names_of(captured.operator).alias("op"), module.alias("module"),
+        launchers = pl.DataFrame([slices.names_of(captured.operator).alias("op"), module.alias("module"),
                              line.alias("frame")])[pl.Series(found.launch[rows])]
-        at_rows, told = pl.Series(rows), told.cast(pl.String)
-        texts = {name: frame[name].cast(pl.String).scatter(at_rows, told[name]) for name in names}
+        at_rows, launchers = pl.Series(rows), launchers.cast(pl.String)
+        texts = {name: frame[name].cast(pl.String).scatter(at_rows, launchers[name]) for name in names}
         frame = frame.with_columns(series.alias(name).cast(NAME) for name, series in texts.items())
     return frame
 

@@ -123,9 +123,9 @@ def _places(graph: Ints, launches: Ints) -> list[Ints]:
     """The launches that a graph's kernels are, one array per way that fits."""
     size = len(graph)
     begins = np.flatnonzero(launches[: max(0, len(launches) - size + 1)] == graph[0])
-    found = [np.arange(at, at + size) for at in begins.tolist() if np.array_equal(launches[at : at + size], graph)]
-    if found or len(launches) != size or not np.array_equal(np.sort(graph), np.sort(launches)):
-        return found
+    runs = [np.arange(at, at + size) for at in begins.tolist() if np.array_equal(launches[at : at + size], graph)]
+    if runs or len(launches) != size or not np.array_equal(np.sort(graph), np.sort(launches)):
+        return runs
     places = np.empty(size, np.int64)  # several streams: each kernel's first is the first launched, and so on
     places[np.argsort(graph, kind="stable")] = np.argsort(launches, kind="stable")
     return [places]

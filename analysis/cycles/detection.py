@@ -116,16 +116,16 @@ def _none(note: str) -> Cycles:
     return Cycles(frame.collect(), None, None, notes=(note,))
 
 
-def _complete(run: Trace, found: SourcedCycles) -> Cycles:
+def _complete(run: Trace, sourced: SourcedCycles) -> Cycles:
     """The source's cycles with everything that follows from the rest of the recording."""
-    anchor = found.anchor
+    anchor = sourced.anchor
     if reduced.is_reduced(run):
-        frame, anchor = reduced.with_figures(run, found.frame), reduced.anchor(run) or anchor
+        frame, anchor = reduced.with_figures(run, sourced.frame), reduced.anchor(run) or anchor
         records = _Records([], [], *reduced.outside(run))
     else:
-        frame = assignment.with_windows(run, found.frame, found.device_time)
-        frame = with_phases(run, frame, found.device_time)
-        records = _records(run, frame, found.device_time)
+        frame = assignment.with_windows(run, sourced.frame, sourced.device_time)
+        frame = with_phases(run, frame, sourced.device_time)
+        records = _records(run, frame, sourced.device_time)
         frame = frame.with_columns(
             pl.Series("records", records.count, dtype=pl.Int64), pl.Series("busy_ns", records.busy_ns, dtype=pl.Int64)
         )
@@ -147,9 +147,9 @@ def _complete(run: Trace, found: SourcedCycles) -> Cycles:
     )
     order = [*schema.polars_schema("cycles"), *EXTRA]
     return Cycles(
-        frame.select(order), found.source, anchor, found.device_time, found.notes,
-        records.before, records.elsewhere, records.held, records.earlier, found.guessed,
-        why_ignored(run, frame, records.held) if found.guessed else None, marked,
+        frame.select(order), sourced.source, anchor, sourced.device_time, sourced.notes,
+        records.before, records.elsewhere, records.held, records.earlier, sourced.guessed,
+        why_ignored(run, frame, records.held) if sourced.guessed else None, marked,
     )
 
 
@@ -276,10 +276,10 @@ def left_out(cycles: Cycles) -> str | None:
 
 def homeless(cycles: Cycles) -> str | None:
     """How many device activities belong to no cycle, as sentences; None where all belong to one."""
-    said = []
+    sentences = []
     if cycles.earlier:
         were = "activity was" if cycles.earlier == 1 else "activities were"
-        said.append(f"{units.count(cycles.earlier)} {were} launched before the recording and belong"
+        sentences.append(f"{units.count(cycles.earlier)} {were} launched before the recording and belong"
                     f"{'s' if cycles.earlier == 1 else ''} to no cycle.")
     parts = []
     if cycles.before:
@@ -288,8 +288,8 @@ def homeless(cycles: Cycles) -> str | None:
         parts.append(f"{units.count(cycles.elsewhere)} between or after them")
     if parts:
         held = "" if cycles.held is None else f"; the cycles hold {units.percent(100 * cycles.held)} of the device time"
-        said.append(f"Device activities that belong to no cycle: {' and '.join(parts)}{held}.")
-    return " ".join(said) or None
+        sentences.append(f"Device activities that belong to no cycle: {' and '.join(parts)}{held}.")
+    return " ".join(sentences) or None
 
 
 def why_guessed(cycles: Cycles) -> str | None:

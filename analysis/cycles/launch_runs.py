@@ -150,14 +150,14 @@ def executed(run: Trace) -> SourcedCycles | None:
     work = assignment.launched(run).filter(pl.col("kind") != "sync").select(
         pl.col("name").cast(pl.String), "launch_ns", "start_ns", "dur_ns", "rank",
     ).drop_nulls(["start_ns", "dur_ns"]).sort("start_ns").collect(engine="streaming")
-    pieces = [
-        (rank, piece) for rank in work["rank"].unique().sort()
-        if (piece := _of_rank(_mine(calls_made, rank), _mine(work, rank))) is not None
+    by_rank = [
+        (rank, cycles) for rank in work["rank"].unique().sort()
+        if (cycles := _of_rank(_mine(calls_made, rank), _mine(work, rank))) is not None
     ]
-    if not pieces:
+    if not by_rank:
         return None
-    names = pl.concat([piece for _, piece in pieces])["label"].unique().to_list()
-    frame = pl.concat([_frame(piece, rank) for rank, piece in pieces])
+    names = pl.concat([cycles for _, cycles in by_rank])["label"].unique().to_list()
+    frame = pl.concat([_frame(cycles, rank) for rank, cycles in by_rank])
     return SourcedCycles(frame, "execution", names[0] if len(names) == 1 else None, device_time=True, guessed=True)
 
 

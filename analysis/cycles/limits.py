@@ -114,15 +114,15 @@ def _of_process(run: Trace, pid: int) -> Trace:
         of_profile = run.profile.filter(mine).select("cycle", start_ns="cycle_start_ns").unique()
         cycles = cycles.join(of_profile, on=["cycle", "start_ns"], how="semi", nulls_equal=True, maintain_order="left")
     recorded = pl.col("pid_a").is_null() | (pl.col("pid_a") == pid) | (pl.col("pid_b") == pid)
-    piece = run.with_tables(
+    process = run.with_tables(
         kernels=kernels.filter(mine), host=host, metrics=run.metrics.filter(mine | pl.col("pid").is_null()),
         profile=run.profile.filter(mine), comparison=run.comparison.filter(recorded), cycles=cycles,
     )
-    ranks = _distinct((piece.kernels, piece.host), "rank")
+    ranks = _distinct((process.kernels, process.host), "rank")
     if ranks and len(run.info.ranks) > 1:
         here = pl.col("rank").is_null() | pl.col("rank").is_in(sorted(ranks))
-        piece = piece.with_tables(cycles=cycles.filter(here), metrics=piece.metrics.filter(here))
-    return _about(piece, ranks=tuple(sorted(ranks)))
+        process = process.with_tables(cycles=cycles.filter(here), metrics=process.metrics.filter(here))
+    return _about(process, ranks=tuple(sorted(ranks)))
 
 
 def _of_device(run: Trace, device: str) -> Trace:
@@ -134,14 +134,14 @@ def _of_device(run: Trace, device: str) -> Trace:
     kernels = run.kernels.filter(on_it)
     users = _distinct((kernels,), "rank")
     of_user = pl.col("rank").is_null() | pl.col("rank").is_in(sorted(users)) if users else pl.lit(True)
-    piece = run.with_tables(
+    on_device = run.with_tables(
         kernels=kernels, host=calls_where(run.host, of_user & ~_elsewhere(run, device)),
         cycles=run.cycles.filter(of_user),
         metrics=run.metrics.filter(on_it | host_too, of_user), profile=run.profile.filter(on_it | host_too),
         allocations=run.allocations.filter(on_it),
         kernel_stats=run.kernel_stats.filter(on_it), comparison=run.comparison.filter(on_it | host_too),
     )
-    return _about(piece, ranks=tuple(sorted(users)))
+    return _about(on_device, ranks=tuple(sorted(users)))
 
 
 def _elsewhere(run: Trace, device: str) -> pl.Expr:
@@ -177,14 +177,14 @@ def _of_window(run: Trace, scope: Scope) -> Trace:
     if end is not None:  # the rest of the last one is not in sight
         whole = pl.col("start_ns") + pl.col("dur_ns") <= end
         cycles = cycles.with_columns(complete=pl.col("complete").fill_null(True) & whole)
-    piece = run.with_tables(
+    window = run.with_tables(
         kernels=run.kernels.filter(inside("start_ns")), host=calls_where(run.host, inside("start_ns")),
         metrics=run.metrics.filter(inside("ts_ns")), profile=run.profile.filter(inside("cycle_start_ns")),
         cycles=cycles, allocations=_alive(run.allocations, first, end),
     )
-    if not any(piece.has(name) for name in ("kernels", "host", "metrics", "profile", "cycles")):
+    if not any(window.has(name) for name in ("kernels", "host", "metrics", "profile", "cycles")):
         raise _nothing_there(run)
-    return _about(piece, ranks=run.info.ranks)
+    return _about(window, ranks=run.info.ranks)
 
 
 def _alive(allocations: pl.LazyFrame, first: int, end: int | None) -> pl.LazyFrame:

@@ -206,9 +206,9 @@ def _on_the_same_devices(frames: Frames) -> tuple[Frames, dict[str, str]]:
     return (a, b.with_columns(under(moved)) if moved else b), moved
 
 
-def _why(runs: Runs, found: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:
+def _why(runs: Runs, whole: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:
     """Why whole recordings are compared."""
-    lacking = [letter for letter, side in zip("AB", found, strict=True) if not side]
+    lacking = [letter for letter, side in zip("AB", whole, strict=True) if not side]
     if not lacking:
         return ("Whole recordings are compared: the runs have no kind of cycle in common.",)
     who = "neither run has" if len(lacking) == 2 else f"{lacking[0]} has no"

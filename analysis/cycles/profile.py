@@ -170,17 +170,17 @@ def _wanted(key: tuple[Any, ...], names: pl.DataFrame) -> Flags:
     return flags
 
 
-def _of_metric(metric: str, samples: pl.DataFrame, height: int, found: Sums, chosen: Integers) -> pl.DataFrame:
+def _of_metric(metric: str, samples: pl.DataFrame, height: int, sums: Sums, chosen: Integers) -> pl.DataFrame:
     """μ and σ of one counter per row, from the ``chosen`` events of those rows."""
     base = float(samples["value"][0])  # a constant counter stays exactly that
     moments, values = samples["ts_ns"].to_numpy(), samples["value"].to_numpy()
     total, mean, variance, guessed = (np.zeros(height) for _ in range(4))
     for begin in range(0, len(chosen), BLOCK):
         some = chosen[begin : begin + BLOCK]
-        starts, spans = found.starts[some], found.spans[some]
+        starts, spans = sums.starts[some], sums.spans[some]
         read = during(moments, values, starts, starts + spans)
         known = ~np.isnan(read.mean)
-        row, weight = found.row[some][known], np.maximum(spans[known], 1).astype(np.float64)
+        row, weight = sums.row[some][known], np.maximum(spans[known], 1).astype(np.float64)
         _add(total, row, weight)
         _add(mean, row, (read.mean[known] - base) * weight)
         _add(variance, row, read.variance[known] * weight)

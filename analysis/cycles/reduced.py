@@ -93,11 +93,11 @@ def _of_device(run: Trace, device: str) -> Trace:
     if there.filter(pl.col("rank").is_in(users))["device"].n_unique() > 1:
         raise ScopeRefused(f"{run.info.label} holds sums of each rank, and a rank of {device} used other devices, too: "
                            "its cycles cannot be limited to one.")
-    piece = _of_ranks(run, users)
+    scope = _of_ranks(run, users)
     on_it = pl.col("device") == device
-    tables = {name: piece.table(name).filter(on_it) for name in _BY_DEVICE}
-    devices = tuple(one for one in piece.info.devices if one.id == device)
-    return replace(piece.with_tables(**tables), info=replace(piece.info, devices=devices))
+    tables = {name: scope.table(name).filter(on_it) for name in _BY_DEVICE}
+    devices = tuple(one for one in scope.info.devices if one.id == device)
+    return replace(scope.with_tables(**tables), info=replace(scope.info, devices=devices))
 
 
 def of_cycle(run: Trace, cycles: pl.DataFrame) -> Trace:

@@ -162,18 +162,18 @@ def _idle(run: Trace, options: Options) -> pl.DataFrame | None:
 def _matrix(frame: pl.DataFrame, known: pl.DataFrame) -> tuple[list[tuple[str, bool]], Matrix, Matrix]:
     """The parts that take most, and their time and launches in each cycle."""
     totals = known.group_by(KEYS).agg(pl.col("time").sum()).sort("time", *KEYS, descending=[True, False, False])
-    kept = totals.head(max(1, MOST_CELLS // max(1, frame.height))).select(KEYS).with_row_index("column")
+    columns = totals.head(max(1, MOST_CELLS // max(1, frame.height))).select(KEYS).with_row_index("column")
     ranked = frame["rank"].null_count() < frame.height
     same = ["cycle", "rank"] if ranked else ["cycle"]
     rows = frame.select(same).with_row_index("row").unique(same, keep="first", maintain_order=True)
-    placed = known.join(rows, on=same, how="inner", nulls_equal=True).join(kept, on=KEYS, how="inner")
-    at = placed["row"].to_numpy().astype(np.int64) * kept.height + placed["column"].to_numpy()
-    shape, size = (frame.height, kept.height), frame.height * kept.height
+    placed = known.join(rows, on=same, how="inner", nulls_equal=True).join(columns, on=KEYS, how="inner")
+    at = placed["row"].to_numpy().astype(np.int64) * columns.height + placed["column"].to_numpy()
+    shape, size = (frame.height, columns.height), frame.height * columns.height
     time, count = (
         np.bincount(at, weights=placed[name].to_numpy(), minlength=size).astype(np.float64).reshape(shape)
         for name in ("time", "count")
     )
-    return list(kept.select(KEYS).iter_rows()), time, count
+    return list(columns.select(KEYS).iter_rows()), time, count
 
 
 LEAST_SHARE = 0.001  # A part that moved by less than this share of the cycle is not worth a line.
@@ -196,16 +196,16 @@ def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[dict[str, Any
 
 
 def _sections(known: Differences, cycle: int, rank: int | None, title: str) -> list[Section]:
-    found = known.of(cycle, rank, MOST)
-    if found is None:
+    difference = known.of(cycle, rank, MOST)
+    if difference is None:
         return [Section(title, (("", "too few cycles are like it to say what is different"),))]
-    rows = [("time", _against(found.time_ns, found.usual_ns))]
+    rows = [("time", _against(difference.time_ns, difference.usual_ns))]
     for label, here, usual in (
-        ("busy", found.busy_ns, found.usual_busy_ns), ("idle", found.idle_ns, found.usual_idle_ns)
+        ("busy", difference.busy_ns, difference.usual_busy_ns), ("idle", difference.idle_ns, difference.usual_idle_ns)
     ):
         if here is not None and usual is not None:
             rows.append((label, _against(here, usual)))
-    return [Section(f"{title} beside the median of {found.alike} like it", tuple(rows)), *_parts(found)]
+    return [Section(f"{title} beside the median of {difference.alike} like it", tuple(rows)), *_parts(difference)]
 
 
 def _against(here: float, usual: float) -> str:
@@ -213,15 +213,15 @@ def _against(here: float, usual: float) -> str:
     return f"{units.duration(here)}, {units.duration(here - usual, signed=True)}{change}"
 
 
-def _parts(found: Difference) -> list[Section]:
+def _parts(difference: Difference) -> list[Section]:
     rows = tuple(
         (f"idle: {one.name}" if one.idle else fit_name(one.name, 60),
          units.duration(one.here_ns), units.duration(one.delta_ns, signed=True), _launches(one))
-        for one in found.parts if abs(one.delta_ns) >= LEAST_SHARE * found.time_ns
+        for one in difference.parts if abs(one.delta_ns) >= LEAST_SHARE * difference.time_ns
     )
     if not rows:
-        said = "no kernel and no wait differs" if found.whole else "it was not recorded whole"
-        return [Section("What is different", (("", said),))]
+        reason = "no kernel and no wait differs" if difference.whole else "it was not recorded whole"
+        return [Section("What is different", (("", reason),))]
     return [Section("What is different", rows, ("kernel, or cause of idle time", "here", "Δ", "launches"))]
 
 

@@ -68,13 +68,13 @@ def longest_calls(
     """The longest calls of an operator, what the first of them was part of, what it called, and its arguments. With
     other ``kinds`` the same of a range or a call to an API; ``also`` are further names it goes by."""
     named = pl.col("name").cast(pl.String).is_in([name, *also])
-    found = (
+    calls = (
         run.host.filter(named & pl.col("kind").cast(pl.String).is_in(kinds))
         .select(*_COLUMNS, "pid", "tid").drop_nulls("dur_ns").top_k(5, by="dur_ns").collect(engine="streaming")
     )
-    if found.is_empty():
+    if calls.is_empty():
         return []
-    ordered = found.sort("dur_ns", "start_ns", descending=[True, False])
+    ordered = calls.sort("dur_ns", "start_ns", descending=[True, False])
     first = ordered.row(0, named=True)
     sections = [_listed(f"Longest calls{tail}", ordered)]
     if first["start_ns"] is not None:
@@ -96,14 +96,14 @@ def _inside(run: Trace, call: dict[str, Any]) -> pl.DataFrame:
     """The slices of the call's thread that began and ended in it, of whatever kind, the longest first."""
     begin, end = call["start_ns"], call["start_ns"] + (call["dur_ns"] or 0)
     within = (pl.col("start_ns") >= begin) & (pl.col("start_ns") + pl.col("dur_ns") <= end)
-    found = run.host.filter(within, *_same(call, "rank", "pid", "tid")).select(*_COLUMNS)
-    longest = found.sort("dur_ns", "start_ns", descending=[True, False]).head(MOST + 1).collect(engine="streaming")
+    inside = run.host.filter(within, *_same(call, "rank", "pid", "tid")).select(*_COLUMNS)
+    longest = inside.sort("dur_ns", "start_ns", descending=[True, False]).head(MOST + 1).collect(engine="streaming")
     return _others(longest, call).head(MOST)
 
 
 def _arguments(title: str, row: dict[str, Any], side: int) -> list[Section]:
-    found = event(row, side)
-    return [Section(title, event=found)] if found else []
+    recorded = event(row, side)
+    return [Section(title, event=recorded)] if recorded else []
 
 
 def _calls(run: Trace, launch: dict[str, Any]) -> pl.DataFrame:

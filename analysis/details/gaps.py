@@ -66,24 +66,24 @@ def _stack(run: Trace, row: Row, begin: int, end: int, brief: bool = False) -> l
     same = [pl.col(key).eq_missing(pl.lit(value, pl.Int64)) for key, value in zip(keys, thread, strict=True)]
     last = pl.col("start_ns") + pl.col("dur_ns")
     over = pl.min_horizontal(last, pl.lit(end)) - pl.max_horizontal("start_ns", pl.lit(begin))
-    found = (
+    slices = (
         run.host.filter(*same, pl.col("depth").is_not_null(), pl.col("start_ns") < end, last > begin)
         .select("name", "start_ns", "dur_ns", "depth", within=over).collect(engine="streaming")
     )
-    if found.is_empty():
+    if slices.is_empty():
         return []
-    all_of_it = found.filter(pl.col("within") >= end - begin).sort("depth")
+    all_of_it = slices.filter(pl.col("within") >= end - begin).sort("depth")
     around = all_of_it.head(-1 if brief else -_INNERMOST)  # they say where the program was, not what it did
-    found = found.join(around.select("depth"), on="depth", how="anti")
-    shown = found.top_k(MOST, by="within").sort("start_ns", "depth")  # each below the call it was made by
-    outermost = min(found["depth"].to_list())
+    slices = slices.join(around.select("depth"), on="depth", how="anti")
+    shown = slices.top_k(MOST, by="within").sort("start_ns", "depth")  # each below the call it was made by
+    outermost = min(slices["depth"].to_list())
     cells = BRIEF_CELLS if brief else CELLS
     rows = tuple(
         (" " * min(depth - outermost, 4 if brief else 8) + fit_name(str(name), 60),
          _bar(start, start + dur, begin, end, cells), units.duration(within))
         for name, start, dur, depth, within in shown.rows()
     )
-    capped = f", the longest {MOST} of {units.count(found.height)}" if found.height > MOST else ""
+    capped = f", the longest {MOST} of {units.count(slices.height)}" if slices.height > MOST else ""
     if around.height and not brief:
         capped = f", inside {units.count(around.height)} more calls{capped}"
     titles = ("slice", "over the gap" if brief else "from begin to end of the gap", "in it")

@@ -123,10 +123,10 @@ def summed_kernels(title: str, rows: pl.DataFrame) -> list[Section]:
     return listed(title, rows, (lambda name: text(fit_name(name, 60)), units.count, span), ("kernel", "count", "total"))
 
 
-def _by_operator(run: Trace, piece: Trace) -> tuple[Grouped, Grouped]:
+def _by_operator(run: Trace, scope: Trace) -> tuple[Grouped, Grouped]:
     """For each operator its kernels, and the Python lines (else modules) it was called from, with sums."""
-    work = piece.kernels.filter(pl.col("kind") != "sync")
-    rows = with_callers(run, work, "name", "dur_ns") if piece.has("kernels") else None
+    work = scope.kernels.filter(pl.col("kind") != "sync")
+    rows = with_callers(run, work, "name", "dur_ns") if scope.has("kernels") else None
     if rows is None:
         return {}, {}
     rows = rows.with_columns(pl.coalesce(pl.col("frame", "module").cast(pl.String)).alias("where"))

@@ -186,10 +186,10 @@ def _longest(launches: pl.DataFrame, tail: str) -> list[Section]:
 def _longest_callers(launches: pl.DataFrame, run: Trace, side: int, tail: str) -> list[Section]:
     """Who launched the longest one, and with what."""
     index = launches.sort("dur_ns", "index", descending=[True, False])["index"][0]
-    found = run.kernels.filter(pl.col("index") == index).head(1).collect()
-    if not found.height:
+    same_launch = run.kernels.filter(pl.col("index") == index).head(1).collect()
+    if not same_launch.height:
         return []
-    longest = found.row(0, named=True)
+    longest = same_launch.row(0, named=True)
     sections = callers(run, longest, side, f"{tail} (the longest)")
     if run.info.serialised and (own := event(longest, side)) is not None:
         sections.append(Section(f"All that was measured{tail} (the longest)", event=own))
@@ -199,10 +199,10 @@ def _longest_callers(launches: pl.DataFrame, run: Trace, side: int, tail: str) -
 def launch_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """All recorded fields of the launch, and the operator that launched it where that is known."""
     run = runs[0]
-    found = run.kernels.filter(pl.col("index") == row["index"]).head(1).collect()
-    if found.is_empty():
+    launches = run.kernels.filter(pl.col("index") == row["index"]).head(1).collect()
+    if launches.is_empty():
         return []
-    values = found.row(0, named=True)
+    values = launches.row(0, named=True)
     rows = [(name, display(_plain(value))) for name, value in values.items() if value is not None]
     sections = [Section("As recorded", tuple(rows)), *callers(run, values, 0)]
     if (own := event(values, 0)) is not None:

@@ -153,13 +153,13 @@ def _with_paths(
     as its device is; from when each function ran it is known better."""
     of_device = {(one.device, one.pid_a, one.pid_b): one.path for one in work}
     known = paths(ready, slowed, options)
-    told: dict[tuple[str | None, int | None, int | None], list[str | None]] = {}
+    row_paths: dict[tuple[str | None, int | None, int | None], list[str | None]] = {}
     for row in slowed:
         place = row.device, row.pid_a, row.pid_b
         row.path = known.get((row.function, *place), of_device.get(place))
         if row.category == "device":
-            told.setdefault(place, []).append(row.path)
-    return [agreed(one, told.get((one.device, one.pid_a, one.pid_b), ())) for one in work]
+            row_paths.setdefault(place, []).append(row.path)
+    return [agreed(one, row_paths.get((one.device, one.pid_a, one.pid_b), ())) for one in work]
 
 
 def _calibration(rows: Iterable[FunctionChange], work: Work) -> Calibration:

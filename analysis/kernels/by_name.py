@@ -30,10 +30,10 @@ def table(run: Trace, options: Options, side: Side = "a", grain: Grain = "rank")
 
 
 def _table(run: Trace, options: Options, side: Side, grain: Grain) -> tuple[pl.DataFrame, Kernels]:
-    piece = scoped(run, options, side)
+    scope = scoped(run, options, side)
     if grain == "rank" and not several_ranks(run):
         grain = "device"
-    kernels = kernels_of(piece, grain)
+    kernels = kernels_of(scope, grain)
     if kernels is None:
         where = "" if (options.cycle if side == "a" else options.cycle_b) is None else " in this cycle"
         raise CannotAnswer(f"{run.info.label} holds no device activity{where}: no kernels, copies or sums of them.")
@@ -42,13 +42,13 @@ def _table(run: Trace, options: Options, side: Side, grain: Grain) -> tuple[pl.D
         share=pl.when(total > 0).then(pl.col("total_ns") / total), bound=bound(options.thresholds)
     )
     if kernels.source == "kernels":
-        frame = frame.join(shares_of_kernels(run, piece.kernels, grain), on=KEYS, how="left", nulls_equal=True,
+        frame = frame.join(shares_of_kernels(run, scope.kernels, grain), on=KEYS, how="left", nulls_equal=True,
                            maintain_order="left")
         by_work = bound(options.thresholds, tensor="compute_of_peak", dram="memory_of_peak")
         frame = frame.with_columns(bound=pl.coalesce("bound", pl.when(pl.col("kind") == "kernel").then("~" + by_work)))
     else:
         frame = frame.with_columns(pl.lit(None, pl.Float64).alias(name) for name in SHARES)
-    operators = commonest(run, piece.kernels, grain) if kernels.source == "kernels" else kernels.operators
+    operators = commonest(run, scope.kernels, grain) if kernels.source == "kernels" else kernels.operators
     if operators is not None:
         frame = frame.join(operators, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
     else:

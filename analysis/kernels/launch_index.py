@@ -58,9 +58,9 @@ class LaunchIndex(Struct, frozen=True):
         return summed.sort("total_ns", "count", descending=True)
 
 
-def launch_index(run: Trace, piece: Trace, with_ways: bool = True) -> LaunchIndex:
-    """The launches of ``piece``, which is the run or a part of it. Launches without a duration are left out."""
-    timed = piece.kernels.filter(pl.col("kind") != "sync", pl.col("dur_ns").is_not_null())
+def launch_index(run: Trace, scope: Trace, with_ways: bool = True) -> LaunchIndex:
+    """The launches of ``scope``, which is the run or a part of it. Launches without a duration are left out."""
+    timed = scope.kernels.filter(pl.col("kind") != "sync", pl.col("dur_ns").is_not_null())
     rows = timed.select("index", *KEYS, "dur_ns").collect(engine="streaming")
     if rows.is_empty():
         return LaunchIndex({}, _NONE, _NONE, _NONE, None)

@@ -105,10 +105,10 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     try:
         with speaking_of(of_activities):
             answer = known_answer(view, runs, options, names, partial(view.build, runs, options))
-            rows, kept = _collected(answer, columns)
+            rows, ids = _collected(answer, columns)
     except CannotAnswer as said:
         raise reason(view.name, runs, said) from None
-    same = common_values(rows, columns, kept)
+    same = common_values(rows, columns, ids)
     columns = tuple(_listed(column, rows, {name for name, _, _ in same}) for column in columns)
     needed = telling_apart(rows, columns)
     columns = tuple(replace(column, order=0) if column.name in needed else column for column in columns)
@@ -116,9 +116,9 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     if per is not None:
         columns = tuple(replace(one, order=None) if one.per not in ("", per) else one for one in columns)
     table = Table(
-        view=view.name, columns=columns, rows=rows, total_rows=rows.height if kept is None else len(kept),
+        view=view.name, columns=columns, rows=rows, total_rows=rows.height if ids is None else len(ids),
         facts=answer.facts, summary=answer.cycle_summary or answer.summary, notes=answer.notes, sources=sources(runs),
-        order=kept, kept=kept,
+        order=ids, kept=ids,
         picture=answer.picture, rows_below=answer.rows_below, page=answer.page,
         same=tuple((header, text) for _, header, text in same),
         cycle_facts=partial(cycle_facts, whole, question),
@@ -203,11 +203,11 @@ def _collected(answer: Answer, columns: Sequence[Column]) -> tuple[Rows, pl.Seri
     if answer.recorded:
         height = int(plan.select(pl.len()).collect().item())
         if height >= ON_DISK:
-            kept = None
+            ids = None
             if answer.keep is not None:
                 mask = plan.select(answer.keep.alias("keep")).collect(engine="streaming")["keep"].fill_null(False)
-                kept = None if mask.all() else true_ids(mask)
-            return Rows(plan.select(names), height, named), kept
+                ids = None if mask.all() else true_ids(mask)
+            return Rows(plan.select(names), height, named), ids
     if answer.keep is not None:
         plan = plan.filter(answer.keep)
     rows = Rows(plan.select(names).collect(engine="streaming"), named=named)
@@ -218,11 +218,11 @@ ANSWERED = frozenset({"overview", "cycles", "kernels", "collectives", "ranks", "
 """Views that answer from a dataset; where one of these cannot, its own reason is the one."""
 
 
-def reason(view: str, runs: tuple[Trace, ...], said: CannotAnswer) -> CannotAnswer:
+def reason(view: str, runs: tuple[Trace, ...], why: CannotAnswer) -> CannotAnswer:
     """Why the view cannot answer: that what it needs was not reduced, where that is why, else what it said."""
     reduced = [run.info.label for run in runs if REDUCED in run.info.facts]
-    if not reduced or view in ANSWERED or isinstance(said, ScopeRefused):
-        return said
+    if not reduced or view in ANSWERED or isinstance(why, ScopeRefused):
+        return why
     are, they = ("are reduced datasets", "them") if len(reduced) > 1 else ("is a reduced dataset", "it")
     return CannotAnswer(
         f"{' and '.join(reduced)} {are}: what the {view} view needs stayed in the recordings, not in {they}. "
@@ -240,13 +240,13 @@ _LOOKED_AT = 2_000  # Rows whose moments say to how many digits these are shown.
 _CLOSEST = 0.01  # Share of neighbouring moments that may read alike.
 
 
-def common_values(rows: Rows, columns: Sequence[Column], kept: pl.Series | None) -> list[tuple[str, str, str]]:
+def common_values(rows: Rows, columns: Sequence[Column], ids: pl.Series | None) -> list[tuple[str, str, str]]:
     """Name, header and text of each listed column that has one value on all rows; none of a table of one row."""
     if rows.height < 2:
         return []
     made = []
     for column in columns:
-        if column.role == "where" and column.order is not None and (value := rows.only(column.name, kept)) is not None:
+        if column.role == "where" and column.order is not None and (value := rows.only(column.name, ids)) is not None:
             made.append((column.name, column.header, display(str(value), 60)))
     return made
 

@@ -35,7 +35,7 @@ def memory_of(run: Trace) -> dict[Place, DeviceMemory]:
         rows = run.device_sums.select(
             "rank", pl.col("device").cast(pl.String), "memory_peak", "memory_reserved", "memory_total"
         ).collect(engine="streaming")
-        return {(rank, device): DeviceMemory(*told) for rank, device, *told in rows.rows()}
+        return {(rank, device): DeviceMemory(*figures) for rank, device, *figures in rows.rows()}
     return _taken(run, _samples(run).collect(engine="streaming"))
 
 

@@ -21,8 +21,8 @@ def opened(table: Table, row: int, is_open: bool) -> Table | None:
     if not counts[row] or (len(others) < len(table.kept)) == is_open:
         return None
     first = pl.Series(children(counts, row), dtype=table.kept.dtype)
-    kept = pl.concat([others, first]).sort() if is_open else others
-    return replace(table, kept=kept, order=kept, passed=None)
+    ids = pl.concat([others, first]).sort() if is_open else others
+    return replace(table, kept=ids, order=ids, passed=None)
 
 
 def children(counts: list[int], row: int) -> list[int]:

@@ -208,18 +208,18 @@ class Rows:
         """Whether any text column of each row holds the text, without regard to case; never null."""
         if self._match is None or self._match[0] != text:
             low = text.lower()
-            found = self._none()
+            passed = self._none()
             for name, dtype in self.schema.items():
                 if dtype in (pl.Categorical, pl.String) or isinstance(dtype, pl.Enum):
                     hits = self.matching(name, partial(self.holds, name, low))
-                    found = found | hits.fill_null(False) if hits.any() else found
-            self._match = text, found
+                    passed = passed | hits.fill_null(False) if hits.any() else passed
+            self._match = text, passed
         return self._match[1]
 
     def holds(self, name: str, low: str, values: pl.Series) -> pl.Series:
         """Whether texts of that column hold the text, without regard to case, as recorded or as lists show them."""
-        found = values.str.to_lowercase().str.contains(low, literal=True)
-        return found | self.shown(name, values).str.to_lowercase().str.contains(low, literal=True)
+        passed = values.str.to_lowercase().str.contains(low, literal=True)
+        return passed | self.shown(name, values).str.to_lowercase().str.contains(low, literal=True)
 
     def shown(self, name: str, values: pl.Series) -> pl.Series:
         """Texts of that column as lists show them; the same where it holds no names, or too many."""
@@ -233,8 +233,8 @@ class Rows:
         if not self.at_hand(name) or self.schema[name] not in (pl.Categorical, pl.String):
             return []
         values = self.column(name)
-        found = values.dtype.categories if isinstance(values.dtype, pl.Enum) else values.drop_nulls().unique()
-        return sorted(found.cast(pl.String))
+        distinct = values.dtype.categories if isinstance(values.dtype, pl.Enum) else values.drop_nulls().unique()
+        return sorted(distinct.cast(pl.String))
 
     def only(self, name: str, ids: pl.Series | None) -> Any:
         """The value that all rows with those numbers have (all for None); None where there is no such value. On disk
@@ -252,12 +252,12 @@ class Rows:
 
     def placed_match(self, text: str, order: pl.Series | None) -> pl.Series:
         """``containing`` in the order shown."""
-        found = self.containing(text)
+        passed = self.containing(text)
         if order is None:
-            return found
+            return passed
         known = self._placed_match
-        if known is None or known[0] is not found or known[1] is not order:
-            known = found, order, found.gather(order)
+        if known is None or known[0] is not passed or known[1] is not order:
+            known = passed, order, passed.gather(order)
             self._placed_match = known
         return known[2]
 
@@ -327,9 +327,9 @@ class Rows:
         if not self.height or not maybe:
             return frozenset()
         # where all of them are null literals, the widest column is read for the number of rows, unless there is another
-        beside = [name for name in some.columns if name not in maybe and some[name].dtype == pl.Categorical][:1]
+        counted = [name for name in some.columns if name not in maybe and some[name].dtype == pl.Categorical][:1]
         plan = self._plan if self._plan is not None else cast(pl.DataFrame, self._frame).lazy()
-        nulls = plan.select(pl.col(*maybe, *beside).null_count()).collect(engine="streaming").row(0, named=True)
+        nulls = plan.select(pl.col(*maybe, *counted).null_count()).collect(engine="streaming").row(0, named=True)
         return frozenset(name for name in maybe if nulls[name] == self.height)
 
     def _cut(self, start: int, stop: int) -> pl.DataFrame:
@@ -367,8 +367,8 @@ def counted_from(values: pl.Series) -> int | None:
     if not isinstance(first, int) or not values.dtype.is_integer() or first < 0 or values.null_count():
         return None
     at = first
-    for piece in values.get_chunks():
-        if not np.array_equal(piece.to_numpy(), np.arange(at, at + len(piece))):
+    for chunk in values.get_chunks():
+        if not np.array_equal(chunk.to_numpy(), np.arange(at, at + len(chunk))):
             return None
-        at += len(piece)
+        at += len(chunk)
     return first

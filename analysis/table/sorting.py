@@ -23,9 +23,9 @@ def true_ids(mask: pl.Series) -> pl.Series:
     ids, at = np.empty(cast(int, mask.sum()), np.uint32), 0
     for first in range(0, len(mask), BLOCK):
         stop = min(first + BLOCK, len(mask))
-        found = pl.int_range(first, stop, dtype=pl.UInt32, eager=True).filter(mask[first:stop])
-        ids[at : at + len(found)] = found.to_numpy()
-        at += len(found)
+        block = pl.int_range(first, stop, dtype=pl.UInt32, eager=True).filter(mask[first:stop])
+        ids[at : at + len(block)] = block.to_numpy()
+        at += len(block)
     return pl.Series(ids)
 
 
@@ -48,8 +48,8 @@ def _as_enum(values: pl.Series) -> pl.Series:
     if highest is None:
         return values.cast(pl.Enum([]))
     seen = np.zeros(highest + 1, dtype=np.bool_)
-    for piece in codes.get_chunks():
-        seen[piece.drop_nulls().to_numpy()] = True
+    for chunk in codes.get_chunks():
+        seen[chunk.drop_nulls().to_numpy()] = True
     used = pl.Series("code", np.flatnonzero(seen).astype(np.uint32))
     texts = used.to_frame().select("code", text=pl.col("code").cat.to(values.dtype).cast(pl.String)).sort("text")
     small = smallest(texts.height)

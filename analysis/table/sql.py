@@ -61,8 +61,8 @@ def query(runs: tuple[Trace, ...], statement: str, most: int | None = None, *, a
         raise BadQuery(f"{reading[1]} reads files: a query reads the tables of the run only, unless `warplens sql "
                        "--allow-files` runs it.")
     try:
-        found = pl.SQLContext(frames, eager=False).execute(statement)
-        frame = (found if most is None else found.head(most + 1)).collect(engine="streaming")
+        result = pl.SQLContext(frames, eager=False).execute(statement)
+        frame = (result if most is None else result.head(most + 1)).collect(engine="streaming")
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         raise BadQuery(_sentence(str(error), statement, tables(len(runs)))) from error
     capped = most is not None and frame.height > most
@@ -125,16 +125,16 @@ def _column(name: str, frame: pl.DataFrame, at: int) -> Column:
 def _sentence(message: str, statement: str, words: Words) -> str:
     """The engine's message as one sentence, with what it might have been."""
     first = message.strip().splitlines()[0] if message.strip() else "the query cannot be run"
-    if found := _RELATION.search(first):
-        return f"There is no table {found[1]}{_instead(found[1], words)}; there are {', '.join(words)}."
-    if found := _COLUMN.search(first):
+    if match := _RELATION.search(first):
+        return f"There is no table {match[1]}{_instead(match[1], words)}; there are {', '.join(words)}."
+    if match := _COLUMN.search(first):
         named = [table for table in words if re.search(rf"\b{table}\b", statement, re.IGNORECASE)]
         columns = sorted({column for table in named or words for column in words[table]})
         listed = f"; {named[0]} has {', '.join(words[named[0]])}" if len(named) == 1 else ""
-        return f"There is no column {found[1]}{_instead(found[1], columns)}{listed}."
-    if found := _EXPECTED.search(first):
-        where = f" at character {found[2]}" if found[2] else ""
-        return f"This is not SQL: {found[1][:1].lower()}{found[1][1:].rstrip('.')}{where}."
+        return f"There is no column {match[1]}{_instead(match[1], columns)}{listed}."
+    if match := _EXPECTED.search(first):
+        where = f" at character {match[2]}" if match[2] else ""
+        return f"This is not SQL: {match[1][:1].lower()}{match[1][1:].rstrip('.')}{where}."
     if first.startswith("one (and only one) statement"):
         return "One statement at a time."
     if first.startswith("statement type is not supported"):

@@ -50,13 +50,13 @@ def completions(before: str, tables: Mapping[str, tuple[str, ...]], after: str =
 
 def _aliases(statement: str, tables: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     """Every table the statement takes rows from, by its name and by what it is called there."""
-    found = {}
+    tables_named = {}
     for name, alias in _NAMED.findall(statement):
         if name.lower() in tables:
-            found[name.lower()] = name.lower()
+            tables_named[name.lower()] = name.lower()
             if alias:
-                found[alias.lower()] = name.lower()
-    return found
+                tables_named[alias.lower()] = name.lower()
+    return tables_named
 
 
 def _beginning(typed: str, words: Iterable[str]) -> tuple[str, ...]:

@@ -107,8 +107,8 @@ class Table(Struct, frozen=True):
         """Where the row with that identity is now; None where it is filtered out."""
         if self.order is None:
             return row_id if row_id < self.rows.height else None
-        found = self.order.eq(row_id).arg_max()
-        return found if found is not None and len(self.order) and self.order[found] == row_id else None
+        place = self.order.eq(row_id).arg_max()
+        return place if place is not None and len(self.order) and self.order[place] == row_id else None
 
     def sort(self, column: str, descending: bool) -> Table:
         """The same rows by that column, nulls last, ties in the order they were built."""
@@ -120,9 +120,9 @@ class Table(Struct, frozen=True):
         """The rows that pass, in the same order; None shows all again. Raises BadFilter."""
         base = replace(self, order=self.kept, filter=condition, passed=None)
         if condition is not None:
-            mask, kept = condition.mask(self.rows, self.columns), self.kept
-            ids = true_ids(mask) if kept is None else kept.filter(mask.gather(kept))
-            base = replace(base, order=ids, passed=mask if kept is None else None)
+            mask, belongs = condition.mask(self.rows, self.columns), self.kept
+            ids = true_ids(mask) if belongs is None else belongs.filter(mask.gather(belongs))
+            base = replace(base, order=ids, passed=mask if belongs is None else None)
         return base.sort(self.sorted_by, self.descending) if self.sorted_by else base
 
     def compared(self, per: Per) -> Table:
@@ -222,8 +222,8 @@ class Table(Struct, frozen=True):
     @property
     def same_line(self) -> str:
         """What every row has in common, in words: ``GPU 0 · kind kernel``."""
-        said = (text if text.startswith(("GPU", "Host")) else f"{header} {text}" for header, text in self.same)
-        return " · ".join(said)
+        texts = (text if text.startswith(("GPU", "Host")) else f"{header} {text}" for header, text in self.same)
+        return " · ".join(texts)
 
     def shown_name(self, raw: str | None, width: int | None) -> str:
         """A recorded name as a list that many cells wide shows it, whichever rows it lists."""
@@ -248,8 +248,8 @@ class Table(Struct, frozen=True):
 
     def find(self, text: str, start: int, backwards: bool = False) -> int | None:
         """The next position at or after ``start`` (before it, backwards) whose text holds ``text``, else None."""
-        found = self.rows.placed_match(text, self.order)
-        side = found[: start + 1].reverse() if backwards else found[max(0, start) :]
+        passed = self.rows.placed_match(text, self.order)
+        side = passed[: start + 1].reverse() if backwards else passed[max(0, start) :]
         at = side.arg_max() if len(side) else None
         if at is None or not side[at]:
             return None
@@ -296,15 +296,15 @@ def row_words(columns: Sequence[Column], values: Sequence[Any]) -> str:
     shown = [(column, value) for column, value in zip(columns, values, strict=True)
              if column.order is not None and not isinstance(value, list)]
     name = next((at for at, (column, value) in enumerate(shown) if column.role in ("name", "label") and value), None)
-    said = []
+    words = []
     if name is not None:
         column, value = shown.pop(name)
-        said.append(fit_name(str(value), _NAME) if column.role == "name" else str(value)[:_NAME])
+        words.append(fit_name(str(value), _NAME) if column.role == "name" else str(value)[:_NAME])
     for column, value in sorted(shown, key=lambda one: one[0].order or 0):
         text = units.short(value, column)
-        if text not in units.NOTHING and len(said) < _MOST:
-            said.append(f"{column.header or column.name} {text}")
-    return " · ".join(said)
+        if text not in units.NOTHING and len(words) < _MOST:
+            words.append(f"{column.header or column.name} {text}")
+    return " · ".join(words)
 
 
 def coverage(whole: Table, part: Table) -> float | None:

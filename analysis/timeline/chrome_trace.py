@@ -98,8 +98,8 @@ def document(run: Trace) -> Iterator[bytes]:
 
 def _devices(run: Trace) -> dict[str, int]:
     """A number for each device: the one in its name where they all have one of their own, else by order."""
-    found = run.kernels.select(pl.col("device").cast(pl.String)).unique().collect(engine="streaming")["device"]
-    names = sorted(found.drop_nulls().to_list())
+    devices = run.kernels.select(pl.col("device").cast(pl.String)).unique().collect(engine="streaming")["device"]
+    names = sorted(devices.drop_nulls().to_list())
     numbers = [int(match[1]) if (match := _NUMBER.search(name)) else -1 for name in names]
     own = len(set(numbers)) == len(numbers) and min(numbers, default=0) >= 0
     return dict(zip(names, numbers if own else range(len(names)), strict=True))
@@ -142,10 +142,10 @@ def _micro(ns: int) -> orjson.Fragment:
 
 
 def _slice(cat: str, row: dict[str, Any], pid: object, tid: object, arguments: dict[str, Any]) -> bytes:
-    kept = {key: value for key, value in arguments.items() if value is not None}
+    recorded = {key: value for key, value in arguments.items() if value is not None}
     return orjson.dumps({
         "ph": "X", "cat": cat, "name": row["name"], "pid": pid, "tid": tid, "ts": _micro(row["start_ns"]),
-        "dur": _micro(row["dur_ns"] or 0), "args": kept,
+        "dur": _micro(row["dur_ns"] or 0), "args": recorded,
     })
 
 

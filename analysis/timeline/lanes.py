@@ -336,9 +336,9 @@ def by_lane(
     edges = np.cumsum(np.bincount(lane, minlength=len(tuples)))[:-1]
     del lane
     parts = np.split(np.argsort(small, kind="stable"), edges)
-    found = [(key, whole.pick(part).in_order()) for key, part in zip(tuples, parts, strict=True)]
-    found.sort(key=lambda one: [(value is None, value) for value in one[0]])
-    return found
+    lanes = [(key, whole.pick(part).in_order()) for key, part in zip(tuples, parts, strict=True)]
+    lanes.sort(key=lambda one: [(value is None, value) for value in one[0]])
+    return lanes
 
 
 _NOT_DRAWN = 255
@@ -352,8 +352,8 @@ def _classes(kinds: pl.Series, class_of: Callable[[str], int | None]) -> npt.NDA
     for number, text in [*zip(numbers.tolist(), distinct.cast(pl.String), strict=True), (len(table) - 1, "")]:
         known = class_of(text)
         table[number] = _NOT_DRAWN if known is None else known
-    found: npt.NDArray[np.uint8] = table[kinds.to_physical().fill_null(len(table) - 1).to_numpy()]
-    return found
+    classes: npt.NDArray[np.uint8] = table[kinds.to_physical().fill_null(len(table) - 1).to_numpy()]
+    return classes
 
 
 def _lanes(columns: list[pl.Series], some: npt.NDArray[np.uint32] | slice) -> tuple[Codes, list[Key]]:

@@ -65,8 +65,8 @@ def _lane_of(timeline: Timeline, row: dict[str, Any], start: int, name: object) 
 
 def moment_of_launch(run: Trace, index: int) -> int | None:
     """When the launch of that number (``kernels.index``) began, ns; None where there is none or it has no time."""
-    found = run.kernels.filter(pl.col("index") == index).select("start_ns").head(1).collect()
-    return None if found.is_empty() else found.item()
+    launch = run.kernels.filter(pl.col("index") == index).select("start_ns").head(1).collect()
+    return None if launch.is_empty() else launch.item()
 
 
 def describe(timeline: Timeline, lane: Lane, at: int | None, moment: int) -> str:

@@ -112,18 +112,18 @@ def wide(lane: Lane, window: Window, least: int) -> list[Labelled]:
     begin = max(0, begin - 1)  # one that began before and reaches in
     if begin == stop:
         return []
-    found: list[int] = []
+    places: list[int] = []
     blocks = np.flatnonzero(lane.longest[begin // BLOCK : (stop - 1) // BLOCK + 1] >= least_ns) + begin // BLOCK
     for block in blocks.tolist():
         low, high = max(begin, block * BLOCK), min(stop, (block + 1) * BLOCK)
         lengths = np.minimum(slices.ends[low:high], window.end) - np.maximum(slices.starts[low:high], window.start)
-        found += (np.flatnonzero(lengths >= least_ns) + low).tolist()
+        places += (np.flatnonzero(lengths >= least_ns) + low).tolist()
     return [
         Labelled(
             max(0, window.column(int(slices.starts[at]))),
             min(window.columns - 1, window.column(int(slices.ends[at]) - 1)), at,
         )
-        for at in found
+        for at in places
     ]
 
 

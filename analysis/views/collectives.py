@@ -73,9 +73,10 @@ def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneR
     from ..communication.by_kind import by_kind
     from ..cycles.reduced import lacking
 
-    found = arrivals_of(run)
-    frame = by_kind(run, found, by_name).select(column.name for column in COLUMNS)
-    return OneRun(frame, facts_of(run, found), notes=(*_notes(found), *lacking(run)), sums=_summary(found, frame))
+    arrivals = arrivals_of(run)
+    frame = by_kind(run, arrivals, by_name).select(column.name for column in COLUMNS)
+    notes = (*_notes(arrivals), *lacking(run))
+    return OneRun(frame, facts_of(run, arrivals), notes=notes, sums=_summary(arrivals, frame))
 
 
 def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:

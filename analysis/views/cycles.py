@@ -27,29 +27,30 @@ def _build(runs: Runs, options: Options) -> Answer:
     wanted = [options.scope(side).cycle for side in SIDES]
     for run, cycle in zip(runs, wanted, strict=False):
         require_cycle(run, find_cycles(run, options).frame, cycle)
-    found = tuple(spoken_of(run, options) for run in runs)
+    sides = tuple(spoken_of(run, options) for run in runs)
     rows = [
         cycles.frame if cycle is None else cycles.frame.filter(pl.col("cycle") == cycle)
-        for cycles, cycle in zip(found, wanted, strict=False)
+        for cycles, cycle in zip(sides, wanted, strict=False)
     ]
-    for run, cycles in zip(runs, found, strict=True):
+    for run, cycles in zip(runs, sides, strict=True):
         if len(runs) == 2 and cycles.frame.is_empty():
             raise CannotAnswer(why_none(run, cycles))
-    spans = tuple(cycles.frame["dur_ns"].cast(pl.Float64).to_numpy() for cycles in found)
-    notes = _notes(found)
+    spans = tuple(cycles.frame["dur_ns"].cast(pl.Float64).to_numpy() for cycles in sides)
+    notes = _notes(sides)
     labels = tuple(run.info.label for run in runs)
     shape = histogram(*spans)
-    if len(found) == 1:
-        facts = facts_of(found[0]) | {"histogram": shape}
-        if found[0].frame.is_empty():
-            return Answer(found[0].frame.lazy(), facts, (why_none(runs[0], found[0]),))
-        summary = run_summary(found[0], facts, _busy(runs[0], found[0]))
+    if len(sides) == 1:
+        facts = facts_of(sides[0]) | {"histogram": shape}
+        if sides[0].frame.is_empty():
+            return Answer(sides[0].frame.lazy(), facts, (why_none(runs[0], sides[0]),))
+        summary = run_summary(sides[0], facts, _busy(runs[0], sides[0]))
         return Answer(rows[0].lazy(), facts | {"exact": exact_mean(facts)}, summary, notes)
-    facts = {"a": facts_of(found[0]), "b": facts_of(found[1]), "histogram": shape}
+    facts = {"a": facts_of(sides[0]), "b": facts_of(sides[1]), "histogram": shape}
     from ..diff.headline import pair_headline  # thirty modules that one run does without
 
-    told = pair_headline((runs[0], runs[1]), options)
-    lines = pair_summary(labels, facts, told.spoken if told is not None else "", told is not None and told.moved)
+    headline = pair_headline((runs[0], runs[1]), options)
+    spoken, moved = (headline.spoken, headline.moved) if headline is not None else ("", False)
+    lines = pair_summary(labels, facts, spoken, moved)
     return Answer(_by_rank(rows[0], rows[1]), facts | {"exact": exact_mean(facts)}, lines, notes)
 
 
@@ -63,10 +64,10 @@ def _busy(run: Trace, cycles: Cycles) -> str:
     return f"{shares.who} busy {shares.text} in steps" if shares.shares else ""
 
 
-def _notes(found: tuple[Cycles, ...]) -> tuple[str, ...]:
+def _notes(sides: tuple[Cycles, ...]) -> tuple[str, ...]:
     """What is left out of each run's cycles, with the run's letter where there are two."""
     notes = [(*cycles.notes, *filter(None, (why_guessed(cycles), left_out(cycles), homeless(cycles))))
-             for cycles in found]
+             for cycles in sides]
     return tuple(dict.fromkeys(notes[0] if len(notes) == 1 else lettered(notes)))
 
 

@@ -65,12 +65,12 @@ def build(runs: Runs, options: Options) -> Answer:
     from ..idle.facts import facts_of
 
     if len(runs) == 1:
-        piece = scoped(runs[0], options, "a")
+        scope = scoped(runs[0], options, "a")
         steps = _steps(runs[0], options, "a")
-        idle = _idle(runs[0], piece, steps)
+        idle = _idle(runs[0], scope, steps)
         gaps = idle.gaps
         if "cycle" not in gaps.collect_schema():
-            gaps = pl.concat([gaps, _cycles(runs[0], piece, gaps, options)], how="horizontal")
+            gaps = pl.concat([gaps, _cycles(runs[0], scope, gaps, options)], how="horizontal")
         rows, many = gaps.select(c.name for c in COLUMNS), sum(one.gaps for one in idle.devices) >= MANY
         return Answer(rows, facts_of(idle, steps), _summary(idle, steps), idle.notes, recorded=many)
     jobs = all(len(run.info.ranks) > 1 for run in runs)  # a run of one rank is held against all of a job's
@@ -93,12 +93,12 @@ def _in_cycles(cycles: WholeCycles, options: Options, side: Side, by_rank: bool)
 
     if cycles.scoped:
         return _one(cycles.run, options, side, by_rank).frame
-    found = idle_by_cycle(cycles.run, cycles.frame)
-    if found.is_empty():
+    idle = idle_by_cycle(cycles.run, cycles.frame)
+    if idle.is_empty():
         raise CannotAnswer(f"{cycles.run.info.label} holds no idle time of single cycles.")
     same = ["device", "rank", "cause"]
     known = pl.col("covered") | ~pl.col("covered").any().over(same)
-    means = found.filter(known).group_by(same, maintain_order=True).agg(pl.col("dur_ns").mean())
+    means = idle.filter(known).group_by(same, maintain_order=True).agg(pl.col("dur_ns").mean())
     counts = cycles.by_rank()
     return _rows([
         (device, rank, cause, round(mean * (count := counts.get(rank, cycles.frame.height))),
@@ -113,24 +113,24 @@ def _steps(run: Trace, options: Options, side: Side) -> Steps | None:
     return None if REDUCED in run.info.facts else steps_in_scope(run, options, side)
 
 
-def _idle(run: Trace, piece: Trace, steps: Steps | None) -> Idle:
+def _idle(run: Trace, scope: Trace, steps: Steps | None) -> Idle:
     from ..idle.attribution import idle_of
     from ..idle.reduced import reduced_idle
 
     if REDUCED in run.info.facts:
-        found = reduced_idle(piece)
-        if found is None:
+        reduced = reduced_idle(scope)
+        if reduced is None:
             why = "why devices waited in single cycles is not in it"
             raise CannotAnswer(f"{run.info.label} is a reduced dataset: {why}.")
-        return found
-    idle = idle_of(run, piece, steps) if piece.has("kernels") else None
+        return reduced
+    idle = idle_of(run, scope, steps) if scope.has("kernels") else None
     if idle is None:
-        why = "launches without times" if piece.has("kernels") else "no launches"
+        why = "launches without times" if scope.has("kernels") else "no launches"
         raise CannotAnswer(f"{run.info.label} holds {why}: when devices waited is not recorded.")
     return idle
 
 
-def _cycles(run: Trace, piece: Trace, gaps: pl.LazyFrame, options: Options) -> pl.LazyFrame:
+def _cycles(run: Trace, scope: Trace, gaps: pl.LazyFrame, options: Options) -> pl.LazyFrame:
     """The column ``cycle`` of the gaps of a piece: where what ended each was launched; null outside of cycles."""
     from ..cycles.whole import cycle_of
 
@@ -141,7 +141,7 @@ def _cycles(run: Trace, piece: Trace, gaps: pl.LazyFrame, options: Options) -> p
             return (index.with_columns(pl.lit(None, pl.Int64).alias("cycle")).select("cycle").collect(),)
         return (cycle.alias("cycle").to_frame(),)
 
-    usual = piece is run and options.cycle_anchor is None
+    usual = scope is run and options.cycle_anchor is None
     return derived_rows(run, "gap-cycles", found) if usual else found()[0].lazy()
 
 

@@ -80,32 +80,32 @@ def build(runs: Runs, options: Options) -> Answer:
 def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.LazyFrame, tuple[str, ...]]:
     """The run's kernels with ``FOUND`` and ``cycle`` beside them, and what to note."""
     callers = callers_of(whole)
-    beside: list[pl.DataFrame] = []
+    columns: list[pl.DataFrame] = []
     rows, notes = run.kernels, callers.notes if callers is not None else ()
     index = run.kernels.select("index")
     if callers is None:
         rows = rows.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in CALLER_COLUMNS.items())
     elif run is whole:
-        beside.append(callers.frame.select(FOUND))
+        columns.append(callers.frame.select(FOUND))
     else:
         every = whole.kernels.select("index").collect(engine="streaming").hstack(callers.frame.select(FOUND))
         here = index.collect(engine="streaming")
-        beside.append(here.join(every, on="index", how="left", maintain_order="left").drop("index"))
+        columns.append(here.join(every, on="index", how="left", maintain_order="left").drop("index"))
     shares = shares_of_launches(whole)
     if shares is None:
         rows = rows.with_columns(pl.lit(None, pl.Float64).alias(name) for name in SHARES)
     else:
-        beside.append(shares.select(*SHARES) if run is whole else index.collect(engine="streaming").join(
+        columns.append(shares.select(*SHARES) if run is whole else index.collect(engine="streaming").join(
             shares, on="index", how="left", maintain_order="left").select(*SHARES))
     cycle = cycle_of(whole, index, options)
     if cycle is not None:
-        beside.append(cycle.to_frame())
+        columns.append(cycle.to_frame())
     else:
         rows = rows.with_columns(pl.lit(None, pl.Int64).alias("cycle"))
         if index.select(pl.len()).collect().item() >= MANY:
             notes = (*notes, f"The trace marks no cycles, so the column cycle is filled for at most {MANY:,} launches.")
-    if beside:
-        rows = pl.concat([rows, *(frame.lazy() for frame in beside)], how="horizontal")
+    if columns:
+        rows = pl.concat([rows, *(frame.lazy() for frame in columns)], how="horizontal")
     return rows, notes
 
 

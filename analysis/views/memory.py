@@ -47,19 +47,19 @@ _NONE = "a memory snapshot (torch.cuda.memory._dump_snapshot) or a trace with pr
 
 def build(runs: Runs, options: Options) -> Answer:
     """What held the peak of each device of one run, most first; of two by the size of the change."""
-    found = [memory_of(run) for run in runs]
-    if not any(one.peaks for one in found):
+    peaks = [memory_of(run) for run in runs]
+    if not any(one.peaks for one in peaks):
         names = " and ".join(run.info.label for run in runs)
         raise CannotAnswer(f"{names} {'says' if len(runs) == 1 else 'say'} nothing of memory; {_NONE}.")
     if len(runs) == 1:
-        memory = found[0]
+        memory = peaks[0]
         return Answer(memory.rows.lazy(), facts_of(memory), _summary(memory), _notes(memory))
-    a, b = found
-    moved = mapped(*([peak.device for peak in one.peaks] for one in found))
+    a, b = peaks
+    moved = mapped(*([peak.device for peak in one.peaks] for one in peaks))
     right = b.rows
     if moved:
         right = right.with_columns(under(moved))
-    summary, notes = (lettered([lines(one) for one in found]) for lines in (_summary, _notes))
+    summary, notes = (lettered([lines(one) for one in peaks]) for lines in (_summary, _notes))
     return Answer(
         beside(a.rows, right, COLUMNS).lazy(), {"a": facts_of(a), "b": facts_of(b)},
         (*_difference(a, b, moved), *summary), (*notes, *note(moved)),
@@ -88,8 +88,8 @@ def _summary(memory: Peaks) -> tuple[str, ...]:
         when = "" if peak.at_ns is None else f" at {units.duration(peak.at_ns)}"
         reserved = "" if peak.reserved_bytes is None else f", at most {units.size(peak.reserved_bytes)} reserved"
         lines.append(f"{_name(peak)}: peak {units.size(peak.bytes)} allocated{when}{reserved}")
-        if said := _fragmented(peak):
-            lines.append(f"{_name(peak)}: {said}")
+        if free := _fragmented(peak):
+            lines.append(f"{_name(peak)}: {free}")
     return tuple(lines)
 
 
@@ -100,13 +100,13 @@ def _fragmented(peak: Peak) -> str:
         return ""
     segments = units.counted(held["segments"], "segment", "segments")
     largest = units.size(held["largest_free_bytes"])
-    said = f"{units.size(held['free_bytes'])} free in {segments} at the end, the largest block {largest}"
+    text = f"{units.size(held['free_bytes'])} free in {segments} at the end, the largest block {largest}"
     asked = held.get("asked_bytes")
     if not asked:
-        return said
+        return text
     verdict = "fits" if asked <= held["largest_free_bytes"] else (
         "does not fit, though that much is free" if asked <= held["free_bytes"] else "does not fit")
-    return f"{said}; out of memory when {units.size(asked)} were asked for, which {verdict}"
+    return f"{text}; out of memory when {units.size(asked)} were asked for, which {verdict}"
 
 
 def _difference(a: Peaks, b: Peaks, moved: dict[str, str]) -> list[str]:

@@ -61,18 +61,18 @@ def build(runs: Runs, options: Options) -> Answer:
         raise CannotAnswer(f"{names} {'holds' if len(runs) == 1 else 'hold'} no samples of counters; "
                            "a log of nvidia-smi or dcgmi in the folder of a trace is read with it.")
     drawn = _drawn(runs, tables, options)
-    notes = tuple(dict.fromkeys(said for run in runs for said in _notes(run)))
-    said = tuple(
+    notes = tuple(dict.fromkeys(counts for run in runs for counts in _notes(run)))
+    counts = tuple(
         f"{side}{units.counted(table.height, 'counter', 'counters')}, "
         f"{units.counted(int(table['samples'].sum()), 'sample', 'samples')}"
         for side, table in zip(("A: ", "B: ") if len(runs) > 1 else ("",), tables, strict=True)
     )
     if len(runs) == 1:
         shown = _with_shown(tables[0]).select(column.name for column in COLUMNS)
-        found = counter_findings(runs[0])
+        findings = counter_findings(runs[0])
         return Answer(
-            shown.lazy(), summary=(*said, *(one.sentence for one in found)), notes=notes, picture=drawn,
-            rows_below=True, facts={"rules": [to_builtins(one) for one in found]},
+            shown.lazy(), summary=(*counts, *(one.sentence for one in findings)), notes=notes, picture=drawn,
+            rows_below=True, facts={"rules": [to_builtins(one) for one in findings]},
         )
     pairs = mapped(*(table["device"].cast(pl.String).to_list() for table in tables))
     right = tables[1]
@@ -80,7 +80,7 @@ def build(runs: Runs, options: Options) -> Answer:
         right = right.with_columns(under(pairs))
     joined = _by_change(beside(_with_shown(tables[0]), _with_shown(right), COLUMNS))
     return Answer(
-        joined.select(column.name for column in PAIR_COLUMNS).lazy(), summary=said,
+        joined.select(column.name for column in PAIR_COLUMNS).lazy(), summary=counts,
         notes=(*notes, *note(pairs)), picture=drawn, rows_below=True,
     )
 

@@ -50,14 +50,15 @@ COLUMNS = (
 def table(run: Trace, options: Options, side: Side) -> OneRun:
     """The operators of one run, totals about them, and notes. Raises CannotAnswer."""
     names = [column.name for column in COLUMNS]
-    found = with_captures(run, operators_of(run))
-    if found is not None:
-        facts = _facts(found.frame) | {"device_ns": found.device_ns, "unclaimed_device_ns": found.unclaimed_ns}
-        lost = found.unclaimed_ns / found.device_ns if found.device_ns else 0.0
+    operators = with_captures(run, operators_of(run))
+    if operators is not None:
+        facts = _facts(operators.frame) | {
+            "device_ns": operators.device_ns, "unclaimed_device_ns": operators.unclaimed_ns}
+        lost = operators.unclaimed_ns / operators.device_ns if operators.device_ns else 0.0
         note = f"{units.percent(100 * lost)} of the device time was launched by no recorded operator."
-        unclaimed = (note,) if found.unclaimed_ns > 0 else ()
-        notes = (*unclaimed, *crossing_notes(found.crossing))
-        return OneRun(found.frame.select(names), facts, notes=notes, sums=(_sentence(facts),))
+        unclaimed = (note,) if operators.unclaimed_ns > 0 else ()
+        notes = (*unclaimed, *crossing_notes(operators.crossing))
+        return OneRun(operators.frame.select(names), facts, notes=notes, sums=(_sentence(facts),))
     if run.has("operators"):
         frame = run.operators.select(names).collect().sort(
             "device_self_ns", "host_self_ns", pl.col("name").cast(pl.String), descending=[True, True, False],
@@ -123,10 +124,10 @@ def build_tree(runs: Runs, options: Options) -> Answer:
     made = in_order(beside(*per.frames, with_cycle_sums(sums)),
                     (f"device_total{of}_ns_delta", f"host_total{of}_ns_delta"))
     rows = made.with_columns(texts_of(made))
-    said = _tree_sentence(rows)
+    sentence = _tree_sentence(rows)
     return Answer(
-        rows.select(column.name for column in TREE_PAIR_COLUMNS).lazy(), _tree_facts(rows) | per.facts, (said,),
-        (*notes, *per.notes), cycle_summary=(per.sentence(rows, sums), said) if per.known else (),
+        rows.select(column.name for column in TREE_PAIR_COLUMNS).lazy(), _tree_facts(rows) | per.facts, (sentence,),
+        (*notes, *per.notes), cycle_summary=(per.sentence(rows, sums), sentence) if per.known else (),
     )
 
 

@@ -74,23 +74,23 @@ def build(runs: Runs, options: Options) -> Answer:
             joined = joined.with_columns(pl.lit(None).cast(joined.schema[name]).alias(name) for name in joined.columns
                                          if name.endswith((f"_{side}", "_delta")))
     order = pl.col("category").replace_strict(list(CATEGORIES), range(len(CATEGORIES)), default=len(CATEGORIES))
-    found = pair_headline((runs[0], runs[1]), options)
+    headline = pair_headline((runs[0], runs[1]), options)
     per = "recording" if a.of_recording or b.of_recording else "cycle"
-    facts = {"a": a.facts, "b": b.facts, "findings": [*_changes(a, b, found)], "per": per,
-             "lead": to_builtins(cycle_lead(found.time)) if found is not None else None}
+    facts = {"a": a.facts, "b": b.facts, "findings": [*_changes(a, b, headline)], "per": per,
+             "lead": to_builtins(cycle_lead(headline.time)) if headline is not None else None}
     summary = (f"A: {a.headline}", f"B: {b.headline}")
     return Answer(joined.sort(order, "category").lazy(), facts, summary, of_both((a.notes, b.notes)))
 
 
-def _changes(a: Overview, b: Overview, found: Headline | None) -> tuple[str, ...]:
+def _changes(a: Overview, b: Overview, headline: Headline | None) -> tuple[str, ...]:
     """The pair's headline, and what goes with it: the category that moved most, how busy devices are, the host."""
-    said = [f"{found.spoken}."] if found is not None else []
-    if found is not None and found.moved:
+    sentences = [f"{headline.spoken}."] if headline is not None else []
+    if headline is not None and headline.moved:
         moved = {name: b.times.get(name, 0.0) - a.times.get(name, 0.0) for name in {**a.times, **b.times}}
         name = max(sorted(moved), key=lambda category: abs(moved[category]), default=None)
         if name is not None and moved[name]:
-            said.append(f"{name} moves most: {units.duration(moved[name], signed=True)} per {b.word}.")
-    return (*said, *_devices(a, b), *_host(a, b))
+            sentences.append(f"{name} moves most: {units.duration(moved[name], signed=True)} per {b.word}.")
+    return (*sentences, *_devices(a, b), *_host(a, b))
 
 
 def _devices(a: Overview, b: Overview) -> list[str]:
@@ -119,13 +119,13 @@ def _busy(side: Overview) -> dict[str, float | None]:
 
 def _host(a: Overview, b: Overview) -> list[str]:
     """What the process did on the processors of the host, where that differs clearly."""
-    said = []
+    sentences = []
     for key, what in (("on_cpu", "is on a CPU"), ("queued", "waits for a CPU")):
         was, now = a.host.get(key), b.host.get(key)
         if was is not None and now is not None and abs(now - was) > WORTH_SAYING * max(was, now):
-            said.append(f"The process {what} {units.percent(100 * was)} of the {b.word} in A, "
+            sentences.append(f"The process {what} {units.percent(100 * was)} of the {b.word} in A, "
                         f"{units.percent(100 * now)} in B, all threads together.")
-    return said
+    return sentences
 
 
 VIEW = View("overview", COLUMNS, build, pair_columns=side_by_side(COLUMNS), scopes_itself=True, noun="categories")

@@ -102,9 +102,9 @@ def _nearest(memory: dict[str, Any] | None) -> tuple[str, ...]:
     who = f"Rank {memory['rank']}" if memory["rank"] is not None else display(memory["device"] or "The device", 24)
     taken = units.size(memory["used"])
     if memory["share"] is None:
-        told = f"has most memory taken, {taken}; what its device has is not recorded" if memory["ranks"] > 1 else (
+        text = f"has most memory taken, {taken}; what its device has is not recorded" if memory["ranks"] > 1 else (
             f"had up to {taken} of memory taken; what its device has is not recorded")
-        return (f"{who} {told}.",)
+        return (f"{who} {text}.",)
     nearest = "is nearest to the limit of its memory" if memory["ranks"] > 1 else "had its memory taken"
     return (f"{who} {nearest}: {units.percent(100 * memory['share'], places=0)} ({taken}).",)
 

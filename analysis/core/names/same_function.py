@@ -58,7 +58,7 @@ def function_key(name: str) -> str:
     """The same text for every way to write the function's name."""
     text = _CLONE.sub("", name[:_LONGEST])
     text = (demangled(text) or text)[:_LONGEST]
-    text = _TRUE.sub(lambda found: "true" if found[1] == "1" else "false", _CLONE.sub("", text))
+    text = _TRUE.sub(lambda match: "true" if match[1] == "1" else "false", _CLONE.sub("", text))
     text = _SUFFIX.sub(r"\1", _CAST.sub("", text))
     text = _LLVM_LAMBDA.sub(r"{lambda\1}", _NUMBERED.sub("", text)).replace("[lambda", "{lambda")
     return _SPACE.sub("", _ANONYMOUS.sub("(anonymous)", text)).replace(")]", ")}")

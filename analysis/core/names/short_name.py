@@ -138,9 +138,9 @@ def short_generated(text: str) -> str | None:
     for rule in _RULES:
         if made := rule(text):
             return made
-    for pattern, said in _SPELLED:
+    for pattern, spell in _SPELLED:
         if match := pattern.match(text):
-            return said(match)
+            return spell(match)
     return None
 
 
@@ -148,20 +148,20 @@ def _library_gemm(text: str) -> str | None:
     """cuBLAS, CUTLASS, cuDNN: ``ampere_bf16_s16816gemm_bf16_64x64_ldg8_f2f_stages_64x5_tn`` is gemm bf16 64x64 tn."""
     if len(text) > _LONGEST_IDENTIFIER or not _VENDOR.match(text) or "::" in text or "(" in text:
         return None
-    pieces = text.split("_")
-    at = next((number for number, piece in enumerate(pieces) if _GEMM.match(piece)), None)
+    fields = text.split("_")
+    at = next((number for number, field in enumerate(fields) if _GEMM.match(field)), None)
     if at is None:
         return None
-    tile = next((match[1] for piece in pieces if (match := _TILE.match(piece)) and "x" in piece), None)
+    tile = next((match[1] for field in fields if (match := _TILE.match(field)) and "x" in field), None)
     if tile is None:
         return None
-    kinds = [match[1] for piece in pieces if (match := _INPUT.match(piece))]
+    kinds = [match[1] for field in fields if (match := _INPUT.match(field))]
     kind = _DTYPES.get(kinds[0], kinds[0]) if kinds else None
-    operation = pieces[at]
+    operation = fields[at]
     if kind:
         operation = re.sub(r"^[a-z]?\d+(?=gemm|fprop|dgrad|wgrad)|^[sh](?=gemm)", "", operation)
-    layout = next((piece for piece in pieces[at:] if _LAYOUT.match(piece)), None)
-    fused = [word for word in _FUSED if word in pieces[at:] or word in pieces]
+    layout = next((field for field in fields[at:] if _LAYOUT.match(field)), None)
+    fused = [word for word in _FUSED if word in fields[at:] or word in fields]
     return " ".join(filter(None, (operation, kind, tile, layout, *fused)))
 
 
@@ -183,8 +183,8 @@ def _nvjet(text: str) -> str | None:
     if not match:
         return None
     rest = match[3].split("_")
-    fused = [piece for piece in rest if piece in ("bias", "gelu", "relu", "splitK", "splitk", "aux")]
-    layout = [piece for piece in rest[-1:] if re.fullmatch(r"[NT]{2,3}", piece)]
+    fused = [field for field in rest if field in ("bias", "gelu", "relu", "splitK", "splitk", "aux")]
+    layout = [field for field in rest[-1:] if re.fullmatch(r"[NT]{2,3}", field)]
     return " ".join(("nvjet", match[1], match[2], *layout, *fused))
 
 
@@ -195,9 +195,9 @@ def _collective(text: str) -> str | None:
         return None
     operation, _, rest = match[2].partition("_")
     kind = next((one for one in _NCCL_TYPES if re.search(rf"(?:^|_){one}(?:_|$)", rest)), "")
-    pieces = re.sub(rf"(?:^|_){kind}(?=_|$)", "", rest, count=1).split("_") if kind else rest.split("_")
-    sums = [piece for piece in pieces if piece in _NCCL_SUMS]
-    moves = [piece for piece in pieces if piece not in _NCCL_SUMS]
+    fields = re.sub(rf"(?:^|_){kind}(?=_|$)", "", rest, count=1).split("_") if kind else rest.split("_")
+    sums = [field for field in fields if field in _NCCL_SUMS]
+    moves = [field for field in fields if field not in _NCCL_SUMS]
     if operation in ("SendRecv", "Broadcast", "AllGather"):  # they reduce nothing; the type is bytes
         sums, kind = [], ""
     return " ".join(filter(None, (match[1], operation, *sums, kind, *moves)))

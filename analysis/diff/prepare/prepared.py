@@ -105,19 +105,19 @@ def replays(run: Trace) -> Replays:
     return Replays(float(result["share"][0] or 0.0), int(result["count"][0]))
 
 
-def replay_reasons(found: tuple[Replays, Replays]) -> list[str]:
+def replay_reasons(both: tuple[Replays, Replays]) -> list[str]:
     """One sentence where one run replays graphs and the other launches its kernels one by one."""
-    a, b = (side.share >= MOSTLY for side in found)
+    a, b = (side.share >= MOSTLY for side in both)
     if a == b:
         return []
     return [f"{'A' if a else 'B'} replays graphs, {'B' if a else 'A'} launches its kernels one by one"]
 
 
-def replay_notes(found: tuple[Replays, Replays]) -> list[str]:
+def replay_notes(both: tuple[Replays, Replays]) -> list[str]:
     """What a single captured replay cannot tell."""
     return [
         f"{name} holds one captured graph replay: idle time cannot be measured from it."
-        for name, side in zip("AB", found, strict=True) if side.share >= MOSTLY and side.count == 1
+        for name, side in zip("AB", both, strict=True) if side.share >= MOSTLY and side.count == 1
     ]
 
 

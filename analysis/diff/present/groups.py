@@ -85,5 +85,5 @@ def _unchanged(frame: pl.DataFrame, members: list[tuple[int, int]]) -> dict[str,
     if not members:
         return None
     few = sum(frame["verdict"][first] == _UNDECIDED[1] for first, _ in members)
-    said = "unchanged · within the noise floor" if not few else "not flagged · within the noise floor or too few cycles"
-    return {"function": f"{units.count(len(members))} {said}", "verdict": "~", "kind": UNCHANGED}
+    text = "unchanged · within the noise floor" if not few else "not flagged · within the noise floor or too few cycles"
+    return {"function": f"{units.count(len(members))} {text}", "verdict": "~", "kind": UNCHANGED}

@@ -222,26 +222,26 @@ def explanation(
     count = "no function significantly slower" if not regressions else (
         f"{units.counted(regressions, 'function', 'functions')} significantly slower"
     )
-    said = [f"{cycle}, {count}."]
+    sentences = [f"{cycle}, {count}."]
     if cause.idle is not None:
-        said.append(f"{_idle(cause.idle, cycles)}.")
+        sentences.append(f"{_idle(cause.idle, cycles)}.")
     if cause.resource is not None:
-        said.append(f"{resource_sentence(cause.resource)}. {_reach(cause, cycles)}")
+        sentences.append(f"{resource_sentence(cause.resource)}. {_reach(cause, cycles)}")
     elif cause.idle is None:
-        said.append(_without_a_resource(cause, readings))
-    return " ".join(said)
+        sentences.append(_without_a_resource(cause, readings))
+    return " ".join(sentences)
 
 
 def not_comparable(
     comparability: Comparability, changes: Sequence[LaunchChange], resource: ChangedResource | None = None
 ) -> str:
     """Why neither run is faster or slower, what one launch takes now, and what else changed."""
-    said = [f"These runs cannot be compared as one thing changed: {comparability.why}."]
+    sentences = [f"These runs cannot be compared as one thing changed: {comparability.why}."]
     if changes:
-        said.append(f"{launches_text(changes)}.")
+        sentences.append(f"{launches_text(changes)}.")
     if resource is not None:
-        said.append(f"{_changed(resource)}, which may be a cause.")
-    return " ".join(said)
+        sentences.append(f"{_changed(resource)}, which may be a cause.")
+    return " ".join(sentences)
 
 
 def launches_text(changes: Sequence[LaunchChange]) -> str:

@@ -171,20 +171,20 @@ def familywise_q(families: dict[Family, list[Block]], functions: int) -> dict[Fa
     }
 
 
-def _adjusted(blocks: list[Block], found: list[tuple[Floats, Floats]], functions: int) -> Floats:
+def _adjusted(blocks: list[Block], statistics: list[tuple[Floats, Floats]], functions: int) -> Floats:
     """q of a family from the largest statistics of its blocks in each permutation."""
     q: Floats = np.full(functions, np.nan)
     if not blocks:
         return q
     of = np.repeat(np.arange(len(blocks)), [len(block.rows) for block in blocks])
-    least = np.concatenate([own for _, own in found]) * (1 - 1e-9)
+    least = np.concatenate([own for _, own in statistics]) * (1 - 1e-9)
     none = np.ones(len(least))
-    for number, (largest, _) in enumerate(found):
+    for number, (largest, _) in enumerate(statistics):
         beaten = len(largest) - np.searchsorted(largest, least, side="left")
         # the cycles as they were are a chance result of their own block only
         beaten = np.where(of == number, beaten, np.maximum(beaten - 1, 0))
         none *= 1 - beaten / len(largest)
-    own = np.array([1 / len(largest) for largest, _ in found])
+    own = np.array([1 / len(largest) for largest, _ in statistics])
     q[np.concatenate([block.rows for block in blocks])] = np.clip(1 - none, own[of], 1.0)
     return q
 

@@ -119,26 +119,26 @@ _JUDGES = {"regression": _regression, "gpu": _gpu, "kernel": _kernel, "outliers"
 def _passed_over(table: Table, verdict: Verdict, named: set[str]) -> list[str]:
     """What got worse all the same, that no condition stopped at."""
     rows = table.frame.select("category", "verdict", "path")
-    said = []
+    sentences = []
     device = rows.filter(pl.col("category").is_in(_ON_DEVICE))
     slower = device.filter(pl.col("verdict") == "slower")
     if slower.height:
         hidden = slower.filter(pl.col("path") == "hidden").height
         how = ", hidden" if hidden == slower.height else f", {hidden} of them hidden" if hidden else ""
-        said.append(f"{units.counted(slower.height, 'kernel', 'kernels')} slower{how}")
+        sentences.append(f"{units.counted(slower.height, 'kernel', 'kernels')} slower{how}")
     if new := device.filter(pl.col("verdict") == "new").height:
-        said.append(units.counted(new, "kernel new", "kernels new"))
+        sentences.append(units.counted(new, "kernel new", "kernels new"))
     for category, one, many in (("host", "host function", "host functions"), ("idle", "idle cause", "idle causes")):
         if count := rows.filter((pl.col("category") == category) & pl.col("verdict").is_in(REGRESSIONS)).height:
-            said.append(f"{units.counted(count, one, many)} slower")
+            sentences.append(f"{units.counted(count, one, many)} slower")
     a, b = _outlier_counts(verdict)
     if b > a and "outliers" not in named:
-        said.append(f"{units.counted(b, 'outlier', 'outliers')} in B, {a} in A")
+        sentences.append(f"{units.counted(b, 'outlier', 'outliers')} in B, {a} in A")
     if "cause" not in named and (worse := _worse(verdict)):
-        said.append(resource_sentence(worse))
+        sentences.append(resource_sentence(worse))
     if few := rows.filter(pl.col("verdict") == "too few cycles").height:
-        said.append(f"{units.counted(few, 'row has', 'rows have')} too few cycles to tell")
-    return said
+        sentences.append(f"{units.counted(few, 'row has', 'rows have')} too few cycles to tell")
+    return sentences
 
 
 def _outlier_counts(verdict: Verdict) -> tuple[int, int]:

@@ -152,21 +152,21 @@ def _functions_under(work_b: Work) -> dict[Key, set[tuple[str, str]]]:
     return under
 
 
-def _one_per_device(found: list[Reading]) -> list[Reading]:
+def _one_per_device(readings: list[Reading]) -> list[Reading]:
     """One reading per (metric, device): of several process pairs that read it, the one it changed most for."""
     best: dict[Key, Reading] = {}
-    for reading in found:
+    for reading in readings:
         key = reading.resource.metric, reading.resource.device
         if key not in best or abs(reading.resource.loss) > abs(best[key].resource.loss):
             best[key] = reading
     return list(best.values())
 
 
-def ranked(found: list[Reading]) -> list[ChangedResource]:
+def ranked(readings: list[Reading]) -> list[ChangedResource]:
     """False discoveries controlled over all that were read; the unchanged ones left out."""
-    q = q_values([reading.p for reading in found])
+    q = q_values([reading.p for reading in readings])
     rows = [
-        replace(reading.resource, q=1.0 if value is None else value) for reading, value in zip(found, q, strict=True)
+        replace(reading.resource, q=1.0 if value is None else value) for reading, value in zip(readings, q, strict=True)
     ]
     changed = [row for row in rows if abs(row.loss) >= LEAST and row.q <= LEVEL]
     if not changed:  # too few cycles to be sure of any: the clear ones, with their q

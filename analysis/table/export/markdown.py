@@ -85,8 +85,8 @@ def _full_names(table: Table) -> list[str]:
     long: dict[str, str] = {}
     for start in range(0, len(table), _BLOCK):
         for row in table.window(start, min(start + _BLOCK, len(table))):
-            found = ((row[at], table.shown_name(row[at], _NAME)) for at in places if row[at])
-            long.update((name, shown) for name, shown in found if shown != name)
+            names = ((row[at], table.shown_name(row[at], _NAME)) for at in places if row[at])
+            long.update((name, shown) for name, shown in names if shown != name)
     if not long:
         return []
     listed = [f"- {code(shown)}: {code(name)}" for name, shown in long.items()]
@@ -117,9 +117,9 @@ def section(table: Table, level: int = 2) -> list[str]:
     if len(table) and (table.rows_below or not table.picture):
         lines += rows_as_markdown(table)
         lines += _full_names(table)
-    said = notes(table)
-    if said:
-        lines += ["", *(f"> ⚠ {escape(note)}  " for note in said)]
+    warnings = notes(table)
+    if warnings:
+        lines += ["", *(f"> ⚠ {escape(note)}  " for note in warnings)]
     legend = [column for _, column in _filled(table)]
     lines += ["", "<details><summary>Legend</summary>", ""]
     lines += [f"- **{escape(column.header or column.name)}**: {escape(column.help)}" for column in legend]
@@ -141,8 +141,8 @@ def _page(table: Table, level: int) -> list[str]:
         if part.rows and part.sentences:
             lines.append("")
         lines += [f"- {escape(line)}" for line in part.sentences]
-    said = notes(table)
-    return [*lines, *([""] if said else []), *(f"> ⚠ {escape(note)}  " for note in said), ""]
+    warnings = notes(table)
+    return [*lines, *([""] if warnings else []), *(f"> ⚠ {escape(note)}  " for note in warnings), ""]
 
 
 def _page_row(row: tuple[str, ...], part: PageSection) -> str:

@@ -9,12 +9,12 @@ from ..table import Table
 
 def notes(table: Table) -> list[str]:
     """The view's notes and every source's warnings, each said once; what one of two runs warns of carries its label."""
-    said = list(table.notes)
+    warnings = list(table.notes)
     for source in table.sources:
         for warning in source.warnings:
             everywhere = all(warning in other.warnings for other in table.sources)
-            said.append(warning if everywhere else f"{source.label}: {warning}")
-    return list(dict.fromkeys(said))
+            warnings.append(warning if everywhere else f"{source.label}: {warning}")
+    return list(dict.fromkeys(warnings))
 
 
 def findings(table: Table) -> list[str]:
