@@ -53,14 +53,16 @@ def _kernel(name: str) -> str:
     return fit_name(name, 60)
 
 
-def _stack(run: Trace, row: Row, begin: int, end: int, brief: bool = False) -> list[Section]:
+def over_gap(run: Trace, row: Row, begin: int, end: int) -> pl.DataFrame | None:
+    """The slices between two moments of the thread that launched what ended a gap: ``name kind start_ns dur_ns depth``,
+    and how much of each is ``within``. None where the launch is not recorded, or nothing of its thread."""
     callers = callers_of(run)
     if callers is None:
-        return []
+        return None
     place = run.kernels.select((pl.col("index") == row["index"]).arg_max()).collect().item()
     call = int(callers.call[place])
     if call < 0:
-        return []
+        return None
     keys = ("rank", "pid", "tid")
     thread = run.host.select(keys).slice(call, 1).collect().row(0)
     same = [pl.col(key).eq_missing(pl.lit(value, pl.Int64)) for key, value in zip(keys, thread, strict=True)]
@@ -68,9 +70,14 @@ def _stack(run: Trace, row: Row, begin: int, end: int, brief: bool = False) -> l
     over = pl.min_horizontal(last, pl.lit(end)) - pl.max_horizontal("start_ns", pl.lit(begin))
     slices = (
         run.host.filter(*same, pl.col("depth").is_not_null(), pl.col("start_ns") < end, last > begin)
-        .select("name", "start_ns", "dur_ns", "depth", within=over).collect(engine="streaming")
+        .select("name", "kind", "start_ns", "dur_ns", "depth", within=over).collect(engine="streaming")
     )
-    if slices.is_empty():
+    return None if slices.is_empty() else slices
+
+
+def _stack(run: Trace, row: Row, begin: int, end: int, brief: bool = False) -> list[Section]:
+    slices = over_gap(run, row, begin, end)
+    if slices is None:
         return []
     all_of_it = slices.filter(pl.col("within") >= end - begin).sort("depth")
     around = all_of_it.head(-1 if brief else -_INNERMOST)  # they say where the program was, not what it did
@@ -81,7 +88,7 @@ def _stack(run: Trace, row: Row, begin: int, end: int, brief: bool = False) -> l
     rows = tuple(
         (" " * min(depth - outermost, 4 if brief else 8) + fit_name(str(name), 60),
          _bar(start, start + dur, begin, end, cells), units.duration(within))
-        for name, start, dur, depth, within in shown.rows()
+        for name, _, start, dur, depth, within in shown.rows()
     )
     capped = f", the longest {MOST} of {units.count(slices.height)}" if slices.height > MOST else ""
     if around.height and not brief:

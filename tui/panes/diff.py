@@ -9,10 +9,11 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from ...analysis.views import Entry
+from ..list.frame import Frame, boxed
 from ..list.table_list import TableList
 from ..session.jobs import QueryRunner
 from ..session.session import Session
-from ..widgets.drawing import joined, summary, verdict
+from ..widgets.drawing import beside_number, joined, summary
 from .diff_evidence import diff_evidence
 from .picture import Picture
 from .shown import Shown, arranged
@@ -113,7 +114,8 @@ class DiffPane(TablePane):
         lead, height = table.facts.get("lead"), self.size.height
         judged = (lead or {}).get("lines") or {}
         room = max(3, height - 14) if height < 30 else 12
-        return joined(verdict(lead, lambda cells: summary(table.summary, cells, judged), "Verdict", width, room))
+        said = beside_number(lead, lambda cells: summary(table.summary, cells, judged), width - 4, room)
+        return joined(boxed(said, Frame("Verdict"), width))
 
     def _wake(self, force: bool) -> None:
         session = self.session

@@ -1,26 +1,98 @@
-"""Idle: what each device waited for as one bar a device, the longest waiting first, then every gap."""
+"""Idle: what each device waited for as one bar a device, the first gaps as small timelines, then every gap."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
 from ...analysis.core import units
 from ...analysis.core.text import display
 from ...analysis.idle.cause_meanings import LABELS, ROLES
+from ...analysis.views import Entry
 from ..list import cells
-from ..list.frame import Frame, Pieces, dim, pieces_of
-from ..widgets.drawing import QUIET, stacked
+from ..list.frame import Frame, Pieces, boxed, dim, pieces_of
+from ..session.jobs import QueryRunner
+from ..session.session import Session
+from ..session.themes import content_style
+from ..widgets.drawing import QUIET, joined, stacked
+from .shown import Shown
 from .table import TablePane
+
+if TYPE_CHECKING:
+    from ...analysis.details.gap_pictures import GapPicture
 
 LEAST = 0.005
 """Causes below this share of the idle time are one, ``other``."""
 _OTHER = "other"
+MOST_DRAWN, LINES = 5, 3
+"""Gaps that are drawn, and lines of each."""
+_LABEL, _BESIDE = 10, 30
+"""Cells before the lanes of a gap, and of what is said beside them where there is room."""
 
 
 class IdlePane(TablePane):
-    """The idle view with its causes."""
+    """The idle view with its causes and the first gaps of the list."""
+
+    def __init__(self, entry: Entry, session: Session) -> None:
+        super().__init__(entry, session)
+        self._gaps: list[GapPicture] = []
+        self._drawn: tuple[object, ...] = ()
+        self._reading = QueryRunner(self.app)
+
+    def show(self, shown: Shown) -> None:
+        """Put the answer on the screen; the gaps that come first are read in the background."""
+        super().show(shown)
+        self._read_gaps()
+
+    def on_resize(self) -> None:
+        """The gaps are drawn for the width there is."""
+        super().on_resize()
+        self._read_gaps()
+
+    def _read_gaps(self) -> None:
+        shown = self.shown
+        if shown is None or "start_ns" not in shown.table.rows.schema:
+            self._gaps, self._drawn = [], ()
+            return
+        names = [column.name for column in shown.table.columns]
+        rows = [dict(zip(names, values, strict=True)) for values in shown.table.window(0, MOST_DRAWN)]
+        columns = _columns(self.size.width - 4)
+        asked = (self._epoch, columns, *(row["index"] for row in rows))
+        if asked == self._drawn or columns < 20:
+            return
+        self._drawn = asked
+        (run, *_), _ = self.session.question(shown.view, self.subject)
+
+        def job() -> list[GapPicture]:
+            from ...analysis.details.gap_pictures import gap_pictures
+
+            return gap_pictures(run, rows, columns)
+
+        def take(value: Any) -> None:
+            self._gaps = value if isinstance(value, list) else []
+            self.drawing.redraw()
+            self.make_room()
+
+        self._reading.ask(job, take)
+
+    def picture(self, width: int) -> Content:
+        """The answer, and below it the gaps in a frame of their own."""
+        said = super().picture(width)
+        if self.shown is None or self.message:
+            return said
+        room = (self.size.height * 3 // 5 - len(said.plain.splitlines()) - 2) // LINES
+        gaps = self._gaps[:room] if room > 0 else []
+        if not gaps:
+            return said
+        frame = Frame("Longest gaps" if self.shown.table.sorted_by is None else "First gaps",
+                      dim("what ran before and after, and what the launching thread did"),
+                      legend=dim("◂ what emptied the queue") if any(one.row["drained_by"] for one in gaps) else ())
+        return joined([said, *boxed([line for one in gaps for line in gap_lines(one, width - 4)], frame, width)])
+
+    def drawn_text(self) -> tuple[str, ...]:
+        """The bars and the gaps as text, for an export."""
+        return (*super().drawn_text(), *(line.plain.rstrip() for one in self._gaps for line in gap_lines(one, 116)))
 
     def _devices(self) -> list[tuple[str, dict[str, Any]]]:
         """Label and figures of each device that waited, of one run or of both."""
@@ -51,6 +123,49 @@ class IdlePane(TablePane):
         legend: tuple[Pieces, ...] = tuple(
             (("■ ", ROLES.get(cause, "device")), (cause, "dim"), (_sum(devices, cause), "dim")) for cause in order)
         return Frame("Idle", dim("causes of the time without activity"), legend=pieces_of(legend))
+
+
+def _columns(width: int) -> int:
+    """Columns of a lane."""
+    return width - _LABEL - (_BESIDE if width > 90 else 0)
+
+
+def gap_lines(gap: GapPicture, width: int) -> list[Content]:
+    """Length, cause, what ran before and after; the device; the launching thread, whose slices have names and the
+    colour of the cause that they are."""
+    from ...analysis.core.names.short_name import fit_name
+
+    row, columns, beside = gap.row, len(gap.busy), width - _LABEL - len(gap.busy) - 2
+    where = f"at {units.duration(row['start_ns'])}"
+    room = max(8, (width - _LABEL - 12 - len(where) - 6) // 2)
+    before, after = (fit_name(str(row[name]), room) if row[name] else "?" for name in ("before", "after"))
+    head = f"{before} ─▸ {after}"
+    length = units.duration(row["dur_ns"])
+    blocks = [cells.bar(0, 1) if share <= 0 else "▁▂▃▄▅▆▇█"[min(7, int(8 * share))] for share in gap.busy]
+    inside = max(0, gap.last - gap.first - 1)
+    name = f" {length} " if len(length) + 4 < inside else ""
+    lane = Content.assemble(
+        ("".join(blocks[: gap.first]), content_style("bar")), ("├" + name.center(inside, "─") + "┤", "bold"),
+        ("".join(blocks[gap.last + 1 :]), content_style("bar")))
+    host: list[tuple[str, str]] = []
+    at = 0
+    for one in gap.host:
+        host.append((" " * (one.first - at), ""))
+        size = one.last - one.first + 1
+        text = "▏" + (cells.fit(fit_name(one.name, size - 2), size - 1) if size > 5 else " " * (size - 1))
+        host.append((text, content_style(ROLES.get(one.cause, "device"))))
+        at = one.last + 1
+    host.append((" " * (columns - at), ""))
+    said = [display(str(row["op"] or ""), max(1, beside)), f"◂ {display(str(row['drained_by']), max(1, beside - 2))}"
+            if row["drained_by"] else display(str(row["frame"] or ""), max(1, beside))]
+    device = display(str(row["device"] or "device"), _LABEL - 2)
+    first = Content.assemble((f"{length:>9} ", "bold"), (cells.fit(row["cause"], 12), content_style(
+        ROLES.get(row["cause"], "device"))), head)
+    made = [Content.assemble(first, " " * max(1, width - first.cell_length - len(where)), (where, QUIET))]
+    for label, drawn, text in ((device, lane, said[0]), ("host", Content.assemble(*host), said[1])):
+        line = Content.assemble((f"{label:>{_LABEL - 1}} ", QUIET), drawn)
+        made.append(Content.assemble(line, "  ", (text, QUIET)) if beside > 8 else line)
+    return made
 
 
 def _name(device: dict[str, Any]) -> str:

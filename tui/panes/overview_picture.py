@@ -14,7 +14,7 @@ from ...analysis.kernels.family import LETTERS, TITLES
 from ..list import cells
 from ..list.frame import Frame, boxed, dim
 from ..session.themes import content_style
-from ..widgets.drawing import QUIET, A, B, gauge, joined, marked, side_by_side, stacked, verdict, wrapped
+from ..widgets.drawing import QUIET, A, B, beside_number, gauge, joined, marked, side_by_side, stacked, wrapped
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
@@ -95,7 +95,8 @@ def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) ->
     if lead is None and facts.get("step_ns"):
         number, _, unit = units.duration(facts["step_ns"]).partition(" ")
         lead = {"number": number, "caption": f"{unit}, mean cycle", "judgement": ""}
-    return verdict(lead, lambda cells: [line for one in said for line in marked(one, cells)], "Overview", width, room)
+    lines = beside_number(lead, lambda cells: [line for one in said for line in marked(one, cells)], width - 4, room)
+    return boxed(lines, Frame("Overview"), width)
 
 
 def parts_of(facts: dict[str, Any]) -> list[Part]:

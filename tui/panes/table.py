@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
@@ -24,7 +24,7 @@ from ..session.jobs import QueryRunner
 from ..session.keys import bindings
 from ..session.messages import ScopeChanged
 from ..session.session import Arrangement, Session
-from ..widgets.drawing import joined, summary
+from ..widgets.drawing import beside_number, joined, summary
 from .actions import PaneActions
 from .picture import Picture
 from .shown import Shown, arranged, scoped_table, sentence
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from ...analysis.contract.view import View
     from ...analysis.details.row_details import Glance
     from ...analysis.table.table import Table
+
+
+LEAST_LED = 24
+"""Lines of a pane from which its number is large."""
 
 
 class TablePane(PaneActions, can_focus=False):
@@ -288,8 +292,13 @@ class TablePane(PaneActions, can_focus=False):
         """What is drawn above the list: the answer in words, and its evidence."""
         if self.shown is None or self.message:
             return Content("")
-        said, drawn = summary(self.shown.table.summary, width - 4), self.evidence(width - 4)
-        lines = [*said, *drawn]
+        from ...analysis.views.leads import lead_of
+
+        table = self.shown.table
+        number = lead_of(self.shown.base) if self.size.height >= LEAST_LED else None
+        led = None if number is None else asdict(number)
+        lines = beside_number(
+            led, lambda cells: [*summary(table.summary, cells), *self.evidence(cells)], width - 4, self.size.height)
         return joined(boxed(lines, self.answer_frame(), width, self.drawing.has_focus)) if lines else Content("")
 
     def evidence(self, width: int) -> list[Content]:

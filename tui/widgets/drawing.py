@@ -18,7 +18,6 @@ from ...analysis.core import units
 from ...analysis.core.histogram_lines import histogram_lines
 from ...analysis.core.text import display
 from ..list import cells
-from ..list.frame import Frame, boxed
 from ..session.themes import content_style
 from .digits import big
 
@@ -132,13 +131,12 @@ def stacked(parts: Sequence[tuple[str, str, float]], width: int) -> Content:
     return Content.assemble(*made)
 
 
-def verdict(
-    lead: dict[str, Any] | None, lines: Callable[[int], list[Content]], title: str, width: int, room: int
+def beside_number(
+    lead: dict[str, Any] | None, lines: Callable[[int], list[Content]], width: int, room: int
 ) -> list[Content]:
-    """The answer in a frame: its number large where there is room, at most so many lines of sentences beside it."""
-    if lead is None or width < 76:
-        return boxed(lines(width - 4)[:room], Frame(title), width)
+    """At most so many lines of sentences, the number of the answer large at their left where there is room for it."""
+    if lead is None or width < 72:
+        return lines(width)[:room]
     number = big(lead["number"], lead["caption"], judged_style(lead["judgement"]))
     left = max(line.cell_length for line in number) + 3
-    said = lines(width - 4 - left)[: max(room, len(number))]
-    return boxed(side_by_side(number, said, left), Frame(title), width)
+    return side_by_side(number, lines(width - left)[: max(room, len(number))], left)

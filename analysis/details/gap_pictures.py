@@ -1,0 +1,82 @@
+"""Gaps as small timelines: how busy the device was around each, and what the launching thread did meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..core.names.short_name import short_name
+from ..idle.causes import named_cause
+from ..timeline.coverage import covered
+from .gaps import Row, over_gap
+
+AROUND = 0.4
+"""Of the length of a gap so much is shown before it and after it."""
+
+
+class Stretch(Struct, frozen=True):
+    """Columns ``first`` to ``last`` of the host's lane: the innermost slice, and the cause that its time would be."""
+
+    first: int
+    last: int
+    name: str
+    cause: str
+
+
+class GapPicture(Struct, frozen=True):
+    """A row of the idle view drawn: ``busy`` is the share of each column that the device ran something, ``first`` to
+    ``last`` are the columns of the gap itself, ``host`` what the thread that launched its end did, left to right."""
+
+    row: Row
+    busy: tuple[float, ...]
+    first: int
+    last: int
+    host: tuple[Stretch, ...]
+
+
+def gap_pictures(run: Trace, rows: Sequence[Row], columns: int) -> list[GapPicture]:
+    """Rows of the idle view of one run (``start_ns dur_ns device rank index``) as pictures of so many columns."""
+    return [_picture(run, row, columns) for row in rows]
+
+
+def _picture(run: Trace, row: Row, columns: int) -> GapPicture:
+    begin, end = row["start_ns"], row["start_ns"] + row["dur_ns"]
+    room = max(1, round(AROUND * row["dur_ns"]))
+    edges = np.linspace(begin - room, end + room, columns + 1).astype(np.int64)
+    low, high = int(edges[0]), int(edges[-1])
+    stop = pl.col("start_ns") + pl.col("dur_ns")
+    ran = run.kernels.filter(
+        pl.col("kind") != "sync", pl.col("device").cast(pl.String).eq_missing(pl.lit(row["device"], pl.String)),
+        pl.col("rank").eq_missing(pl.lit(row["rank"], pl.Int64)), pl.col("start_ns") < high, stop > low,
+    ).select("start_ns", stop.alias("end_ns")).sort("start_ns").collect(engine="streaming")
+    busy = covered(ran["start_ns"].to_numpy(), ran["end_ns"].to_numpy()).busy(edges) / np.maximum(1, np.diff(edges))
+    first = round(columns * AROUND / (1 + 2 * AROUND))
+    return GapPicture(row, tuple(busy.tolist()), first, columns - 1 - first, _host(run, row, (low, high), edges))
+
+
+def _host(run: Trace, row: Row, window: tuple[int, int], edges: np.ndarray[Any, Any]) -> tuple[Stretch, ...]:
+    """What was innermost in the middle of each column; columns of the same slice are one stretch."""
+    found = over_gap(run, row, *window)
+    if found is None:
+        return ()
+    found = found.sort("depth")
+    names, kinds = found["name"].to_list(), found["kind"].cast(pl.String).to_list()
+    middles = (edges[:-1] + edges[1:]) // 2
+    innermost = np.full(len(middles), -1, dtype=np.int64)
+    for at, (start, dur) in enumerate(found.select("start_ns", "dur_ns").iter_rows()):
+        innermost[(middles >= start) & (middles < start + dur)] = at
+    made: list[Stretch] = []
+    for column, at in enumerate(innermost.tolist()):
+        if at < 0:
+            continue
+        if made and made[-1].last == column - 1 and innermost[column - 1] == at:
+            made[-1] = Stretch(made[-1].first, column, made[-1].name, made[-1].cause)
+        else:
+            cause = named_cause(names[at], kinds[at]) or ("python" if kinds[at] == "python" else "op")
+            made.append(Stretch(column, column, short_name(names[at]), cause))
+    return tuple(made)

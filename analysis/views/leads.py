@@ -1,0 +1,104 @@
+"""The one number of a view's answer, made of its facts: what a screen draws large.
+
+Not in the views themselves: a report has no use for it, and what a view costs to import is paid by every question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..core import units
+from ..diff.verdict.lead import Judgement, Lead
+from ..table.table import Table
+
+Facts = dict[str, Any]
+
+
+class Figure(NamedTuple):
+    """A number with its unit (``35.6 ms``, ``94%``), what it is of, and how it is judged."""
+
+    text: str
+    of: str
+    judgement: Judgement = ""
+
+
+def lead_of(table: Table) -> Lead | None:
+    """The number of an answer: of one run its figure, of two that of B with A's in the caption; None where a view has
+    none. Sums of two runs are compared per cycle or not at all."""
+    facts = table.facts
+    if table.view == "whatif":
+        best = table.window(0, 1, ["share"])
+        return Lead(units.percent(100 * best[0][0], places=0), "of the cycle to win") if best and best[0][0] else None
+    if "a" in facts and table.view in _SUMS:
+        return _times_as_much(table, *_SUMS[table.view])
+    figure = _FIGURES.get(table.view)
+    if figure is None:
+        return None
+    if "a" not in facts:
+        one = figure(facts)
+        return None if one is None else _lead(one, one.of)
+    a, b = figure(facts["a"]), figure(facts["b"])
+    return None if a is None or b is None else _lead(b, f"{b.of}, {a.text} in A")
+
+
+def _times_as_much(table: Table, column: str, of: str) -> Lead | None:
+    if table.facts.get("per") != "cycle":
+        return None
+    a, b = (table.total(f"{column}_{side}") for side in "ab")
+    return Lead(units.factor(b / a), f"{of}, {units.duration(a)} in A") if a and b else None
+
+
+def _lead(figure: Figure, caption: str) -> Lead:
+    number, _, unit = figure.text.partition(" ")
+    return Lead(number, f"{unit} {caption}".strip(), figure.judgement)
+
+
+def _cycles(facts: Facts) -> Figure | None:
+    median = facts.get("median_us")
+    return Figure(units.duration(1000 * median), "median cycle") if median else None
+
+
+def _kernels(facts: Facts) -> Figure | None:
+    kinds = facts.get("by_kind") or {}
+    total = sum(kinds[kind]["total_ns"] for kind in ("kernel", "collective") if kind in kinds)
+    return Figure(units.duration(total), "of kernel time") if total else None
+
+
+def _idle(facts: Facts) -> Figure | None:
+    devices = list((facts.get("in_steps") or facts).get("devices") or [])
+    idle, window = (sum(one[name] or 0 for one in devices) for name in ("idle_ns", "window_ns"))
+    name = devices[0]["device"] or "device" if len(devices) == 1 else f"{len(devices)} devices"
+    return Figure(units.percent(100 * idle / window, places=0), f"idle, {name}") if window else None
+
+
+def _ranks(facts: Facts) -> Figure | None:
+    late = facts.get("straggler")
+    return late and Figure(units.duration(late["caused_wait_ns"]), f"waited for rank {late['rank']}", "bad")
+
+
+def _collectives(facts: Facts) -> Figure | None:
+    devices = facts.get("devices") or []
+    spent, exposed = (sum(one[name] or 0 for one in devices) for name in ("comm_ns", "exposed_ns"))
+    return Figure(units.percent(100 * exposed / spent, places=0), "of communication exposed") if spent else None
+
+
+def _roofline(facts: Facts) -> Figure | None:
+    return None if facts.get("mfu") is None else Figure(units.percent(100 * facts["mfu"]), "MFU")
+
+
+def _memory(facts: Facts) -> Figure | None:
+    most = max((one.get("peak_bytes") or 0 for one in facts.get("devices") or []), default=0)
+    return Figure(units.size(most), "allocated at most") if most else None
+
+
+def _calls(facts: Facts) -> Figure | None:
+    return Figure(units.duration(facts["sync_ns"]), "waiting for a device") if facts.get("sync_ns") else None
+
+
+_FIGURES: dict[str, Callable[[Facts], Figure | None]] = {
+    "cycles": _cycles, "kernels": _kernels, "idle": _idle, "ranks": _ranks, "collectives": _collectives,
+    "roofline": _roofline, "memory": _memory, "calls": _calls,
+}
+_SUMS = {"kernels": ("per_cycle_ns", "device time per cycle"), "calls": ("per_cycle_ns", "time in calls per cycle")}
+"""Views whose number is a sum: the column that two runs are compared by, and what it is."""
