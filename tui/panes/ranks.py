@@ -54,7 +54,8 @@ def heat_strip(heat: dict[str, Any] | None, width: int, lines: int, side: str = 
     left = len(heat["ranks"]) - len(names)
     others = f", {left} more waited for" if left else ""
     made = [Content.styled(
-        f"{side}waits caused by each rank, a cell a {heat['parts']}: {_SHADES[1:]} 0 to {units.duration(most)}{others}", QUIET
+        f"{side}waits caused by each rank, a cell a {heat['parts']}: {_SHADES[1:]} up to "
+        f"{units.duration(most)}{others}", QUIET
     )]
     for name, row in zip(names, grid[: len(names)], strict=True):
         marks = "".join(_SHADES[_shade(value / most)] for value in row)
