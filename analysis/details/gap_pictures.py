@@ -19,7 +19,7 @@ AROUND = 0.4
 """Of the length of a gap so much is shown before it and after it."""
 
 
-class Stretch(Struct, frozen=True):
+class HostStretch(Struct, frozen=True):
     """Columns ``first`` to ``last`` of the host's lane: the innermost slice, and the cause that its time would be."""
 
     first: int
@@ -36,7 +36,7 @@ class GapPicture(Struct, frozen=True):
     busy: tuple[float, ...]
     first: int
     last: int
-    host: tuple[Stretch, ...]
+    host: tuple[HostStretch, ...]
 
 
 def gap_pictures(run: Trace, rows: Sequence[Row], columns: int) -> list[GapPicture]:
@@ -59,7 +59,7 @@ def _picture(run: Trace, row: Row, columns: int) -> GapPicture:
     return GapPicture(row, tuple(busy.tolist()), first, columns - 1 - first, _host(run, row, (low, high), edges))
 
 
-def _host(run: Trace, row: Row, window: tuple[int, int], edges: np.ndarray[Any, Any]) -> tuple[Stretch, ...]:
+def _host(run: Trace, row: Row, window: tuple[int, int], edges: np.ndarray[Any, Any]) -> tuple[HostStretch, ...]:
     """What was innermost in the middle of each column; columns of the same slice are one stretch."""
     found = over_gap(run, row, *window)
     if found is None:
@@ -70,13 +70,13 @@ def _host(run: Trace, row: Row, window: tuple[int, int], edges: np.ndarray[Any, 
     innermost = np.full(len(middles), -1, dtype=np.int64)
     for at, (start, dur) in enumerate(found.select("start_ns", "dur_ns").iter_rows()):
         innermost[(middles >= start) & (middles < start + dur)] = at
-    made: list[Stretch] = []
+    made: list[HostStretch] = []
     for column, at in enumerate(innermost.tolist()):
         if at < 0:
             continue
         if made and made[-1].last == column - 1 and innermost[column - 1] == at:
-            made[-1] = Stretch(made[-1].first, column, made[-1].name, made[-1].cause)
+            made[-1] = HostStretch(made[-1].first, column, made[-1].name, made[-1].cause)
         else:
             cause = named_cause(names[at], kinds[at]) or ("python" if kinds[at] == "python" else "op")
-            made.append(Stretch(column, column, short_name(names[at]), cause))
+            made.append(HostStretch(column, column, short_name(names[at]), cause))
     return tuple(made)

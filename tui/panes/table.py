@@ -25,11 +25,11 @@ from ..session.keys import bindings
 from ..session.messages import ScopeChanged
 from ..session.session import Arrangement, Session
 from ..widgets.drawing import beside_number, joined, summary
+from ..widgets.spoken import Spoken
 from .actions import PaneActions
 from .picture import Picture
 from .shown import Shown, arranged, scoped_table, sentence
 from .side_panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, SidePanel
-from .spoken import Spoken
 
 if TYPE_CHECKING:
     from ...analysis.contract.view import View
@@ -292,7 +292,7 @@ class TablePane(PaneActions, can_focus=False):
         """What is drawn above the list: the answer in words, and its evidence."""
         if self.shown is None or self.message:
             return Content("")
-        from ...analysis.views.leads import lead_of
+        from ...analysis.overview.leads import lead_of
 
         table = self.shown.table
         number = lead_of(self.shown.base) if self.size.height >= LEAST_LED else None

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from warplens.analysis.core import units
+from warplens.analysis.overview.leads import lead_of
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
-from warplens.analysis.views.leads import lead_of
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
 

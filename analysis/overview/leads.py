@@ -15,7 +15,7 @@ from ..table.table import Table
 Facts = dict[str, Any]
 
 
-class Figure(NamedTuple):
+class Number(NamedTuple):
     """A number with its unit (``35.6 ms``, ``94%``), what it is of, and how it is judged."""
 
     text: str
@@ -49,54 +49,54 @@ def _times_as_much(table: Table, column: str, of: str) -> Lead | None:
     return Lead(units.factor(b / a), f"{of}, {units.duration(a)} in A") if a and b else None
 
 
-def _lead(figure: Figure, caption: str) -> Lead:
+def _lead(figure: Number, caption: str) -> Lead:
     number, _, unit = figure.text.partition(" ")
     return Lead(number, f"{unit} {caption}".strip(), figure.judgement)
 
 
-def _cycles(facts: Facts) -> Figure | None:
+def _cycles(facts: Facts) -> Number | None:
     median = facts.get("median_us")
-    return Figure(units.duration(1000 * median), "median cycle") if median else None
+    return Number(units.duration(1000 * median), "median cycle") if median else None
 
 
-def _kernels(facts: Facts) -> Figure | None:
+def _kernels(facts: Facts) -> Number | None:
     kinds = facts.get("by_kind") or {}
     total = sum(kinds[kind]["total_ns"] for kind in ("kernel", "collective") if kind in kinds)
-    return Figure(units.duration(total), "of kernel time") if total else None
+    return Number(units.duration(total), "of kernel time") if total else None
 
 
-def _idle(facts: Facts) -> Figure | None:
+def _idle(facts: Facts) -> Number | None:
     devices = list((facts.get("in_steps") or facts).get("devices") or [])
     idle, window = (sum(one[name] or 0 for one in devices) for name in ("idle_ns", "window_ns"))
     name = devices[0]["device"] or "device" if len(devices) == 1 else f"{len(devices)} devices"
-    return Figure(units.percent(100 * idle / window, places=0), f"idle, {name}") if window else None
+    return Number(units.percent(100 * idle / window, places=0), f"idle, {name}") if window else None
 
 
-def _ranks(facts: Facts) -> Figure | None:
+def _ranks(facts: Facts) -> Number | None:
     late = facts.get("straggler")
-    return late and Figure(units.duration(late["caused_wait_ns"]), f"waited for rank {late['rank']}", "bad")
+    return late and Number(units.duration(late["caused_wait_ns"]), f"waited for rank {late['rank']}", "bad")
 
 
-def _collectives(facts: Facts) -> Figure | None:
+def _collectives(facts: Facts) -> Number | None:
     devices = facts.get("devices") or []
     spent, exposed = (sum(one[name] or 0 for one in devices) for name in ("comm_ns", "exposed_ns"))
-    return Figure(units.percent(100 * exposed / spent, places=0), "of communication exposed") if spent else None
+    return Number(units.percent(100 * exposed / spent, places=0), "of communication exposed") if spent else None
 
 
-def _roofline(facts: Facts) -> Figure | None:
-    return None if facts.get("mfu") is None else Figure(units.percent(100 * facts["mfu"]), "MFU")
+def _roofline(facts: Facts) -> Number | None:
+    return None if facts.get("mfu") is None else Number(units.percent(100 * facts["mfu"]), "MFU")
 
 
-def _memory(facts: Facts) -> Figure | None:
+def _memory(facts: Facts) -> Number | None:
     most = max((one.get("peak_bytes") or 0 for one in facts.get("devices") or []), default=0)
-    return Figure(units.size(most), "allocated at most") if most else None
+    return Number(units.size(most), "allocated at most") if most else None
 
 
-def _calls(facts: Facts) -> Figure | None:
-    return Figure(units.duration(facts["sync_ns"]), "waiting for a device") if facts.get("sync_ns") else None
+def _calls(facts: Facts) -> Number | None:
+    return Number(units.duration(facts["sync_ns"]), "waiting for a device") if facts.get("sync_ns") else None
 
 
-_FIGURES: dict[str, Callable[[Facts], Figure | None]] = {
+_FIGURES: dict[str, Callable[[Facts], Number | None]] = {
     "cycles": _cycles, "kernels": _kernels, "idle": _idle, "ranks": _ranks, "collectives": _collectives,
     "roofline": _roofline, "memory": _memory, "calls": _calls,
 }

@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from ..list.frame import Frame, boxed
-from ..widgets.drawing import joined, wrapped
+from .drawing import joined, wrapped
 
 
 class Spoken(Widget, can_focus=True):
