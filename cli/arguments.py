@@ -175,6 +175,7 @@ def output_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--ascending", action="store_true", help="with --sort: smallest first")
     group.add_argument("--name-width", type=_whole, metavar="N",
                        help="add the column shown: the name as a list N cells wide shows it")
+    group.add_argument("--ids", action="store_true", help="print the id of each row, which report --row takes")
     group.add_argument("--filter", metavar="EXPR", help="only matching rows: text, column>value, name~regex; ! inverts")
 
 
@@ -240,11 +241,7 @@ def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None
     from ..analysis.cycles.statement import find_ahead
     from ..analysis.query.report import summary
 
-    options, run = options_of(arguments), getattr(arguments, "run", None)
-    if run is not None:
-        if len(runs) < 2:
-            raise UsageError(f"--run {run} chooses one of two runs; only one is given")
-        runs, options = (runs[:1], options) if run == "a" else (runs[1:], options.swapped())
+    runs, options = chosen_runs(arguments, runs)
     if arguments.format == "json" and options == options.without_part():
         find_ahead(runs, options)  # JSON speaks of them beside every answer
     rows: dict[str, Any] = {
@@ -257,3 +254,13 @@ def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None
         return summary(runs, options, **rows)
     except CannotAnswer as error:
         raise UsageError(str(error)) from error
+
+
+def chosen_runs(arguments: argparse.Namespace, runs: tuple[Trace, ...]) -> tuple[tuple[Trace, ...], Options]:
+    """The runs, or the one that ``--run`` chooses, with the scope of each. Raises UsageError."""
+    options, run = options_of(arguments), getattr(arguments, "run", None)
+    if run is None:
+        return runs, options
+    if len(runs) < 2:
+        raise UsageError(f"--run {run} chooses one of two runs; only one is given")
+    return (runs[:1], options) if run == "a" else (runs[1:], options.swapped())

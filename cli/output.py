@@ -37,6 +37,8 @@ def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
     from ..analysis.table.export import WrongFormat, render
 
     chosen = _format_of(arguments, tables)
+    if getattr(arguments, "ids", False):
+        tables = [table.with_ids() for table in tables]
     if chosen == "parquet" and not arguments.output and sys.stdout.isatty():
         raise UsageError("parquet is binary; name a file with -o")
     to_file = arguments.output and arguments.output != "-"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from ..analysis.views import VIEWS
-from ..library import UsageError
+from ..library import UsageError, table
 from .arguments import (
     FINE,
     Command,
     ask,
+    chosen_runs,
     open_runs,
     open_sides,
     opening_arguments,
@@ -22,10 +24,15 @@ from .diff import labelled, repeated
 from .many_runs import open_history, print_history
 from .output import emit
 
+if TYPE_CHECKING:
+    from ..analysis.table.table import Table
+    from ..loaders.trace import Trace
+
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="*", metavar="RUN", help="a file, a directory of ranks, or - for stdin")
     parser.add_argument("--view", choices=[entry.name for entry in VIEWS], help="one view instead of the summary")
+    parser.add_argument("--row", metavar="ID", help="the details of one row, by its id: kernel:3f2a, gap:17")
     parser.add_argument("--run", choices=["a", "b"], help="show only this one of two runs")
     parser.add_argument(
         "--samples", action="store_true", help="with --view metrics: the samples instead of one row per counter"
@@ -50,6 +57,11 @@ def print_report(arguments: argparse.Namespace) -> int:
     if not arguments.runs:
         raise UsageError("name a run, or two to compare")
     runs = open_runs(arguments.runs, arguments)
+    if getattr(arguments, "row", None):
+        if not arguments.output:
+            arguments.format = arguments.format or "text"
+        emit([_row(arguments, runs)], arguments)
+        return FINE
     if arguments.view is None and (arguments.filter or arguments.sort or getattr(arguments, "tree", False)):
         raise UsageError("--filter, --sort and --tree are for one view; name it with --view")
     emit(ask(arguments, runs, "samples" if samples else arguments.view), arguments)
@@ -66,6 +78,26 @@ def _print_many(arguments: argparse.Namespace) -> int:
     return FINE
 
 
+def _row(arguments: argparse.Namespace, runs: tuple[Trace, ...]) -> Table:
+    """One row, with everything that is known of it. Raises UsageError."""
+    from ..analysis.contract.view import CannotAnswer
+    from ..analysis.core.text import nearest
+    from ..analysis.query.row import row, view_of, words
+    from ..analysis.views import view
+    from ..loaders.ingest.event_arguments import arguments as recorded
+
+    runs, options = chosen_runs(arguments, runs)
+    of = view(arguments.view) if arguments.view else view_of(arguments.row, len(runs))
+    if of is None:
+        hint = nearest(arguments.row.partition(":")[0], words())
+        raise UsageError(f"--row {arguments.row}: no rows have such ids", hint)
+    try:
+        answer = table(of.name, runs, options, per=arguments.per)
+        return row(of, answer, arguments.row, runs, options, recorded)
+    except CannotAnswer as error:
+        raise UsageError(str(error), "--ids prints them.") from error
+
+
 def _print_sides(arguments: argparse.Namespace) -> int:
     """The report of two sides of several recordings; where they are repeated runs, of the diff alone."""
     sides = open_sides(arguments)
@@ -74,8 +106,7 @@ def _print_sides(arguments: argparse.Namespace) -> int:
         return FINE
     if arguments.view not in (None, "diff"):
         raise UsageError(f"repeated runs are compared in the view diff, not in {arguments.view}")
-    table = repeated(sides, arguments)
-    emit([table], arguments)
+    emit([repeated(sides, arguments)], arguments)
     return FINE
 
 

@@ -77,7 +77,8 @@ class View(Struct, frozen=True):
     ``one_run``/``two_runs`` say which subjects it takes. A view gets its runs limited to the cycle of the options,
     unless it ``scopes_itself``; every other scope is applied before it is asked, but the window of one that
     ``windows_itself``. Where it ``lists_cycles`` a screen shows all of them, whichever is in scope. The columns of one
-    with ``free_columns`` are whatever was asked for, of one run or of both at once.
+    with ``free_columns`` are whatever was asked for, of one run or of both at once. ``row_id`` names the columns that
+    tell its rows apart where keys do not (see ``table/row_ids.py``).
     """
 
     name: str
@@ -92,6 +93,7 @@ class View(Struct, frozen=True):
     lists_cycles: bool = False
     free_columns: bool = False
     noun: str = "rows"
+    row_id: tuple[str, ...] = ()
     details: Callable[[dict[str, Any], Runs, Options], list[Section]] | None = None
     glance: Callable[[Runs, Options], Callable[[dict[str, Any]], list[Section]]] | None = None
     other: View | None = None

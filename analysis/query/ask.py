@@ -30,6 +30,7 @@ from ..core.derived import code, is_stored, packed, unpacked
 from ..core.names.display_names import of_runs, speaking_of
 from ..core.text import display
 from ..cycles.statement import cycle_facts
+from ..table.row_ids import row_ids
 from ..table.rows import Rows
 from ..table.sorting import true_ids
 from ..table.table import Table, names_of, sources
@@ -123,7 +124,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
         same=tuple((header, text) for _, header, text in same),
         cycle_facts=partial(cycle_facts, whole, question),
         per=per, unlisted=listed, summaries=(answer.cycle_summary, answer.summary),
-        names=names_of(of_activities, rows, columns),
+        names=names_of(of_activities, rows, columns), ids=row_ids(view, len(runs)),
     )
     if rows.on_disk:
         table.window(0, 1)  # what the first paint asks for, in the thread of the question and not in that of the screen

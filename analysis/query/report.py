@@ -65,6 +65,8 @@ def report(
     if len(runs) == 1 and not one.one_run:
         raise CannotAnswer(f"The {one.name} view compares two runs; name a second one.")
     table = _answer(one, runs, options).compared(per)
+    if one is not view(one.name):  # another shape of the answer, whose rows --row would not find
+        table = replace(table, ids=None)
     if condition is not None:
         table = table.filtered(condition)
         if not len(table) and (typed := unknown_column(condition.text, table.columns)):

@@ -22,6 +22,7 @@ from ..core import units
 from ..core.names.display_names import ShortNames, shown_name
 from ..core.names.short_name import fit_name
 from .filters import Filter
+from .row_ids import RowIds
 from .rows import Rows
 from .sorting import true_ids
 
@@ -69,6 +70,8 @@ class Table(Struct, frozen=True):
     passed: pl.Series | None = None  # whether each of ``rows`` is shown, where that is known beside ``order``
     names: tuple[ShortNames, ...] = ()  # of the runs' activities, then of what else the answer names
     command: str = ""  # the command line that prints it, where a screen knows that
+    ids: RowIds | None = None  # how its rows are named in exports
+    built: pl.Series | None = None  # the numbers as built of ``rows``, where those are a part of the answer's
     answer: object | None = None  # what rows that were made anew are of; None where they are the answer's own
 
     @property
@@ -158,7 +161,38 @@ class Table(Struct, frozen=True):
         """The first rows in the order shown; ``total_rows`` still counts all."""
         some = self.order[:rows] if self.order is not None else pl.Series(range(min(rows, len(self))), dtype=pl.UInt32)
         first = Rows(self.rows.gather(some), named=self.rows.named)
-        return replace(self, rows=first, order=None, kept=None, passed=None)
+        return replace(self, rows=first, order=None, kept=None, passed=None, built=self._numbers(some))
+
+    def _numbers(self, some: pl.Series | None) -> pl.Series | None:
+        """The numbers as built of some of ``rows``, or of all."""
+        return some if self.built is None or some is None else self.built.gather(some)
+
+    def row_ids(self, start: int, stop: int) -> list[str]:
+        """The ids of rows start..stop in the order shown; none where its rows have none."""
+        if self.ids is None:
+            return []
+        stop = min(stop, len(self))
+        numbers = pl.Series(range(start, stop), dtype=pl.UInt32) if self.order is None else self.order[start:stop]
+        if self.built is not None:
+            numbers = self.built.gather(numbers)
+        rows = self.window(start, stop, self.ids.columns) if self.ids.columns else []
+        return self.ids.of(rows, numbers.to_list())
+
+    def with_ids(self) -> Table:
+        """The rows in the order shown with their ids as the first column."""
+        if self.ids is None or any(column.name == "id" for column in self.columns):
+            return self
+        width = max(map(len, ids := self.row_ids(0, len(self))), default=2)
+        column = Column("id", "id", "text", "what --row names this row by", width, order=0)
+        return self._with(column, ids, first=True)
+
+    def _with(self, column: Column, texts: Sequence[str | None], first: bool = False) -> Table:
+        """The rows in the order shown with one more column."""
+        rows = Rows(self.shown().with_columns(pl.Series(column.name, texts, dtype=pl.String)), named=self.rows.named)
+        columns = (column, *self.columns) if first else (*self.columns, column)
+        return replace(
+            self, columns=columns, rows=rows, order=None, kept=None, passed=None, built=self._numbers(self.order)
+        )
 
     def shown(self) -> pl.DataFrame:
         """All rows in the order shown, as a frame in the dtypes they were built with."""
@@ -234,13 +268,10 @@ class Table(Struct, frozen=True):
         named = next((column.name for column in self.columns if column.role == "name"), None)
         if named is None:
             return self
-        frame = self.shown()
-        texts = frame[named].cast(pl.String)
+        texts = self.shown()[named].cast(pl.String)
         names = {text: self.shown_name(text, width) for text in texts.unique().drop_nulls()}
-        shown = pl.Series("shown", [names.get(text) for text in texts], dtype=pl.String)
-        rows = Rows(frame.with_columns(shown), named=self.rows.named)
         column = Column("shown", "shown", "text", f"the name as a list {width} cells wide shows it", width, order=None)
-        return replace(self, columns=(*self.columns, column), rows=rows, order=None, kept=None, passed=None)
+        return self._with(column, [names.get(text) for text in texts])
 
     def matches(self, text: str) -> int:
         """How many rows hold the text."""

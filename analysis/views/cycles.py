@@ -222,5 +222,5 @@ def _by_kind(left: dict[str, Any], right: dict[str, Any], moved: bool) -> list[s
 
 VIEW = View(
     "cycles", COLUMNS, _build, PAIR_COLUMNS, alternates=("dur_ns", "cycle_a"), scopes_itself=True, noun="cycles",
-    details=cycle_sections, glance=glance, lists_cycles=True,
+    row_id=("cycle", "rank"), details=cycle_sections, glance=glance, lists_cycles=True,
 )

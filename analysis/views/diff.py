@@ -50,4 +50,5 @@ def _glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Sec
     return function_glance(runs, options)
 
 
-VIEW = View("diff", COLUMNS, build, alternates=("suspicion",), one_run=False, details=_details, glance=_glance)
+VIEW = View("diff", COLUMNS, build, alternates=("suspicion",), one_run=False,
+            row_id=("function", "device", "kind", "pid_a", "pid_b", "rank"), details=_details, glance=_glance)

@@ -110,6 +110,6 @@ def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.Lazy
 
 
 VIEW = View(
-    "launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", scopes_itself=True, details=launch_sections,
-    glance=launch_glance,
+    "launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", row_id=("index",), scopes_itself=True,
+    details=launch_sections, glance=launch_glance,
 )

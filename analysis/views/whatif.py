@@ -83,4 +83,6 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     return why(row, runs[side], options)
 
 
-VIEW = View("whatif", COLUMNS, build, pair_columns=PAIR_COLUMNS, noun="changes", details=details)
+VIEW = View(
+    "whatif", COLUMNS, build, pair_columns=PAIR_COLUMNS, noun="changes", row_id=("kind", "name"), details=details,
+)

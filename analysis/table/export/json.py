@@ -1,7 +1,7 @@
 """JSON: ``{"schema", "view", "columns", "rows", "total_rows", "facts", "notes", "sources"}`` with raw numbers.
 
 Numbers are in the unit the column's name says. What was not measured is null; NaN and infinities, which JSON does not
-know, are null too. Strings are as recorded.
+know, are null too. Strings are as recorded. Rows have their ``id`` (``row_ids``) beside the columns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def document(table: Table) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "view": table.view,
-        "columns": [{"name": column.name, "unit": column.unit} for column in table.columns],
+        "columns": [{"name": column.name, "unit": column.unit} for column in table.columns if column.name != "id"],
         "total_rows": table.total_rows,
         "summary": list(table.summary),
         "facts": table.all_facts,
@@ -72,7 +72,11 @@ def _finite(value: Any) -> Any:
 def _rows(table: Table) -> Iterator[bytes]:
     names = [column.name for column in table.columns]
     for start in range(0, len(table), _BLOCK):
-        block = [dict(zip(names, row, strict=True)) for row in table.window(start, min(start + _BLOCK, len(table)))]
+        stop = min(start + _BLOCK, len(table))
+        block = [dict(zip(names, row, strict=True)) for row in table.window(start, stop)]
+        if "id" not in names:
+            ids = table.row_ids(start, stop)
+            block = [{"id": one, **row} for one, row in zip(ids, block, strict=True)] if ids else block
         yield (b"," if start else b"") + _dump(block)[1:-1]
 
 
