@@ -69,7 +69,7 @@ def open_history_in_app(run: Trace, arguments: argparse.Namespace | None = None)
         parser = argparse.ArgumentParser()
         app_arguments(parser)
         arguments = parser.parse_args([])
-    arguments.runs, arguments.view = [run.info.label], arguments.view or "history"
+    arguments.runs, arguments.view = [run.info.label], None
     return _open_app(arguments, {run.info.label: run})
 
 

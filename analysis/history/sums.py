@@ -91,7 +91,7 @@ def sums_of(run: Trace) -> RunSums:
     info = run.info
     recorded = None
     if info.epoch_ns:
-        recorded = datetime.fromtimestamp(info.epoch_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+        recorded = f"{datetime.fromtimestamp(info.epoch_ns // 10**9, UTC):%Y-%m-%dT%H:%M:%SZ}"
     return RunSums(
         info.source.encode(errors="replace").decode(), info.label, recorded,
         tuple(sorted({one.name for one in info.devices if one.name})),

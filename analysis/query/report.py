@@ -98,8 +98,10 @@ def summary(
 
 def without_device_work(runs: Sequence[Trace]) -> tuple[str, ...]:
     """The views that have the answer of runs in which no device and no operator was recorded: ranges, host calls,
-    memory, counters; none where there is device work, or nothing at all."""
+    memory, counters, and that of a history; none where there is device work, or nothing at all."""
     filled = {name for name in TABLE_NAMES if any(run.has(name) for run in runs)}
+    if "history" in filled:
+        return ("history",)
     if not filled <= _WITHOUT_DEVICE_WORK:
         return ()
     from ..views.calls import CALL_KINDS

@@ -111,6 +111,8 @@ def lacking(entry: Entry, runs: Runs) -> str:
 
 def answerable(runs: Runs) -> tuple[Entry, ...]:
     """The views that these runs have something to answer from, in order; all of them where there is no run yet."""
+    if any(run.has("history") for run in runs):
+        return tuple(entry for entry in VIEWS if "history" in entry.tables or entry.name == "sql")
     return tuple(entry for entry in VIEWS if not lacking(entry, runs))
 
 

@@ -12,12 +12,12 @@ from ..history.answer import facts_of, frame_of, run_frame, summary_of, told
 
 COLUMNS = (
     Column("kind", "kind", "text", "cycle, common (what moves most kernels of a run together), kernel, collective, "
-           "copy, op (its own device time), idle (a cause of it)", width=10, order=1, role="label"),
+           "copy, op (its own device time), idle (a cause of it)", width=10, order=2, role="label"),
     Column("name", "series", "text", "kernel, operator or cause of idle time; of a renamed kernel its first name",
-           width=28, order=0, elastic=True, pinned=True, role="name"),
+           width=24, order=0, elastic=True, pinned=True, role="name"),
     Column("trend", "over the runs", "series", "time per cycle in each run, from its least to its largest; changes "
-           "below 4% do not fill the height", width=40, order=0),
-    Column("steps", "steps", "text", "size of each step, and the run it came with", width=18, order=0, role="label"),
+           "below 4% do not fill the height", width=60, order=0, elastic=True),
+    Column("steps", "steps", "text", "size of each step, and the run it came with", width=14, order=0, role="label"),
     Column("mean_ns", "mean", "ns", "time per cycle, mean of the runs", width=10, order=2, role="time"),
     Column("cost_ns", "cost", "ns", "what its steps added to every cycle", width=10, order=3, signed=True),
     Column("change", "change", "fraction", "its last level against its first; empty where nothing stepped", width=8,
@@ -40,7 +40,7 @@ def build(runs: Runs, options: Options) -> Answer:
 RUN_COLUMNS = (
     Column("index", "#", "number", "number of the run, from 0", width=5, order=0, role="order"),
     Column("run", "run", "text", "name of the run", width=24, order=0, elastic=True, pinned=True, role="label"),
-    Column("time", "recorded", "text", "when it was recorded, in UTC; empty where the recording does not say", width=19,
+    Column("time", "recorded", "text", "when it was recorded, in UTC; empty where the recording does not say", width=20,
            order=3, role="label"),
     Column("cycles", "cycles", "count", "whole cycles after warm-up", width=6, order=4),
     Column("cycle_ns", "cycle", "ns", "median cycle", width=10, order=0, role="time"),

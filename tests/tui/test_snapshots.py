@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from app_runs import Shelf, app_on, counted, press, screen_text, settled
 from demo_app import run_of_the_demo
+from history_runs import stepped
 from textual.widgets import Input
 
+from warplens.analysis.history.runs import history_trace
 from warplens.analysis.views import VIEWS
 from warplens.tui.panes.picture import Picture
 from warplens.tui.session.settings import Settings
@@ -23,6 +25,7 @@ OF_TWO_RUNS = ("cycles", "diff", "pairs")
 
 
 plotted = cache(counted)
+many = cache(lambda: history_trace(stepped(40, "gemm_c", 1.1, 25)))
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def snap(snap_compare: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
     def compare(*keys: str, view: str, size: tuple[int, int] = (120, 40), **more: Any) -> bool:
         shelf = Shelf(a=run_of_the_demo("normal").warn("3 events were dropped"), b=run_of_the_demo("abnormal"),
-                      counted=plotted(), slower=plotted("slower", 1200.0),
+                      many=many(), counted=plotted(), slower=plotted("slower", 1200.0),
                       bad="bad.json: ends in the middle of an event.")
         runs = more.pop("runs", ("a", "b") if view in OF_TWO_RUNS else ("a",))
         app = app_on(*runs, shelf=shelf, view=view, **more)
@@ -76,6 +79,11 @@ def test_counters_are_plotted(snap: Callable[..., bool], size: tuple[int, int]) 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 def test_counters_of_two_runs_are_plotted_on_one_axis(snap: Callable[..., bool], size: tuple[int, int]) -> None:
     assert snap("tab", view="metrics", runs=("counted", "slower"), size=size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_user_opens_many_runs(snap: Callable[..., bool], size: tuple[int, int]) -> None:
+    assert snap(view="", runs=("many",), size=size)
 
 
 def test_the_user_filters_sorts_and_marks(snap: Callable[..., bool]) -> None:

@@ -152,11 +152,12 @@ class WarplensApp(Wired, Background):
             self.call_later(self._arrived, run)
 
     def on_runs_wanted(self, event: RunsWanted) -> None:
-        """Paths were typed."""
-        self.open_runs(event.paths)
+        """Paths were typed, or a row that is about runs was opened."""
+        self.open_runs(event.paths, event.opened_from)
 
-    def open_runs(self, paths: Sequence[str]) -> None:
+    def open_runs(self, paths: Sequence[str], opened_from: str = "") -> None:
         """Open these instead of what is open."""
+        self.session.opened_from = opened_from
         self.stop_all()
         resume.keep(self.session)
         self.session.inputs = self.session.reopening.runs(paths[:2])
@@ -180,6 +181,7 @@ class WarplensApp(Wired, Background):
         if not self.session.loading and len(self.session.traces) == 1 and self.session.current == "diff":
             self.main.open_view(first_view("overview", 1))  # the other one could not be opened
         elif not self.session.loading and self.session.current in ("overview", "diff") and (views := self._elsewhere):
+            self.session.current = ""  # nobody was there to go back to
             self.main.open_view(first_view(views[0], 1))
         elif self._two_in_one and not self.chosen and self.session.current == "overview":
             self.main.open_view(first_view("", 2))
@@ -193,7 +195,8 @@ class WarplensApp(Wired, Background):
         """The views with the answer where nobody chose one and there is no device work for the first to show."""
         from ...analysis.query.report import without_device_work
 
-        return () if self.chosen else without_device_work(self.session.traces)
+        views = without_device_work(self.session.traces)
+        return views if not self.chosen or views == ("history",) else ()
 
     @property
     def _two_in_one(self) -> bool:

@@ -125,7 +125,10 @@ class MainScreen(Screen[None]):
         """The view before."""
         name = self.session.back()
         if name is None:
-            self.app.bell()
+            if self.session.opened_from:
+                self.app.post_message(RunsWanted([self.session.opened_from]))
+            else:
+                self.app.bell()
             return
         self._show(next(entry for entry in VIEWS if entry.name == name))
 

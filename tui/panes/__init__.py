@@ -17,6 +17,7 @@ SPECIAL: dict[str, str] = {
     "overview": "overview.OverviewPane",
     "cycles": "cycles.CyclesPane",
     "diff": "diff.DiffPane",
+    "history": "history.HistoryPane",
     "idle": "idle.IdlePane",
     "kernels": "kernels.KernelsPane",
     "metrics": "metrics.MetricsPane",

@@ -17,6 +17,8 @@ def command_line(session: Session, view: str, state: ViewState, table: Table | N
     paths = [os.path.abspath(run.path) if run.path != "-" else "-" for run in session.inputs]
     if len(paths) > 1 and subject in ("A", "B"):
         paths = [paths["AB".index(subject)]]
+    if view == "history" and table is not None:
+        return shlex.join(["warplens", "history", *(run["source"] for run in table.facts["runs"])])
     words = ["warplens", "report", *paths, "--view", view]
     arrangement = state.arrangement
     if arrangement.filter and (not arrangement.invert or " " not in arrangement.filter):

@@ -53,11 +53,11 @@ class ActionWanted(Message):
 
 
 class RunsWanted(Message):
-    """Open these inputs instead of what is open."""
+    """Open these inputs instead of what is open; ``opened_from`` is the history that going back returns to."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], opened_from: str = "") -> None:
         super().__init__()
-        self.paths = paths
+        self.paths, self.opened_from = paths, opened_from
 
 
 class PickerWanted(Message):

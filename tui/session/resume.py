@@ -66,7 +66,8 @@ def recent() -> list[tuple[Path, str]]:
 
 def keep(session: Session) -> None:
     """Remember what is open and how it is looked at."""
-    opened = [run for run in session.inputs if run.traces and run.path != "-"]
+    lasting = (run for run in session.inputs if run.traces and run.path != "-")
+    opened = [run for run in lasting if run.traces[0].info.format != "history"]
     if not opened:
         return
     kept = _read()

@@ -121,6 +121,8 @@ class Session(Struct):
     scopes: list[tuple[int | None, int | None, int | None, int | None]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     """Further options of the command line: cycle_anchor, and scopes that no key changes."""
+    opened_from: str = ""
+    """The history that what is open was chosen from; '' where it was not."""
     opened: Runs = ()
     labelled: Runs = ()
     """``opened`` under titles that tell them apart; the same objects as long as what is open is the same."""

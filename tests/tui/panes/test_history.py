@@ -1,0 +1,67 @@
+"""The history on the screen: what is drawn, what Enter opens, and the way back."""
+
+from __future__ import annotations
+
+import pytest
+from app_runs import Shelf, app_on, press, screen_text, settled, small_run
+from history_runs import stepped
+
+from warplens.analysis.history.runs import history_trace
+
+SIZE = (120, 40)
+
+
+def _app(at: int = 25):
+    runs = stepped(40, "gemm_c", 1.1, at)
+    nights = {f"/runs/night-{number:03}.json": small_run(f"night-{number:03}") for number in (3, at - 1, at)}
+    return app_on("40 runs", shelf=Shelf(**{"40 runs": history_trace(runs)}, **nights))
+
+
+async def test_a_history_opens_in_its_view_with_its_steps_marked() -> None:
+    app = _app()
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot)
+        text = screen_text(app)
+        assert app.session.current == "history" and "gemm_c is" in text
+        assert "steps   " + "·" * 25 + "▲" + "·" * 14 in text
+
+
+async def test_enter_opens_the_diff_of_the_runs_around_the_step_and_backspace_returns() -> None:
+    app = _app()
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot)
+        await press(pilot, "enter")
+        assert [run.path for run in app.session.inputs] == ["/runs/night-024.json", "/runs/night-025.json"]
+        assert app.session.current == "diff"
+        await press(pilot, "backspace")
+        assert app.session.current == "history" and "gemm_c is" in screen_text(app)
+        await press(pilot, "backspace")  # there is nothing before it
+        assert app.session.current == "history"
+
+
+async def test_enter_on_a_series_without_steps_shows_its_details() -> None:
+    app = _app()
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "enter")
+        assert len(app.session.inputs) == 1 and "Last runs" in screen_text(app)
+
+
+async def test_s_lists_the_runs_each_with_a_page_and_t_opens_one() -> None:
+    app = _app()
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", "down", "down", "down")
+        assert "night-003" in screen_text(app)
+        await press(pilot, "enter")
+        assert "Off their level in this run" in screen_text(app)
+        await press(pilot, "escape", "t")
+        assert [run.path for run in app.session.inputs] == ["/runs/night-003.json"]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+async def test_a_small_terminal_keeps_series_and_steps(size: tuple[int, int]) -> None:
+    app = _app()
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        assert "gemm_c" in screen_text(app) and "@25" in screen_text(app)

@@ -1,0 +1,67 @@
+"""History: the cycle over all runs with the steps under it, above the series; Enter opens the runs around a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.content import Content
+
+from ...analysis.core import units
+from ..list.frame import Frame, dim
+from ..session.messages import RunsWanted
+from .table import TablePane
+
+LEAST_HEIGHT = 16
+"""Lines of the pane from which there is room for the picture."""
+
+
+class HistoryPane(TablePane):
+    """The history view: its series, or with ``s`` its runs."""
+
+    def _runs(self) -> list[dict[str, Any]]:
+        return list(self.shown.base.facts["runs"]) if self.shown is not None else []
+
+    def evidence(self, width: int) -> list[Content]:
+        """The cycle in every run, and a mark for each step: ▲ slower, ▼ faster, by the number of the run below."""
+        runs, steps = self._runs(), self.shown.base.facts["steps"] if self.shown is not None else []
+        if len(runs) < 2 or self.size.height < LEAST_HEIGHT:
+            return []
+        room = min(width - 8, len(runs))
+        line = units.series([run["cycle_ns"] for run in runs], room)
+        marks: list[tuple[str, str]] = [("·", "dim")] * room
+        for step in sorted(steps, key=lambda one: abs(one["change"])):
+            marks[min(room - 1, step["index"] * room // len(runs))] = (
+                ("▲", "bad") if step["change"] > 0 else ("▼", "good"))
+        drawn = [Content.assemble(("cycle   ", "dim"), (line, "spark"))] if line else []
+        scale = f"0{str(len(runs) - 1).rjust(room - 1)}" if room > 8 else ""
+        return [*drawn, Content.assemble(("steps   ", "dim"), *marks), Content.assemble((f"run     {scale}", "dim"))]
+
+    def answer_frame(self) -> Frame:
+        """How many runs and what was tested."""
+        if self.shown is None:
+            return Frame(self.entry.title)
+        tested = self.shown.base.facts["tested"]
+        said = f"{tested['series']} series tested in {units.counted(tested['runs'], 'run', 'runs')}"
+        return Frame(units.counted(len(self._runs()), "run", "runs"), dim(said))
+
+    def open_details(self, position: int) -> None:
+        """The diff of the runs around the last step of a series; else the details of the row."""
+        step = self.row().get("at")
+        if step is None:
+            super().open_details(position)
+            return
+        runs = self._runs()
+        before = [run["source"] for run in runs[: int(step)] if run["not_tested"] is None]
+        self.app.post_message(RunsWanted([before[-1], runs[int(step)]["source"]], opened_from=self._path))
+
+    def action_place(self) -> None:
+        """The run under the cursor by itself."""
+        row = self.row()
+        if "index" not in row:
+            self.hint("t opens a run here: s lists the runs.")
+            return
+        self.app.post_message(RunsWanted([self._runs()[int(row["index"])]["source"]], opened_from=self._path))
+
+    @property
+    def _path(self) -> str:
+        return self.session.inputs[0].path
