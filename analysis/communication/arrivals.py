@@ -193,10 +193,10 @@ def _apart(rows: pl.DataFrame, offset: Floats) -> pl.DataFrame:
 def _spread(rows: pl.DataFrame, offset: Floats, sets: np.ndarray[tuple[int], np.dtype[np.int64]], number: int) -> None:
     """Give every member that collectives tie to the placed ones of a set its offset, in rounds outward."""
     while True:
-        known = pl.col("member").is_in(np.flatnonzero(sets == number).tolist())
+        in_set = pl.col("member").is_in(np.flatnonzero(sets == number).tolist())
         own = pl.lit(pl.Series(offset)).gather(pl.col("member"))
-        ends = rows.filter(known).with_columns(at=pl.col("end") - own).group_by("instance").agg(pl.col("at").median())
-        new = rows.filter(~known).join(ends, on="instance").with_columns(apart=pl.col("end") - pl.col("at"))
+        ends = rows.filter(in_set).with_columns(at=pl.col("end") - own).group_by("instance").agg(pl.col("at").median())
+        new = rows.filter(~in_set).join(ends, on="instance").with_columns(apart=pl.col("end") - pl.col("at"))
         medians = new.group_by("member").agg(pl.col("apart").median())
         if medians.is_empty():
             return
@@ -271,7 +271,7 @@ def _by_order(lane: pl.DataFrame) -> Ints:
     members = lane["member"].to_numpy()
     bounds = np.flatnonzero(np.diff(members, prepend=-1, append=-1))
     parts = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
-    longest = max(parts, key=lambda part: part[1] - part[0])
+    longest = max(parts, key=lambda group: group[1] - group[0])
     model, ends = kind[longest[0] : longest[1]], lane["end_ns"].to_numpy()
     model_ends = ends[longest[0] : longest[1]]
     numbers = np.empty(lane.height, dtype=np.int64)

@@ -64,7 +64,7 @@ def reason_of(run: Trace, arrivals: Arrivals, late: pl.DataFrame) -> Reason:
     order = mine["instance"]
     own = _stretches(run, arrivals, me, mine)
     theirs = bounds.filter(pl.col("member").is_in(others), pl.col("instance").is_in(order.implode()))
-    usual = [np.nanmedian(part, axis=0) for part in _beside(run, arrivals, theirs, others, order)]
+    usual = [np.nanmedian(stretches, axis=0) for stretches in _beside(run, arrivals, theirs, others, order)]
     more = [float(np.nansum(a - b)) for a, b in zip(own, usual, strict=True)]
     seen = int(np.isfinite(usual[0]).sum())
     if not seen or more[0] <= 0:
@@ -79,11 +79,11 @@ def _told(
 ) -> Reason:
     own, usual, (delay, work, copies, loading, unlaunched), seen = figures
     idle = delay - work - copies
-    def means(part: int) -> str:
-        known = np.isfinite(usual[part])
+    def means(place: int) -> str:
+        measured = np.isfinite(usual[place])
         return (
-            f"{units.duration(float(own[part][known].sum()) / seen)} against "
-            f"{units.duration(float(usual[part][known].sum()) / seen)} on the others before each"
+            f"{units.duration(float(own[place][measured].sum()) / seen)} against "
+            f"{units.duration(float(usual[place][measured].sum()) / seen)} on the others before each"
         )
     if work >= _MAJOR * delay:
         return Reason("kernels", f"its own kernels take longer, {means(1)}{_slower(run, arrivals, mine, who, bounds)}")
@@ -124,16 +124,16 @@ class Before(NamedTuple):
 def before(run: Trace, arrivals: Arrivals, instance: int) -> Before | None:
     """What the last to come did before that collective beside the others, as ``Stretches``; None where not recorded."""
     came = arrivals.frame.filter(pl.col("instance") == instance, pl.col("last").fill_null(False))["member"]
-    known = _bounds(arrivals.frame, pl.Series([instance])).drop_nulls("from_ns").unique("member").sort("member")
-    if not len(came) or came[0] not in known["member"]:
+    rows = _bounds(arrivals.frame, pl.Series([instance])).drop_nulls("from_ns").unique("member").sort("member")
+    if not len(came) or came[0] not in rows["member"]:
         return None
     each = {
         row["member"][0]: [int(part[0]) for part in _stretches(run, arrivals, row["member"][0], row)]
-        for row in known.gather_every(max(1, known.height // MOST_OTHERS)).iter_slices(1)
+        for row in rows.gather_every(max(1, rows.height // MOST_OTHERS)).iter_slices(1)
     }
     last = int(came[0])
     if last not in each:
-        each[last] = [int(part[0]) for part in _stretches(run, arrivals, last, known.filter(pl.col("member") == last))]
+        each[last] = [int(part[0]) for part in _stretches(run, arrivals, last, rows.filter(pl.col("member") == last))]
     others = np.array([figures for member, figures in each.items() if member != last], dtype=np.float64)
     if not len(others):
         return None
@@ -158,8 +158,8 @@ def beginning(run: Trace, arrivals: Arrivals, instance: int) -> Beginning | None
     ).is_empty():
         return None
     began = [table.group_by("rank").agg(pl.col("start_ns").min()) for table in (run.host, run.kernels)]
-    known = pl.concat(began).group_by("rank").agg(pl.col("start_ns").min()).collect(engine="streaming")
-    first = dict(known.drop_nulls("start_ns").rows())
+    begins = pl.concat(began).group_by("rank").agg(pl.col("start_ns").min()).collect(engine="streaming")
+    first = dict(begins.drop_nulls("start_ns").rows())
     held = {
         member: start - first[rank] for member, start in came.select("member", "start_ns").rows()
         if (rank := arrivals.members[member].rank) in first
@@ -238,9 +238,9 @@ def _slower(
         each = _kernels_of(run, arrivals, [me, *others])
         own, theirs = each.filter(pl.col("member") == me), each.filter(pl.col("member") != me)
     else:
-        known = bounds.drop_nulls("from_ns")
+        timed = bounds.drop_nulls("from_ns")
         own = _by_name(run, arrivals, me, mine)
-        theirs = pl.concat(_by_name(run, arrivals, one, known.filter(pl.col("member") == one)) for one in others)
+        theirs = pl.concat(_by_name(run, arrivals, one, timed.filter(pl.col("member") == one)) for one in others)
     usual = theirs.group_by("name").agg(pl.col("mean", "count").median())
     both = own.join(usual, on="name", how="left", suffix="_usual").with_columns(
         more=pl.col("mean") * pl.col("count") - (pl.col("mean_usual") * pl.col("count_usual")).fill_null(0)

@@ -64,14 +64,14 @@ def joined(run: Trace, replayed: Mask) -> Joined | None:
     replay[rows] = numbered(ids(wanted["rank"]), ids(wanted["correlation"])) if len(rows) else 0
     capture, launch = np.full(len(replayed), -1, np.int64), np.full(len(replayed), -1, np.int64)
     unclear = np.zeros(len(replayed), bool)
-    starts, known = ids(wanted["start_ns"]), dict[bytes, list[tuple[int, Ints]]]()
+    starts, cached = ids(wanted["start_ns"]), dict[bytes, list[tuple[int, Ints]]]()
     for some in by_number(replay[rows]):
         order = some[np.argsort(starts[some], kind="stable")]
         graph = names[order]
-        if graph.tobytes() not in known:
-            known[graph.tobytes()] = [(at, places) for at, one in enumerate(captures)
+        if graph.tobytes() not in cached:
+            cached[graph.tobytes()] = [(at, places) for at, one in enumerate(captures)
                                       for places in _places(graph, one.kernels)]
-        found = known[graph.tobytes()]
+        found = cached[graph.tobytes()]
         if found:
             at, places = found[0]
             capture[rows[order]], launch[rows[order]] = at, places

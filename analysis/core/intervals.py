@@ -87,9 +87,9 @@ def union(starts: Ints, ends: Ints) -> Intervals:
     return Intervals(starts[opens], reach[closes])
 
 
-def joined(parts: Sequence[Intervals]) -> Intervals:
+def joined(several: Sequence[Intervals]) -> Intervals:
     """The union of several sets."""
-    return union(np.concatenate([part.starts for part in parts]), np.concatenate([part.ends for part in parts]))
+    return union(np.concatenate([one.starts for one in several]), np.concatenate([one.ends for one in several]))
 
 
 def union_per_owner(starts: Ints, ends: Ints, owner: Ints) -> tuple[Ints, Ints, Ints]:

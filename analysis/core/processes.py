@@ -86,8 +86,8 @@ def _by_rank(side: Processes, wanted: int | None, name: str) -> dict[int, dict[i
         if rank is not None and wanted in (None, pid):
             result.setdefault(rank, {})[pid] = called
     if side and not result:
-        known = ", ".join(str(pid) for pid in _ordered(process.pid for process in side.values()) if pid is not None)
-        raise CannotAnswer(f"Run {name} has no process {wanted}; it has {known or 'none'}.")
+        pids = ", ".join(str(pid) for pid in _ordered(process.pid for process in side.values()) if pid is not None)
+        raise CannotAnswer(f"Run {name} has no process {wanted}; it has {pids or 'none'}.")
     return result
 
 
@@ -98,8 +98,8 @@ def process_pairs(a: Iterable[int | None], b: Iterable[int | None], options: Opt
     if wanted_a is not None:
         for name, wanted, have in (("A", wanted_a, left), ("B", wanted_b, right)):
             if wanted not in have:
-                known = ", ".join(str(pid) for pid in have if pid is not None) or "none"
-                raise CannotAnswer(f"Run {name} has no process {wanted}; it has {known}.")
+                pids = ", ".join(str(pid) for pid in have if pid is not None) or "none"
+                raise CannotAnswer(f"Run {name} has no process {wanted}; it has {pids}.")
         left, right = [wanted_a], [wanted_b]
     both = [pid for pid in left if pid in right]
     pairs = [(pid, pid) for pid in both] + [(x, y) for x in left if x not in both for y in right if y not in both]

@@ -52,17 +52,17 @@ def _launches_of_kernels(run: Trace) -> pl.DataFrame:
     })
 
 
-def _earlier(run: Trace, known: Flags) -> Flags:
+def _earlier(run: Trace, with_launch: Flags) -> Flags:
     """Which activities stand, on their stream, before the first one whose launch is ``known``."""
-    if known.all() or not known.any():
-        return np.zeros(len(known), dtype=bool)
+    if with_launch.all() or not with_launch.any():
+        return np.zeros(len(with_launch), dtype=bool)
     rows = numbers(run.kernels.select(
         "start_ns", "rank", "stream", device=pl.col("device").to_physical().cast(pl.Int64)))
     stream, starts = numbered(rows["rank"], rows["device"], rows["stream"]), rows["start_ns"]
     first = np.full(int(stream.max()) + 1, _NEVER)  # of a stream without any recorded launch nothing is known
-    order = np.flatnonzero(known)[np.argsort(-starts[known], kind="stable")]
+    order = np.flatnonzero(with_launch)[np.argsort(-starts[with_launch], kind="stable")]
     first[stream[order]] = starts[order]
-    return ~known & (starts < first[stream])
+    return ~with_launch & (starts < first[stream])
 
 
 def with_windows(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataFrame:
@@ -165,11 +165,11 @@ def row_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame, bounds: tup
     """Row of the cycle each moment lies in, -1 outside all of them and for null; a rank's cycle holds only that rank's.
     ``bounds`` are the columns of start and duration, or of start and end. Overlapping cycles give a moment to the one
     that began last. A moment without a rank may lie in any rank's cycle."""
-    known = cycles.with_row_index("_row").drop_nulls(bounds).sort("rank", bounds[0], maintain_order=True)
-    starts, ends, rows = (known[name].to_numpy() for name in (*bounds, "_row"))
+    bounded = cycles.with_row_index("_row").drop_nulls(bounds).sort("rank", bounds[0], maintain_order=True)
+    starts, ends, rows = (bounded[name].to_numpy() for name in (*bounds, "_row"))
     if bounds[1] == "dur_ns":
         ends = starts + ends
-    groups = known.with_row_index("at").group_by("rank").agg(pl.col("at").min(), pl.len(), pl.col(bounds[0]).min())
+    groups = bounded.with_row_index("at").group_by("rank").agg(pl.col("at").min(), pl.len(), pl.col(bounds[0]).min())
     # in order of their first cycles, for a moment without a rank that lies in several goes to the last of them
     groups = groups.sort(bounds[0], "at").select("rank", "at", "len")
     # a block at a time: what it takes to find the rows is several times as long as they are

@@ -192,7 +192,8 @@ def _some_cycles(run: Trace) -> list[pl.Series]:
     """The cycles of the profile, as many at a time as have about ``TOGETHER`` rows: few enough to be told apart."""
     counts = run.profile.group_by("cycle").len().sort("cycle").collect(engine="streaming")
     batch = pl.Series(counts["len"].cum_sum() // TOGETHER)
-    return [part["cycle"].implode() for part in counts.with_columns(batch.alias("batch")).partition_by("batch")]
+    batches_of = counts.with_columns(batch.alias("batch")).partition_by("batch")
+    return [rows["cycle"].implode() for rows in batches_of]
 
 
 def _timed_records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:

@@ -144,16 +144,16 @@ def _with_sums(
     total = frame.select(*keys, *(pl.lit(0.0).alias(name) for name in names))
     for share, cycles in kinds:
         try:
-            part = within(cycles, options, side)
+            inside = within(cycles, options, side)
         except CannotAnswer:
             if not cycles.only_sums:
                 continue  # nothing of it is in a cycle
-            part, cycles = frame, cycles.all_of_run()  # sums of the recording are all there is
-        each = _divisor(part, keys, cycles)
-        part = part.select(*keys, *(
+            inside, cycles = frame, cycles.all_of_run()  # sums of the recording are all there is
+        each = _divisor(inside, keys, cycles)
+        inside = inside.select(*keys, *(
             _per_cycle(one, each, cycles.ranks).alias(f"_{name}") for one, name in zip(sums, names, strict=True)
         ), _there=pl.lit(True))
-        joined = total.join(part, on=list(keys), how="full", nulls_equal=True, coalesce=True, maintain_order="left")
+        joined = total.join(inside, on=list(keys), how="full", nulls_equal=True, coalesce=True, maintain_order="left")
         total = joined.select(*keys, *(
             (pl.col(name).fill_null(0.0) + share * pl.when("_there").then(f"_{name}").otherwise(0.0)).alias(name)
             for name in names
@@ -177,12 +177,12 @@ def _whole_number(value: pl.Expr, column: Column) -> pl.Expr:
     return value.round(6) if column.unit == "count" else value.round().cast(pl.Int64)
 
 
-def _divisor(part: pl.DataFrame, keys: Sequence[str], cycles: WholeCycles) -> pl.Expr:
+def _divisor(rows: pl.DataFrame, keys: Sequence[str], cycles: WholeCycles) -> pl.Expr:
     """How many cycles a row is of: those of its rank, else of the ranks that use its device, else all."""
     by_rank, every = cycles.by_rank(), cycles.frame.height
     if len(by_rank) < 2:
         return pl.lit(float(every))
-    by_device = cycles.by_device() if "device" in keys and part["device"].count() else {}
+    by_device = cycles.by_device() if "device" in keys and rows["device"].count() else {}
     made = pl.lit(float(every))
     if by_device:
         device = pl.col("device").cast(pl.String)
@@ -200,8 +200,8 @@ def _on_the_same_devices(frames: Frames) -> tuple[Frames, dict[str, str]]:
         return frames, {}
     names = [frame["device"].unique().cast(pl.String).to_list() for frame in frames]
     if (only := only_device(*names)) is not None:
-        known = pl.col("device").fill_null(only)
-        return (a.with_columns(known), b.with_columns(known)), {}
+        named = pl.col("device").fill_null(only)
+        return (a.with_columns(named), b.with_columns(named)), {}
     moved = mapped(*names)
     return (a, b.with_columns(under(moved)) if moved else b), moved
 

@@ -179,12 +179,12 @@ def _of_metric(metric: str, samples: pl.DataFrame, height: int, sums: Sums, chos
         some = chosen[begin : begin + BLOCK]
         starts, spans = sums.starts[some], sums.spans[some]
         read = during(moments, values, starts, starts + spans)
-        known = ~np.isnan(read.mean)
-        row, weight = sums.row[some][known], np.maximum(spans[known], 1).astype(np.float64)
+        measured = ~np.isnan(read.mean)
+        row, weight = sums.row[some][measured], np.maximum(spans[measured], 1).astype(np.float64)
         _add(total, row, weight)
-        _add(mean, row, (read.mean[known] - base) * weight)
-        _add(variance, row, read.variance[known] * weight)
-        _add(guessed, row, read.interpolated[known].astype(np.float64))
+        _add(mean, row, (read.mean[measured] - base) * weight)
+        _add(variance, row, read.variance[measured] * weight)
+        _add(guessed, row, read.interpolated[measured].astype(np.float64))
     there = total > 0
     # the reference's scale: a percentage stays, everything else is a hundred times its unit
     scale = 1.0 if samples["unit"][0] == "%" else 100.0

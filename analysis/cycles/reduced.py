@@ -58,8 +58,8 @@ def outside(run: Trace) -> tuple[int, int, float | None]:
 
 def anchor(run: Trace) -> str | None:
     """What the cycles of all ranks were taken from; None where ranks differ."""
-    known = run.rank_sums.select(pl.col("label").drop_nulls().unique()).collect()["label"]
-    return str(known[0]) if len(known) == 1 else None
+    labels = run.rank_sums.select(pl.col("label").drop_nulls().unique()).collect()["label"]
+    return str(labels[0]) if len(labels) == 1 else None
 
 
 def restricted(run: Trace, scope: Scope) -> Trace:
@@ -88,8 +88,8 @@ def _of_device(run: Trace, device: str) -> Trace:
     there = run.device_sums.select("rank", pl.col("device").cast(pl.String)).collect()
     users = there.filter(pl.col("device") == device)["rank"].to_list()
     if not users:
-        known = listed(there["device"].unique().sort())
-        raise ScopeRefused(f"{run.info.label} has no device {device}; it has {known}.")
+        devices_there = listed(there["device"].unique().sort())
+        raise ScopeRefused(f"{run.info.label} has no device {device}; it has {devices_there}.")
     if there.filter(pl.col("rank").is_in(users))["device"].n_unique() > 1:
         raise ScopeRefused(f"{run.info.label} holds sums of each rank, and a rank of {device} used other devices, too: "
                            "its cycles cannot be limited to one.")
@@ -144,5 +144,5 @@ def lacking(run: Trace) -> tuple[str, ...]:
 
 def listed(there: Iterable[object]) -> str:
     """What there is, for a refusal: at most ``_MOST`` by name."""
-    known = [str(one) for one in there]
-    return ", ".join(known[:_MOST]) + (f" and {len(known) - _MOST} more" if len(known) > _MOST else "")
+    names = [str(one) for one in there]
+    return ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")

@@ -186,6 +186,6 @@ def cycle_of(run: Trace, index: pl.LazyFrame, options: Options) -> pl.Series | N
     if cycles.frame.is_empty():
         return None
     inside = in_cycles(run, cycles.frame, cycles.device_time).select("index", pl.col("cycle").cast(pl.Int64))
-    known = inside.collect(engine="streaming").unique("index", keep="first", maintain_order=True)
+    numbers = inside.collect(engine="streaming").unique("index", keep="first", maintain_order=True)
     launches = index.select("index").collect(engine="streaming")
-    return launches.join(known, on="index", how="left", maintain_order="left")["cycle"]
+    return launches.join(numbers, on="index", how="left", maintain_order="left")["cycle"]

@@ -111,8 +111,8 @@ def differences(run: Trace, options: Options) -> Differences:
     group = keys.select(pl.struct("rank", "kind").rank("dense")).to_series().cast(pl.Int64).fill_null(0).to_numpy()
     usual = (frame["complete"].fill_null(True) & ~frame["warm_up"].fill_null(False)).to_numpy()
     rows = [_work(run, cycles), _idle(run, options)]
-    known = pl.concat([one for one in rows if one is not None] or [_NOTHING])
-    parts, time, count = _matrix(frame, known)
+    work = pl.concat([one for one in rows if one is not None] or [_NOTHING])
+    parts, time, count = _matrix(frame, work)
     return Differences(frame, group, usual, parts, time, count)
 
 
@@ -159,14 +159,14 @@ def _idle(run: Trace, options: Options) -> pl.DataFrame | None:
              "count")
 
 
-def _matrix(frame: pl.DataFrame, known: pl.DataFrame) -> tuple[list[tuple[str, bool]], Matrix, Matrix]:
+def _matrix(frame: pl.DataFrame, work: pl.DataFrame) -> tuple[list[tuple[str, bool]], Matrix, Matrix]:
     """The parts that take most, and their time and launches in each cycle."""
-    totals = known.group_by(KEYS).agg(pl.col("time").sum()).sort("time", *KEYS, descending=[True, False, False])
+    totals = work.group_by(KEYS).agg(pl.col("time").sum()).sort("time", *KEYS, descending=[True, False, False])
     columns = totals.head(max(1, MOST_CELLS // max(1, frame.height))).select(KEYS).with_row_index("column")
     ranked = frame["rank"].null_count() < frame.height
     same = ["cycle", "rank"] if ranked else ["cycle"]
     rows = frame.select(same).with_row_index("row").unique(same, keep="first", maintain_order=True)
-    placed = known.join(rows, on=same, how="inner", nulls_equal=True).join(columns, on=KEYS, how="inner")
+    placed = work.join(rows, on=same, how="inner", nulls_equal=True).join(columns, on=KEYS, how="inner")
     at = placed["row"].to_numpy().astype(np.int64) * columns.height + placed["column"].to_numpy()
     shape, size = (frame.height, columns.height), frame.height * columns.height
     time, count = (
@@ -181,13 +181,13 @@ LEAST_SHARE = 0.001  # A part that moved by less than this share of the cycle is
 
 def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[dict[str, Any]], list[Section]]:
     """What gives the sections of a row of the cycles view, of one run or two."""
-    known = [differences(run, options) for run in runs]
+    sides = [differences(run, options) for run in runs]
 
     def of(row: dict[str, Any]) -> list[Section]:
-        if len(known) == 1:
-            return _sections(known[0], row["cycle"], row["rank"], f"Cycle {row['cycle']}")
+        if len(sides) == 1:
+            return _sections(sides[0], row["cycle"], row["rank"], f"Cycle {row['cycle']}")
         return [
-            section for side, one in zip("ab", known, strict=True) if row[f"cycle_{side}"] is not None
+            section for side, one in zip("ab", sides, strict=True) if row[f"cycle_{side}"] is not None
             for section in _sections(one, row[f"cycle_{side}"], row[f"rank_{side}"],
                                      f"Cycle {row[f'cycle_{side}']} of {side.upper()}")
         ]
@@ -195,8 +195,8 @@ def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[dict[str, Any
     return of
 
 
-def _sections(known: Differences, cycle: int, rank: int | None, title: str) -> list[Section]:
-    difference = known.of(cycle, rank, MOST)
+def _sections(differences: Differences, cycle: int, rank: int | None, title: str) -> list[Section]:
+    difference = differences.of(cycle, rank, MOST)
     if difference is None:
         return [Section(title, (("", "too few cycles are like it to say what is different"),))]
     rows = [("time", _against(difference.time_ns, difference.usual_ns))]

@@ -141,10 +141,10 @@ def function_details(
         metrics = _metrics(functions.ready, one, function, device, runs)
     there, where = functions.in_b(function, device)
     launches = BothSides(_launches(runs[0], function, device, rank), _launches(runs[1], there, where, rank), 1.0)
-    known = bool(len(launches.a) or len(launches.b))
-    if cycles is None and not known:
+    launched = bool(len(launches.a) or len(launches.b))
+    if cycles is None and not launched:
         raise KeyError(function)
-    return FunctionDetails(cycles, launches if known else None, metrics,
+    return FunctionDetails(cycles, launches if launched else None, metrics,
                            (_launchers(runs[0], function), _launchers(runs[1], there)), parts)
 
 
@@ -222,21 +222,21 @@ def suspect_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     if len(runs) != 2:
         return []
     try:
-        known = function_details(
+        details = function_details(
             (runs[0], runs[1]), options, row["function"], row["device"], *_pids(row), row.get("rank"))
     except KeyError:
         return []
     sections = [_verdict_section(row)]
-    if row.get("parts") and known.parts:
-        sections.append(_parts_section(known.parts))
-    if known.cycles is not None:
-        sections.append(_distribution("Time per cycle", known.cycles.ms))
-        sections.append(_distribution("Time per launch, mean of each cycle", known.cycles.us))
-    elif known.launches is not None:
-        sections.append(Section("Launches", shape=known.launches.shape))
-    if known.metrics:
-        sections.append(_metrics_section(known.metrics))
-    for side, launchers in zip("AB", known.launchers, strict=True):
+    if row.get("parts") and details.parts:
+        sections.append(_parts_section(details.parts))
+    if details.cycles is not None:
+        sections.append(_distribution("Time per cycle", details.cycles.ms))
+        sections.append(_distribution("Time per launch, mean of each cycle", details.cycles.us))
+    elif details.launches is not None:
+        sections.append(Section("Launches", shape=details.launches.shape))
+    if details.metrics:
+        sections.append(_metrics_section(details.metrics))
+    for side, launchers in zip("AB", details.launchers, strict=True):
         sections += listed(f"Launched by, in {side}", launchers, (display, units.count), ("operator", "launches"))
     return sections
 

@@ -105,9 +105,9 @@ def _fold(rows: list[FunctionChange], matched: list[Matched], ready: Prepared) -
     """Mark the rows that are part of another one."""
     by_place = {(place, row.function, row.device): row
                 for row, (place, _) in zip(rows, _places(matched), strict=True) if row.device != HOST}
-    for part, whole in ready.parts.items():
-        by_place[part].part_of, by_place[part].part_on = whole[1], whole[2]
-        by_place[whole].parts += 1
+    for kernel, operator in ready.parts.items():
+        by_place[kernel].part_of, by_place[kernel].part_on = operator[1], operator[2]
+        by_place[operator].parts += 1
     fold_into_idle(rows)
 
 
@@ -152,11 +152,11 @@ def _with_paths(
     """Fill the path of every slowed row, and bring the devices to what their rows say. A function is hidden or exposed
     as its device is; from when each function ran it is known better."""
     of_device = {(one.device, one.pid_a, one.pid_b): one.path for one in work}
-    known = paths(ready, slowed, options)
+    by_function = paths(ready, slowed, options)
     row_paths: dict[tuple[str | None, int | None, int | None], list[str | None]] = {}
     for row in slowed:
         place = row.device, row.pid_a, row.pid_b
-        row.path = known.get((row.function, *place), of_device.get(place))
+        row.path = by_function.get((row.function, *place), of_device.get(place))
         if row.category == "device":
             row_paths.setdefault(place, []).append(row.path)
     return [agreed(one, row_paths.get((one.device, one.pid_a, one.pid_b), ())) for one in work]

@@ -86,9 +86,9 @@ def _run(run: Trace, options: Options) -> Run:
         side: Side = one.a
         lengths.append(float(np.median(side.cycle_ms)))
         for row, key in enumerate(one.functions.rows()):
-            known = side.seen[row]
-            if known.any():
-                values = float(centre(side.launches[row, known])), float(centre(side.ms[row, known]))
+            seen = side.seen[row]
+            if seen.any():
+                values = float(centre(side.launches[row, seen])), float(centre(side.ms[row, seen]))
                 function = key[0], key[1] if key[1] == HOST else ("GPU" if key[1] else None), key[2]
                 collected.setdefault(function, []).append(values)
     means = {key: (float(np.mean([n for n, _ in values])), float(np.mean([t for _, t in values])))

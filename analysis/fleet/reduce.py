@@ -91,11 +91,11 @@ def cycle_devices(run: Trace, cycles: Cycles) -> pl.DataFrame:
     kind = rows["kind"]
     talks, works = _time(rows, kind == "collective", keys.height), _time(rows, kind == "kernel", keys.height)
     either = kind.is_in(["collective", "kernel"])
-    known = np.isin(np.arange(keys.height), rows["owner"].filter(either).to_numpy())
+    measured = np.isin(np.arange(keys.height), rows["owner"].filter(either).to_numpy())
     result = keys.with_columns(
         busy_ns=pl.Series(_time(rows, None, keys.height)),
-        comm_ns=pl.Series(talks).set(pl.Series(~known), None),
-        exposed_ns=pl.Series(_time(rows, either, keys.height) - works).set(pl.Series(~known), None),
+        comm_ns=pl.Series(talks).set(pl.Series(~measured), None),
+        exposed_ns=pl.Series(_time(rows, either, keys.height) - works).set(pl.Series(~measured), None),
     )
     memory = memory_by_cycle(run, cycles.frame)
     taken = [of_place(memory.get(cycle, {}), rank, device) for rank, device, cycle in result.select(_KEYS).rows()]
@@ -174,7 +174,7 @@ def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -
     rows: Rows = []
     for place, rank in enumerate(ranks):
         only = None if len(ranks) == 1 else rank
-        part = figures.get(only)
+        own = figures.get(only)
         mine = pl.lit(True) if only is None else pl.col("rank") == only
         spent = int(work.filter(mine).select(pl.col("dur_ns").sum()).collect(engine="streaming").item())
         row: dict[str, Any] = {
@@ -186,10 +186,10 @@ def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -
             "in_cycles_ns": None if cycles.held is None else round(cycles.held * spent),
             "host_recorded": not run.host.filter(mine).select("start_ns").head(1).collect().is_empty(),
         }
-        if part is not None:
+        if own is not None:
             row |= {
-                "windows": len(part.windows), "windows_ns": part.windows.length, "whole_run": part.windows.whole_run,
-                "launched": part.figures.launched, "early": part.figures.early,
+                "windows": len(own.windows), "windows_ns": own.windows.length, "whole_run": own.windows.whole_run,
+                "launched": own.figures.launched, "early": own.figures.early,
             }
         rows.append(row)
     return rows
@@ -216,9 +216,9 @@ def _devices(run: Trace, figures: dict[int | None, RankFigures]) -> Rows:
             "comm_ns": spoken.comm_ns if spoken else None, "exposed_ns": spoken.exposed_ns if spoken else None,
             "memory_peak": taken.peak, "memory_reserved": taken.reserved, "memory_total": taken.total,
         }
-        known = gauges.get((rank, device)) or gauges.get((only, device))
-        if known is not None:
-            gauge, in_steps = known
+        gauge_of = gauges.get((rank, device)) or gauges.get((only, device))
+        if gauge_of is not None:
+            gauge, in_steps = gauge_of
             row |= {
                 "steps_ns": gauge["window_ns"], "steps_busy_ns": gauge["busy_ns"],
                 "steps_kernel_ns": gauge["kernel_ns"], "sm_efficiency": gauge["sm_efficiency"],

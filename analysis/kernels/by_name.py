@@ -63,9 +63,9 @@ def several_ranks(run: Trace) -> bool:
 
 def facts_of(frame: pl.DataFrame) -> dict[str, Any]:
     """Totals of a kernel table, ns and launches, by kind."""
-    known = pl.col("total_ns").count() > 0
+    timed = pl.col("total_ns").count() > 0
     by_kind = frame.group_by(pl.col("kind").cast(pl.String)).agg(
-        pl.when(known).then(pl.col("total_ns").sum()), pl.col("count").sum()
+        pl.when(timed).then(pl.col("total_ns").sum()), pl.col("count").sum()
     )
     kinds = {kind: {"total_ns": ns, "count": count} for kind, ns, count in sorted(by_kind.rows())}
     return {

@@ -36,8 +36,8 @@ class LaunchIndex(Struct, frozen=True):
     def groups(self, name: str, **keys: Any) -> list[int]:
         """The groups of that name with these ``kind device rank``; a key that is None is not asked for."""
         wanted = {key: value for key, value in keys.items() if value is not None}
-        return [number for number, known in self.kernels.get(name, ())
-                if all(known[key] == value for key, value in wanted.items())]
+        return [number for number, own in self.kernels.get(name, ())
+                if all(own[key] == value for key, value in wanted.items())]
 
     def durations(self, groups: list[int]) -> Ints:
         """The durations of these groups in order, ns."""

@@ -87,12 +87,12 @@ def from_launches(launches: pl.LazyFrame, grain: Grain = "device") -> Kernels | 
     unmeasured = rows["dur_ns"].null_count()
     if not unmeasured:
         return Kernels(_ordered(_measured(rows)), "kernels")
-    known = _measured(rows.filter(pl.col("dur_ns").is_not_null()))
+    timed = _measured(rows.filter(pl.col("dur_ns").is_not_null()))
     bare = rows.filter(pl.col("dur_ns").is_null()).group_by(KEYS).agg(
         pl.col("tensor", "dram").cast(pl.Float64).mean(), count=pl.len().cast(pl.Int64))
-    unknown = bare.join(known.select(KEYS), on=KEYS, how="anti", nulls_equal=True)
+    unknown = bare.join(timed.select(KEYS), on=KEYS, how="anti", nulls_equal=True)
     counted = units.counted(unmeasured, "launch", "launches")
-    return Kernels(_ordered(pl.concat([_complete(known), _complete(unknown)])), "kernels", (
+    return Kernels(_ordered(pl.concat([_complete(timed), _complete(unknown)])), "kernels", (
         f"{counted} without a duration: counted only where no launch of the kernel has one.",))
 
 

@@ -94,16 +94,16 @@ def drawn(panel: Panel, window: Window, height: int) -> Drawn:
         # Which dots of (rows, columns) the course covers: each column's range, and what joins it to the one before
         course = envelope(one, fine)
         rows = 4 * height
-        known = ~np.isnan(course.low)
+        read = ~np.isnan(course.low)
         top, bottom = (_row(values, panel, rows) for values in (course.high, course.low))
         for at in range(1, len(top)):
-            if known[at] and known[at - 1]:
+            if read[at] and read[at - 1]:
                 if top[at] > bottom[at - 1] + 1:
                     top[at] = bottom[at - 1] + 1
                 elif bottom[at] < top[at - 1] - 1:
                     bottom[at] = top[at - 1] - 1
         heights = np.arange(rows)[:, None]
-        shape = (heights >= top) & (heights <= bottom) & known
+        shape = (heights >= top) & (heights <= bottom) & read
         blocks = shape.reshape(height, 4, columns, 2)  # dots as the bits of characters
         cells: npt.NDArray[np.uint16] = (blocks * _DOTS[None, :, None, :]).sum(axis=(1, 3)).astype(np.uint16)
         bits |= cells

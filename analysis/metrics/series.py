@@ -67,10 +67,11 @@ def series_of(run: Trace, keys: Sequence[Key], offset: int = 0) -> list[Series]:
         "metric", "device", *owners, "ts_ns", "value"
     ).collect(engine="streaming")
     parts = frame.partition_by("metric", "device", *owners, as_dict=True, include_key=False)
-    known = {(str(metric), device and str(device), *rest): part for (metric, device, *rest), part in parts.items()}
+    by_counter = {(str(metric), device and str(device), *owner): samples
+                  for (metric, device, *owner), samples in parts.items()}
     none = frame.select("ts_ns", "value").clear()
     return [
-        _placed(key, known.get((key.metric, key.device, *(getattr(key, name) for name in owners)), none), offset)
+        _placed(key, by_counter.get((key.metric, key.device, *(getattr(key, name) for name in owners)), none), offset)
         for key in keys
     ]
 

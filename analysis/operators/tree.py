@@ -86,13 +86,13 @@ def _operators(run: Trace) -> Operators | None:
     def below(values: npt.NDArray[np.int64 | np.bool_]) -> Ints:
         return sum_below(nodes.parent, nodes.depth, values)
 
-    known = np.array([text in OPERATORS for text in names], dtype=bool)
+    matters = np.array([text in OPERATORS for text in names], dtype=bool)
     frame = _summed(nodes.frame, names, name, counted, {
         "device_self_ns": _gathered(device, into), "device_total_ns": below(device),
         "host_self_ns": _own_host_time(nodes, into, calls, owner), "host_total_ns": nodes.frame["dur_ns"].to_numpy(),
         "tensor_self": _gathered(tensor, into), "tensor_total": below(tensor),
         "unsure_self": _gathered(unsure, into), "unsure_total": below(unsure),
-        "eligible": below((known[name] & is_op) | (tensor > 0) & is_op),
+        "eligible": below((matters[name] & is_op) | (tensor > 0) & is_op),
     })
     return Operators(frame, total, total - claimed, crossings(run.host))
 
@@ -145,9 +145,9 @@ def _owners(calls: Calls, nodes: Nodes) -> Ints:
     earliest = np.argsort(nodes.starts, kind="stable")
     result = match((calls.rank, calls.external_id), (rank[earliest], external[earliest]))
     owner = np.where(result >= 0, earliest[np.maximum(result, 0)], -1) if len(earliest) else result
-    known = np.maximum(owner, 0)
-    late = (calls.starts > nodes.ends[known]) & (calls.external_id >= 0)
-    strange = (calls.starts < nodes.starts[known]) | late
+    owned = np.maximum(owner, 0)
+    late = (calls.starts > nodes.ends[owned]) & (calls.external_id >= 0)
+    strange = (calls.starts < nodes.starts[owned]) | late
     owner[strange | (calls.external_id == calls.correlation)] = -1
     by_time = np.flatnonzero((owner < 0) & (calls.external_id != 0))
     around = nearest(nodes.host_parent, nodes.host_parent[calls.row[by_time]].astype(np.int64), nodes.number >= 0)

@@ -258,17 +258,17 @@ def telling_apart(rows: Rows, columns: Sequence[Column]) -> set[str]:
     if rows.on_disk or not 2 <= rows.height <= _COMPARED:
         return set()
     listed = [column for column in columns if column.order is not None]
-    known = [column.name for column in listed if column.role not in ("where", *_MEASURED)]
+    names = [column.name for column in listed if column.role not in ("where", *_MEASURED)]
     where = sorted((column for column in listed if column.role == "where"), key=lambda column: column.order or 0)
     needed: set[str] = set()
-    different = rows.distinct(known)
+    different = rows.distinct(names)
     for column in where:
         if different == rows.height:
             break
-        more = rows.distinct([*known, column.name])
+        more = rows.distinct([*names, column.name])
         if more > different:
             needed.add(column.name)
-            known.append(column.name)
+            names.append(column.name)
             different = more
     return needed
 

@@ -87,11 +87,11 @@ def summary(
     """What ``report`` without ``--view`` prints: overview, cycles with their exact mean, and kernels or diff."""
     from ..views.kernels import in_overview  # no other question needs it
 
-    known = {entry.name for entry in VIEWS}
+    registered = {entry.name for entry in VIEWS}
     wanted = without_device_work(runs) or (SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE)
     tables = [
         report(in_overview(runs) if name == "kernels" else name, runs, options, top=top, name_width=name_width, per=per)
-        for name in wanted if name in known
+        for name in wanted if name in registered
     ]
     return [replace(one, summary=(*one.summary, exact)) if (exact := one.facts.get("exact")) else one for one in tables]
 

@@ -70,14 +70,14 @@ def beginnings_of(run: Trace, arrivals: Arrivals, options: Options) -> Beginning
     cycles = spoken_of(run, options)
     rows = cycles.frame.select("rank", "cycle", "start_ns", "dur_ns").drop_nulls()
     clocks = arrivals.clocks
-    known = [
+    clocks_of = [
         (one.rank, float(offset), float(np.nan_to_num(doubt)), number)
         for number, (one, offset, doubt, together) in enumerate(
             zip(arrivals.members, clocks.offset, clocks.residual, clocks.sets, strict=True))
         if one.rank is not None and together == 0
     ]
     schema = {"rank": pl.Int64, "offset": pl.Float64, "doubt": pl.Float64, "member": pl.Int64}
-    clock = pl.DataFrame(known, schema=schema, orient="row").unique("rank", keep="first", maintain_order=True)
+    clock = pl.DataFrame(clocks_of, schema=schema, orient="row").unique("rank", keep="first", maintain_order=True)
     rows = rows.cast({"rank": pl.Int64}).join(clock, on="rank")
     rows = rows.filter(pl.len().over("cycle") > 1, pl.len().over("rank", "cycle") == 1)
     begun = rows.with_columns(begin_ns=pl.col("start_ns") - pl.col("offset")).with_columns(
@@ -158,11 +158,11 @@ def straggler_of(run: Trace, arrivals: Arrivals, begun: Beginnings | None = None
     if frame.is_empty():
         return None
     residual = pl.Series(arrivals.clocks.residual)
-    known = frame.with_columns(residual=pl.lit(residual).gather(pl.col("member")))
-    second = known.sort("arrival_ns", descending=True).group_by("instance").agg(
+    measured = frame.with_columns(residual=pl.lit(residual).gather(pl.col("member")))
+    second = measured.sort("arrival_ns", descending=True).group_by("instance").agg(
         doubt=pl.col("residual").head(2).max(), unknown=pl.col("residual").head(2).is_nan().any()
     )
-    last = known.filter("last").join(second, on="instance")
+    last = measured.filter("last").join(second, on="instance")
     late = last.filter(~pl.col("unknown"), pl.col("lead_ns") > pl.col("doubt")).sort("instance")
     met = dict(frame.group_by("member").len().rows())
     odds = dict(frame.group_by("member").agg((1 / pl.col("parties")).mean()).rows())

@@ -72,10 +72,10 @@ def _taken(run: Trace, samples: pl.DataFrame) -> dict[Place, DeviceMemory]:
     }
 
 
-def of_place(known: dict[Place, DeviceMemory], rank: int | None, device: str | None) -> DeviceMemory:
+def of_place(memory: dict[Place, DeviceMemory], rank: int | None, device: str | None) -> DeviceMemory:
     """The memory of that device; samples without a rank or a device stand for any that has no own."""
     places = ((rank, device), (rank, None), (None, device))
-    return next((known[place] for place in places if place in known), DeviceMemory())
+    return next((memory[place] for place in places if place in memory), DeviceMemory())
 
 
 def _total(properties: dict[str, object]) -> float | None:

@@ -34,7 +34,7 @@ def children(counts: list[int], row: int) -> list[int]:
     return made
 
 
-def row_of(table: Table, part: int) -> int | None:
+def row_of(table: Table, row: int) -> int | None:
     """The row (as built) that a row is a part of; None where it is none."""
     counts = table.rows.column("parts").fill_null(0).to_list()
-    return next((at for at in range(part - 1, -1, -1) if counts[at] and at + counts[at] >= part), None)
+    return next((at for at in range(row - 1, -1, -1) if counts[at] and at + counts[at] >= row), None)

@@ -53,8 +53,8 @@ class Offsets:
 
         made = np.empty(len(self._offsets), dtype=self._least.dtype)
         for block, low in enumerate(self._least):
-            part = slice(block << SHIFT, (block + 1) << SHIFT)
-            np.add(self._offsets[part], low, out=made[part], dtype=made.dtype)
+            rows = slice(block << SHIFT, (block + 1) << SHIFT)
+            np.add(self._offsets[rows], low, out=made[rows], dtype=made.dtype)
         return pl.Series(self._name, made, dtype=self._dtype)
 
     def gather(self, ids: pl.Series) -> pl.Series:
@@ -169,15 +169,15 @@ class Rows:
 
     def order(self, column: str, descending: bool, ids: pl.Series | None = None) -> pl.Series:
         """Row numbers sorted by a column, nulls and NaN last, ties as built; of ``ids`` (ascending) or of all rows."""
-        known = self._order
+        cached = self._order
         if ids is None or len(ids) > self.height // 8:
-            if known is None or known[:2] != (column, descending):
-                known = column, descending, sorted_ids(self._narrowed(column), descending)
-                self._order = known
+            if cached is None or cached[:2] != (column, descending):
+                cached = column, descending, sorted_ids(self._narrowed(column), descending)
+                self._order = cached
             if ids is None:
-                return known[2]
+                return cached[2]
             here = self._none().scatter(ids, True)
-            return known[2].filter(here.gather(known[2]))
+            return cached[2].filter(here.gather(cached[2]))
         return ids.gather(sorted_ids(self._narrowed(column).gather(ids), descending))
 
     def matching(self, name: str, test: Callable[[pl.Series], pl.Series]) -> pl.Series:
@@ -255,11 +255,11 @@ class Rows:
         passed = self.containing(text)
         if order is None:
             return passed
-        known = self._placed_match
-        if known is None or known[0] is not passed or known[1] is not order:
-            known = passed, order, passed.gather(order)
-            self._placed_match = known
-        return known[2]
+        cached = self._placed_match
+        if cached is None or cached[0] is not passed or cached[1] is not order:
+            cached = passed, order, passed.gather(order)
+            self._placed_match = cached
+        return cached[2]
 
     def widest(self, name: str) -> int:
         """The length of the longest text in the column, in characters; 0 where it is no text. Of a column on disk that
@@ -267,14 +267,14 @@ class Rows:
         if self.schema[name] not in (pl.Categorical, pl.String):
             return 0
         if name not in self._widest:
-            known = self.at_hand(name)
-            texts = self.column(name) if known else self._cut(0, min(STRETCH, self.height))[name]
+            complete = self.at_hand(name)
+            texts = self.column(name) if complete else self._cut(0, min(STRETCH, self.height))[name]
             if isinstance(texts.dtype, pl.Enum):
                 texts = texts.dtype.categories
             elif texts.dtype == pl.Categorical:
                 texts = texts.unique().cast(pl.String)
             longest = cast(int | None, texts.str.len_chars().max()) or 0
-            if not known:
+            if not complete:
                 return longest
             self._widest[name] = longest
         return self._widest[name]
@@ -336,13 +336,13 @@ class Rows:
         if self._plan is None:
             assert self._frame is not None
             return self._frame[start:stop]
-        known = self._stretch
-        if known is None or start < known[0] or stop > known[0] + known[1].height:
+        cached = self._stretch
+        if cached is None or start < cached[0] or stop > cached[0] + cached[1].height:
             first = max(0, min(start - STRETCH // 2, self.height - STRETCH))
             length = max(STRETCH, stop - first)
-            known = first, self._plan.slice(first, length).collect()
-            self._stretch = known
-        return known[1][start - known[0] : stop - known[0]]
+            cached = first, self._plan.slice(first, length).collect()
+            self._stretch = cached
+        return cached[1][start - cached[0] : stop - cached[0]]
 
 
 def few_runs(passed: pl.Series) -> list[tuple[int, int]]:

@@ -44,10 +44,10 @@ def with_launches(whole: Trace, part: Trace) -> Trace:
 
 def sliced(run: Trace, options: Options) -> Iterator[bytes]:
     """What of the run the options ask for, as a trace. Raises CannotAnswer where nothing of it has a time."""
-    part = scoped(run, options)
-    if not part.has("kernels") and not part.has("host"):
+    scope = scoped(run, options)
+    if not scope.has("kernels") and not scope.has("host"):
         raise CannotAnswer(f"{run.info.label} holds nothing with a time here; a trace of it would be empty.")
-    return document(part if part is run else with_launches(run, part))
+    return document(scope if scope is run else with_launches(run, scope))
 
 
 def save(pieces: Iterable[bytes], path: Path) -> None:

@@ -190,14 +190,14 @@ def cycle_marks(run: Trace, options: Options) -> Marks:
 
 def _stream(key: Key, slices: Slices) -> Iterator[Lane]:
     rank, device, stream = key
-    for row, part in _levels(slices, MOST_ROWS):
-        yield _lane(part, device, stream, None, None, rank, row)
+    for row, row_slices in _levels(slices, MOST_ROWS):
+        yield _lane(row_slices, device, stream, None, None, rank, row)
 
 
 def _thread(key: Key, slices: Slices) -> Iterator[Lane]:
     rank, pid, tid = key
-    for level, part in _levels(slices, MOST_DEPTHS):
-        yield _lane(part, None, None, pid, tid, rank, level or 0)
+    for level, level_slices in _levels(slices, MOST_DEPTHS):
+        yield _lane(level_slices, None, None, pid, tid, rank, level or 0)
 
 
 def _levels(slices: Slices, most: int) -> Iterator[tuple[int | None, Slices]]:
@@ -324,7 +324,7 @@ def by_lane(
     some = slice(None) if drawn.rows is None else drawn.rows
     lane, tuples = _lanes([_column(table, key) for key in keys], some)
     named = _column(table, "name")
-    for text, code in zip((known := named.unique().drop_nulls()).cast(pl.String), known.to_physical(), strict=True):
+    for text, code in zip((texts := named.unique().drop_nulls()).cast(pl.String), texts.to_physical(), strict=True):
         names[code] = text
     names[UNNAMED] = ""
     code = named.to_physical().cast(pl.UInt32).fill_null(UNNAMED).to_numpy()[some]
@@ -350,8 +350,8 @@ def _classes(kinds: pl.Series, class_of: Callable[[str], int | None]) -> npt.NDA
     numbers = distinct.to_physical().to_numpy()
     table = np.zeros(int(numbers.max(initial=0)) + 2, dtype=np.uint8)
     for number, text in [*zip(numbers.tolist(), distinct.cast(pl.String), strict=True), (len(table) - 1, "")]:
-        known = class_of(text)
-        table[number] = _NOT_DRAWN if known is None else known
+        code = class_of(text)
+        table[number] = _NOT_DRAWN if code is None else code
     classes: npt.NDArray[np.uint8] = table[kinds.to_physical().fill_null(len(table) - 1).to_numpy()]
     return classes
 

@@ -124,7 +124,7 @@ def strip(counter: Counter, window: Window) -> str:
     means = counter.means(window.edges)
     scaled = np.clip(np.nan_to_num((means - counter.low) / (counter.high - counter.low)) * 7.99, 0, 7).astype(int)
     return "".join(
-        _BLOCKS[level + 1] if known else " " for level, known in zip(scaled.tolist(), ~np.isnan(means), strict=True)
+        _BLOCKS[level + 1] if sampled else " " for level, sampled in zip(scaled.tolist(), ~np.isnan(means), strict=True)
     )
 
 

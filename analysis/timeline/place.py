@@ -34,7 +34,7 @@ def find(timeline: Timeline, row: dict[str, Any]) -> Place | None:
         end = int(start) + int(row.get("dur_ns") or 0)
         lane = _lane_of(timeline, row, int(start), name)
         return Place(int(start), end, *lane) if lane else Place(int(start), end)
-    codes = [code for code, known in timeline.names.items() if known == name]
+    codes = [code for code, text in timeline.names.items() if text == name]
     best: tuple[int, Place] | None = None
     for number, one in enumerate(timeline.drawn):
         those = np.flatnonzero(np.isin(one.slices.names, np.array(codes, dtype=np.uint32))) if codes else ()

@@ -57,8 +57,8 @@ def fractions(lanes: Sequence[Lane], window: Window) -> tuple[np.ndarray, np.nda
         for code, one in lane.by_class.items():
             minor.setdefault(code, np.zeros_like(spent))[at] = one.busy(edges)
     most = spent.copy()
-    for part in minor.values():
-        most -= part
+    for coverage in minor.values():
+        most -= coverage
     for code in sorted(minor):
         classes[minor[code] > most] = code
         np.maximum(most, minor[code], out=most)

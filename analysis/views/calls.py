@@ -119,9 +119,9 @@ def calls_of(run: Trace) -> pl.DataFrame | None:
     count = len(first)
     dur = np.maximum(calls.dur, 0)
     stats = latencies(of, dur, count)
-    known = calls.own != ABSENT
-    own = np.bincount(of, weights=np.where(known, calls.own, 0), minlength=count).astype(np.int64)
-    has_own = np.bincount(of, weights=known, minlength=count) > 0
+    nested = calls.own != ABSENT
+    own = np.bincount(of, weights=np.where(nested, calls.own, 0), minlength=count).astype(np.int64)
+    has_own = np.bincount(of, weights=nested, minlength=count) > 0
     threads = np.bincount(of[dense(combined([of, calls.thread]))[1]], minlength=count)
     frame = pl.DataFrame({
         "name": name.gather(pl.Series(first)), "kind": kind.gather(pl.Series(first)), "count": stats.counts,

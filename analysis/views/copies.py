@@ -48,9 +48,9 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
     frame = copies_of(run)
     if frame is None:
         raise CannotAnswer(f"{run.info.label} holds no copies or sets of memory.")
-    known = frame["bytes"].drop_nulls()
+    sizes = frame["bytes"].drop_nulls()
     facts = {"count": int(frame["count"].sum()), "total_ns": int(frame["total_ns"].sum()),
-             "bytes": int(known.sum()) if len(known) else None}
+             "bytes": int(sizes.sum()) if len(sizes) else None}
     return OneRun(frame.select(column.name for column in COLUMNS), facts, sums=(_sentence(facts),))
 
 

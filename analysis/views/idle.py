@@ -97,8 +97,8 @@ def _in_cycles(cycles: WholeCycles, options: Options, side: Side, by_rank: bool)
     if idle.is_empty():
         raise CannotAnswer(f"{cycles.run.info.label} holds no idle time of single cycles.")
     same = ["device", "rank", "cause"]
-    known = pl.col("covered") | ~pl.col("covered").any().over(same)
-    means = idle.filter(known).group_by(same, maintain_order=True).agg(pl.col("dur_ns").mean())
+    covered = pl.col("covered") | ~pl.col("covered").any().over(same)
+    means = idle.filter(covered).group_by(same, maintain_order=True).agg(pl.col("dur_ns").mean())
     counts = cycles.by_rank()
     return _rows([
         (device, rank, cause, round(mean * (count := counts.get(rank, cycles.frame.height))),

@@ -168,7 +168,7 @@ class Peaks(Struct, frozen=True):
 
 def memory_of(run: Trace) -> Peaks:
     """The peaks of every device of the run; none where no memory was recorded."""
-    known = {held.get("device"): held for held in run.info.facts.get("memory", ()) if isinstance(held, dict)}
+    allocators = {held.get("device"): held for held in run.info.facts.get("memory", ()) if isinstance(held, dict)}
     peaks: list[Peak] = []
     parts: list[pl.DataFrame] = []
     reserved, sums = _highest(run, RESERVED), _highest(run, ALLOCATED)
@@ -179,13 +179,13 @@ def memory_of(run: Trace) -> Peaks:
             total, at, alive = summed, when, _alive(blocks, when)
         during = None if at is None else _during(run, at, owner[1])
         most = reserved.get(owner, (None, None))[0]
-        peaks.append(Peak(*owner, total, at, most, during, known.get(owner[0], {})))
+        peaks.append(Peak(*owner, total, at, most, during, allocators.get(owner[0], {})))
         parts.append(_rows(run, owner, alive, total, during))
     for owner, (summed, when) in sums.items():
         if owner not in {(peak.device, peak.rank) for peak in peaks} and summed is not None:
             during = None if when is None else _during(run, when, owner[1])
             most = reserved.get(owner, (None, None))[0]
-            peaks.append(Peak(*owner, summed, when, most, during, known.get(owner[0], {})))
+            peaks.append(Peak(*owner, summed, when, most, during, allocators.get(owner[0], {})))
             row = {"device": owner[0], "rank": owner[1], "frame": None, "bytes": summed, "share": None, "count": None,
                    "largest_bytes": None, "during": during, "stack": None}  # fmt: skip
             frame = pl.DataFrame([row], schema={**SCHEMA, "device": pl.String})

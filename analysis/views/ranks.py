@@ -179,8 +179,8 @@ def _known(values: np.ndarray[tuple[int], np.dtype[np.float64]], at: int | None)
 def _busy(run: Trace) -> dict[tuple[int | None, str | None], int]:
     """Time in which each device of each rank ran anything, ns."""
     if REDUCED in run.info.facts:
-        known = run.device_sums.select("rank", pl.col("device").cast(pl.String), "busy_ns").collect(engine="streaming")
-        return {(rank, device): busy for rank, device, busy in known.rows()}
+        sums = run.device_sums.select("rank", pl.col("device").cast(pl.String), "busy_ns").collect(engine="streaming")
+        return {(rank, device): busy for rank, device, busy in sums.rows()}
     rows = (
         run.kernels.filter(pl.col("kind") != "sync").select("rank", "device", "start_ns", "dur_ns")
         .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")

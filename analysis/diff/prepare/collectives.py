@@ -106,8 +106,8 @@ def _transfer(ranks: list[tuple[Side, int]]) -> _Transfer | None:
         return None
     shared = set(ranks[0][0].cycles.tolist())
     for side, row in ranks:
-        known = side.seen[row] & (side.launches[row] > 0)
-        shared &= set(side.cycles[known].tolist())
+        ran = side.seen[row] & (side.launches[row] > 0)
+        shared &= set(side.cycles[ran].tolist())
     if not shared:
         return None
     cycles = np.array(sorted(shared))

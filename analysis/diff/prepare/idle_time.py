@@ -54,11 +54,11 @@ def mean_idle_time(run: Trace, options: Options) -> dict[tuple[str | None, str],
     """Idle ms per cycle by device and cause; without devices whose causes are mostly not recorded."""
     made: dict[tuple[str | None, str], float] = {}
     for (_, device), frame in _by_device(run, {}, options).items():
-        known = frame.filter("covered") if frame["covered"].any() else frame
-        if not known.is_empty() and _causes_known(frame):
-            for cause, spent in known.group_by("cause").agg(pl.col("dur_ns").sum()).rows():
+        covered = frame.filter("covered") if frame["covered"].any() else frame
+        if not covered.is_empty() and _causes_known(frame):
+            for cause, spent in covered.group_by("cause").agg(pl.col("dur_ns").sum()).rows():
                 key = device, cause
-                made[key] = made.get(key, 0.0) + spent / 1e6 / known["cycle"].n_unique()
+                made[key] = made.get(key, 0.0) + spent / 1e6 / covered["cycle"].n_unique()
     return made
 
 
@@ -93,12 +93,12 @@ def _with_rows(one: Matched, devices: list[tuple[pl.DataFrame, pl.DataFrame, str
     rows: list[tuple[str, str | None, str]] = []
     a, b = list[Floats](), list[Floats]()
     for *frames, device in devices:
-        known = all(_causes_known(frame) for frame in frames)
+        have_causes = all(_causes_known(frame) for frame in frames)
         causes = [cause for cause in CAUSES if any((frame["cause"] == cause).any() for frame in frames)]
-        for cause in causes if known else [UNKNOWN]:
+        for cause in causes if have_causes else [UNKNOWN]:
             rows.append((idle_name(cause), device, IDLE))
-            a.append(_per_cycle(one.a, frames[0], cause if known else None))
-            b.append(_per_cycle(one.b, frames[1], cause if known else None))
+            a.append(_per_cycle(one.a, frames[0], cause if have_causes else None))
+            b.append(_per_cycle(one.b, frames[1], cause if have_causes else None))
     names = pl.DataFrame(rows, schema=one.functions.schema, orient="row")
     return replace(
         one, functions=pl.concat([one.functions, names]), a=_below(one.a, np.stack(a)), b=_below(one.b, np.stack(b))
@@ -115,9 +115,9 @@ def _per_cycle(side: Side, frame: pl.DataFrame, cause: str | None) -> Floats:
     mine = frame if cause is None else frame.filter(pl.col("cause") == cause)
     sums = dict(mine.group_by("cycle").agg(pl.col("dur_ns").sum()).rows())
     covered = frame.filter("covered")["cycle"].unique()
-    known: Flags = side.whole & np.isin(side.cycles, covered.to_numpy())
+    recorded: Flags = side.whole & np.isin(side.cycles, covered.to_numpy())
     ms = np.array([sums.get(cycle, 0) / 1e6 for cycle in side.cycles.tolist()], dtype=np.float64)
-    return np.where(known, ms, np.nan)
+    return np.where(recorded, ms, np.nan)
 
 
 def _below(side: Side, idle: Floats) -> Side:

@@ -166,8 +166,8 @@ def with_swapped(
 
 def _launches_per_cycle(side: Side) -> Floats:
     """Launches per cycle of each function, the centre of the cycles it is known in."""
-    known = side.seen
-    return np.array([float(centre(row[at])) if at.any() else 0.0 for row, at in zip(side.launches, known, strict=True)])
+    seen = side.seen
+    return np.array([float(centre(row[at])) if at.any() else 0.0 for row, at in zip(side.launches, seen, strict=True)])
 
 
 def _changed(one: Matched) -> Flags:

@@ -80,8 +80,8 @@ def _of(side: pl.DataFrame, keys: pl.DataFrame, in_b: bool) -> pl.DataFrame:
     """``group cycle beta mu in_b`` of the samples of a side that are of those ``KEYS``."""
     samples = side.select(pl.col(KEYS).cast(NAME), "cycle", "beta", "mu")
     result = samples.join(keys.with_row_index("group"), on=KEYS, nulls_equal=True, maintain_order="left")
-    known = pl.col("beta", "mu").cast(pl.Float64).fill_nan(None).fill_null(0.0)
-    return result.select("group", "cycle", known, in_b=pl.lit(in_b))
+    values = pl.col("beta", "mu").cast(pl.Float64).fill_nan(None).fill_null(0.0)
+    return result.select("group", "cycle", values, in_b=pl.lit(in_b))
 
 
 class _Samples:

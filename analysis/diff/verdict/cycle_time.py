@@ -94,13 +94,13 @@ def cycle_time(matched: list[Matched]) -> CycleTime:
 def compare_lengths(a: Floats, b: Floats) -> CycleTime:
     """Two sets of cycle times in ms, neither empty; slow cycles are found by their time alone."""
     middle, low, high = hodges_lehmann(a, b)
-    known = bool(np.isfinite(low))
+    bounded = bool(np.isfinite(low))
     sides: tuple[tuple[Literal["A", "B"], Floats], ...] = ("A", a), ("B", b)
     return CycleTime(
         verdict=_verdict(float(np.median(a)), middle, low, high), cycles_a=len(a), cycles_b=len(b),
         mean_a_ms=float(a.mean()), mean_b_ms=float(b.mean()), median_a_ms=float(np.median(a)),
-        median_b_ms=float(np.median(b)), shift_ms=middle, ci_low_ms=low if known else None,
-        ci_high_ms=high if known else None, spread_a_ms=spread(a), spread_b_ms=spread(b),
+        median_b_ms=float(np.median(b)), shift_ms=middle, ci_low_ms=low if bounded else None,
+        ci_high_ms=high if bounded else None, spread_a_ms=spread(a), spread_b_ms=spread(b),
         outliers=tuple(
             SlowCycle(run, None, float(side[i]), float(side[i]) - float(np.median(side[~slow])))
             for run, side in sides for slow in [side > fence(side)] for i in np.flatnonzero(slow)

@@ -141,8 +141,8 @@ def _known(side: Side, rows: Flags) -> Flags:
 
 
 def _busy(side: Side, rows: Flags) -> Floats:
-    known: Floats = side.ms[rows].sum(axis=0)[_known(side, rows)]
-    return known
+    busy: Floats = side.ms[rows].sum(axis=0)[_known(side, rows)]
+    return busy
 
 
 def _path(work: DeviceWork, cycles: CycleTime) -> Path | None:
@@ -161,12 +161,12 @@ def _path(work: DeviceWork, cycles: CycleTime) -> Path | None:
 def agreed(work: DeviceWork, paths: Iterable[str | None]) -> DeviceWork:
     """The device with the path its slower functions have, where that is known of all of them and the same. A screen
     whose rows all say "hidden" must not say above them that nobody can tell."""
-    known = set(paths)
-    if known == {"hidden"}:
+    distinct = set(paths)
+    if distinct == {"hidden"}:
         return replace(work, path="hidden")
-    if known == {"exposed"}:
+    if distinct == {"exposed"}:
         return replace(work, path="exposed")
-    return work if not known or known == {None} or work.path in known else replace(work, path=None)
+    return work if not distinct or distinct == {None} or work.path in distinct else replace(work, path=None)
 
 
 MOSTLY_BUSY = 0.9  # Share of the cycle a device must work, in both runs, for its growth to be the cycle's.

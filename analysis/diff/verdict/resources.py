@@ -229,9 +229,9 @@ def scored_metrics(works: tuple[Work, Work], table: pl.DataFrame, units: dict[st
         return pl.DataFrame()
     scores = pl.concat(pieces)
     largest = scores.group_by("metric", maintain_order=True).agg(pl.max_horizontal("mu_a", "mu_b").max())
-    known = [m.metric(name, units.get(name), most or 0.0) for name, most in largest.rows()]
+    metrics = [m.metric(name, units.get(name), most or 0.0) for name, most in largest.rows()]
     natural = pl.DataFrame(
-        [(one.name, one.unit, one.divisor) for one in known],
+        [(one.name, one.unit, one.divisor) for one in metrics],
         schema={"metric": pl.String, "unit": pl.String, "divisor": pl.Float64}, orient="row",
     )
     joined = scores.join(natural, on="metric", how="left", maintain_order="left")

@@ -66,7 +66,7 @@ def _rows_of(one: Matched) -> list[_FunctionSamples]:
     known_as: dict[bytes, bytes] = {}  # most functions are seen in the same cycles
     idle = (one.functions["kind"] == IDLE).fill_null(False).to_numpy()
     grains = np.where(idle, IDLE_GRAIN * float(np.median(one.a.cycle_ms)), 0.0)
-    ran = [known & (side.launches > 0) & ((side.ms > 0) | idle[:, None]) for known, side in zip(
+    ran = [flags & (side.launches > 0) & ((side.ms > 0) | idle[:, None]) for flags, side in zip(
         seen, sides, strict=True)]
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = [np.log(side.ms / side.launches + grains[:, None]) for side in sides]
@@ -74,9 +74,9 @@ def _rows_of(one: Matched) -> list[_FunctionSamples]:
     names = one.functions.select("function", "device", "kind").rows()
     made = []
     for i in range(len(names)):
-        at, on = [known[i] for known in seen], [known[i] for known in ran]
-        times = [_where(side.ms[i], known) for side, known in zip(sides, at, strict=True)]
-        keys = [number[known].tobytes() for known, number in zip((*at, *on), (*cycles, *cycles), strict=True)]
+        at, on = [flags[i] for flags in seen], [flags[i] for flags in ran]
+        times = [_where(side.ms[i], flags) for side, flags in zip(sides, at, strict=True)]
+        keys = [number[flags].tobytes() for flags, number in zip((*at, *on), (*cycles, *cycles), strict=True)]
         of_a, of_b, ran_a, ran_b = (known_as.setdefault(key, key) for key in keys)
         function, device, kind = names[i]
         made.append(_FunctionSamples(
@@ -104,7 +104,7 @@ def suspects(matched: list[Matched]) -> list[FunctionChange]:
     counts = _blocks([row.seen for row in rows], [row.launches for row in rows], priors, material)
     q = permutation.familywise_q({"time": times, "count": counts}, len(rows))
     shifts, noise = _launch_times(rows, priors), _noise(rows)
-    return [_judged(*known) for known in zip(rows, shifts, noise, q["time"], q["count"], strict=True)]
+    return [_judged(*one) for one in zip(rows, shifts, noise, q["time"], q["count"], strict=True)]
 
 
 def _priors(rows: list[_FunctionSamples]) -> Floats:

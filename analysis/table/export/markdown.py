@@ -131,22 +131,22 @@ def _page(table: Table, level: int) -> list[str]:
     lines = [f"- {escape(line)}" for line in table.summary]
     if table.scope:
         lines.append(f"- {escape(table.scope)}")
-    for part in table.page:
-        lines += ["", f"{'#' * level} {escape(part.title)}", ""]
-        if part.rows:
+    for one in table.page:
+        lines += ["", f"{'#' * level} {escape(one.title)}", ""]
+        if one.rows:
             lines += [
-                "| " + " | ".join(map(escape, part.header)) + " |", "|" + "---|" * len(part.header),
-                *(_page_row(row, part) for row in part.rows),
+                "| " + " | ".join(map(escape, one.header)) + " |", "|" + "---|" * len(one.header),
+                *(_page_row(row, one) for row in one.rows),
             ]
-        if part.rows and part.sentences:
+        if one.rows and one.sentences:
             lines.append("")
-        lines += [f"- {escape(line)}" for line in part.sentences]
+        lines += [f"- {escape(line)}" for line in one.sentences]
     warnings = notes(table)
     return [*lines, *([""] if warnings else []), *(f"> ⚠ {escape(note)}  " for note in warnings), ""]
 
 
-def _page_row(row: tuple[str, ...], part: PageSection) -> str:
-    cells = (_page_cell(text, name in part.code) for text, name in zip(row, part.header, strict=True))
+def _page_row(row: tuple[str, ...], page: PageSection) -> str:
+    cells = (_page_cell(text, name in page.code) for text, name in zip(row, page.header, strict=True))
     return "| " + " | ".join(cells) + " |"
 
 

@@ -70,14 +70,14 @@ def block(table: Table) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _section(part: PageSection) -> list[str]:
+def _section(page: PageSection) -> list[str]:
     """One section of a page: title, its table, its sentences."""
-    room = [_NAME if name in part.code else 400 for name in part.header]
-    rows = [tuple(display(text, width) for text, width in zip(row, room, strict=True)) for row in part.rows]
-    widths = [max(cell_len(row[at]) for row in rows) for at in range(len(part.header))] if rows else []
+    room = [_NAME if name in page.code else 400 for name in page.header]
+    rows = [tuple(display(text, width) for text, width in zip(row, room, strict=True)) for row in page.rows]
+    widths = [max(cell_len(row[at]) for row in rows) for at in range(len(page.header))] if rows else []
     laid = ["  " + "  ".join(_pad(text, width, True) for text, width in zip(row, widths, strict=True)).rstrip()
             for row in rows]
-    return [part.title.upper(), *laid, *(f"  · {display(line, 400)}" for line in part.sentences), ""]
+    return [page.title.upper(), *laid, *(f"  · {display(line, 400)}" for line in page.sentences), ""]
 
 
 def render(tables: Sequence[Table]) -> bytes:
