@@ -273,7 +273,11 @@ def sums(run: Trace, options: Options, on_host: bool = True, timed: Timed | None
     none = _part(pl.DataFrame(schema=_EVENTS), timed)
     device = [none, *_parts(_activities(run, cycles), timed)]
     host = _parts(_slices(run, cycles), timed) if on_host else []
-    processes = (_pids(host) if on_host else _host_pids(run, cycles)).drop_nulls().unique()
+    if on_host:
+        pids = pl.concat([none.groups["pid"], *(part.groups["pid"] for part in host)])
+    else:
+        pids = run.host.filter(_inside(cycles)).select(pl.col("pid").unique()).collect(engine="streaming")["pid"]
+    processes = pids.drop_nulls().unique()
     if len(processes) == 1:  # what a device did without saying for whom was for the only process there is
         own = pl.col("pid").fill_null(processes[0])
         device = [_Part(part.groups.with_columns(own), part.events) for part in device]
@@ -302,14 +306,6 @@ def _rank(cycles: Cycles) -> pl.Expr:
     """Ranks number their cycles alike; where cycles have no rank, they hold every rank's work."""
     ranks = cycles.frame["rank"].drop_nulls()
     return pl.col("rank").fill_null(ranks[0]) if len(ranks) else pl.lit(None, pl.Int64).alias("rank")
-
-
-def _pids(parts: list[_Part]) -> pl.Series:
-    return pl.concat([part.groups["pid"] for part in parts]) if parts else pl.Series("pid", dtype=pl.Int64)
-
-
-def _host_pids(run: Trace, cycles: Cycles) -> pl.Series:
-    return run.host.filter(_inside(cycles)).select(pl.col("pid").unique()).collect(engine="streaming")["pid"]
 
 
 def _parts(blocks: Iterable[pl.DataFrame], timed: Timed | None) -> list[_Part]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -40,17 +41,13 @@ def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[Row], list[Se
             return []
         begin, end = row["start_ns"], row["start_ns"] + row["dur_ns"]
         rows = [("cause", f"{row['cause']}, {units.duration(row['cause_ns'])} of {units.duration(row['dur_ns'])}")]
-        for label, key, text in (("ended by", "after", _kernel), ("operator", "op", display),
+        for label, key, text in (("ended by", "after", partial(fit_name, width=60)), ("operator", "op", display),
                                  ("Python line", "frame", short_name), ("drained by", "drained_by", display)):
             if row[key] is not None:
                 rows.append((label, display(text(str(row[key])), 200)))
         return [Section("This gap", tuple(rows)), *_stack(runs[0], row, begin, end, brief=True)]
 
     return of
-
-
-def _kernel(name: str) -> str:
-    return fit_name(name, 60)
 
 
 def over_gap(run: Trace, row: Row, begin: int, end: int) -> pl.DataFrame | None:

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core import units
-from ..core.derived import derived
+from ..core.derived import derived_value
 from ..core.quantiles import Codes, Ints, Latencies, codes, combined, dense, latencies
 from . import launch_groups
 
@@ -52,27 +52,14 @@ def places(grain: Grain) -> list[pl.Expr]:
 
 def kernels_of(run: Trace, grain: Grain = "device") -> Kernels | None:
     """The kernel table of the run, None where it holds no device activity in any form."""
-    if (launched := _stored_launches(run, grain)) is not None:
+    launched = derived_value(run, f"kernels-by-{grain}", Kernels | None, lambda: from_launches(run.kernels, grain))
+    if launched is not None:
         return launched
     if run.has("kernel_stats"):
         return from_statistics(run.kernel_stats, grain)
     if run.has("profile"):
         return from_profile(run.profile, grain)
     return None
-
-
-def _stored_launches(run: Trace, grain: Grain) -> Kernels | None:
-    """``from_launches`` of the run. What there is to note of is not kept, nor that there are none."""
-    made = list[Kernels | None]()
-
-    def find() -> pl.DataFrame:
-        made.append(from_launches(run.kernels, grain))
-        return pl.DataFrame() if made[0] is None or made[0].notes else made[0].frame
-
-    frame = derived(run, f"kernels-by-{grain}", find)
-    if made:
-        return made[0]
-    return Kernels(frame, "kernels") if frame.width else from_launches(run.kernels, grain)
 
 
 def from_launches(launches: pl.LazyFrame, grain: Grain = "device") -> Kernels | None:

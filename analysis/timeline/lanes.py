@@ -26,6 +26,7 @@ from .coverage import Coverage, Ints, covered, levels
 
 COMPUTE, COLLECTIVE, COPY, WAIT, HOST = "kernel", "collective", "copy", "wait", "host"
 CLASSES = (COMPUTE, COLLECTIVE, COPY, WAIT, HOST)  # What a slice is drawn as; its place here is its code.
+HOST_CODE = CLASSES.index(HOST)
 _CLASS_OF = {"collective": 1, "memcpy": 2, "memset": 2, "runtime": 3, "driver": 3, "sched": 3}
 MOST_DEPTHS = 1024
 """Nesting depths of a thread that get a lane of their own, as CPython's limit of recursion; the last has what is deeper
@@ -161,7 +162,8 @@ def _streams(run: Trace, names: dict[int, str]) -> tuple[list[Lane], Coverage]:
 def _threads(run: Trace, names: dict[int, str]) -> list[Lane]:
     """The lanes of the host, those of the busiest thread first. A thread's slices are let go when its lanes are made:
     100 MB less for five million."""
-    threads = by_lane(run.host, ("rank", "pid", "tid"), drawn_slices(run.host, _host_class), names)
+    drawn = drawn_slices(run.host, lambda kind: _CLASS_OF.get(kind, HOST_CODE))
+    threads = by_lane(run.host, ("rank", "pid", "tid"), drawn, names)
     threads.sort(key=lambda one: -union(one[1].starts, one[1].ends).length)
     lanes: list[Lane] = []
     threads.reverse()
@@ -172,10 +174,6 @@ def _threads(run: Trace, names: dict[int, str]) -> list[Lane]:
 
 def _device_class(kind: str) -> int | None:
     return None if kind == "sync" else _CLASS_OF.get(kind, 0)
-
-
-def _host_class(kind: str) -> int:
-    return _CLASS_OF.get(kind, CLASSES.index(HOST))
 
 
 def cycle_marks(run: Trace, options: Options) -> Marks:

@@ -14,10 +14,9 @@ from msgspec import Struct
 
 from ..core.names.short_name import fit_name
 from .counters import Counter
-from .lanes import CLASSES, COLLECTIVE, COPY, HOST, Lane, Marks, Timeline
+from .lanes import CLASSES, COLLECTIVE, COPY, HOST_CODE, Lane, Marks, Timeline
 from .window import Window, fractions, spans, wide
 
-HOST_CODE = CLASSES.index(HOST)
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _SHADES = " ░░▒▒▓▓▓▓"
 _STROKES = " ╌╌╍╍━━━━"

@@ -61,7 +61,7 @@ def build(runs: Runs, options: Options) -> Answer:
         raise CannotAnswer(f"{names} {'holds' if len(runs) == 1 else 'hold'} no samples of counters; "
                            "a log of nvidia-smi or dcgmi in the folder of a trace is read with it.")
     drawn = _drawn(runs, tables, options)
-    notes = tuple(dict.fromkeys(counts for run in runs for counts in _notes(run)))
+    notes = tuple(dict.fromkeys(note for run in runs for note in _notes(run)))
     counts = tuple(
         f"{side}{units.counted(table.height, 'counter', 'counters')}, "
         f"{units.counted(int(table['samples'].sum()), 'sample', 'samples')}"

@@ -111,7 +111,8 @@ _KEYS = ("path", "name", "kind", "depth", "parent")
 def build_tree(runs: Runs, options: Options) -> Answer:
     """The tree of one run, most device time first, or of two, the largest change first."""
     trees = [_tree(run) for run in runs]
-    notes = tuple(dict.fromkeys(note for run in runs for note in _tree_notes(run)))
+    launchers = filter(None, map(callers_of, runs))
+    notes = tuple(dict.fromkeys(note for callers in launchers for note in callers.notes))
     if len(trees) == 1:
         made = in_order(trees[0], ("device_total_ns", "host_total_ns"))
         rows = made.with_columns(texts_of(made))
@@ -141,11 +142,6 @@ def _tree(run: Any) -> pl.DataFrame:
         why = "sums per operator, not calls" if run.has("operators") else "no modules and no operators"
         raise CannotAnswer(f"{run.info.label} holds {why}: who calls whom is not known.")
     return result
-
-
-def _tree_notes(run: Any) -> tuple[str, ...]:
-    callers = callers_of(run)
-    return callers.notes if callers is not None else ()
 
 
 def _tree_sentence(rows: pl.DataFrame) -> str:

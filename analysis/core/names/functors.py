@@ -63,6 +63,7 @@ _PRODUCT = re.compile(r"gem[mv]|splitK|dot_kernel|gemvx|^kernel$")
 _FLOATS = frozenset(("float", "half", "bf16", "double", "tf32", "fp8e4m3", "fp8e5m2"))
 _WORDY = re.compile(r"[a-z]")
 _INTEGER = re.compile(r"\d+(?:[uUlL]*)$")
+_LAYOUTS = ("RestrictPtrTraits", "Array", "array")
 
 
 def family(part: NamePart) -> str | None:
@@ -111,7 +112,7 @@ def first_dtype(name: Name, depth: int = 0) -> str | None:
     own = next((kind for kind in kinds if not counts or kind in _FLOATS), None)
     if own or depth > 6:
         return own
-    inner = (first_dtype(one, depth + 1) for one in arguments if not _literal(one) and not _layout(one))
+    inner = (first_dtype(one, depth + 1) for one in arguments if not _literal(one) and one.last.name not in _LAYOUTS)
     return next(filter(None, inner), None)
 
 
@@ -201,10 +202,6 @@ def _literal(name: Name) -> bool:
 def _idle(name: Name) -> bool:
     """Whether it says how data lie or a kernel is tuned, not what is computed."""
     return bool(_STORAGE.search(name.last.name)) or name.last.name in ("void", "decltype", "")
-
-
-def _layout(name: Name) -> bool:
-    return name.last.name in ("RestrictPtrTraits", "Array", "array")
 
 
 def _digits(text: str) -> str:

@@ -112,7 +112,8 @@ def work_of(run: Trace, options: Options) -> Work:
     def once(name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
         return derived(run, name, find) if stored else find()
 
-    processes = processes_of(once("work-processes", lambda: _processes(tables()[0])))
+    processes = processes_of(once("work-processes", lambda: (
+        tables()[0].select("pid", "rank").unique().collect(engine="streaming"))))
     rows = once("work", lambda: _in_order(tables()[0], processes, _WORK, once=True))
     metrics = once("work-metrics", lambda: _in_order(_measured(tables()[1]), processes, _READ))
     if rows.is_empty():
@@ -124,10 +125,6 @@ def work_of(run: Trace, options: Options) -> Work:
         {c: k for c, k in cycles.select("cycle", pl.col("kind").cast(pl.String)).rows() if k is not None},
         run, processes,
     )
-
-
-def _processes(table: pl.LazyFrame) -> pl.DataFrame:
-    return table.select("pid", "rank").unique().collect(engine="streaming")
 
 
 def _measured(table: pl.LazyFrame) -> pl.LazyFrame:

@@ -67,19 +67,12 @@ def _number(value: float | None) -> str:
     return units.number(round(value) if abs(value) >= 1000 else float(f"{value:.3g}"))
 
 
-def _pair(a: float | None, b: float | None) -> str | None:
-    return None if a is None and b is None else f"{_number(a)} → {_number(b)}"
-
-
-def _once(a: float | None, b: float | None) -> str | None:
+def _pair(a: float | None, b: float | None, once: bool = False) -> str | None:
+    """Both numbers; ``once`` for two that read alike."""
     if a is None and b is None:
         return None
     left, right = _number(a), _number(b)
-    return left if left == right else f"{left} → {right}"
-
-
-def _metric(a: float | None, b: float | None, unit: str | None) -> str | None:
-    return None if a is None and b is None else change(a, b, unit or "")
+    return left if once and left == right else f"{left} → {right}"
 
 
 def arrows(table: pl.DataFrame) -> pl.DataFrame:
@@ -87,9 +80,11 @@ def arrows(table: pl.DataFrame) -> pl.DataFrame:
     worse = pl.col("delta_ms").clip(0).filter(pl.col("verdict") == "slower").sum()
     lost = pl.when((pl.col("verdict") == "slower") & (worse > 0)).then(pl.col("delta_ms").clip(0) / worse)
     table = table.with_columns(lost.alias("lost"))
+    launches = table.select("launches_a", "launches_b").rows()
     metrics = table.select("mu_a", "mu_b", pl.col("unit").cast(pl.String)).rows()
     return table.with_columns(
-        pl.Series("launches", [_once(*pair) for pair in table.select("launches_a", "launches_b").rows()], pl.String),
+        pl.Series("launches", [_pair(a, b, once=True) for a, b in launches], pl.String),
         pl.Series("launch_us", [_pair(*pair) for pair in table.select("launch_us_a", "launch_us_b").rows()], pl.String),
-        pl.Series("change", [_metric(*row) for row in metrics], pl.String),
+        pl.Series("change", [
+            None if a is None and b is None else change(a, b, unit or "") for a, b, unit in metrics], pl.String),
     )

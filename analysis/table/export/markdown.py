@@ -12,7 +12,6 @@ from typing import Any
 
 from .... import __version__
 from ...contract.column import Column
-from ...contract.sections import PageSection
 from ...core import units
 from ...core.histogram_lines import histogram_lines
 from ...core.text import clean, cut
@@ -134,20 +133,16 @@ def _page(table: Table, level: int) -> list[str]:
     for one in table.page:
         lines += ["", f"{'#' * level} {escape(one.title)}", ""]
         if one.rows:
+            names = [name in one.code for name in one.header]
             lines += [
                 "| " + " | ".join(map(escape, one.header)) + " |", "|" + "---|" * len(one.header),
-                *(_page_row(row, one) for row in one.rows),
+                *(f"| {' | '.join(map(_page_cell, row, names))} |" for row in one.rows),
             ]
         if one.rows and one.sentences:
             lines.append("")
         lines += [f"- {escape(line)}" for line in one.sentences]
     warnings = notes(table)
     return [*lines, *([""] if warnings else []), *(f"> ⚠ {escape(note)}  " for note in warnings), ""]
-
-
-def _page_row(row: tuple[str, ...], page: PageSection) -> str:
-    cells = (_page_cell(text, name in page.code) for text, name in zip(row, page.header, strict=True))
-    return "| " + " | ".join(cells) + " |"
 
 
 def _page_cell(text: str, named: bool) -> str:
