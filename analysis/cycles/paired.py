@@ -203,7 +203,7 @@ def _on_the_same_devices(frames: Frames) -> tuple[Frames, dict[str, str]]:
         named = pl.col("device").fill_null(only)
         return (a.with_columns(named), b.with_columns(named)), {}
     moved = mapped(*names)
-    return (a, b.with_columns(under(moved)) if moved else b), moved
+    return (a, b.with_columns(under(moved))), moved
 
 
 def _why(runs: Runs, whole: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:

@@ -55,11 +55,10 @@ def aggregates(runs: tuple[Trace, Trace], options: Options) -> Answer:
     if (result[0] is None or result[1] is None) and steps is None:
         lacking = [run.info.label for run, side in zip(runs, result, strict=True) if side is None]
         raise CannotAnswer(f"{' and '.join(lacking)} hold neither cycles nor launches nor sums of kernels to compare.")
-    a, b = (sums_of(side.frame) if side is not None else {} for side in result)
-    names = [device for _, device in a], [device for _, device in b]
-    if devices.together(*names):
-        a, b, names = _of_all_devices(a), _of_all_devices(b), ([], [])
-    only, moved = devices.only_device(*names), devices.mapped(*names)
+    names = [side.frame["device"].cast(pl.String).to_list() if side is not None else [] for side in result]
+    apart = not devices.together(*names)
+    a, b = (sums_of(side.frame, apart) if side is not None else {} for side in result)
+    only, moved = (devices.only_device(*names), devices.mapped(*names)) if apart else (None, {})
     a = {(name, device or only): sums for (name, device), sums in a.items()}
     b = {(name, moved.get(device or "", device or only)): sums for (name, device), sums in b.items()}
     sides = a, under_the_same_names(a, b, lambda sums: (sums[1], sums[2]))
@@ -120,13 +119,14 @@ def step_sentence(a: Overview, b: Overview) -> str | None:
     return f"{text}: {', '.join(named)}" if named else text
 
 
-def sums_of(frame: pl.DataFrame) -> Sums:
-    """The functions of a kernel table."""
+def sums_of(frame: pl.DataFrame, by_device: bool = True) -> Sums:
+    """The functions of a kernel table; without ``by_device`` those of all devices together, under no name."""
     columns = frame.select(pl.col("name", "device", "kind").cast(pl.String), "total_ns", "count")
     made: Sums = {}
     for name, device, kind, total, count in columns.rows():
-        before = made.get((name, device), (0, 0, kind))
-        made[name, device] = (before[0] + (total or 0), before[1] + (count or 0), kind)
+        key = name, device if by_device else None
+        before = made.get(key, (0, 0, kind))
+        made[key] = before[0] + (total or 0), before[1] + (count or 0), kind
     return made
 
 
@@ -139,15 +139,6 @@ def under_the_same_names(a: Mapping[Key, _Item], b: Mapping[Key, _Item], often: 
     ]
     same = same_functions(*sides)
     return {(same.get((name, (device, often(one)[1])), name), device): one for (name, device), one in b.items()}
-
-
-def _of_all_devices(sums: Sums) -> Sums:
-    """The sums of all devices together, under no name."""
-    made: Sums = {}
-    for (name, _), (total, count, kind) in sums.items():
-        before = made.get((name, None), (0, 0, kind))
-        made[name, None] = (before[0] + total, before[1] + count, kind)
-    return made
 
 
 def comparability_of_sums(runs: tuple[Trace, Trace], options: Options, sides: Sequence[Sums]) -> Comparability:

@@ -56,12 +56,9 @@ def build(runs: Runs, options: Options) -> Answer:
         return Answer(memory.rows.lazy(), facts_of(memory), _summary(memory), _notes(memory))
     a, b = peaks
     moved = mapped(*([peak.device for peak in one.peaks] for one in peaks))
-    right = b.rows
-    if moved:
-        right = right.with_columns(under(moved))
     summary, notes = (lettered([lines(one) for one in peaks]) for lines in (_summary, _notes))
     return Answer(
-        beside(a.rows, right, COLUMNS).lazy(), {"a": facts_of(a), "b": facts_of(b)},
+        beside(a.rows, b.rows.with_columns(under(moved)), COLUMNS).lazy(), {"a": facts_of(a), "b": facts_of(b)},
         (*_difference(a, b, moved), *summary), (*notes, *note(moved)),
     )
 

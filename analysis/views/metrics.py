@@ -75,10 +75,8 @@ def build(runs: Runs, options: Options) -> Answer:
             rows_below=True, facts={"rules": [to_builtins(one) for one in findings]},
         )
     pairs = mapped(*(table["device"].cast(pl.String).to_list() for table in tables))
-    right = tables[1]
-    if pairs:
-        right = right.with_columns(under(pairs))
-    joined = _by_change(beside(_with_shown(tables[0]), _with_shown(right), COLUMNS))
+    a, b = tables[0], tables[1].with_columns(under(pairs))
+    joined = _by_change(beside(_with_shown(a), _with_shown(b), COLUMNS))
     return Answer(
         joined.select(column.name for column in PAIR_COLUMNS).lazy(), summary=counts,
         notes=(*notes, *note(pairs)), picture=drawn, rows_below=True,
