@@ -20,7 +20,7 @@ from ..contract.options import SIDES, Options, Side
 from ..contract.view import Answer, CannotAnswer, Runs, lettered, of_both
 from ..core import units
 from ..core.device_pairs import mapped, note, only_device, under
-from ..table.sides import beside
+from ..table.sides import paired_rows
 
 if TYPE_CHECKING:
     from .whole import WholeCycles
@@ -56,7 +56,7 @@ def paired(runs: Runs, options: Options, columns: Sequence[Column], one: One, wi
     per = cycle_sums(runs, options, columns, [side.frame for side in sides], within or (
         lambda cycles, options, side: one(cycles.part, options, side).frame))
     (a, b), moved = _on_the_same_devices(per.frames)
-    joined = beside(a, b, with_cycle_sums(columns))
+    joined = paired_rows(a, b, with_cycle_sums(columns))
     lines = lettered([side.summary for side in sides])
     summary = lettered([(*side.sums, *side.summary) for side in sides])
     return Answer(

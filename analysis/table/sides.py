@@ -14,7 +14,7 @@ from ..contract.column import Column, keys_of, ranked_sums
 from ..core.names.same_function import Function, same_functions
 
 
-def beside(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+def paired_rows(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Rows of both joined on their keys (null equals null), in the columns that ``column.side_by_side`` makes of these.
     Ordered by the size of the change in the sum that counts most, then in the next."""
     columns = [column for column in columns if column.pairs != "alone"]

@@ -24,7 +24,7 @@ from ..core.batches import batches
 from ..core.call_tree import Ints, pack
 from ..core.device_pairs import mapped, note, under
 from ..core.text import display
-from ..table.sides import beside
+from ..table.sides import paired_rows
 
 COLUMNS = (
     Column("device", "device", "text", "device", width=7, order=0, role="where", pairs="key"),
@@ -58,7 +58,7 @@ def build(runs: Runs, options: Options) -> Answer:
     moved = mapped(*([peak.device for peak in one.peaks] for one in peaks))
     summary, notes = (lettered([lines(one) for one in peaks]) for lines in (_summary, _notes))
     return Answer(
-        beside(a.rows, b.rows.with_columns(under(moved)), COLUMNS).lazy(), {"a": facts_of(a), "b": facts_of(b)},
+        paired_rows(a.rows, b.rows.with_columns(under(moved)), COLUMNS).lazy(), {"a": facts_of(a), "b": facts_of(b)},
         (*_difference(a, b, moved), *summary), (*notes, *note(moved)),
     )
 

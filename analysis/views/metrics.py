@@ -14,7 +14,7 @@ from ..core.device_pairs import mapped, note, under
 from ..metrics.findings import counter_findings
 from ..metrics.picture import key_of, picture, telling
 from ..metrics.series import moved, offsets, summarised
-from ..table.sides import beside
+from ..table.sides import paired_rows
 from ..timeline.lanes import cycle_marks
 
 _PICTURE = 110  # Cells of the plots of an export.
@@ -76,7 +76,7 @@ def build(runs: Runs, options: Options) -> Answer:
         )
     pairs = mapped(*(table["device"].cast(pl.String).to_list() for table in tables))
     a, b = tables[0], tables[1].with_columns(under(pairs))
-    joined = _by_change(beside(_with_shown(a), _with_shown(b), COLUMNS))
+    joined = _by_change(paired_rows(_with_shown(a), _with_shown(b), COLUMNS))
     return Answer(
         joined.select(column.name for column in PAIR_COLUMNS).lazy(), summary=counts,
         notes=(*notes, *note(pairs)), picture=drawn, rows_below=True,

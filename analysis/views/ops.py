@@ -25,7 +25,7 @@ from ..details.row_details import kernel_sections, operator_sections
 from ..operators.call_paths import MODULE_KIND, OPERATOR_KIND, call_paths, in_order, kernels_below, texts_of
 from ..operators.captured import with_captures
 from ..operators.tree import operators_of
-from ..table.sides import beside
+from ..table.sides import paired_rows
 
 COLUMNS = (
     Column("name", "operator", "text", "operator as recorded", width=34, order=0, elastic=True, pinned=True,
@@ -122,7 +122,7 @@ def build_tree(runs: Runs, options: Options) -> Answer:
     sums = (*keys, *(column for column in TREE_COLUMNS if column.sums))
     per = cycle_sums(runs, options, sums, trees, lambda cycles, options, side: _tree(cycles.part))
     of = "_per_cycle" if per.known else ""
-    made = in_order(beside(*per.frames, with_cycle_sums(sums)),
+    made = in_order(paired_rows(*per.frames, with_cycle_sums(sums)),
                     (f"device_total{of}_ns_delta", f"host_total{of}_ns_delta"))
     rows = made.with_columns(texts_of(made))
     sentence = _tree_sentence(rows)

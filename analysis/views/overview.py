@@ -18,7 +18,7 @@ from ..core import units
 from ..core.device_pairs import mapped
 from ..core.text import display
 from ..overview.categories import CATEGORIES, HOST, MEANINGS
-from ..table.sides import beside
+from ..table.sides import paired_rows
 
 if TYPE_CHECKING:
     from ..diff.headline import Headline
@@ -68,7 +68,7 @@ def build(runs: Runs, options: Options) -> Answer:
     if a.of_recording != b.of_recording:  # a cycle is not held against a recording
         a, b = (one if one.of_recording else overview_of(run, options, side, whole=True)
                 for one, run, side in zip((a, b), runs, SIDES, strict=True))
-    joined = beside(_frame(a), _frame(b), COLUMNS)
+    joined = paired_rows(_frame(a), _frame(b), COLUMNS)
     for side, one in (("a", a), ("b", b)):
         if not one.times:  # nothing was timed: that is not 0
             joined = joined.with_columns(pl.lit(None).cast(joined.schema[name]).alias(name) for name in joined.columns

@@ -27,7 +27,7 @@ from ..cycles.paired import OneRun
 from ..cycles.reduced import lacking
 from ..ranks.beginnings import Beginnings, Straggler, beginnings_of, straggler_of
 from ..ranks.memory import memory_of, of_place
-from ..table.sides import beside
+from ..table.sides import paired_rows
 
 COLUMNS = (
     Column("rank", "rank", "number", "rank of the job", width=6, order=0, pinned=True, role="order", pairs="key"),
@@ -64,7 +64,8 @@ def build(runs: Runs, options: Options) -> Answer:
         return sides[0].answer()
     facts: dict[str, Any] = {side: one.facts for side, one in zip(SIDES, sides, strict=True)}
     summary, notes = lettered([one.summary for one in sides]), lettered([one.notes for one in sides])
-    return Answer(beside(sides[0].frame, sides[1].frame, COLUMNS).lazy(), facts, (*summary, _changed(facts)), notes)
+    rows = paired_rows(sides[0].frame, sides[1].frame, COLUMNS)
+    return Answer(rows.lazy(), facts, (*summary, _changed(facts)), notes)
 
 
 def _one(run: Trace, options: Options) -> OneRun:
