@@ -17,6 +17,8 @@ import polars as pl
 from ...loaders.schema import TABLES
 from ...loaders.trace import TABLE_NAMES, Trace
 from ..contract.column import Column, Role, Unit
+from ..contract.options import Options
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core.names.display_names import of_runs
 from .rows import Rows
 from .table import Table, names_of, sources
@@ -147,3 +149,12 @@ def _instead(name: str, among: Words | list[str]) -> str:
     if len(near) == 2 and near[0].partition("_")[2] != near[1].partition("_")[2]:
         near = near[:1]  # two are named where they are the same table of both runs
     return f" (did you mean {' or '.join(sorted(near))}?)" if near else ""
+
+
+def build(runs: Runs, options: Options) -> Answer:
+    """Raises CannotAnswer: without a query there is nothing to answer."""
+    named, places = ("kernels", "RUN") if len(runs) == 1 else ("a_kernels", "A B")
+    raise CannotAnswer(f'This view takes a query: warplens sql {places} "select name, dur_ns from {named} limit 10".')
+
+
+VIEW = View("sql", (), build, free_columns=True, noun="rows")

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 class Entry(NamedTuple):
     """A view as the registry knows it: ``key`` opens it in the app ('' for none), ``question`` says what it answers.
-    ``module`` is one of this folder, ``.module:NAME`` of it, or ``package.module:VIEW``. It has nothing to answer from
-    where there are fewer ``runs`` or ``ranks`` (or devices), or where none of them fills any of ``tables``
+    ``module`` is one of this folder, ``.module:NAME`` relative to it, or ``package.module:VIEW``. It has nothing to
+    answer from where there are fewer ``runs`` or ``ranks`` (or devices), or where none of them fills any of ``tables``
     (``table.column``: that column, ``table.column=value``: a row with that value). ``short`` is the title of a narrow
     tab."""
 
@@ -55,7 +55,7 @@ OURS: tuple[Entry, ...] = (
           ("kernels", "idle_causes")),
     Entry("ranks", "9", "Ranks", "Which rank is late, for whom do the others wait, and why?", "ranks",
           ("kernels", "rank_sums"), short="Rank", ranks=2),
-    Entry("sql", "0", "SQL", "Your own SQL over the tables (polars)", "sql"),
+    Entry("sql", "0", "SQL", "Your own SQL over the tables (polars)", "..table.sql:VIEW"),
     Entry("collectives", "v", "Collectives", "What does communication cost, and which rank is last?",
           "collectives", ("kernels.kind=collective", "collectives"), short="Coll"),
     Entry("whatif", "b", "What-if", "What would a change buy per cycle, and how far can that be trusted?", "whatif",
