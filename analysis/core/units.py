@@ -142,9 +142,9 @@ def percent(value: float, signed: bool = False, places: int = 1) -> str:
 
 def factor(value: float) -> str:
     """How many times as much: 3.4×, 12×; closer to one, where a tenth says nothing, 1.04×; less than a tenth, 0.04×."""
-    if value < 0.095:
-        return f"{float(f'{value:.1g}'):.9g}×"
-    places = 2 if 0.9 < value < 1.1 else 0 if value >= 99.5 else 1
+    if 0 < value < 0.0095:
+        return "<.01×"
+    places = 2 if value < 0.095 or 0.9 < value < 1.1 else 0 if value >= 99.5 else 1
     return f"{value:,.{places}f}×"
 
 

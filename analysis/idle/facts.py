@@ -29,6 +29,11 @@ def in_steps_of(idle: Idle | None, steps: Steps | None) -> dict[str, Any] | None
     return {"from_ns": first, "to_ns": last, "devices": _devices(spoken_of(idle))}
 
 
+def in_recording_of(idle: Idle | None, steps: Steps | None) -> dict[str, Any] | None:
+    """The sums (``devices``) of a whole recording that has no steps; None where it has."""
+    return None if idle is None or steps is not None else {"devices": _devices(idle.devices)}
+
+
 def spoken_of(idle: Idle) -> tuple[DeviceIdle, ...]:
     """The devices as sentences speak of them: in the steps where there are any."""
     return tuple(device.sums for device in idle.scope) or idle.devices

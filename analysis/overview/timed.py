@@ -30,7 +30,7 @@ from ..cycles.detection import spoken_of as cycles_spoken_of
 from ..cycles.whole import Steps, steps_of, steps_of_cycle
 from ..findings.evidence.measured import measured
 from ..idle.attribution import DeviceIdle, Idle, idle_of
-from ..idle.facts import busy_share, in_steps_of, spoken_of
+from ..idle.facts import busy_share, in_recording_of, in_steps_of, spoken_of
 from ..idle.reduced import reduced_idle
 from .activities import Activities, activities_of
 from .categories import CATEGORIES
@@ -215,7 +215,8 @@ def told(
             headline += f", {units.duration(window_ns)} with the device work launched in it"
     notes = _notes(cycles, parts, basis, word, cycle, longer)
     made = overview(run, times, word, headline, evidence, basis, notes)
-    return replace(made, facts=made.facts | {"in_steps": in_steps_of(idle, steps)})
+    whole = {"in_steps": in_steps_of(idle, steps), "in_recording": in_recording_of(idle, steps)}
+    return replace(made, facts=made.facts | whole)
 
 
 def _busy(idle: Idle | None, rank: int | None, device: dict[str, object]) -> float | None:

@@ -102,8 +102,7 @@ def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) ->
 def parts_of(facts: dict[str, Any]) -> list[Part]:
     """Kernel families and causes of idle time of the first device, in its steps where there are any."""
     families = facts.get("families") or []
-    steps = facts.get("in_steps")
-    device = steps["devices"][0] if steps and steps["devices"] else None
+    device = _first(facts)
     of = next((one["families"] for one in families if device is None or (
         one["device"] == device["device"] and one["rank"] in (None, device["rank"]))), None)
     if not of:
@@ -128,9 +127,14 @@ def _categories(table: Table, side: str) -> list[Part]:
 
 
 def _where(facts: dict[str, Any]) -> str:
-    steps = facts.get("in_steps")
-    device = steps["devices"][0] if steps and steps["devices"] else None
-    return "" if device is None else f"{device['device'] or 'device'}, {units.duration(device['window_ns'])} in steps"
+    device, within = _first(facts), " in steps" if facts.get("in_steps") else ""
+    return "" if device is None else f"{device['device'] or 'device'}, {units.duration(device['window_ns'])}{within}"
+
+
+def _first(facts: dict[str, Any]) -> dict[str, Any] | None:
+    """The sums of the first device in the steps, or in a recording without any."""
+    about = facts.get("in_steps") or facts.get("in_recording") or {}
+    return next(iter(about.get("devices", ())), None)
 
 
 def _time(parts: list[list[Part]], width: int, room: int) -> list[Content]:
