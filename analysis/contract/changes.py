@@ -11,6 +11,8 @@ KINDS = ("kernel", "op", "collective", "copy", "host", "idle", "sync")
 """What can be changed: device activities, operators with their host time, host code, causes of idle time, calls."""
 GRAPH = "graph"
 """The launches of a cycle become one, as far as the host does not wait in between."""
+FAMILY = "family:"
+"""Before a family of kernels in place of a pattern: ``kernel:family:gemm=0.5``."""
 _FORM = re.compile(r"(\w+)(?::(.*))?=(\S+)", re.DOTALL)
 
 
@@ -32,6 +34,14 @@ class Change(Struct, frozen=True):
             return GRAPH
         factor = "peak" if self.factor is None else f"{self.factor:g}"
         return f"{self.kind}{':' if self.pattern else ''}{self.pattern}={factor}"
+
+
+_NEXT = re.compile(rf"\s+(?=(?:{'|'.join(KINDS)})[:=]|{GRAPH}(?:\s|$))")
+
+
+def split(text: str) -> tuple[str, ...]:
+    """The changes of a line, apart by blanks; a pattern may hold blanks too."""
+    return tuple(one for one in _NEXT.split(text.strip()) if one)
 
 
 def parse(text: str) -> Change:

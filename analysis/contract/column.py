@@ -59,9 +59,10 @@ class Column(Struct, frozen=True):
     and of the difference, in a table of two runs, the same as ``order`` where empty. ``bar`` draws fractions as an
     eighth-block bar. ``resolution`` is how many ns a moment is shown to, ``side`` the run of two it is of.
     ``signed`` shows + and −. ``pinned`` columns stay when scrolling sideways. ``sorts`` names the
-    column whose values order the rows where the column itself is only a way to show them. ``brief`` has shorter words
-    for values that are wider than the column. ``per`` is that of a sum of two runs: it is listed where the runs are
-    compared per that. ``estimate`` names the column whose value is shown, marked with ``~``, where this has none.
+    column whose values order the rows where the column itself is only a way to show them. ``under`` names the column
+    that the bar is a part of, drawn ░. ``brief`` has shorter words for values that are wider than the column. ``per``
+    is that of a sum of two runs: it is listed where the runs are compared per that. ``estimate`` names the column
+    whose value is shown, marked with ``~``, where this has none.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Column(Struct, frozen=True):
     signed: bool = False
     pinned: bool = False
     sorts: str = ""
+    under: str = ""
     brief: tuple[tuple[str, str], ...] = ()
     side: Literal["", "a", "b", "delta"] = ""
     per: Literal["", "cycle", "recording"] = ""

@@ -10,29 +10,36 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
-from ..contract.changes import Change, parse
+from ..contract.changes import GRAPH, Change, parse
 from ..contract.options import Options
 from ..contract.sections import Section
 from ..contract.view import CannotAnswer
 from ..core import units
 from ..core.names.short_name import short_name
+from . import path_rows
 from .accuracy import PREDICTS, TRUSTED, Accuracy
 from .candidates import ALL, candidates, how
-from .critical_path import LETTERS, MEANINGS, Path, critical_path
-from .model import Outcome
+from .critical_path import MEANINGS, critical_path
+from .model import Model, Outcome
+from .path_rows import path_of
 from .replayed import Replayed, replay_of
 
-_STRIP = 100
-_PARTS = 40
-"""Parts of the critical path that are listed."""
+_NEARLY, _TOGETHER = 0.95, 0.02
 _SMALL, _LARGE = 0.25, 0.10
 """Something that takes that share of the cycle and wins no more than that share of itself is worth a sentence."""
+_NOTHING, _UNWORTHY = 1e-5, 1e-3
+"""A share of the cycle that is rounding, and one under which a change is not worth the name."""
+NOBODY = "nothing waits for it"
+_ALL_HOST, _HALF_HOST = Change("host"), Change("host", "", 0.5)
 _FORMATS = "Kineto, Nsight Systems, rocprofv3, rocpd, RPD and Perfetto recordings with runtime calls"
 ASSUMED = "Host code is assumed to run as fast as before; wins of several changes do not add up."
 
 
 class Prediction(Struct, frozen=True):
-    """A change, each gone (factor 0), per cycle: times in ns, ``takes`` and ``share`` of the cycle."""
+    """A change, each gone (factor 0), per cycle: times in ns, ``takes`` and ``share`` of the cycle.
+
+    ``saved_with_host_ns`` is saved where host code takes half its time as well. ``start_ns`` and ``dur_ns`` are of what
+    it takes most of, as recorded."""
 
     kind: str
     name: str
@@ -41,9 +48,12 @@ class Prediction(Struct, frozen=True):
     saved_ns: int
     share: float
     saved_at_peak_ns: int | None
+    saved_with_host_ns: int
     count: float
     how: str
     change: str
+    start_ns: int | None = None
+    dur_ns: int | None = None
 
 
 class Predictions(Struct, frozen=True):
@@ -59,6 +69,17 @@ class Predictions(Struct, frozen=True):
     path: dict[str, Any] | None = None
     scenario: dict[str, Any] | None = None
 
+    @property
+    def most(self) -> dict[str, Any] | None:
+        """The single change that wins most: change and what it saves, ns; None where nothing does."""
+        single = single_changes(self.rows)
+        return {"change": single[0].change, "saved_ns": single[0].saved_ns} if single else None
+
+
+def single_changes(rows: Sequence[Prediction]) -> list[Prediction]:
+    """Those that win something and that somebody could make, most first."""
+    return [row for row in rows if row.name not in ALL.values() and row.saved_ns > 0 and row.how]
+
 
 def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Predictions:
     """What changes would buy in a run, and what these would together. Raises ScopeRefused."""
@@ -73,32 +94,62 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
         said = f"Nothing is predicted for {run.info.label}: {accuracy.reason}."
         return Predictions(run.info.label, accuracy=accuracy, sentences=(said,), notes=(said,))
     rows = run.remember("whatif", (options.cycle_anchor,), lambda: _rows(run, replayed))
-    path = critical_path(replayed.model, replayed.host, replayed.unchanged)
+    path = path_of(run, options)
+    assert path is not None
+    lanes = path_rows.lanes_of(run, replayed, path)
+    told = path_rows.facts(path, lanes)
     scenario, notes = None, [ASSUMED]
-    sentences = [*_headline(rows, replayed), _path_sentence(path), _accuracy_sentence(accuracy)]
+    sentences = [*_headline(rows, replayed), path_rows.sentence(path, lanes), _accuracy_sentence(accuracy)]
     if changes:
         outcome, unmatched = replayed.with_changes(changes)
         scenario = _scenario(replayed, outcome, changes)
         sentences.insert(0, _scenario_sentence(scenario, replayed))
         notes += [f"{text} matches nothing in {run.info.label}." for text in unmatched]
     return Predictions(
-        run.info.label, rows, accuracy, replayed.cycle_ns, tuple(sentences), tuple(notes), (_picture(path),),
-        _path_facts(path), scenario,
+        run.info.label, rows, accuracy, replayed.cycle_ns, tuple(sentences), tuple(notes),
+        (path_rows.picture(told),), told, scenario,
     )
 
 
 def _rows(run: Trace, replayed: Replayed) -> tuple[Prediction, ...]:
-    cycle = max(replayed.cycle_ns, 1.0)
-    rows = []
+    """What is tried, most won first. Changes that come to the same are one; what nobody waits for is listed where it
+    takes time on a device, for that is what other lists show."""
+    model = replayed.model
+    assert model is not None
+    cycle, rows, seen = max(replayed.cycle_ns, 1.0), [], set[tuple[float, ...]]()
+    recorded = model.knobs()
+    seen.add(recorded.sums)
     for one in candidates(run, replayed):
-        saved = replayed.saved_ns(one.change)
+        knobs, _ = replayed.knobs(one.change)
+        if knobs.sums in seen:
+            continue
+        seen.add(knobs.sums)
+        saved = replayed.saved_with(knobs)
+        share = saved / cycle if abs(saved) > _NOTHING * cycle else 0.0
+        if one.device_ns is None and share < _UNWORTHY:
+            continue
+        also = saved if one.change == _ALL_HOST else replayed.saved_ns(one.change, _HALF_HOST)
         rows.append(Prediction(
-            one.change.kind, one.name, None if one.device_ns is None else round(one.device_ns),
-            None if one.device_ns is None else one.device_ns / cycle, round(saved), saved / cycle,
-            _at_peak(replayed, one.change), one.count,
-            how(one.change, one.name), one.change.text,
+            one.kind, one.name, None if one.device_ns is None else round(one.device_ns),
+            None if one.device_ns is None else one.device_ns / cycle, round(share * cycle), share,
+            _at_peak(replayed, one.change), round(also), one.count,
+            how(one.change, one.name) if share >= _UNWORTHY else NOBODY, one.change.text,
+            *_place(model, knobs.largest(recorded)),
         ))
     return tuple(sorted(rows, key=lambda row: -row.saved_ns))
+
+
+def _place(model: Model, largest: tuple[str, int] | None) -> tuple[int | None, int | None]:
+    """Start and length (ns) of the activity, host time or call that a change takes most of."""
+    if largest is None:
+        return None, None
+    what, at = largest
+    a, c = model.recording.activities, model.recording.calls
+    if what == "dur":
+        return int(a.start[at]), int(a.end[at] - a.start[at])
+    if what == "gap":
+        return int(c.start[at] - model.gap[at]), int(model.gap[at])
+    return int(c.start[at]), int(c.end[at] - c.start[at])
 
 
 def _at_peak(replayed: Replayed, change: Change) -> int | None:
@@ -133,42 +184,37 @@ def _scenario_sentence(scenario: dict[str, Any], replayed: Replayed) -> str:
 
 
 def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
-    """What wins most, and what takes much and wins little."""
-    single = [row for row in rows if row.name not in ALL.values() and row.saved_ns > 0]
+    """What wins most, beside what it takes; whether the host would be next; what takes much and wins little."""
+    single = single_changes(rows)
     if not single:
-        return ["No single change makes the cycle shorter."]
-    best = single[0]
-    takes = "" if best.device_ns is None else f" It takes {units.duration(best.device_ns)}."
+        return [f"No single change makes the {per(replayed)} shorter."]
+    best, unit = single[0], per(replayed)
+    takes = "" if best.device_ns is None or best.saved_ns > _NEARLY * best.device_ns else (
+        f", not the {units.duration(best.device_ns)} of device time")
     lines = [
-        f"{_named(best)} gone wins most: {units.duration(best.saved_ns)} of {units.duration(replayed.cycle_ns)} per "
-        f"{per(replayed)} ({units.percent(100 * best.share, places=0)}).{takes}"
+        f"Most is won {'with' if best.kind == GRAPH else 'without'} {_named(best)}: {units.duration(best.saved_ns)} of "
+        f"{units.duration(replayed.cycle_ns)} per {unit} ({units.percent(100 * best.share, places=0)}){takes}."
     ]
+    apart = best.saved_ns + replayed.saved_ns(_HALF_HOST)
+    if best.saved_with_host_ns - apart > _TOGETHER * replayed.cycle_ns:
+        lines.append(f"With host code twice as fast as well: {units.duration(best.saved_with_host_ns)}, not the "
+                     f"{units.duration(apart)} of the two apart. Each hides behind the other.")
     hidden = [row for row in rows if row.kind == "kernel" and row.name not in ALL.values() and row.takes is not None
               and row.takes >= _LARGE and row.share <= _SMALL * row.takes]
     if hidden:
         most = max(hidden, key=lambda row: row.takes or 0.0)
         lines.append(
-            f"{_named(most)} takes {units.percent(100 * (most.takes or 0), places=0)} of the {per(replayed)} and wins "
+            f"{_named(most)} takes {units.percent(100 * (most.takes or 0), places=0)} of the {unit} and wins "
             f"{units.percent(100 * most.share, places=0)}: something else sets the pace while it runs."
         )
     return lines
 
 
-_NOUN = {"idle": "Idle time: ", "sync": "Waiting in ", "host": "Host code: ", "op": "Operator "}
+_NOUN = {"idle": "idle time for ", "sync": "waiting in ", "host": "host code of ", "op": "operator "}
 
 
 def _named(row: Prediction) -> str:
     return f"{_NOUN.get(row.kind, '')}{short_name(row.name) if row.kind in ('kernel', 'collective') else row.name}"
-
-
-def _shares(path: Path) -> str:
-    length = max(path.end - path.begin, 1)
-    parts = [(ns / length, MEANINGS[kind]) for kind, ns in path.by_kind().items()]
-    return ", ".join(f"{units.percent(100 * share, places=0)} {name}" for share, name in parts if share >= 0.005)
-
-
-def _path_sentence(path: Path) -> str:
-    return f"Critical path: {_shares(path)}."
 
 
 def _accuracy_sentence(accuracy: Accuracy) -> str:
@@ -179,30 +225,6 @@ def _accuracy_sentence(accuracy: Accuracy) -> str:
     error = units.percent(100 * accuracy.error, signed=True, places=2)
     return (f"{times}: error {error}{cross}, kept {accuracy.kept:.1%}, unexplained "
             f"{accuracy.unexplained:.1%}; {verdict}.")
-
-
-def _picture(path: Path) -> tuple[str, ...]:
-    """The path as a strip of letters, its scale and its legend."""
-    kinds = path.strip(_STRIP)
-    middle, end = units.duration((path.end - path.begin) / 2), units.duration(path.end - path.begin)
-    scale = "0".ljust(_STRIP // 2) + middle
-    legend = "  ".join(f"{LETTERS[kind]} {MEANINGS[kind]}" for kind in path.by_kind())
-    return ("".join(LETTERS[kind] for kind in kinds), scale.ljust(_STRIP - len(end)) + end, legend)
-
-
-def _path_facts(path: Path) -> dict[str, Any]:
-    length = max(path.end - path.begin, 1)
-    parts = path.parts()
-    facts: dict[str, Any] = {
-        "cycle": path.cycle, "length_ns": path.end - path.begin,
-        "kinds": {kind: ns / length for kind, ns in path.by_kind().items()},
-        "parts": [{"kind": kind, "name": name, "ns": ns, "share": ns / length} for kind, name, ns in parts[:_PARTS]],
-    }
-    rest = sum(ns for _, _, ns in parts[_PARTS:])
-    if rest:
-        more = f"{len(parts) - _PARTS} more"
-        facts["parts"].append({"kind": "other", "name": more, "ns": rest, "share": rest / length})
-    return facts
 
 
 def came_true(sides: Sequence[Predictions]) -> str:

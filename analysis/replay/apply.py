@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..contract.changes import GRAPH, Change
+from ..contract.changes import FAMILY, Change
 from ..core.call_tree import Ints, Mask
 from ..idle.causes import cause_of_call
+from ..kernels.family import family
 from .host_time import HostTime
 from .loop import NEVER
 from .model import Floats, Knobs, Model
@@ -22,51 +23,38 @@ CAUSES = (*_SLICED, "launch", "dispatch", "graph", "unknown")
 
 
 def apply(
-    model: Model, host: HostTime, changes: Iterable[Change], least: Callable[[], Floats]
+    model: Model, host: HostTime, changes: Sequence[Change], least: Callable[[], Floats]
 ) -> tuple[Knobs, tuple[str, ...]]:
     """The knobs with every change applied, and those changes (as typed) that match nothing.
 
-    ``least`` gives the least time of each activity (ns, NaN where its work or the peak is not known).
+    ``least`` gives the least time of each activity (ns, NaN where its work or the peak is not known). Slices that two
+    changes are of are changed once, by the smaller factor; a factor on all host code is on what the others leave.
     """
-    knobs, unmatched = model.knobs(), []
-    for change in changes:
+    turning, unmatched = _Turning(model, host, model.knobs()), []
+    for change in sorted(changes, key=lambda one: (one.kind == "host" and not one.pattern, one.factor or 0.0)):
         pattern = re.compile(change.pattern)
         if change.factor is None:
-            some = launched_under(model, host, pattern)[1] if change.kind == "op" else activities(
-                model, change.kind, pattern)
-            some &= ~np.isnan(least())
-            knobs.dur[some] = np.minimum(knobs.dur[some], least()[some].astype(np.int64))
-            matches = bool(some.any())
+            matches = turning.to_peak(change.kind, pattern, least())
+        elif change.kind in _ACTIVITIES:
+            matches = turning.activities(activities(model, change.kind, pattern), change.factor)
         else:
-            matches = _TURN[change.kind](model, host, knobs, pattern, change.factor)
+            matches = getattr(turning, change.kind)(pattern, change.factor)
         if not matches:
             unmatched.append(change.text)
-    return knobs, tuple(unmatched)
+    return turning.knobs, tuple(unmatched)
 
 
 def _scaled(values: Ints, some: Mask, factor: float) -> None:
     values[some] = np.round(values[some] * factor).astype(np.int64)
 
 
-def _take(knobs: Knobs, spans: Ints, factor: float) -> None:
-    """Host time before calls becomes that part of itself."""
-    knobs.gap -= np.round(spans * (1 - factor)).astype(np.int64)
-
-
 def activities(model: Model, kind: str, pattern: re.Pattern[str]) -> Mask:
     """The activities of a kind of change with such a name."""
     a = model.recording.activities
     of_kind = a.kind.where(_ACTIVITIES[kind].__contains__)
+    if pattern.pattern.startswith(FAMILY):
+        return of_kind & a.name.where(lambda name: family(name, kind) == pattern.pattern.removeprefix(FAMILY))
     return of_kind & a.name.where(lambda name: name is not None and pattern.search(name))
-
-
-def _activities(kind: str) -> Callable[..., bool]:
-    def turn(model: Model, host: HostTime, knobs: Knobs, pattern: re.Pattern[str], factor: float) -> bool:
-        some = activities(model, kind, pattern)
-        _scaled(knobs.dur, some, factor)
-        return bool(some.any())
-
-    return turn
 
 
 def launched_under(model: Model, host: HostTime, pattern: re.Pattern[str]) -> tuple[Mask, Mask]:
@@ -77,92 +65,112 @@ def launched_under(model: Model, host: HostTime, pattern: re.Pattern[str]) -> tu
     return some, (a.call >= 0) & calls[np.maximum(a.call, 0)]
 
 
-def _op(model: Model, host: HostTime, knobs: Knobs, pattern: re.Pattern[str], factor: float) -> bool:
-    some, mine = launched_under(model, host, pattern)
-    _scaled(knobs.dur, mine, factor)
-    if some.any():
-        _take(knobs, host.inside(some), factor)
-    return bool(some.any())
+class _Turning:
+    """Knobs while changes are applied; ``taken`` are the slices whose time was changed already."""
 
+    def __init__(self, model: Model, host: HostTime, knobs: Knobs) -> None:
+        self.model, self._host, self.knobs = model, host, knobs
+        self._taken = np.zeros(len(host.code), dtype=bool)
+        a, calls = model.recording.activities, len(model.gap)
+        self._launches = np.zeros(calls, dtype=bool)
+        self._launches[a.call[a.call >= 0]] = True
 
-def _host(model: Model, host: HostTime, knobs: Knobs, pattern: re.Pattern[str], factor: float) -> bool:
-    if not pattern.pattern:
-        _take(knobs, np.maximum(model.gap, 0), factor)
-        return True
-    slices = model.recording.slices
-    some = slices.named(pattern.search, host.code)
-    if some.any():
-        _take(knobs, host.inside(some), factor)
-    return bool(some.any())
+    def _take(self, spans: Ints, factor: float) -> None:
+        """Host time before calls becomes that part of itself."""
+        less = np.round(spans * (1 - factor)).astype(np.int64)
+        self.knobs.gap -= np.minimum(less, np.maximum(self.knobs.gap, 0))
 
+    def _take_slices(self, some: Mask, factor: float) -> bool:
+        """The same for the time in slices, of which those inside changed ones count no more."""
+        if some.any():
+            before = self._host.inside(self._taken) if self._taken.any() else np.zeros_like(self.knobs.gap)
+            self._taken |= some
+            self._take(self._host.inside(self._taken) - before, factor)
+        return bool(some.any())
 
-def _idle(model: Model, host: HostTime, knobs: Knobs, pattern: re.Pattern[str], factor: float) -> bool:
-    matches = False
-    a, c = model.recording.activities, model.recording.calls
-    launches = np.zeros(len(c.start), dtype=bool)
-    launches[a.call[a.call >= 0]] = True
-    recorded = c.end - c.start
-    causes = np.array(["" if name == EDGE else cause_of_call(name) for name in c.names])[c.name]
-    for cause in CAUSES:
-        if not pattern.search(cause):
-            continue
-        matches = True
-        if cause in _SLICED and cause in host.by_cause:
-            _take(knobs, host.by_cause[cause], factor)
-        if cause == "launch":
-            _shorter(model, knobs, launches, recorded, factor)
-        elif cause in ("copy", "allocation", "runtime", "sync"):
-            some = ~launches & (causes == cause)
-            knobs.wait_share[some] *= factor
-            _shorter(model, knobs, some & (cause != "sync"), recorded, factor)
-        elif cause == "dispatch":
-            some = (knobs.launch_lag != NEVER) & (a.call >= 0)
-            rest = np.maximum(knobs.launch_lag - recorded[np.maximum(a.call, 0)], 0)
-            knobs.launch_lag[some] -= np.round(rest[some] * (1 - factor)).astype(np.int64)
-        elif cause in ("graph", "unknown"):
-            of_cause = (a.call >= 0) & ~a.first if cause == "graph" else a.call < 0
-            _scaled(knobs.before_lag, of_cause & (a.before >= 0), factor)
-    return matches
+    def to_peak(self, kind: str, pattern: re.Pattern[str], least: Floats) -> bool:
+        """Activities take the least time their work allows."""
+        model, dur = self.model, self.knobs.dur
+        some = launched_under(model, self._host, pattern)[1] if kind == "op" else activities(model, kind, pattern)
+        some &= ~np.isnan(least)
+        dur[some] = np.minimum(dur[some], least[some].astype(np.int64))
+        return bool(some.any())
 
+    def activities(self, some: Mask, factor: float) -> bool:
+        """Activities of a device."""
+        _scaled(self.knobs.dur, some, factor)
+        return bool(some.any())
 
-def _shorter(model: Model, knobs: Knobs, calls: Mask, recorded: Ints, factor: float) -> None:
-    """Calls take that part of their time, and what they launch starts sooner by as much."""
-    a = model.recording.activities
-    waits = np.diff(model.order.waits.to) > 0
-    saved = np.where(calls, np.round(np.where(waits, knobs.floor, recorded) * (1 - factor)).astype(np.int64), 0)
-    knobs.length -= saved
-    knobs.floor -= saved
-    some = (a.call >= 0) & (knobs.launch_lag != NEVER)
-    knobs.launch_lag[some] = np.maximum(knobs.launch_lag[some] - saved[a.call[some]], 0)
+    def op(self, pattern: re.Pattern[str], factor: float) -> bool:
+        """Operators, with their host time and what they launch."""
+        some, mine = launched_under(self.model, self._host, pattern)
+        _scaled(self.knobs.dur, mine, factor)
+        return self._take_slices(some, factor)
 
+    def host(self, pattern: re.Pattern[str], factor: float) -> bool:
+        """Host code: all of it, or that in slices of such a name."""
+        if not pattern.pattern:
+            _scaled(self.knobs.gap, self.knobs.gap > 0, factor)
+            return True
+        return self._take_slices(self.model.recording.slices.named(pattern.search, self._host.code), factor)
 
-def _sync(model: Model, host: HostTime, knobs: Knobs, pattern: re.Pattern[str], factor: float) -> bool:
-    c = model.recording.calls
-    some = c.named(pattern) & (model.order.waits.to[1:] > model.order.waits.to[:-1])
-    knobs.wait_share[some] *= factor
-    return bool(some.any())
+    def idle(self, pattern: re.Pattern[str], factor: float) -> bool:
+        """Causes of idle time."""
+        matches, model, knobs = False, self.model, self.knobs
+        a, c = model.recording.activities, model.recording.calls
+        causes = np.array(["" if name == EDGE else cause_of_call(name) for name in c.names])[c.name]
+        for cause in CAUSES:
+            if not pattern.search(cause):
+                continue
+            matches = True
+            if cause in _SLICED and cause in self._host.by_cause:
+                self._take(self._host.by_cause[cause], factor)
+            if cause == "launch":
+                self._shorter(self._launches, factor)
+            elif cause in ("copy", "allocation", "runtime", "sync"):
+                some = ~self._launches & (causes == cause)
+                knobs.wait_share[some] *= factor
+                self._shorter(some & (cause != "sync"), factor)
+            elif cause == "dispatch":
+                some = (knobs.launch_lag != NEVER) & (a.call >= 0)
+                rest = np.maximum(knobs.launch_lag - (c.end - c.start)[np.maximum(a.call, 0)], 0)
+                knobs.launch_lag[some] -= np.round(rest[some] * (1 - factor)).astype(np.int64)
+            elif cause in ("graph", "unknown"):
+                of_cause = (a.call >= 0) & ~a.first if cause == "graph" else a.call < 0
+                _scaled(knobs.before_lag, of_cause & (a.before >= 0), factor)
+        return matches
 
+    def _shorter(self, calls: Mask, factor: float) -> None:
+        """Calls take that part of their time, and what they launch starts sooner by as much."""
+        a, c, knobs = self.model.recording.activities, self.model.recording.calls, self.knobs
+        waits = np.diff(self.model.order.waits.to) > 0
+        time = np.where(waits, knobs.floor, c.end - c.start)
+        saved = np.where(calls, np.round(time * (1 - factor)).astype(np.int64), 0)
+        knobs.length -= saved
+        knobs.floor -= saved
+        some = (a.call >= 0) & (knobs.launch_lag != NEVER)
+        knobs.launch_lag[some] = np.maximum(knobs.launch_lag[some] - saved[a.call[some]], 0)
 
-def _graph(model: Model, host: HostTime, knobs: Knobs, pattern: re.Pattern[str], factor: float) -> bool:
-    """Launches after the first, up to where the host waits or a cycle ends, take no time, nor does the host before
-    them, loading of input apart; what they launch follows what is before it at once."""
-    a, c = model.recording.activities, model.recording.calls
-    launches = np.zeros(len(c.start), dtype=bool)
-    launches[a.call[a.call >= 0]] = True
-    launches &= np.diff(model.order.waits.to) == 0
-    joins = np.zeros(len(c.start), dtype=bool)
-    for chain in np.unique(c.chain):
-        mine = np.flatnonzero(c.chain == chain)
-        joins[mine[1:]] = launches[mine[1:]] & launches[mine[:-1]]
-    loading = host.by_cause.get("input", np.zeros(len(c.start), dtype=np.int64))
-    knobs.gap[joins] = np.minimum(knobs.gap[joins], loading[joins])
-    knobs.length[joins] = 0
-    launched = (a.call >= 0) & joins[np.maximum(a.call, 0)]
-    knobs.before_lag[launched] = np.minimum(knobs.before_lag[launched], 1_000)
-    return bool(joins.any())
+    def sync(self, pattern: re.Pattern[str], factor: float) -> bool:
+        """Calls that wait for the device; at 0 they no longer do."""
+        waits = self.model.order.waits.to
+        some = self.model.recording.calls.named(pattern) & (waits[1:] > waits[:-1])
+        self.knobs.wait_share[some] *= factor
+        return bool(some.any())
 
-
-_TURN = {
-    "kernel": _activities("kernel"), "collective": _activities("collective"), "copy": _activities("copy"), "op": _op,
-    "host": _host, "idle": _idle, "sync": _sync, GRAPH: _graph,
-}
+    def graph(self, pattern: re.Pattern[str], factor: float) -> bool:
+        """Launches after the first, up to where the host waits or a cycle ends, take no time, nor does the host before
+        them, loading of input apart; what they launch follows what is before it at once."""
+        model, knobs = self.model, self.knobs
+        a, c = model.recording.activities, model.recording.calls
+        launches = self._launches & (np.diff(model.order.waits.to) == 0)
+        joins = np.zeros(len(c.start), dtype=bool)
+        for chain in np.unique(c.chain):
+            mine = np.flatnonzero(c.chain == chain)
+            joins[mine[1:]] = launches[mine[1:]] & launches[mine[:-1]]
+        loading = self._host.by_cause.get("input", np.zeros(len(c.start), dtype=np.int64))
+        knobs.gap[joins] = np.minimum(knobs.gap[joins], loading[joins])
+        knobs.length[joins] = 0
+        launched = (a.call >= 0) & joins[np.maximum(a.call, 0)]
+        knobs.before_lag[launched] = np.minimum(knobs.before_lag[launched], 1_000)
+        return bool(joins.any())

@@ -3,45 +3,58 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
-from ..contract.changes import GRAPH, Change
+from ..contract.changes import FAMILY, GRAPH, Change
 from ..core.call_tree import Ints
 from ..core.callers import callers_of
+from ..kernels.family import TITLES, family
 from .apply import CAUSES, launched_under
-from .host_time import CODE
+from .host_time import HostTime
 from .model import Model
 from .recording import EDGE
 from .replayed import Replayed
 
 MOST = {"kernel": 12, "collective": 4, "copy": 3, "op": 6, "host": 4}
 """How many of each kind are tried."""
+_MOSTLY = 0.95
+"""What has that share of a sum stands for it."""
 ALL = {"kernel": "all kernels", "collective": "all collectives", "host": "all host code"}
 
 
 class Candidate(Struct, frozen=True):
     """A change with the name it is listed under, and what it is of per cycle: device time (ns) and how many.
 
-    ``device_ns`` is None where it is no time of a device.
+    ``device_ns`` is None where it is no time of a device; ``several`` where it is of activities of several names.
     """
 
     change: Change
     name: str
     device_ns: float | None
     count: float
+    several: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What it is listed as."""
+        return f"{self.change.kind}s" if self.several else self.change.kind
 
 
 def candidates(run: Trace, replayed: Replayed) -> list[Candidate]:
-    """What is tried, by kind. The run must be replayed."""
+    """What is tried, by kind; of two that come to the same the first is listed. The run must be replayed."""
     model = replayed.model
     assert model is not None
     return [
-        *_activities(model), *_operators(run, model, replayed), *_host(run, model), *_idle(model, replayed),
-        *_calls(model), Candidate(Change(GRAPH), "one graph launch per cycle", None, _per(model, _launches(model))),
+        *_activities(model), *_operators(run, model, replayed), *_idle(model, replayed),
+        *_host(run, model, replayed.host), *_calls(model),
+        Candidate(Change(GRAPH), "one graph launch per cycle", None, _per(model, _launches(model))),
     ]
 
 
@@ -75,9 +88,12 @@ def _activities(model: Model) -> list[Candidate]:
         total = np.bincount(names, weights=dur[of_kind], minlength=len(a.name.texts))
         count = np.bincount(names, minlength=len(a.name.texts))
         most = [int(one) for one in np.argsort(-total, kind="stable")[: MOST[kind]] if count[one]]
+        if kind == "kernel":
+            found += _families(model, a.name.texts, total, count)
         if kind in ALL and len(np.flatnonzero(count)) > 1:
             found.append(Candidate(
-                Change(kind), ALL[kind], _per(model, float(total.sum())), _per(model, float(count.sum()))))
+                Change(kind), ALL[kind], _per(model, float(total.sum())), _per(model, float(count.sum())),
+                several=True))
         found += [
             Candidate(Change(kind, _exactly(name)), name, _per(model, float(total[at])), _per(model, float(count[at])))
             for at in most if (name := a.name.texts[at] or "")
@@ -85,11 +101,27 @@ def _activities(model: Model) -> list[Candidate]:
     return found
 
 
+def _families(
+    model: Model, names: Sequence[str | None], total: npt.NDArray[Any], count: Ints
+) -> list[Candidate]:
+    """The families that are neither one kernel nor all there is."""
+    members: dict[str, list[int]] = {}
+    for at in np.flatnonzero(count).tolist():
+        members.setdefault(family(names[at], "kernel"), []).append(at)
+    whole = total.sum()
+    return [
+        Candidate(Change("kernel", f"{FAMILY}{one}"), f"{TITLES[one]} kernels", _per(model, float(total[rows].sum())),
+                  _per(model, float(count[rows].sum())), several=True)
+        for one, rows in members.items() if one != "other" and total[rows].max() < _MOSTLY * total[rows].sum() < whole
+    ]
+
+
 def _operators(run: Trace, model: Model, replayed: Replayed) -> list[Candidate]:
     callers = callers_of(run)
     if callers is None:
         return []
     a, some = model.recording.activities, _inside(model)
+    some = some[~a.kind.where("collective".__eq__)[some]]  # which have rows of their own
     frame = pl.DataFrame({"op": callers.frame["op"].gather(pl.Series(a.row[some])).cast(pl.String), "ns": a.dur[some]})
     most = frame.drop_nulls("op").group_by("op").agg(pl.col("ns").sum()).sort("ns", "op", descending=[True, False])
     found = []
@@ -100,14 +132,18 @@ def _operators(run: Trace, model: Model, replayed: Replayed) -> list[Candidate]:
     return [one for one in found if one.count]
 
 
-def _host(run: Trace, model: Model) -> list[Candidate]:
-    own = run.host.filter(pl.col("kind").is_in(CODE)).group_by("name").agg(
-        pl.col("self_ns").sum(), pl.len()
-    ).sort("self_ns", descending=True).head(MOST["host"]).collect(engine="streaming")
+def _host(run: Trace, model: Model, host: HostTime) -> list[Candidate]:
+    """All host code, and what takes most of it on the threads that launch."""
+    slices, c = model.recording.slices, model.recording.calls
+    some = np.flatnonzero(host.code & np.isin(slices.thread, np.unique(c.thread[c.row >= 0])))
+    own = run.host.select("self_ns").collect()["self_ns"].gather(pl.Series(some)).fill_null(0).to_numpy()
+    names = slices.name.number[some].astype(np.int64)
+    total, count = np.bincount(names, weights=own), np.bincount(names)
     return [
         Candidate(Change("host"), ALL["host"], None, _per(model, float((model.gap > 0).sum()))),
-        *(Candidate(Change("host", _exactly(name)), name, None, _per(model, float(count)))
-          for name, _, count in own.iter_rows() if name),
+        *(Candidate(Change("host", _exactly(name)), name, None, _per(model, float(count[at])))
+          for at in np.argsort(-total, kind="stable")[: MOST["host"]].tolist()
+          if count[at] and (name := slices.name.texts[at])),
     ]
 
 
@@ -115,7 +151,11 @@ def _idle(model: Model, replayed: Replayed) -> list[Candidate]:
     """Causes that took any of the host time before calls, or that lie in the calls, launches and queues themselves."""
     a, by_cause = model.recording.activities, replayed.host.by_cause
     launched = int(a.first.sum())
-    counts = {cause: int((spans > 0).sum()) for cause, spans in by_cause.items()} | {
+    whole = sum(int(spans.sum()) for spans in by_cause.values())
+    counts = {
+        cause: int((spans > 0).sum()) for cause, spans in by_cause.items()
+        if cause == "input" or spans.sum() < _MOSTLY * whole  # what is most of all host code has that row
+    } | {
         "launch": launched, "dispatch": launched, "graph": int(((a.call >= 0) & ~a.first).sum()),
         "unknown": int((a.call < 0).sum()),
     }
@@ -134,29 +174,44 @@ def _calls(model: Model) -> list[Candidate]:
     ]
 
 
+_FULL = "fewer, larger kernels or CUDA graphs: the launch queue was full"
+_SYNC = "no .item(), .cpu() or print of a tensor in the loop; read results a cycle later"
+_FEWER = "CUDA graphs or fewer, larger kernels"
 _HOW = {
     "kernel": "a faster or fused kernel, a lower precision, or fewer launches of it",
     "op": "another implementation, fusing it (torch.compile), or skipping it",
     "collective": "overlap it with computation, fewer bytes, larger buckets, or a faster link",
     "copy": "pinned memory and non_blocking=True, keeping data on the device, or fewer, larger copies",
     "host": "fewer operators (torch.compile, fused optimisers), less Python, or CUDA graphs",
-    "sync": "no .item(), .cpu() or print of a tensor in the loop; read results a cycle later",
-    GRAPH: "CUDA graphs: torch.cuda.graph, or torch.compile(mode='reduce-overhead')",
+    "sync": _SYNC, GRAPH: "CUDA graphs: torch.cuda.graph, or torch.compile(mode='reduce-overhead')",
 }
 _HOW_IDLE = {
     "input": "more DataLoader workers, pin_memory=True, prefetch_factor, or preprocessing on the device",
-    "launch": "CUDA graphs or fewer, larger kernels", "graph": "fewer nodes in the graph",
-    "dispatch": "CUDA graphs or fewer, larger kernels", "allocation": "the caching allocator, expandable segments",
-    "sync": _HOW["sync"], "copy": _HOW["copy"], "python": "less Python between launches, or CUDA graphs",
-    "op": "fewer or fused operators: torch.compile, foreach and fused optimisers", "profiler": "recording less",
+    "launch": _FEWER, "dispatch": _FEWER, "graph": "fewer nodes in the graph", "sync": _SYNC, "copy": _HOW["copy"],
+    "allocation": "the caching allocator, expandable segments", "profiler": "recording less",
+    "python": "less Python between launches, or CUDA graphs",
+    "op": "fewer or fused operators: torch.compile, foreach and fused optimisers",
 }
-_ATTENTION = re.compile("flash|fmha|attention|softmax|bmm", re.IGNORECASE)
+_HOW_FAMILY = {
+    "gemm": "a lower precision, tensor cores, larger or batched GEMMs", "conv": "channels_last, cudnn.benchmark",
+    "attention": "fused attention (scaled_dot_product_attention, FlashAttention)",
+    "elementwise": "fusing them: torch.compile, fused optimisers", "norm": "fused norms: torch.compile, Apex",
+    "reduce": "fusing them with what comes before: torch.compile", "move": "fewer layout changes and casts",
+}
+_DEVICE_COPY = re.compile("DtoD|DeviceToDevice|Device -> Device|Memset", re.IGNORECASE)
+_LAUNCHES = re.compile("Launch")
 
 
 def how(change: Change, name: str) -> str:
     """How such a change is made."""
     if change.kind == "idle":
         return _HOW_IDLE.get(name, "")
-    if change.kind in ("kernel", "op") and _ATTENTION.search(name):
-        return "fused attention (scaled_dot_product_attention, FlashAttention)"
+    if change.kind == "sync" and _LAUNCHES.search(name):
+        return _FULL
+    if change.kind == "copy" and _DEVICE_COPY.search(name):
+        return "fewer copies: in-place operators, views, contiguous layouts"
+    if change.pattern.startswith(FAMILY):
+        return _HOW_FAMILY.get(change.pattern.removeprefix(FAMILY), _HOW["kernel"])
+    if change.kind in ("kernel", "op") and change.pattern and family(name, "kernel") == "attention":
+        return _HOW_FAMILY["attention"]
     return _HOW.get(change.kind, "")

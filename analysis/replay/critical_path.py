@@ -7,35 +7,57 @@ plus a fixed time, so the parts of the path add up to the cycle.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
 
+from ..kernels.family import LETTERS, TITLES, family
 from .host_time import HostTime
 from .model import Model, Outcome
 
 DEVICE, LAUNCH, HOST, CALL, RETURN, QUEUE, START = (
     "device", "launch", "host", "call", "return", "queue", "before"
 )
-LETTERS = {"kernel": "k", "collective": "c", "copy": "y", HOST: "h", CALL: "r", LAUNCH: "l", RETURN: "w", QUEUE: "q",
-           START: "?"}
-MEANINGS = {"kernel": "kernels", "collective": "collectives", "copy": "copies and sets", HOST: "host code",
+_LETTERS = {HOST: "h", CALL: "x", LAUNCH: "l", RETURN: "w", QUEUE: "q", START: "?"}
+MEANINGS = {"kernel": "kernels", "collective": "collectives", "memcpy": "copies and sets", HOST: "host code",
             CALL: "runtime calls", LAUNCH: "launch latency", RETURN: "return from a wait",
             QUEUE: "gaps between activities", START: "work from before"}
 
 
+HOST_SIDE = (HOST, CALL, LAUNCH, RETURN, START)
+"""Kinds of steps that are on a host timeline."""
+
+
 class Step(Struct, frozen=True):
-    """One link: ``kind`` of ``LETTERS``, its name, and begin and end in the replay, ns."""
+    """One link: ``kind`` of ``MEANINGS``, its name, and begin and end in the replay, ns.
+
+    ``start`` is where it began as recorded, ``activity`` the one it is or leads to, -1 on a host timeline, which is
+    that of ``call``.
+    """
 
     kind: str
     name: str
     begin: int
     end: int
+    start: int
+    activity: int
+    call: int
 
     @property
     def ns(self) -> int:
         """Its length."""
         return self.end - self.begin
+
+    @property
+    def letter(self) -> str:
+        """Its letter in a strip: of an activity that of its family, as everywhere."""
+        return _LETTERS.get(self.kind) or LETTERS[family(self.name, self.kind)]
+
+    @property
+    def meaning(self) -> str:
+        """What the letter stands for."""
+        return MEANINGS[self.kind] if self.kind in _LETTERS else TITLES[family(self.name, self.kind)]
 
 
 class Path(Struct, frozen=True):
@@ -60,17 +82,32 @@ class Path(Struct, frozen=True):
             sums[step.kind] += step.ns
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
-    def strip(self, width: int) -> list[str]:
-        """For each of as many columns the kind that takes most of it."""
-        if self.end <= self.begin:
-            return []
-        columns: list[dict[str, int]] = [defaultdict(int) for _ in range(width)]
-        span = self.end - self.begin
+    def legend(self) -> dict[str, str]:
+        """What each letter of the strip stands for, most of the path first."""
+        sums: dict[tuple[str, str], int] = defaultdict(int)
         for step in self.steps:
+            sums[step.letter, step.meaning] += step.ns
+        return dict(sorted(sums, key=lambda key: -sums[key]))
+
+    def strip(self, lanes: Sequence[str], width: int) -> dict[str, str]:
+        """For each of the lanes the steps are on a line of letters: what takes most of a column, where it is.
+
+        ``lanes`` has one label a step.
+        """
+        lines = {lane: [" "] * width for lane in lanes}
+        if self.end <= self.begin:
+            return {}
+        columns: list[dict[tuple[str, str], float]] = [defaultdict(float) for _ in range(width)]
+        span = self.end - self.begin
+        for step, lane in zip(self.steps, lanes, strict=True):
             low, high = ((moment - self.begin) * width / span for moment in (step.begin, step.end))
             for column in range(int(low), min(int(np.ceil(high)), width)):
-                columns[column][step.kind] += round(1000 * (min(high, column + 1) - max(low, column)))
-        return [max(column, key=column.__getitem__) if column else START for column in columns]
+                columns[column][lane, step.letter] += min(high, column + 1) - max(low, column)
+        for at, sums in enumerate(columns):
+            if sums:
+                lane, letter = max(sums.items(), key=lambda item: item[1])[0]
+                lines[lane][at] = letter
+        return {lane: "".join(line) for lane, line in lines.items()}
 
 
 def critical_path(model: Model, host: HostTime, outcome: Outcome) -> Path:
@@ -103,55 +140,56 @@ def _walked(
     a, c = model.recording.activities, model.recording.calls
     steps, cursor = list[Step](), end
 
-    def step(kind: str, name: str, low: int) -> None:
+    def step(kind: str, name: str, low: int, start: int) -> None:
         nonlocal cursor
+        start = int(start) + max(0, begin - int(low))
         low = max(int(low), begin)
         if low < cursor:
-            steps.append(Step(kind, name, low, cursor))
+            steps.append(Step(kind, name, low, cursor, start, activity, call))
             cursor = low
 
     returned = False
     if activity < 0 and int(outcome.finish[call]) < cursor:
-        step(HOST, _host_name(host, min(call + 1, len(c.start) - 1)), int(outcome.finish[call]))
+        step(HOST, _host_name(host, min(call + 1, len(c.start) - 1)), outcome.finish[call], c.end[call])
     returned = activity < 0
     most = 4 * (len(a.start) + len(c.start)) + 8
     while cursor > begin and most:
         most -= 1
         if activity >= 0:
             step(_kind(a.kind.texts[a.kind.number[activity]]), a.name.texts[a.name.number[activity]] or "",
-                 int(outcome.start[activity]))
+                 outcome.start[activity], a.start[activity])
             by = int(outcome.activity_by[activity])
             if by >= 0:
                 step(QUEUE, "gap before it" if by == a.before[activity] else "wait for another stream",
-                     int(outcome.end[by]))
+                     outcome.end[by], a.end[by])
                 activity = by
             elif by <= -2:
                 call = -2 - by
-                step(LAUNCH, c.names[c.name[call]], int(outcome.begin[call]))
+                step(LAUNCH, c.names[c.name[call]], outcome.begin[call], c.start[call])
                 activity, returned = -1, False
             else:
                 break
         elif returned:
             by, name = int(outcome.call_by[call]), c.names[c.name[call]]
             if by >= 0:
-                step(RETURN, name, int(outcome.end[by]))
+                step(RETURN, name, outcome.end[by], a.end[by])
                 activity = by
             else:
-                step(CALL, name, int(outcome.begin[call]))
+                step(CALL, name, outcome.begin[call], c.start[call])
                 returned = False
         else:
             before = int(model.anchor[call])
             if before < 0:
                 break
-            step(HOST, _host_name(host, call), int(outcome.finish[before]))
+            step(HOST, _host_name(host, call), outcome.finish[before], c.end[before])
             call, returned = before, True
     if cursor > begin:
-        step(START, "before the recording began", begin)
+        step(START, "before the recording began", begin, begin)
     return tuple(steps[::-1])
 
 
 def _kind(kind: str | None) -> str:
-    return kind if kind in ("kernel", "collective") else "copy"
+    return kind if kind in ("kernel", "collective") else "memcpy"
 
 
 _CAUSES = {"input": "loading input", "python": "Python", "op": "operators", "untraced": "not traced",

@@ -32,6 +32,25 @@ class Knobs(Struct):
     launch_lag: Ints
     before_lag: Ints
 
+    def largest(self, recorded: Knobs) -> tuple[str, int] | None:
+        """Where most was taken: ``dur`` and an activity, or ``gap`` or ``length`` and a call; None where nothing."""
+        best: tuple[int, str, int] | None = None
+        waits = self.length - np.where(self.wait_share < 1, self.length, 0).astype(np.int64)
+        for name, now, before in (
+            ("dur", self.dur, recorded.dur), ("gap", self.gap, recorded.gap), ("length", waits, recorded.length),
+        ):
+            at = int((before - now).argmax()) if len(now) else 0
+            less = int(before[at] - now[at]) if len(now) else 0
+            if less > 0 and (best is None or less > best[0]):
+                best = less, name, at
+        return None if best is None else best[1:]
+
+    @property
+    def sums(self) -> tuple[float, ...]:
+        """What tells these knobs from others."""
+        return tuple(float(values.sum()) for values in (
+            self.dur, self.gap, self.length, self.floor, self.wait_share, self.launch_lag, self.before_lag))
+
 
 class Outcome(Struct, frozen=True):
     """Where a replay puts everything, ns; ``call_by`` and ``activity_by`` say what came before (``loop.run``)."""

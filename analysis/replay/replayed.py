@@ -14,7 +14,7 @@ from ..work.roofline import least_of
 from .accuracy import Accuracy, accuracy_of
 from .apply import apply
 from .host_time import HostTime
-from .model import Floats, Model, Outcome
+from .model import Floats, Knobs, Model, Outcome
 from .recording import recording_of
 
 
@@ -51,20 +51,27 @@ class Replayed:
         least = least_of(self._run)
         return np.full(len(rows), np.nan) if least is None else least.gather(rows).fill_null(np.nan).to_numpy()
 
+    def knobs(self, *changes: Change) -> tuple[Knobs, tuple[str, ...]]:
+        """The knobs with the changes, and those of them that match nothing."""
+        assert self.model is not None
+        return apply(self.model, self.host, changes, lambda: self.least)
+
     def with_changes(self, changes: Sequence[Change]) -> tuple[Outcome, tuple[str, ...]]:
         """The replay with the changes, and those of them that match nothing."""
         assert self.model is not None
-        knobs, unmatched = apply(self.model, self.host, changes, lambda: self.least)
+        knobs, unmatched = self.knobs(*changes)
         return self.model.replay(knobs), unmatched
+
+    def saved_with(self, knobs: Knobs) -> float:
+        """How much shorter a cycle is with these knobs, ns."""
+        assert self.model is not None
+        return self.cycle_ns - self.model.cycle_ns(self.model.replay(knobs))
 
     def saved_ns(self, *changes: Change) -> float:
         """How much shorter a cycle is with the changes, ns; negative where it is longer."""
-        assert self.model is not None
-        return self.cycle_ns - self.model.cycle_ns(self.with_changes(changes)[0])
+        return self.saved_with(self.knobs(*changes)[0])
 
 
 def replay_of(run: Trace, options: Options) -> Replayed:
     """The replay of a run, found once."""
     return run.remember("replay", (options.cycle_anchor,), lambda: Replayed(run, options))
-
-

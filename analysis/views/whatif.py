@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from ...loaders.schema import NAME
 from ..contract.changes import parse
@@ -18,26 +18,33 @@ if TYPE_CHECKING:
     from ..replay.answer import Predictions
 
 COLUMNS = (
-    Column("kind", "kind", "text", "kernel, op, collective, copy, host, idle (a cause of it), sync (calls that wait), "
-           "graph", width=10, order=1, role="where"),
+    Column("kind", "kind", "text", "kernel, kernels (of a family, or all), op, collective, collectives, copy, host, "
+           "idle (a cause of it), sync (calls that wait), graph", width=11, order=1),
     Column("name", "what", "text", "what would take no time: a kernel, an operator with its kernels and host time, "
-           "host code, a cause of idle time, a call that would no longer wait", width=30, order=0, elastic=True,
-           pinned=True, role="name"),
+           "host code, a cause of idle time, a call that would no longer wait", width=34, order=0, pinned=True,
+           role="name"),
+    Column("share", "of cycle", "fraction", "saved / cycle; drawn before what it takes, ░", width=46, order=2,
+           role="share", bar="share", under="takes"),
     Column("device_ns", "takes", "ns", "device time per cycle; empty for host code and waits, which overlap the device",
            width=10, order=1),
-    Column("takes", "takes", "fraction", "device time over cycle time", width=14, order=3, bar="dram"),
     Column("saved_ns", "wins", "ns", "how much shorter the cycle would be; wins do not add up, for two changes may "
            "shorten the same wait", width=10, order=0, role="time"),
-    Column("share", "wins", "fraction", "saved / cycle", width=14, order=2, role="share", bar="share"),
+    Column("takes", "takes", "fraction", "device time over cycle time", order=None),
     Column("saved_at_peak_ns", "at peak", "ns", "saved where it takes the least time possible", width=10, order=4),
+    Column("saved_with_host_ns", "host ×0.5 too", "ns", "saved where all host code takes half its time as well: far "
+           "more than both apart where each hides behind the other", width=13, order=3),
     Column("count", "count", "number", "per cycle", width=8, order=5),
     Column("how", "how it is done", "text", "what usually makes it faster or lets it overlap", width=34, order=6),
     Column("change", "change", "text", "as --change takes it", width=20, order=None),
+    Column("start_ns", "start", "ns", "when what it takes most of began", order=None, role="moment"),
+    Column("dur_ns", "duration", "ns", "how long that took", order=None),
 )
 PAIR_COLUMNS = (Column("run", "run", "text", "A or B", width=4, order=0, role="where", pairs="side"), *COLUMNS)
 _DTYPES: dict[str, Any] = {
     "run": pl.String, "kind": NAME, "name": NAME, "device_ns": pl.Int64, "takes": pl.Float64, "saved_ns": pl.Int64,
-    "share": pl.Float64, "saved_at_peak_ns": pl.Int64, "count": pl.Float64, "how": pl.String, "change": pl.String,
+    "share": pl.Float64, "saved_at_peak_ns": pl.Int64,
+    "saved_with_host_ns": pl.Int64, "count": pl.Float64, "how": pl.String, "change": pl.String,
+    "start_ns": pl.Int64, "dur_ns": pl.Int64,
 }
 
 
@@ -70,6 +77,8 @@ def _facts(one: Predictions) -> dict[str, Any]:
     facts: dict[str, Any] = {"replay": asdict(one.accuracy) if one.accuracy else None}
     if one.path is not None:
         facts["critical_path"] = one.path
+    if one.rows:
+        facts["cycle_ns"], facts["most"] = one.cycle_ns, one.most
     if one.scenario is not None:
         facts["scenario"] = one.scenario
     return facts
@@ -83,6 +92,32 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     return why(row, runs[side], options)
 
 
+PATH_COLUMNS = (
+    Column("at", "#", "count", "in the order of the path", width=6, order=2, role="order"),
+    Column("kind", "kind", "text", "kernels, collectives, copies, host code, calls, latencies and waits", width=23,
+           order=1),
+    Column("name", "what", "text", "what the cycle waited for", width=34, order=0, pinned=True, role="name"),
+    Column("lane", "where", "text", "host or stream", width=20, order=3),
+    Column("start_ns", "start", "ns", "when it began, as recorded", width=10, order=4, role="moment"),
+    Column("dur_ns", "takes", "ns", "how long the path is in it", width=10, order=0, role="time"),
+    Column("share", "share", "fraction", "of the cycle; they add up to it", width=20, order=2, role="share",
+           bar="share"),
+)
+
+
+def build_path(runs: Runs, options: Options) -> Answer:
+    """The critical path of a cycle, step by step."""
+    from ..replay import path_rows
+
+    answer = build(runs, options)
+    rows = path_rows.rows(runs[0], options)
+    schema: dict[str, Any] = {"at": pl.Int64, "kind": pl.String, "name": NAME, "lane": pl.String, "start_ns": pl.Int64,
+              "dur_ns": pl.Int64, "share": pl.Float64}
+    return replace(answer, frame=pl.DataFrame(rows, schema=schema).lazy())
+
+
+PATH = View("whatif", PATH_COLUMNS, build_path, two_runs=False, noun="steps of the critical path")
 VIEW = View(
     "whatif", COLUMNS, build, pair_columns=PAIR_COLUMNS, noun="changes", row_id=("kind", "name"), details=details,
+    other=PATH,
 )

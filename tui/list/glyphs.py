@@ -16,7 +16,7 @@ from ...analysis.core.units import LEVELS
 EIGHTHS = " ▏▎▍▌▋▊▉"
 """A cell filled from the left by 0 to 7 eighths; full is ``FULL``."""
 
-FULL = "█"
+FULL, REST = "█", "░"
 DOWN, UP = "↓", "↑"
 """Sorted largest first, smallest first."""
 

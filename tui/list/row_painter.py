@@ -77,6 +77,7 @@ class Page:
         known = {column.name for column in table.columns}
         also |= {"kind"} if self._lettered else set()
         also |= {"verdict"} & known
+        also |= {one.column.under for one in layout.placed} & known
         sided = [one.column.name for one in layout.placed if one.column.side == "delta"]
         also |= {before for name in sided if (before := f"{name.removesuffix('_delta')}_a") in known}
         shown = [placed.column.name for placed in layout.placed]
@@ -88,7 +89,8 @@ class Page:
         self._strips: dict[int, tuple[object, Strip]] = {}
         self._head: tuple[int | None, Strip] | None = None
         bars = [one.column.name for one in layout.placed if one.column.bar in ("share", "lost")]
-        most = max((table.most(name) or 0.0 for name in bars), default=0.0)  # both runs on one scale
+        wholes = [one.column.under for one in layout.placed if one.column.under in known]
+        most = max((table.most(name) or 0.0 for name in [*bars, *wholes]), default=0.0)  # both runs on one scale
         self._most = dict.fromkeys(bars, most or 1.0)
 
     def header(self, table: Table, selected: int | None) -> list[Segment]:
@@ -170,7 +172,11 @@ class Page:
             if cells.drawn(column, placed.width) and not cells.missing(value):
                 graph = placed.width - cells.bar_number(column) - len(mark)
                 colour = look.dim if mark else look.role(family) if family and column.bar == "share" else look.bar
-                out.put(placed.x, shown[:graph], look.bad if column.bar == "lost" else colour)
+                drawn = shown[:graph].rstrip()
+                out.put(placed.x, drawn, look.bad if column.bar == "lost" else colour)
+                whole = values[self._at[column.under]] if column.under in self._at else None
+                rest = cells.bar(None if whole is None else whole / self._most[column.name], graph).rstrip()
+                out.put(placed.x + len(drawn), glyphs.REST * (len(rest) - len(drawn)), look.faint)
                 out.put(placed.x + graph, shown[graph:], weight)
                 continue
             if at != self._named and cells.missing(value):

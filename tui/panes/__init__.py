@@ -24,6 +24,7 @@ SPECIAL: dict[str, str] = {
     "ranks": "ranks.RanksPane",
     "roofline": "roofline.RooflinePane",
     "sql": "sql.SqlPane",
+    "whatif": "whatif.WhatIfPane",
     "timeline": "timeline.pane.TimelinePane",
 }
 """View name → module and class of its pane."""

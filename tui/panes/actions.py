@@ -102,6 +102,10 @@ class PaneActions(Container):
         """Open or close a row of a tree; most lists are none."""
         self.hint("This list has no groups; + and - open and close those of the diff and of the ops tree.")
 
+    def action_try_change(self) -> None:
+        """Try a change; only the what-if view replays one."""
+        self.hint("a tries a change in the what-if view; b opens it.")
+
     def hint(self, text: str) -> None:
         """Say once why a key does nothing here; after that it only rings."""
         if text in self.session.hinted:

@@ -58,6 +58,7 @@ class TablePane(PaneActions, can_focus=False):
         super().__init__(id=f"pane-{entry.name}")
         self.entry, self.session = entry, session
         self.shown: Shown | None = None
+        self.own_options: dict[str, Any] = {}  # that only this view is asked with
         self.subject = ""
         self.message = ""
         self._epoch = -1
@@ -129,10 +130,12 @@ class TablePane(PaneActions, can_focus=False):
 
     def _question(self) -> Any:
         entry, session, arrangement = self.entry, self.session, self.state.arrangement
+        own = dict(self.own_options)
 
         def job() -> Shown:
             view = arrangement.shape(entry.load())
             runs, options = session.question(view)
+            options = replace(options, **own)
             table = session.answers.ask(view, runs, options, session.remembered).compared(session.per)
             return arranged(view, scoped_table(table, runs, options), arrangement)
 

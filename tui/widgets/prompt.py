@@ -19,10 +19,10 @@ from textual.widgets import Input
 from ...analysis.core.text import display
 from .chrome import Line
 
-Kind = Literal["search", "filter", "export", "open", "goto", "note", "sql"]
+Kind = Literal["search", "filter", "export", "open", "goto", "note", "sql", "change"]
 _LABEL: dict[Kind, str] = {
     "search": "/", "filter": "filter ", "export": "write to ", "open": "open ", "goto": "go to ", "note": "note ",
-    "sql": "sql, Esc leaves ",
+    "sql": "sql, Esc leaves ", "change": "change ",
 }
 _OFFERED = 12
 """Completions named at once."""
@@ -122,7 +122,7 @@ class Prompt(Horizontal):
             self.app.bell()
             return
         common = _common_beginning(words)
-        word = words[0] + ("" if words[0].endswith("(") else " ") if len(words) == 1 else common
+        word = words[0] + ("" if words[0].endswith(("(", ":", "=")) else " ") if len(words) == 1 else common
         if len(words) == 1 or len(common) > at - begin:
             self._input.value = text[:begin] + word + text[at:].removeprefix(" " if word.endswith(" ") else "")
             self._input.cursor_position = begin + len(word)

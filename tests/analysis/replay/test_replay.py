@@ -69,7 +69,7 @@ def test_the_critical_path_adds_up_to_the_cycle(pace: str) -> None:
 
 def test_what_takes_most_is_not_what_wins_most_where_nobody_waits_for_it() -> None:
     frame = view("whatif").build((simulate(10, "host")[0],), Options()).frame.collect()
-    kernels = frame.filter(kind="kernel", name="all kernels").row(0, named=True)
+    kernels = frame.filter(kind="kernels", name="all kernels").row(0, named=True)
     code = frame.filter(kind="host", name="all host code").row(0, named=True)
     assert kernels["takes"] > 0.3 and kernels["share"] < 0.05 < code["share"]
 

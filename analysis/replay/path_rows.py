@@ -1,0 +1,121 @@
+"""The critical path as it is shown: where it runs as a strip with a line per host and stream, its shares, its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..core import units
+from .critical_path import HOST_SIDE, MEANINGS, Path, critical_path
+from .replayed import Replayed, replay_of
+
+WIDTH = 200
+"""Columns of the strip in the facts; in text every second one."""
+_PARTS = 40
+"""Parts of the critical path that are listed."""
+_LANES = 6
+"""Lines of the strip, the ones with most of the path first; the others are one."""
+
+
+def path_of(run: Trace, options: Options) -> Path | None:
+    """The critical path of the unchanged run, found once; None where the run cannot be replayed."""
+    replayed = replay_of(run, options)
+    model = replayed.model
+    if model is None or not replayed.predicts:
+        return None
+    return run.remember("critical path", (options.cycle_anchor,),
+                        lambda: critical_path(model, replayed.host, replayed.unchanged))
+
+
+def lanes_of(run: Trace, replayed: Replayed, path: Path) -> list[str]:
+    """Of each step where it is: a host timeline or a stream of a device, with its rank where there are several."""
+    assert replayed.model is not None
+    a, c = replayed.model.recording.activities, replayed.model.recording.calls
+    names = np.full(len(path.steps), "host", dtype=object)
+    on_host = np.array([step.kind in HOST_SIDE or step.activity < 0 for step in path.steps], dtype=bool)
+    rows = a.row[[step.activity for step in path.steps]][~on_host]
+    where = run.kernels.select(pl.col("device").cast(pl.String), "stream", "rank").collect()[rows]
+    several = run.kernels.select(pl.col("rank").n_unique()).collect().item() > 1
+    names[~on_host] = [
+        f"{'' if rank is None or not several else f'rank {rank} '}{device or 'device'}"
+        f"{'' if stream is None else f' stream {stream}'}"
+        for device, stream, rank in where.iter_rows()
+    ]
+    chains = c.chain[[step.call for step in path.steps]]
+    if len(np.unique(c.chain)) > 1:
+        labels = dict[int, str]()
+        for chain in np.unique(chains[on_host]).tolist():
+            first = c.row[(c.chain == chain) & (c.row >= 0)][0]
+            pid, rank = run.host.select("pid", "rank").slice(int(first), 1).collect().row(0)
+            labels[chain] = f"rank {rank} host" if rank is not None else f"host {pid}"
+        names[on_host] = [labels[chain] for chain in chains[on_host].tolist()]
+    return names.tolist()
+
+
+def shares(path: Path) -> str:
+    """What the path is made of, in words."""
+    length = max(path.end - path.begin, 1)
+    parts = [(ns / length, MEANINGS[kind]) for kind, ns in path.by_kind().items()]
+    return ", ".join(f"{units.percent(100 * share, places=0)} {name}" for share, name in parts if share >= 0.005)
+
+
+def sentence(path: Path, lanes: Sequence[str]) -> str:
+    """The shares, and how often the path moves between host, streams and ranks."""
+    moves = sum(one != other for one, other in pairwise(lanes))
+    return f"Critical path: {shares(path)}. It moves {units.counted(moves, 'time', 'times')} between " \
+           f"{', '.join(_most(path, lanes)[:3])}." if moves else f"Critical path: {shares(path)}."
+
+
+def _most(path: Path, lanes: Sequence[str]) -> list[str]:
+    sums = dict.fromkeys(lanes, 0)
+    for step, lane in zip(path.steps, lanes, strict=True):
+        sums[lane] += step.ns
+    return sorted(sums, key=lambda lane: -sums[lane])
+
+
+def facts(path: Path, lanes: Sequence[str]) -> dict[str, Any]:
+    """The path as data: its shares by kind and by part, and the strip."""
+    length = max(path.end - path.begin, 1)
+    parts = path.parts()
+    shown = _most(path, lanes)[:_LANES]
+    few = [lane if lane in shown else "elsewhere" for lane in lanes]
+    made: dict[str, Any] = {
+        "cycle": path.cycle, "length_ns": path.end - path.begin,
+        "kinds": {kind: ns / length for kind, ns in path.by_kind().items()},
+        "parts": [{"kind": kind, "name": name, "ns": ns, "share": ns / length} for kind, name, ns in parts[:_PARTS]],
+        "strip": path.strip(few, WIDTH), "legend": path.legend(),
+    }
+    rest = sum(ns for _, _, ns in parts[_PARTS:])
+    if rest:
+        more = f"{len(parts) - _PARTS} more"
+        made["parts"].append({"kind": "other", "name": more, "ns": rest, "share": rest / length})
+    return made
+
+
+def picture(told: dict[str, Any]) -> tuple[str, ...]:
+    """The strip as letters, with its scale and legend, from the facts."""
+    strip = {lane: line[::2] for lane, line in told["strip"].items()}
+    label, width = max(map(len, strip), default=0) + 1, WIDTH // 2
+    middle, end = units.duration(told["length_ns"] / 2), units.duration(told["length_ns"])
+    scale = ("0".ljust(width // 2) + middle).ljust(width - len(end)) + end
+    legend = "  ".join(f"{letter} {meaning}" for letter, meaning in told["legend"].items())
+    return (*(f"{lane:<{label}}{line}".rstrip() for lane, line in strip.items()), " " * label + scale, legend)
+
+
+def rows(run: Trace, options: Options) -> list[dict[str, Any]]:
+    """The steps of the path in order; empty where the run cannot be replayed."""
+    path, replayed = path_of(run, options), replay_of(run, options)
+    if path is None:
+        return []
+    length = max(path.end - path.begin, 1)
+    return [
+        {"at": at, "kind": MEANINGS[step.kind], "name": step.name, "lane": lane, "start_ns": step.start,
+         "dur_ns": step.ns, "share": step.ns / length}
+        for at, (step, lane) in enumerate(zip(path.steps, lanes_of(run, replayed, path), strict=True))
+    ]

@@ -1,0 +1,157 @@
+"""How far what-if can be trusted: every recording's replay, and random changes against a simulator that knows.
+
+    python benchmarks/whatif.py recordings FOLDER           # a table of each recording's measures and verdict
+    python benchmarks/whatif.py changes made_runs.py        # the error of each kind of change, median and worst
+
+``made_runs.py`` is a simulator with ``run(seed, cycles, pace, change, sync_records)`` and ``write(path, events)``: what
+a change saves is found by simulating again with it. Both print Markdown, as ``docs/whatif.md`` has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+os.environ.setdefault("XDG_CACHE_HOME", tempfile.mkdtemp())
+
+from warplens.analysis.contract.changes import Change
+from warplens.analysis.contract.options import Options
+from warplens.analysis.replay.replayed import Replayed
+from warplens.loaders.errors import Unreadable
+from warplens.loaders.ingest.opening import open_run
+
+PACES = ("device", "host", "input", "sync", "communication")
+NAMES = {
+    "kernel": ("gemm_a", "gemm_c", "norm_b", "adam"), "collective": ("nccl",), "copy": ("Memcpy HtoD",),
+    "host": ("aten::addmm", "aten::mm", "aten::layer_norm", "train.py"), "op": ("aten::addmm", "aten::mm"),
+    "idle": ("input",), "sync": ("cudaStreamSynchronize",),
+}
+CYCLES = 10
+
+
+class Told(NamedTuple):
+    """What one change saves in a simulated run: predicted and true, and a cycle of it without the change (us)."""
+
+    what: str
+    predicted: float
+    true: float
+    cycle: float
+
+    @property
+    def off(self) -> float:
+        """The error as a share of the cycle."""
+        return abs(self.predicted - self.true) / self.cycle
+
+
+def measured(root: Path) -> Iterator[tuple[str, ...]]:
+    """The cells of each recording below a folder that holds launches."""
+    for path in sorted(one for one in root.rglob("*") if one.is_file()):
+        try:
+            runs = open_run(str(path))
+        except Unreadable:
+            continue
+        for run in runs:
+            if not run.has("kernels"):
+                continue
+            found = Replayed(run, Options()).accuracy
+            name = str(path.relative_to(root)) + (f" ({run.info.label})" if len(runs) > 1 else "")
+            shares = [found.error, found.cross_error, found.kept, found.unexplained]
+            verdict = "trusted" if found.trusted else f"refused: {found.reason}" if found.reason else "predicts"
+            yield (
+                name, "" if found.recorded_ns is None else f"{found.recorded_ns / 1e6:,.2f}",
+                *("" if share is None else f"{100 * share:{'+' if not at else ''}.2f}%"
+                  for at, share in enumerate(shares)), verdict,
+            )
+
+
+def told(simulator: Any, count: int, seed: int) -> list[Told]:
+    """Random changes on random runs of every pace, in turn."""
+    rng, found = random.Random(seed), list[Told]()
+    folder = Path(tempfile.mkdtemp())
+    while len(found) < count:
+        for pace in PACES:
+            records, number = bool(rng.getrandbits(1)), rng.randrange(10**6)
+            cycle, events = simulator.run(number, CYCLES, pace, sync_records=records)
+            path = folder / f"{len(found)}.json"
+            simulator.write(path, events)
+            replayed = Replayed(open_run(str(path))[0], Options())
+            for what, names in NAMES.items():
+                if (what == "sync" and pace != "sync") or (what == "idle" and pace != "input"):
+                    continue
+                name = rng.choice(names)
+                factor = 0.0 if what == "sync" or rng.random() < 0.25 else rng.uniform(0, 2)
+                after, _ = simulator.run(number, CYCLES, pace, changed(what, name, factor), records)
+                saved = replayed.saved_ns(Change(what, name, factor)) / 1e3
+                found.append(Told(what, saved, cycle - after, cycle))
+    return found[:count]
+
+
+def changed(what: str, name: str, factor: float) -> Any:
+    """The simulator's side of a change."""
+    if what == "idle":
+        what, name = "host", "DataLoader"
+    kernel = {"aten::addmm": "gemm_a", "aten::mm": "gemm_c"}.get(name, "")
+
+    def factor_of(kind: str, of: str) -> float:
+        if what == "op":
+            return factor if (kind == "host" and of == name) or (kind == "kernel" and of == kernel) else 1.0
+        return factor if kind == what and name in of else 1.0
+
+    return factor_of
+
+
+def table(head: Iterable[str], rows: Iterable[tuple[str, ...]]) -> None:
+    """Print Markdown, a row as soon as it is known; all columns but the first and the last are numbers."""
+    cells = tuple(head)
+    print("| " + " | ".join(cells) + " |")
+    print("|---|" + "--:|" * (len(cells) - 2) + "---|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |", flush=True)
+
+
+def by_kind(found: list[Told]) -> Iterator[tuple[str, ...]]:
+    """Median and worst of each kind of change."""
+    groups = defaultdict[str, list[Told]](list)
+    for one in found:
+        groups[one.what].append(one)
+    for what, ones in groups.items():
+        large = [abs(one.predicted - one.true) / abs(one.true) for one in ones if abs(one.true) > 0.01 * one.cycle]
+        of_saving = (f"{statistics.median(large):.2%}", f"{max(large):.1%}") if large else ("", "")
+        off = [one.off for one in ones]
+        yield what, str(len(ones)), f"{statistics.median(off):.3%}", f"{max(off):.2%}", *of_saving
+
+
+def main() -> None:
+    """Print one of the two tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("recordings", "changes"))
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--count", type=int, default=300, help="how many changes")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    began = time.perf_counter()
+    if asked.what == "recordings":
+        table(("recording", "recorded, ms", "error", "next cycle", "kept", "unexplained", "verdict"),
+              measured(asked.path))
+    else:
+        spec = importlib.util.spec_from_file_location("simulator", asked.path)
+        assert spec is not None and spec.loader is not None
+        simulator = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(simulator)
+        table(("change", "tried", "median error, of the cycle", "worst", "median, of the saving", "worst"),
+              by_kind(told(simulator, asked.count, asked.seed)))
+    print(f"{time.perf_counter() - began:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""What-if: what wins most, the critical path as a strip, a change of your own, what each change takes and wins.
+
+``a`` takes changes at a prompt, as ``--change`` does, and Enter on marked rows replays them as one; the cycle that
+comes of it stands under the answer until ``a`` is given nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.content import Content
+
+from ...analysis.core import units
+from ...analysis.kernels.family import LETTERS
+from ...analysis.views import Entry
+from ..list import cells
+from ..list.frame import Frame, Pieces, boxed, dim, pieces_of
+from ..session.session import Session
+from ..session.themes import content_style
+from ..widgets.drawing import QUIET, joined, verdict, wrapped
+from .table import TablePane
+
+LEAST_HEIGHT = 22
+"""Lines of the pane from which there is room for the critical path."""
+_ROLES = {**{letter: family for family, letter in LETTERS.items()}, "h": "python", "x": "launch", "l": "launch",
+          "w": "sync", "q": "faint", "?": "faint"}
+
+
+class WhatIfPane(TablePane):
+    """The what-if view with its critical path and prompt."""
+
+    def __init__(self, entry: Entry, session: Session) -> None:
+        super().__init__(entry, session)
+        self._past: list[str] = []
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """What is replayed as one, as typed."""
+        found: tuple[str, ...] = self.own_options.get("changes", ())
+        return found
+
+    def _sides(self) -> list[tuple[str, dict[str, Any]]]:
+        """Label and facts of each run that was replayed."""
+        facts = self.shown.base.facts if self.shown is not None else {}
+        sides = [("", facts)] if "replay" in facts else [("A", facts.get("a") or {}), ("B", facts.get("b") or {})]
+        return [(label, one) for label, one in sides if one.get("critical_path")]
+
+    def picture(self, width: int) -> Content:
+        """The answer, the critical path, the change that was tried."""
+        if self.shown is None or self.message:
+            return Content("")
+        sides, said = self._sides(), self.shown.table.summary
+        most = sides[0][1].get("most") if len(sides) == 1 else None
+        if most is not None:  # what the frames below show is not said twice
+            said = tuple(line for line in said if not line.startswith(("Recorded", "Critical path")))
+            said = said["scenario" in sides[0][1] :]
+        number, _, unit = units.duration(most["saved_ns"]).partition(" ") if most else ("", "", "")
+        lead = {"number": number, "caption": unit, "judgement": "good"} if most else None
+        lines = verdict(lead, lambda room: [one for line in said for one in wrapped(line, room)],
+                        "What it would buy", width, 5)
+        for label, facts in sides:
+            if self.size.height >= LEAST_HEIGHT:
+                lines += _path(facts["critical_path"], label, _accuracy(facts["replay"]), width)
+            if "scenario" in facts:
+                lines += _tried(facts["scenario"], label, width)
+        return joined(lines)
+
+    def drawn_text(self) -> tuple[str, ...]:
+        """Exports have the path as the answer has it."""
+        return ()
+
+    # Your own change ------------------------------------------------------------------------------------------------
+
+    def action_try_change(self) -> None:
+        """Type changes, apart by blanks; nothing is none."""
+        self.main.ask_for("change", "  ".join(self.changes), "kernel:gemm=0.5  host=0.5  graph   Tab completes", self)
+
+    def completions(self, before: str, after: str) -> tuple[int, tuple[str, ...]]:
+        """Kinds of changes, then the names there are of one."""
+        from ...analysis.contract.changes import GRAPH, KINDS, split
+
+        word = "" if before[-1:].isspace() and "=" in before.split()[-1] else (split(before) or ("",))[-1]
+        table, (kind, colon, part) = self.table, word.partition(":")
+        if not colon:
+            return len(before) - len(word), tuple(
+                way for way in (*(f"{one}:" for one in KINDS), GRAPH) if way.startswith(word))
+        known = table is not None and any(column.name == "change" for column in table.columns)
+        rows = table.window(0, len(table), ["change"]) if table is not None and known else []
+        ways = (f"{text.rpartition('=')[0]}=" for (text,) in rows if text.startswith(f"{kind}:"))
+        return len(before) - len(word), tuple(dict.fromkeys(way for way in ways if part.lower() in way.lower()))
+
+    def history(self) -> list[str]:
+        """What was tried before in this session."""
+        return self._past
+
+    def said(self, kind: str, text: str, final: bool) -> None:
+        """Changes were typed."""
+        if kind != "change":
+            super().said(kind, text, final)
+        elif final:
+            from ...analysis.contract.changes import NotAChange, parse, split
+
+            changes = split(text)
+            try:
+                for one in changes:
+                    parse(one)
+            except NotAChange as error:
+                self.main.refuse(str(error))
+                return
+            self.main.close_prompt()
+            self.try_changes(changes)
+
+    def try_changes(self, changes: tuple[str, ...]) -> None:
+        """Replay them as one; none is as recorded."""
+        if changes:
+            self._past = [*self._past, "  ".join(changes)]
+        self.own_options = {"changes": changes}
+        self.wake(force=True)
+
+    def open_details(self, position: int) -> None:
+        """Why the row wins what it wins; of marked rows, replay them as one."""
+        table = self.rows.table
+        if table is None or not self.rows.marks or self.state.arrangement.alternate:
+            super().open_details(position)
+            return
+        rows = table.window(0, len(table), ["change"])
+        self.try_changes(tuple(row[0] for at, row in enumerate(rows) if table.row_id(at) in self.rows.marks))
+
+    @property
+    def command(self) -> str:
+        """The command line, with what is tried."""
+        import shlex
+
+        return " ".join((super().command, *(shlex.join(("--change", one)) for one in self.changes)))
+
+    def wanted(self) -> list[str]:
+        """The keys that matter now."""
+        return [*super().wanted(), "try_change"]
+
+
+def _accuracy(replay: dict[str, Any]) -> Pieces:
+    """The replay's error in a border."""
+    said = units.percent(100 * replay["error"], signed=True, places=2)
+    mark: Pieces = (("✓ trusted", "good"),) if replay["trusted"] else (("! not trusted", "warn"),)
+    return (*dim(f"replay error {said}, limit 2%"), (" ", "base"), *mark)
+
+
+def _path(told: dict[str, Any], side: str, accuracy: Pieces, width: int) -> list[Content]:
+    """The strip of the critical path, a line per host and stream, in its frame."""
+    strip: dict[str, str] = told["strip"]
+    label = min(24, max(map(len, strip), default=0)) + 1
+    room = max(10, width - 4 - label)
+    lines = []
+    for lane, letters in strip.items():
+        drawn = [letters[at * len(letters) // room] for at in range(room)]
+        runs: list[tuple[str, str]] = [(cells.fit(lane, label), QUIET)]
+        runs += [("█" if letter != " " else " ", content_style(_ROLES[letter]) if letter != " " else "")
+                 for letter in drawn]
+        lines.append(Content.assemble(*runs))
+    middle, end = units.duration(told["length_ns"] / 2), units.duration(told["length_ns"])
+    scale = (" " * label + "╵0".ljust(room // 2) + f"╵{middle}").ljust(label + room - len(end) - 1) + f"{end}╵"
+    lines.append(Content.styled(scale, QUIET))
+    legend: tuple[Pieces, ...] = tuple(
+        (("■", _ROLES[letter]), (f" {meaning}", "dim")) for letter, meaning in list(told["legend"].items())[:6])
+    title = f"Critical path{f' of {side}' if side else ''}"
+    return boxed(lines, Frame(title, dim("s lists its steps"), accuracy, pieces_of(legend)), width)
+
+
+def _tried(scenario: dict[str, Any], side: str, width: int) -> list[Content]:
+    """The old and the new cycle."""
+    before, after, saved = scenario["cycle_ns"], scenario["predicted_ns"], scenario["saved_ns"]
+    better = saved > 0
+    factor = f", {before / after:.2f}× as fast" if better and after > 0 else ""
+    said = f"{'✓' if better else '✗'} {units.duration(abs(saved))} {'less' if saved >= 0 else 'more'}{factor}"
+    first = Content.assemble(
+        f"cycle {units.duration(before)} → ", (units.duration(after), "bold"), "   ",
+        (said, content_style("good" if better else "bad")))
+    room = width - 4
+    scale = max(before, after)
+    drawn = cells.bar(after / scale, room).rstrip()
+    bar = Content.assemble((drawn, content_style("bar")), ("░" * (round(before / scale * room) - len(drawn)), QUIET))
+    title = f"Your change{f' in {side}' if side else ''}"
+    return boxed([first, bar], Frame(title, dim("  ".join(scenario["changes"])), right=dim("a changes it")), width)
