@@ -1,10 +1,11 @@
 """How far what-if can be trusted: every recording's replay, and random changes against a simulator that knows.
 
     python benchmarks/whatif.py recordings FOLDER           # a table of each recording's measures and verdict
+    python benchmarks/whatif.py first FOLDER                # the kernel that leads every list beside what wins most
     python benchmarks/whatif.py changes made_runs.py        # the error of each kind of change, median and worst
 
 ``made_runs.py`` is a simulator with ``run(seed, cycles, pace, change, sync_records)`` and ``write(path, events)``: what
-a change saves is found by simulating again with it. Both print Markdown, as ``docs/whatif.md`` has it.
+a change saves is found by simulating again with it. All print Markdown, as ``docs/whatif.md`` has it.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ os.environ.setdefault("XDG_CACHE_HOME", tempfile.mkdtemp())
 
 from warplens.analysis.contract.changes import Change
 from warplens.analysis.contract.options import Options
+from warplens.analysis.core.names.short_name import short_name
+from warplens.analysis.replay.answer import predictions, single_changes
 from warplens.analysis.replay.replayed import Replayed
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.trace import Trace
 
 PACES = ("device", "host", "input", "sync", "communication")
 NAMES = {
@@ -53,25 +57,44 @@ class Told(NamedTuple):
         return abs(self.predicted - self.true) / self.cycle
 
 
-def measured(root: Path) -> Iterator[tuple[str, ...]]:
-    """The cells of each recording below a folder that holds launches."""
+def opened(root: Path) -> Iterator[tuple[str, Trace]]:
+    """Name and run of each recording below a folder that holds launches."""
     for path in sorted(one for one in root.rglob("*") if one.is_file()):
         try:
             runs = open_run(str(path))
         except Unreadable:
             continue
         for run in runs:
-            if not run.has("kernels"):
-                continue
-            found = Replayed(run, Options()).accuracy
-            name = str(path.relative_to(root)) + (f" ({run.info.label})" if len(runs) > 1 else "")
-            shares = [found.error, found.cross_error, found.kept, found.unexplained]
-            verdict = "trusted" if found.trusted else f"refused: {found.reason}" if found.reason else "predicts"
-            yield (
-                name, "" if found.recorded_ns is None else f"{found.recorded_ns / 1e6:,.2f}",
-                *("" if share is None else f"{100 * share:{'+' if not at else ''}.2f}%"
-                  for at, share in enumerate(shares)), verdict,
-            )
+            if run.has("kernels"):
+                yield str(path.relative_to(root)) + (f" ({run.info.label})" if len(runs) > 1 else ""), run
+
+
+def measured(root: Path) -> Iterator[tuple[str, ...]]:
+    """The measures and the verdict of each recording."""
+    for name, run in opened(root):
+        found = Replayed(run, Options()).accuracy
+        shares = [found.error, found.cross_error, found.kept, found.unexplained]
+        verdict = "trusted" if found.trusted else f"refused: {found.reason}" if found.reason else "predicts"
+        yield (
+            name, "" if found.recorded_ns is None else f"{found.recorded_ns / 1e6:,.2f}",
+            *("" if share is None else f"{100 * share:{'+' if not at else ''}.2f}%"
+              for at, share in enumerate(shares)), verdict,
+        )
+
+
+def leading(root: Path) -> Iterator[tuple[str, ...]]:
+    """Of each trusted recording the kernel that takes most and the change that wins most, where they differ."""
+    for name, run in opened(root):
+        if not Replayed(run, Options()).accuracy.trusted:
+            continue
+        rows = predictions(run, Options(), ()).rows
+        kernels = [row for row in rows if row.kind in ("kernel", "collective") and row.takes is not None]
+        single = single_changes(rows)
+        if kernels and single:
+            kernel, best = max(kernels, key=lambda row: row.takes or 0.0), single[0]
+            if kernel.name != best.name:
+                yield (name, short_name(kernel.name), f"{kernel.takes:.0%}", f"{kernel.share:.1%}", f"{best.share:.1%}",
+                       f"{best.kind}: {short_name(best.name) if best.kind == 'kernel' else best.name}")
 
 
 def told(simulator: Any, count: int, seed: int) -> list[Told]:
@@ -132,9 +155,9 @@ def by_kind(found: list[Told]) -> Iterator[tuple[str, ...]]:
 
 
 def main() -> None:
-    """Print one of the two tables."""
+    """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("recordings", "changes"))
+    parser.add_argument("what", choices=("recordings", "first", "changes"))
     parser.add_argument("path", type=Path)
     parser.add_argument("--count", type=int, default=300, help="how many changes")
     parser.add_argument("--seed", type=int, default=1)
@@ -143,6 +166,8 @@ def main() -> None:
     if asked.what == "recordings":
         table(("recording", "recorded, ms", "error", "next cycle", "kept", "unexplained", "verdict"),
               measured(asked.path))
+    elif asked.what == "first":
+        table(("recording", "first kernel", "takes", "wins", "first change wins", "which"), leading(asked.path))
     else:
         spec = importlib.util.spec_from_file_location("simulator", asked.path)
         assert spec is not None and spec.loader is not None

@@ -97,11 +97,20 @@ def _crossed(model: Model) -> tuple[float, float] | None:
 
 
 def _calls_by_cycle(model: Model) -> tuple[list[Ints], Ints]:
-    """The launch calls of each cycle in order, and a number for each call that tells what it launched."""
+    """The calls of each cycle in order, and a number for each that tells what it is and launched.
+
+    A call that launches nothing is of the cycle of the launch before it on its host timeline.
+    """
     a, c, cycles = model.recording.activities, model.recording.calls, model.recording.cycles
     cycle = np.full(len(c.start), -1, dtype=np.int64)
     launched = np.flatnonzero(a.call >= 0)
     cycle[a.call[launched[::-1]]] = a.cycle[launched[::-1]]
+    launches = np.zeros(len(c.start), dtype=bool)
+    launches[a.call[launched]] = True
+    for chain in np.unique(c.chain):
+        mine = np.flatnonzero((c.chain == chain) & (c.row >= 0))
+        last = np.maximum.accumulate(np.where(launches[mine], np.arange(len(mine)), -1))
+        cycle[mine] = np.where(last >= 0, cycle[mine[np.maximum(last, 0)]], -1)
     key = c.name.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     names = (a.name.number[launched].astype(np.uint64) + np.uint64(1)) * np.uint64(0xC2B2AE3D27D4EB4F)
     np.add.at(key, a.call[launched], names ^ (names >> np.uint64(29)))

@@ -16,9 +16,10 @@ from ..contract.sections import Section
 from ..contract.view import CannotAnswer
 from ..core import units
 from ..core.names.short_name import short_name
+from ..idle.cause_meanings import LABELS
 from . import path_rows
 from .accuracy import PREDICTS, TRUSTED, Accuracy
-from .candidates import ALL, candidates, how
+from .candidates import ALL, MOSTLY, WHOLE_CAUSES, candidates, how
 from .critical_path import MEANINGS, critical_path
 from .model import Model, Outcome
 from .path_rows import path_of
@@ -77,8 +78,14 @@ class Predictions(Struct, frozen=True):
 
 
 def single_changes(rows: Sequence[Prediction]) -> list[Prediction]:
-    """Those that win something and that somebody could make, most first."""
-    return [row for row in rows if row.name not in ALL.values() and row.saved_ns > 0 and row.how]
+    """Those that win something and that somebody could make, most first: no sums of everything of a kind, nor a frame
+    that all host code is in."""
+    host = next((row.saved_ns for row in rows if row.name == ALL["host"]), 0)
+    return [
+        row for row in rows if row.name not in ALL.values() and row.saved_ns > 0 and row.how != NOBODY
+        and not (row.kind == "idle" and row.name in WHOLE_CAUSES)
+        and not (row.kind == "host" and row.saved_ns >= MOSTLY * host)
+    ]
 
 
 def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Predictions:
@@ -210,10 +217,12 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
     return lines
 
 
-_NOUN = {"idle": "idle time for ", "sync": "waiting in ", "host": "host code of ", "op": "operator "}
+_NOUN = {"sync": "waiting in ", "host": "host code of ", "op": "operator "}
 
 
 def _named(row: Prediction) -> str:
+    if row.kind == "idle":
+        return f"idle time by {LABELS[row.name]}"
     return f"{_NOUN.get(row.kind, '')}{short_name(row.name) if row.kind in ('kernel', 'collective') else row.name}"
 
 

@@ -24,7 +24,9 @@ from .replayed import Replayed
 
 MOST = {"kernel": 12, "collective": 4, "copy": 3, "op": 6, "host": 4}
 """How many of each kind are tried."""
-_MOSTLY = 0.95
+WHOLE_CAUSES = ("op", "python", "untraced", "unknown", "profiler", "dispatch")
+"""Causes of idle time that are host code or latency as a whole: no single change."""
+MOSTLY = 0.95
 """What has that share of a sum stands for it."""
 ALL = {"kernel": "all kernels", "collective": "all collectives", "host": "all host code"}
 
@@ -112,7 +114,7 @@ def _families(
     return [
         Candidate(Change("kernel", f"{FAMILY}{one}"), f"{TITLES[one]} kernels", _per(model, float(total[rows].sum())),
                   _per(model, float(count[rows].sum())), several=True)
-        for one, rows in members.items() if one != "other" and total[rows].max() < _MOSTLY * total[rows].sum() < whole
+        for one, rows in members.items() if one != "other" and total[rows].max() < MOSTLY * total[rows].sum() < whole
     ]
 
 
@@ -139,11 +141,12 @@ def _host(run: Trace, model: Model, host: HostTime) -> list[Candidate]:
     own = run.host.select("self_ns").collect()["self_ns"].gather(pl.Series(some)).fill_null(0).to_numpy()
     names = slices.name.number[some].astype(np.int64)
     total, count = np.bincount(names, weights=own), np.bincount(names)
+    marks = set(model.recording.cycles["label"])
     return [
         Candidate(Change("host"), ALL["host"], None, _per(model, float((model.gap > 0).sum()))),
         *(Candidate(Change("host", _exactly(name)), name, None, _per(model, float(count[at])))
           for at in np.argsort(-total, kind="stable")[: MOST["host"]].tolist()
-          if count[at] and (name := slices.name.texts[at])),
+          if count[at] and (name := slices.name.texts[at]) and name not in marks),
     ]
 
 
@@ -154,7 +157,7 @@ def _idle(model: Model, replayed: Replayed) -> list[Candidate]:
     whole = sum(int(spans.sum()) for spans in by_cause.values())
     counts = {
         cause: int((spans > 0).sum()) for cause, spans in by_cause.items()
-        if cause == "input" or spans.sum() < _MOSTLY * whole  # what is most of all host code has that row
+        if cause == "input" or spans.sum() < MOSTLY * whole  # what is most of all host code has that row
     } | {
         "launch": launched, "dispatch": launched, "graph": int(((a.call >= 0) & ~a.first).sum()),
         "unknown": int((a.call < 0).sum()),

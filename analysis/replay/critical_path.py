@@ -116,7 +116,7 @@ def critical_path(model: Model, host: HostTime, outcome: Outcome) -> Path:
     rows, ends = max(zip(model.cycle_rows, model.cycle_ends(outcome), strict=True), key=lambda one: len(one[0]),
                      default=(np.zeros(0, dtype=np.int64), np.zeros(0)))
     if len(rows) < 2:
-        begin = int(min(outcome.begin[0], outcome.start.min()))
+        begin = model.begin(outcome)
         last, host_end = int(outcome.end.argmax()), int(outcome.finish.argmax())
         device_last = outcome.end[last] >= outcome.finish[host_end]
         end = int(max(outcome.end[last], outcome.finish[host_end]))

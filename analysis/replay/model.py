@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ..core.call_tree import Ints
+from ..core.call_tree import Ints, Mask
 from .loop import BEGIN, FINISH, NEVER, START, run
 from .program import REPLAY
 from .recording import Recording
@@ -123,9 +123,12 @@ class Model:
         return plain(values) if self._native is not None else values.tolist()
 
     def total(self, outcome: Outcome) -> int:
-        """How long a replay took from the first event to the last, ns."""
-        calls = self.recording.calls.row >= 0  # edges of cycles may lie outside
-        return int(max(outcome.end.max(), outcome.finish[calls].max())) - self.recording.begin
+        """How long a replay took from the first call or activity to the end of the last, ns."""
+        return int(max(outcome.end.max(), outcome.finish[self._real].max())) - self.begin(outcome)
+
+    def begin(self, outcome: Outcome) -> int:
+        """Where the first call or activity of a replay begins, ns."""
+        return int(min(outcome.start.min(), outcome.begin[self._real].min()))
 
     def host_time(self, outcome: Outcome, moments: Floats, chain: int) -> Floats:
         """Where a replay has moments (ns) of a host timeline."""
@@ -139,6 +142,11 @@ class Model:
         at = np.interp(moments, recorded, replayed)
         at = np.where(moments < recorded[0], moments - recorded[0] + replayed[0], at)
         return np.asarray(np.where(moments > recorded[-1], moments - recorded[-1] + replayed[-1], at))
+
+    @cached_property
+    def _real(self) -> Mask:
+        """The calls that are no edges of cycles, which may lie outside of what was recorded."""
+        return self.recording.calls.row >= 0
 
     @cached_property
     def cycle_rows(self) -> list[Ints]:

@@ -33,6 +33,7 @@ _LATENCY_NS, _GAP_NS, _RETURN_NS = 8_000, 1_000, 3_000
 """Launch latency, gap between activities and return from a wait where the recording shows none."""
 _BUSY_NS, _BLOCKED_NS = 8_000, 50_000
 """Calls that may have waited last so long; copies and launches that were blocked."""
+_EXCEPTIONS = 0.02
 _LOW = 0.2
 """Quantile that stands for what a latency is when nothing else delays it."""
 _ALL = re.compile(r"(Device|Ctx)Synchronize")
@@ -107,7 +108,7 @@ class _Inference:
         )
         inner = self.launched & ~a.first
         base, base_lag, launch_lag, before_lag = self.inside_graphs(inner, latency, gap)
-        source, lag = self.stream_waits(ready, inner, launch_lag)
+        source, lag = self.stream_waits(ready, inner, launch_lag, before_lag)
         fixed = self.pinned(latency, source)
         stray = ~self.launched
         own = a.start - self.before_end
@@ -138,6 +139,9 @@ class _Inference:
         hand = np.where(self.launches & (late > LONG_NS), late, 0)
         first = np.flatnonzero(a.first)
         hand[a.call[first[a.start[first] < c.end[a.call[first]] - self.usual[name[first]]]]] = 0
+        waited = self.is_wait[a.call[first]] & (a.end[first] <= c.end[a.call[first]]) & (
+            self.before_end[first] > self.called[first])
+        hand[a.call[first[waited]]] = 0  # it was long because it waited for what was queued before its own work
         self.hand = hand
         latency += np.where(self.launched, hand[np.maximum(a.call, 0)], 0)
         gaps = gaps[gaps <= LONG_NS]  # a longer one is a wait
@@ -170,7 +174,7 @@ class _Inference:
         hit[launches[order[after]]] = True
         return self.launched & self.a.first & hit[np.maximum(self.a.call, 0)]
 
-    def stream_waits(self, ready: Ints, inner: Mask, launch_lag: Ints) -> tuple[Ints, Ints]:
+    def stream_waits(self, ready: Ints, inner: Mask, launch_lag: Ints, before_lag: Ints) -> tuple[Ints, Ints]:
         """For each activity the one of another stream it waited for, -1 for none, and how long after it started."""
         a, asked = self.a, self.asked()
         source, lags = np.full(self.count, -1, dtype=np.int64), np.zeros(self.count, dtype=np.int64)
@@ -208,7 +212,11 @@ class _Inference:
                 self.kept["waits for room on the device"] += int(lag[at])
         source[rows], lags[rows] = src, np.where(src >= 0, lag, 0)
         staged = self.staged(rows[src < 0])
-        launch_lag[staged] = a.start[staged] - self.called[staged]
+        lag = a.start[staged] - self.called[staged]
+        late = np.minimum(lag, a.start[staged] - self.before_end[staged]) if len(staged) else lag
+        after = late < np.minimum(lag, LONG_NS)  # it began right after the one before it, which the call waited for
+        before_lag[staged[after]] = late[after]
+        launch_lag[staged] = np.where(after, np.minimum(launch_lag[staged] - self.hand[a.call[staged]], lag), lag)
         left = rows[(src < 0) & (rest[rows] > LONG_NS)]
         self.rest = np.zeros(self.count, dtype=np.int64)
         self.rest[left] = rest[left]
@@ -228,6 +236,7 @@ class _Inference:
         a = self.a
         _, first = np.unique(a.stream, return_index=True)
         others: dict[int, Ints] = {}
+        likely, against = dict[int, list[tuple[int, int]]](), Counter[int]()
         for row in rows.tolist():
             stream = int(a.stream[row])
             if stream in learned:
@@ -240,7 +249,19 @@ class _Inference:
                     continue
                 other = int(others[stream][0])
             found = self.last_launched(other, int(self.called[row]))
-            if found >= 0 and a.end[found] <= a.start[row] + AFTER_EVENT_NS:
+            if found < 0:
+                continue
+            since = int(a.start[row] - a.end[found])
+            if self.rest[row] > LONG_NS and 0 <= since < self.rest[row] * _LOW:
+                source[row], lags[row] = found, AFTER_EVENT_NS
+            elif since >= -AFTER_EVENT_NS:
+                likely.setdefault(stream, []).append((row, found))
+            else:
+                against[stream] += 1
+        for stream, pairs in likely.items():
+            if against[stream] > _EXCEPTIONS * len(pairs):
+                continue  # they were told to wait for something else, or for what was launched before
+            for row, found in pairs:
                 source[row], lags[row] = found, AFTER_EVENT_NS
 
     def last_launched(self, stream: int, moment: int) -> int:
@@ -292,7 +313,7 @@ class _Inference:
         waits = np.flatnonzero(self.is_wait & ~self.launches & near)
         lags = _by_name(c.end[waits] - done[waits], c.name[waits], len(c.names), 0.5, default=_RETURN_NS)
         add(waits, ended[waits], lags[c.name[waits]])
-        short = np.flatnonzero(self.is_wait & ~self.launches & ~near)
+        short = np.flatnonzero(self.is_wait & ~self.launches & ~near & (self.length < _BLOCKED_NS))
         base = _by_name(self.length[short], c.name[short], len(c.names), _LOW, default=AFTER_EVENT_NS)
         base = np.where(np.array([bool(WAITS.search(name)) for name in c.names]), base, self.usual)
         # launches into a full queue

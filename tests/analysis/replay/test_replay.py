@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from runs import host, kernel, run_of, steps
@@ -11,6 +13,7 @@ from warplens.analysis.contract.changes import Change, NotAChange, parse
 from warplens.analysis.contract.options import Options
 from warplens.analysis.replay.replayed import Replayed
 from warplens.analysis.views import view
+from warplens.loaders.ingest.opening import open_run
 
 CHANGES = [
     ("kernel", "gemm_forward", 0.0), ("kernel", "gemm_backward", 0.5), ("kernel", "norm", 1.7),
@@ -124,3 +127,37 @@ def test_peak_takes_what_is_known_to_its_least_time_and_leaves_the_rest() -> Non
     replayed.least = np.where(work.name.where(lambda name: name == "norm"), work.dur / 4, np.nan)
     saved = replayed.saved_ns(Change("kernel", "norm", 0.25))
     assert replayed.saved_ns(Change("kernel", "", None)) == pytest.approx(saved, rel=1e-4)
+
+
+def test_a_call_that_returns_when_its_copy_is_done_does_not_hold_the_kernels_before_it() -> None:
+    """Its length and the copy's late start are the kernels', not the host's."""
+    kernels, calls = list[dict[str, object]](), list[dict[str, object]]()
+    now = correlation = 0
+    for _ in range(6):
+        begin = now
+        for number in range(20):
+            correlation += 1
+            calls.append(host("cudaLaunchKernel", now, 5_000, "runtime", correlation=correlation))
+            start = max(now + 9_000, begin + 9_000 + 500_000 * number)
+            kernels.append(kernel(len(kernels), start, 499_000, "gemm", correlation=correlation, pid=1, stream=7))
+            now += 20_000
+        correlation += 1
+        end = begin + 9_000 + 500_000 * 20
+        kernels.append(kernel(len(kernels), end, 2_000, "Memcpy DtoH (Device -> Pageable)", kind="memcpy",
+                              correlation=correlation, pid=1, stream=7))
+        calls.append(host("cudaMemcpyAsync", now, end + 12_000 - now, "runtime", correlation=correlation))
+        now = end + 40_000
+    replayed = Replayed(run_of(kernels=kernels, host=calls), Options())
+    assert replayed.accuracy.trusted
+    assert replayed.saved_ns(Change("kernel", "gemm", 0.5)) == pytest.approx(0.5 * 20 * 499_000, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["rpd/mytrace.rpd.gz", "nsys_sqlite/power_iteration__baseline.sqlite"])
+def test_faster_kernels_save_what_slower_ones_cost(name: str) -> None:
+    """A start that is kept as recorded would save nothing and cost all of it; neither length nor error show that."""
+    path = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "traces" / name
+    if not path.exists():
+        pytest.skip("the recordings are not here")
+    replayed = Replayed(open_run(str(path), use_cache=False)[0], Options())
+    saved, cost = (abs(replayed.saved_ns(Change("kernel", "", factor))) for factor in (0.95, 1.05))
+    assert saved == pytest.approx(cost, rel=0.05) and saved > 0.02 * replayed.cycle_ns
