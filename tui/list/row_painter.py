@@ -172,11 +172,12 @@ class Page:
             if cells.drawn(column, placed.width) and not cells.missing(value):
                 graph = placed.width - cells.bar_number(column) - len(mark)
                 colour = look.dim if mark else look.role(family) if family and column.bar == "share" else look.bar
-                drawn = shown[:graph].rstrip()
-                out.put(placed.x, drawn, look.bad if column.bar == "lost" else colour)
                 whole = values[self._at[column.under]] if column.under in self._at else None
-                rest = cells.bar(None if whole is None else whole / self._most[column.name], graph).rstrip()
-                out.put(placed.x + len(drawn), glyphs.REST * (len(rest) - len(drawn)), look.faint)
+                drawn = shown[:graph] if whole is None else shown[:graph].rstrip()
+                out.put(placed.x, drawn, look.bad if column.bar == "lost" else colour)
+                if whole is not None:
+                    rest = cells.bar(whole / self._most[column.name], graph).rstrip()
+                    out.put(placed.x + len(drawn), glyphs.REST * (len(rest) - len(drawn)), look.faint)
                 out.put(placed.x + graph, shown[graph:], weight)
                 continue
             if at != self._named and cells.missing(value):
