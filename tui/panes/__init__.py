@@ -20,7 +20,7 @@ SPECIAL: dict[str, str] = {
     "history": "history.HistoryPane",
     "idle": "idle.IdlePane",
     "kernels": "kernels.KernelsPane",
-    "metrics": "metrics.MetricsPane",
+    "metrics": "metrics.pane.MetricsPane",
     "ranks": "ranks.RanksPane",
     "roofline": "roofline.RooflinePane",
     "sql": "sql.SqlPane",

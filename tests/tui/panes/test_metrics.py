@@ -11,8 +11,8 @@ from app_runs import Shelf, app_on, counted, frame, press, screen_text, settled,
 from textual.pilot import Pilot
 
 from warplens.tui.app.app import WarplensApp
-from warplens.tui.panes.metrics import MetricsPane
-from warplens.tui.panes.metrics_canvas import LEAST_NS, MetricsCanvas
+from warplens.tui.panes.metrics.canvas import LEAST_NS, MetricsCanvas
+from warplens.tui.panes.metrics.pane import MetricsPane
 
 
 def shelf() -> Shelf:

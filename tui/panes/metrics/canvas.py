@@ -19,16 +19,16 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ...analysis.core import metrics
-from ...analysis.core.text import display
-from ..session import themes
-from ..session.keys import bindings
+from ....analysis.core import metrics
+from ....analysis.core.text import display
+from ...session import themes
+from ...session.keys import bindings
 
 if TYPE_CHECKING:
-    from ...analysis.metrics.plot import Drawn, Panel
-    from ...analysis.metrics.series import Series
-    from ...analysis.timeline.lanes import Marks
-    from ...analysis.timeline.window import Window
+    from ....analysis.metrics.plot import Drawn, Panel
+    from ....analysis.metrics.series import Series
+    from ....analysis.timeline.lanes import Marks
+    from ....analysis.timeline.window import Window
 
 LEAST_NS, ZOOM, PAN = 100, 2, 8
 """The narrowest window; how much closer a key goes; a key moves by one in so many parts."""
@@ -79,7 +79,7 @@ class MetricsCanvas(Widget, can_focus=True):
 
     def whole(self) -> tuple[int, int]:
         """From the first sample to the last."""
-        from ...analysis.metrics.plot import extent
+        from ....analysis.metrics.plot import extent
 
         return extent(self.series)
 
@@ -91,8 +91,8 @@ class MetricsCanvas(Widget, can_focus=True):
     @property
     def window(self) -> Window:
         """The window, as wide as the screen has columns for it."""
-        from ...analysis.metrics.plot import LABEL, MARGIN
-        from ...analysis.timeline.window import Window
+        from ....analysis.metrics.plot import LABEL, MARGIN
+        from ....analysis.timeline.window import Window
 
         return Window(*self.window_ns, max(10, self.size.width - LABEL - MARGIN))
 
@@ -176,7 +176,7 @@ class MetricsCanvas(Widget, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """The cursor goes where it was clicked."""
-        from ...analysis.metrics.plot import LABEL
+        from ....analysis.metrics.plot import LABEL
 
         if event.x >= LABEL:
             self.column = min(event.x - LABEL, self.window.columns - 1)
@@ -212,7 +212,7 @@ class MetricsCanvas(Widget, can_focus=True):
 
     def _panels(self, room: int) -> list[tuple[Panel, Drawn]]:
         """As many panels as have room, and what each looks like now."""
-        from ...analysis.metrics.plot import drawn, panels
+        from ....analysis.metrics.plot import drawn, panels
 
         window = self.window
         key = (self.series, window, room)
@@ -224,8 +224,8 @@ class MetricsCanvas(Widget, can_focus=True):
 
     def _cycles(self, look: themes.Look) -> list[Strip]:
         """A line with the cycles of each run that has any."""
-        from ...analysis.metrics.plot import LABEL
-        from ...analysis.timeline.picture import cycle_line
+        from ....analysis.metrics.plot import LABEL
+        from ....analysis.timeline.picture import cycle_line
 
         made = []
         for at, marks in enumerate(self.marks if self.timed else ()):
@@ -258,7 +258,7 @@ class MetricsCanvas(Widget, can_focus=True):
     def _legend(self, panel: Panel, look: themes.Look, hidden: int) -> Strip:
         """The letter and name of each line, what was read at the cursor or last before it, and how many have no room.
         """
-        from ...analysis.metrics.plot import LETTERS
+        from ....analysis.metrics.plot import LETTERS
 
         more = f" +{hidden} without room " if hidden else ""
         room = max(24, (self.size.width - 1 - len(more)) // max(1, len(panel.series)))
@@ -273,7 +273,7 @@ class MetricsCanvas(Widget, can_focus=True):
         return self._strip([*made, Segment(more, look.dim)], look)
 
     def _lines(self, panel: Panel, drawn: Drawn, look: themes.Look) -> list[Strip]:
-        from ...analysis.metrics.plot import NOBODY
+        from ....analysis.metrics.plot import NOBODY
 
         shaded = self._shades()
         shade = Style(bgcolor=look.cursor_blurred.bgcolor)
@@ -291,7 +291,7 @@ class MetricsCanvas(Widget, can_focus=True):
 
     def _axis(self, look: themes.Look) -> Strip:
         """The ruler with the mark of the cursor on it."""
-        from ...analysis.metrics.plot import LABEL, place_text, ruler
+        from ....analysis.metrics.plot import LABEL, place_text, ruler
 
         text = ruler(self.window, self.timed).ljust(self.window.columns)
         at = self.column

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 from textual.app import ComposeResult
 from textual.content import Content
 
-from ...analysis.views import Entry
-from ..list.table_list import TableList
-from ..session.jobs import QueryRunner
-from ..session.session import Session
-from .metrics_canvas import MetricsCanvas
-from .shown import Shown
-from .table import TablePane
+from ....analysis.views import Entry
+from ...list.table_list import TableList
+from ...session.jobs import QueryRunner
+from ...session.session import Session
+from ..shown import Shown
+from ..table import TablePane
+from .canvas import MetricsCanvas
 
 if TYPE_CHECKING:
-    from ...analysis.metrics.series import Key, Series
-    from ...analysis.timeline.lanes import Marks
+    from ....analysis.metrics.series import Key, Series
+    from ....analysis.timeline.lanes import Marks
 
 LEAST_PLOT = 18
 """Lines of the pane from which there is room for plots above the list."""
@@ -98,7 +98,7 @@ class MetricsPane(TablePane):
         known = dict(kept)
 
         def job() -> tuple[list[Series], list[Marks], bool]:
-            from ...analysis.metrics.picture import plotted
+            from ....analysis.metrics.picture import plotted
 
             return plotted(runs, options, rows, known)
 
