@@ -17,7 +17,7 @@ from ..list import cells
 from ..list.frame import Frame, Pieces, boxed, dim, pieces_of
 from ..session.session import Session
 from ..session.themes import content_style
-from ..widgets.drawing import QUIET, joined, verdict, wrapped
+from ..widgets.drawing import QUIET, beside_number, joined, wrapped
 from .table import TablePane
 
 LEAST_HEIGHT = 22
@@ -56,8 +56,8 @@ class WhatIfPane(TablePane):
             said = said["scenario" in sides[0][1] :]
         number, _, unit = units.duration(most["saved_ns"]).partition(" ") if most else ("", "", "")
         lead = {"number": number, "caption": unit, "judgement": "good"} if most else None
-        lines = verdict(lead, lambda room: [one for line in said for one in wrapped(line, room)],
-                        "What it would buy", width, 5)
+        told = beside_number(lead, lambda room: [one for line in said for one in wrapped(line, room)], width - 4, 5)
+        lines = boxed(told, Frame("What it would buy"), width)
         for label, facts in sides:
             if self.size.height >= LEAST_HEIGHT:
                 lines += _path(facts["critical_path"], label, _accuracy(facts["replay"]), width)
