@@ -6,10 +6,14 @@ import argparse
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .. import __version__
 from ..library import UsageError
 from .arguments import FINE, Command, open_runs, opening_arguments
+
+if TYPE_CHECKING:
+    from ..loaders.trace import Trace
 
 _WIDTH = 110
 
@@ -36,7 +40,30 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from ..loaders.ingest.advice.doctor import examined
 
     _tell(examined(runs))
+    _tell(line for run in runs for line in _operators(run))
     return FINE
+
+
+def _operators(run: Trace) -> Iterable[tuple[str, str]]:
+    """What is missing to tell the operators of the device time, and their work, and how to record it."""
+    from ..analysis.core.callers import callers_of
+
+    callers = callers_of(run)
+    if callers is None:
+        return
+    if callers.joined is not None:
+        told = callers.joined.facts
+        yield "capture", f"{told['file']}: " + (
+            f"refused, {told['refused']}" if told["refused"] else f"{told['matched']:,} of {told['of']:,} kernels")
+    if callers.replayed:
+        time, nobody = run.kernels.select("dur_ns").collect()["dur_ns"], callers.frame["op"].is_null()
+        share = int(time.filter(nobody).sum()) / max(1, int(time.sum()))
+        yield "operators", (
+            f"none for {share:.0%} of the device time: {callers.replayed:,} launches were replayed by graphs. Profile "
+            "their capture as well (with record_shapes=True) and put that file into capture_traces/ beside this one, "
+            "or name it with --capture")
+    if not run.has("host.shapes") and run.captures is None:
+        yield "shapes", "not recorded, so no work and no roofline: torch.profiler.profile(record_shapes=True)"
 
 
 def _environment(arguments: argparse.Namespace) -> int:

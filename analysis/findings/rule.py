@@ -146,6 +146,7 @@ class Rule(Struct, Generic[Numbers], frozen=True):
     view: str | None = None
     filter: str | None = None
     change: Callable[[Numbers], str | None] = lambda _: None
+    win_ns: Callable[[Numbers], float | None] = lambda _: None
 
     def ask(self, evidence: Evidence) -> Finding | None:
         """The finding, where there is one."""
@@ -155,6 +156,6 @@ class Rule(Struct, Generic[Numbers], frozen=True):
         if isinstance(numbers, Unchecked):
             return Finding(self.id, "unchecked", numbers.why)
         return Finding(
-            self.id, self.severity, self.sentence(numbers), self.rows(numbers), None, self.view, self.filter,
-            self.cost_ns(numbers), self.change(numbers),
+            self.id, self.severity, self.sentence(numbers), self.rows(numbers), self.win_ns(numbers), self.view,
+            self.filter, self.cost_ns(numbers), self.change(numbers),
         )

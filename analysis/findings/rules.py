@@ -33,12 +33,14 @@ from .waiting import (
     unexplained,
     warm_up,
 )
+from .work import eager_attention, layout_copies, small_products, unfused_norm, unfused_optimiser, utilisation
 
 RULES: tuple[Rule[Any], ...] = (
     input_data.RULE, drained.RULE, host_bound.RULE, queued.RULE, allocation.RULE, unexplained.RULE, pageable.RULE,
-    copies.RULE, communication.RULE, slow_cycles.RULE, fp32_gemms.RULE, clock_drop.RULE, occupancy.RULE,
+    copies.RULE, communication.RULE, slow_cycles.RULE, eager_attention.RULE, unfused_norm.RULE, unfused_optimiser.RULE,
+    small_products.RULE, layout_copies.RULE, fp32_gemms.RULE, clock_drop.RULE, occupancy.RULE,
     short_kernels.RULE, small_grids.RULE, memory_full.RULE, clocks.RULE, start_up.RULE, warm_up.RULE, busy.RULE,
-    processor.RULE, costliest.RULE, bound.RULE, serialised.RULE, tensor_cores.RULE,
+    utilisation.RULE, processor.RULE, costliest.RULE, bound.RULE, serialised.RULE, tensor_cores.RULE,
 )
 
 

@@ -21,6 +21,7 @@ from ..cycles.whole import steps_of
 from ..details.cycle_differences import glance
 from ..details.row_details import cycle_sections
 from ..findings.spread import Spread
+from ..work.roofline import mfu_by_cycle
 
 
 def _build(runs: Runs, options: Options) -> Answer:
@@ -36,13 +37,17 @@ def _build(runs: Runs, options: Options) -> Answer:
         if len(runs) == 2 and cycles.frame.is_empty():
             raise CannotAnswer(why_none(run, cycles))
     spans = tuple(cycles.frame["dur_ns"].cast(pl.Float64).to_numpy() for cycles in sides)
+    if len(runs) == 1:
+        keyed = sides[0].frame.select("cycle", "rank").with_columns(mfu_by_cycle(runs[0], sides[0]))
+        mfu = keyed.unique(["cycle", "rank"])
+        rows[0] = rows[0].join(mfu, on=["cycle", "rank"], how="left", nulls_equal=True, maintain_order="left")
     notes = _notes(sides)
     labels = tuple(run.info.label for run in runs)
     shape = histogram(*spans)
     if len(sides) == 1:
         facts = facts_of(sides[0]) | {"histogram": shape}
         if sides[0].frame.is_empty():
-            return Answer(sides[0].frame.lazy(), facts, (why_none(runs[0], sides[0]),))
+            return Answer(rows[0].lazy(), facts, (why_none(runs[0], sides[0]),))
         summary = run_summary(sides[0], facts, _busy(runs[0], sides[0]))
         return Answer(rows[0].lazy(), facts | {"exact": exact_mean(facts)}, summary, notes)
     facts = {"a": facts_of(sides[0]), "b": facts_of(sides[1]), "histogram": shape}
@@ -107,6 +112,8 @@ COLUMNS = (
     Column("busy_ns", "busy", "ns", "time in its window in which devices ran kernels or copies (mean of devices)", 10,
            order=1),
     Column("idle_ns", "idle", "ns", "time in its window in which devices ran neither (mean of devices)", 10, order=2),
+    Column("mfu", "MFU", "fraction", "time its FLOPs take at the peak of their device, of its window (HFU where "
+           "recomputation is among them)", 6, order=5),
     Column("outlier", "outlier", "bool", "1.5 interquartile ranges above the upper quartile, and 5% above the median",
            8, order=3),
     Column("records", "records", "count", "device activities that belong to it", 8, order=6),

@@ -12,7 +12,7 @@ from ...loaders.trace import Trace
 from ..core.derived import derived
 from ..kernels.sources import KEYS, Grain, places
 from .peaks import BadPeaks, of_settings
-from .roofline import roofline_of
+from .roofline import shaped_roofline
 
 SHARES = {"compute_of_peak": "compute_ns", "memory_of_peak": "memory_ns"}
 """Columns and the time that the work takes at that peak, which they are the share of."""
@@ -24,13 +24,8 @@ def shares_of_launches(run: Trace) -> pl.DataFrame | None:
     """``index launched`` and ``SHARES`` of every activity of the run, in the order of ``run.kernels``; None where none
     is known. Work is divided among the activities of a call by their time, so those of one call have the same share;
     the copies and sets of a call that computes have none."""
-    if not _shaped(run):
-        return None
-    try:
-        found = roofline_of(run)
-    except BadPeaks:
-        return None
-    if found is None or not found.peaks:
+    found = shaped_roofline(run)
+    if found is None:
         return None
     took = pl.when(pl.col("dur_ns") > 0).then(pl.col("dur_ns"))
     helps = pl.col("kind").is_in(["memcpy", "memset"]) & (pl.col("flops") > 0)

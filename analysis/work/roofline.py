@@ -16,9 +16,11 @@ from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..contract.options import Options, Side
 from ..core.callers import callers_of
+from ..cycles.assignment import WINDOW, in_cycles
+from ..cycles.detection import Cycles
 from ..cycles.whole import whole_cycles
 from .attribution import Attribution, attribution_of
-from .peaks import DevicePeak, peak_of
+from .peaks import BadPeaks, DevicePeak, peak_of
 
 COMPUTE, MEMORY = "compute", "memory"
 WRONG = 1.1
@@ -180,6 +182,34 @@ def per_cycle(run: Trace, options: Options, side: Side = "a") -> PerCycle:
         float(inside["flops"].sum()) / count,
         float(at_peak.sum()) / (window * max(1.0, devices / ranks)) if known else None,
     )
+
+
+def mfu_by_cycle(run: Trace, cycles: Cycles) -> pl.Series:
+    """The MFU of each of the cycles (rows of their frame): what their FLOPs take at peak of their windows; null where
+    no work or no peak is known, or the cycle was not recorded whole."""
+    found = shaped_roofline(run)
+    if found is None or cycles.frame.is_empty() or cycles.frame["start_ns"].null_count():
+        return pl.Series("mfu", [None] * cycles.frame.height, dtype=pl.Float64)
+    keys = ["cycle"] if cycles.frame["rank"].null_count() else ["cycle", "rank"]
+    members = in_cycles(run, cycles.frame, cycles.device_time).select("index", "cycle", "rank").collect(
+        engine="streaming")
+    counted = members.join(found.activities.filter(pl.col("flops") > 0), on="index").group_by(keys).agg(
+        pl.when(pl.col("compute_ns").null_count() == 0).then(pl.col("compute_ns").sum()), pl.col("device").n_unique())
+    first, last = WINDOW
+    window = (pl.col(last) - pl.col(first)) * pl.col("device")
+    share = pl.when("complete", window > 0).then(pl.col("compute_ns") / window)
+    return cycles.frame.join(counted, on=keys, how="left", maintain_order="left").select(mfu=share).to_series()
+
+
+def shaped_roofline(run: Trace) -> Roofline | None:
+    """The roofline of a run of which shapes and a peak are known; None of others, and where settings cannot be."""
+    if not (run.has("host.shapes") or run.captures is not None) or not run.has("kernels"):
+        return None
+    try:
+        found = roofline_of(run)
+    except BadPeaks:
+        return None
+    return found if found is not None and found.peaks else None
 
 
 def facts_of(run: Trace, options: Options, side: Side = "a") -> dict[str, Any]:

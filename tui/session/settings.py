@@ -26,8 +26,8 @@ class BadSettings(Exception):
 
 
 class Settings(Struct, frozen=True):
-    """What the user chose: the theme, the first view, the unit of durations, thresholds of ``bound``, and keys by the
-    names of ``keys.KEYS``."""
+    """What the user chose: the theme, the first view, the unit of durations, thresholds of ``bound``, keys by the names
+    of ``keys.KEYS``, and peaks of devices, which ``analysis.work.peaks`` reads for itself."""
 
     theme: str = "dark"
     view: str = ""
@@ -35,6 +35,7 @@ class Settings(Struct, frozen=True):
     ascii: bool = False
     thresholds: Thresholds = field(default_factory=Thresholds)
     keys: dict[str, str] = field(default_factory=dict)
+    peaks: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def keymap(self) -> dict[str, str]:
@@ -180,6 +181,15 @@ def _keys(value: Any) -> dict[str, str]:
     return made
 
 
+def _peaks(value: Any) -> dict[str, dict[str, float]]:
+    from ...analysis.work.peaks import BadPeaks, checked
+
+    try:
+        return checked(value)
+    except BadPeaks as error:
+        raise _Wrong(str(error)) from None
+
+
 def _apart(one: Place, other: Place) -> bool:
     """Whether two places are never on the screen together: the list and the timeline may share keys."""
     return {one, other} == {"list", "timeline"}
@@ -201,4 +211,5 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "ascii": _flag,
     "thresholds": _thresholds,
     "keys": _keys,
+    "peaks": _peaks,
 }

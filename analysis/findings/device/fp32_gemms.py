@@ -6,9 +6,11 @@ from msgspec import Struct
 
 from ...core import units
 from ...core.names.short_name import fit_name
+from ..evidence.below_peak import Below
 from ..evidence.kernel_times import Named
 from ..rule import Evidence, Rule, Unchecked
 from ..spread import share_text
+from ..work.below import win
 
 LEAST = 0.05  # Share of the kernel time below which this is not mentioned.
 _KERNEL = 40
@@ -20,6 +22,8 @@ class FullPrecision(Struct, frozen=True):
     kernels: Named
     total_ns: int
     types: tuple[str, ...]
+    win: Below | None = None
+    word: str = "step"
 
 
 def _find(evidence: Evidence) -> FullPrecision | Unchecked | None:
@@ -30,7 +34,8 @@ def _find(evidence: Evidence) -> FullPrecision | Unchecked | None:
         return None
     if kernels.tensor_types is None:
         return Unchecked("whether the device has tensor cores is not recorded")
-    return FullPrecision(kernels.fp32, kernels.total_ns, kernels.tensor_types)
+    win = (evidence.measured.below_peak or {}).get("fp32")
+    return FullPrecision(kernels.fp32, kernels.total_ns, kernels.tensor_types, win, evidence.step_word)
 
 
 def _sentence(products: FullPrecision) -> str:
@@ -38,11 +43,20 @@ def _sentence(products: FullPrecision) -> str:
     share = share_text(kernels.total_ns / products.total_ns)
     either = " or ".join((", ".join(types[:-1]), types[-1])) if types[1:] else types[0]
     return (f"FP32 GEMMs and convolutions take {share} of the kernel time without tensor cores, most "
-            f"{fit_name(kernels.name, _KERNEL)} ({units.duration(kernels.name_ns)}): {either} would use them.")
+            f"{fit_name(kernels.name, _KERNEL)} ({units.duration(kernels.name_ns)}): {either} would use them"
+            f"{_won(products)}.")
+
+
+def _won(products: FullPrecision) -> str:
+    """What the replay says, where the work of these products is known."""
+    one = products.win
+    return f" and {win(one, products.word)}" if one is not None and one.win_ns is not None else ""
 
 
 RULE = Rule(
     "fp32", "hint", _find, _sentence, rows=lambda products: products.kernels.rows,
     # twice as fast is the least a tensor core gives over an FP32 unit
-    cost_ns=lambda products: products.kernels.total_ns / 2, view="kernels", filter="name~sgemm|cudnn|grad|simt",
+    cost_ns=lambda products: products.kernels.total_ns / 2,
+    win_ns=lambda products: products.win.win_ns if products.win is not None else None, view="kernels",
+    filter="name~sgemm|cudnn|grad|simt",
 )

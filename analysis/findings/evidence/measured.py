@@ -9,6 +9,7 @@ from ....loaders.trace import Trace
 from ...contract.options import Options
 from ...cycles.detection import find_cycles
 from ...cycles.whole import Steps, in_steps
+from .below_peak import Below, Utilisation, below_peak_of, utilisation_of
 from .copies import Copies, copies_of
 from .cycle_times import CycleTimes, cycle_times_of
 from .kernel_times import KernelTimes, kernel_times_of
@@ -26,6 +27,8 @@ class Measured(Struct, frozen=True):
     cycles: CycleTimes | None = None
     samples: Samples | None = None
     outside: Outside | None = None
+    below_peak: dict[str, Below] | None = None
+    utilisation: Utilisation | None = None
 
 
 def measured(
@@ -37,4 +40,5 @@ def measured(
         waits_of(run, piece, steps, within), copies_of(within), kernel_times_of(within),
         cycle_times_of(run, options) if cycle is None else None, samples_of(run, within),
         outside_of(run, steps, find_cycles(run, options).frame["label"].cast(pl.String)) if cycle is None else None,
+        *((below_peak_of(run, piece, options, steps), utilisation_of(run, options)) if cycle is None else ()),
     )

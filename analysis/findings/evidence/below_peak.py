@@ -1,0 +1,253 @@
+"""Operators that run far below what their device can do, by pattern, and what doing them otherwise would win at most.
+
+Work and peaks are the roofline's. A pattern names the activities it is about and the least time of each if it were done
+the better way; the replay of the run says by how much a cycle would be shorter then. Where a replay predicts nothing
+the win is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from msgspec import Struct
+
+from ....loaders.trace import Trace
+from ...contract.options import Options
+from ...cycles.whole import Steps, in_steps
+from ...replay.replayed import replay_of
+from ...work.arguments import call_of
+from ...work.attribution import Signature
+from ...work.peaks import DevicePeak
+from ...work.roofline import PerCycle, Roofline, per_cycle, shaped_roofline
+
+LEAST = 0.03
+"""Share of the device time below which a pattern is not mentioned."""
+WORTH = 0.01
+"""Share of the cycle that must be won for a pattern to be a finding."""
+LOW = 0.25
+"""Share of the peak above which products are not called too small."""
+_TILE = 128
+"""Rows and columns of the output that one SM computes at a time in the usual kernels."""
+_ADAM_BYTES, _ADAM_MOVES = 4, 7
+"""A fused Adam reads parameter, gradient and two moments and writes three of them."""
+_BATCHED = ("aten::bmm", "aten::baddbmm")
+_MOVES = ("aten::copy_", "aten::clone", "aten::contiguous")
+
+Floats = npt.NDArray[np.float64]
+
+
+class Below(Struct, frozen=True):
+    """One pattern: time of its activities in the steps and its share of all device time there, the operator that takes
+    most of it, that one's share of its peak and which, what is lost above the least in all, and the win per cycle."""
+
+    device_ns: int
+    share: float
+    op: str
+    of_peak: float | None
+    peak: str
+    lost_ns: int
+    cycle_ns: float | None
+    win_ns: float | None
+
+    @property
+    def worth_saying(self) -> bool:
+        """Whether anything is won: what nobody waits for wins nothing, however long it runs."""
+        return self.win_ns is None or not self.cycle_ns or self.win_ns >= WORTH * self.cycle_ns
+
+
+class Utilisation(Struct, frozen=True):
+    """FLOPs per whole cycle, the share of the cycle they take at peak, whether those of a recomputation are among them,
+    and the share of the device time whose work is known."""
+
+    flops: float
+    mfu: float
+    recomputes: bool
+    covered: float
+
+
+def utilisation_of(run: Trace, options: Options) -> Utilisation | None:
+    """What the whole cycles of a run compute; None where that, or the peak, is not known."""
+    found = shaped_roofline(run)
+    cycle = per_cycle(run, options) if found is not None else PerCycle()
+    if found is None or cycle.flops is None or cycle.mfu is None or found.covered is None:
+        return None
+    return Utilisation(cycle.flops, cycle.mfu, found.recomputes, found.covered)
+
+
+def below_peak_of(run: Trace, piece: Trace, options: Options, steps: Steps | None) -> dict[str, Below] | None:
+    """The patterns of the run's steps by name; None where no shapes or no peak are known."""
+    found = shaped_roofline(run)
+    if found is None or not piece.has("kernels"):
+        return None
+    inside = in_steps(piece, steps).kernels.select("index").collect(engine="streaming")["index"]
+    rows = found.activities.with_columns(here=pl.col("index").is_in(inside.implode()), row=pl.int_range(pl.len()))
+    total = int(rows.filter("here", pl.col("kind") != "sync")["dur_ns"].sum())
+    made = {}
+    for name, pattern in PATTERNS.items():
+        least = pattern(found)
+        among = pl.Series(list(least), dtype=pl.Int64).implode()
+        mine = rows.filter("here", pl.col("kind") == "kernel", pl.col("signature").is_in(among))
+        took = int(mine["dur_ns"].sum())
+        if total and took >= LEAST * total:
+            made[name] = _below(run, options, found, rows, mine, least, total)
+    return made
+
+
+def _below(
+    run: Trace, options: Options, found: Roofline, rows: pl.DataFrame, mine: pl.DataFrame, least: Mapping[int, float],
+    total: int,
+) -> Below:
+    """The figures of one pattern."""
+    took = int(mine["dur_ns"].sum())
+    top = mine.group_by("signature").agg(
+        pl.col("dur_ns", "compute_ns", "memory_ns").sum()).sort("dur_ns", "signature", descending=[True, False])
+    name = [found.attribution.signatures[at].name for at in top["signature"]]
+    matrix = [at for at, one in enumerate(top["signature"]) if (work := found.attribution.signatures[one].work)
+              and work.matrix]
+    first = matrix[0] if matrix else 0
+    same = [at for at, one in enumerate(name) if one == name[first]]
+    spent = sum(top["dur_ns"][at] for at in same)
+    compute, memory = (sum(top[column][at] or 0.0 for at in same) for column in ("compute_ns", "memory_ns"))
+    signature = found.attribution.signatures[top["signature"][first]]
+    peak = f"{signature.dtype} peak" if compute >= memory else "peak memory bandwidth"
+    lost = mine.select((pl.col("dur_ns") * (1 - _parts(least))).clip(0).sum()).item()
+    cycle, win = _win(run, options, rows, least)
+    return Below(took, took / total, name[first], max(compute, memory) / spent if spent else None, peak, round(lost),
+                 cycle, win)
+
+
+def _parts(least: Mapping[int, float]) -> pl.Expr:
+    return pl.col("signature").replace_strict(list(least), list(least.values()), default=1.0, return_dtype=pl.Float64)
+
+
+def _win(
+    run: Trace, options: Options, rows: pl.DataFrame, least: Mapping[int, float]
+) -> tuple[float | None, float | None]:
+    """The cycle as recorded and how much shorter the replay says it would be, ns; None where it predicts nothing."""
+    replayed = replay_of(run, options)
+    if replayed.model is None or not replayed.predicts:
+        return None, None
+    part = rows.select(pl.when(pl.col("kind") == "kernel").then(pl.min_horizontal(1.0, _parts(least))).otherwise(1.0))
+    parts: Floats = part.to_series().gather(replayed.model.recording.activities.row).to_numpy()
+    knobs = replayed.model.knobs()
+    knobs.dur[:] = np.round(knobs.dur * parts).astype(np.int64)
+    return replayed.cycle_ns, max(0.0, replayed.cycle_ns - replayed.model.cycle_ns(replayed.model.replay(knobs)))
+
+
+Pattern = Callable[[Roofline], dict[int, float]]
+
+
+def _times(found: Roofline) -> dict[int, tuple[float, float, float, float]]:
+    """Of each signature the recorded time of its activities, and at peak: FLOPs, bytes, both (ns)."""
+    sums = found.activities.filter(pl.col("least_ns").is_not_null()).group_by("signature").agg(
+        pl.col("dur_ns", "compute_ns", "memory_ns", "least_ns").sum())
+    return {at: (float(took), compute, memory, least) for at, took, compute, memory, least in sums.rows() if took}
+
+
+def _terms(one: Signature) -> dict[str, int]:
+    return dict(one.work.terms) if one.work is not None else {}
+
+
+def attention(found: Roofline) -> dict[int, float]:
+    """Batched products whose scores go through a softmax: fused, the softmax and what the products move are gone."""
+    times, named = _times(found), list(enumerate(found.attribution.signatures))
+    scores = {_terms(one)["n"] for _, one in named if one.name in ("aten::_softmax", "aten::softmax") and _terms(one)}
+    made = {}
+    for at, one in named:
+        terms = _terms(one)
+        if one.name in _BATCHED and at in times:
+            batch, m, n, k = (terms.get(letter, 1) for letter in "BMNK")
+            if batch * m * n in scores or batch * m * k in scores:
+                made[at] = times[at][1] / times[at][0]
+    products = bool(made)
+    for at, one in named:
+        if products and one.name in ("aten::_softmax", "aten::softmax") and at in times:
+            made[at] = 0.0
+    return made
+
+
+def normalisation(found: Roofline) -> dict[int, float]:
+    """A root mean square written out: power, mean and reciprocal root are gone, one pass that scales remains."""
+    times, named = _times(found), list(enumerate(found.attribution.signatures))
+    squared = {_terms(one).get("n") for _, one in named if one.name == "aten::pow"}
+    averaged = {_terms(one).get("n") for _, one in named if one.name == "aten::mean"}
+    both = squared & averaged - {None}
+    if not both or not any(one.name == "aten::rsqrt" for _, one in named):
+        return {}
+    return {at: 0.0 for at, one in named if at in times and (
+        (one.name in ("aten::pow", "aten::mean") and _terms(one).get("n") in both) or one.name == "aten::rsqrt")}
+
+
+def optimiser(found: Roofline) -> dict[int, float]:
+    """Adam in several passes over its lists, or a launch per parameter: fused, it is one pass."""
+    times, named = _times(found), list(enumerate(found.attribution.signatures))
+    peak = _peak(found)
+    lists = [at for at, one in named if one.name.startswith("aten::_foreach_") and at in times]
+    divided = [at for at in lists if "addcdiv" in named[at][1].name]
+    if not divided or peak is None or not peak.bytes_per_s:
+        return {}
+    calls = found.rows.filter(pl.col("op").cast(pl.String).str.contains("_foreach_addcdiv", literal=True))
+    counted = calls.select(pl.col("calls").sum()).item() or 0
+    elements = sum(_terms(named[at][1])["n"] for at in divided) / len(divided) * counted
+    fused = elements * _ADAM_BYTES * _ADAM_MOVES / peak.bytes_per_s * 1e9
+    part = min(1.0, fused / sum(times[at][0] for at in lists))
+    return dict.fromkeys(lists, part)
+
+
+def small(found: Roofline) -> dict[int, float]:
+    """Products with fewer tiles than the device has SMs, far below its peak: larger batches reach the peak."""
+    times, peak = _times(found), _peak(found)
+    units = (peak.size.get("units", 0) * peak.scaled) if peak is not None else 0
+    made = {}
+    for at, one in enumerate(found.attribution.signatures):
+        terms = _terms(one)
+        if one.work is None or not one.work.matrix or at not in times or not {"M", "N"} <= set(terms):
+            continue
+        tiles = terms.get("B", 1) * -(-terms["M"] // _TILE) * -(-terms["N"] // _TILE)
+        took, _, _, least = times[at]
+        if tiles < units and least < LOW * took:
+            made[at] = least / took
+    return made
+
+
+def layout(found: Roofline) -> dict[int, float]:
+    """Copies of a tensor to another layout of the same type and size: with one layout throughout there are none."""
+    made = {}
+    for at, one in enumerate(found.attribution.signatures):
+        if one.name in _MOVES and one.work is not None and (types := (one.types or "").strip("[]").split(",")):
+            kinds = {text.strip().strip('"') for text in types[:2]}
+            if len(kinds) == 1 and _same_shapes(one):
+                made[at] = 0.0
+    return made
+
+
+def _same_shapes(one: Signature) -> bool:
+    call = call_of(one.name, one.shapes, one.types, one.inputs)
+    return call is not None and len({tensor.shape for tensor in call.all()[:2]}) == 1
+
+
+def full_precision(found: Roofline) -> dict[int, float]:
+    """fp32 products on a device that has something faster for them: TF32 where it has that, else half precision."""
+    peak, times, made = _peak(found), _times(found), {}
+    rate = next((peak.flops[name] for name in ("tf32", "fp16", "bf16") if peak.flops.get(name)), None) if peak else None
+    slow = peak.flops_per_s("fp32", True) if peak is not None else None
+    if not rate or not slow or rate <= slow:
+        return {}
+    for at, one in enumerate(found.attribution.signatures):
+        if one.work is not None and one.work.matrix and one.dtype == "fp32" and at in times:
+            took, compute, memory, _ = times[at]
+            made[at] = max(compute * slow / rate, memory) / took
+    return made
+
+
+def _peak(found: Roofline) -> DevicePeak | None:
+    return next(iter(found.peaks.values()), None)
+
+
+PATTERNS: dict[str, Pattern] = {
+    "attention": attention, "normalisation": normalisation, "optimiser": optimiser, "small": small, "layout": layout,
+    "fp32": full_precision,
+}

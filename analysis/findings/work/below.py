@@ -1,0 +1,51 @@
+"""What the rules about work share: how a pattern becomes a finding, and the words for its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from ...core import units
+from ..evidence.below_peak import Below
+from ..rule import Evidence, Rule
+
+
+class Found(Struct, frozen=True):
+    """A pattern, and what a cycle of the run is called."""
+
+    below: Below
+    word: str
+
+
+def rule(id: str, pattern: str, sentence: Callable[[Below, str], str], filter: str) -> Rule[Found]:
+    """The rule of a pattern of ``evidence.below_peak``."""
+
+    def find(evidence: Evidence) -> Found | None:
+        found = (evidence.measured.below_peak or {}).get(pattern)
+        return Found(found, evidence.step_word) if found is not None and found.worth_saying else None
+
+    return Rule(
+        id, "hint", find, lambda found: sentence(found.below, found.word),
+        rows=lambda found: ({"op": found.below.op, "device_ns": found.below.device_ns, "share": found.below.share,
+                             "of_peak": found.below.of_peak, "lost_ns": found.below.lost_ns},),
+        cost_ns=lambda found: found.below.lost_ns, win_ns=lambda found: found.below.win_ns, view="roofline",
+        filter=filter,
+    )
+
+
+def at_peak(one: Below) -> str:
+    """How far the operator is from its peak."""
+    return "" if one.of_peak is None else f" runs at {units.percent(100 * one.of_peak)} of {one.peak}"
+
+
+def taken(one: Below) -> str:
+    """The share of the device time."""
+    return f"{units.percent(100 * one.share, places=0)} of the device time"
+
+
+def win(one: Below, word: str) -> str:
+    """What the replay predicts."""
+    if one.win_ns is None or one.cycle_ns is None:
+        return "would win some of it, which no replay of this run can say"
+    return f"would win at most {units.duration(one.win_ns)} of {units.duration(one.cycle_ns)} per {word}"

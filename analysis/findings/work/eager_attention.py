@@ -1,0 +1,13 @@
+"""Attention written out as batched products and a softmax, whose scores go through memory."""
+
+from __future__ import annotations
+
+from ..evidence.below_peak import Below
+from .below import at_peak, rule, taken, win
+
+
+def _sentence(one: Below, word: str) -> str:
+    return f"Eager attention: {one.op}{at_peak(one)} for {taken(one)}, softmax included; fused it {win(one, word)}."
+
+
+RULE = rule("eager attention", "attention", _sentence, "op~bmm")

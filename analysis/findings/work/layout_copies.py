@@ -1,0 +1,14 @@
+"""Copies that only change the layout of a tensor."""
+
+from __future__ import annotations
+
+from ..evidence.below_peak import Below
+from .below import rule, taken, win
+
+
+def _sentence(one: Below, word: str) -> str:
+    return (f"Copies that change neither type nor shape, so at most the layout, take {taken(one)}: without them a "
+            f"cycle {win(one, word)}.")
+
+
+RULE = rule("layout copies", "layout", _sentence, "op~copy")

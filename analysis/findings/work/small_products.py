@@ -1,0 +1,14 @@
+"""Matrix products too small to fill the device."""
+
+from __future__ import annotations
+
+from ..evidence.below_peak import Below
+from .below import at_peak, rule, taken, win
+
+
+def _sentence(one: Below, word: str) -> str:
+    return (f"GEMMs too small to fill the device take {taken(one)}: {one.op}{at_peak(one)}; at their peak "
+            f"{win(one, word)}.")
+
+
+RULE = rule("small products", "small", _sentence, "op~mm")

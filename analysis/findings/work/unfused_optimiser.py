@@ -1,0 +1,13 @@
+"""An Adam that goes over its parameters in several passes."""
+
+from __future__ import annotations
+
+from ..evidence.below_peak import Below
+from .below import rule, taken, win
+
+
+def _sentence(one: Below, word: str) -> str:
+    return f"Unfused optimiser: _foreach_ operators take {taken(one)}; fused=True {win(one, word)}."
+
+
+RULE = rule("unfused optimiser", "optimiser", _sentence, "op~_foreach_")

@@ -1,0 +1,32 @@
+"""Model FLOPs utilisation: what the operators of a cycle compute, of what the device could in that time."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ...core import units
+from ..evidence.below_peak import Utilisation
+from ..rule import Evidence, Rule
+
+
+class Used(Struct, frozen=True):
+    """What the cycles compute, and what one is called."""
+
+    work: Utilisation
+    word: str
+
+
+def _find(evidence: Evidence) -> Used | None:
+    work = evidence.measured.utilisation
+    return None if work is None else Used(work, evidence.step_word)
+
+
+def _sentence(used: Used) -> str:
+    work = used.work
+    name = "HFU (recomputation counted)" if work.recomputes else "MFU"
+    return (f"{name} {units.percent(100 * work.mfu)}: {units.number(work.flops / 1e12)} TFLOP per {used.word}, "
+            f"with the work of {units.percent(100 * work.covered, places=0)} of the device time known.")
+
+
+RULE = Rule("utilisation", "fact", _find, _sentence, view="roofline", rows=lambda used: (
+    {"mfu": used.work.mfu, "flops_per_cycle": used.work.flops, "covered": used.work.covered},))
