@@ -98,7 +98,7 @@ def _predicted(run: Trace, options: Options, side: Side, found: list[dict[str, A
     def saved(change: str | None) -> int | None:
         return None if change is None else max(0, round(replayed.saved_ns(parse(change))))
 
-    return [one | {"time_to_win_ns": saved(one["change"])} for one in found]
+    return [one if one["change"] is None else one | {"time_to_win_ns": saved(one["change"])} for one in found]
 
 
 def _saves(finding: dict[str, Any]) -> str:
