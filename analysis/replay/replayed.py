@@ -17,6 +17,9 @@ from .host_time import HostTime
 from .model import Floats, Knobs, Model, Outcome
 from .recording import recording_of
 
+MOST_REPLAYED = 1_000_000
+"""Activities of which the replay takes no longer than the rest of a page; of more the what-if view is asked."""
+
 
 class Replayed:
     """The unchanged replay of a run and its accuracy. ``model`` is None where the run cannot be replayed at all."""

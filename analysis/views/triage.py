@@ -32,8 +32,6 @@ from .diff import VIEW as DIFF
 _NAME = 64
 KERNELS, DEVICES, CAUSES = 5, 8, 4
 """Rows of kernels and devices, and causes of a device, on the page."""
-MOST_REPLAYED = 1_000_000
-"""Activities of which the replay takes no longer than the rest of the page; of more the what-if view is asked."""
 COLUMNS = (
     Column("run", "run", "text", "A or B", width=3, order=0, role="where"),
     Column("severity", "kind", "text", "problem: time is lost; hint: worth a look; fact: to judge the rest; unchecked: "
@@ -87,9 +85,10 @@ def build(runs: Runs, options: Options) -> Answer:
 
 def _predicted(run: Trace, options: Options, side: Side, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The findings with what a replay of the whole run says that a cycle would be shorter by without what they name."""
+    from ..replay.replayed import MOST_REPLAYED, replay_of
+
     if options.scope(side) != Scope() or run.kernels.select(pl.len()).collect().item() > MOST_REPLAYED:
         return found
-    from ..replay.replayed import replay_of
 
     replayed = replay_of(run, options)
     if replayed.model is None or not replayed.predicts:

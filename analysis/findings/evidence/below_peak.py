@@ -17,7 +17,7 @@ from msgspec import Struct
 from ....loaders.trace import Trace
 from ...contract.options import Options
 from ...cycles.whole import Steps, in_steps
-from ...replay.replayed import replay_of
+from ...replay.replayed import MOST_REPLAYED, replay_of
 from ...work.arguments import call_of
 from ...work.attribution import Signature
 from ...work.peaks import DevicePeak
@@ -127,6 +127,8 @@ def _win(
     run: Trace, options: Options, rows: pl.DataFrame, least: Mapping[int, float]
 ) -> tuple[float | None, float | None]:
     """The cycle as recorded and how much shorter the replay says it would be, ns; None where it predicts nothing."""
+    if rows.height > MOST_REPLAYED:
+        return None, None
     replayed = replay_of(run, options)
     if replayed.model is None or not replayed.predicts:
         return None, None

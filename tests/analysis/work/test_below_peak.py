@@ -10,7 +10,9 @@ from runs import host, kernel, run_of, steps
 from test_roofline import H100, HALF, op
 
 from warplens.analysis.contract.options import Options
+from warplens.analysis.findings.rules import RULES
 from warplens.analysis.query.ask import ask
+from warplens.analysis.table.filters import Filter
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 
@@ -80,6 +82,25 @@ def test_products_smaller_than_the_device_and_fp32_where_tf32_is_there() -> None
     found = findings(looped(parts))
     assert "GEMMs too small to fill the device take 100%" in found["small products"]["sentence"]
     assert found["fp32"]["time_to_win_ns"] == pytest.approx(900_000, rel=0.02)
+
+
+def test_adam_in_passes_wins_what_one_pass_does_not_take() -> None:
+    lists = [[[4096, 4096]] * 4] * 3
+    parts: list[Part] = [
+        (f"aten::_foreach_{name}_", lists, ["TensorList"] * 3, 300_000,
+         f"multi_tensor_apply_kernel<at::native::TensorListMetadata<3>, float, {name}>")
+        for name in ("mul", "lerp", "addcmul", "addcdiv")
+    ]
+    found = findings(looped(parts))["unfused optimiser"]
+    fused = 4 * 4096**2 * 4 * 7 / 3.352e12 * 1e9
+    assert found["time_to_win_ns"] == pytest.approx(1_200_000 - fused, abs=40_000)
+
+
+def test_every_filter_of_these_rules_is_one_of_the_roofline() -> None:
+    parts: list[Part] = [("aten::mm", [[64, 64], [64, 64]], [HALF, HALF], 1_000, "gemm")]
+    table = ask(view("roofline"), (looped(parts),), Options())
+    filters = [rule.filter for rule in RULES if rule.view == "roofline" and rule.filter]
+    assert len(filters) == 5 and all(table.filtered(Filter(one)) is not None for one in filters)
 
 
 def test_copies_of_the_same_type_and_shape_are_of_the_layout_and_others_are_not() -> None:
