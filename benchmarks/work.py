@@ -1,6 +1,5 @@
 """How much of the device time has known work: ``python benchmarks/work.py DATA`` writes the table of docs/roofline.md.
 
-
 DATA holds ``traces/kineto`` and ``traces/tracelens_golden``, TraceLens's published tables of some of the recordings.
 TraceLens's share is the kernel time of its rows with FLOPs or bytes, of all its rows.
 """
