@@ -210,7 +210,7 @@ TABLE: tuple[tuple[str, Callable[[Path], Counts] | str], ...] = (
     ("rocprof/sdk_docs_new/pc_sampling*", "holds program-counter samples"),
     ("rocprof/sdk_docs_new/hip_domain_stats.csv", "names no kernel or call"),
     ("rocprof/sdk_docs_new/kernel_names.csv", "holds counters of kernels without their times"),
-    ("rocprof/sdk_docs_new/hip_api_stats.csv", data_rows("operators")),
+    ("rocprof/sdk_docs_new/hip_api_stats.csv", data_rows("host_stats")),
     ("rocprof/sdk_docs_new/memory_copy_trace.csv", data_rows("kernels")),
     ("rocprof/sdk_docs_new/counter_collection.csv", data_rows("metrics")),
     ("rocprof/sdk_docs_new/*", api_csv),

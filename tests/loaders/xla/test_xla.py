@@ -149,7 +149,7 @@ def test_a_profile_that_was_cut_off_shows_what_there_is(samples: Path, tmp_path:
 def test_a_profile_without_events_is_refused(make: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "empty.xplane.pb"
     path.write_bytes(make.message([(1, make.Plane(1, "/host:CPU").written())]))
-    with pytest.raises(Unreadable, match="no event with a time"):
+    with pytest.raises(Unreadable, match="without a single event"):
         load(path, tmp_path)
 
 
