@@ -68,13 +68,12 @@ def longest_calls(
     """The longest calls of an operator, what the first of them was part of, what it called, and its arguments. With
     other ``kinds`` the same of a range or a call to an API; ``also`` are further names it goes by."""
     named = pl.col("name").cast(pl.String).is_in([name, *also])
-    calls = (
-        run.host.filter(named & pl.col("kind").cast(pl.String).is_in(kinds))
-        .select(*_COLUMNS, "pid", "tid").drop_nulls("dur_ns").top_k(5, by="dur_ns").collect(engine="streaming")
+    ordered = (
+        run.host.filter(named & pl.col("kind").cast(pl.String).is_in(kinds)).select(*_COLUMNS, "pid", "tid")
+        .drop_nulls("dur_ns").sort("dur_ns", "start_ns", descending=[True, False]).head(5).collect(engine="streaming")
     )
-    if calls.is_empty():
+    if ordered.is_empty():
         return []
-    ordered = calls.sort("dur_ns", "start_ns", descending=[True, False])
     first = ordered.row(0, named=True)
     sections = [_listed(f"Longest calls{tail}", ordered)]
     if first["start_ns"] is not None:

@@ -4,9 +4,6 @@ Five million launches are 300 MB as recorded. A list shows forty of them, so row
 disk: a stretch around the last window is decoded and kept, and a column is loaded as a whole only when all of it is
 needed, to sort, to filter or to jump about in another order, and then as narrow as its values allow. What must stay
 true: nobody can tell from the values which way they came; row numbers (``ids``) always count the rows as built.
-
-A column of 64-bit integers takes half the memory where it can: moments rise along a recording, so within a block of
-rows an offset from the least value fits 32 bits. Every value comes back exactly, in the dtype it had.
 """
 
 from __future__ import annotations
@@ -19,49 +16,7 @@ from typing import Any, cast
 import polars as pl
 
 from ..core.names.short_name import short_name
-from .sorting import BLOCK, narrow, smallest, sorted_ids
-
-SHIFT = 16  # A block is this power of two of rows.
-
-
-class Offsets:
-    """A column as the least value of each block and unsigned 32-bit offsets from it. Made by ``of``."""
-
-    def __init__(self, name: str, dtype: pl.DataType, least: Any, offsets: Any) -> None:
-        self._name, self._dtype, self._least, self._offsets = name, dtype, least, offsets
-
-    @classmethod
-    def of(cls, values: pl.Series) -> Offsets | None:
-        """The column so kept; None where it is not of 64-bit integers, has nulls, or a block spans too much."""
-        import numpy as np
-
-        if values.dtype not in (pl.Int64, pl.UInt64) or values.null_count() or not len(values):
-            return None
-        raw = values.to_numpy()
-        starts = np.arange(0, len(raw), 1 << SHIFT)
-        least = np.minimum.reduceat(raw, starts)
-        if (np.maximum.reduceat(raw, starts) - least).view(np.uint64).max() >= 1 << 32:
-            return None
-        offsets = np.empty(len(raw), dtype=np.uint32)
-        for at, low in zip(starts.tolist(), least, strict=True):
-            offsets[at : at + (1 << SHIFT)] = raw[at : at + (1 << SHIFT)] - low
-        return cls(values.name, values.dtype, least, offsets)
-
-    def whole(self) -> pl.Series:
-        """All values."""
-        import numpy as np
-
-        made = np.empty(len(self._offsets), dtype=self._least.dtype)
-        for block, low in enumerate(self._least):
-            rows = slice(block << SHIFT, (block + 1) << SHIFT)
-            np.add(self._offsets[rows], low, out=made[rows], dtype=made.dtype)
-        return pl.Series(self._name, made, dtype=self._dtype)
-
-    def gather(self, ids: pl.Series) -> pl.Series:
-        """The values of the rows with those numbers, in that order."""
-        rows = ids.to_numpy()
-        return pl.Series(self._name, self._offsets[rows] + self._least[rows >> SHIFT], dtype=self._dtype)
-
+from .sorting import BLOCK, narrow, sorted_ids
 
 STRETCH = 16_384  # Rows decoded at once around a window that is read from disk.
 
@@ -86,8 +41,6 @@ class Rows:
         self._plan = source if isinstance(source, pl.LazyFrame) else None
         self._frame = source if isinstance(source, pl.DataFrame) else None
         self._loaded: dict[str, pl.Series] = {}
-        self._counted: dict[str, int] = {}  # columns that count the rows, by their first number: nothing to keep
-        self._offsets: dict[str, Offsets] = {}  # columns that take half the memory so
         self._stretch: tuple[int, pl.DataFrame] | None = None
         self._order: tuple[str, bool, pl.Series] | None = None
         self._widest: dict[str, int] = {}
@@ -106,30 +59,15 @@ class Rows:
 
     def at_hand(self, name: str) -> bool:
         """Whether all values of a column are in memory already, so that looking at them takes milliseconds."""
-        return self._plan is None or name in self._loaded or name in self._counted or name in self._offsets
+        return self._plan is None or name in self._loaded
 
     def column(self, name: str) -> pl.Series:
         """All values of a column: integers in the narrowest dtype that holds them, repeated text as sorted Enum."""
         if self._plan is None:
             assert self._frame is not None
             return self._frame[name]
-        if name in self._counted:
-            first = self._counted[name]
-            whole = pl.int_range(first, first + self.height, eager=True)
-            return whole.alias(name).cast(smallest(first + self.height))
-        if name in self._offsets:
-            return self._offsets[name].whole()
         if name not in self._loaded:
-            values = self._plan.select(name).collect(engine="streaming")[name]
-            start = counted_from(values)
-            if start is not None:
-                self._counted[name] = start
-                return self.column(name)
-            narrowed = narrow(values).rechunk()
-            if (offsets := Offsets.of(narrowed)) is not None:
-                self._offsets[name] = offsets
-                return narrowed
-            self._loaded[name] = narrowed
+            self._loaded[name] = narrow(self._plan.select(name).collect(engine="streaming")[name]).rechunk()
         return self._loaded[name]
 
     def window(self, start: int, stop: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -148,13 +86,7 @@ class Rows:
         low, high = cast(int, ids.min()), cast(int, ids.max())
         if high - low < SPREAD and not all(self.at_hand(name) for name in names):
             return self._cut(low, high + 1).select(names)[ids.cast(pl.Int64) - low].rows()
-        return pl.DataFrame([self._picked(name, ids) for name in names]).rows()
-
-    def _picked(self, name: str, ids: pl.Series) -> pl.Series:
-        if name in self._counted:
-            return (ids.cast(pl.Int64) + self._counted[name]).alias(name)
-        values = self.column(name) if name not in self._offsets else self._offsets[name]
-        return values.gather(ids)
+        return pl.DataFrame([self.column(name).gather(ids) for name in names]).rows()
 
     def gather(self, ids: pl.Series | None, names: Sequence[str] | None = None) -> pl.DataFrame:
         """The rows with those numbers as a frame in the dtypes as built; None is all of them."""
@@ -357,18 +289,3 @@ def _between(codes: pl.Series, first: int, last: int, count: int) -> pl.Series:
     """Which codes of ``count`` are in a run; null where the code is."""
     above = codes >= first
     return above if last == count - 1 else above & (codes <= last)
-
-
-def counted_from(values: pl.Series) -> int | None:
-    """The first number where each further one is the one before plus 1, all from 0 up; None for anything else."""
-    import numpy as np
-
-    first = values.first()
-    if not isinstance(first, int) or not values.dtype.is_integer() or first < 0 or values.null_count():
-        return None
-    at = first
-    for chunk in values.get_chunks():
-        if not np.array_equal(chunk.to_numpy(), np.arange(at, at + len(chunk))):
-            return None
-        at += len(chunk)
-    return first

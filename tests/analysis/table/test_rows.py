@@ -18,7 +18,7 @@ from warplens.analysis.query.ask import ask
 from warplens.analysis.table import rows as rows_module
 from warplens.analysis.table import sorting
 from warplens.analysis.table.filters import _COMPARISONS, BadFilter, Filter
-from warplens.analysis.table.rows import Rows, counted_from, few_runs
+from warplens.analysis.table.rows import Rows, few_runs
 from warplens.analysis.table.sorting import narrow, sorted_ids, true_ids
 from warplens.analysis.table.table import Table, coverage
 
@@ -230,15 +230,6 @@ def test_what_share_of_the_time_is_shown(both: tuple[Table, Table]) -> None:
         some = table.filtered(Filter("name=zeta"))
         assert coverage(table, some) == pytest.approx(some.total("dur_ns") / sum(row[2] or 0 for row in every(table)))
         assert coverage(table, table.sort("tensor", True)) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("numbers", "first"),
-    [([0, 1, 2], 0), ([7, 8], 7), ([5], 5), ([0, 2], None), ([1, 0], None), ([0, None], None), ([-1, 0], None),
-     ([], None), ([0.0, 1.0], None), (["0"], None)],
-)
-def test_a_column_that_counts_the_rows(numbers: list[Any], first: int | None) -> None:
-    assert counted_from(pl.Series(numbers)) == first
 
 
 def test_columns_that_hold_nothing_are_not_listed(both: tuple[Table, Table]) -> None:
