@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
 
@@ -46,6 +46,19 @@ class Answer(Struct, frozen=True):
     rows_below: bool = False
     page: tuple[PageSection, ...] = ()
     cycle_summary: tuple[str, ...] = ()
+
+
+Judgement = Literal["bad", "look", "good", "same", "unchecked", ""]
+
+
+class Lead(Struct, frozen=True):
+    """The one number of an answer, which a screen draws large: ``number`` as it is shown (``3.6×``), what it is of, and
+    whether that is good or bad; ``lines`` judges lines by their label."""
+
+    number: str
+    caption: str
+    judgement: Judgement = ""
+    lines: dict[str, Judgement] = {}
 
 
 Runs = tuple["Trace", ...]  # One run, or two: (A,) or (A, B).

@@ -16,9 +16,9 @@ from ..contract.options import Options, Side
 from ..contract.view import CannotAnswer
 from ..core import units
 from ..cycles.scope import scoped
-from ..work.by_kernel import SHARES, shares_of_kernels
 from .columns import COLUMNS, bound
 from .launch_index import commonest
+from .peak_shares import SHARES, shares_of_kernels
 from .sources import KEYS, Grain, Kernels, kernels_of
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..contract.view import Judgement, Lead
 from ..core import units
-from ..diff.verdict.lead import Judgement, Lead
 from ..table.table import Table
 
 Facts = dict[str, Any]

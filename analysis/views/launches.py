@@ -18,7 +18,7 @@ from ..cycles.scope import scoped
 from ..cycles.whole import MANY, cycle_of
 from ..details.glances import launch_glance
 from ..details.row_details import launch_sections
-from ..work.by_kernel import SHARES, shares_of_launches
+from ..kernels.peak_shares import SHARES, shares_of_launches
 
 COLUMNS = (
     Column("index", "#", "count", "recorded order, from 0", width=7, order=0, pinned=True, role="order"),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
-from msgspec import Struct
-
+from ...contract.view import Judgement, Lead
 from ...core import units
 from .cycle_time import CycleTime
 from .device_work import CHANGED, DeviceWork
@@ -51,15 +49,3 @@ def lead_of(cycles: CycleTime | None, work: Sequence[DeviceWork], resource: bool
     if idle:
         lines["Idle"] = "look"
     return Lead(lead.number, lead.caption, lead.judgement, lines)
-
-
-Judgement = Literal["bad", "look", "good", "same", "unchecked", ""]
-
-
-class Lead(Struct, frozen=True):
-    """``number`` as it is shown (``3.6×``), what it is of, how it is judged; ``lines`` judges lines by their label."""
-
-    number: str
-    caption: str
-    judgement: Judgement = ""
-    lines: dict[str, Judgement] = {}

@@ -10,9 +10,9 @@ import polars as pl
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.derived import derived
-from ..kernels.sources import KEYS, Grain, places
-from .peaks import BadPeaks, of_settings
-from .roofline import shaped_roofline
+from ..work.peaks import BadPeaks, of_settings
+from ..work.roofline import shaped_roofline
+from .sources import KEYS, Grain, places
 
 SHARES = {"compute_of_peak": "compute_ns", "memory_of_peak": "memory_ns"}
 """Columns and the time that the work takes at that peak, which they are the share of."""
