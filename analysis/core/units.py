@@ -179,7 +179,8 @@ def short(value: Any, column: Column) -> str:
             rough = column.bar in ("tensor", "dram")
             if 0 < value < (0.005 if rough else 0.0005) and not signed:
                 return "<1%" if rough else "<0.1%"
-            return percent(100 * value, signed, places=0 if rough else 1)
+            shown = percent(100 * value, signed, places=0 if rough else 1)
+            return f"{shown[:-1]} pt" if column.side == "delta" else shown
         case "percent":
             return percent(value, signed)
         case "count":

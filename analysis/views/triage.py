@@ -191,4 +191,4 @@ def _changes(runs: Runs, options: Options) -> PageSection:
         return PageSection("What changed", (str(why),))
 
 
-VIEW = View("triage", COLUMNS, build, scopes_itself=True, noun="findings")
+VIEW = View("triage", COLUMNS, build, scopes_itself=True, noun="findings", details=lambda row, runs, options: [])

@@ -22,7 +22,7 @@ ELASTIC_LEAST = 12
 NAME_SHARE = 0.4
 """Of the width, what the name gets before other columns do, as far as it needs it."""
 SHARE_LEAST = 7
-"""Cells of the number of a share; its bar has as many at least where one run is listed."""
+"""Cells of the number of a share; its bar has as many at least."""
 GRAPHIC = frozenset({"trend", "list", "series"})
 Choice = Literal["shown", "hidden", "wide"]
 """What a user wants of a column."""
@@ -62,7 +62,7 @@ def least(column: Column) -> int:
     """The fewest cells the column can do with: its width, or its header's; of a share the number without its bar."""
     width = min(column.width, max(ELASTIC_LEAST, 2 * column.width // 3)) if column.elastic else column.width
     if column.bar in ("share", "lost"):
-        width = min(width, SHARE_LEAST if column.side else 2 * SHARE_LEAST)
+        width = min(width, 2 * SHARE_LEAST)
     return max(width, cell_len(column.header))
 
 

@@ -212,7 +212,7 @@ class PaneActions(Container):
         if "cycle" in row and self.subject == "B" and len(self.session.traces) > 1:
             a, b, ranks = None, row["cycle"], (None, row.get("rank"))
         if a is None and b is None:
-            self.notify("This row belongs to no cycle; choose a cycle in view 2.", markup=False)
+            self.hint("This row belongs to no cycle; choose a cycle in view 2.")
             return
         self.session.scope(a, b, *ranks)
         self.session.deeds.append("")

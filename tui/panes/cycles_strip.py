@@ -54,7 +54,7 @@ def strip(sides: Sequence[Sequence[Bar]], width: int, height: int) -> list[Conte
     under: list[tuple[str, str]] = [(" " * (_LABEL - 2), "")]
     for letter, foot in zip(letters, feet, strict=False):
         under += [letter, (f"{foot:<{room}}  ", QUIET)]
-    return [*made, Content.assemble(*under)]
+    return [line.rstrip() for line in (*made, Content.assemble(*under))]
 
 
 def _merged(side: Sequence[Bar], room: int) -> list[Bar]:

@@ -41,7 +41,7 @@ def frame_text(
     which = subject_text(session, view, subject)
     same = dim(table.same_line) if table is not None else ()
     return Frame(
-        title=view.noun.capitalize() if view is not None else entry.title,
+        title=entry.title if view is None or view.noun == "rows" else view.noun.capitalize(),
         note=pieces_of((dim(order_text(table)), search, marks)),
         right=pieces_of((filtered, scope, per, ((which, "top"),) if which else (), same), " · "),
         position=dim(rows_text(shown, session, narrow)),

@@ -28,7 +28,7 @@ from ..widgets.drawing import beside_number, joined, summary
 from ..widgets.spoken import Spoken
 from .actions import PaneActions
 from .picture import Picture
-from .shown import Shown, arranged, scoped_table, sentence
+from .shown import Shown, arranged, scoped_table, sentence, without_nothing
 from .side_panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, SidePanel
 
 if TYPE_CHECKING:
@@ -137,6 +137,7 @@ class TablePane(PaneActions, can_focus=False):
             runs, options = session.question(view)
             options = replace(options, **own)
             table = session.answers.ask(view, runs, options, session.remembered).compared(session.per)
+            table = without_nothing(table)
             return arranged(view, scoped_table(table, runs, options), arrangement)
 
         return job
@@ -263,7 +264,7 @@ class TablePane(PaneActions, can_focus=False):
         self.session.details = not self.session.details
         self.make_room()
         if self.session.details and not self.side_panel.shown:
-            self.notify("No room for the side panel; Enter opens the details.", markup=False)
+            self.hint("No room for the side panel; Enter opens the details.")
 
     def on_table_list_highlighted(self, event: TableList.Highlighted) -> None:
         """Remember where the cursor is and what is marked."""
@@ -360,7 +361,7 @@ class TablePane(PaneActions, can_focus=False):
     def action_order(self) -> None:
         """The view's other order."""
         if not self.has_other_order() and not (self.shown is None and self.runner.busy):
-            self.notify("This view has only one order; < and > sort by column.", markup=False)
+            self.hint("This view has only one order; < and > sort by column.")
             return
         self.change(sort=None, alternate=not self.state.arrangement.alternate)
 
@@ -368,10 +369,10 @@ class TablePane(PaneActions, can_focus=False):
         """Compare the sums of two runs per recording, or per cycle again."""
         table = self.table
         if table is None or table.per is None:
-            self.notify("This view has no per-cycle comparison.", markup=False)
+            self.hint("This view has no per-cycle comparison.")
         elif not table.either_way:
             why = next((said for said in table.notes if said.startswith("Whole recordings")), None)
-            self.notify(why or f"This view compares per {table.per} only.", markup=False)
+            self.hint(why or f"This view compares per {table.per} only.")
         else:
             self.session.per = "recording" if self.session.per == "cycle" else "cycle"
             self.session.epoch += 1
@@ -389,7 +390,7 @@ class TablePane(PaneActions, can_focus=False):
         if len(subjects) < 2:
             pair = len(self.session.traces) > 1
             said = "This view is about both runs; open them the other way round to turn it."
-            self.notify(said if pair else "Only one run is open; o opens another.", markup=False)
+            self.hint(said if pair else "Only one run is open; o opens another.")
             return
         now = self.session.subject if self.session.subject in subjects else subjects[0]
         self.session.subject = subjects[(subjects.index(now) + 1) % len(subjects)]

@@ -16,11 +16,12 @@ _GLYPHS = {
 
 
 def big(number: str, caption: str, style: str) -> list[Content]:
-    """The number in that style and what it is below; what has no large form stands in the last row."""
+    """The number in that style and what it is below, a line for each part; what has no large form stands in the last
+    row."""
     rows = ["", "", ""]
     for character in number:
         glyph = _GLYPHS.get(character, (" ", " ", character))
         rows = [row + part + " " for row, part in zip(rows, glyph, strict=True)]
     made = [Content.styled(row, f"bold {style}".strip()) for row in rows]
-    return [*made, Content.styled(caption, content_style("dim"))]
+    return [*made, *(Content.styled(part, content_style("dim")) for part in caption.split(", "))]
 

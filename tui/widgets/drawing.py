@@ -137,6 +137,7 @@ def beside_number(
     """At most so many lines of sentences, the number of the answer large at their left where there is room for it."""
     if lead is None or width < 72:
         return lines(width)[:room]
-    number = big(lead["number"], lead["caption"], judged_style(lead["judgement"]))
+    style = judged_style(lead["judgement"]) if lead["judgement"] else content_style("top")
+    number = big(lead["number"], lead["caption"], style)
     left = max(line.cell_length for line in number) + 3
     return side_by_side(number, lines(width - left)[: max(room, len(number))], left)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from app_runs import app_on, press, screen_text, settled
+
+from warplens.analysis.query.ask import ask
+from warplens.analysis.views import view
+from warplens.loaders.ingest.opening import open_run
+from warplens.tui.panes.shown import without_nothing
 
 
 async def tabs_at(width: int) -> str:
@@ -40,3 +47,13 @@ async def test_a_prompt_goes_with_its_view() -> None:
         app.main.open_view("kernels")
         await settled(pilot)
         assert not app.main.prompt.display and app.focused is app.main.pane.rows  # type: ignore[union-attr]
+
+
+def test_rows_that_neither_run_has_anything_of_are_left_out() -> None:
+    folder = Path(__file__).resolve().parents[3] / "samples" / "demo"
+    runs = tuple(open_run(str(folder / f"{name}.json.gz"))[0] for name in ("normal", "abnormal"))
+    whole = ask(view("idle"), runs).compared("cycle")
+    shown = without_nothing(whole)
+    sums = ["per_cycle_ns_a", "per_cycle_ns_b"]
+    left = [row for row in whole.window(0, len(whole), sums) if any(row)]
+    assert shown.window(0, len(shown), sums) == left and 0 < len(left) == shown.total_rows < len(whole)
