@@ -62,7 +62,7 @@ OURS: tuple[Entry, ...] = (
           ("kernels",), short="What"),
     Entry("metrics", "m", "Metrics", "What did the counters read over time?", "metrics", ("metrics",), short="Met"),
     Entry("roofline", "p", "Roofline", "How far is each operator from what the hardware can do?", "roofline",
-          ("host.shapes",), short="Roof"),
+          ("host.shapes", "kernels.tensor", "kernels.dram"), short="Roof"),
     Entry("samples", "", "Samples", "What did each counter read, sample by sample?", ".metrics:SAMPLES"),
     Entry("memory", "", "Memory", "How much memory was allocated at most, and what held it?", "memory"),
     Entry("ranges", "", "Ranges", "How long do marked ranges take, and what device time is under them?", "ranges"),

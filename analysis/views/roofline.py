@@ -17,6 +17,7 @@ from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
 from ..core.text import display
 from ..cycles.paired import OneRun, paired
+from ..work.counters import has_counters, rows_of
 from ..work.details import sections
 from ..work.peaks import BadPeaks
 from ..work.roofline import WRONG, Roofline, facts_of, roofline_of
@@ -46,6 +47,7 @@ COLUMNS = (
            10, order=None, role="label", pairs="key"),
 )
 _NAMES = [column.name for column in COLUMNS]
+_DTYPES = {"str": pl.String(), "int": pl.Int64(), "float": pl.Float64(), "bool": pl.Boolean()}
 
 
 def one(run: Trace, options: Options, side: Side = "a") -> OneRun:
@@ -56,11 +58,25 @@ def one(run: Trace, options: Options, side: Side = "a") -> OneRun:
         found = roofline_of(run)
     except BadPeaks as error:
         raise CannotAnswer(str(error)) from None
-    if found is None or not (run.has("host.shapes") or run.captures is not None):
+    shaped = run.has("host.shapes") or run.captures is not None
+    if not shaped and has_counters(run):
+        return _by_counters(run)
+    if found is None or not shaped:
         raise CannotAnswer(
             f"{run.info.label} holds no shapes of operators; record with torch.profiler.profile(record_shapes=True).")
     facts = facts_of(run, options, side)
     return OneRun(found.rows.select(_NAMES), facts, _sentences(found, facts), _notes(run, found))
+
+
+def _by_counters(run: Trace) -> OneRun:
+    """The kernels of a run without shapes, by their recorded counters."""
+    rows = rows_of(run)
+    frame = rows.with_columns(
+        pl.lit(None, _DTYPES[column.dtype]).alias(column.name) for column in COLUMNS if column.name not in rows.columns)
+    note = ("By kernel, from recorded counters: shares of the peaks, not FLOPs. The least time is the part in which "
+            "the busier of tensor cores and memory was busy.")
+    facts: dict[str, Any] = {"covered": None, "mfu": None, "flops_per_cycle": None, "devices": []}
+    return OneRun(frame.select(_NAMES), facts, notes=(note,))
 
 
 def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:

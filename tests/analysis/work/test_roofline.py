@@ -176,6 +176,17 @@ def test_a_recorded_counter_stands_and_the_kernel_table_has_nothing_else() -> No
     assert bare.splitlines()[1].split() == ["gemm", "|", "900000", "-", "-"]
 
 
+def test_without_shapes_the_roofline_is_by_kernel_from_recorded_counters() -> None:
+    counted = [kernel(0, 0, 600, "gemm", tensor=0.5, dram=0.1), kernel(1, 700, 400, "gemm", tensor=0.25, dram=0.75),
+               kernel(2, 1_200, 100, "bare")]
+    made = run_of(kernels=counted)
+    (row,) = rows(made)
+    assert (row["op"], row["calls"], row["device_ns"], row["flops"]) == ("gemm", 2, 1_000, None)
+    assert row["compute_of_peak"] == pytest.approx(0.4) and row["memory_of_peak"] == pytest.approx(0.36)
+    assert row["least_ns"] == 600 and row["lost_ns"] == 400 and row["bound"] == "compute"
+    assert "roofline" in [entry.name for entry in answerable((made,))]
+
+
 def test_enter_shows_the_formula_with_its_numbers_and_the_kernels() -> None:
     made = run(LINEAR, KERNELS)
     table = ask(view("roofline"), (made,), Options())
