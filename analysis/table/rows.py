@@ -16,7 +16,7 @@ from typing import Any, cast
 import polars as pl
 
 from ..core.names.short_name import short_name
-from .sorting import BLOCK, narrow, sorted_ids
+from .sorting import narrow, sorted_ids
 
 STRETCH = 16_384  # Rows decoded at once around a window that is read from disk.
 
@@ -123,8 +123,7 @@ class Rows:
         codes = values.to_physical()
         if runs := few_runs(passed):
             return reduce(or_, (_between(codes, first, last, len(passed)) for first, last in runs))
-        pieces = [passed.gather(codes[at : at + BLOCK]) for at in range(0, len(codes), BLOCK)]
-        return pl.concat(pieces, rechunk=True) if pieces else passed.clear()
+        return passed.gather(codes)
 
     def _narrowed(self, name: str) -> pl.Series:
         if self._plan is not None or self.schema[name] != pl.Categorical:
@@ -223,24 +222,18 @@ class Rows:
 
     def total(self, name: str, ids: pl.Series | None, passed: pl.Series | None = None) -> float:
         """The sum of a column over the rows with those numbers, all for None; nulls are left out. ``passed`` says the
-        same of every row where it is known, which takes a fifth of the time for millions."""
+        same of every row where it is known, which takes half the time for millions."""
         if ids is None and name in self._totals:
             return self._totals[name]
         values = self.column(name)
-        if ids is None or passed is not None:
-            total = 0.0
-            for at in range(0, len(values), BLOCK):
-                block = values[at : at + BLOCK]
-                block = block if passed is None else block.filter(passed[at : at + BLOCK])
-                total += float(block.cast(pl.Float64).sum())
-            if ids is None:
-                self._totals[name] = total
-            return total
-        if values.null_count():
-            return float(values.gather(ids).cast(pl.Float64).sum())
-        numbers, places = values.to_numpy(), ids.to_numpy()
-        blocks = (numbers[places[at : at + BLOCK]] for at in range(0, len(places), BLOCK))
-        return sum(float(block.sum(dtype="float64")) for block in blocks)
+        if passed is not None:
+            values = values.filter(passed)
+        elif ids is not None:
+            values = values.gather(ids)
+        total = float(values.drop_nulls().to_numpy().sum(dtype="float64"))
+        if ids is None:
+            self._totals[name] = total
+        return total
 
     def distinct(self, names: Sequence[str]) -> int:
         """How many different rows there are in these columns; 1 for no column."""

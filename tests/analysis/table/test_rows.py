@@ -62,7 +62,7 @@ def both(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     view = View("launches", COLUMNS, build)
     memory = ask(view, (), Options())
     monkeypatch.setattr(table_module, "ON_DISK", 1)
-    for name, size in (("STRETCH", 64), ("SPREAD", 150), ("BLOCK", 70)):
+    for name, size in (("STRETCH", 64), ("SPREAD", 150)):
         monkeypatch.setattr(rows_module, name, size)
     disk = ask(view, (), Options())
     assert disk.rows.on_disk and not memory.rows.on_disk
