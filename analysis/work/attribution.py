@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +23,11 @@ from ..core.captures import Joined
 from ..core.derived import derived
 from .arguments import PRECISIONS, Contradiction, Unknown, call_of
 from .formulas import Cost
+from .old_convolutions import OldConvolutions, old_convolutions
 from .operators import entry, work_of
 
 ARGUMENTS = ("name", "shapes", "types", "inputs")
+Text = tuple[str, str | None, str | None, str | None]
 _NONE, _COMPOSITE, _OWN = range(3)
 _ELEMENT = re.compile(r"\b(?:OpaqueType<(?P<size>\d+)u>|(?P<type>c10::BFloat16|c10::Half|double|float)\b)")
 _OPAQUE = {"1": "unsigned char", "2": "c10::Half", "4": "float", "8": "long"}
@@ -105,7 +106,8 @@ def _signatures(run: Trace, owner: Ints, kernels: pl.Series) -> tuple[Ints, tupl
     first = np.unique(number, return_index=True)[1]
     names = _kernel_names(kernels, signature)
     texts = _texts(arguments[pl.Series(first.astype(np.int64))])
-    return signature, tuple(_signature(*text, names.get(at, ())) for at, text in enumerate(texts))
+    old = old_convolutions(run)
+    return signature, tuple(_signature(text, names.get(at, ()), old) for at, text in enumerate(texts))
 
 
 def _arguments(run: Trace, rows: Ints) -> pl.DataFrame:
@@ -115,34 +117,32 @@ def _arguments(run: Trace, rows: Ints) -> pl.DataFrame:
     return found.sort("row").collect(engine="streaming").drop("row")
 
 
-def _texts(arguments: pl.DataFrame) -> list[tuple[Any, Any, Any, Any]]:
+def _texts(arguments: pl.DataFrame) -> list[Text]:
     return [(name, shapes, types, inputs) for name, shapes, types, inputs in arguments.cast(pl.String).rows()]
 
 
-def _signature(
-    name: str, shapes: str | None, types: str | None, inputs: str | None, kernels: Iterable[str]
-) -> Signature:
-    work, contradicts = _work(name, shapes, types, inputs, kernels)
+def _signature(text: Text, kernels: Iterable[str], old: OldConvolutions) -> Signature:
+    work, contradicts = _work(text, kernels, old)
     dtype = PRECISIONS.get(work.type) if work is not None else None
     if dtype == "fp32" and work is not None and work.matrix and any(map(_TF32.search, kernels)):
         dtype = "tf32"
-    return Signature(name, shapes, types, inputs, work, contradicts, dtype)
+    return Signature(*text, work, contradicts, dtype)
 
 
-def _work(
-    name: str, shapes: str | None, types: str | None, inputs: str | None, kernels: Iterable[str] = ()
-) -> tuple[Cost | None, bool]:
+def _work(text: Text, kernels: Iterable[str], old: OldConvolutions) -> tuple[Cost | None, bool]:
     """The work of a call, and whether its shapes contradict its operator.
 
     Recorders do not say the type of the elements of a list; where the kernels' names do, it is that.
     """
     try:
-        call = call_of(name, shapes, types, inputs)
+        call = call_of(*text)
         if call is None:
             return None, False
         try:
             return work_of(call), False
         except Unknown:
+            if (work := old.work(call)) is not None:
+                return work, False
             element = next(filter(None, map(_element, kernels)), None)
             return (None if element is None else work_of(call.of_elements(element))), False
     except Unknown:
@@ -188,15 +188,16 @@ def _entries(
     number = numbered(*(found[name] for name in ARGUMENTS))
     first = found["row"][np.unique(number, return_index=True)[1]]
     order = np.argsort(first)
-    texts: dict[int, tuple[Any, Any, Any, Any]] = dict(
+    texts: dict[int, Text] = dict(
         zip(order.tolist(), _texts(_arguments(run, first[order])), strict=True))
-    states = np.array([_state(*texts[at]) for at in range(len(first))] + [_NONE], np.int8)
+    old = old_convolutions(run)
+    states = np.array([_state(texts[at], old) for at in range(len(first))] + [_NONE], np.int8)
     signature = np.full(height, -1, np.int32)
     signature[found["row"]] = number
     unsure = nearest(parent, operator, states[signature] < 0)
     names = _kernel_names(kernels, np.where(unsure >= 0, signature[unsure], -1))
     for at in np.flatnonzero(states < 0).tolist():
-        states[at] = _known(texts[at][0], _work(*texts[at], names.get(at, ()))[0])
+        states[at] = _known(texts[at][0], _work(texts[at], names.get(at, ()), old)[0])
     state = states[signature]
     return state == _OWN, state == _COMPOSITE
 
@@ -206,12 +207,12 @@ def _known(name: str, work: Cost | None) -> int:
     return _NONE if work is None or found is None else _COMPOSITE if found.composite else _OWN
 
 
-def _state(name: str, shapes: str | None, types: str | None, inputs: str | None) -> int:
+def _state(text: Text, old: OldConvolutions) -> int:
     """Whether a call has work of its own, as a composite, or none; -1 where the names of its kernels may tell."""
-    if entry(name) is None:
+    if entry(text[0]) is None:
         return _NONE
-    state = _known(name, _work(name, shapes, types, inputs)[0])
-    return -1 if state == _NONE and types and "TensorList" in types else state
+    state = _known(text[0], _work(text, (), old)[0])
+    return -1 if state == _NONE and text[2] and "TensorList" in text[2] else state
 
 
 def _kernel_names(name: pl.Series, group: Ints) -> dict[int, list[str]]:

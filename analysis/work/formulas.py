@@ -183,6 +183,11 @@ def convolution_backward(call: Call) -> Cost:
                 (("each", each), ("gradients", of_input + of_weight)))
 
 
+def without_stride(call: Call) -> Cost:
+    """A backward of before PyTorch 2, by its arguments alone. Raises Unknown."""
+    raise Unknown("gradients")
+
+
 def pairs(queries: int, keys: int, causal: bool, bottom: bool) -> int:
     """How many pairs of a query and a key a mask allows; ``bottom`` puts its diagonal at the last key."""
     if not causal:

@@ -50,6 +50,7 @@ from .formulas import (
     matrices,
     matrix_vector,
     scaled,
+    without_stride,
 )
 
 SCHEMAS, COUNTER = "native_functions.yaml", "torch.utils.flop_counter"
@@ -97,6 +98,7 @@ TABLE: dict[str, WorkEntry] = {
     "aten::convolution": WorkEntry(_CONV, convolution(3, 4, 5, 8, 2, 6), COUNTER),
     "aten::_convolution": WorkEntry(_CONV, convolution(3, 4, 5, 8, 2, 6), COUNTER, composite=True),
     "aten::cudnn_convolution": WorkEntry(_CONV, convolution(3, 2, 4, 5, None)),
+    "aten::cudnn_convolution_backward": WorkEntry("the forward's products once per gradient", without_stride),
     "aten::miopen_convolution": WorkEntry(_CONV, convolution(4, 3, 5, 6, 2)),
     "aten::convolution_backward": WorkEntry("the forward's products once per gradient", convolution_backward, COUNTER),
 

@@ -115,6 +115,19 @@ def test_the_elements_of_a_list_have_the_type_that_its_kernel_names() -> None:
     assert [row["bytes"] for row in rows(run(hosts, [kernel(0, 100, 500, correlation=1)]))] == [None]
 
 
+def test_convolutions_of_before_pytorch_2_have_the_output_that_their_backward_was_given() -> None:
+    x, w, grad = [2, 3, 9, 9], [4, 3, 3, 3], [2, 4, 7, 7]
+    kinds, back = ["float", "float"], "aten::cudnn_convolution_backward"
+    hosts = [
+        op("aten::cudnn_convolution", 0, 10, 1, [x, w, []], [*kinds, "GenericList"]), call(1, 1),
+        op(back, 20, 30, 2, [x, grad, w, []], [*kinds, "float", "GenericList"]),
+        op(f"{back}_weight", 22, 10, 3, [[], grad, x], ["GenericList", *kinds]), call(23, 2),
+    ]
+    made = run(hosts, [kernel(0, 100, 30, correlation=1), kernel(1, 200, 30, correlation=2)])
+    products = 2 * 2 * 4 * 7 * 7 * 3 * 3 * 3
+    assert {row["op"]: row["flops"] for row in rows(made)} == {"aten::cudnn_convolution": products, back: products}
+
+
 def test_mfu_and_flops_are_of_whole_cycles() -> None:
     hosts, kernels = [], []
     for at in range(4):
