@@ -21,6 +21,7 @@ from .prepare.idle_time import UNKNOWN, idle_name
 from .prepare.prepared import Prepared, replay_notes, replays
 from .prepare.samples import HOST, IDLE, Matched, Work
 from .present.sentences import cause_lines, cycle_line, data_line, device_lines, explanation, launches_text, line
+from .verdict.alone import alone
 from .verdict.comparability import judged
 from .verdict.device_work import DeviceWork, agreed, device_work, paths
 from .verdict.function_change import (
@@ -65,6 +66,12 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     calibration = _calibration(rows, ready.works[0])
     launches = per_launch(rows) if comparable.by_launch else ()
     cause = cause_of(changed, cycles, work, idle)
+    if comparable.comparable and cause.resource is not None:
+        of_table = {(name, device): metric for name, device, metric in table.select(
+            pl.col("function", "device", "metric").cast(pl.String)).iter_rows()}
+        for row in rows:
+            row.metric = of_table.get((row.function, row.device))
+        cause = replace(cause, alone=alone(runs[0], cause.resource, rows, options))
     regressions = len({(row.function, row.device) for row in slowed if row.kind != IDLE and row.part_of is None})
     verdict = Verdict(
         comparable, explanation(cause, cycles, regressions, comparable, bool(changed), launches), "cycles", cycles,

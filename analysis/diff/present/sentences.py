@@ -199,11 +199,23 @@ def cause_lines(
         made.append(line("Idle", f"{_idle(cause.idle, cycles)}."))
     if cause.resource is not None:
         text = f"{resource_sentence(cause.resource)}."
-        made.append(line("Cause", f"{text} {_reach(cause, cycles)}" if comparability.comparable else text))
+        said = f"{text} {_reach(cause, cycles)}{_alone(cause)}" if comparability.comparable else text
+        made.append(line("Cause", said))
     elif resources:
         made.append(line("Cause", f"no clock, power, link or processor reading changed; {_changed(resources[0])} "
                                   "follows from the work."))
     return made
+
+
+def _alone(cause: Cause) -> str:
+    """What the cycle would be with only that changed."""
+    if cause.alone is None or cause.resource is None:
+        return ""
+    before, after = cause.alone.cycle_ns, cause.alone.predicted_ns
+    what = f"With only the {title(cause.resource.metric)} changed, the cycle would"
+    if abs(after / max(before, 1) - 1) < CHANGED / 4:
+        return f" {what} still take {units.duration(after)}."
+    return f" {what} take {units.duration(after)} instead of {units.duration(before)}."
 
 
 def explanation(

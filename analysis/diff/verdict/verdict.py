@@ -13,6 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct, convert, to_builtins
 
 from ..prepare.collectives import CollectiveTiming
+from .alone import Alone
 from .comparability import Comparability
 from .cycle_time import CycleTime
 from .device_work import CHANGED, DeviceWork
@@ -31,12 +32,13 @@ Where = Literal["idle", "gpu work", "host", "nothing needed", "unknown"]  # Wher
 
 class Cause(Struct, frozen=True):
     """Why two runs differ: the ``resource`` and its ``reach``, where one changed, and ``where`` the cycle changed.
-    ``idle`` is the cause of idle time that makes up the cycle's change."""
+    ``idle`` is the cause of idle time that makes up the cycle's change, ``alone`` what only the resource would do."""
 
     where: Where = "unknown"
     idle: IdleChange | None = None
     resource: ChangedResource | None = None
     reach: Reach | None = None
+    alone: Alone | None = None
 
 
 def cause_of(

@@ -1,0 +1,56 @@
+"""What an explained change alone would do: the first run replayed with the functions that it slowed as in the second.
+
+*Explains* means this: with only that changed, the cycle would take so long. Where the replay of the first run is not to
+be relied on, or the same functions ran on other devices too, nothing is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ....loaders.trace import Trace
+from ...contract.changes import Change
+from ...contract.options import Options
+from ...replay.replayed import replay_of
+from .function_change import FunctionChange
+from .resources import ChangedResource
+
+_KINDS = {"kernel": "kernel", "collective": "collective", "memcpy": "copy", "memset": "copy"}
+_SAME = 0.02
+"""Functions that changed by less than this share are as before."""
+
+
+class Alone(Struct, frozen=True):
+    """A cycle of the first run as replayed, and with ``functions`` of it changed as the resource changed them, ns."""
+
+    cycle_ns: int
+    predicted_ns: int
+    functions: int
+    error: float
+
+
+def alone(
+    run: Trace, resource: ChangedResource | None, rows: Sequence[FunctionChange], options: Options
+) -> Alone | None:
+    """What only that resource's change would make of a cycle of ``run``; None where that cannot be told."""
+    if resource is None or resource.device == "Host":
+        return None
+    changed = [
+        row for row in rows
+        if row.device == resource.device and row.metric == resource.metric and row.kind in _KINDS and row.ratio
+        and abs(row.ratio - 1) > _SAME and row.part_of is None
+    ]
+    names = {row.function for row in changed}
+    elsewhere = any(row.function in names and row.device != resource.device for row in rows)
+    if not changed or elsewhere or not run.has("host"):
+        return None
+    replayed = replay_of(run, options)
+    if replayed.model is None or not replayed.predicts or replayed.accuracy.error is None:
+        return None
+    changes = [Change(_KINDS[str(row.kind)], f"^{re.escape(row.function)}$", row.ratio) for row in changed]
+    outcome, _ = replayed.with_changes(changes)
+    return Alone(
+        round(replayed.cycle_ns), round(replayed.model.cycle_ns(outcome)), len(changed), replayed.accuracy.error)
