@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...loaders.trace import Trace
+from ...loaders.trace import REDUCED, Trace
 from ..contract.changes import GRAPH, Change, parse
 from ..contract.options import Options
 from ..contract.sections import Section
@@ -21,6 +21,7 @@ from . import path_rows
 from .accuracy import PREDICTS, TRUSTED, Accuracy
 from .candidates import ALL, MOSTLY, WHOLE_CAUSES, candidates, how
 from .critical_path import MEANINGS, critical_path
+from .job import Job, job_of
 from .model import Model, Outcome
 from .path_rows import path_of
 from .replayed import Replayed, replay_of
@@ -69,6 +70,7 @@ class Predictions(Struct, frozen=True):
     picture: tuple[tuple[str, ...], ...] = ()
     path: dict[str, Any] | None = None
     scenario: dict[str, Any] | None = None
+    job: Job | None = None
 
     @property
     def most(self) -> dict[str, Any] | None:
@@ -91,6 +93,9 @@ def single_changes(rows: Sequence[Prediction]) -> list[Prediction]:
 def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Predictions:
     """What changes would buy in a run, and what these would together. Raises ScopeRefused."""
     if not run.has("kernels"):
+        if REDUCED in run.info.facts and (job := job_of(run, options)) is not None:
+            note = f"{run.info.label} is a reduced dataset: its launches are in the recordings, which can be replayed."
+            return Predictions(run.info.label, sentences=(job.sentence,), notes=(note,), job=job)
         raise CannotAnswer(f"{run.info.label} cannot be replayed: it holds no launches. {_FORMATS} can.")
     replayed = replay_of(run, options)
     accuracy = replayed.accuracy
@@ -106,7 +111,11 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
     lanes = path_rows.lanes_of(run, replayed, path)
     told = path_rows.facts(path, lanes)
     scenario, notes = None, [ASSUMED]
-    sentences = [*_headline(rows, replayed), path_rows.sentence(path, lanes), _accuracy_sentence(accuracy)]
+    job = job_of(run, options) if len(run.info.ranks) > 1 else None
+    if len(run.info.ranks) > 1:
+        notes.append("Ranks are replayed side by side: a change leaves collectives at their recorded length.")
+    of_job = [job.sentence] if job is not None else []
+    sentences = [*_headline(rows, replayed), *of_job, path_rows.sentence(path, lanes), _accuracy_sentence(accuracy)]
     if changes:
         outcome, unmatched = replayed.with_changes(changes)
         scenario = _scenario(replayed, outcome, changes)
@@ -114,7 +123,7 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
         notes += [f"{text} matches nothing in {run.info.label}." for text in unmatched]
     return Predictions(
         run.info.label, rows, accuracy, replayed.cycle_ns, tuple(sentences), tuple(notes),
-        (path_rows.picture(told),), told, scenario,
+        (path_rows.picture(told),), told, scenario, job,
     )
 
 
@@ -212,7 +221,7 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
         most = max(hidden, key=lambda row: row.takes or 0.0)
         lines.append(
             f"{_named(most)} takes {units.percent(100 * (most.takes or 0), places=0)} of the {unit} and wins "
-            f"{units.percent(100 * most.share, places=0)}: something else sets the pace while it runs."
+            f"{units.percent(100 * max(most.share, 0.0), places=0)}: something else sets the pace while it runs."
         )
     return lines
 

@@ -59,7 +59,7 @@ OURS: tuple[Entry, ...] = (
     Entry("collectives", "v", "Collectives", "What does communication cost, and which rank is last?",
           "collectives", ("kernels.kind=collective", "collectives"), short="Coll"),
     Entry("whatif", "b", "What-if", "What would a change buy per cycle, and how far can that be trusted?", "whatif",
-          ("kernels",), short="What"),
+          ("kernels", "collectives"), short="What"),
     Entry("metrics", "m", "Metrics", "What did the counters read over time?", "metrics", ("metrics",), short="Met"),
     Entry("roofline", "p", "Roofline", "How far is each operator from what the hardware can do?", "roofline",
           ("host.shapes", "kernels.tensor", "kernels.dram"), short="Roof"),

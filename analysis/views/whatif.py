@@ -79,6 +79,8 @@ def _facts(one: Predictions) -> dict[str, Any]:
         facts["critical_path"] = one.path
     if one.rows:
         facts["cycle_ns"], facts["most"] = one.cycle_ns, one.most
+    if one.job is not None:
+        facts["job"] = one.job.facts
     if one.scenario is not None:
         facts["scenario"] = one.scenario
     return facts
