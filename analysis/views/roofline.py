@@ -46,6 +46,9 @@ COLUMNS = (
     Column("inputs", "inputs", "text", "values of its other inputs, where the work of these shapes differs by them",
            10, order=None, role="label", pairs="key"),
 )
+SM_CLOCK = r"(?i)\bsm[ _]?(clock|freq)|gpu_sm_freq|sm_clk|gfx_?clk|clocks?\.(current\.)?sm"
+CLOCK = 0.95
+"""A mean clock below this share of the peak's is said."""
 _NAMES = [column.name for column in COLUMNS]
 _DTYPES = {"str": pl.String(), "int": pl.Int64(), "float": pl.Float64(), "bool": pl.Boolean()}
 
@@ -115,6 +118,7 @@ def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
         if peak.scaled < 1:
             notes.append(f"{name} has {units.percent(100 * peak.scaled)} of the units of {peak.model}: peaks are "
                          "scaled.")
+    notes += _clocks(run, found)
     rows = found.rows
     above = rows.filter("above_peak")
     if above.height:
@@ -124,7 +128,8 @@ def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
     if wrong.height:
         notes.append(f"Shapes of {units.counted(int(wrong['calls'].sum()), 'call', 'calls')} contradict the operator "
                      f"({_names(wrong['op'].unique(maintain_order=True))}): no work is counted for them.")
-    unknown = rows.filter(pl.col("flops").is_null()).group_by("op").agg(pl.col("device_ns").sum()).sort(
+    computing = ~pl.col("op").cast(pl.String).str.contains("record_param_comms|^(c10d|nccl|symm_mem)::")
+    unknown = rows.filter(pl.col("flops").is_null(), computing).group_by("op").agg(pl.col("device_ns").sum()).sort(
         "device_ns", descending=True)
     total = int(rows["device_ns"].sum())
     if unknown.height and total:
@@ -137,6 +142,24 @@ def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
     if nobody and every:
         notes.append(f"{units.percent(100 * nobody / every)} of the device time was launched by no recorded operator.")
     return tuple(dict.fromkeys(notes))
+
+
+def _clocks(run: Trace, found: Roofline) -> list[str]:
+    """Devices whose clock was clearly below that of their peak while it was sampled."""
+    if not run.has("metrics"):
+        return []
+    means = run.metrics.filter(
+        pl.col("metric").cast(pl.String).str.contains(SM_CLOCK), pl.col("unit").cast(pl.String) == "MHz",
+    ).group_by(pl.col("device").cast(pl.String)).agg(pl.col("value").mean()).sort("device").collect(engine="streaming")
+    made = []
+    for device, clock in means.drop_nulls().rows():
+        peak = found.peaks.get(device)
+        most = peak.size.get("boost_mhz") if peak is not None else None
+        if most and clock < CLOCK * most:
+            mean = f"{units.number(clock)} of {units.number(most)} MHz on average"
+            made.append(f"SM clock of {display(device)} was {mean}: at that clock "
+                        f"its FLOP/s are {units.percent(100 * clock / most, places=0)} of the peak.")
+    return made
 
 
 def _names(operators: pl.Series) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from runs import host, kernel, run_of, steps
+from runs import host, kernel, run_of, samples, steps
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
@@ -198,6 +198,13 @@ def test_without_shapes_the_roofline_is_by_kernel_from_recorded_counters() -> No
     assert row["compute_of_peak"] == pytest.approx(0.4) and row["memory_of_peak"] == pytest.approx(0.36)
     assert row["least_ns"] == 600 and row["lost_ns"] == 400 and row["bound"] == "compute"
     assert "roofline" in [entry.name for entry in answerable((made,))]
+
+
+@pytest.mark.parametrize(("clock", "said"), [(990.0, True), (1_970.0, False)])
+def test_a_clock_below_its_maximum_stands_beside_the_peak(clock: float, said: bool) -> None:
+    metrics = samples("gpu_sm_frequency", "GPU 0", (10, clock), (20, clock), unit="MHz")
+    notes = ask(view("roofline"), (run(LINEAR, KERNELS, metrics=metrics),), Options()).notes
+    assert any("SM clock of GPU 0 was 990 of" in note for note in notes) is said
 
 
 def test_enter_shows_the_formula_with_its_numbers_and_the_kernels() -> None:
