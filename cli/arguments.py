@@ -57,7 +57,7 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
 
 def open_sides(arguments: argparse.Namespace) -> tuple[list[Trace], list[Trace]]:
     """The runs of ``--baseline`` and of ``--candidate``; those of different ranks are one run. Raises UsageError."""
-    from ..loaders.ingest.job.together import ranks_together
+    from ..loaders.ingest.ranks import ranks_together
 
     if arguments.runs:
         raise UsageError("name the runs either with --baseline and --candidate or without, not both")

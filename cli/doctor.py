@@ -29,7 +29,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from ..loaders.ingest.advice.doctor import facts
+    from ..loaders.ingest.doctor import facts
 
     if arguments.environment:
         return _environment(arguments)
@@ -37,7 +37,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
         _tell((("warplens", __version__), *facts()))
         return FINE
     runs = open_runs([arguments.run], arguments)
-    from ..loaders.ingest.advice.doctor import examined
+    from ..loaders.ingest.doctor import examined
 
     _tell(examined(runs))
     _tell(line for run in runs for line in _operators(run))

@@ -1,18 +1,18 @@
 """What a loader is, and what it is given.
 
 A loader is one module with one object, ``LOADER``, of a class derived from ``FormatLoader``, and one line in
-``registry.MODULES``. One of another package need only have what ``Loader`` lists. ``sniff`` sees the
-first 64 KiB after decompression and must be right alone: for every sample exactly one loader answers true. ``load`` is
-called in the ingest process; it may write Arrow files into ``Job.workspace`` (named as ``store`` names them) and return
-scans of them, or return frames in memory.
+``registry.MODULES``, or an entry point of another package. ``sniff`` sees the first 64 KiB after decompression and must
+be right alone: for every sample exactly one loader answers true. ``load`` is called in the ingest process; it may write
+Arrow files into ``Job.workspace`` (named as ``store`` names them) and return scans of them, or frames in memory.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -42,35 +42,21 @@ class Job(Struct, frozen=True):
     options: dict[str, object] = field(default_factory=dict)
 
 
-@runtime_checkable
-class Loader(Protocol):
-    """The least a loader is: what an object of another package has to have to be one. ``name`` is the word shown to
-    users ('kineto'), ``title`` a line for ``warplens formats``, ``suffixes`` the usual file name endings (a hint, never
-    the test), ``version`` an integer that goes up when the tables it writes change. Whatever it has of the further
-    attributes of ``FormatLoader`` is used, and the defaults for the rest."""
-
-    name: str
-    title: str
-    suffixes: tuple[str, ...]
-    version: int
-
-    def sniff(self, head: bytes) -> bool:
-        """Whether this is the loader's format, from the first 64 KiB after decompression."""
-        ...
-
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """Read the whole input: one Trace, or two where the file holds two runs. Raises Unreadable."""
-        ...
-
-
 class FormatLoader(ABC):
-    """A loader with everything it may say of its format, at the defaults of a format of single files."""
+    """A loader: what it must say of its format, and what it may, at the defaults of a format of single files.
+
+    ``name`` is the word shown to users ('kineto'), ``title`` a line for ``warplens formats``, ``suffixes`` the usual
+    file name endings (a hint, never the test), ``version`` an integer that goes up when the tables it writes change.
+    """
 
     name: str
     title: str
     suffixes: tuple[str, ...]
     version: int
 
+    reader: str = ""
+    """What reads its files, imported with the first of them: a module in the loader's package with a function ``load``,
+    or the function's name behind a colon. '' where the class has ``load`` itself."""
     fills: tuple[str, ...] = ()
     """The tables it can fill, as far as a recording has what goes into them."""
     named: tuple[str, ...] = ()
@@ -96,9 +82,12 @@ class FormatLoader(ABC):
     def sniff(self, head: bytes) -> bool:
         """Whether this is the loader's format, from the first 64 KiB after decompression."""
 
-    @abstractmethod
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Read the whole input: one Trace, or two where the file holds two runs. Raises Unreadable."""
+        module, _, function = self.reader.partition(":")
+        read = getattr(import_module(f".{module}", type(self).__module__), function or "load")
+        traces: Trace | tuple[Trace, ...] = read(job)
+        return traces if isinstance(traces, tuple) else (traces,)
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """The files there are beside ``path`` that are read with it, so that the cache notices when one changes."""
@@ -117,32 +106,3 @@ class FormatLoader(ABC):
     def reads_beside(self) -> bool:
         """Whether a load may read other files than the one it is given."""
         return type(self).companions is not FormatLoader.companions
-
-
-class Adopted(FormatLoader):
-    """A loader of another package, with the defaults for all it does not say."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-        for name in (name for name in dir(FormatLoader) if not name.startswith("_") and name not in vars(Adopted)):
-            if hasattr(loader, name):
-                setattr(self, name, getattr(loader, name))
-        self.name, self.title, self.suffixes, self.version = loader.name, loader.title, loader.suffixes, loader.version
-
-    def sniff(self, head: bytes) -> bool:
-        """What the loader says of these bytes."""
-        return self._loader.sniff(head)
-
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """What the loader reads."""
-        return self._loader.load(job)
-
-    @property
-    def reads_beside(self) -> bool:
-        """Whether the loader speaks of companions."""
-        return hasattr(self._loader, "companions")
-
-
-def adopted(loader: Loader) -> FormatLoader:
-    """The loader as one that answers everything."""
-    return loader if isinstance(loader, FormatLoader) else Adopted(loader)

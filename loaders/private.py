@@ -12,10 +12,16 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from .digest import blake2b
+try:  # ``hashlib`` has it too, and loads all of OpenSSL with it, which takes longer than to scan a megabyte
+    from _blake2 import blake2b
+except ImportError:  # an interpreter that was built without hashes of its own
+    from hashlib import blake2b
+
+__all__ = ["blake2b", "discard", "is_private", "make", "replacing", "sealed", "unsealed", "write"]
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _CHECKSUM_BYTES = 32
@@ -44,11 +50,21 @@ def is_private(folder: Path) -> bool:
     return stat.S_ISDIR(state.st_mode) and owned
 
 
+@contextmanager
+def replacing(file: Path) -> Iterator[Path]:
+    """A name to write the file under, which is then renamed and replaces what was there. Raises OSError."""
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        yield unfinished
+        os.replace(unfinished, file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
 def write(file: Path, data: bytes) -> None:
-    """Write the file under another name and rename it, replacing what was there. Raises OSError."""
-    unfinished = file.with_name(f"{file.name}.{os.getpid()}")
-    unfinished.write_bytes(data)
-    os.replace(unfinished, file)
+    """Write the file whole or not at all. Raises OSError."""
+    with replacing(file) as unfinished:
+        unfinished.write_bytes(data)
 
 
 def discard(path: Path) -> None:

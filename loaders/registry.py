@@ -6,13 +6,15 @@ that claims it: each imports the libraries it needs.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 from .. import extensions
 from .in_place import IN_PLACE
-from .loader import FormatLoader, Loader, adopted
+from .loader import FormatLoader
 
 MODULES: tuple[str, ...] = (
     "kineto",
@@ -37,8 +39,8 @@ MODULES: tuple[str, ...] = (
     "tb_views",
     "comparison",
     "memory_snapshot",
-    "counters.nvidia_smi",
-    "counters.dcgmi",
+    "counters.nvidia:NVIDIA_SMI",
+    "counters.nvidia:DCGMI",
     "counters.prometheus",
     "counters.amd_smi",
     "counters.loader",
@@ -78,34 +80,38 @@ def named(name: str) -> FormatLoader | None:
     likely = sorted(MODULES, key=lambda module: wanted not in (module, module.rpartition(".")[2]))
     if (loader := next((one for one in map(_imported, likely) if one.name == name), None)) is not None:
         return loader
-    return next((adopted(loader) for loader in installed() if loader.name == name), None)
+    return next((loader for loader in installed() if loader.name == name), None)
 
 
-def installed() -> tuple[Loader, ...]:
+@cache
+def installed() -> tuple[FormatLoader, ...]:
     """Those that other packages bring, under the entry point group ``warplens.loaders``."""
-    return tuple(extensions("loaders").values())
+    registered = extensions("loaders")
+    for name, loader in registered.items():
+        if not isinstance(loader, FormatLoader):
+            print(f"warplens: ignoring the loader {name!r}: it is no FormatLoader", file=sys.stderr)
+    return tuple(loader for loader in registered.values() if isinstance(loader, FormatLoader))
 
 
 def loaders() -> tuple[FormatLoader, ...]:
     """All of them."""
-    return (*ours(), *map(adopted, installed()))
+    return (*ours(), *installed())
 
 
 def directory_files() -> dict[str, str]:
     """The name of the loader by the file that a folder of its format is known by."""
-    theirs = {loader.directory_file: loader.name for loader in map(adopted, installed()) if loader.directory_file}
+    theirs = {loader.directory_file: loader.name for loader in installed() if loader.directory_file}
     return DIRECTORY_FILES | theirs
 
 
 def directories_within() -> tuple[str, ...]:
     """The folders inside a recording's folder that some format puts what is read into."""
-    return (*DIRECTORIES_WITHIN, *(loader.directory_within for loader in map(adopted, installed())
-                                   if loader.directory_within))
+    return (*DIRECTORIES_WITHIN, *(one.directory_within for one in installed() if one.directory_within))
 
 
 def samplers() -> frozenset[str]:
     """The formats whose files may lie beside a trace of another: samples of counters taken meanwhile."""
-    return SAMPLERS | {loader.name for loader in map(adopted, installed()) if loader.lies_beside}
+    return SAMPLERS | {loader.name for loader in installed() if loader.lies_beside}
 
 
 def claims(head: bytes) -> tuple[FormatLoader, ...]:
@@ -113,7 +119,7 @@ def claims(head: bytes) -> tuple[FormatLoader, ...]:
     for loader in ours():
         if loader.sniff(head):
             return (loader,)
-    return tuple(adopted(loader) for loader in installed() if loader.sniff(head))
+    return tuple(loader for loader in installed() if loader.sniff(head))
 
 
 def claims_of(path: Path, head: bytes) -> tuple[FormatLoader, ...]:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..ingest import stream
-from ..loader import FormatLoader, Job
-from ..trace import Trace
+from ..loader import FormatLoader
 from .files import BESIDE, RANK
 
 COLUMNS = (b"Name", b"Type", b"Accelerator Core", b"Start Time(us)", b"Duration(us)")
@@ -25,6 +24,7 @@ class Ascend(FormatLoader):
     suffixes = (".csv",)
     version = 2
     fills = ("kernels", "host", "metrics", "cycles")
+    reader = "read"
     directory_file = "kernel_details.csv"
     directory_within = "ASCEND_PROFILER_OUTPUT"
 
@@ -41,15 +41,9 @@ class Ascend(FormatLoader):
             beside += sorted(found for pattern in RANK for found in path.parent.parent.glob(pattern))
         return tuple(file for file in beside if file.is_file()) if path.name == self.directory_file else ()
 
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace of the folder. Raises Unreadable where it holds no activity."""
-        from .read import load
-
-        return (load(job),)
-
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
         """Those of the event of the trace, where the rows have their offsets from."""
-        from ..kineto.arguments import arguments
+        from ..kineto.recovery import arguments
 
         return arguments(path.with_name("trace_view.json"), offset, name)
 
@@ -68,16 +62,11 @@ class AscendDatabase(FormatLoader):
     suffixes = (".db",)
     version = 2
     fills = ("kernels", "host", "metrics")
+    reader = "read_database"
 
     def sniff(self, head: bytes) -> bool:
         """An SQLite database with the texts by number and one of the tables that need them."""
         return head.startswith(stream.SQLITE) and b"STRING_IDS" in head and any(name in head for name in _TABLES)
-
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``kernels``, ``host`` and ``metrics``. Raises Unreadable where SQLite cannot read it."""
-        from .read_database import load
-
-        return load(job)
 
 
 LOADER, DATABASE = Ascend(), AscendDatabase()

@@ -13,9 +13,8 @@ from itertools import pairwise
 import polars as pl
 
 from ..loader import Job
-from .loader import CounterLoader
+from .loader import CounterLoader, read
 from .recording import COLUMNS, Reading
-from .tables import read
 
 _HEADER = re.compile(rb"(?m)^ ?(?:[\w ]{0,16}time[\w ]{0,16}, ?)?(?:device|gpu) ?,[^\r\n]*", re.I)
 _MOST_TABLES = 64

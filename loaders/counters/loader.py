@@ -1,20 +1,177 @@
 """What the loaders of counters share: the whole text is read, becomes one ``Reading`` and then one Trace.
 
-A format says which family its files are of, how their text is read, and what to do where nothing can be. The one here
-is for tables of samples that no known tool wrote: a column of times, and one column per counter or one row per sample.
+A format says which family its files are of, how their text is read, and what to do where nothing can be. Wide and long
+CSV tables of samples are read here, whoever wrote them: columns become counters by what ``columns`` says. The loader
+here is for tables that no known tool wrote: a column of times, and one column per counter or one row per sample.
 """
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 
+import polars as pl
+
+from .. import csv_table
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import FormatLoader, Job
 from ..trace import Trace
-from .columns import family
-from .recording import Reading, trace
-from .tables import TooWide, read
+from . import quantities, times
+from .columns import ColumnRoles, Layout, family, layout, plain, roles
+from .recording import COLUMNS, CounterColumn, Reading, melted, trace
+
+MOST_COLUMNS = 1024
+"""Columns of one table; a monitor writes dozens, one of many devices side by side some hundred. Each is looked at
+alone, 2 ms each."""
+
+_DEVICE = r"(?i)^(?:gpu|card|nvidia|device|cuda:?|dev)?[ _\-:]?(\d{1,4})$"
+_IN_NAME = re.compile(r"(?:^|(?<=[ _.\-/]))gpu[ _:\-]?(\d{1,3})(?=$|[ _.\-/:])[ _.\-/:]*", re.I)
+
+
+class TooWide(Exception):
+    """The table has more columns than a table of samples has; the message says how many."""
+
+
+def read(text: bytes, unit_of: Callable[[str], str] = lambda name: "") -> Reading | None:
+    """The samples of a table that begins with its header; None where it has none.
+
+    ``unit_of`` says the unit of a counter, by its plain name, where neither heading nor values have one. Raises
+    TooWide.
+    """
+    columns = layout(text[: 1 << 20])
+    if columns is None:
+        return None
+    if len(columns.columns) > MOST_COLUMNS:
+        raise TooWide(f"{len(columns.columns):,} columns")
+    frame = _frame(text, columns)
+    what = roles(tuple(frame.columns))
+    frame = _without_headers(frame, what)
+    return _long(frame, what) if what.metric is not None else _wide(frame, what, unit_of)
+
+
+def _frame(text: bytes, columns: Layout) -> pl.DataFrame:
+    """The rows as text under their headings."""
+    lines = text.removeprefix(b"\xef\xbb\xbf")
+    for _ in range(columns.line):
+        lines = lines[lines.find(b"\n") + 1 :]
+    frame = csv_table.read(lines, separator=columns.separator)
+    frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))  # empty lines
+    return frame.rename(_stripped(frame.columns))
+
+
+def _stripped(names: list[str]) -> dict[str, str]:
+    """Headings without the blanks around them, but for those that another one is then called."""
+    used_names, results = set(names), dict[str, str]()
+    for name in names:
+        if (plain := name.strip()) not in used_names:
+            used_names.add(plain)
+            results[name] = plain
+    return results
+
+
+def _without_headers(frame: pl.DataFrame, what: ColumnRoles) -> pl.DataFrame:
+    """Without the header lines that stand again among the rows of files written one after the other."""
+    column = what.time or frame.columns[0]
+    return frame.filter(pl.col(column).is_null() | (pl.col(column).str.strip_chars() != column))
+
+
+def moments(frame: pl.DataFrame, what: ColumnRoles) -> times.Times | None:
+    """The times of the rows; None where no column has any that can be read."""
+    if what.time is None:
+        return None
+    texts = frame[what.time]
+    if what.date is not None:
+        joined = pl.format("{} {}", pl.col(what.date).str.strip_chars(), pl.col(what.time).str.strip_chars())
+        texts = frame.select(joined).to_series()
+    return times.read(texts, what.unit)
+
+
+def device_names(texts: pl.Series) -> pl.Series:
+    """Devices as the data model names them, 'GPU 3'; one that is told by no number keeps its own name."""
+    text = pl.col("text").str.strip_chars()
+    number = text.str.extract(_DEVICE).cast(pl.Int64, strict=False)
+    display_name = pl.when(number.is_not_null()).then(pl.format("GPU {}", number)).when(text != "").then(text)
+    return texts.to_frame("text").select(display_name.alias("device")).to_series()
+
+
+def _wide(frame: pl.DataFrame, what: ColumnRoles, unit_of: Callable[[str], str]) -> Reading:
+    at = moments(frame, what)
+    whose = what.device or what.identity
+    devices = None if whose is None else device_names(frame[whose])
+    pids = None if what.process is None else frame[what.process].str.strip_chars().cast(pl.Int64, strict=False)
+    used = {what.time, what.date, what.device, what.identity, what.process, what.product, None}
+    tracks: list[CounterColumn] = []
+    left_out: list[str] = []
+    for column in frame.columns:
+        if column in used:
+            continue
+        name, unit = quantities.heading(column)
+        unit = unit or unit_of(plain(column))
+        numbers = quantities.numbers(frame[column], unit)
+        if numbers is None:
+            left_out.append(column)
+            continue
+        metric, device = (name, None) if devices is not None else _of_device(name)
+        tracks.append(CounterColumn(metric, *numbers, device))
+    samples = melted(tracks, at, devices, pids)
+    return Reading(
+        samples, None if at is None else at.clock, devices=_products(frame, what, devices, samples), left_out=left_out,
+    )
+
+
+def _of_device(name: str) -> tuple[str, str | None]:
+    """A counter that has its device in its name, without it, and the device."""
+    match = _IN_NAME.search(name)
+    if match is None:
+        return name, None
+    rest = (name[: match.start()] + name[match.end() :]).strip(" _.-/:")
+    return rest or name, f"GPU {int(match[1])}"
+
+
+def _products(
+    frame: pl.DataFrame, what: ColumnRoles, devices: pl.Series | None, samples: pl.DataFrame
+) -> dict[str, str | None]:
+    """Each device and the product it is, where a column says."""
+    if devices is None or what.product is None:
+        products: Sequence[tuple[str, str | None]] = [(name, None) for name in _few(samples["device"])]
+        return dict(products)
+    pairs = pl.DataFrame({"device": devices, "product": frame[what.product].str.strip_chars()})
+    rows = pairs.drop_nulls("device").unique("device", keep="first", maintain_order=True).rows()
+    return {str(device): product or None for device, product in rows}
+
+
+def _few(devices: pl.Series) -> list[str]:
+    return [str(name) for name in devices.drop_nulls().unique(maintain_order=True)]
+
+
+def _long(frame: pl.DataFrame, what: ColumnRoles) -> Reading:
+    """One row per sample: its counter's name in one column, its value in another."""
+    assert what.metric is not None and what.value is not None
+    at = moments(frame, what)
+    headings = {text: quantities.heading(text or "") for text in frame[what.metric].unique()}
+    written = frame[what.metric].replace_strict({text: pair[1] for text, pair in headings.items()},
+                                                return_dtype=pl.String)
+    unit = frame[what.unit_column].fill_null("").str.strip_chars() if what.unit_column is not None else written
+    numbers = quantities.numbers(frame[what.value], unit)
+    if numbers is None:
+        return Reading(pl.DataFrame(schema=COLUMNS))
+    devices = device_names(frame[what.device]) if what.device is not None else pl.Series(
+        [None], dtype=pl.String).extend_constant(None, frame.height - 1)
+    names = {text: pair[0] for text, pair in headings.items()}
+    placed = {text: _of_device(name) for text, name in names.items()} if what.device is None else {
+        text: (name, None) for text, name in names.items()}
+    metric = frame[what.metric].replace_strict({t: pair[0] or None for t, pair in placed.items()},
+                                               return_dtype=pl.String)
+    in_name = frame[what.metric].replace_strict({t: pair[1] for t, pair in placed.items()}, return_dtype=pl.String)
+    samples = pl.DataFrame({
+        "ts_ns": at.ns if at is not None else pl.Series([None] * frame.height, dtype=pl.Int64), "metric": metric,
+        "device": devices.to_frame("d").select(pl.coalesce("d", in_name)).to_series(),
+        "value": numbers[0], "unit": numbers[1],
+        "pid": None if what.process is None else frame[what.process].cast(pl.Int64, strict=False),
+    }, schema=COLUMNS).drop_nulls("metric")
+    return Reading(samples, None if at is None else at.clock, devices=dict.fromkeys(_few(samples["device"])))
 
 
 class CounterLoader(FormatLoader):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 
 import msgspec
 import polars as pl
@@ -17,9 +18,100 @@ from ..errors import Unreadable
 from ..ingest import limits
 from ..loader import Job
 from ..schema_limits import LATEST_NS
-from . import quantities, series
+from . import quantities
 from .loader import CounterLoader
 from .recording import COLUMNS, Reading
+
+_LABEL = re.compile(r'([A-Za-z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"')
+_DEVICES = ("gpu", "gpu_id", "gpu_index", "gpuid", "minor_number", "index", "device")
+_HOSTS = ("Hostname", "hostname", "host", "node", "instance", "exported_instance")
+_PRODUCTS = ("modelName", "card_model", "gpu_model", "name", "product_name")
+_NUMBERED = re.compile(r"^(?:gpu|nvidia|card|cuda:)?[ _]?(\d{1,4})$", re.I)
+_ENDS = {"_bytes": "B", "_celsius": "C", "_watts": "W", "_hertz": "Hz", "_ratio": "ratio", "_percent": "%",
+         "_joules": "J", "_seconds": "s"}  # fmt: skip
+
+
+class SeriesNames:
+    """Numbers the series it is told, and says in the end what each is called."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[str, dict[str, str]]] = []
+        self._written: dict[str, int] = {}
+        self.products: dict[str, str] = {}
+
+    def add(self, name: str, labels: dict[str, str]) -> int:
+        """The number of a series that was not there before. Raises limits.Exceeded."""
+        limits.check("names", len(self._known) + 1, f"holds more than {len(self._known):,} series")
+        self._known.append((name, labels))
+        return len(self._known) - 1
+
+    def written(self, text: str) -> int:
+        """The number of a series as an exposition writes it, ``name{label="value"}``. Raises limits.Exceeded."""
+        if text not in self._written:
+            name, _, rest = text.partition("{")
+            self._written[text] = self.add(name, dict(_LABEL.findall(rest)))
+        return self._written[text]
+
+    def table(self, units: dict[str, str]) -> pl.DataFrame:
+        """``place metric device unit scale`` of every series; ``units`` are those that were said beside them."""
+        hosts = {_first(labels, _HOSTS) for _, labels in self._known}
+        several = len(hosts - {None}) > 1
+        devices = [_device(labels, several) for _, labels in self._known]
+        for device, (_, labels) in zip(devices, self._known, strict=True):
+            if device is not None and (product := _first(labels, _PRODUCTS)):
+                self.products.setdefault(device, product)
+        groups: dict[tuple[str, str | None], list[int]] = defaultdict(list)
+        for number, ((name, _), device) in enumerate(zip(self._known, devices, strict=True)):
+            groups[name, device].append(number)
+        metrics = [name for name, _ in self._known]
+        for (name, _), indices in groups.items():
+            if len(indices) > 1:
+                for number in indices:
+                    metrics[number] = _with_labels(name, self._known[number][1], self._differing(indices))
+        measures = [_measure(name, units) for name, _ in self._known]
+        return pl.DataFrame(
+            {"place": range(len(metrics)), "metric": metrics, "device": devices,
+             "unit": [unit for unit, _ in measures], "scale": [scale for _, scale in measures]},
+            schema={"place": pl.Int64, "metric": pl.String, "device": pl.String, "unit": pl.String,
+                    "scale": pl.Float64},
+        )
+
+    def _differing(self, indices: list[int]) -> list[str]:
+        """The labels whose values are not the same in all of these series."""
+        seen: dict[str, set[str | None]] = defaultdict(set)
+        keys = {key for place in indices for key in self._known[place][1]}
+        for place in indices:
+            for key in keys:
+                seen[key].add(self._known[place][1].get(key))
+        return sorted(key for key, values in seen.items() if len(values) > 1)
+
+
+def _first(labels: dict[str, str], keys: tuple[str, ...]) -> str | None:
+    return next((labels[key] for key in keys if labels.get(key)), None)
+
+
+def _device(labels: dict[str, str], several_hosts: bool) -> str | None:
+    """'GPU 3', behind its host where there are several; None where no label names a device."""
+    for key in _DEVICES:
+        match = _NUMBERED.match(labels.get(key, ""))
+        if match and (key != "device" or not labels[key].isdigit()):
+            host = _first(labels, _HOSTS) if several_hosts else None
+            return f"{host} GPU {int(match[1])}" if host else f"GPU {int(match[1])}"
+    return None
+
+
+def _with_labels(name: str, labels: dict[str, str], keys: list[str]) -> str:
+    suffix = ",".join(f'{key}="{labels[key]}"' for key in keys if key in labels)
+    return f"{name}{{{suffix}}}" if suffix else name
+
+
+def _measure(name: str, units: dict[str, str]) -> tuple[str, float]:
+    """Natural unit and factor: by DCGM's manual, else as the exposition says, else by the ending of the name."""
+    ending = name.removesuffix("_total")
+    said = quantities.dcgm_unit(name) or units.get(name) or next(
+        (unit for end, unit in _ENDS.items() if ending.endswith(end)), "")
+    return quantities.natural(said) or ("", 1.0)
+
 
 _LONGEST = 1 << 16
 """Characters of a line: labels are names, not texts."""
@@ -71,7 +163,7 @@ def _is_answer(text: bytes) -> bool:
 
 def _of_answer(text: bytes) -> Reading:
     answer = msgspec.json.decode(text, type=_Answer)
-    names, indices, moments, values = series.Names(), [], [], []
+    names, indices, moments, values = SeriesNames(), [], [], []
     for one in answer.data.result:
         labels = dict(one.metric)
         place = names.add(labels.pop("__name__", "query"), labels)
@@ -98,7 +190,7 @@ def _number(text: str) -> float | None:
 
 
 def _of_text(text: bytes) -> Reading:
-    names, indices, moments, values = series.Names(), [], [], []
+    names, indices, moments, values = SeriesNames(), [], [], []
     units: dict[str, str] = {}
     stray = 0
     for line in text.decode("utf-8", "replace").split("\n"):
@@ -151,11 +243,11 @@ def _sample(line: str) -> tuple[str, str, int | None] | None:
 
 
 def _reading(
-    names: series.Names, indices: list[int], moments: list[int | None], values: list[float | None],
+    names: SeriesNames, indices: list[int], moments: list[int | None], values: list[float | None],
     units: dict[str, str],
 ) -> Reading:
     """Samples of numbered series in ``COLUMNS``."""
-    described = names.told(units)
+    described = names.table(units)
     frame = pl.DataFrame(
         {"place": indices, "ts_ns": moments, "raw": values},
         schema={"place": pl.Int64, "ts_ns": pl.Int64, "raw": pl.Float64},

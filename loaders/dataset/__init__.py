@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..loader import FormatLoader, Job
-from ..trace import Trace
+from ..loader import FormatLoader
 from .layout import DESCRIPTION, MARK, TABLES
 
 
@@ -14,6 +13,7 @@ class DatasetLoader(FormatLoader):
     title = "Reduced dataset of a job's ranks (warplens reduce): Parquet files by table and rank"
     suffixes = (".json",)
     version = 1
+    reader = "read"
     fills = TABLES
     in_place = True
     directory_file = DESCRIPTION
@@ -21,12 +21,6 @@ class DatasetLoader(FormatLoader):
     def sniff(self, head: bytes) -> bool:
         """By the mark that its description begins with."""
         return head.startswith(MARK)
-
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """The dataset beside its description. Raises Unreadable."""
-        from .read import read
-
-        return (read(job.path),)
 
 
 LOADER = DatasetLoader()

@@ -21,6 +21,7 @@ from .. import parquet_check, schema
 from ..errors import Unreadable
 from ..ingest.limits import Exceeded, check
 from ..ingest.store import info_from_plain
+from ..loader import Job
 from ..trace import REDUCED, Device, Info, Trace
 from .layout import LAYOUT, PACKED, Description, packed_file, table_file
 
@@ -34,8 +35,9 @@ _CHECKED = 200
 _AGAIN = "Run `warplens reduce` again with the same recordings: it makes what is missing."
 
 
-def read(path: Path) -> Trace:
-    """The dataset of that description. Raises Unreadable."""
+def load(job: Job) -> Trace:
+    """The dataset beside its description. Raises Unreadable."""
+    path = job.path
     try:
         description = decode(path.read_bytes(), type=Description)
         check("dataset-ranks", len(description.parts), f"it lists {len(description.parts):,} recordings")

@@ -11,7 +11,6 @@ import contextlib
 import os
 import shutil
 from collections.abc import Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,7 +20,7 @@ from msgspec import DecodeError
 from msgspec.json import decode, encode
 
 from ... import __version__
-from .. import schema
+from .. import private, schema
 from ..ingest.ranks import totals
 from ..ingest.store import info_from_plain, info_to_plain
 from ..trace import REDUCED, Info, Trace
@@ -156,8 +155,8 @@ def finish(dataset: Path, label: str) -> Description:
         tuple(PartSummary(member.part, member.ranks, member.info.get("epoch_ns"), member.rows) for member in members),
         {name: state for name, state in packed.items() if state is not None},
     )
-    _write(dataset / README, _readme().encode())
-    _write(dataset / DESCRIPTION, encode(description))
+    private.write(dataset / README, _readme().encode())
+    private.write(dataset / DESCRIPTION, encode(description))
     current = {packed_file(dataset, name, state) for name, state in description.packed.items()}
     for old in (dataset / PACKED).glob("*"):
         if old not in current:
@@ -207,27 +206,13 @@ def _pack(dataset: Path, table: str, some: Sequence[Part]) -> str | None:
     if sum(state.st_size for state in states) > PACKED_BYTES:
         return None
     sources = [(member.part, state.st_size, state.st_mtime_ns) for member, state in zip(some, states, strict=True)]
-    state = blake2b(repr((LAYOUT, sources)).encode(), digest_size=8).hexdigest()
+    state = private.blake2b(repr((LAYOUT, sources)).encode(), digest_size=8).hexdigest()
     target = packed_file(dataset, table, state)
     if not _is_whole(target, sum(member.rows[table] for member in some)):
         target.parent.mkdir(exist_ok=True)
-        half = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
+        with private.replacing(target) as half:
             scan(table, files).sink_parquet(half, compression="zstd", maintain_order=True)
-            os.replace(half, target)
-        finally:
-            half.unlink(missing_ok=True)
     return state
-
-
-def _write(target: Path, content: bytes) -> None:
-    """The file, whole or not at all."""
-    half = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        half.write_bytes(content)
-        os.replace(half, target)
-    finally:
-        half.unlink(missing_ok=True)
 
 
 def _marker(dataset: Path, member: str) -> Path:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from .. import private
-from ..digest import blake2b
+from ..private import blake2b
 from . import spill
 
 LAYOUT = 3

@@ -1,7 +1,10 @@
-"""What the user named, made into regular files: existence, rights, kinds of file, standard input.
+"""What the user named, made into regular files: existence, rights, kinds of file, standard input, inputs.
 
 Nothing here blocks on something that will never come: a FIFO without a writer, a socket and a device are refused, a
-stream is copied to a temporary file first, so that every loader sees a file it can seek in.
+stream is copied to a temporary file first, so that every loader sees a file it can seek in. A .tar, .tar.gz or .zip is
+read as the folder it was made of: its regular files are unpacked into a folder that is removed when all is read. An
+archive is hostile like any input: links, devices and files outside its folder are left out, which is said, and what it
+may unfold to, and into how many files, is bounded.
 """
 
 from __future__ import annotations
@@ -10,10 +13,16 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Callable
-from pathlib import Path
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, cast
 
 from ..errors import Unreadable
+from . import limits, stream
 
 _CHUNK = 1 << 20
 
@@ -101,3 +110,114 @@ def _copy(
             raise Unreadable(name, "is empty", _PIPE)
         raise Unreadable(name, "is a FIFO nobody writes to", "Start the writer first, or pipe into `warplens -`.")
     return target
+
+
+MOST_FILES = 20_000
+MOST_DAMAGED = 16  # Damaged entries that are named.
+Open = Callable[[], IO[bytes] | None]
+_PADDING = 1 << 20
+_TAR, _ZIP = b"ustar", b"PK\x03\x04"
+_BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+
+
+def is_archive(path: Path) -> bool:
+    """Whether the file is a zip, or a tar, compressed or not."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(512)
+        if start.startswith(_ZIP):
+            return True
+        if start[257:262] == _TAR:
+            return True
+        return start.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")) and stream.head(path, 512)[257:262] == _TAR
+    except (OSError, EOFError, zlib.error):
+        return False
+
+
+def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int, int, int], None]) -> list[str]:
+    """Put its files into ``target``; a sentence for what is wrong with it and for each entry left out.
+
+    A damaged entry is left out; raises Unreadable where no other is there, and for one that is too large.
+    """
+    size = path.stat().st_size
+    room = max(limits.UNCOUNTED_BYTES, limits.limit("unfolded") * size)
+    bytes_written = count = 0
+    left_out, faults, damaged = list[str](), list[str](), list[str]()
+    try:
+        for name, open_member in _members(path, left_out, faults):
+            if count == MOST_FILES:
+                raise Unreadable(display_name, f"holds more than {MOST_FILES:,} files", "Unpack what you want to see.")
+            destination = target / name
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with cast(IO[bytes], open_member()) as member, destination.open("wb") as out:
+                    while data := member.read(_CHUNK):
+                        bytes_written += len(data)
+                        if bytes_written > room:
+                            raise limits.Exceeded("unfolded", "it unfolds to more than any recording")
+                        out.write(data)
+                        progress(bytes_written, 0, 0)
+                count += 1
+            except _BROKEN as error:
+                destination.unlink(missing_ok=True)
+                damaged.append(f"{name} was left out: it is damaged ({error})")
+    except limits.Exceeded as error:
+        raise error.unreadable(display_name) from None
+    except _BROKEN as error:
+        damaged.append(f"the rest of the archive is damaged ({error})")
+    if not count and damaged:
+        raise Unreadable(display_name, f"is a damaged archive: {damaged[0]}", "Copy it again, or unpack it.")
+    if not count:
+        raise Unreadable(display_name, "is an archive without files", "Give one that holds traces.")
+    warnings = [f"{display_name}: {fault}" for fault in (*faults, *damaged[:MOST_DAMAGED])]
+    reason = "was left out: it is a link, or would lie outside the archive"
+    return warnings + [f"{display_name}/{name} {reason}" for name in left_out]
+
+
+def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tuple[Path, Open]]:
+    """Each regular file of the archive, and how to open it, under a name that stays inside the target folder."""
+    def place(entry: str, regular: bool = True) -> Path | None:
+        name = _inside(entry) if regular else None
+        if name is None and not _is_hidden(entry) and len(left_out) < MOST_FILES:
+            left_out.append(entry)
+        return name
+
+    if zipfile.is_zipfile(path) and not tarfile.is_tarfile(path):
+        with zipfile.ZipFile(path) as archive:
+            for entry in archive.infolist():
+                if not entry.filename.endswith("/") and (name := place(entry.filename)) is not None:
+                    yield name, partial(archive.open, entry)
+        return
+    with stream.Source(path) as source, tarfile.open(fileobj=cast(Any, _Readable(source)), mode="r|") as packed:
+        for packed_member in packed:
+            if packed_member.isdir() or (name := place(packed_member.name, packed_member.isreg())) is None:
+                continue
+            yield name, partial(packed.extractfile, packed_member)
+        source.skip(_PADDING)  # behind the last file; the checksum is there
+        faults += [source.fault] if source.fault else []
+
+
+class _Readable:
+    """A source as the stream ``tarfile`` wants."""
+
+    def __init__(self, source: stream.Source) -> None:
+        self._source = source
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, fewer at the end."""
+        return bytes(self._source.read(size))
+
+
+def _inside(name: str) -> Path | None:
+    """The name as a path below the folder; None for one that leads out of it or is hidden."""
+    parts = [step for step in PurePosixPath(name.replace("\\", "/")).parts if step != "."]
+    if not parts or ".." in parts or parts[0].startswith("/") or parts[0][1:2] == ":" or "\0" in name:
+        return None
+    if _is_hidden(name) or any(len(os.fsencode(step)) > 200 for step in parts) or len(parts) > 16:
+        return None
+    return Path(*parts)
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether it lies in a hidden folder, or is hidden: what a system keeps for itself beside somebody's files."""
+    return any(step.startswith(".") and step not in (".", "..") for step in name.replace("\\", "/").split("/"))

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from .. import registry
 from ..errors import Unreadable
-from ..loader import Adopted, FormatLoader, Job
+from ..loader import FormatLoader, Job
 from ..native.allocator import keep_freed
 from ..trace import Trace
-from . import archives, cache, call_tree, failures, inputs, ranks, spill, store
+from . import cache, call_tree, failures, inputs, ranks, spill, store
 from .job import pool
 from .job.files import InputFile, Progress, Request, file_of, in_folder, left_out
 from .job.small_files import SmallFiles, are_many_and_small
@@ -75,9 +75,9 @@ def ingest(path: str, request: Request) -> Opened:
         source = inputs.regular(path, spool, request.progress)
         display_name = "standard input" if path == "-" else path
         unpacked, passed = None, list[str]()
-        if source.is_file() and archives.is_archive(source):
+        if source.is_file() and inputs.is_archive(source):
             scratch.append(spill.directory())
-            passed = archives.unpack(display_name, source, scratch[-1], request.progress)
+            passed = inputs.unpack(display_name, source, scratch[-1], request.progress)
             unpacked = source = scratch[-1]
         folder = source.is_dir()
         if scratch:  # what was copied from a stream or an archive is not there to be read again
@@ -292,7 +292,7 @@ def _origin(path: Path, loader: FormatLoader) -> cache.Origin:
 
 
 def _is_ours(loader: FormatLoader) -> bool:
-    return not isinstance(loader, Adopted) and type(loader).__module__.startswith(_LOADERS)
+    return type(loader).__module__.startswith(_LOADERS)
 
 
 def _read(file: InputFile, loader: FormatLoader, request: Request, target: Path) -> tuple[Path, tuple[Trace, ...]]:
@@ -384,7 +384,7 @@ class Opened(Struct, frozen=True):
 
     def _together(self, singles: tuple[Trace, ...]) -> Trace:
         """All files as one run: the ranks of a job, with the counters recorded beside them."""
-        from .job.together import job_of
+        from .ranks import job_of
         from .sidecar_metrics import is_beside, together, with_metrics
 
         samplers = registry.samplers()

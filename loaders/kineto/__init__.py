@@ -10,8 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..loader import FormatLoader, Job
-from ..trace import Trace
+from ..loader import FormatLoader
 
 _KINETO_KEYS = (
     rb'"(?:schemaVersion|deviceProperties|computeProperties|distributedInfo|baseTimeNanoseconds|displayTimeUnit)"\s*:'
@@ -26,6 +25,7 @@ class Kineto(FormatLoader):
     title = "PyTorch Kineto / Chrome trace JSON (also Ascend and JAX), .gz and .zst"
     suffixes = (".pt.trace.json", ".json")
     version = 8
+    reader = "load"
     fills = ("kernels", "host", "metrics", "cycles", "allocations")
     ready_tables = True
 
@@ -37,15 +37,9 @@ class Kineto(FormatLoader):
             return b'"traceEvents"' in head or (b'"schemaVersion"' in head and bool(re.search(_KINETO_KEYS, head)))
         return text.startswith(b"[") and inside.startswith(b"{") and all(re.search(key, head) for key in _EVENT_KEYS)
 
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """Read the file, whatever its size, in bounded memory."""
-        from .load import load
-
-        return (load(job),)
-
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
-        """``arguments.arguments``."""
-        from .arguments import arguments
+        """All arguments of one event, read again from the file."""
+        from .recovery import arguments
 
         return arguments(path, offset, name)
 

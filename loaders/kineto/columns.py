@@ -112,6 +112,19 @@ class Block(Struct):
         return Block(self.ints, self.numbers.take(self.codes, mode="wrap"), self.floats, self.base)
 
 
+def block_of(rows: int, ints: dict[str, Any], codes: dict[str, Any], floats: dict[str, Any]) -> Block:
+    """Columns (arrays or one value) by name as a block; what is not given is missing."""
+    result = Block(
+        np.full((len(INTS), rows), NULL, np.int64), np.full((len(CODES), rows), -1, np.int32),
+        np.full((len(FLOATS), rows), np.nan), 0,
+    )  # fmt: skip
+    arrays = (INTS, ints, result.ints), (CODES, codes, result.codes), (FLOATS, floats, result.floats)
+    for names, columns, array in arrays:
+        for name, values in columns.items():
+            array[names.index(name)] = values
+    return result
+
+
 class Strings:
     """Every distinct text of a load, numbered in the order it was first seen, by whichever thread. Raises
     limits.Exceeded where there are more than anybody records."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from . import dialect
 from .columns import INSTANT_INTS, NULL, Ints, Number, Rows, integer, nanoseconds
-from .decode import decode
+from .document import decode
 from .samples import Samples
 from .tables import Tables
 

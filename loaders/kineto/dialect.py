@@ -1,16 +1,27 @@
 """What recorded categories, names and metadata mean: the one list every reader shares.
 
 Kineto renamed its categories between 2021 and 2022, vendors added theirs, and Ascend and JAX write slices without any,
-where the process they are on tells what they are. Categories are compared in lower case.
+where the process they are on tells what they are. Categories are compared in lower case. What a text means is worked
+out once: each property of texts is a ``CodeMeaning``, an array over the codes of ``Strings`` that is filled in for a
+code when a row first uses it so. The last entry stands for 'missing', which is where code -1 leads.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from ..collective_names import kernel_kind
-from .columns import Number
+from .columns import NULL, Codes, Number, Strings, json_list
+from .document import decode
+
+if TYPE_CHECKING:
+    import polars as pl
 
 DEVICE_KINDS = ("kernel", "collective", "memcpy", "memset", "sync")
 HOST_KINDS = ("op", "runtime", "driver", "python", "annotation", "sched", "io", "overhead", "dataloader")
@@ -150,3 +161,107 @@ def number(value: Any) -> float | None:
 
 MEMORY_TOTALS = (("memory allocated", "Total Allocated"), ("memory reserved", "Total Reserved"))
 MEMORY_CHANGE = "memory change"
+
+
+_NO_BLANKS = str.maketrans("", "", " \t\r\n")
+ORDINARY, LOADING, STEP = range(3)
+"""What names of host slices say: nothing, that data is loaded, that it is a step of the profiler."""
+KIND = {kind: number for number, kind in enumerate(KINDS)}
+
+
+class CodeMeaning:
+    """One property of texts as an array by code: ``values`` gives those of some texts, ``missing`` that of none."""
+
+    def __init__(self, strings: Strings, values: Callable[[Sequence[str]], Any], missing: Any, dtype: type) -> None:
+        self._strings, self._values, self._missing = strings, values, missing
+        self._arrays: tuple[npt.NDArray[Any], ...] = np.full(1, missing, dtype), np.ones(1, bool)
+
+    def __getitem__(self, codes: Codes) -> npt.NDArray[Any]:
+        """The property for each code. Threads may do the same work twice, never read what is half done."""
+        array, filled = self._arrays
+        if len(array) <= len(self._strings.texts):
+            array, filled = self._arrays = self._longer(array, filled, 2 * len(self._strings.texts) + 2)
+        at_hand = filled.take(codes, mode="wrap")
+        if not at_hand.all():
+            new = np.flatnonzero(np.bincount(codes[~at_hand]))
+            texts = self._strings.texts
+            array[new] = self._values([texts[code] for code in new.tolist()])
+            filled[new] = True
+        values: npt.NDArray[Any] = array.take(codes, mode="wrap")
+        return values
+
+    def _longer(self, old: npt.NDArray[Any], was: npt.NDArray[Any], size: int) -> tuple[npt.NDArray[Any], ...]:
+        array, filled = np.full(size, self._missing, old.dtype), np.zeros(size, bool)
+        filled[: len(was) - 1] = was[:-1]
+        array[: len(old) - 1] = old[:-1]
+        filled[-1] = True
+        return array, filled
+
+
+class InternedTexts:
+    """All that the tables ask about texts. ``names``, ``triples`` and ``ranks`` are codes of the process-wide
+    categorical; grids and blocks are 'x,y,z' and ranks '0,1,2', however the list was spaced in the file.
+    ``device_word`` is what devices are called."""
+
+    def __init__(self, strings: Strings) -> None:
+        self.strings, self.device_word = strings, "GPU"
+
+        def spelling(spell: Callable[[str], str]) -> CodeMeaning:
+            return CodeMeaning(strings, lambda texts: category_codes([spell(text) for text in texts]), 0, np.uint32)
+
+        def property_of(value: Callable[[str], Any], missing: Any, dtype: type) -> CodeMeaning:
+            return CodeMeaning(strings, lambda texts: [value(text) for text in texts], missing, dtype)
+
+        self.names = CodeMeaning(strings, category_codes, 0, np.uint32)
+        self.triples, self.lists = spelling(_tidy), spelling(_compact)
+        self.ranks = spelling(lambda text: _tidy(text).strip("[]"))
+        self.kind = property_of(lambda text: KIND[kind_of_category(text)], KIND["annotation"], np.uint8)
+        self.collective = property_of(lambda text: _named("kernel", text), False, bool)
+        self.role = property_of(_role, ORDINARY, np.uint8)
+        self.number = property_of(lambda text: number_in(text[:64]), NULL, np.int64)
+
+    def spelled(self, column: str) -> CodeMeaning:
+        """What the texts of a column of a table become."""
+        if column in ("shapes", "types", "inputs"):
+            return self.lists
+        return self.ranks if column == "group_ranks" else self.triples if column in ("grid", "block") else self.names
+
+
+@cache
+def _shared_categories() -> pl.Series:
+    """Codes mean something for as long as a column of the type is there."""
+    import polars as pl  # here and below, because rows are read while polars is still being imported
+
+    return pl.Series(["GPU 0"], dtype=pl.Categorical())
+
+
+def category_codes(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
+    """The codes of texts in the categorical type all tables share in this process, entering those that are new."""
+    import polars as pl
+
+    _shared_categories()
+    codes: npt.NDArray[np.uint32] = pl.Series(texts, dtype=pl.Categorical()).to_physical().to_numpy()
+    return codes
+
+
+def _tidy(text: str) -> str:
+    """The text without white space."""
+    return text.translate(_NO_BLANKS)
+
+
+def _compact(text: str) -> str:
+    """JSON without white space; as it is where it cannot be read."""
+    try:
+        return json_list(decode(text.encode())[0]) or text
+    except ValueError:
+        return text
+
+
+def _named(kind: str, name: str) -> bool:
+    return kind_of_name(kind, name) != kind
+
+
+def _role(name: str) -> int:
+    if step_number(name) is not None:
+        return STEP
+    return LOADING if _named("op", name) else ORDINARY

@@ -29,8 +29,8 @@ from ..ingest.stream import Source
 from ..loader import Job
 from ..trace import Trace
 from .columns import NULL, integer, nanoseconds
-from .decode import decode
 from .dialect import BACKWARD_ARROW
+from .document import decode
 
 _BLOCK = 4 << 20
 _LONGEST = 4096  # Bytes of an arrow's text.

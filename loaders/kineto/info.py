@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ..trace import Device, Info
-from .decode import plain_numbers
+from .document import plain_numbers
 
 XLA_MOST_EVENTS = 1_000_000  # XLA's trace viewer export drops what exceeds this many events.
 _ABSOLUTE = 10**18  # Nanoseconds: later than September 2001 is a date, earlier is time since something.

@@ -15,9 +15,8 @@ import msgspec
 
 from ..ingest.stream import Source
 from .columns import ARG_KEYS, ARGS_READ, EVENT_KEYS, FLOWS, Number, Rows
-from .decode import decode
 from .deferred_events import DeferredEvents
-from .document import Document, Trailer, events_end, last_cut, separator_of
+from .document import Document, Trailer, decode, events_end, last_cut, separator_of
 from .info import Tally
 from .recovery import LONGEST_EVENT, walk
 from .tables import Tables

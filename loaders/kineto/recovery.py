@@ -12,13 +12,14 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from .columns import Number
-from .decode import decode, whole
-from .document import KEYS, extent
+from ..ingest.stream import Source
+from .columns import Number, name_text
+from .document import KEYS, decode, extent, plain_numbers, whole
 from .info import Tally
 
 LONGEST_EVENT = 16 << 20  # An event that is longer is taken for damage.
@@ -154,3 +155,27 @@ def _resume(data: bytes, offset: int, pattern: re.Pattern[bytes], reach: _Reach)
 def _blank(data: bytes, offset: int) -> int:
     blank = _BLANK.match(data, offset)
     return blank.end() if blank else offset
+
+
+_FIRST = 64 << 10
+
+
+def arguments(path: str | Path, offset: int, name: str | None = None) -> dict[str, Any]:
+    """The ``args`` of the event at ``offset`` (column ``offset`` of kernels and host); {} where there are none. Raises
+    OSError as ``open`` does and ValueError where no event (of that name) begins there, as when the file has changed."""
+    with Source(path) as source:
+        source.skip(offset)
+        data = source.read(_FIRST)
+        while data.startswith(b"{"):
+            end = extent(data, 0)
+            if end >= 0:
+                event, _ = decode(data[:end])
+                if name is not None and name_text(event.get("name")) != name:
+                    break
+                recorded = event.get("args")
+                return plain_numbers(recorded) if isinstance(recorded, dict) else {}
+            more = source.read(len(data)) if len(data) < LONGEST_EVENT else b""
+            if not more:
+                break
+            data += more
+    raise ValueError(f"no event begins at byte {offset:,}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .chunk import TEXTS, Basis, Chunk, missing
-from .interning import InternedTexts
+from .dialect import InternedTexts
 
 if TYPE_CHECKING:
     import polars as pl

@@ -15,14 +15,13 @@ from polars.io.plugins import register_io_source
 
 from .. import schema
 from . import dialect
-from .categories import CATEGORICAL, codes, column
 from .chunk import TEXTS, Basis, Chunk, Column, joined, missing
-from .interning import CodeMeaning, InternedTexts
+from .dialect import CodeMeaning, InternedTexts, category_codes
 
 _MANY = 1 << 12  # Numbers of devices below this are looked up; others are sorted.
 _BATCH = 1 << 17
 """Rows that are made and filtered at once: a fresh page costs more than what is done to what lies in it."""
-_KINDS = codes(dialect.KINDS)
+_KINDS = category_codes(dialect.KINDS)
 
 
 def held(table: str, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, first: int) -> pl.LazyFrame:
@@ -103,7 +102,7 @@ def _series(table: str, texts: InternedTexts, name: str, values: Column, basis: 
     if name in TEXTS:
         return _texts(texts.spelled(name), values)
     if name == "kind":
-        return column(_KINDS[values])
+        return _column(_KINDS[values])
     if name == "device":
         return _texts(texts.names, values) if table == "metrics" else _devices(values, basis.word)
     if name in ("start_ns", "ts_ns"):
@@ -126,7 +125,7 @@ def _devices(values: Column, word: str) -> pl.Series:
     else:
         distinct, indices = np.unique(values, return_inverse=True)
     names = [f"{word} {n}" if n >= 0 else None for n in distinct.tolist()]
-    return pl.Series(names, dtype=CATEGORICAL).gather(pl.Series(indices))
+    return pl.Series(names, dtype=schema.NAME).gather(pl.Series(indices))
 
 
 def rebased(rows: pl.LazyFrame, table: str, old: Basis, new: Basis) -> pl.LazyFrame:
@@ -136,7 +135,7 @@ def rebased(rows: pl.LazyFrame, table: str, old: Basis, new: Basis) -> pl.LazyFr
     rows = schema.conform(table, rows).with_columns(pl.col(time) + old.origin - new.origin, rank=rank)
     if old.word != new.word:
         renamed = pl.col("device").cast(pl.String).str.replace(f"^{old.word} ", f"{new.word} ")
-        rows = rows.with_columns(renamed.cast(CATEGORICAL))
+        rows = rows.with_columns(renamed.cast(schema.NAME))
     if table == "kernels":
         rows = rows.with_columns(pid=_launcher(pl.col("rank"), new))
     return rows.with_columns(pl.col("rank").fill_null(pl.lit(new.rank, pl.Int64)))
@@ -149,10 +148,14 @@ def _launcher(rank: pl.Expr, basis: Basis) -> pl.Expr:
 
 
 def _texts(meaning: CodeMeaning, numbers: npt.NDArray[np.int32]) -> pl.Series:
-    series = column(meaning[numbers])
+    series = _column(meaning[numbers])
     if int(numbers.min()) >= 0:
         return series
     return pl.select(pl.when(pl.Series(numbers >= 0)).then(series)).to_series()
+
+
+def _column(codes: npt.NDArray[np.uint32]) -> pl.Series:
+    return pl.Series(codes).cat.to(schema.NAME)
 
 
 def _unsigned(high: int) -> type:

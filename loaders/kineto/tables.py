@@ -24,7 +24,7 @@ from . import dialect
 from .allocations import Allocations
 from .chunk import Basis, Chunk, Column, chunk, floats_of, merged
 from .columns import CODES, INTS, NULL, Block, Codes, Ints, Strings
-from .interning import KIND, LOADING, STEP, InternedTexts
+from .dialect import KIND, LOADING, STEP, InternedTexts
 from .scan.layout import DEVICE, HOST, UNKNOWN
 from .spool import Spool
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import DecodeError, Struct, msgpack
 
 from .. import private
-from ..digest import blake2b
+from ..private import blake2b
 from .functions import Code, Native, Unusable
 from .processor import levels_here
 

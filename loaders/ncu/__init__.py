@@ -58,8 +58,6 @@ class NsightCompute(FormatLoader):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``kernels`` in the order of launches."""
-        from .recording import trace_of
-
         records = csv_pages.NcuRecords()
         files = (job.path, *self.companions(job.path))
         size, fault = 0, None
@@ -75,7 +73,7 @@ class NsightCompute(FormatLoader):
             records.add(table.found if table.found.count() else text.found)
         if not records.count():
             raise Unreadable(job.path, "holds messages of Nsight Compute, but no results", COLLECT)
-        trace = trace_of(job.path, self.name, records, size, fault)
+        trace = csv_pages.trace_of(job.path, self.name, records, size, fault)
         return (trace.warn(f"read together: {len(files)} pages of one profile") if len(files) > 1 else trace,)
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any] | None:

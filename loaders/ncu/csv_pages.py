@@ -3,18 +3,22 @@
 ``ncu --csv`` prints to the terminal, so its own messages, those of the program, or both stand before the header and
 between the lines: only what begins with a launch number is data. Details pages have more columns in the header than in
 most of their lines. In the wide layout the line under the header holds the units. Files are read in blocks, and of a
-line only what a column of ``kernels`` can use is kept, so a page with thousands of metrics costs no more memory.
+line only what a column of ``kernels`` can use is kept, so a page with thousands of metrics costs no more memory. What
+the launches become is here too: ``offset`` is a launch's number, by which the rest of it is found again.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import polars as pl
 from msgspec import Struct, field
 
-from .. import csv_table
+from .. import csv_table, schema
+from ..collective_names import kernel_kind
+from ..trace import Device, Info, Trace
 from . import metrics as ncu_metrics
 
 HEADER = re.compile(rb'^[^\S\n]*"?ID"?,"?Process ID"?,[^\n]*$', re.MULTILINE)
@@ -175,3 +179,47 @@ def _launches(rows: pl.DataFrame) -> pl.DataFrame:
         stream=texts["stream"].cast(pl.Int64, strict=False) if "stream" in texts else pl.lit(None, pl.Int64),
         cc=texts["cc"] if "cc" in texts else pl.lit(None, pl.String),
     ).filter(pl.col("name") != "")
+
+
+def trace_of(path: Path, format_name: str, records: NcuRecords, size: int, fault: str | None) -> Trace:
+    """The Trace of the records, of which there is at least one."""
+    launches = pl.concat(records.launches).unique(list(ncu_metrics.KEY), keep="first", maintain_order=True)
+    kernels = _kernels(launches, pl.concat(records.samples))
+    info = Info(
+        source=str(path), label=path.name.split(".")[0], format=format_name, tool="Nsight Compute", bytes=size,
+        devices=_devices(launches), serialised=True, warnings=tuple(_warnings(records, kernels, fault)),
+        facts={"unused_metrics": sorted(records.unused)},
+    )
+    return Trace(info, kernels=schema.conform("kernels", kernels.lazy()))
+
+
+def _kernels(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+    """Launches with what was measured of them, in the order of the file."""
+    frame = ncu_metrics.measured(launches, samples)
+    kinds = {name: kernel_kind(name) for name in launches["name"].unique()}
+    return frame.with_row_index("index").with_columns(
+        pl.col("index").cast(pl.Int64).alias("offset"),
+        pl.col("dur_ns").round().cast(pl.Int64, strict=False),
+        ncu_metrics.printable(frame["tensor"]),
+        ncu_metrics.printable(frame["dram"]),
+        pl.col("registers").round().cast(pl.Int32, strict=False),
+        pl.coalesce("shared_bytes", pl.sum_horizontal("shared_static", "shared_dynamic", ignore_nulls=False))
+        .round()
+        .cast(pl.Int64, strict=False)
+        .alias("shared_bytes"),
+        kind=pl.col("name").cast(pl.String).replace_strict(kinds, return_dtype=pl.String),
+    )
+
+
+def _devices(launches: pl.DataFrame) -> tuple[Device, ...]:
+    pairs = launches.select("device", "cc").unique().drop_nulls("device").sort("device").rows()
+    return tuple(Device(device, None, {"compute_capability": cc} if cc else {}) for device, cc in pairs)
+
+
+def _warnings(records: NcuRecords, kernels: pl.DataFrame, fault: str | None) -> Iterator[str]:
+    if fault:
+        yield fault
+    if records.malformed:
+        yield f"{records.malformed:,} lines name no kernel and were left out."
+    if missing := kernels["dur_ns"].null_count():
+        yield f"{missing:,} of {kernels.height:,} launches have no duration: gpu__time_duration was not collected."

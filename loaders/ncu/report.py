@@ -18,8 +18,7 @@ from ..errors import Unreadable
 from ..loader import FormatLoader, Job
 from ..trace import Trace
 from . import metrics as ncu_metrics
-from .csv_pages import NcuRecords
-from .recording import trace_of
+from .csv_pages import NcuRecords, trace_of
 
 MAGIC = b"NVR\0"
 INSTALL = ("Install it (`pip install 'warplens[ncu]'`), or print the report with "

@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..ingest import stream
-from ..loader import FormatLoader, Job
-from ..trace import Trace
+from ..loader import FormatLoader
 from .report import ENDINGS
 
 STRINGS = "StringIds.parquet"
@@ -27,6 +26,7 @@ class NsightSystems(FormatLoader):
     title = "Nsight Systems SQLite export (.sqlite): kernels, graphs, copies, NVTX, CUDA and system calls, GPU metrics"
     suffixes = (".sqlite", ".db", ".nsys-rep.sqlite")
     version = 2
+    reader = "read"
     fills = ("kernels", "host", "metrics")
 
     def sniff(self, head: bytes) -> bool:
@@ -38,12 +38,6 @@ class NsightSystems(FormatLoader):
         stem = path.name.removesuffix(".sqlite")
         return not any(path.with_name(stem + end).is_file() for end in ("", *ENDINGS) if stem + end != path.name)
 
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``kernels``, ``host`` and ``metrics``. Raises Unreadable where SQLite cannot read it."""
-        from .read import load
-
-        return (load(job),)
-
 
 class NsightParquet(FormatLoader):
     """The loader of Parquet exports."""
@@ -52,6 +46,7 @@ class NsightParquet(FormatLoader):
     title = "Nsight Systems Parquet export (the folder of nsys export --type parquetdir, or a file in it)"
     suffixes = (".parquet",)
     version = 1
+    reader = "read:load_parquet"
     fills = ("kernels", "host", "metrics")
     named = (STRINGS, "_KIND_KERNEL.parquet", "_KIND_MEMCPY.parquet", "_KIND_MEMSET.parquet", "_KIND_RUNTIME.parquet",
              "NVTX_EVENTS.parquet", "OSRT_API.parquet")
@@ -69,12 +64,6 @@ class NsightParquet(FormatLoader):
     def leads(self, path: Path) -> bool:
         """Whether it is the table all exports have."""
         return path.name == STRINGS
-
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``kernels``, ``host`` and ``metrics``. Raises Unreadable where a table is damaged."""
-        from .read import load_parquet
-
-        return (load_parquet(job),)
 
 
 LOADER, PARQUET = NsightSystems(), NsightParquet()

@@ -62,9 +62,7 @@ class Devices:
         )
 
     def _copies(self, rows: pl.DataFrame) -> pl.DataFrame:
-        rows = rows.with_columns(key=lookups.copy_key()).join(
-            lookups.copy_names(), on="key", how="left", maintain_order="left"
-        )
+        rows = lookups.with_copy_names(rows)
         return self._events(rows.with_columns(graphId=pl.lit(None, dtype=pl.Int64))).select(
             *_COMMON, pl.col("name").fill_null(lookups.word("Memcpy")), lookups.word("memcpy").alias("kind"),
             _graph().alias("graph"), "bytes",

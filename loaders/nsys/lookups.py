@@ -59,26 +59,19 @@ def word(label: str) -> pl.Expr:
     return pl.lit(label, dtype=pl.String).cast(NAME)
 
 
-def copy_names() -> pl.DataFrame:
-    """Name of a copy by (``kind``, ``source``, ``target``) as one ``key``; see ``copy_key``."""
-    rows = [
-        (_key(kind, source, target), f"Memcpy {_COPIES[kind]} ({_MEMORIES[source]} -> {_MEMORIES[target]})")
-        for kind in range(len(_COPIES)) for source in range(len(_MEMORIES)) for target in range(len(_MEMORIES))
-    ]
-    rows += [(_key(kind, None, None), f"Memcpy {_COPIES[kind]}") for kind in range(len(_COPIES))]
-    return pl.DataFrame(rows, schema={"key": pl.Int64, "name": pl.String}, orient="row").cast({"name": NAME})
+def with_copy_names(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the ``name`` of each copy, by its kind and the two kinds of memory; null for unlisted numbers."""
+    columns = ["copyKind", "srcKind", "dstKind"]
+    distinct = rows.select(columns).unique()
+    names = pl.Series("name", [_copy_name(*row) for row in distinct.rows()], dtype=pl.String).cast(NAME)
+    return rows.join(distinct.with_columns(names), on=columns, how="left", maintain_order="left", nulls_equal=True)
 
 
-def copy_key() -> pl.Expr:
-    """The key of ``copy_names`` from the columns copyKind, srcKind and dstKind; null for numbers nobody knows."""
-    in_range = pl.col("copyKind").is_between(0, len(_COPIES) - 1)
-    memory = pl.col("srcKind").is_between(0, 7) & pl.col("dstKind").is_between(0, 7)
-    both = pl.col("copyKind") * 1000 + (pl.col("srcKind") + 1) * 10 + pl.col("dstKind") + 1
-    return pl.when(in_range & memory).then(both).when(in_range).then(pl.col("copyKind") * 1000)
-
-
-def _key(kind: int, source: int | None, target: int | None) -> int:
-    return kind * 1000 + (0 if source is None else (source + 1) * 10) + (0 if target is None else target + 1)
+def _copy_name(kind: int | None, source: int | None, target: int | None) -> str | None:
+    if kind is None or not 0 <= kind < len(_COPIES):
+        return None
+    sides = [_MEMORIES[side] for side in (source, target) if side is not None and 0 <= side < len(_MEMORIES)]
+    return f"Memcpy {_COPIES[kind]} ({' -> '.join(sides)})" if len(sides) == 2 else f"Memcpy {_COPIES[kind]}"
 
 
 def listed(column: str, labels: tuple[str, ...], prefix: str = "", suffix: str = "") -> pl.Expr:

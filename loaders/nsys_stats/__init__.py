@@ -6,8 +6,7 @@ comes a second time, another recording begins. This module only recognises them;
 
 from __future__ import annotations
 
-from ..loader import FormatLoader, Job
-from ..trace import Trace
+from ..loader import FormatLoader
 from .reports import reports_in
 
 
@@ -19,17 +18,12 @@ class NsysStats(FormatLoader):
              "nvtx_pushpop_trace) or sums (kernels, copies, API, OS runtime, NVTX)")
     suffixes = (".csv", ".txt")
     version = 3
+    reader = "read"
     fills = ("kernels", "host", "kernel_stats", "host_stats")
 
     def sniff(self, head: bytes) -> bool:
         """The header of one of the reports we read, at the start of a line."""
         return any(report.kind for report in reports_in(head))
-
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """A Trace a recording: ``kernels`` and ``host``, or sums. Raises Unreadable where no row can be read."""
-        from .read import load
-
-        return load(job)
 
 
 LOADER = NsysStats()

@@ -8,9 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..loader import FormatLoader, Job
+from ..loader import FormatLoader
 from ..protobuf.layout import varint
-from ..trace import Trace
 
 _PACKET = 0x0A
 _NUMBERS = {8, 10, 13, 41, 42, 58, 79, 87, 98, 64, 3, 46}
@@ -27,6 +26,7 @@ class Perfetto(FormatLoader):
     title = "Perfetto trace (.pftrace, .perfetto-trace): track events of PyTorch and others, counters, .gz and .zst"
     suffixes = (".pftrace", ".perfetto-trace", ".perfetto")
     version = 3
+    reader = "read"
     fills = ("kernels", "host", "metrics", "cycles", "allocations")
 
     def sniff(self, head: bytes) -> bool:
@@ -45,15 +45,9 @@ class Perfetto(FormatLoader):
             at = begin + size
         return is_trace
 
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace: kernels, host, metrics and cycles. Raises Unreadable where it has no track events."""
-        from .read import load
-
-        return (load(job),)
-
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
-        """``arguments.arguments``."""
-        from .arguments import arguments
+        """All annotations of one event, read again from the file."""
+        from .read import arguments
 
         return arguments(path, offset, name)
 

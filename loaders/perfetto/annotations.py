@@ -64,16 +64,6 @@ class _Lists(NamedTuple):
         bounds = zip(self.places[at].tolist(), self.starts[at].tolist(), self.counts[at].tolist(), strict=True)
         return {row: self.values[start : start + count].tolist() for row, start, count in bounds}
 
-    def triples(self, mask: Mask) -> tuple[Ints, Ints]:
-        """Of some annotations those of up to three numbers: the annotations, the numbers (rows × 3, NULL behind)."""
-        at = np.flatnonzero(mask[self.places] & (self.counts <= 3))
-        numbers = np.full((len(at), 3), NULL, np.int64)
-        for column in range(3):
-            has_item = self.counts[at] > column
-            numbers[has_item, column] = self.values[self.starts[at[has_item]] + column]
-        complete = (numbers != NULL).sum(axis=1) == self.counts[at]
-        return self.places[at[complete]], numbers[complete]
-
 
 class Annotations:
     """Reads annotations."""
@@ -212,17 +202,9 @@ class Annotations:
                 out[owner[at[texts[at] == text]]] = code("".join(match[1].split()))
         mask = np.zeros(len(owner), bool)
         mask[at] = True
-        indices, numbers = self._lists(tokens, path).triples(mask)
-        if not len(indices):
-            return
-        order = np.lexsort(numbers.T)
-        ordered = numbers[order]
-        begins = np.flatnonzero(np.concatenate(([True], (ordered[1:] != ordered[:-1]).any(axis=1))))
-        codes = np.empty(len(begins), np.int64)
-        first = np.minimum.reduceat(order, begins)
-        for which in np.argsort(first).tolist():
-            codes[which] = code(",".join(str(part) for part in numbers[first[which]].tolist() if part != NULL))
-        out[owner[indices[order]]] = np.repeat(codes, np.diff(begins, append=len(order)))
+        for row, numbers in self._lists(tokens, path).of(mask).items():
+            if len(numbers) <= 3 and NULL not in numbers:
+                out[owner[row]] = code(",".join(map(str, numbers)))
 
     def _metadata(self, tokens: Tokens, path: str, owner: Ints, at: Ints, texts: Ints, out: Columns) -> None:
         """Arguments written as the inside of a JSON object, text by text; a text by number is in ``texts``."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..kineto import dialect
-from ..kineto.columns import CODES, FLOATS, INTS, NULL, Block, Strings
+from ..kineto.columns import NULL, Block, Strings, block_of
 from ..protobuf.tokens import Ints, Tokens, map_distinct, reals
 from .annotations import Annotations, Columns
 from .packets import BEGIN, COUNTER, END, INSTANT
@@ -82,22 +82,13 @@ class Begins:
         arguments imply, until the tracks are known."""
         rows = len(events.type)
         recorded: Columns = self.annotations.columns(tokens, rows, events.span)
-        ints = np.full((len(INTS), rows), NULL, np.int64)
-        codes = np.full((len(CODES), rows), -1, np.int32)
-        floats = np.full((len(FLOATS), rows), np.nan)
-        columns = {
+        ints = {
             **recorded.ints, "ts": events.time, "tid": events.track, "pid": self._flows(tokens, rows),
             "end": recorded.codes["hint"], "offset": base + tokens.field("packet").values[events.packet],
         }  # fmt: skip
-        for name, values in columns.items():
-            ints[INTS.index(name)] = values
-        texts = {"name": names, "cat": self._categories(tokens, events), "grid": recorded.codes["grid"],
+        codes = {"name": names, "cat": self._categories(tokens, events), "grid": recorded.codes["grid"],
                  "block": recorded.codes["block"]}  # fmt: skip
-        for name, values in texts.items():
-            codes[CODES.index(name)] = values
-        for name, reals_ in recorded.floats.items():
-            floats[FLOATS.index(name)] = reals_
-        return Block(ints[:, indices], codes[:, indices], floats[:, indices], 0)
+        return block_of(rows, ints, codes, dict(recorded.floats)).take(indices)
 
 
 def kinds(events: TrackEvents) -> tuple[Mask, Mask, Mask, Mask]:

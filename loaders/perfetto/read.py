@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import orjson
 
 from ..errors import Unreadable
-from ..ingest import limits, stream
+from ..ingest import limits
+from ..ingest.stream import Source, head
 from ..kineto.columns import CODES, FLOATS, INTS, NULL, Block, Strings
 from ..kineto.info import devices_of, label_of, rank_of
 from ..kineto.tables import Tables
@@ -27,12 +29,10 @@ from ..protobuf.walk import walk_for
 from ..trace import Device, Info, Trace
 from .counters import Counters
 from .events import Begins, TrackEvents, counts, events_of, kinds
-from .lanes import Lanes
-from .packets import PACKETS
+from .packets import PACKETS, Unpacked, has_compressed
 from .sequences import Sequences
 from .slices import Slices
-from .tracks import Tracks
-from .unpack import Unpacked, has_compressed
+from .tracks import Lanes, Tracks
 
 _ABSOLUTE = 10**18
 _BATCH = 1 << 16
@@ -44,7 +44,7 @@ _DOCUMENT = ("trace_metadata", "device_properties")
 def load(job: Job) -> Trace:
     """Read the file, also a compressed one. Raises Unreadable where it holds no track events."""
     keep_freed()
-    with stream.Source(job.path) as source, (job.workspace / ".begins").open("w+b") as scratch:
+    with Source(job.path) as source, (job.workspace / ".begins").open("w+b") as scratch:
         try:
             return _Load(job, source, scratch).trace()
         except limits.Exceeded as error:
@@ -54,7 +54,7 @@ def load(job: Job) -> Trace:
 
 
 class _Load:
-    def __init__(self, job: Job, source: stream.Source, scratch: BinaryIO) -> None:
+    def __init__(self, job: Job, source: Source, scratch: BinaryIO) -> None:
         self.job, self.source, self.scratch = job, source, scratch
         self.strings = Strings()
         self.tables = Tables(self.strings, job.workspace, job.lasting)
@@ -68,7 +68,7 @@ class _Load:
 
     def trace(self) -> Trace:
         with closing(self.tables):
-            compressed = has_compressed(stream.head(self.job.path))
+            compressed = has_compressed(head(self.job.path))
             unpacked = Unpacked(self.source) if compressed else None
             growth = 8 if self.source.compressed or compressed else 1
             stretches = Stretches(PACKETS, walk_for(self.source.size * growth, self.job.compiled))
@@ -239,3 +239,28 @@ def _json(text: str) -> Any:
         return orjson.loads(text)
     except ValueError:
         return None
+
+
+def arguments(path: Path, offset: int, name: str) -> dict[str, Any]:
+    """The annotations of the event of that name in the packet whose content begins at ``offset``. Its texts may be
+    numbers that earlier packets gave, so the trace is read again from its beginning up to there. Raises OSError as
+    ``open`` does, ValueError where no such event begins there."""
+    strings = Strings()
+    sequences = Sequences(strings)
+    begins = Begins(strings, sequences)
+    compressed = has_compressed(head(path))
+    with Source(path) as source:
+        walk = walk_for(offset, True)
+        for stretch in Stretches(PACKETS, walk).over((Unpacked(source) if compressed else source).readinto):
+            tokens = stretch.tokens
+            if not tokens.count("packet"):
+                continue
+            events = events_of(tokens, sequences)
+            if stretch.end <= offset:
+                continue
+            indices = stretch.base + tokens.field("packet").values[events.packet]
+            for row in np.flatnonzero(indices == offset).tolist():
+                if strings.texts[begins.names(tokens, events)[row]] == name:
+                    return begins.annotations.whole(tokens, events.span, {row}).get(row, {})
+            break
+    raise ValueError(f"no event begins at byte {offset:,}")

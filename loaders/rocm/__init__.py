@@ -8,27 +8,18 @@ from __future__ import annotations
 
 import csv
 import re
-from importlib import import_module
 from pathlib import Path
-from typing import ClassVar
 
 from ..ingest import stream
-from ..loader import FormatLoader, Job
-from ..trace import Trace
-from .csv_files import COLUMNS, COUNTERS, SYSTEM, TIMES, columns, has_header, run_of, table_of
+from ..loader import FormatLoader
+from .csv_files import COLUMNS, COUNTERS, columns, files_of_run, files_of_workload, has_header, table_of
 
 
 class RocmLoader(FormatLoader):
-    """A loader whose files the ``load`` of the module ``reader`` reads."""
+    """A loader of kernels, calls and samples."""
 
     fills: tuple[str, ...] = ("kernels", "host", "metrics")
     version = 2
-    reader: ClassVar[str]
-
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace, of JSON one for each process. Raises Unreadable where nothing has a time, or a file is damaged."""
-        traces: tuple[Trace, ...] = import_module(f"{__name__}.{self.reader}").load(job, self.companions(job.path))
-        return traces
 
 
 class RocmProfileData(RocmLoader):
@@ -101,14 +92,7 @@ class RocprofCsv(RocmLoader):
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """The files of the same run: in the same folder, with the same prefix before the names of their tables."""
-        prefix = run_of(path)
-        if prefix is None:
-            return ()
-        try:
-            files = sorted(file for file in path.parent.iterdir() if file.name.startswith(prefix))
-        except OSError:
-            return ()
-        return tuple(file for file in files if run_of(file) == prefix and file.name != path.name and file.is_file())
+        return files_of_run(path)
 
 
 class Rocprof(RocmLoader):
@@ -169,8 +153,7 @@ class RocprofilerCompute(RocmLoader):
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """What is read with a file: the machine's description and, with either of the two, the other."""
-        names = {COUNTERS: (TIMES, SYSTEM), TIMES: (COUNTERS, SYSTEM)}.get(path.name, (SYSTEM,))
-        return tuple(path.with_name(name) for name in names if path.with_name(name).is_file())
+        return files_of_workload(path)
 
 
 RPD, ROCPD, JSON, CSV, ROCPROF, COMPUTE = (

@@ -70,6 +70,24 @@ def run_of(path: Path) -> str | None:
     return match and match["prefix"]
 
 
+def files_of_run(path: Path) -> tuple[Path, ...]:
+    """The other files of the same run of rocprofv3: in the same folder, with the same prefix."""
+    prefix = run_of(path)
+    if prefix is None:
+        return ()
+    try:
+        files = sorted(file for file in path.parent.iterdir() if file.name.startswith(prefix))
+    except OSError:
+        return ()
+    return tuple(file for file in files if run_of(file) == prefix and file.name != path.name and file.is_file())
+
+
+def files_of_workload(path: Path) -> tuple[Path, ...]:
+    """What is read with a file of rocprofiler-compute: the machine's description and, with either of two, the other."""
+    names = {COUNTERS: (TIMES, SYSTEM), TIMES: (COUNTERS, SYSTEM)}.get(path.name, (SYSTEM,))
+    return tuple(path.with_name(name) for name in names if path.with_name(name).is_file())
+
+
 def frames(source: Source, size: int = 8 << 20, header: list[str] | None = None) -> Iterator[pl.DataFrame]:
     """Rows as text, a block at a time, under lower-case names; none where the first line names no column.
 

@@ -23,7 +23,7 @@ from ..loader import Job
 from ..recording.recording import Recording, one_axis
 from ..trace import Device, Info, Trace
 from . import values
-from .csv_files import COUNTERS, SYSTEM, TIMES, frames
+from .csv_files import COUNTERS, SYSTEM, TIMES, files_of_workload, frames
 from .values import fraction
 
 _INTS = (
@@ -40,9 +40,9 @@ _LIMITS = ("gpu_model", "gpu_arch", "cu_per_gpu", "simd_per_cu", "hbm_bw", "num_
 """What is taken from the machine's description; it has the command line that was profiled and host names as well."""
 
 
-def load(job: Job, companions: tuple[Path, ...]) -> tuple[Trace, ...]:
+def load(job: Job) -> Trace:
     """Read the opened file and those that belong to it. Raises Unreadable where nothing has a time."""
-    files = {path.name: path for path in (job.path, *companions)}
+    files = {path.name: path for path in (job.path, *files_of_workload(job.path))}
     counters = job.path if job.path.name != TIMES else files.get(COUNTERS)
     times = files.get(TIMES, job.path)
     file_names = (COUNTERS, TIMES)
@@ -73,7 +73,7 @@ def load(job: Job, companions: tuple[Path, ...]) -> tuple[Trace, ...]:
         if counted is not None:
             _samples(recording, rows, counted)
         job.progress(info.bytes or 0, info.bytes or 0, recording.rows)
-        return (recording.finish(serialised=counters == times),)
+        return recording.finish(serialised=counters == times)
 
 
 def _rows(path: Path, recording: Recording) -> pl.DataFrame:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import GenericAlias
 from typing import Any
 
@@ -48,7 +47,7 @@ _APIS = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "mark
 _UNUSED = ("pc_sample_host_trap", "pc_sample_stochastic")
 
 
-def load(job: Job, companions: tuple[Path, ...] = ()) -> tuple[Trace, ...]:
+def load(job: Job) -> tuple[Trace, ...]:
     """One Trace a process. Raises Unreadable where the text is no JSON, or has no record with a time."""
     text, fault = stream.whole(job.path)
     total = len(text)

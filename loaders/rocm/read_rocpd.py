@@ -11,7 +11,6 @@ ties a call to its work is the event's ``stack_id``; its ``correlation_id`` is t
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -37,7 +36,7 @@ _COPY = (
 )
 
 
-def load(job: Job, companions: tuple[Path, ...] = ()) -> tuple[Trace, ...]:
+def load(job: Job) -> tuple[Trace, ...]:
     """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
     return read_database(job, "rocpd", "rocprofv3", "since boot, ns", _read)
 

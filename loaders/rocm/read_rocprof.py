@@ -7,7 +7,6 @@ one, so a file that has any is a serialised run.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import polars as pl
 
@@ -24,7 +23,7 @@ _KNOWN = frozenset((
 ))
 
 
-def load(job: Job, companions: tuple[Path, ...] = ()) -> tuple[Trace, ...]:
+def load(job: Job) -> tuple[Trace, ...]:
     """Read the file. Raises Unreadable where nothing has a time."""
     table = job.path.name
     with ThreadPoolExecutor(1) as writer, stream.Source(job.path) as source:

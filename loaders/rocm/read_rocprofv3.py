@@ -23,7 +23,7 @@ from ..loader import Job
 from ..recording.recording import LIMIT, Faults, Recording, one_axis, size
 from ..trace import Device, Info, Trace
 from . import values
-from .csv_files import frames, run_of, table_of
+from .csv_files import files_of_run, frames, run_of, table_of
 from .values import fraction, kind_of_domain
 
 _FAR = 3_600 * 10**9
@@ -50,19 +50,19 @@ _API_NAME = re.compile(r"_*(?:hip|hsa|roc|rocDec|rocJpeg|roctx|[nr]ccl(?!Dev|Ker
 _ORDER = ("agents", "calls", "kernels", "copies", "memory", "counters")
 
 
-def load(job: Job, companions: tuple[Path, ...]) -> tuple[Trace, ...]:
+def load(job: Job) -> Trace:
     """The file with those beside it. Raises Unreadable where nothing has a time."""
-    tables = {path: table_of(stream.head(path, 4096)) for path in (job.path, *companions)}
+    tables = {path: table_of(stream.head(path, 4096)) for path in (job.path, *files_of_run(job.path))}
     label = run_of(job.path) or job.path.name.split(".")[0]
     if tables[job.path] == "statistics":
-        return (_statistics(job, label),)
+        return _statistics(job, label)
     files = [path for table in _ORDER for path in tables if tables[path] == table]
     info = Info(
         source=str(job.path), label=label, format="rocprofv3-csv", tool="rocprofv3",
         bytes=sum(path.stat().st_size for path in files), clock="since boot, ns",
     )
     with ThreadPoolExecutor(1) as writer:
-        return (_Reader(job, Recording(job, info, writer), {path: str(tables[path]) for path in files}).read(),)
+        return _Reader(job, Recording(job, info, writer), {path: str(tables[path]) for path in files}).read()
 
 
 class _Reader:

@@ -11,8 +11,6 @@ an API call's id is the correlation.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 
 from ..loader import Job
@@ -32,7 +30,7 @@ _OVERHEAD = r"::writeRows$|^rpdflush$|_activity_callback$"
 _UNITS = {"sclk": "MHz", "mclk": "MHz", "fclk": "MHz", "socclk": "MHz", "temp": "C", "power": "W", "use": "%"}
 
 
-def load(job: Job, companions: tuple[Path, ...] = ()) -> tuple[Trace, ...]:
+def load(job: Job) -> tuple[Trace, ...]:
     """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
     return read_database(job, "rpd", "rocmProfileData", "since boot, ns", _read)
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..loader import FormatLoader, Job
+from ..loader import FormatLoader
 from ..protobuf.layout import varint
-from ..trace import Trace
 
 _PLANE = 0x0A
 _ID, _NAME = 0x08, 0x12
@@ -24,6 +23,7 @@ class Xla(FormatLoader):
     title = "XLA profile (.xplane.pb of JAX, TensorFlow, PyTorch/XLA): kernels with their HLO ops, host threads, steps"
     suffixes = (".xplane.pb",)
     version = 2
+    reader = "read"
     fills = ("kernels", "host", "metrics", "cycles")
     folder_is_one_run = True
     twins = (".trace.json.gz", ".trace.json")
@@ -39,15 +39,9 @@ class Xla(FormatLoader):
         length, at = varint(head, at + 1)
         return at + length <= end and head[at : at + length].startswith(_NAMES)
 
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``kernels``, ``host`` and ``cycles``. Raises Unreadable where it holds no plane."""
-        from .read import load
-
-        return (load(job),)
-
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
-        """``arguments.arguments``."""
-        from .arguments import arguments
+        """All statistics of one event, read again from the file."""
+        from .space import arguments
 
         return arguments(path, offset, name)
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ..errors import Unreadable
 from ..ingest import limits, stream
 from ..kineto import dialect
-from ..kineto.columns import NULL, Strings
+from ..kineto.columns import NULL, Strings, block_of
 from ..kineto.info import label_of
 from ..kineto.tables import Tables
 from ..loader import Job
@@ -29,8 +29,7 @@ from ..native.allocator import keep_freed
 from ..protobuf.tokens import Ints, map_distinct
 from ..protobuf.walk import walk_for
 from ..trace import Device, Info, Trace
-from .events import Details, XPlaneEvents, XPlaneReader, block
-from .operators import Operators
+from .events import Details, Operators, XPlaneEvents, XPlaneReader
 from .space import Line, Plane, Space, space_of
 
 _AGAIN = "Copy it again, in binary mode."
@@ -117,7 +116,7 @@ class _Load:
         keep = np.ones(events.rows, bool) if launched else ~self._contains(events)
         self.ignored["loops and branches around other ops"] += int((~keep).sum())
         occupancy = self.details.numbers(kernel, ["occ_pct"])
-        result = block(
+        result = block_of(
             events.rows,
             {
                 "ts": events.start, "dur": events.dur, "device": device, "stream": stream, "offset": events.offset,
@@ -202,7 +201,7 @@ class _Load:
         category[is_operator] = self.strings.code("cpu_op")
         called = (correlation != NULL) & ~is_operator & (category == self.strings.code("user_annotation"))
         category[called] = self.strings.code("cuda_runtime")
-        result = block(
+        result = block_of(
             events.rows,
             {
                 "ts": events.start, "dur": events.dur, "pid": _HOST_PID, "tid": line.id, "offset": events.offset,

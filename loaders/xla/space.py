@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
 
+from ..ingest.stream import Source
 from ..protobuf.layout import FIXED, LENGTH, NUMBER, SKIP, TEXT
 from ..protobuf.stretches import Cut, Stretches, WireField, part_of, parts
 from ..protobuf.tokens import Fields, Shape, Tokens, Walk, header, reals
+from ..protobuf.walk import in_python
 
 PLANE, HOSTNAME, ERROR, WARNING = 1, 4, 2, 3
 _LINE, _EVENT_NAMES, _STAT_NAMES = 3, 4, 5
@@ -204,3 +209,56 @@ def _own(tokens: Tokens, code: Callable[[str], int], texts: list[str]) -> dict[i
     for owner, at in zip(owners.tolist(), codes.tolist(), strict=True):
         results[names[owner]] = texts[at]
     return results
+
+
+_EVENT, _NAME, _STATISTIC = 4, 1, 4
+_REAL, _WHOLE, _SIGNED, _TEXT, _BYTES, _REFERENCE = range(2, 8)
+_LONGEST_VALUE = 1 << 16
+
+
+def arguments(path: Path, offset: int, name: str) -> dict[str, Any]:
+    """The statistics of the event of that name whose content begins at ``offset``. Raises OSError as ``open`` does,
+    ValueError where no such event begins there or the file is compressed."""
+    with Source(path) as source:
+        if source.compressed:
+            raise ValueError("a compressed profile is not unpacked again")
+    file = os.open(path, os.O_RDONLY)
+    try:
+        space = space_of(file, os.fstat(file).st_size, in_python)
+        lines = ((plane, line) for plane in space.planes for line in plane.lines if line.start <= offset < line.end)
+        for plane, line in lines:
+            for part in parts(file, line.start, line.end):
+                if part.number == _EVENT and part.begin == offset:
+                    return _statistics(file, part, plane, name)
+                if part.begin > offset:
+                    break
+    except Cut:
+        pass
+    finally:
+        os.close(file)
+    raise ValueError(f"no event begins at byte {offset:,}")
+
+
+def _statistics(file: int, event: WireField, plane: Plane, name: str) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    for part in parts(file, event.begin, event.end):
+        if part.number == _NAME and plane.events.get(part.value) != name:
+            raise ValueError("another event is there")
+        if part.number == _STATISTIC:
+            statistic = list(parts(file, part.begin, part.end))
+            label = next((plane.statistics.get(p.value, str(p.value)) for p in statistic if p.number == 1), "")
+            for each in statistic:
+                if each.number != 1:
+                    results[label] = _value(file, each, plane)
+    return results
+
+
+def _value(file: int, field: WireField, plane: Plane) -> Any:
+    if field.number == _REFERENCE:
+        return plane.statistics.get(field.value)
+    if field.number in (_WHOLE, _SIGNED):
+        return field.value - (1 << 64) if field.number == _SIGNED and field.value >> 63 else field.value
+    content = os.pread(file, min(field.end - field.begin, _LONGEST_VALUE), field.begin)
+    if field.number == _REAL and field.end - field.begin == 8:
+        return struct.unpack("<d", content)[0]
+    return content.decode("utf-8", "replace") if field.number == _TEXT else f"{field.end - field.begin:,} bytes"

@@ -1,4 +1,4 @@
-"""Recordings made of several files, one or two of them changed: exports, datasets, cycle profiles, archives.
+"""Recordings made of several files, one or two of them changed: exports, datasets, cycle profiles, inputs.
 
 Nobody but NVIDIA can write reports of its tools, so the export beside one is what is changed, or a stand-in of ``nsys``
 makes a changed one, or a stand-in of NVIDIA's library says strange things.
@@ -24,7 +24,7 @@ from fuzz_files import Handed, Target, changed
 
 from warplens.loaders import registry
 from warplens.loaders.errors import Unreadable
-from warplens.loaders.ingest import archives, stream
+from warplens.loaders.ingest import inputs, stream
 from warplens.loaders.loader import FormatLoader, Job
 from warplens.loaders.ncu import report as ncu_report
 from warplens.loaders.nsys import PARQUET, STRINGS, report
@@ -196,13 +196,13 @@ class _Unpacked(Handed):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """The traces of what is in it."""
-        if not archives.is_archive(job.path):
+        if not inputs.is_archive(job.path):
             return ()
         target = job.workspace / "unpacked"
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir()
         try:
-            archives.unpack(str(job.path), job.path, target, job.progress)
+            inputs.unpack(str(job.path), job.path, target, job.progress)
         except OSError as error:  # as opening a file has it
             raise Unreadable(job.path, f"cannot be read ({error.strerror})") from None
         found = [file for file in target.rglob("*")]

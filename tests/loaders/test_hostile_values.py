@@ -14,7 +14,7 @@ from warplens.cli.main import main
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.kineto import recovery
-from warplens.loaders.kineto.decode import decode
+from warplens.loaders.kineto.document import decode
 from warplens.loaders.kineto.info import Tally
 
 VIEWS = ("overview", "cycles", "kernels", "launches", "ops")

@@ -1,4 +1,4 @@
-"""What a loader may say of its format: ours by deriving from one class, others by having the attribute."""
+"""What a loader may say of its format, whoever brings it: one class has the defaults."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from warplens.loaders import registry
 from warplens.loaders.ingest.opening import open_run
-from warplens.loaders.loader import FormatLoader, Job, adopted
+from warplens.loaders.loader import FormatLoader, Job
 from warplens.loaders.trace import Info, Trace
 
 
-class Least:
+class Least(FormatLoader):
     """A loader of another package with no more than it must have."""
 
     name, title, suffixes, version = "least", "the least", (".least",), 1
@@ -38,12 +38,20 @@ def test_every_loader_of_ours_derives_from_the_contract() -> None:
 
 
 def test_what_another_package_does_not_say_is_the_default(tmp_path: Path) -> None:
-    least = adopted(Least())
+    least = Least()
     assert (least.name, least.version, least.sniff(b"LEAST")) == ("least", 1, True)
     for name in ("ready_tables", "directory_file", "directory_within", "twins", "folder_is_one_run", "one_recording"):
         assert getattr(least, name) == getattr(FormatLoader, name), name
     assert least.companions(tmp_path) == () and least.leads(tmp_path) and least.arguments(tmp_path, 0, "x") is None
     assert not least.reads_beside
+
+
+def test_what_is_no_loader_is_passed_over_and_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(registry, "extensions", lambda kind: {"mine": Least(), "other": object()})
+    installed = registry.installed.__wrapped__()
+    assert [loader.name for loader in installed] == ["least"] and "'other'" in capsys.readouterr().err
 
 
 def test_what_another_package_says_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

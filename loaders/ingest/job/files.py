@@ -86,13 +86,13 @@ def file_of(display_name: str, path: Path, request: Request) -> InputFile:
         names = " and ".join(loader.name for loader in claimed)
         advice = "This is a fault of warplens: report it."
         raise Unreadable(display_name, f"is claimed by several formats ({names})", advice)
-    from ..advice import nearest, unsupported  # with every loader: only for what no loader claims
+    from .. import unsupported  # with every loader: only for what no loader claims
 
-    refusal = unsupported.recognise(path, head) or discovery.part_of(path) or nearest.nearest(head)
+    refusal = unsupported.recognise(path, head) or discovery.part_of(path) or unsupported.nearest(head)
     if refusal is None:
         is_text = b"\0" not in head and sum(byte < 9 or 13 < byte < 32 for byte in head[:4096]) < 8
         kind = "is a text file, but not" if is_text else "is not in"
-        refusal = f"{kind} a trace format warplens recognises", nearest.RECORD
+        refusal = f"{kind} a trace format warplens recognises", unsupported.RECORD
     raise Unreadable(display_name, *refusal)
 
 

@@ -33,7 +33,7 @@ from ..columns import (
     Ints,
     Rows,
 )  # fmt: skip
-from ..decode import decode
+from ..document import decode
 from ..info import Tally
 from ..recovery import walk
 from ..tables import SortedRows, Tables

@@ -13,8 +13,8 @@ from warplens.analysis.query.ask import ask
 from warplens.analysis.table.table import Table
 from warplens.analysis.views import idle as view_of_gaps
 from warplens.analysis.views import view
+from warplens.loaders.ingest import store as files
 from warplens.loaders.ingest.opening import open_run
-from warplens.loaders.ingest.store import derived as files
 
 
 def idle(path: str) -> Table:

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from warplens.loaders import registry
-from warplens.loaders.counters import tables
+from warplens.loaders.counters import loader as tables
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest import stream
 from warplens.loaders.loader import Job

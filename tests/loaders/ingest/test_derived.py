@@ -10,7 +10,6 @@ import pytest
 from warplens.loaders import private
 from warplens.loaders.ingest import cache, store
 from warplens.loaders.ingest.opening import open_run
-from warplens.loaders.ingest.store import derived
 from warplens.loaders.trace import Info, Trace
 
 FOUND = pl.DataFrame({"answer": [42, None]})
@@ -81,7 +80,7 @@ def test_it_counts_in_the_size_of_the_cache_and_leaves_the_entry_whole(samples: 
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> pl.DataFrame:
     """Rows of which a part has a hundred."""
-    monkeypatch.setattr(derived, "PART_BYTES", 1_600)
+    monkeypatch.setattr(store, "PART_BYTES", 1_600)
     return pl.DataFrame({"row": range(1_050), "dur_ns": [None, 2, 5] * 350})
 
 

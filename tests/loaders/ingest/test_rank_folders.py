@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from warplens.loaders.errors import Unreadable
-from warplens.loaders.ingest import archives
+from warplens.loaders.ingest import inputs
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
 
@@ -120,7 +120,7 @@ def test_nothing_is_written_outside_the_folder(tmp_path: Path) -> None:
             out.addfile(entry, io.BytesIO(trace()) if entry.size else None)
     target = tmp_path / "inside" / "here"
     target.mkdir(parents=True)
-    passed = archives.unpack("evil.tar", packed, target, lambda *_: None)
+    passed = inputs.unpack("evil.tar", packed, target, lambda *_: None)
     assert [said.partition(" was left out")[0] for said in passed] == [
         "evil.tar/../escaped.json", "evil.tar//absolute.json", "evil.tar/link.json", "evil.tar/pipe.json",
         "evil.tar/hard.json",
@@ -136,7 +136,7 @@ def test_a_file_without_a_name_in_an_archive_is_left_out(tmp_path: Path) -> None
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, len(entry), 0, 0)
     (tmp_path / "run.zip").write_bytes(entry + end)
     with pytest.raises(Unreadable, match="an archive without files"):
-        archives.unpack("run.zip", tmp_path / "run.zip", tmp_path, lambda *_: None)
+        inputs.unpack("run.zip", tmp_path / "run.zip", tmp_path, lambda *_: None)
 
 
 def test_a_wrong_checksum_around_an_archive_is_said(tmp_path: Path) -> None:

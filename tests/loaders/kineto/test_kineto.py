@@ -17,8 +17,8 @@ from warplens.loaders import schema
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest.stream import head
 from warplens.loaders.kineto import LOADER, info, spool
-from warplens.loaders.kineto.arguments import arguments
 from warplens.loaders.kineto.plain import Plain
+from warplens.loaders.kineto.recovery import arguments
 from warplens.loaders.loader import Job
 from warplens.loaders.trace import Trace
 

@@ -11,7 +11,7 @@ import pytest
 from kineto_reading import Bytes, read
 
 from warplens.loaders.ingest.stream import Source
-from warplens.loaders.kineto import pieces
+from warplens.loaders.kineto import pipeline
 from warplens.loaders.kineto.document import open_document
 
 
@@ -19,13 +19,13 @@ def event(number: int, **more: Any) -> dict[str, Any]:
     return {"ph": "X", "cat": "cpu_op", "name": f"op {number % 7}", "ts": number, "dur": 1, "pid": 1, "tid": 1, **more}
 
 
-def taken(source: Bytes, block: int, anywhere: bool) -> list[pieces.Piece]:
+def taken(source: Bytes, block: int, anywhere: bool) -> list[pipeline.Piece]:
     """All pieces of a document, each in a buffer of its own."""
     document = open_document(source, 1000)
-    found: pieces.Pieces = pieces.InOrder(source, document, block)
+    found: pipeline.InOrder | pipeline.FromAnywhere = pipeline.InOrder(source, document, block)
     if anywhere:
-        found = pieces.FromAnywhere(source, document, block)
-    return list(iter(lambda: found.take(pieces.buffer(block)), None))
+        found = pipeline.FromAnywhere(source, document, block)
+    return list(iter(lambda: found.take(pipeline.buffer(block)), None))
 
 
 @pytest.mark.parametrize("anywhere", [False, True])

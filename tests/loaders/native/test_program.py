@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from warplens.loaders import private
-from warplens.loaders.ingest.advice import doctor
+from warplens.loaders.ingest import doctor
 from warplens.loaders.native import build, emit, processor
 from warplens.loaders.native import program as programs
 from warplens.loaders.native.functions import Code, Image, Native, Objects, Unusable

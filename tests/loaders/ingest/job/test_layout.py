@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from warplens.loaders.ingest.job.together import DRIVER
-from warplens.loaders.ingest.ranks import recordings
+from warplens.loaders.ingest.ranks import DRIVER, recordings
 
 
 def groups(*names: str) -> list[list[str]]:

@@ -10,11 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from ... import private, registry
-from ...native.build import programs
-from ...native.program import SHIPPED, can_compile, compiled_here, locate
-from ...trace import TABLE_NAMES, Trace
-from .. import cache
+from .. import private, registry
+from ..native.build import programs
+from ..native.program import SHIPPED, can_compile, compiled_here, locate
+from ..trace import TABLE_NAMES, Trace
+from . import cache
 
 PACKAGES = ("textual", "polars", "numpy", "scipy", "orjson", "msgspec", "isal", "zstandard", "numba")
 _NAMED = 12

@@ -1,0 +1,167 @@
+"""What NVIDIA's monitors print of a machine's devices over time: ``nvidia-smi`` and ``dcgmi dmon``.
+
+A query of nvidia-smi (``--query-gpu``) is CSV with its units in the headings and, unless asked not to, behind every
+value. Its ``dmon`` has two header lines, names and units, and repeats them; without ``-o DT`` (or ``T``) its rows have
+no time. Its memory in "MB" is in units of 2^20 bytes, as the query's MiB shows it.
+
+``dcgmi dmon`` prints one row per device (``GPU 0``, ``GPU-I 3``) and writes no times; who wants them puts them before
+each line (``dcgmi dmon -e 203 | ts '%Y-%m-%dT%H:%M:%.S'``), which is read, too. The header is repeated and has a second
+line with "ID" and, in newer versions, units.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from ..loader import Job
+from . import quantities, times
+from .columns import dmon_cells, dmon_header
+from .loader import MOST_COLUMNS, CounterLoader, read
+from .recording import CounterColumn, Reading, melted, put_together
+
+_UNITS = (
+    (r"^utilization\.|^fan\.speed", "%"), (r"^memory\.|^fb_memory|used_gpu_memory|^used_memory", "MiB"),
+    (r"^clocks[._]", "MHz"), (r"^power\.|^enforced\.power", "W"), (r"^temperature", "C"),
+)
+"""Fields of a query → their unit where it was asked for without units."""
+_MOST_HEADERS = 64  # Different headers in one log.
+_DCGMI_ROW = re.compile(
+    r"^(?P<when>[^#]{0,40}?)\s*(?P<device>(?:GPU|GPU[-_]C?I|Switch|CPU|Core) ?\d{1,6}(?:/\d{1,6}){0,3})\s+"
+    r"(?P<rest>\S.*)$"
+)
+_DCGMI_UNITS = re.compile(r"(?:^|\s)ID(?:\s|$)")  # The second line of a header.
+Header = tuple[tuple[str, ...], ...]
+Line = tuple[str, str, list[str]]
+
+
+class _Log:
+    """Rows (time, device, cells) under the header that stands above them: it is repeated, and may change."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[Header, list[Line]] = {}
+        self._rows: list[Line] | None = None
+        self._width = self.stray = 0
+
+    def header(self, header: Header) -> None:
+        """What the rows that follow are under: columns, and whatever else stands above them."""
+        fits = header in self.blocks or len(self.blocks) < _MOST_HEADERS
+        self._rows, self._width = self.blocks.setdefault(header, []) if fits else None, len(header[0])
+
+    def end(self) -> None:
+        """What follows is under no header."""
+        self._rows = None
+
+    def row(self, when: str, device: str, cells: list[str]) -> None:
+        """A row, which counts as stray where it does not fit."""
+        if self._rows is not None and len(cells) == self._width:
+            self._rows.append((when, device, cells))
+        else:
+            self.stray += 1
+
+
+def unit_of(name: str) -> str:
+    """The unit of a field of ``--query-gpu``; '' for what has none or is no field."""
+    return next((unit for pattern, unit in _UNITS if re.search(pattern, name)), "")
+
+
+class NvidiaSmi(CounterLoader):
+    """The loader of nvidia-smi's logs."""
+
+    name = "nvidia-smi"
+    title = "nvidia-smi: --query-gpu as CSV, dmon as text or CSV (counters)"
+    suffixes = (".csv", ".txt", ".log")
+    version = 2
+    advice = "Record it again, as in `nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv -lms 100`."
+
+    def read(self, text: bytes, job: Job) -> Reading | None:
+        """The rows of dmon, or the table that a query printed."""
+        reading = _smi_dmon(text) if dmon_header(text[: 1 << 16]) is not None else read(text, unit_of)
+        if reading is not None:
+            reading.tool = "nvidia-smi"
+        return reading
+
+
+def _smi_dmon(text: bytes) -> Reading:
+    log, names = _Log(), list[str]()
+    for line in text.decode("utf-8", "replace").split("\n"):
+        cells = dmon_cells(line)
+        if not line.startswith("#"):
+            if line.strip():
+                log.row("", "", cells)
+        elif "gpu" in cells:
+            names = cells
+            log.end()
+        elif "Idx" in cells and len(names) == len(cells) <= MOST_COLUMNS:
+            log.header((tuple(names), tuple(cells)))
+    blocks = [_smi_block(names, units, [cells for *_, cells in rows]) for (names, units), rows in log.blocks.items()
+              if rows]
+    untimed = "nvidia-smi dmon was run without times: its samples are shown in their order (-o DT writes times)"
+    return put_together(blocks, "nvidia-smi", untimed, log.stray)
+
+
+def _smi_block(names: Sequence[str], units: Sequence[str], rows: list[list[str]]) -> tuple[pl.DataFrame, str | None]:
+    columns = {name: pl.Series([row[at] for row in rows], dtype=pl.String) for at, name in enumerate(names)}
+    lowered = {name.lower(): name for name in names}
+    moments = columns[lowered["time"]] if "time" in lowered else None
+    if moments is not None and "date" in lowered:
+        moments = (columns[lowered["date"]] + " " + moments).rename("time")
+    gpu = columns["gpu"].str.strip_chars()
+    devices = gpu.to_frame("gpu").select(
+        pl.when(pl.col("gpu").str.contains(r"^\d+$")).then(pl.format("GPU {}", "gpu")).otherwise("gpu")
+    ).to_series()
+    values = [
+        (name, columns[name], "MiB" if unit == "MB" else unit) for name, unit in zip(names, units, strict=True)
+        if name.lower() not in ("gpu", "date", "time")
+    ]
+    return _samples(values, moments, devices)
+
+
+def _samples(
+    columns: Iterable[tuple[str, pl.Series, str]], moments: pl.Series | None, devices: pl.Series
+) -> tuple[pl.DataFrame, str | None]:
+    """The columns (name, texts, unit) that hold numbers under each other, and the clock of their times."""
+    at = None if moments is None else times.read(moments)
+    tracks = [
+        CounterColumn(name, *numbers) for name, texts, unit in columns
+        if (numbers := quantities.numbers(texts, unit)) is not None
+    ]
+    return melted(tracks, at, devices, None), None if at is None else at.clock
+
+
+class Dcgmi(CounterLoader):
+    """The loader of logs of dcgmi dmon."""
+
+    name = "dcgmi"
+    title = "dcgmi dmon (counters)"
+    suffixes = (".txt", ".log")
+    version = 2
+    advice = "Record it again, as in `dcgmi dmon -e 203,1002,155 -d 100`."
+
+    def read(self, text: bytes, job: Job) -> Reading:
+        """The rows under the header that stands above them."""
+        log = _Log()
+        for line in text.decode("utf-8", "replace").split("\n"):
+            before, mark, names = line.partition("#")
+            if mark and len(before) <= 40 and names.strip().startswith("Entity"):
+                log.header((tuple(names.split()[1:]),))
+            elif row := _DCGMI_ROW.match(line[:100_000]):
+                log.row(row["when"], row["device"], row["rest"].split())
+            elif line.strip() and not _DCGMI_UNITS.search(line[:60]):
+                log.stray += 1
+        untimed = "dcgmi dmon writes no times: its samples are shown in their order"
+        blocks = [_dcgmi_block(fields, rows) for (fields,), rows in log.blocks.items() if rows]
+        return put_together(blocks, "dcgmi dmon", untimed, log.stray)
+
+
+def _dcgmi_block(fields: tuple[str, ...], rows: list[Line]) -> tuple[pl.DataFrame, str | None]:
+    when, devices, cells = zip(*rows, strict=True)
+    spaced = [re.sub(r"^(GPU) ?(\d)", r"\1 \2", device) for device in devices]
+    columns = ((name, pl.Series([row[number] for row in cells], dtype=pl.String), quantities.dcgm_unit(name))
+               for number, name in enumerate(fields))
+    return _samples(columns, pl.Series(when, dtype=pl.String), pl.Series(spaced, dtype=pl.String))
+
+
+NVIDIA_SMI, DCGMI = NvidiaSmi(), Dcgmi()

@@ -1,1 +1,0 @@
-"""What to tell somebody whose file does not open, or who asks what was made of it."""

@@ -1,0 +1,318 @@
+"""Traces as a directory of Arrow files: what the cache holds and what the ingest process hands over.
+
+``<dir>/<n>/`` is the n-th trace: ``info.json`` and one ``<table>.arrow`` (Arrow IPC, zstd) for every table that has
+rows. A loader that streams writes such a file into its workspace itself, or several, ``<table>-<part>.arrow``, in the
+order of their names; what stands there is the table, and is not written again. Columns without a single value are left
+out of a file, and integers may be no wider than their values; ``read`` makes up for both, so what it gives always has
+exactly the schema of ``schema.TABLES``. Files that are tables already are not copied: the directory then says where
+they lie.
+
+What was derived from the tables (who called whom, who launched what, where the cycles are) lies in ``derived`` beside
+them, written when a question first needs it, gone when the entry goes. A file there is believed only where nobody else
+can have written it and its checksum holds; anything else is derived anew, and so each time where there is no room, or
+no right to write. What is large lies in parts: each is a plain Arrow file, and a list of them has their checksums. So
+neither writing nor checking takes more memory than a part, and whoever looks at some rows decodes no others.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from .. import private
+from ..loader import Job
+from ..private import blake2b
+from ..trace import TABLE_NAMES, Device, Info, Trace
+from . import call_tree
+from .cache import DERIVED
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LAYOUT = 4
+"""Goes up when this module writes what an older one could not read; part of the cache's key."""
+_PLACE = "in_place.json"
+
+
+def workspace(directory: Path) -> Path:
+    """Where a loader may write the tables of its first trace."""
+    inside = directory / "0"
+    inside.mkdir(parents=True, exist_ok=True)
+    return inside
+
+
+def write(traces: tuple[Trace, ...], directory: Path) -> None:
+    """Write all traces of one input. Raises OSError where the disk is full."""
+    from .. import schema
+
+    for number, trace in enumerate(traces):
+        inside = directory / str(number)
+        inside.mkdir(parents=True, exist_ok=True)
+        for name in TABLE_NAMES:
+            if not _files(inside, name) and trace.has(name):
+                _sink(schema.conform(name, trace.table(name)), inside / f"{name}.arrow")
+        (inside / "info.json").write_bytes(_info_to_json(trace.info))
+
+
+def write_preview(trace: Trace, directory: Path) -> None:
+    """Write a trace of some thousand rows to be read once, at once: not compressed. Raises OSError."""
+    import polars as pl
+
+    from .. import schema
+
+    inside = workspace(directory)
+    for name in TABLE_NAMES:
+        rows = schema.conform(name, trace.table(name)).collect()
+        if rows.height:
+            columns = [column.name for column in rows if column.null_count() < rows.height]
+            rows.select(columns or pl.all()).write_ipc(inside / f"{name}.arrow", compression="uncompressed")
+    (inside / "info.json").write_bytes(_info_to_json(trace.info))
+
+
+def write_place(loader: str, path: Path, directory: Path) -> None:
+    """Say that the tables are those of the files themselves, which the loader opens again. Raises OSError."""
+    (workspace(directory) / _PLACE).write_text(json.dumps({"loader": loader, "path": os.fsencode(path).hex()}))
+
+
+def _in_place(directory: Path) -> tuple[Trace, ...] | None:
+    file = directory / "0" / _PLACE
+    if not file.exists():
+        return None
+    from .. import registry
+
+    reference = json.loads(file.read_text())
+    loader = registry.named(reference["loader"])
+    if loader is None or not loader.in_place:
+        raise ValueError(f"no loader reads tables of {reference['loader']!r} where they lie")
+    return loader.load(Job(Path(os.fsdecode(bytes.fromhex(reference["path"]))), directory / "0"))
+
+
+def read(directory: Path, compiled: bool = True, with_call_tree: bool = True) -> tuple[Trace, ...]:
+    """Every trace of the directory as scans. Raises OSError, ValueError or a polars error where it is damaged.
+
+    Without the call tree its columns in ``host`` are null, as they are stored.
+    """
+    if (traces := _in_place(directory)) is not None:
+        return traces
+    numbers = sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdigit())
+    if not numbers:
+        raise ValueError(f"{directory} holds no trace")
+    return tuple(_read_one(directory / str(number), compiled, with_call_tree) for number in numbers)
+
+
+def _read_one(inside: Path, compiled: bool, with_call_tree: bool) -> Trace:
+    import polars as pl
+
+    from .. import schema
+
+    info = _info_from_json((inside / "info.json").read_bytes())
+    tables, host = {}, list[pl.LazyFrame]()
+    for name in TABLE_NAMES:
+        frames = [schema.conform(name, pl.scan_ipc(file)) for file in _files(inside, name)]
+        if frames:
+            tables[name] = pl.concat(frames) if len(frames) > 1 else frames[0]
+        if name == "host":
+            host = frames
+    if not with_call_tree:
+        return Trace(info).with_tables(**tables)
+    files = DerivedFiles(inside / DERIVED)
+    return files.bind(call_tree.deferred(Trace(info).with_tables(**tables), compiled, host, files))
+
+
+def _files(inside: Path, table: str) -> list[Path]:
+    return [*inside.glob(f"{table}.arrow"), *sorted(inside.glob(f"{table}-*.arrow"))]
+
+
+def _sink(table: pl.LazyFrame, target: Path) -> None:
+    import polars as pl
+
+    filled = table.select(pl.all().count()).collect(engine="streaming").row(0, named=True)
+    columns = [name for name, count in filled.items() if count]
+    table.select(columns or pl.all()).sink_ipc(target, compression="zstd", maintain_order=True)
+
+
+def info_to_plain(info: Info) -> dict[str, Any]:
+    """The info as values that any JSON can hold."""
+    plain: dict[str, Any] = json.loads(_info_to_json(info))
+    return plain
+
+
+def info_from_plain(raw: dict[str, Any]) -> Info:
+    """The info that ``info_to_plain`` gave. Raises KeyError or TypeError for anything else."""
+    fields = {name: raw[name] for name in Info.__struct_fields__ if name in raw}
+    fields["devices"] = tuple(Device(**device) for device in raw["devices"])
+    fields["ranks"], fields["warnings"] = tuple(raw["ranks"]), tuple(raw["warnings"])
+    return Info(**fields)
+
+
+def _info_to_json(info: Info) -> bytes:
+    try:
+        return orjson.dumps(info, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # an integer beyond 64 bits, or a file name that is no UTF-8
+        return json.dumps(info, default=_plain).encode()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Struct):
+        return asdict(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)
+    return str(value)
+
+
+def _info_from_json(text: bytes) -> Info:
+    try:
+        return info_from_plain(orjson.loads(text))
+    except orjson.JSONDecodeError:
+        return info_from_plain(json.loads(text))
+
+
+PART_BYTES = 16 << 20
+"""Bytes in memory of a part; what is smaller than one is a single file."""
+_NAME = re.compile(r"[a-z0-9-]+")
+_LIST = "-parts"
+
+
+class DerivedFiles:
+    """The files of one trace. Tables that were replaced since, as by a limit on some of the rows, are another's."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._tables: tuple[object, ...] = ()
+
+    def bind(self, trace: Trace) -> Trace:
+        """The trace with its files; only what has the very same tables is that trace."""
+        from msgspec.structs import replace
+
+        bound = replace(trace, derived_store=self)
+        self._tables = _tables_of(bound)
+        return bound
+
+    def is_of(self, trace: Trace) -> bool:
+        """Whether the trace is the one whose files these are."""
+        return len(self._tables) == len(TABLE_NAMES) and all(
+            table is other for table, other in zip(self._tables, _tables_of(trace), strict=True)
+        )
+
+    def read(self, name: str) -> pl.DataFrame | None:
+        """The frame of that name; None where none is there that can be believed."""
+        import polars as pl
+
+        frame = self._single(name)
+        if frame is not None:
+            return frame
+        rows = self.parts(name)
+        try:
+            return None if rows is None else pl.concat(rows).collect()
+        except (OSError, pl.exceptions.PolarsError):
+            return None
+
+    def write(self, name: str, frame: pl.DataFrame) -> None:
+        """Keep a frame under that name, where there is room for it."""
+        parts = -(-int(frame.estimated_size()) // PART_BYTES)
+        if parts > 1:
+            self.write_parts(name, enumerate(frame.iter_slices(-(-frame.height // parts))))
+            return
+        self.write_bytes(name, _ipc(frame))
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """The same of anything else."""
+        with suppress(OSError):
+            self._folder.mkdir(exist_ok=True)
+            private.write(self._file(name), private.sealed(data))
+
+    def read_bytes(self, name: str) -> bytes | None:
+        """What ``write_bytes`` kept under that name; None where none is there that can be believed."""
+        try:
+            return private.unsealed(self._file(name).read_bytes())
+        except (OSError, ValueError):
+            return None
+
+    def write_parts(self, name: str, frames: Iterable[tuple[int, pl.DataFrame]]) -> bool:
+        """Keep a frame that comes in numbered parts, in any order; False where there is no room, and nothing is kept.
+
+        Where all are kept, all were asked for: whoever makes them may rely on it.
+        """
+        import polars as pl
+
+        written = list[tuple[int, str, bytes]]()
+        try:
+            self._folder.mkdir(exist_ok=True)
+            for number, frame in frames:
+                data = _ipc(frame)
+                written.append((number, f"{name}-{number:05}", blake2b(data).digest()))
+                private.write(self._file(written[-1][1]), data)
+            rows = pl.DataFrame(sorted(written), schema=["number", "name", "checksum"], orient="row")
+            private.write(self._file(name + _LIST), private.sealed(_ipc(rows)))
+        except OSError:
+            for _, file_name, _ in written:
+                private.discard(self._file(file_name))
+            return False
+        return True
+
+    def _single(self, name: str) -> pl.DataFrame | None:
+        import polars as pl
+
+        file = self._file(name)
+        try:
+            return pl.read_ipc(io.BytesIO(private.unsealed(file.read_bytes())))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, pl.exceptions.PolarsError):
+            private.discard(file)
+            return None
+
+    def parts(self, name: str) -> list[pl.LazyFrame] | None:
+        """The parts of the frame of that name, left on disk; None where they cannot be believed, or it has none."""
+        import polars as pl
+
+        listing = self._single(name + _LIST)
+        if listing is None:
+            return None
+        files = [self._file(file_name) for file_name in listing["name"]]
+        try:
+            checksums = [blake2b(file.read_bytes()).digest() for file in files]
+            if checksums == listing["checksum"].to_list():
+                return [pl.scan_ipc(file) for file in files]
+        except OSError:
+            pass
+        for file in (self._file(name + _LIST), *files):
+            private.discard(file)
+        return None
+
+    def only_last(self, beginning: str, count: int) -> None:
+        """Of the files whose names begin so, leave the ``most`` that were written last."""
+        with suppress(OSError):
+            matches = [file for file in self._folder.iterdir() if file.name.startswith(beginning)]
+            for file in sorted(matches, key=lambda file: file.stat().st_mtime_ns)[: max(0, len(matches) - count)]:
+                private.discard(file)
+
+    @property
+    def identity(self) -> str:
+        """The name of the cache entry and which of its traces: another state of the file has another name."""
+        return f"{self._folder.parent.parent.name}-{self._folder.parent.name}"
+
+    def _file(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} names no file")
+        return self._folder / name
+
+
+def _ipc(frame: pl.DataFrame) -> bytes:
+    room = io.BytesIO()
+    frame.write_ipc(room, compression="lz4")
+    return room.getvalue()
+
+
+def _tables_of(trace: Trace) -> tuple[object, ...]:
+    return tuple(getattr(trace, name) for name in TABLE_NAMES)
