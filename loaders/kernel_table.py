@@ -41,20 +41,20 @@ class _Rows(Struct):
     workspace: Path
     frames: list[pl.DataFrame] = field(default_factory=list)
     spilled: list[pl.LazyFrame] = field(default_factory=list)
-    held: int = 0
+    in_memory: int = 0
     total: int = 0
     malformed: int = 0
     undecodable: int = 0
 
     def add(self, frame: pl.DataFrame) -> None:
         self.frames.append(frame)
-        self.held += frame.height
+        self.in_memory += frame.height
         self.total += frame.height
-        if self.held >= SPILL_ROWS:
+        if self.in_memory >= SPILL_ROWS:
             path = self.workspace / f"kernel-table-{len(self.spilled)}.arrow"
             pl.concat(self.frames).write_ipc(path)
             self.spilled.append(pl.scan_ipc(path))
-            self.frames, self.held = [], 0
+            self.frames, self.in_memory = [], 0
 
     def kernels(self) -> pl.LazyFrame:
         parts = [*self.spilled, *(frame.lazy() for frame in self.frames)]

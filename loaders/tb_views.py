@@ -182,7 +182,7 @@ class _Worker(Struct):
                 if title.endswith(":") and not value:
                     devices.append(Device(title.removesuffix(":")))
                 elif devices:
-                    devices[-1] = _told(devices[-1], title, value)
+                    devices[-1] = _with_gauge(devices[-1], title, value)
         return tuple(devices)
 
 
@@ -194,7 +194,7 @@ def _fraction(value: object) -> float | None:
     return _number(value)
 
 
-def _told(device: Device, title: str, value: str) -> Device:
+def _with_gauge(device: Device, title: str, value: str) -> Device:
     kind = device.id.split(" ")[0]
     gauge = GAUGES.get(title.removeprefix(f"{kind} "))
     if gauge:

@@ -38,7 +38,7 @@ class Ascend(FormatLoader):
         """The other files of the folder that are read with it."""
         beside = [path.with_name(name) for name in BESIDE]
         if path.parent.name == self.directory_within:
-            beside += sorted(found for pattern in RANK for found in path.parent.parent.glob(pattern))
+            beside += sorted(file for pattern in RANK for file in path.parent.parent.glob(pattern))
         return tuple(file for file in beside if file.is_file()) if path.name == self.directory_file else ()
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:

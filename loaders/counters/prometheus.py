@@ -35,15 +35,15 @@ class SeriesNames:
     """Numbers the series it is told, and says in the end what each is called."""
 
     def __init__(self) -> None:
-        self._known: list[tuple[str, dict[str, str]]] = []
+        self._series_labels: list[tuple[str, dict[str, str]]] = []
         self._written: dict[str, int] = {}
         self.products: dict[str, str] = {}
 
     def add(self, name: str, labels: dict[str, str]) -> int:
         """The number of a series that was not there before. Raises limits.Exceeded."""
-        limits.check("names", len(self._known) + 1, f"holds more than {len(self._known):,} series")
-        self._known.append((name, labels))
-        return len(self._known) - 1
+        limits.check("names", len(self._series_labels) + 1, f"holds more than {len(self._series_labels):,} series")
+        self._series_labels.append((name, labels))
+        return len(self._series_labels) - 1
 
     def written(self, text: str) -> int:
         """The number of a series as an exposition writes it, ``name{label="value"}``. Raises limits.Exceeded."""
@@ -54,21 +54,21 @@ class SeriesNames:
 
     def table(self, units: dict[str, str]) -> pl.DataFrame:
         """``place metric device unit scale`` of every series; ``units`` are those that were said beside them."""
-        hosts = {_first(labels, _HOSTS) for _, labels in self._known}
+        hosts = {_first(labels, _HOSTS) for _, labels in self._series_labels}
         several = len(hosts - {None}) > 1
-        devices = [_device(labels, several) for _, labels in self._known]
-        for device, (_, labels) in zip(devices, self._known, strict=True):
+        devices = [_device(labels, several) for _, labels in self._series_labels]
+        for device, (_, labels) in zip(devices, self._series_labels, strict=True):
             if device is not None and (product := _first(labels, _PRODUCTS)):
                 self.products.setdefault(device, product)
         groups: dict[tuple[str, str | None], list[int]] = defaultdict(list)
-        for number, ((name, _), device) in enumerate(zip(self._known, devices, strict=True)):
+        for number, ((name, _), device) in enumerate(zip(self._series_labels, devices, strict=True)):
             groups[name, device].append(number)
-        metrics = [name for name, _ in self._known]
+        metrics = [name for name, _ in self._series_labels]
         for (name, _), indices in groups.items():
             if len(indices) > 1:
                 for number in indices:
-                    metrics[number] = _with_labels(name, self._known[number][1], self._differing(indices))
-        measures = [_measure(name, units) for name, _ in self._known]
+                    metrics[number] = _with_labels(name, self._series_labels[number][1], self._differing(indices))
+        measures = [_measure(name, units) for name, _ in self._series_labels]
         return pl.DataFrame(
             {"place": range(len(metrics)), "metric": metrics, "device": devices,
              "unit": [unit for unit, _ in measures], "scale": [scale for _, scale in measures]},
@@ -78,12 +78,12 @@ class SeriesNames:
 
     def _differing(self, indices: list[int]) -> list[str]:
         """The labels whose values are not the same in all of these series."""
-        seen: dict[str, set[str | None]] = defaultdict(set)
-        keys = {key for place in indices for key in self._known[place][1]}
+        values_of: dict[str, set[str | None]] = defaultdict(set)
+        keys = {key for place in indices for key in self._series_labels[place][1]}
         for place in indices:
             for key in keys:
-                seen[key].add(self._known[place][1].get(key))
-        return sorted(key for key, values in seen.items() if len(values) > 1)
+                values_of[key].add(self._series_labels[place][1].get(key))
+        return sorted(key for key, values in values_of.items() if len(values) > 1)
 
 
 def _first(labels: dict[str, str], keys: tuple[str, ...]) -> str | None:
@@ -172,7 +172,7 @@ def _of_answer(text: bytes) -> Reading:
             moments.append(_moment(at))
             values.append(_number(value))
     reading = _reading(names, indices, moments, values, {})
-    reading.warnings += [f"Prometheus said: {said}" for said in answer.warnings[:5]]
+    reading.warnings += [f"Prometheus said: {warning}" for warning in answer.warnings[:5]]
     return reading
 
 

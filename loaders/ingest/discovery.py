@@ -100,9 +100,9 @@ def leads_back(folder: Path) -> bool:
     return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
-def runs_under(folder: Path, known: Sequence[Path] = ()) -> str:
-    """A sentence that names the first runs under the folder, of those ``known`` or of what lies there; '' for none."""
-    runs = list(known) or [one.path for one in islice(discover(folder), _MOST_NAMED + 1)]
+def runs_under(folder: Path, paths: Sequence[Path] = ()) -> str:
+    """A sentence that names the first runs under the folder, of those ``paths`` or of what lies there; '' for none."""
+    runs = list(paths) or [one.path for one in islice(discover(folder), _MOST_NAMED + 1)]
     if not runs:
         return ""
     names = list(dict.fromkeys(os.path.relpath(path, folder) for path in runs))

@@ -74,10 +74,10 @@ def ingest(path: str, request: Request) -> Opened:
     try:
         source = inputs.regular(path, spool, request.progress)
         display_name = "standard input" if path == "-" else path
-        unpacked, passed = None, list[str]()
+        unpacked, left_out_of_archive = None, list[str]()
         if source.is_file() and inputs.is_archive(source):
             scratch.append(spill.directory())
-            passed = inputs.unpack(display_name, source, scratch[-1], request.progress)
+            left_out_of_archive = inputs.unpack(display_name, source, scratch[-1], request.progress)
             unpacked = source = scratch[-1]
         folder = source.is_dir()
         if scratch:  # what was copied from a stream or an archive is not there to be read again
@@ -91,7 +91,7 @@ def ingest(path: str, request: Request) -> Opened:
         if folder and request.as_one and are_many_and_small(input_files):
             return _one_job(display_name, source, input_files, request, unread)
         opened, directories, loaded = _load(display_name, input_files, request, unread)
-        unread += passed
+        unread += left_out_of_archive
         if request.settle:
             known_before = {input_file.entry for input_file in input_files}
             cache.settle([directory for directory in directories if directory not in known_before])
@@ -211,7 +211,7 @@ class _Arrived:
     def __init__(self, parts: Sequence[InputFile], request: Request) -> None:
         self._parts, self._tell = parts, request.some_read if len(parts) > 1 else None
         self._there: dict[Path, Path] = {}
-        self._told = 0
+        self._reported = 0
 
     def add_cached(self, path: Path) -> None:
         """That recording was read into the cache by another process, if it could be."""
@@ -222,9 +222,9 @@ class _Arrived:
         """The tables of that recording are there."""
         self._there[path] = directory
         count = len(self._there)
-        if self._tell is None or count == len(self._parts) or count < self._told + max(1, self._told // 8):
+        if self._tell is None or count == len(self._parts) or count < self._reported + max(1, self._reported // 8):
             return
-        self._told = count
+        self._reported = count
         order = [file.path for file in self._parts if file.path in self._there]
         self._tell(order, [self._there[path] for path in order], len(self._parts))
 
@@ -247,7 +247,7 @@ def _await(ahead: pool.Pool, uncached: Sequence[InputFile], progress: Progress, 
     counts: dict[int, tuple[int, int]] = {}
     for outcome in ahead.outcomes():
         if not outcome.ended:
-            counts[outcome.number] = cast(tuple[int, int], outcome.said)
+            counts[outcome.number] = cast(tuple[int, int], outcome.message)
             progress(sum(done for done, _ in counts.values()), 0, sum(events for _, events in counts.values()))
         else:
             arrived.add_cached(uncached[outcome.number].path)
@@ -316,8 +316,8 @@ def _read(file: InputFile, loader: FormatLoader, request: Request, target: Path)
 def captures_beside(path: Path) -> list[Path]:
     """Recordings of graphs being captured, where serving frameworks put them."""
     try:
-        found = sorted(file for file in (path.parent / "capture_traces").iterdir() if ".json" in file.name)
-        return found[:MOST_CAPTURES]
+        recordings = sorted(file for file in (path.parent / "capture_traces").iterdir() if ".json" in file.name)
+        return recordings[:MOST_CAPTURES]
     except OSError:
         return []
 

@@ -47,14 +47,14 @@ class Ingest:
         self._capture = capture
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline = self._messages = -1
-        self._found: cache.CacheEntry | None = None
+        self._entry: cache.CacheEntry | None = None
         self._in_place = False
         self._cancelled = threading.Event()
         self._reader: threading.Thread | None = None
 
     def begin(self) -> None:
         """Start the worker unless the input is cached; nobody is told anything yet. Raises OSError where it cannot."""
-        if self._cancelled.is_set() or self._found is not None or self._process is not None or self._in_place:
+        if self._cancelled.is_set() or self._entry is not None or self._process is not None or self._in_place:
             return
         self._in_place = self.path != "-" and in_place(Path(self.path)) is not None
         if self._in_place:
@@ -63,7 +63,7 @@ class Ingest:
         if as_one and self._use_cache and self.path != "-":
             cached = cache.find(self.path)
             if cached is not None and cached.origin.alone:
-                self._found = cached
+                self._entry = cached
                 return
         spill.clean_up_at_the_end()
         self._messages, theirs = os.pipe()
@@ -101,8 +101,8 @@ class Ingest:
         self.begin()
         if self._process is not None:
             self._reader = threading.Thread(target=self._listen, args=(on_event,), name="ingest", daemon=True)
-        elif self._found is not None and not self._cancelled.is_set():
-            opened = {"shown": self.path, "files": [self.path], "directories": [str(self._found.directory)]}
+        elif self._entry is not None and not self._cancelled.is_set():
+            opened = {"shown": self.path, "files": [self.path], "directories": [str(self._entry.directory)]}
             loaded = Loaded(partial(_traces, opened, self._worker, self._capture))
             self._reader = threading.Thread(target=on_event, args=(loaded,), daemon=True)
         elif self._in_place and not self._cancelled.is_set():

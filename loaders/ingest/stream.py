@@ -141,7 +141,7 @@ class Source:
     """A file read from its beginning, decompressed where it is compressed.
 
     ``size`` is the file's length and ``position`` how much of it was consumed, both in bytes as stored: their ratio is
-    the progress. ``given`` counts the decompressed bytes handed out. ``ended`` is None, or a clause that says why a
+    the progress. ``decompressed`` counts the bytes handed out. ``ended`` is None, or a clause that says why a
     compressed stream stopped before its end; ``fault`` is that or whatever else is wrong with it as a warning. Raises
     OSError as ``open`` does, and Unreadable where a compressed file unfolds to more than the limit; nothing else.
     """
@@ -150,7 +150,7 @@ class Source:
         self._path, self._file = path, FileIO(path)
         self.size = os.fstat(self._file.fileno()).st_size
         self.position = 0
-        self.given = 0
+        self.decompressed = 0
         self.ended: str | None = None
         self._unsound = 0
         self._pending = b""
@@ -189,7 +189,7 @@ class Source:
         while written < len(view) and (got := self._file.readinto(view[written:])):
             written += got
         self.position += written
-        self.given += written
+        self.decompressed += written
         return written
 
     def read_at(self, view: memoryview, offset: int) -> int:
@@ -201,7 +201,7 @@ class Source:
         while filled < len(view) and (got := os.preadv(self._file.fileno(), [view[filled:]], offset + filled)):
             filled += got
         with self._lock:
-            self.position = self.given = max(self.position, offset + filled)
+            self.position = self.decompressed = max(self.position, offset + filled)
         return filled
 
     def skip(self, size: int) -> None:
@@ -209,7 +209,7 @@ class Source:
         if self._kind is None:
             self._file.seek(size, os.SEEK_CUR)
             self.position += size
-            self.given += size
+            self.decompressed += size
             return
         for _ in self._pieces(size):
             pass
@@ -231,7 +231,7 @@ class Source:
         while 0 < len(block) < size and (more := self._file.read(size - len(block))):
             block += more
         self.position += len(block)
-        self.given += len(block)
+        self.decompressed += len(block)
         return block
 
     def _pieces(self, size: int) -> Iterator[memoryview]:
@@ -242,8 +242,8 @@ class Source:
                 return
             piece, self._spare = piece[:size], piece[size:]
             size -= len(piece)
-            self.given += len(piece)
-            if self.given > self._most:
+            self.decompressed += len(piece)
+            if self.decompressed > self._most:
                 what = f"unfolds to more than {self._most / (1 << 30):,.1f} GiB from {self.size / (1 << 20):,.1f} MiB"
                 raise limits.Exceeded("unfolded", what).unreadable(os.fspath(self._path))
             yield piece

@@ -48,7 +48,7 @@ class Basis(Struct, frozen=True):
 
 def chunk(wide: dict[str, Column]) -> Chunk:
     """The rows of columns as scanned, which may be views and are copied."""
-    stored = {name: _kept(name, values) for name, values in wide.items()}
+    stored = {name: _compact(name, values) for name, values in wide.items()}
     rows = len(next(iter(wide.values())))
     return Chunk(rows, {name: values for name, values in stored.items() if values is not None})
 
@@ -62,7 +62,7 @@ def floats_of(floats: Floats) -> dict[str, Column]:
         }
 
 
-def _kept(name: str, values: Column) -> Column | None:
+def _compact(name: str, values: Column) -> Column | None:
     if name == "offset":
         return values.astype(np.uint32) if int(values.max()) < 1 << 32 else values.copy()
     if values.dtype == np.int64 and name not in ("start_ns", "ts_ns"):

@@ -159,7 +159,7 @@ def _pairs(data: bytes, text: str, offset: int) -> tuple[dict[str, Any], int, bo
         keys += 1
         if keys > limit:
             raise limits.Exceeded("header-keys", f"has more than {limit:,} keys beside its events")
-        end = _passed(data, text, offset)
+        end = _value_end(data, text, offset)
         room -= end - offset
         values[key] = None
         if room > 0:
@@ -181,7 +181,7 @@ def _key(text: str, offset: int) -> tuple[str | None, int]:
     return str(key), end
 
 
-def _passed(data: bytes, text: str, offset: int) -> int:
+def _value_end(data: bytes, text: str, offset: int) -> int:
     """The end of the value at ``place``. Raises Incomplete where the text may only be too short."""
     if plain := _PLAIN.match(data, offset):
         return plain.end()

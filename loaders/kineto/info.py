@@ -30,7 +30,7 @@ class Tally(Struct):
     skipped_bytes: int = 0
     skipped_stretches: int = 0
     used: int = 0
-    given: int = 0
+    decompressed: int = 0
     whole: bool = False
     closed: bool = False
     ended: str | None = None
@@ -46,7 +46,7 @@ class Tally(Struct):
         elif not self.closed:
             where = self.ended or "the file ends in the middle of the list of events"
             text = "the text that could be unpacked" if self.ended else "the text"
-            share = f"{100 * self.used / self.given:.1f}% of {text}" if self.given else "nothing"
+            share = f"{100 * self.used / self.decompressed:.1f}% of {text}" if self.decompressed else "nothing"
             out.append(f"truncated: {where}; {share} was read, {_count(self.events, 'complete event')}")
         if self.skipped_stretches:
             out.append(
@@ -145,9 +145,9 @@ def _capped(tally: Tally, xla: bool) -> tuple[str, ...]:
 def _coverage(tally: Tally) -> float | None:
     if (tally.closed or tally.whole) and not (tally.skipped_bytes or tally.unread):
         return 1.0
-    if tally.ended is not None or not tally.given:
+    if tally.ended is not None or not tally.decompressed:
         return None
-    return max(0.0, (tally.used - tally.skipped_bytes) / tally.given)
+    return max(0.0, (tally.used - tally.skipped_bytes) / tally.decompressed)
 
 
 def _tool(document: dict[str, Any], word: str, xla: bool) -> str:

@@ -80,7 +80,7 @@ def _scan(job: Job) -> Scanned:
         try:
             with closing(DeferredEvents(job.workspace, tables)) as deferred:
                 _read(job, source, progress, document, tables, deferred, tally)
-                tally.given, tally.ended = source.given, source.ended
+                tally.decompressed, tally.ended = source.decompressed, source.ended
                 tally.fault = None if source.ended else source.fault
                 deferred.resolve()
         except limits.Exceeded as error:

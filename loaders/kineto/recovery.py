@@ -68,7 +68,7 @@ def walk(
     """Read events from ``place`` on; ``limit`` stops after that many, whatever values that are none stand between
     them. ``final`` says that no data follows, ``comma`` that none is due before the first event."""
     text, reach = data.decode("latin-1"), _Reach(data)
-    count, passed, skipped_to = 0, False, -1
+    count, read_any, skipped_to = 0, False, -1
 
     def skip(to: int) -> int:
         nonlocal skipped_to
@@ -78,7 +78,7 @@ def walk(
         return to
 
     def done(closed: bool) -> RecoveredStretch:
-        return RecoveredStretch(offset, closed, comma, passed or skipped_to >= 0)
+        return RecoveredStretch(offset, closed, comma, read_any or skipped_to >= 0)
 
     while limit is None or count < limit:
         offset = _blank(data, offset)
@@ -108,7 +108,7 @@ def walk(
             if isinstance(event, dict):
                 take(event, offset, end, repaired)
                 count += 1
-            offset, comma, passed = end, False, True
+            offset, comma, read_any = end, False, True
     return done(False)
 
 

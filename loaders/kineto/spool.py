@@ -103,9 +103,11 @@ class Spool:
 
     def _rows(self, chunks: list[Chunk], basis: Basis) -> pl.LazyFrame:
         from .. import schema
-        from .table_frames import held
+        from .table_frames import lazy_rows
 
-        return held(self.table, self._texts, (*chunks,), basis, self._written) if chunks else schema.empty(self.table)
+        if not chunks:
+            return schema.empty(self.table)
+        return lazy_rows(self.table, self._texts, (*chunks,), basis, self._written)
 
     def close(self, basis: Basis, lasting: bool) -> None:
         """Have the last rows written where the table must last, unless all is to be written again."""

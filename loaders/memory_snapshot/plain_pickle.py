@@ -32,13 +32,15 @@ _STOP, _LONG, _PUT, _TUPLES = 0x2E, 0x8A, 0x72, (0x85, 0x86, 0x87)
 
 
 @cache
-def _passed(memo: int) -> re.Pattern[bytes]:
+def _harmless(memo: int) -> re.Pattern[bytes]:
     """Any number of operations that do no harm whatever they say, with places of the memo about up to ``memo`` * 65536.
     """
     high = rb"[\x00-\x%02x]\x00" % memo if memo < 256 else rb".[\x00-\x%02x]" % min(memo >> 8, 255)
-    passed = (rb"h.[}\])(aesudl012\x94]*+", rb"[}\])(aesudl012\x94]++", rb"j....", rb"%s(?:%s)?+" % (_NUMBER, _TUPLED),
-              rb"q.", rb"[\x8cCU](?:%s)" % _SHORT, rb"G.{8}", rb"\x95.{8}", rb"\x80.", rb"r..%s" % high)
-    return re.compile(rb"(?:%s)*+" % b"|".join(passed), re.DOTALL)
+    harmless = (
+        rb"h.[}\])(aesudl012\x94]*+", rb"[}\])(aesudl012\x94]++", rb"j....", rb"%s(?:%s)?+" % (_NUMBER, _TUPLED),
+        rb"q.", rb"[\x8cCU](?:%s)" % _SHORT, rb"G.{8}", rb"\x95.{8}", rb"\x80.", rb"r..%s" % high,
+    )
+    return re.compile(rb"(?:%s)*+" % b"|".join(harmless), re.DOTALL)
 
 
 class NotPlain(Exception):
@@ -47,9 +49,10 @@ class NotPlain(Exception):
 
 def check(data: bytes) -> None:
     """Raises NotPlain for an operation that is not allowed, and where the pickle is cut off."""
-    at, end, code, passed = 0, len(data), -1, _passed(len(data) >> 16)
+    at, end, code = 0, len(data), -1
+    harmless = _harmless(end >> 16)
     while at < end:
-        match = passed.match(data, at)
+        match = harmless.match(data, at)
         at = match.end() if match else at
         code = data[at] if at < end else -1
         if code == _STOP:

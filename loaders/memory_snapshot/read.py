@@ -45,7 +45,7 @@ class Allocation(Struct):
     end_us: int | None = None
 
 
-class Held(Struct):
+class AllocatorState(Struct):
     """What the allocator of a device holds at the end, bytes, and what it was asked for in vain."""
 
     allocated: int = 0
@@ -55,7 +55,7 @@ class Held(Struct):
     largest_free: int = 0
     segments: int = 0
     out_of_memory: int = 0
-    asked: int | None = None
+    refused: int | None = None
     device_free: int | None = None
 
 
@@ -63,7 +63,7 @@ class Snapshot(Struct):
     """All of a snapshot: blocks, per device what is held, and the changes (time µs, allocated, reserved) of each."""
 
     blocks: list[Allocation] = field(default_factory=list)
-    held: dict[int, Held] = field(default_factory=dict)
+    states: dict[int, AllocatorState] = field(default_factory=dict)
     changes: dict[int, list[tuple[int, int, int]]] = field(default_factory=lambda: defaultdict(list))
     events: int = 0
     stray: int = 0
@@ -87,9 +87,9 @@ class _Reader:
         self.snapshot.stray += len(value) - len(records)
         return records
 
-    def held(self, device: int) -> Held:
+    def state(self, device: int) -> AllocatorState:
         """What is known of a device's memory."""
-        return self.snapshot.held.setdefault(device, Held())
+        return self.snapshot.states.setdefault(device, AllocatorState())
 
     def stack(self, row: dict[Any, Any]) -> str | None:
         """The stack of a row, one line per frame, innermost first; None where none was recorded."""
@@ -147,9 +147,9 @@ def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
     alive: dict[int, dict[int, Allocation]] = defaultdict(dict)
     for segment in reader.rows(value):
         device = _number(segment, "device") or 0
-        held, place = reader.held(device), _number(segment, "address")
-        held.segments += 1
-        held.reserved += _number(segment, "total_size") or 0
+        state_at_end, place = reader.state(device), _number(segment, "address")
+        state_at_end.segments += 1
+        state_at_end.reserved += _number(segment, "total_size") or 0
         for row in reader.rows(segment.get("blocks")):
             size = _number(row, "size") or 0
             address = _number(row, "address")
@@ -157,13 +157,13 @@ def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
             place = None if address is None else address + size
             state = row.get("state")
             if state == "inactive":
-                held.free += size
-                held.largest_free = max(held.largest_free, size)
+                state_at_end.free += size
+                state_at_end.largest_free = max(state_at_end.largest_free, size)
             elif address is not None and state in ("active_allocated", "active_awaiting_free", "active_pending_free"):
                 requested = _number(row, "requested_size") or size
                 if state == "active_allocated":
-                    held.allocated += size
-                    held.requested += requested
+                    state_at_end.allocated += size
+                    state_at_end.requested += requested
                 alive[device][address] = Allocation(
                     device, address, requested, size, _number(segment, "stream"), reader.stack(row)
                 )
@@ -193,9 +193,9 @@ def _events(reader: _Reader, device: int, events: list[dict[Any, Any]], alive: d
         elif action in _GROWS or action in _SHRINKS:
             changes.append((time, 0, (size or 0) * (1 if action in _GROWS else -1)))
         elif action == "oom":
-            state = reader.held(device)
+            state = reader.state(device)
             state.out_of_memory += 1
-            state.asked, state.device_free = size, _number(row, "device_free")
+            state.refused, state.device_free = size, _number(row, "device_free")
         elif action not in ("snapshot", "workspace_snapshot"):
             snapshot.stray += 1
     for address, block in open_blocks.items():
@@ -246,7 +246,7 @@ def _samples(snapshot: Snapshot, zero_us: int) -> pl.DataFrame:
     """Allocated and reserved memory of each device after every change, as rows of ``metrics``."""
     frames = []
     for device, changes in sorted(snapshot.changes.items()):
-        state = snapshot.held.get(device, Held())
+        state = snapshot.states.get(device, AllocatorState())
         times = np.array([time for time, _, _ in changes], np.int64)
         order = np.argsort(times, kind="stable")
         for metric, at, end in (("memory allocated", 1, state.requested), ("memory reserved", 2, state.reserved)):
@@ -258,7 +258,7 @@ def _samples(snapshot: Snapshot, zero_us: int) -> pl.DataFrame:
                 "ts_ns": (times[order][moved] - zero_us) * 1000, "metric": metric, "device": f"GPU {device}",
                 "value": (begin + after).astype(np.float64), "unit": "B",
             }, schema=_SAMPLES))
-    for device, state in sorted(snapshot.held.items()):
+    for device, state in sorted(snapshot.states.items()):
         if not snapshot.changes.get(device):
             frames.append(pl.DataFrame({
                 "ts_ns": pl.Series([None, None], dtype=pl.Int64), "metric": ["memory allocated", "memory reserved"],
@@ -288,12 +288,12 @@ def trace(path: Path, format: str, snapshot: Snapshot, size: int) -> Trace:
     if not times:
         warnings.append("the snapshot has no history: only what is held at its end is known (record it with "
                         "torch.cuda.memory._record_memory_history())")
-    devices = sorted({one.device for one in blocks} | snapshot.held.keys() | snapshot.changes.keys())
+    devices = sorted({one.device for one in blocks} | snapshot.states.keys() | snapshot.changes.keys())
     info = Info(
         source=str(path), label=path.name.split(".")[0] or path.name, format=format, tool="PyTorch", bytes=size,
         devices=tuple(Device(f"GPU {device}") for device in devices), epoch_ns=zero * 1000 or None,
         clock="since 1970, µs" if times else None, warnings=tuple(warnings),
-        facts={"clock": "utc" if times else "none", "memory": [_held(device, snapshot) for device in devices]},
+        facts={"clock": "utc" if times else "none", "memory": [_facts(device, snapshot) for device in devices]},
     )
     return Trace(
         info, metrics=schema.conform("metrics", _samples(snapshot, zero).lazy()),
@@ -301,11 +301,11 @@ def trace(path: Path, format: str, snapshot: Snapshot, size: int) -> Trace:
     )
 
 
-def _held(device: int, snapshot: Snapshot) -> dict[str, Any]:
+def _facts(device: int, snapshot: Snapshot) -> dict[str, Any]:
     """What a device holds at the end, for ``info.facts``."""
-    state = snapshot.held.get(device, Held())
+    state = snapshot.states.get(device, AllocatorState())
     return {
         "device": f"GPU {device}", "allocated_bytes": state.allocated, "reserved_bytes": state.reserved,
         "free_bytes": state.free, "largest_free_bytes": state.largest_free, "segments": state.segments,
-        "out_of_memory": state.out_of_memory, "asked_bytes": state.asked, "device_free_bytes": state.device_free,
+        "out_of_memory": state.out_of_memory, "asked_bytes": state.refused, "device_free_bytes": state.device_free,
     }

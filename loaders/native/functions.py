@@ -52,7 +52,7 @@ class Native:
     def __init__(self, code: Code, names: Sequence[str]) -> None:
         """``names`` are the functions in the order of the code. Raises Unusable where the code is for another
         processor, OSError where memory may not be run, ImportError where object files have no llvmlite to load them."""
-        self._kept, addresses = _mapped(code) if isinstance(code, Image) else _loaded(code)
+        self._memory, addresses = _mapped(code) if isinstance(code, Image) else _loaded(code)
         call = ctypes.CFUNCTYPE(ctypes.c_int32)
         self._functions = {name: call(address) for name, address in zip(names, addresses, strict=True)}
 

@@ -68,9 +68,9 @@ class NsightCompute(FormatLoader):
                     table.feed(block)
                     if not table.begun:
                         text.feed(block)
-                    job.progress(source.position, source.size, table.found.count() + text.found.count())
+                    job.progress(source.position, source.size, table.records.count() + text.records.count())
                 size, fault = size + source.size, fault or source.fault
-            records.add(table.found if table.found.count() else text.found)
+            records.add(table.records if table.records.count() else text.records)
         if not records.count():
             raise Unreadable(job.path, "holds messages of Nsight Compute, but no results", COLLECT)
         trace = csv_pages.trace_of(job.path, self.name, records, size, fault)

@@ -86,11 +86,11 @@ def _pieces(block: bytes) -> Iterator[tuple[bytes | None, bytes]]:
 
 
 class CsvPagesReader:
-    """Reads a CSV print-out block by block into ``found``; lines before the first header are not its concern."""
+    """Reads a CSV print-out block by block into ``records``; lines before the first header are not its concern."""
 
     def __init__(self, on_rows: Callable[[CsvTable, pl.DataFrame], None] | None = None) -> None:
         """``on_rows`` is called with every block of rows, all columns as text, before most of them are dropped."""
-        self.found = NcuRecords()
+        self.records = NcuRecords()
         self._on_rows = on_rows
         self._table: CsvTable | None = None
         self._segments = 0
@@ -124,17 +124,17 @@ class CsvPagesReader:
         if self._on_rows is not None:
             self._on_rows(table, rows)
         launches = _launches(rows)
-        self.found.malformed += data.len() - launches.height
+        self.records.malformed += data.len() - launches.height
         launches = launches.unique(list(ncu_metrics.KEY), keep="first", maintain_order=True)
         samples = self._wide(table, rows) if table.wide else self._long(rows)
-        self.found.launches.append(launches.cast(pl.Schema(ncu_metrics.LAUNCH)))
-        self.found.samples.append(samples.cast(pl.Schema(ncu_metrics.SAMPLE)))
+        self.records.launches.append(launches.cast(pl.Schema(ncu_metrics.LAUNCH)))
+        self.records.samples.append(samples.cast(pl.Schema(ncu_metrics.SAMPLE)))
 
     def _long(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The lines of metrics that are used."""
         names = rows["Metric Name"].unique().to_list()
         used = [name for name in names if name and ncu_metrics.meaning_of(name)]
-        self.found.unused |= {name for name in names if name} - set(used)
+        self.records.unused |= {name for name in names if name} - set(used)
         return rows.filter(pl.col("Metric Name").is_in(used)).select(
             *key_columns(),
             metric=pl.col("Metric Name"),
@@ -147,7 +147,7 @@ class CsvPagesReader:
         units = dict(zip(table.columns, table.units or [], strict=False))
         metrics = [name for name in table.columns if name not in LAUNCH_COLUMNS]
         used = [name for name in metrics if ncu_metrics.meaning_of(name)]
-        self.found.unused |= set(metrics) - set(used) - {"Process Name", "Host Name", "Context", "Kernel Time"}
+        self.records.unused |= set(metrics) - set(used) - {"Process Name", "Host Name", "Context", "Kernel Time"}
         frames = [
             rows.select(*key_columns(), metric=pl.lit(name), unit=pl.lit(units.get(name, "")), value=pl.col(name))
             for name in used

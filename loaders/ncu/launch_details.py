@@ -15,18 +15,18 @@ from ..ingest.stream import Source, line_blocks
 from .csv_pages import LAUNCH_COLUMNS, CsvPagesReader, CsvTable, key_columns
 from .text_report import TextReportReader
 
-Said = dict[str, Any]
+Details = dict[str, Any]
 _MOST = 5_000
 """Lines of one launch that are shown."""
 _NOT_METRICS = frozenset((*LAUNCH_COLUMNS, "Process Name", "Host Name", "Context", "Kernel Time", "segment"))
 
 
-def launch_details(files: Iterable[Path], number: int, name: str) -> Said:
+def launch_details(files: Iterable[Path], number: int, name: str) -> Details:
     """What the files say of the launch of that number (column ``offset``). Raises OSError, and ValueError for another.
 
     The number counts the launches of the first file in which there are any.
     """
-    metrics: Said = {}
+    metrics: Details = {}
     identity: tuple[int, int | None, int] | None = None
     for file in files:
         chosen = _Chosen(number, identity)
@@ -36,13 +36,13 @@ def launch_details(files: Iterable[Path], number: int, name: str) -> Said:
                 table.feed(block)
                 if not table.begun:
                     text.feed(block)
-        if text.lines and not chosen.said:
+        if text.lines and not chosen.details:
             metrics |= _of_text(text, name)
             continue
         if chosen.name is not None and chosen.name != name:
             raise ValueError(f"launch {number} is {chosen.name}")
         identity = identity or chosen.key
-        for key, value in chosen.said.items():
+        for key, value in chosen.details.items():
             metrics.setdefault(key, value)
     if not metrics:
         raise ValueError(f"there is no launch {number}")
@@ -54,8 +54,8 @@ class _Chosen:
 
     def __init__(self, number: int, key: tuple[int, int | None, int] | None) -> None:
         self._number, self.key = number, key
-        self._seen: dict[tuple[int, int | None, int], int] = {}
-        self.said: Said = {}
+        self._numbers: dict[tuple[int, int | None, int], int] = {}
+        self.details: Details = {}
         self.name: str | None = None
 
     def rows(self, table: CsvTable, rows: pl.DataFrame) -> None:
@@ -64,8 +64,8 @@ class _Chosen:
         keys = rows.select(key_columns())
         if self.key is None:
             for key in keys.unique(maintain_order=True).rows():
-                self._seen.setdefault(key, len(self._seen))
-                if self._seen[key] == self._number:
+                self._numbers.setdefault(key, len(self._numbers))
+                if self._numbers[key] == self._number:
                     self.key = key
         if self.key is None:
             return
@@ -78,17 +78,17 @@ class _Chosen:
         units = dict(zip(table.columns, table.units or [], strict=False))
         for row in matches.head(_MOST).to_dicts():
             metrics = _wide(row, units) if table.wide else _long(row)
-            self.said |= {key: value for key, value in metrics.items() if len(self.said) < _MOST}
+            self.details |= {key: value for key, value in metrics.items() if len(self.details) < _MOST}
 
 
-def _long(row: dict[str, str | None]) -> Said:
+def _long(row: dict[str, str | None]) -> Details:
     """A line of a metric, of a rule, or of both."""
     def cell(name: str) -> str:
         return (row.get(name) or "").strip()
 
     section = " · ".join(text for text in (cell("Section Name"), cell("Body Item Label")) if text)
     before = f"{section}: " if section else ""
-    metrics: Said = {}
+    metrics: Details = {}
     if cell("Metric Name"):
         metrics[before + cell("Metric Name")] = f"{cell('Metric Value')} {cell('Metric Unit')}".strip()
     if cell("Rule Name"):
@@ -99,18 +99,18 @@ def _long(row: dict[str, str | None]) -> Said:
     return metrics
 
 
-def _wide(row: dict[str, str | None], units: dict[str, str]) -> Said:
+def _wide(row: dict[str, str | None], units: dict[str, str]) -> Details:
     return {
         name: f"{value.strip()} {units.get(name, '')}".strip()
         for name, value in row.items() if name not in _NOT_METRICS and value and value.strip()
     }
 
 
-def _of_text(text: TextReportReader, name: str) -> Said:
+def _of_text(text: TextReportReader, name: str) -> Details:
     """The metrics of the launch, and the lines of its rules as they stand."""
     if text.name != name:
         raise ValueError(f"the launch is {text.name}")
-    metrics: Said = {}
+    metrics: Details = {}
     for number, line in enumerate(text.lines[:_MOST]):
         if isinstance(line, str):
             metrics[f"line {number + 1}"] = line.strip()

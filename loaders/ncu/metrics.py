@@ -109,7 +109,7 @@ def measured(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     values = (
         samples.select(*KEY, "metric", pl.col("unit").fill_null(""), number=numbers(samples["value"]))
         .drop_nulls("number")
-        .join(_known(samples), ["metric", "unit"])
+        .join(_meanings(samples), ["metric", "unit"])
         .select(*KEY, "column", "rank", number=pl.col("number") * pl.col("times") / pl.col("over"))
         .filter(pl.col("number") >= 0)
     )
@@ -124,7 +124,7 @@ def measured(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     return launches
 
 
-def _known(samples: pl.DataFrame) -> pl.DataFrame:
+def _meanings(samples: pl.DataFrame) -> pl.DataFrame:
     """(metric, unit) among the samples → column, rank, factor and divisor.
 
     A percentage is divided by a column of hundreds: by a constant, the engine multiplies with the reciprocal, which is

@@ -26,11 +26,11 @@ TITLES = ("Metric Name", "Metric Unit", "Metric Value")
 
 
 class TextReportReader:
-    """Reads text output block by block into ``found``; every launch line is a launch of its own."""
+    """Reads text output block by block into ``records``; every launch line is a launch of its own."""
 
     def __init__(self, keep: int | None = None) -> None:
         """Of the launch of the number ``keep`` also the ``name`` and all ``lines`` are kept: text, or metric cells."""
-        self.found = NcuRecords()
+        self.records = NcuRecords()
         self.name: str | None = None
         self.lines: list[str | tuple[str, str, str]] = []
         self._keep = keep
@@ -57,11 +57,11 @@ class TextReportReader:
                 if metrics.meaning_of(cells[0]):
                     samples.append((0, self._pid, self._count - 1, *cells))
                 else:
-                    self.found.unused.add(cells[0])
+                    self.records.unused.add(cells[0])
             elif line.strip() and not self._columns:
                 self._remember(line)
-        self.found.launches.append(pl.DataFrame(launches, schema=metrics.LAUNCH, orient="row"))
-        self.found.samples.append(pl.DataFrame(samples, schema=metrics.SAMPLE, orient="row"))
+        self.records.launches.append(pl.DataFrame(launches, schema=metrics.LAUNCH, orient="row"))
+        self.records.samples.append(pl.DataFrame(samples, schema=metrics.SAMPLE, orient="row"))
 
     def _remember(self, metrics: str | tuple[str, str, str]) -> None:
         if self._keep is not None and self._count - 1 == self._keep:

@@ -87,11 +87,11 @@ def _exported(job: Job) -> Path:
     if program is None:
         raise Unreadable(job.path, "is an Nsight Systems report, and nsys, which alone reads it, is not installed here",
                          ELSEWHERE)
-    target, said = job.workspace / "export.sqlite", job.workspace / "export.log"
+    target, log_path = job.workspace / "export.sqlite", job.workspace / "export.log"
     size = job.path.stat().st_size
     command = [program, "export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(target),
                os.path.abspath(job.path)]
-    with open(said, "wb") as log:
+    with open(log_path, "wb") as log:
         running = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_end_with_parent)
         try:
@@ -103,8 +103,8 @@ def _exported(job: Job) -> Path:
             running.kill()
             running.wait()
             raise
-    lines = said.read_bytes().decode("utf-8", "replace").strip().splitlines()
-    said.unlink()
+    lines = log_path.read_bytes().decode("utf-8", "replace").strip().splitlines()
+    log_path.unlink()
     if running.returncode or not target.is_file():
         why = lines[-1].strip()[:160] if lines else f"exit status {running.returncode}"
         raise Unreadable(job.path, f"could not be exported by nsys ({why})", ELSEWHERE)

@@ -15,7 +15,7 @@ from ..protobuf.tokens import Ints
 from .events import TrackEvents
 from .tracks import Place, Tracks
 
-_HELD = 1 << 20  # Samples that wait for the descriptor of their track; of those beyond, the track stays unnamed.
+_MOST_WAITING = 1 << 20  # Samples that wait for the descriptor of their track; tracks of more stay unnamed.
 
 
 class _Series(NamedTuple):
@@ -35,7 +35,7 @@ class Counters:
         self._memory = Samples(tables)
         self._series: dict[int, _Series] = {}
         self._sums: dict[int, float] = {}
-        self._held: list[tuple[Ints, Ints, npt.NDArray[np.float64]]] = []
+        self._unnamed: list[tuple[Ints, Ints, npt.NDArray[np.float64]]] = []
         self._waiting = 0
 
     def add(self, events: TrackEvents, values: npt.NDArray[np.float64], at: Ints) -> None:
@@ -43,11 +43,11 @@ class Counters:
         at = at[np.isfinite(values[at])]
         times, tracks, values = events.time[at], events.track[at], values[at]
         distinct = np.isin(tracks, [track for track in np.unique(tracks).tolist() if track in self._tracks.by_uuid])
-        if self._waiting >= _HELD:
+        if self._waiting >= _MOST_WAITING:
             distinct[:] = True
         if not distinct.all():
             late = ~distinct
-            self._held.append((times[late], tracks[late], values[late]))
+            self._unnamed.append((times[late], tracks[late], values[late]))
             self._waiting += int(late.sum())
         self._put(times[distinct], tracks[distinct], values[distinct])
 
@@ -59,7 +59,7 @@ class Counters:
     def flush(self) -> None:
         """Hand over what waits."""
         self._memory.flush()
-        waiting, self._held = self._held, []
+        waiting, self._unnamed = self._unnamed, []
         for times, tracks, values in waiting:
             self._put(times, tracks, values)
 

@@ -108,8 +108,8 @@ class Unpacked:
         return len(self._bytes)
 
     def _take(self, size: int) -> bytes:
-        taken, self._bytes = self._bytes[:size], self._bytes[size:]
-        return taken
+        chunk, self._bytes = self._bytes[:size], self._bytes[size:]
+        return chunk
 
     def _header(self) -> tuple[int, int, int]:
         """Bytes before the packet's content (0: it is none), where in that its compressed packets begin (0: it has

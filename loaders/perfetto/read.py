@@ -185,7 +185,8 @@ class _Load:
         distributed = self.document.get("distributedInfo")
         if isinstance(distributed, dict):
             facts |= {key: distributed[key] for key in ("backend", "world_size") if key in distributed}
-        covered = stretches.damage / self.source.given if stretches.damage is not None and self.source.given else 1.0
+        size, damage = self.source.decompressed, stretches.damage
+        covered = damage / size if damage is not None and size else 1.0
         return Info(
             source=str(self.job.path), label=label_of(self.job.path), format="perfetto", tool=self._tool(),
             bytes=self.source.size, devices=tuple(devices.get(each, Device(each)) for each in ids),

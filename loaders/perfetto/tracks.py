@@ -175,7 +175,7 @@ class Lanes:
         names = codes[_CODE["name"]]
         names[names < 0] = self._strings.code(_NO_NAME)
         on_device = ints[_INT["end"]] != 0
-        codes[_CODE["cat"]] = self._known(codes[_CODE["cat"]])
+        codes[_CODE["cat"]] = self._listed(codes[_CODE["cat"]])
         self._guess(ints, codes, hint, on_device)
         correlation = ints[_INT["correlation"]]
         untied = (correlation == NULL) & (flow != NULL) & self._launches(codes[_CODE["cat"]])
@@ -196,7 +196,7 @@ class Lanes:
         for column, placed in (("device", device), ("stream", stream)):
             ints[_INT[column]] = np.where(ints[_INT[column]] == NULL, placed, ints[_INT[column]])
 
-    def _known(self, categories: Codes) -> Ints:
+    def _listed(self, categories: Codes) -> Ints:
         """Categories with AMD's as Kineto's; -1 for those nobody knows."""
 
         def category(code: int) -> int:

@@ -135,8 +135,8 @@ class Database(SqliteTables):
             columns = [_SQL[schema[column]].format(have[column]) if column in have else "null" for column in schema]
             wrong = [
                 f"(typeof({have[c]}) not in ({numbers}, 'null'))"
-                for asked, numbers in ((ints, "'integer'"), (reals, "'integer', 'real'"))
-                for c in asked if c in have and (table, c) not in self._counted
+                for columns_of_kind, numbers in ((ints, "'integer'"), (reals, "'integer', 'real'"))
+                for c in columns_of_kind if c in have and (table, c) not in self._counted
             ]
             self._counted |= {(table, column) for column in (*ints, *reals)}
             query = f"select {', '.join([*columns, ' + '.join(wrong) or '0'])} from {quoted(table)}"

@@ -114,7 +114,7 @@ class Counter(Struct):
     name: str = ""
 
 
-class Said(Struct):
+class MarkerText(Struct):
     """What the program said at a mark, by correlation id."""
 
     key: int = -1

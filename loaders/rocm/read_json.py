@@ -28,12 +28,12 @@ from .json_records import (
     Counted,
     Counter,
     Kind,
+    MarkerText,
     Metadata,
     NameTables,
     Process,
     Record,
     RocprofDocument,
-    Said,
     Symbol,
 )
 from .values import kind_of_domain
@@ -150,7 +150,7 @@ class _Reader:
         self._pid = _int(_decoded(process.metadata, Metadata, Metadata()).pid)
         strings = _decoded(process.strings, NameTables, NameTables())
         self._kinds: list[Kind] = self._few(strings.buffer_records, Kind)
-        self._said = self._messages(strings.marker_api)
+        self._marker_texts = self._messages(strings.marker_api)
         self._symbols = {one.kernel_id: one for one in self._few(process.kernel_symbols, Symbol)}
         self._counters = {one.id.handle: one.name for one in self._few(process.counters, Counter)}
         self._agents: dict[int, str] = {}
@@ -164,7 +164,7 @@ class _Reader:
         return records
 
     def _messages(self, raw: Raw) -> dict[int, str]:
-        pairs = _list(raw, Said)[0]
+        pairs = _list(raw, MarkerText)[0]
         if pairs:
             return {one.key: one.value for one in pairs}
         table = _decoded(raw, dict[str, str], {})
@@ -262,7 +262,7 @@ class _Reader:
         domains = [self._domain(one) or name for one in rows]
         kinds = {domain: kind_of_domain(domain) for domain in set(domains)}
         names = [
-            (self._said.get(one.correlation_id.internal or -1) if kinds[domain] == "annotation" else None)
+            (self._marker_texts.get(one.correlation_id.internal or -1) if kinds[domain] == "annotation" else None)
             or self._operation(one) or domain
             for one, domain in zip(rows, domains, strict=True)
         ]

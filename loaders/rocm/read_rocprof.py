@@ -18,7 +18,7 @@ from . import values
 from .csv_files import COLUMNS, frames, has_header
 
 _INTS = ("beginns", "endns", "gpu-id", "queue-id", "pid", "tid", "grd", "wgr", "lds", "vgpr", "arch_vgpr")
-_KNOWN = frozenset((
+_NO_COUNTERS = frozenset((
     *COLUMNS, "arch_vgpr", "accum_vgpr", "wave_size", "accum_offset", "dispatch_id", "correlation_id", "kernel_id",
 ))
 
@@ -40,7 +40,7 @@ def load(job: Job) -> tuple[Trace, ...]:
                 "start", "end", "pid", "device", name="kernelname", stream="queue-id", grid=one_axis("grd"),
                 block=one_axis("wgr"), registers=pl.coalesce("arch_vgpr", "vgpr"), shared_bytes="lds",
             ), table)
-            names = [name for name in block.columns if name not in _KNOWN]
+            names = [name for name in block.columns if name not in _NO_COUNTERS]
             counted = counted or bool(names)
             for name in names:
                 numbers, _ = values.reals(block[name])

@@ -154,7 +154,7 @@ class Operators:
     def __init__(self, strings: Strings) -> None:
         self._strings = strings
         self._ops: set[int] = set()
-        self._seen: list[tuple[Ints, Ints, Ints, Ints]] = []
+        self._launches: list[tuple[Ints, Ints, Ints, Ints]] = []
         self._sorted: tuple[Ints, Ints, Ints, Ints] | None = None
 
     def meet(self, ops: Ints) -> None:
@@ -171,7 +171,7 @@ class Operators:
         at = np.flatnonzero(self._is_operator(events.name) & (events.start != NULL) & (events.dur >= 0))
         if len(at):
             ends = events.start[at] + events.dur[at]
-            self._seen.append((events.name[at], events.start[at], ends, events.offset[at]))
+            self._launches.append((events.name[at], events.start[at], ends, events.offset[at]))
 
     def of(self, events: XPlaneEvents) -> tuple[Ints, Mask]:
         """External ids (NULL for none) and which of the events are operators themselves."""
@@ -179,14 +179,14 @@ class Operators:
         external[is_operator] = events.offset[is_operator]
         op = events.statistics.texts("hlo_op")
         calls = np.flatnonzero((op >= 0) & ~is_operator & (events.start != NULL))
-        if len(calls) and self._seen:
+        if len(calls) and self._launches:
             external[calls] = self._around(op[calls], events.start[calls])
         return external, is_operator
 
     def _around(self, op: Ints, start: Ints) -> Ints:
         """The id of the latest slice of each op's name to begin by a time, where it had not ended by then."""
         if self._sorted is None:
-            columns = [np.concatenate(column) for column in zip(*self._seen, strict=True)]
+            columns = [np.concatenate(column) for column in zip(*self._launches, strict=True)]
             order = np.lexsort((columns[1], columns[0]))
             self._sorted = columns[0][order], columns[1][order], columns[2][order], columns[3][order]
         names, starts, ends, ids = self._sorted

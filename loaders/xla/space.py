@@ -183,14 +183,14 @@ def _name(plane: Plane, file: int, start: int, end: int, walk: Walk, space: Spac
         names = tokens.field("name")
         if len(names.values):
             plane.name = tokens.text(int(names.values[-1]), int(names.sizes[-1]))
-        for what, known in (("event", plane.events), ("stat", plane.statistics)):
+        for what, names_by_number in (("event", plane.events), ("stat", plane.statistics)):
             count = tokens.count(f"{what}.of")
             keys = tokens.column(f"{what}.key", tokens.count(what), 0)[tokens.owners(f"{what}.of")]
             shown = tokens.text_column(f"{what}.of.name", count, code).tolist()
             if what == "event":
                 better = tokens.text_column("event.of.display", count, code).tolist()
                 shown = [b if b >= 0 and texts[b] else a for a, b in zip(shown, better, strict=True)]
-            known.update({key: texts[at] for key, at in zip(keys.tolist(), shown, strict=True) if at >= 0})
+            names_by_number.update({key: texts[at] for key, at in zip(keys.tolist(), shown, strict=True) if at >= 0})
         plane.recorded.update(_own(tokens, code, texts))
     space.broken += stretches.broken + (stretches.damage is not None)
 

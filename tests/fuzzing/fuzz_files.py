@@ -24,7 +24,7 @@ from typing import NamedTuple
 import polars as pl
 
 from warplens.loaders.errors import Unreadable
-from warplens.loaders.loader import FormatLoader, Job, Loader
+from warplens.loaders.loader import FormatLoader, Job
 from warplens.loaders.trace import TABLE_NAMES, Trace
 
 SECONDS, WAITED, MEMORY = 20, 600, 3 << 30
@@ -46,7 +46,7 @@ class Handed(FormatLoader):
 class Target(NamedTuple):
     """What is fuzzed: ``place`` puts a changed input into a folder, which lasts, and says what to load."""
 
-    loader: Loader
+    loader: FormatLoader
     place: Callable[[Path, random.Random], Path]
 
 
@@ -139,7 +139,7 @@ def fuzz(target: Target, seed: int, until: Callable[[int], bool]) -> Done:
     return Done(tries, opened, most, dict(failures.values()))
 
 
-def _load(loader: Loader, path: Path, workspace: Path, thorough: bool) -> bool:
+def _load(loader: FormatLoader, path: Path, workspace: Path, thorough: bool) -> bool:
     pl.Config.set_engine_affinity("auto" if thorough else "in-memory")
     try:
         traces = loader.load(Job(path, workspace, lasting=thorough))

@@ -15,7 +15,7 @@ from warplens.loaders.in_place import IN_PLACE
 from warplens.loaders.ingest import stream
 from warplens.loaders.ingest.call_tree import deferred
 from warplens.loaders.ingest.opening import open_run
-from warplens.loaders.loader import Job, Loader
+from warplens.loaders.loader import FormatLoader, Job
 from warplens.loaders.trace import TABLE_NAMES, Trace
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
@@ -68,7 +68,7 @@ def test_every_loader_has_a_sample() -> None:
 
 def test_loaders_are_described() -> None:
     for loader in registry.loaders():
-        assert isinstance(loader, Loader)
+        assert isinstance(loader, FormatLoader)
         assert loader.title and loader.version >= 1 and all(suffix.startswith(".") for suffix in loader.suffixes)
     names = [loader.name for loader in registry.loaders()]
     assert len(set(names)) == len(names)

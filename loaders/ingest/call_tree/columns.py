@@ -65,8 +65,8 @@ def _threads(keys: pl.DataFrame) -> npt.NDArray[np.int32]:
     for column in keys:
         values = column.fill_null(np.iinfo(np.int64).min).to_numpy()
         change[1:] |= values[1:] != values[:-1]
-    heads, known = np.flatnonzero(change), dict[tuple[int | None, ...], int]()
-    numbers = [known.setdefault(key, len(known)) for key in keys[heads].rows()]
+    heads, numbers_by_thread = np.flatnonzero(change), dict[tuple[int | None, ...], int]()
+    numbers = [numbers_by_thread.setdefault(key, len(numbers_by_thread)) for key in keys[heads].rows()]
     return np.repeat(np.array(numbers, np.int32), np.diff(heads, append=keys.height))
 
 

@@ -75,9 +75,9 @@ def file_of(display_name: str, path: Path, request: Request) -> InputFile:
     if cached is not None and cached.origin.alone:
         return InputFile(path, cached.origin.loader, cached.origin.stamps[0][1], entry=cached.directory)
     head = _head(display_name, path)
-    known = registry.named(cached.origin.loader) if cached is not None else None
-    if known is not None and known.sniff(head):
-        claimed: tuple[FormatLoader, ...] = (known,)
+    previous = registry.named(cached.origin.loader) if cached is not None else None
+    if previous is not None and previous.sniff(head):
+        claimed: tuple[FormatLoader, ...] = (previous,)
     else:
         claimed = registry.claims_of(path, head)
     if len(claimed) == 1:

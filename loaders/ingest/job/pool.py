@@ -33,12 +33,12 @@ Tell = Callable[[object], None]
 
 
 class TaskOutcome(Struct, frozen=True):
-    """What came of the task with that number: a value, or why there is none. ``said`` is what it told on the way."""
+    """What came of the task with that number: a value, or why there is none. ``message`` is what it said meanwhile."""
 
     number: int
     value: Any = None
     error: Exception | None = None
-    said: object = None
+    message: object = None
     ended: bool = True
 
 
@@ -95,7 +95,7 @@ class Pool:
     def __init__(self, task: Callable[[Any, Tell], Any], arguments: Sequence[Any], workers: int) -> None:
         self._task, self._arguments = task, arguments
         self._left = deque((number, 1) for number in range(len(arguments)))
-        self._told: queue.SimpleQueue[TaskOutcome] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[TaskOutcome] = queue.SimpleQueue()
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._lock, self._stopped = threading.Lock(), False
         threads = -(-most_workers(sys.maxsize) // max(workers, 1))
@@ -112,7 +112,7 @@ class Pool:
         """What came of each argument, and what was told on the way, as it comes."""
         ended = 0
         while ended < len(self._arguments):
-            outcome = self._told.get()
+            outcome = self._outcomes.get()
             ended += outcome.ended
             yield outcome
 
@@ -170,10 +170,10 @@ class Pool:
             while (message := receive(process.stdout)) is not None:
                 kind, value = message
                 if kind == "said":
-                    self._told.put(TaskOutcome(number, said=value, ended=False))
+                    self._outcomes.put(TaskOutcome(number, message=value, ended=False))
                     continue
                 error = value if kind == "error" else None
-                self._told.put(TaskOutcome(number, None if error else value, error))
+                self._outcomes.put(TaskOutcome(number, None if error else value, error))
                 return True
         except (OSError, EOFError, pickle.UnpicklingError):
             process.kill()
@@ -184,7 +184,7 @@ class Pool:
             if not self._stopped and tries < TRIES:
                 self._left.append((number, tries + 1))
                 return
-        self._told.put(TaskOutcome(number, error=WorkerDied(status)))
+        self._outcomes.put(TaskOutcome(number, error=WorkerDied(status)))
 
 
 def send(pipe: IO[bytes], message: object) -> None:

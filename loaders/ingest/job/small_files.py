@@ -44,7 +44,7 @@ class SmallFiles:
     def read(self, file: InputFile, request: Request) -> tuple[Trace, ...]:
         """The traces of one file, without their call tree. Raises what the loader does."""
         if file.entry is not None:
-            return self._held(store.read(file.entry, with_call_tree=False))
+            return self._collected(store.read(file.entry, with_call_tree=False))
         assert file.loader is not None
         self._read += 1
         folder = self._parts / str(self._read)
@@ -53,7 +53,7 @@ class SmallFiles:
         job = Job(file.path, store.workspace(folder), request.progress, None, request.compiled, lasting)
         traces = loader.load(job)
         if in_memory:
-            traces = self._held(traces)
+            traces = self._collected(traces)
             shutil.rmtree(folder)
             return traces
         store.write(traces, folder)
@@ -64,7 +64,7 @@ class SmallFiles:
         store.write((run,), self.directory)
         shutil.rmtree(self._parts, ignore_errors=True)
 
-    def _held(self, traces: Sequence[Trace]) -> tuple[Trace, ...]:
+    def _collected(self, traces: Sequence[Trace]) -> tuple[Trace, ...]:
         return tuple(self._in_memory(trace.info, trace) for trace in traces)
 
     def _in_memory(self, info: Info, trace: Trace) -> Trace:

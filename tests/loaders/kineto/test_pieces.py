@@ -73,5 +73,5 @@ def test_a_plain_file_is_read_from_anywhere_and_counted_to_the_last_byte(tmp_pat
         some = bytearray(16)
         assert source.read_at(memoryview(some), 248) == 8 and bytes(some[:8]) == bytes(range(248, 256))
         assert source.read_at(memoryview(some), 16) == 16 and bytes(some) == bytes(range(16, 32))
-        assert (source.position, source.given) == (256, 256)
+        assert (source.position, source.decompressed) == (256, 256)
         assert source.read(4) == bytes(range(4))

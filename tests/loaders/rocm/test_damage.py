@@ -17,14 +17,14 @@ from warplens.loaders import registry, rocm
 from warplens.loaders.errors import Cancelled, Unreadable
 from warplens.loaders.ingest import stream
 from warplens.loaders.ingest.opening import open_run
-from warplens.loaders.loader import Job, Loader
+from warplens.loaders.loader import FormatLoader, Job
 from warplens.loaders.trace import Trace
 
 SAMPLES = Path(__file__).resolve().parents[3] / "samples"
 KERNELS = "rocprofv3/run_kernel_trace.csv"
 
 
-def load(loader: Loader, path: Path, workspace: Path) -> Trace:
+def load(loader: FormatLoader, path: Path, workspace: Path) -> Trace:
     (trace,) = loader.load(Job(path, workspace))
     return trace
 

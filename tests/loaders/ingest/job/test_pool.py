@@ -72,7 +72,7 @@ def ended(outcomes: list[TaskOutcome]) -> dict[int, TaskOutcome]:
 def test_every_argument_has_its_outcome_and_what_is_told_comes_between(task: Callable[[str], Task]) -> None:
     outcomes = list(run(task("double"), [10, 20, 30], 2))
     assert {number: one.value[0] for number, one in ended(outcomes).items()} == {0: 20, 1: 40, 2: 60}
-    assert sorted(str(one.said) for one in outcomes if not one.ended) == ["at 10", "at 20", "at 30"]
+    assert sorted(str(one.message) for one in outcomes if not one.ended) == ["at 10", "at 20", "at 30"]
     assert len({one.value[1] for one in ended(outcomes).values()}) <= 2
     assert os.getpid() not in {one.value[1] for one in ended(outcomes).values()}
 
