@@ -20,10 +20,8 @@ from ..recording.database import Database, read_database
 from ..recording.recording import Recording, one_axis
 from ..trace import Device, Trace
 
-_COPY, _WAIT = "MEMCPY|PCIE_DMA|SDMA", "WAIT"
-"""In the types of tasks that are no computation."""
-_NONE = 0xFFFFFFFF
-"""A connection that is none."""
+_COPY, _WAIT = "MEMCPY|PCIE_DMA|SDMA", "WAIT"  # In the types of tasks that are no computation.
+_NONE = 0xFFFFFFFF  # A connection that is none.
 _KINDS = {"op": "op", "queue": "runtime", "trace": "python", "mstx": "annotation"}
 _FRAMEWORK = {50001: "op", 50002: "queue", 50003: "trace", 50004: "mstx"}
 """Kinds of ``PYTORCH_API``, where the database does not list them itself."""

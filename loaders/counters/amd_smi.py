@@ -17,8 +17,7 @@ from .loader import CounterLoader, read
 from .recording import COLUMNS, Reading
 
 _HEADER = re.compile(rb"(?m)^ ?(?:[\w ]{0,16}time[\w ]{0,16}, ?)?(?:device|gpu) ?,[^\r\n]*", re.I)
-_MOST_TABLES = 64
-"""Tables with headers of their own; rocm-smi writes one for each question."""
+_MOST_TABLES = 64  # Tables with headers of their own; rocm-smi writes one for each question.
 _UNITS = (
     (r"power", "W"), (r"temp", "C"), (r"_util|_activity|^gfx%?$|^mem%?$|usage$|use$", "%"), (r"clock|clk|freq", "MHz"),
     (r"^vram|^mem_used|^total_vram|^used_vram|^free_vram", "MiB"), (r"^pcie_bw", "Mb/s"), (r"voltage", "mV"),

@@ -51,8 +51,7 @@ _ANSWER = re.compile(rb'\s*\{(?s:.{0,300}?)"resultType"\s*:\s*"(?:matrix|vector)
 _TYPED = re.compile(rb"(?m)^# (?:HELP|TYPE|UNIT) [A-Za-z_:][\w:]*(?: |$)")
 _SAMPLE = re.compile(rb'[A-Za-z_:][\w:]*\{[A-Za-z_]\w*="[^"\n]*"[^\n]*\} +[-+.\dNI]')
 _ENTITY = re.compile(rb"(?m)^[^#\n]{0,40}# ?Entity[ \t]+\S")
-_FIRST_LINES = 8192
-"""Bytes within which a text log has its first header."""
+_FIRST_LINES = 8192  # Bytes within which a text log has its first header.
 
 
 class Layout(Struct, frozen=True):

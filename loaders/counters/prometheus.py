@@ -113,8 +113,7 @@ def _measure(name: str, units: dict[str, str]) -> tuple[str, float]:
     return quantities.natural(said) or ("", 1.0)
 
 
-_LONGEST = 1 << 16
-"""Characters of a line: labels are names, not texts."""
+_LONGEST = 1 << 16  # Characters of a line: labels are names, not texts.
 _EXPOSITION, _QUERY = "the text an exporter shows at /metrics", "the answer of /api/v1/query_range"
 _UNIT = re.compile(r"\(in ([^()]{1,12})\)")
 

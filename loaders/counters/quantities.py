@@ -39,8 +39,7 @@ _ENDINGS = ("mib", "gib", "kib", "mb", "gb", "kb", "bytes", "mhz", "ghz", "watts
 _HEADING = re.compile(r"^(.*?)\s*[\[(]\s*([^\[\]()]{1,16}?)\s*[\])]\s*$")
 _NUMBER = r"^([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\s\d][^\s]{0,11})?$"
 
-_LONGEST = 200
-"""Characters of a heading that is looked at for a unit."""
+_LONGEST = 200  # Characters of a heading that is looked at for a unit.
 
 BLANK_DOUBLES, BLANK_INT32, BLANK_INT64 = 2.0**47, 0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0
 """DCGM's numbers for "nothing to read", of doubles, 32-bit and 64-bit integers."""

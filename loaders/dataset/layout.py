@@ -15,12 +15,10 @@ from typing import Any
 
 from msgspec import Struct
 
-LAYOUT = 1
-"""Goes up when an older reader could not read what is written."""
+LAYOUT = 1  # Goes up when an older reader could not read what is written.
 DESCRIPTION = "dataset.json"
 README = "README.md"
-MARK = b'{"format":"warplens-dataset"'
-"""How a description begins."""
+MARK = b'{"format":"warplens-dataset"'  # How a description begins.
 MARKERS, PACKED, STAGING = "ranks", "packed", ".staging"
 TABLES = (
     "rank_sums", "device_sums", "cycles", "cycle_sums", "cycle_device_sums", "kernel_stats", "breakdown", "findings",

@@ -43,10 +43,8 @@ from .read import scan
 
 PACKED_BYTES = 128 << 20
 """A table whose files are larger together is read from them; smaller ones are repeated in one file."""
-_MOST = 8
-"""Ranks named in a warning that several share; more are counted."""
-_FACTS = ("host_name", "hosts", REDUCED)
-"""What of the facts of a recording is worth a line in the dataset."""
+_MOST = 8  # Ranks named in a warning that several share; more are counted.
+_FACTS = ("host_name", "hosts", REDUCED)  # What of the facts of a recording is worth a line in the dataset.
 _HEAD = f"""# A job reduced by warplens
 
 Layout {LAYOUT}. `warplens PATH` opens this folder as a run. It is plain Parquet: one folder per table, in it

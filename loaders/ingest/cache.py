@@ -2,13 +2,10 @@
 
 An entry is a directory named by two hashes of what it came from: the source's real path, and its size, its times and
 the state of the loaders' code, so that an entry is found without the format or its loader. A source is a file, or the
-folder of a job whose files were read into one entry. Files read with it, the loader and its version are noted inside
-and checked too. An entry is written under a temporary name, synced, then renamed, so one that exists is whole; it is
-used only in a folder where nobody else can write (``private``), and where its files have the size and times that they
-were left with. Anything else is discarded and read anew.
-
-When the entries pass a limit, the least recently used go, never one that a process has open. Without a place to write,
-everything works from temporary directories. Holds no data frames, so that ``warplens cache`` starts at once.
+folder of a job whose files were read into one entry. An entry is written under a temporary name, synced, then renamed;
+it is used only in a folder that is private, and where its files have the size and times they were left with. Anything
+else is discarded and read anew. When the entries pass a limit, the least recently used go, never one that a process has
+open. Without a place to write, everything works from temporary directories. Imports no data frames.
 """
 
 from __future__ import annotations
@@ -30,8 +27,7 @@ from .. import private
 from ..private import blake2b
 from . import spill
 
-LAYOUT = 3
-"""Goes up when the files of an entry change in a way an older version cannot read."""
+LAYOUT = 3  # Goes up when the files of an entry change in a way an older version cannot read.
 _ENTRY = "entry.json"
 DERIVED = "derived"
 """The folder of each trace in an entry that is not part of it: what was found out since (``store.derived``)."""
@@ -40,8 +36,7 @@ Stamp = tuple[str, int, int, int]
 _SUM = "sum.json"
 _SUM_SECONDS = 86_400
 """How long the running sum is believed: what is derived from an entry's tables later is not added to it."""
-_ROOM = 0.9
-"""What is left of a limit that was passed, so that not every open after it looks at all entries."""
+_ROOM = 0.9  # What is left of a limit that was passed, so that not every open after it looks at all entries.
 _MOST_ENTRIES = 20_000
 _MOST_IN_FOLDER = 20_000
 """Files and folders that a folder read into one entry may hold; of more it is cheaper to cache each file."""

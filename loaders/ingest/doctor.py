@@ -17,8 +17,7 @@ from ..trace import TABLE_NAMES, Trace
 from . import cache
 
 PACKAGES = ("textual", "polars", "numpy", "scipy", "orjson", "msgspec", "isal", "zstandard", "numba")
-_NAMED = 12
-"""Of a long list so many are named."""
+_NAMED = 12  # Of a long list so many are named.
 TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "TMUX", "LANG")
 
 

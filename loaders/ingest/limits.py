@@ -41,8 +41,7 @@ LIMITS = {
     "devices": Limit(4096, "devices", "of one file: when each waited is looked at alone, 1.5 ms each"),
 }
 """Every limit by name."""
-UNCOUNTED_BYTES = 1 << 30
-"""Of a compressed file, what it may unfold to whatever its own size."""
+UNCOUNTED_BYTES = 1 << 30  # Of a compressed file, what it may unfold to whatever its own size.
 
 
 class Exceeded(Exception):

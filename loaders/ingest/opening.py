@@ -28,12 +28,10 @@ from .job.small_files import SmallFiles, are_many_and_small
 
 _AGAIN = "Write or copy it again."
 _LOADERS = registry.__name__.rpartition(".")[0] + "."
-_PARALLEL_BYTES = 32 << 20
-"""Files that are smaller together are read sooner than processes for them start."""
+_PARALLEL_BYTES = 32 << 20  # Files that are smaller together are read sooner than processes for them start.
 
 MOST_CAPTURES = 64
-MOST_NAMED = 16
-"""Files that could not be read are named up to so many; of more the rest is counted."""
+MOST_NAMED = 16  # Files that could not be read are named up to so many; of more the rest is counted.
 
 
 def open_run(

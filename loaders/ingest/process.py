@@ -1,12 +1,9 @@
 """Reading a trace in a process of its own, so that the screen never waits for it.
 
 A thread that parses would hold the interpreter's lock for seconds, and a hostile file that crashes a parser must not
-take the app with it. The worker (``loaders.worker``) tells what it does in messages over a pipe; a thread here turns
-them into events. Stopping it is killing it. A second pipe, of which this process holds the other end, tells the worker
-that nobody is there any more: it ends with us, however we end. Tables that lie ready on disk need no reading, and so no
-process.
-
-Nothing heavy is imported here: data frames are opened when an event is asked for its ``traces``.
+take the app with it. ``worker`` reports in messages over a pipe; a thread here turns them into events. Cancelling kills
+it, and a second pipe, of which this process holds the other end, ends it with us. Tables that lie ready on disk need no
+process. Nothing heavy is imported: data frames are opened when an event is asked for its ``traces``.
 """
 
 from __future__ import annotations
@@ -29,8 +26,7 @@ from . import cache, failures, spill
 if TYPE_CHECKING:
     from ..trace import Trace
 
-HEADER = struct.Struct("<I")
-"""What precedes each message on the pipe: its length."""
+HEADER = struct.Struct("<I")  # What precedes each message on the pipe: its length.
 
 
 class Ingest:

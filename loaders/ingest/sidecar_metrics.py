@@ -15,11 +15,9 @@ from msgspec.structs import replace
 
 from ..trace import TABLE_NAMES, Trace
 
-_BESIDE = frozenset(("metrics", "allocations"))
-"""The tables of recordings that lie beside a trace."""
+_BESIDE = frozenset(("metrics", "allocations"))  # The tables of recordings that lie beside a trace.
 _QUARTER, _DAY = 900 * 10**9, 86_400 * 10**9
-_ZONES = range(-48, 57)
-"""Zones in quarters of an hour from UTC, −12:00 to +14:00."""
+_ZONES = range(-48, 57)  # Zones in quarters of an hour from UTC, −12:00 to +14:00.
 _SPANS = (("kernels", "start_ns", "dur_ns"), ("host", "start_ns", "dur_ns"), ("cycles", "start_ns", "dur_ns"),
           ("profile", "cycle_start_ns", "cycle_ns"))  # fmt: skip
 

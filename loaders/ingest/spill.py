@@ -30,11 +30,9 @@ else:
 OWN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """How a file to be locked is opened: not for children, not through a link, never waiting for a FIFO's other end."""
 _PREFIX = f"warplens-{os.getuid() if hasattr(os, 'getuid') else os.environ.get('USERNAME', '')}-"
-HOLD = ".held"
-"""The file in each directory on which its users keep their lock."""
+HOLD = ".held"  # The file in each directory on which its users keep their lock.
 _OLD_SECONDS = 86_400
-_OTHER_FILES = 512
-"""Open files a process may need beside the directories it holds."""
+_OTHER_FILES = 512  # Open files a process may need beside the directories it holds.
 _temporary: dict[Path, int] = {}
 _shared: dict[Path, int] = {}
 _swept: set[Path] = set()

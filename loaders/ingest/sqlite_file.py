@@ -17,8 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-MAGIC = b"SQLite format 3\0"
-"""What a database begins with."""
+MAGIC = b"SQLite format 3\0"  # What a database begins with.
 
 
 class _Pages(NamedTuple):

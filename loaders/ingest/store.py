@@ -1,17 +1,13 @@
 """Traces as a directory of Arrow files: what the cache holds and what the ingest process hands over.
 
 ``<dir>/<n>/`` is the n-th trace: ``info.json`` and one ``<table>.arrow`` (Arrow IPC, zstd) for every table that has
-rows. A loader that streams writes such a file into its workspace itself, or several, ``<table>-<part>.arrow``, in the
-order of their names; what stands there is the table, and is not written again. Columns without a single value are left
-out of a file, and integers may be no wider than their values; ``read`` makes up for both, so what it gives always has
-exactly the schema of ``schema.TABLES``. Files that are tables already are not copied: the directory then says where
-they lie.
+rows. A loader that streams writes such a file, or several ``<table>-<part>.arrow``, into its workspace itself; that is
+then the table. Columns without a value are left out of a file and integers may be narrower; ``read`` makes up for both.
+Files that are tables already are not copied: the directory then says where they are.
 
-What was derived from the tables (who called whom, who launched what, where the cycles are) lies in ``derived`` beside
-them, written when a question first needs it, gone when the entry goes. A file there is believed only where nobody else
-can have written it and its checksum holds; anything else is derived anew, and so each time where there is no room, or
-no right to write. What is large lies in parts: each is a plain Arrow file, and a list of them has their checksums. So
-neither writing nor checking takes more memory than a part, and whoever looks at some rows decodes no others.
+What was derived from the tables lies in ``derived`` beside them, written when a question first needs it. A file there
+counts only where its checksum holds; else, and where nothing can be written, it is derived anew. What is large lies in
+parts, plain Arrow files with a list of their checksums, so that neither writing nor reading needs more memory than one.
 """
 
 from __future__ import annotations
@@ -39,8 +35,7 @@ from .cache import DERIVED
 if TYPE_CHECKING:
     import polars as pl
 
-LAYOUT = 4
-"""Goes up when this module writes what an older one could not read; part of the cache's key."""
+LAYOUT = 4  # Goes up when this module writes what an older one could not read; part of the cache's key.
 _PLACE = "in_place.json"
 
 
@@ -177,8 +172,7 @@ def _info_from_json(text: bytes) -> Info:
         return info_from_plain(json.loads(text))
 
 
-PART_BYTES = 16 << 20
-"""Bytes in memory of a part; what is smaller than one is a single file."""
+PART_BYTES = 16 << 20  # Bytes in memory of a part; what is smaller than one is a single file.
 _NAME = re.compile(r"[a-z0-9-]+")
 _LIST = "-parts"
 

@@ -20,8 +20,7 @@ from typing import Protocol
 from ..loader import HEAD_BYTES
 from . import limits
 
-BLOCK_BYTES = 8 << 20
-"""Decompressed bytes in one block."""
+BLOCK_BYTES = 8 << 20  # Decompressed bytes in one block.
 
 _PIECE_BYTES = 1 << 20
 """Decompressed at a time: little enough to stay in the processor's cache until it is where it was asked for, and
@@ -87,10 +86,8 @@ class _Gzip:
         return self._rest
 
 
-_TRAILER = 8
-"""Bytes behind a gzip member: its checksum and its size."""
-_LONGEST_HEADER = 1 << 20
-"""A gzip header holds a file's name and a comment."""
+_TRAILER = 8  # Bytes behind a gzip member: its checksum and its size.
+_LONGEST_HEADER = 1 << 20  # A gzip header holds a file's name and a comment.
 
 
 def _after_header(data: bytes) -> int:

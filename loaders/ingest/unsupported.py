@@ -149,10 +149,8 @@ _TABLES = (
 )
 _TRACE_KEYS = ("traceEvents", "schemaVersion", "deviceProperties", "displayTimeUnit", "baseTimeNanoseconds")
 _TOKEN = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]')
-_LONGEST = 60
-"""Bytes of a key that is named."""
-_LEAST = 2
-"""Columns that must agree before a table is called near."""
+_LONGEST = 60  # Bytes of a key that is named.
+_LEAST = 2  # Columns that must agree before a table is called near.
 RECORD = ("Record with PyTorch's profiler (`prof.export_chrome_trace('trace.json')`), nsys, ncu, rocprofv3 or JAX and "
           "open what they write; `warplens formats` lists all.")
 """What always leads to a file that opens."""

@@ -28,10 +28,8 @@ from .process import HEADER
 if TYPE_CHECKING:
     from ..trace import Trace
 
-_INTERVAL_S = 0.05
-"""Progress is told at most this often."""
-_SMALL = 4 << 20
-"""A file below this many bytes is read before its first rows could be written and shown."""
+_INTERVAL_S = 0.05  # Progress is told at most this often.
+_SMALL = 4 << 20  # A file below this many bytes is read before its first rows could be written and shown.
 _NICE = 5
 """How far reading stands back behind the screen, which needs little and at once: while both cores read 2 GB the slowest
 letter in a hundred takes 25 ms instead of 46, and the first rows come no later."""

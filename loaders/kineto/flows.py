@@ -1,18 +1,14 @@
-"""Arrows of a trace (flow events) that say what nothing else in the file does, found by a second reading of its text.
+"""Arrows of a trace (flow events) that say what nothing else in the file does, from a second reading of its text.
 
-Few files need it: Ascend's, where nothing but arrows ties an operator to its activities, and those whose backward
-operators have no sequence number. All others are read once.
-
-Ascend: operators put work into a queue that another thread empties, so an operator is often over when its launch
-begins, and only the recorded arrows say whose the launch is: ``torch_to_npu`` leads from the operator to the activity,
+Few files need it. Ascend: operators put work into a queue that another thread empties, so an operator is often over
+when its launch begins, and only arrows tie the two: ``torch_to_npu`` leads from the operator to the activity,
 ``HostToDevice`` from the launching call to it. Both are matched by the places they begin and end at. An operator that
-an arrow names gets a negative external id, and so do the calls that launched its activities: the id is right whenever
-the call was made. The profiler: https://gitee.com/ascend/pytorch/tree/master/torch_npu/profiler.
+an arrow names gets a negative external id, and so do the calls that launched its activities. The profiler:
+https://gitee.com/ascend/pytorch/tree/master/torch_npu/profiler.
 
-Backward operators usually carry the sequence number of their forward operator, and then ``fwdbwd`` arrows say the same:
-in seven recordings all 9,201 device activities that arrows lead to have the same forward operator by its number. So
-arrows are read only where no operator has a number, because looking for them takes a third as long as reading the
-trace. Each pair then gets a number.
+Backward operators usually carry the sequence number of their forward operator, and then ``fwdbwd`` arrows say the same
+(so it is for all 9,201 device activities of seven recordings). Looking for arrows takes a third as long as reading the
+trace, so they are read only where no operator has a number; each pair then gets one.
 """
 
 from __future__ import annotations

@@ -20,8 +20,7 @@ from .dialect import InternedTexts
 if TYPE_CHECKING:
     import polars as pl
 
-SPILL_BYTES = 6 << 20
-"""Bytes of rows in memory before the first file is written, where the table has to be in files."""
+SPILL_BYTES = 6 << 20  # Bytes of rows in memory before the first file is written, where the table has to be in files.
 HELD_BYTES = 64 << 20  # The same where files are not required, to bound memory.
 _PART_BYTES = 12 << 20  # Rows of one file, and rows that may wait while it is written.
 _CHUNK_BYTES = 1024  # About what a chunk takes besides its rows.

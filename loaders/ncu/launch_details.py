@@ -16,8 +16,7 @@ from .csv_pages import LAUNCH_COLUMNS, CsvPagesReader, CsvTable, key_columns
 from .text_report import TextReportReader
 
 Details = dict[str, Any]
-_MOST = 5_000
-"""Lines of one launch that are shown."""
+_MOST = 5_000  # Lines of one launch that are shown.
 _NOT_METRICS = frozenset((*LAUNCH_COLUMNS, "Process Name", "Host Name", "Context", "Kernel Time", "segment"))
 
 

@@ -155,4 +155,3 @@ def _details(action: Any) -> dict[str, Any]:
 
 
 LOADER = NcuReport()
-"""The loader."""

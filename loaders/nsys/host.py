@@ -25,8 +25,7 @@ _IO = (
     r"^(f|p|l)?(read|write|open|close|stat|sync|seek|send|recv|accept|connect|mmap|msync|copy_file|splice|sendfile)"
     r"|^(fopen|fread|fwrite|fclose|fflush|fgets|fputs|getline|ftruncate|truncate|fallocate|unlink|rename|mkdir|readdir)"
 )
-SCHEDULED_ROWS = 1_000_000
-"""Rows of the scheduler's table put in order at once, about."""
+SCHEDULED_ROWS = 1_000_000  # Rows of the scheduler's table put in order at once, about.
 _MPI = ("MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS")
 
 

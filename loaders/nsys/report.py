@@ -22,10 +22,8 @@ from ..trace import Trace
 ENDINGS = (".nsys-rep", ".qdrep")
 ELSEWHERE = ("Run `nsys export --type sqlite FILE` where Nsight Systems is installed, and open the .sqlite file or put "
              "it beside this one.")
-_LOOK = 0.2
-"""Seconds between two looks at how far the export is."""
-_KILL_WITH_PARENT = 1
-"""PR_SET_PDEATHSIG of Linux."""
+_LOOK = 0.2  # Seconds between two looks at how far the export is.
+_KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux.
 
 
 def export_beside(report: Path) -> Path | None:
@@ -121,4 +119,3 @@ def _end_with_parent() -> None:
 
 
 LOADER = NsightReport()
-"""The loader."""

@@ -27,4 +27,3 @@ class NsysStats(FormatLoader):
 
 
 LOADER = NsysStats()
-"""The loader."""

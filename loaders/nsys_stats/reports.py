@@ -15,8 +15,7 @@ _PRINTED = re.compile(rb"(?m)^( *(?:Start|Time|Total)\b[^\r\n]*)\r?\n( *-{3,}(?:
 _UNIT = re.compile(r"\(([^()]*)\)\s*$")
 _TITLE = re.compile(rb"\(([a-z][a-z_0-9:]+)\):|'([a-z][a-z_0-9:]+)' stats report")
 _BLANK = re.compile(rb"\r?\n[ \t]*\r?(?:\n|\Z)")
-COUNTS = ("instances", "count", "operations")
-"""What a summary's number of rows is called."""
+COUNTS = ("instances", "count", "operations")  # What a summary's number of rows is called.
 Columns = dict[str, tuple[str, str]]
 """Plain name ('start', 'total time') → the column as written and its unit."""
 

@@ -60,8 +60,7 @@ _MEMBER = re.compile(
     r"(?P<prefix>.+?)_(?:(?:kernel|memory_copy|memory_allocation|scratch_memory|regions?|marker(?:_api)?|ompt|kfd"
     r"|(?:hip|hsa|rccl|rocdecode|rocjpeg)(?:_[a-z]+){0,3})_trace|counter_collection|agent_info|[a-z_]+_stats)\.csv(?:\.gz|\.zst)?"
 )
-_MOST_JOINED = 4
-"""Blocks that are put together to close a quote."""
+_MOST_JOINED = 4  # Blocks that are put together to close a quote.
 
 
 def run_of(path: Path) -> str | None:

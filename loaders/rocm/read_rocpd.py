@@ -23,8 +23,7 @@ from ..recording.recording import Recording, size
 from ..trace import Device, Trace
 from .values import kind_of_domain
 
-_WIDTH = 1 << 40
-"""Correlation ids below this are told apart by process; no recording has more."""
+_WIDTH = 1 << 40  # Correlation ids below this are told apart by process; no recording has more.
 _SIZES = ("grid_size_x", "grid_size_y", "grid_size_z", "workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
 _DISPATCH = (
     "pid", "agent_id", "kernel_id", "queue_id", "stream_id", "start", "end", "group_segment_size", "event_id",

@@ -26,10 +26,8 @@ from . import values
 from .csv_files import files_of_run, frames, run_of, table_of
 from .values import fraction, kind_of_domain
 
-_FAR = 3_600 * 10**9
-"""Files whose events lie further apart than this are not of one run, whatever their names say."""
-_LOOK = 1 << 16
-"""Bytes at either end of a file that tell when it was recorded."""
+_FAR = 3_600 * 10**9  # Files whose events lie further apart than this are not of one run, whatever their names say.
+_LOOK = 1 << 16  # Bytes at either end of a file that tell when it was recorded.
 _WIDTH = 1 << 40
 _GRID = ("grid_size_x", "grid_size_y", "grid_size_z")
 _BLOCK = ("workgroup_size_x", "workgroup_size_y", "workgroup_size_z")

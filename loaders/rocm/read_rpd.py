@@ -1,12 +1,10 @@
 """rocmProfileData: operations on devices, API calls, what ties them, and samples of the system monitor.
 
-Times are nanoseconds since boot and clocks are MHz, whatever its documentation says: were they microseconds, a
-recording of half a second would have lasted eight minutes. An operation's type says what it is. ``KernelExecution`` is
-a kernel, and so is ``Task``, a kernel that a HIP graph replayed: tasks have kernel names, run one after the other on
-the queue, and are tied to their ``hipGraphLaunch``. ROCm's runtime makes tasks of the kernels of a graph alone (its
-class ``AccumulateCommand``, which keeps their names and times), and Triton's profiler Proton counts this kind of
-activity, 0x11F1, as kernels enqueued by a graph launch. Ids are unique in a database, also in one made of several, so
-an API call's id is the correlation.
+Times are nanoseconds since boot and clocks MHz, whatever its documentation says: as microseconds, a recording of half a
+second would have lasted eight minutes. ``KernelExecution`` is a kernel, and so is ``Task``, a kernel that a HIP graph
+replayed: tasks have kernel names, run one after the other on the queue, and are tied to their ``hipGraphLaunch`` (in
+ROCm's runtime ``AccumulateCommand``; Triton's Proton counts this kind of activity, 0x11F1, as kernels of a graph
+launch). Ids are unique in a database, so an API call's id is the correlation.
 """
 
 from __future__ import annotations

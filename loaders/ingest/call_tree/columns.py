@@ -1,11 +1,9 @@
 """The columns ``parent``, ``depth``, ``self_ns`` and ``crosses`` of the host table, from its times and threads.
 
 Slices nest in time on their thread (rank, pid, tid). What a scheduler or a profiler did to a thread is no call of it
-and stays out. Clocks round and recorders lose ends, so nesting may be broken; that is tolerated and counted.
-
-The tree of 4 million slices takes, compiled, 2.9 s of processor time and 690 MiB where all of one kind come after the
-other, 2.4 s and 460 MiB where they come in the order of time (November 2026). Finding it block by block took 4.0 s and
-690 MiB or 2.0 s and 260 MiB, and twice the code.
+and stays out. Clocks round and recorders lose ends, so broken nesting is tolerated and counted. The tree of 4 million
+slices takes, compiled, 2.4 to 2.9 s of processor time and 460 to 690 MiB (November 2026); block by block was no better
+and twice the code.
 """
 
 from __future__ import annotations
@@ -18,8 +16,7 @@ import polars as pl
 
 from .sweep import SWEEP, sweep
 
-NOT_CALLS = ("sched", "overhead")
-"""Kinds of slices that are no calls."""
+NOT_CALLS = ("sched", "overhead")  # Kinds of slices that are no calls.
 SLACK_NS = 1_000
 """Clocks of whole microseconds make a slice outlast its parent by up to this; that is not worth a word."""
 WORTH_COMPILING = 200_000

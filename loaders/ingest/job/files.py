@@ -22,10 +22,8 @@ from .. import cache, discovery, ranks, stream
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
 _AGAIN = "Write or copy it again."
-_DEEPEST = 3
-"""Folders within folders that may hold a job's ranks."""
-SCANNED = 4096
-"""Files of a folder that are looked into; more are not the ranks of one job."""
+_DEEPEST = 3  # Folders within folders that may hold a job's ranks.
+SCANNED = 4096  # Files of a folder that are looked into; more are not the ranks of one job.
 
 
 class InputFile(Struct, frozen=True):

@@ -25,10 +25,8 @@ from typing import IO, Any
 from msgspec import Struct
 
 HEADER = struct.Struct("<Q")
-TRIES = 2
-"""How often a task is given to a process, should it die of it."""
-TASK_BYTES = 1536 << 20
-"""Memory that a process is expected to need at most at any time."""
+TRIES = 2  # How often a task is given to a process, should it die of it.
+TASK_BYTES = 1536 << 20  # Memory that a process is expected to need at most at any time.
 Tell = Callable[[object], None]
 
 
