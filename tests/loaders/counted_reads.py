@@ -8,11 +8,11 @@ import polars as pl
 
 from warplens.loaders.ingest import spill
 from warplens.loaders.ingest.opening import open_run
-from warplens.loaders.loader import Job
+from warplens.loaders.loader import FormatLoader, Job
 from warplens.loaders.trace import Info, Trace
 
 
-class Counted:
+class Counted(FormatLoader):
     """A format that counts how often it reads; the file's text is the kernel's name."""
 
     name, title, suffixes, version = "counted", "a format for tests", (".counted",), 1

@@ -19,6 +19,7 @@ from warplens.loaders.in_place import in_place
 from warplens.loaders.ingest import cache
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.ingest.process import Ingest
+from warplens.loaders.loader import Job
 from warplens.loaders.trace import REDUCED, Device, Info, Trace
 
 
@@ -140,7 +141,7 @@ def test_damaged_tables_are_a_sentence_when_it_opens(tmp_path: Path) -> None:
     folder = dataset(tmp_path / "job", reduced(0))
     (folder / "cycles/rank-000000.parquet").write_bytes(b"PAR1 no more PAR1")
     with pytest.raises(Unreadable, match="files are damaged or missing"):
-        read.read(folder / "dataset.json")
+        read.load(Job(folder / "dataset.json", tmp_path))
 
 
 def test_sizes_that_cannot_be_true_are_a_sentence_when_it_opens(tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_sizes_that_cannot_be_true_are_a_sentence_when_it_opens(tmp_path: Path) 
     file = folder / "cycles/rank-000000.parquet"
     file.write_bytes(file.read_bytes().replace(b"\x2c\x15\x0a", b"\x2c\x15\x01"))
     with pytest.raises(Unreadable, match="claims -1 of 5 values"):
-        read.read(folder / "dataset.json")
+        read.load(Job(folder / "dataset.json", tmp_path))
 
 
 def test_ranks_that_an_older_version_reduced_open_with_the_others(tmp_path: Path) -> None:

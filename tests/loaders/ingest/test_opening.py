@@ -19,7 +19,7 @@ from warplens.loaders import registry
 from warplens.loaders.errors import Cancelled, Unreadable
 from warplens.loaders.ingest import opening
 from warplens.loaders.ingest.opening import open_run
-from warplens.loaders.loader import Job
+from warplens.loaders.loader import FormatLoader, Job
 from warplens.loaders.trace import Info, Trace
 
 BAD: dict[str, tuple[bytes, str]] = {
@@ -105,7 +105,7 @@ def test_a_pipe_with_a_writer_and_standard_input_are_read(
         assert names.equals(direct.kernels.select("name", "dur_ns").head(200).collect())
 
 
-class Fake:
+class Fake(FormatLoader):
     """A format whose files begin with FAKE, read by whatever the test gives."""
 
     name, title, suffixes, version = "fake", "a format for tests", (".fake",), 1

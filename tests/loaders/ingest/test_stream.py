@@ -41,7 +41,7 @@ def test_what_was_stored_comes_back_in_full_blocks(tmp_path: Path, how: str, siz
     text, source = everything(file, size)
     assert text == TEXT
     assert source.ended is None
-    assert source.given == len(TEXT)
+    assert source.decompressed == len(TEXT)
     assert source.position <= source.size == len(STORED[how])
     assert stream.head(file, 500) == TEXT[:500]
 
@@ -67,7 +67,7 @@ def test_ways_of_reading_can_be_mixed(tmp_path: Path, how: str, steps: list[tupl
                 filled = source.readinto(memoryview(buffer))
                 assert buffer[:filled] == text[at : at + size]
             at = min(at + size, len(text))
-        assert source.given == at
+        assert source.decompressed == at
 
 
 @pytest.mark.parametrize("how", ["gzip", "zstd"])
