@@ -15,7 +15,7 @@ from . import cache
 from .cache import DERIVED
 from .job import pool
 from .opening import open_run
-from .store.derived import DerivedFiles
+from .store import DerivedFiles
 
 Summarise = Callable[[Trace], bytes]
 """What is kept of a run; a function of a module, for it is sent to other processes by its name."""

@@ -15,7 +15,6 @@ from pathlib import Path
 import polars as pl
 
 from .. import private
-from ..digest import blake2b
 from ..errors import Unreadable
 from . import cache, spill
 
@@ -34,7 +33,7 @@ def stamp_of(path: str) -> str:
 
 
 def _digest(data: str) -> str:
-    return blake2b(data.encode(), digest_size=16).hexdigest()
+    return private.blake2b(data.encode(), digest_size=16).hexdigest()
 
 
 def read(file: Path) -> pl.DataFrame:
