@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.names.short_name import short_name
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 Family = Literal[
     "gemm", "conv", "attention", "norm", "reduce", "elementwise", "move", "collective", "copy", "other",
 ]
-FAMILIES: tuple[Family, ...] = get_args(Family)
 LETTERS: dict[str, str] = {
     "gemm": "g", "conv": "v", "attention": "a", "norm": "n", "reduce": "r", "elementwise": "e", "move": "m",
     "collective": "c", "copy": "y", "other": "o",

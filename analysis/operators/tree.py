@@ -87,7 +87,7 @@ def _operators(run: Trace) -> Operators | None:
         return sum_below(nodes.parent, nodes.depth, values)
 
     matters = np.array([text in OPERATORS for text in names], dtype=bool)
-    frame = _summed(nodes.frame, names, name, counted, {
+    frame = _summed(names, name, counted, {
         "device_self_ns": _gathered(device, into), "device_total_ns": below(device),
         "host_self_ns": _own_host_time(nodes, into, calls, owner), "host_total_ns": nodes.frame["dur_ns"].to_numpy(),
         "tensor_self": _gathered(tensor, into), "tensor_total": below(tensor),
@@ -195,7 +195,7 @@ def _own_host_time(nodes: Nodes, into: Ints, calls: Calls, owner: Ints) -> Ints:
     return (durations - inner - called).astype(np.int64)
 
 
-def _summed(nodes: pl.DataFrame, names: list[str], name: Codes, counted: Mask, values: dict[str, Ints]) -> pl.DataFrame:
+def _summed(names: list[str], name: Codes, counted: Mask, values: dict[str, Ints]) -> pl.DataFrame:
     """Sums per name over the calls that count."""
     of = name[counted]
     sums = {

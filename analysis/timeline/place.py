@@ -82,7 +82,7 @@ def describe(timeline: Timeline, lane: Lane, at: int | None, moment: int) -> str
     return f"idle {units.duration(gap[1] - gap[0])} · from {units.duration(gap[0])} · {lane.name}"
 
 
-def launcher(run: Trace, timeline: Timeline, lane: Lane, at: int) -> str:
+def launcher(run: Trace, lane: Lane, at: int) -> str:
     """Who launched a device activity and how long before: read from the tables, so for a thread in the background."""
     slices = lane.slices
     if CLASSES[int(slices.classes[at])] not in (COMPUTE, COLLECTIVE, "copy") or lane.tid is not None:

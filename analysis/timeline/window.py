@@ -173,7 +173,7 @@ def cycle_at(timeline: Timeline, moment: int) -> tuple[int, int, str] | None:
     return int(marks.starts[at]), int(marks.ends[at]), marks.labels[at]
 
 
-def same_name(timeline: Timeline, lane: Lane, at: int, step: int) -> int | None:
+def same_name(lane: Lane, at: int, step: int) -> int | None:
     """The next (``step`` 1) or previous (−1) slice of the same name in the lane; None where there is none."""
     same = np.flatnonzero(lane.slices.names == lane.slices.names[at])
     place = int(np.searchsorted(same, at)) + step

@@ -76,7 +76,7 @@ def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneR
     arrivals = arrivals_of(run)
     frame = by_kind(run, arrivals, by_name).select(column.name for column in COLUMNS)
     notes = (*_notes(arrivals), *lacking(run))
-    return OneRun(frame, facts_of(run, arrivals), notes=notes, sums=_summary(arrivals, frame))
+    return OneRun(frame, facts_of(run, arrivals), notes=notes, sums=_summary(frame))
 
 
 def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _notes(arrivals: Arrivals) -> tuple[str, ...]:
     return ("Only one rank is here: waits are unknown, and bandwidths are of whole durations, so at least these.",)
 
 
-def _summary(arrivals: Arrivals, rows: pl.DataFrame) -> tuple[str, ...]:
+def _summary(rows: pl.DataFrame) -> tuple[str, ...]:
     count, total, exposed, wait = (
         int(rows[name].sum() or 0) for name in ("count", "total_ns", "exposed_ns", "wait_ns")
     )

@@ -94,11 +94,11 @@ class _Reader:
             if token == ",":
                 reading.close_into(made)
             else:
-                self._take(token, reading, closing, depth)
+                self._take(token, reading, depth)
         reading.close_into(made)
         return made
 
-    def _take(self, token: str, reading: _Reading, closing: str, depth: int) -> None:
+    def _take(self, token: str, reading: _Reading, depth: int) -> None:
         """One token of a name, with the list that it opens."""
         if token == "<" and reading.open_part is not None and reading.open_part.arguments is None:
             reading.open_part.arguments = self.sequence(">", depth + 1)

@@ -142,8 +142,8 @@ def test_what_is_under_a_moment():
     assert at_moment(seven, 210, 0) == 1 and at_moment(seven, 170, 5) is None and at_moment(seven, 152, 5) == 0
     assert gap_at(seven, 160) == (150, 200) and gap_at(seven, 210) is None and gap_at(seven, 50) is None
     assert describe(timeline, seven, None, 160).startswith("idle 50 ns")
-    assert launcher(busy_run(), timeline, seven, 1) == "launched 180 ns before by cudaLaunchKernel on thread 1"
-    assert launcher(busy_run(), timeline, seven, 0) == "launch not recorded"
+    assert launcher(busy_run(), seven, 1) == "launched 180 ns before by cudaLaunchKernel on thread 1"
+    assert launcher(busy_run(), seven, 0) == "launch not recorded"
 
 
 def test_a_row_of_another_view_is_found_again():
@@ -159,8 +159,8 @@ def test_the_next_of_the_same_name():
     run = run_of(kernels=[kernel(i, 10 * i, 5, "ab"[i % 2]) for i in range(6)])
     timeline = timeline_of(run, Options())
     lane = timeline.lanes[0]
-    assert same_name(timeline, lane, 0, 1) == 2 and same_name(timeline, lane, 4, -1) == 2
-    assert same_name(timeline, lane, 4, 1) is None
+    assert same_name(lane, 0, 1) == 2 and same_name(lane, 4, -1) == 2
+    assert same_name(lane, 4, 1) is None
 
 
 def test_wide_slices_are_found_among_very_many():

@@ -273,7 +273,7 @@ class TimelineCanvas(Widget, can_focus=True):
         from ....analysis.timeline.window import same_name
 
         lane, at, run = self.lane, self.slice(), self.run
-        found = None if lane is None or at is None else same_name(self.runs[run], lane, at, step)
+        found = None if lane is None or at is None else same_name(lane, at, step)
         if lane is None or found is None:
             self.app.bell()
             return

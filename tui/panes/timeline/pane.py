@@ -218,12 +218,12 @@ class TimelinePane(TablePane):
         self._looking.drop()
         if lane is None or at is None or lane.tid is not None or run >= len(self._runs):
             return
-        trace, timeline = self._runs[run], self.canvas.runs[run]
+        trace = self._runs[run]
 
         def job() -> str:
             from ....analysis.timeline.place import launcher
 
-            return launcher(trace, timeline, lane, at)
+            return launcher(trace, lane, at)
 
         def take(said: Any) -> None:
             self.canvas.say(said if isinstance(said, str) else "")
