@@ -144,6 +144,14 @@ async def columns(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert "kind" in pane(app).rows.in_sight and app.session.columns == {"kernels": {"kind": "shown"}}
 
 
+@key("try_change")
+async def try_change(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "a")
+    assert "a tries a change in the what-if view" in said(app) and not app.main.prompt.display
+    await press(pilot, "a")
+    assert said(app).count("a tries a change") == 1  # once, then it only rings
+
+
 @key("copy_command")
 async def copy_command(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "f", *"softmax", "enter", "Y")
