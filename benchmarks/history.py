@@ -84,13 +84,15 @@ def false_alarms(lists: int, drift: float) -> None:
 
 
 def common_steps(lists: int, size: float) -> None:
-    right, rows = 0, []
+    right, at_once, others = 0, 0, 0
     for seed in range(lists):
         nights = made_nights.nights(2000 + seed, common_step=size, stepping=0.0)
         steps, _ = told(nights)
         right += any(row < 0 and abs(night - nights.common_at) <= 1 for row, night, _ in steps)
-        rows.append(sum(row >= 0 for row, _, _ in steps))
-    print(f"common step of {100 * size:g}%: its own row in {right} of {lists}, {np.mean(rows):.1f} other rows per list")
+        near = [abs(night - nights.common_at) <= 3 for row, night, _ in steps if row >= 0]
+        at_once, others = at_once + sum(near), others + len(near) - sum(near)
+    print(f"common step of {100 * size:g}%: its own row in {right} of {lists} lists; per list {at_once / lists:.1f} "
+          f"kernels told within 3 nights of it, {others / lists:.1f} elsewhere")
 
 
 def command(runs: int) -> None:

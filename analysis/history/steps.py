@@ -30,6 +30,7 @@ IDLE_OFFSET = 0.001
 _SURELY = 2.33  # Standard errors: 99 of 100 steps of the smallest size pass.
 _DRIFT = 0.0025  # What slow drift may add to a step's size, or take from it.
 _LINE_ERROR = 0.001
+_LARGEST = 30.0  # Logarithm of a step: beyond a factor of 10¹³ numbers are no times.
 _BACK = 20  # Runs on each side that a step's size is taken from.
 _AROUND = 40  # Runs on each side among which it must be more than a slope.
 _BEYOND_A_SLOPE = 6.0
@@ -228,7 +229,7 @@ def _steps_of(scaled: _Scaled, row: int, begins: Flags) -> list[LevelStep]:
         expected = by_chance(gain, int(there.sum()), scaled.tested)
         _, before, left = levels.level_of(_near(values, max(begin, at - _BACK), at, begin), cap)
         _, after, right = levels.level_of(_near(values, at, min(end, at + _BACK), end), cap)
-        size = (after - before) * scale
+        size = float(np.clip((after - before) * scale, -_LARGEST, _LARGEST))
         error = float(np.hypot(scale * np.sqrt(1 / left + 1 / right), _DRIFT))
         if expected > ALARMS or abs(np.expm1(size)) + _SURELY * error < SMALLEST:
             continue
@@ -239,9 +240,9 @@ def _steps_of(scaled: _Scaled, row: int, begins: Flags) -> list[LevelStep]:
             continue
         first, last = _places(values, begin, at, end, (before, after), cap)
         made.append(LevelStep(
-            row, at, float(np.expm1(size)), float(np.expm1(size - 1.96 * error)),
-            float(np.expm1(size + 1.96 * error)), scaled.level_ns(row, before), scaled.level_ns(row, after),
-            first, last, int(there[at:].sum()), expected, 0.0,
+            row, at, float(np.expm1(size)), float(np.expm1(max(size - 1.96 * error, -_LARGEST))),
+            float(np.expm1(min(size + 1.96 * error, _LARGEST))), scaled.level_ns(row, before),
+            scaled.level_ns(row, after), first, last, int(there[at:].sum()), expected, 0.0,
         ))
     return made
 
@@ -292,11 +293,13 @@ def _as_common(series: SeriesOfRuns, common: CommonFactor, step: LevelStep) -> L
 
 
 def _is_explained(step: LevelStep, common: CommonFactor, of_common: list[LevelStep]) -> bool:
-    """Whether a step near a common one is no more than what that did to the series."""
+    """Whether a step that may have come with a common one is no more than what that did to the series, whose share is
+    only roughly known where it is noisy."""
     for one in of_common:
         whole = float(np.log1p(one.change))
-        raw = float(np.log1p(step.change)) + float(common.share[step.series]) * whole
-        if abs(step.index - one.index) <= _NEAR_COMMON and _EXPLAINED[0] <= raw / whole <= _EXPLAINED[1]:
+        raw = sorted(float(np.log1p(end)) / whole + float(common.share[step.series]) for end in (step.low, step.high))
+        at_once = abs(step.index - one.index) <= _NEAR_COMMON or step.first <= one.index <= step.last
+        if at_once and raw[0] <= _EXPLAINED[1] and raw[1] >= _EXPLAINED[0]:
             return True
     return False
 
@@ -314,7 +317,7 @@ def _unconfirmed(scaled: _Scaled, row: int, begins: Flags) -> list[Unconfirmed]:
         if not np.isfinite(usual).any():
             continue
         off = values[there[-runs:]] - levels.level_of(usual, scaled.cap)[1]
-        change = float(np.expm1(np.median(off) * scaled.scale[row]))
+        change = float(np.expm1(np.clip(np.median(off) * scaled.scale[row], -_LARGEST, _LARGEST)))
         if (np.abs(off) > _UNCONFIRMED).all() and len(set(np.sign(off))) == 1 and abs(change) >= SMALLEST:
             return [Unconfirmed(row, int(there[-runs]), change, runs)]
     return []

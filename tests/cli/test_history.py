@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from warplens.loaders.ingest import summaries
 from warplens.loaders.ingest.job import pool
 
 RUNS, AT = 12, 7
+PAGE = Path(__file__).parents[2] / "docs" / "history.md"
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +141,22 @@ def test_the_gate_fails_for_a_step_of_the_last_runs(nights: list[str], capsys: p
     assert capsys.readouterr().err.startswith("PASS: no step of 50% or more")
     assert main(["history", *nights, "--fail-on", "step:1"]) == 2
     assert main(["history", *nights, nights[0] + "x", "--fail-on", "step:5"]) == 3  # the run that is to be judged
+
+
+def test_a_nightly_job_fails_in_the_three_nights_that_show_a_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = next(line for line in PAGE.read_text().splitlines() if "--store history.parquet" in line)
+    words = shlex.split(line)[1:]
+    statuses = []
+    for night in range(36):
+        write_run(Path("night.json"), {"gemm_c": 1.05 if night >= 30 else 1.0}, night)
+        statuses.append(main([*words, "--no-cache"]))
+        os.unlink("night.json")
+    assert statuses == [0] * 32 + [1, 1, 1, 0]
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("PASS", "FAIL"))]
+    assert said[32].startswith("FAIL: kernel gemm_c +") and "since run 30 (night)" in said[32]
+    assert "older step" in said[35] and "gemm_c is" in Path("history.md").read_text()
 
 
 def test_more_than_two_runs_are_a_history_everywhere(nights: list[str], capsys: pytest.CaptureFixture[str]) -> None:
