@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OLDEST := $(VENV)/textual-oldest
 
-.PHONY: demo test test-deep checks lint types imports unit clean
+.PHONY: demo docs test test-deep checks lint types imports unit clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/warplens demo
@@ -12,6 +12,10 @@ demo: $(VENV)/.installed
 # what only reads the code runs beside the tests, which leave a core idle where they wait
 test: $(VENV)/.dev-installed
 	@$(MAKE) --no-print-directory -j2 checks unit
+
+# the pages of docs/ as a site, in site/; needs no network
+docs: $(VENV)/.dev-installed
+	$(BIN)/python .ci/build_docs.py site
 
 checks: lint types imports
 

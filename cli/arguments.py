@@ -164,10 +164,10 @@ def pair_arguments(parser: argparse.ArgumentParser) -> None:
                         help="what the sums of two runs are compared per; default: cycle, where both have some")
 
 
-def output_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which rows come out, as what, and where to."""
+def output_arguments(parser: argparse.ArgumentParser, more: tuple[str, ...] = ()) -> None:
+    """Which rows come out, as what (``more`` than tables are written as), and where to."""
     group = parser.add_argument_group("output")
-    group.add_argument("--format", choices=FORMATS, help="default: text, or what the suffix of -o says")
+    group.add_argument("--format", choices=(*FORMATS, *more), help="default: text, or what the suffix of -o says")
     group.add_argument("-o", "--output", metavar="FILE", help="write here instead of stdout")
     group.add_argument("--top", type=_whole, metavar="N",
                        help="only the first N rows, 0: all; default: 50 of text and markdown on stdout")

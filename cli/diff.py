@@ -25,7 +25,8 @@ from .arguments import (
     scope_arguments,
     side_arguments,
 )
-from .output import emit
+from .junit import JUNIT, Case, junit, require_gate
+from .output import emit, write
 
 if TYPE_CHECKING:
     from ..analysis.table.table import Table
@@ -41,7 +42,7 @@ def _diff_arguments(parser: argparse.ArgumentParser) -> None:
     opening_arguments(parser)
     scope_arguments(parser)
     pair_arguments(parser)
-    output_arguments(parser)
+    output_arguments(parser, (JUNIT,))
 
 
 def _diff(arguments: argparse.Namespace) -> int:
@@ -51,6 +52,7 @@ def _diff(arguments: argparse.Namespace) -> int:
         conditions = [condition_of(text) for text in arguments.fail_on or ()]
     except ValueError as error:
         raise UsageError(str(error)) from error
+    require_gate(arguments)
     top, arguments.top = arguments.top, None
     table = _compared(arguments)
     arguments.top = top
@@ -58,8 +60,11 @@ def _diff(arguments: argparse.Namespace) -> int:
     if not conditions:
         return FINE
     from ..analysis.core.text import display
-    from ..analysis.diff.verdict.gate import gate
+    from ..analysis.diff.verdict.gate import gate, judge
 
+    if arguments.format == JUNIT:
+        cases = [(text, judge(table, one)) for text, one in zip(arguments.fail_on, conditions, strict=True)]
+        write(junit("diff", [Case(text, *one) for text, one in cases]), arguments)
     passed, sentence = gate(table, conditions)
     print(display(sentence), file=sys.stderr)
     return FINE if passed else GATE_FAILED

@@ -10,7 +10,9 @@ import sys
 
 from ..library import UsageError
 from .arguments import FINE, GATE_FAILED, Command, limit_argument, output_arguments
+from .junit import JUNIT, Case, junit, require_gate
 from .many_runs import open_history, print_history
+from .output import write
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +27,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--each-run", action="store_true", help="one row per run instead of one per series")
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
     limit_argument(parser)
-    output_arguments(parser)
+    output_arguments(parser, (JUNIT,))
 
 
 def _history(arguments: argparse.Namespace) -> int:
@@ -36,6 +38,7 @@ def _history(arguments: argparse.Namespace) -> int:
         percent = percent_of(arguments.fail_on) if arguments.fail_on else None
     except ValueError as error:
         raise UsageError(str(error)) from error
+    require_gate(arguments)
     run, lost = open_history(arguments.runs, arguments)
     if percent is None and not (arguments.format or arguments.output or arguments.each_run) and sys.stdout.isatty():
         from .open import open_history_in_app
@@ -47,6 +50,8 @@ def _history(arguments: argparse.Namespace) -> int:
     if lost is not None:
         raise lost
     passed, sentence = gate(facts, percent)
+    if arguments.format == JUNIT:
+        write(junit("history", [Case(arguments.fail_on, passed, sentence)]), arguments)
     print(display(sentence), file=sys.stderr)
     return FINE if passed else GATE_FAILED
 

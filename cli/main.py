@@ -23,7 +23,7 @@ from .arguments import FINE, UNREADABLE, USAGE, Command
 
 NAMES = (
     "open", "report", "diff", "sql", "convert", "slice", "reduce", "history", "formats", "views", "cache", "demo",
-    "doctor",
+    "doctor", "completions", "guide",
 )
 """Every command, in the order of the help. The first is what is meant where none is named."""
 INTERRUPTED = 130

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..library import UsageError
+from .junit import JUNIT
 
 if TYPE_CHECKING:
     from ..analysis.table.table import Table
@@ -23,7 +24,8 @@ _ACTING = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\uf
 """What JSON leaves as it is and a terminal acts on."""
 
 
-def _format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
+def format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
+    """The format that was asked for, else that of the suffix, else text, or markdown of a page."""
     if arguments.format:
         return str(arguments.format)
     suffix = Path(arguments.output).suffix if arguments.output else ""
@@ -33,10 +35,11 @@ def _format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
 
 def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
     """Render the first rows of the tables, as many as are wanted, to stdout or the file that was named."""
-    from ..analysis.core.text import display
     from ..analysis.table.export import WrongFormat, render
 
-    chosen = _format_of(arguments, tables)
+    chosen = format_of(arguments, tables)
+    if chosen == JUNIT:  # the gate writes its own file
+        return
     if getattr(arguments, "ids", False):
         tables = [table.with_ids() for table in tables]
     if chosen == "parquet" and not arguments.output and sys.stdout.isatty():
@@ -50,11 +53,18 @@ def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
             made = render([table.head(arguments.top) if arguments.top else table for table in tables], chosen)
     except WrongFormat as error:
         raise UsageError(str(error)) from error
-    if to_file:
+    write(_for_terminal(made, chosen) if not to_file and sys.stdout.isatty() else made, arguments)
+
+
+def write(made: bytes, arguments: argparse.Namespace) -> None:
+    """To the file that was named, or to stdout."""
+    from ..analysis.core.text import display
+
+    if arguments.output and arguments.output != "-":
         Path(arguments.output).write_bytes(made)
         print(f"wrote {display(arguments.output)}", file=sys.stderr)
     else:
-        sys.stdout.buffer.write(_for_terminal(made, chosen) if sys.stdout.isatty() else made)
+        sys.stdout.buffer.write(made)
         sys.stdout.buffer.flush()
 
 

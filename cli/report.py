@@ -15,6 +15,7 @@ from .arguments import (
     open_runs,
     open_sides,
     opening_arguments,
+    options_of,
     output_arguments,
     pair_arguments,
     scope_arguments,
@@ -22,7 +23,7 @@ from .arguments import (
 )
 from .diff import labelled, repeated
 from .many_runs import open_history, print_history
-from .output import emit
+from .output import emit, format_of
 
 if TYPE_CHECKING:
     from ..analysis.table.table import Table
@@ -70,12 +71,40 @@ def print_report(arguments: argparse.Namespace) -> int:
 
 def _print_many(arguments: argparse.Namespace) -> int:
     """More runs than are compared with each other: their history. Raises UsageError."""
+    from ..analysis.query.many import ANSWERED
+
+    if arguments.view in ANSWERED:
+        emit([_many(arguments)], arguments)
+        return FINE
     if arguments.view not in (None, "history"):
-        raise UsageError(f"{len(arguments.runs)} runs: the view {arguments.view} is of one, or of two to compare")
+        raise UsageError(f"{len(arguments.runs)} runs: the view {arguments.view} is of one, or of two to compare",
+                         f"Of more: {', '.join(ANSWERED)}, history.")
     if not arguments.runs:
         raise UsageError("name the runs of the history")
     print_history(open_history(arguments.runs, arguments)[0], arguments)
     return FINE
+
+
+def _many(arguments: argparse.Namespace) -> Table:
+    """A view of many runs: one column per run for the eye, one row after the other for scripts. Raises UsageError."""
+    from ..analysis.contract.view import CannotAnswer
+    from ..analysis.query.many import across, many
+    from ..analysis.table.filters import BadFilter, Filter
+
+    runs = tuple(run for path in arguments.runs for run in open_runs([path], arguments)[:1])
+    try:
+        answer = many(arguments.view, runs, options_of(arguments))
+        answer = answer.filtered(Filter(arguments.filter)) if arguments.filter else answer
+    except (CannotAnswer, BadFilter) as error:
+        raise UsageError(str(error)) from error
+    if format_of(arguments, [answer]) in ("text", "md", "svg"):
+        answer = across(answer)
+    names = [column.name for column in answer.columns]
+    if arguments.sort is not None and arguments.sort not in names:
+        from ..analysis.core.text import nearest
+
+        raise UsageError(f"no column {arguments.sort}", nearest(arguments.sort, names))
+    return answer.sort(arguments.sort, not arguments.ascending) if arguments.sort else answer
 
 
 def _row(arguments: argparse.Namespace, runs: tuple[Trace, ...]) -> Table:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -140,6 +142,42 @@ def options() -> str:
         rows = [(code(_typed(one)), (one.help or "").replace("%%", "%")) for one in parser._actions]
         made += [table("argument | meaning", rows), ""] if rows else []
     return "\n".join(made).rstrip()
+
+
+def man_page() -> str:
+    """``warplens(1)``, of the same parsers."""
+    def plain(text: str) -> str:
+        text = text.replace("%%", "%").replace("\\", "\\e").replace("-", "\\-")
+        return f"\\&{text}" if text[:1] in (".", "'") else text
+
+    made = ['.TH WARPLENS 1 "" "warplens" "User commands"', ".SH NAME",
+            "warplens \\- the terminal microscope for GPU runs", ".SH SYNOPSIS", ".B warplens", "[COMMAND] [RUN]...",
+            ".SH COMMANDS"]
+    for command in map(main.command_of, main.NAMES):
+        parser = argparse.ArgumentParser(prog="warplens", add_help=False)
+        command.arguments(parser)
+        name = "warplens" if command.name == main.NAMES[0] else f"warplens {command.name}"
+        made += [f".SS {plain(name)}", plain(command.help)]
+        for action in parser._actions:
+            made += [".TP", f".B {plain(_typed(action))}", plain(action.help or "")]
+    made += [".SH EXIT STATUS", "0 fine, 1 a gate failed, 2 the command was wrong, 3 the input cannot be read.", ""]
+    return "\n".join(made)
+
+
+def test_the_man_page_is_up_to_date() -> None:
+    page = ROOT / "docs" / "warplens.1"
+    if os.environ.get("WARPLENS_UPDATE"):
+        page.write_text(man_page(), encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == man_page(), ADVICE
+
+
+def test_the_site_builds_without_network_and_its_links_lead_somewhere(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, ROOT / ".ci" / "build_docs.py", tmp_path / "site"], check=True)
+    pages = list((tmp_path / "site").rglob("*.html"))
+    links = [(page, target) for page in pages for target in
+             re.findall(r'(?:href|src)="(?!https?:)([^"#]+)', page.read_text(encoding="utf-8"))]
+    assert len(pages) > 12 and len(links) > 200
+    assert not [f"{page.name}: {target}" for page, target in links if not (page.parent / target).exists()]
 
 
 def _typed(action: argparse.Action) -> str:

@@ -113,7 +113,7 @@ def recording_of(run: Trace, options: Options) -> Recording | str:
     order = np.lexsort((ids["dur_ns"], ids["start_ns"]))
     ids = {name: values[order] for name, values in ids.items()}
     every, slices = calls_of(run), HostSlices(run)
-    asked = np.where(ids["correlation"] == 0, ABSENT, ids["correlation"])
+    asked = np.where(ids["correlation"] == 0, np.int64(ABSENT), ids["correlation"])
     call = match((ids["rank"], asked), (every.rank, every.correlation)) if len(every.row) else np.full(len(order), -1)
     if not (call >= 0).any():
         return "no launch calls were recorded"

@@ -17,6 +17,7 @@ from msgspec import Struct
 from ..contract.column import Column, keys_of
 from ..contract.view import View
 
+ID = Column("id", "id", "text", "what --row names this row by", 15, order=0)
 LEAST_DIGITS = 4  # Of a hash so many digits are enough where they name one row.
 _SEPARATOR = "\x1f"
 

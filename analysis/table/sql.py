@@ -78,7 +78,8 @@ def query(runs: tuple[Trace, ...], statement: str, most: int | None = None, *, a
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with text where values are neither numbers, text, flags nor lists of numbers."""
+    """The frame with numbers for decimals, and text where values are no numbers, text, flags nor lists of numbers."""
+    frame = frame.with_columns(pl.selectors.decimal().cast(pl.Float64))
     odd = [
         name for name, dtype in frame.schema.items()
         if not (_is_number(dtype) or dtype in (pl.String, pl.Boolean, pl.Null) or _is_list(dtype))

@@ -22,7 +22,7 @@ from ..core import units
 from ..core.names.display_names import ShortNames, shown_name
 from ..core.names.short_name import fit_name
 from .filters import Filter
-from .row_ids import RowIds
+from .row_ids import ID, RowIds
 from .rows import Rows
 from .sorting import true_ids
 
@@ -182,9 +182,7 @@ class Table(Struct, frozen=True):
         """The rows in the order shown with their ids as the first column."""
         if self.ids is None or any(column.name == "id" for column in self.columns):
             return self
-        width = max(map(len, ids := self.row_ids(0, len(self))), default=2)
-        column = Column("id", "id", "text", "what --row names this row by", width, order=0)
-        return self._with(column, ids, first=True)
+        return self._with(ID, self.row_ids(0, len(self)), first=True)
 
     def _with(self, column: Column, texts: Sequence[str | None], first: bool = False) -> Table:
         """The rows in the order shown with one more column."""

@@ -15,6 +15,7 @@ from ..native.build import programs
 from ..native.program import SHIPPED, can_compile, compiled_here, locate
 from ..trace import TABLE_NAMES, Trace
 from . import cache
+from .record_next import record_next
 
 PACKAGES = ("textual", "polars", "numpy", "scipy", "orjson", "msgspec", "isal", "zstandard", "numba")
 _NAMED = 12  # Of a long list so many are named.
@@ -82,6 +83,8 @@ def examined(traces: tuple[Trace, ...]) -> Iterator[tuple[str, str]]:
         ignored = trace.info.facts.get("ignored") or {}
         if ignored:
             yield "no table", _listed([f"{count:,} {what}" for what, count in ignored.items()])
+        for advice in record_next(trace):
+            yield "record next", advice
         for warning in trace.info.warnings or ("nothing was wrong",):
             yield "found", warning
 

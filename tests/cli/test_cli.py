@@ -111,7 +111,7 @@ def test_sql_over_the_tables(table: Path, capsysbinary: Captured) -> None:
         (["report", "{}", "--view", "launches", "--run", "b"], b"only one is given"),
         (["diff", "{}", "{}", "--rank", "7"], b"has no rank 7"),
         (["sql", "{}", "select nothing from nowhere"], b"nowhere"),
-        (["report", "{}", "{}", "{}", "--view", "kernels"], b"two to compare"),
+        (["report", "{}", "{}", "{}", "--view", "idle"], b"two to compare"),
     ],
 )
 def test_a_wrong_command_is_one_sentence_and_exit_2(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -15,8 +18,8 @@ from warplens.analysis.query.report import report
 from warplens.analysis.table.filters import Filter
 from warplens.analysis.table.table import Table
 from warplens.analysis.views import VIEWS
-from warplens.cli.arguments import FINE, USAGE
-from warplens.cli.main import main
+from warplens.cli.arguments import FINE, GATE_FAILED, USAGE
+from warplens.cli.main import NAMES, command_of, main, parser_of
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
 
@@ -129,3 +132,60 @@ def test_views_describe_their_columns_and_facts(answers: list[Table], capsys: Ca
         described = {one["name"] for one in (*view["columns"], *view.get("columns_of_two_runs", ()))}
         assert described >= {column.name for column in answer.columns} or answer.view == "sql"
     assert all(one["meaning"] for view in views.values() for one in view["columns"])
+
+
+def test_three_runs_are_rows_for_scripts_and_columns_for_the_eye(samples: Path, capsys: Captured) -> None:
+    a, b = (str(samples / "demo" / f"{side}.json.gz") for side in ("normal", "abnormal"))
+    for view in ("overview", "cycles", "kernels", "roofline"):
+        told = printed(capsys, a, b, a, "--view", view)
+        assert [one["run"] for one in told["facts"]["runs"]] == ["1 normal", "abnormal", "3 normal"]
+        alone = [printed(capsys, run, "--view", view)["rows"] for run in (a, b, a)]
+        assert len(told["rows"]) == told["total_rows"] == sum(map(len, alone))
+        for row, same in zip(told["rows"], [one for rows in alone for one in rows], strict=True):
+            assert {name: row[name] for name in same} == same
+    rows = printed(capsys, a, b, a, "--view", "kernels")["rows"]
+    pair = {row["name"]: row for row in printed(capsys, a, b, "--view", "kernels")["rows"]}
+    assert {row["name"]: row["per_cycle_ns"] for row in rows if row["run"] == "abnormal"} == {
+        name: row["per_cycle_ns_b"] for name, row in pair.items()}
+    assert main(["report", a, b, a, "--view", "kernels", "--top", "1"]) == FINE
+    header, first = capsys.readouterr().out.splitlines()[-2:]
+    assert header.split()[-5:] == ["1", "normal", "abnormal", "3", "normal"]
+    assert re.search(r"20\.04 ms +69\.72 ms +20\.04 ms$", first), first
+    assert main(["report", a, b, a, "--view", "idle"]) == USAGE
+    assert "Of more: overview, cycles, kernels, roofline, history." in capsys.readouterr().err
+
+
+def test_a_gate_is_a_case_of_junit(samples: Path, tmp_path: Path, capsys: Captured) -> None:
+    pair = [str(samples / "demo" / f"{side}.json.gz") for side in ("normal", "abnormal")]
+    gates = ["--fail-on", "regression:5", "--fail-on", "gpu:5"]
+    assert main(["diff", *pair, *gates, "--format", "junit", "-o", str(tmp_path / "gate.xml")]) == GATE_FAILED
+    suite = ElementTree.parse(tmp_path / "gate.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [(one.get("name"), one[0].tag) for one in suite] == [("regression:5", "system-out"), ("gpu:5", "failure")]
+    assert "42.9 → 155 ms per cycle" in str(suite[1][0].get("message"))
+    assert capsys.readouterr().err.endswith("(at least +254.6%)\n")
+    assert main(["diff", *pair, "--format", "junit"]) == USAGE
+
+
+def test_the_guide_names_what_there_is(capsys: Captured) -> None:
+    assert main(["guide"]) == FINE
+    text = capsys.readouterr().out
+    assert len(text.encode()) <= 12_000
+    table = text.split("| question | view |")[1].split("\n\n")[0]
+    assert set(re.findall(r"\| ([a-z]+) \| ", table)) - {"sql"} <= {entry.name for entry in VIEWS}
+    typed = {word for name in NAMES for word in parser_of(command_of(name)).format_help().split()}
+    known = {re.sub(r"[^-a-z]", "", word) for word in typed}
+    assert {one for one in re.findall(r"(?<![\w-])--[a-z][-a-z]+", text)} <= known
+    assert set(re.findall(r"^warplens ([a-z]+)", "".join(text.split("```")[1::2]), re.MULTILINE)) <= set(NAMES)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_options_and_views(shell: str, capsys: Captured) -> None:
+    pytest.importorskip("shtab")
+    assert main(["completions", shell]) == FINE
+    script = capsys.readouterr().out
+    assert all(word in script for word in (*NAMES[1:], "roofline", "--view" if shell != "fish" else "view"))
+    if shell == "bash":
+        words = "COMP_WORDS=(warplens report --vi); COMP_CWORD=2; _shtab_warplens; echo ${COMPREPLY[*]}"
+        done = subprocess.run(["bash", "-c", f"{script}\n{words}"], capture_output=True, text=True, check=True)
+        assert done.stdout == "--view\n"

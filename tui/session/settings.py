@@ -167,6 +167,8 @@ def _keys(value: Any) -> dict[str, str]:
         for key in given:
             if unknown_key(key):
                 raise _Wrong(f"{key!r} is not a key; write a letter or sign, or up, f5, ctrl+e, pagedown", name)
+            if opened := next((entry.name for entry in VIEWS if entry.key == key), None):
+                raise _Wrong(f"{key!r} opens the view {opened}; give {name} another key", name)
             if key in taken:
                 raise _Wrong(f"{key!r} is already given to {taken[key]}", name)
             taken[key] = name

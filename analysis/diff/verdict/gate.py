@@ -42,14 +42,26 @@ class _Loss(NamedTuple):
 
 def gate(table: Table, conditions: Sequence[Condition] = (Condition("regression"),)) -> Gate:
     """Hold the answer of the view ``diff`` against the conditions."""
-    verdict = verdict_of({name: value for name, value in table.facts.items() if name != "histogram"})
+    verdict = _verdict(table)
     if not verdict.comparability.comparable:
-        return Gate(False, f"FAIL: the runs cannot be compared: {'; '.join(verdict.comparability.reasons)}")
-    judged = [_JUDGES[one.name](table, verdict, one.percent) for one in conditions]
+        return Gate(False, f"FAIL: {judge(table, conditions[0]).sentence}")
+    judged = [judge(table, one) for one in conditions]
     if failed := [one.sentence for one in judged if not one.passed]:
         return Gate(False, f"FAIL: {'; '.join(failed)}")
     named = {one.name for one in conditions}
     return Gate(True, f"PASS: {'; '.join([*(one.sentence for one in judged), *_passed_over(table, verdict, named)])}")
+
+
+def judge(table: Table, condition: Condition) -> Gate:
+    """One condition alone. Runs that cannot be compared fail each."""
+    verdict = _verdict(table)
+    if not verdict.comparability.comparable:
+        return Gate(False, f"the runs cannot be compared: {'; '.join(verdict.comparability.reasons)}")
+    return _JUDGES[condition.name](table, verdict, condition.percent)
+
+
+def _verdict(table: Table) -> Verdict:
+    return verdict_of({name: value for name, value in table.facts.items() if name != "histogram"})
 
 
 def _regression(table: Table, verdict: Verdict, percent: float) -> Gate:

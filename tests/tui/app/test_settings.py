@@ -50,6 +50,7 @@ help = ["?", "f1"]
         ('theme = "dark"\n[thresholds]\ndram = 0.5\ntensor = 50\n', 4, "tensor must be a fraction from 0 to 1"),
         ('[keys]\nexport = "e"\nfly = "f"\n', 3, "fly is not the name of a key"),
         ('[keys]\nexport = "f"\n', 2, "that key belongs to filter"),
+        ('[keys]\nnote = "i"\nexport = "b"\n', 3, "'b' opens the view whatif; give export another key"),
         ('[keys]\nexport = "superkey"\n', 2, "'superkey' is not a key"),
         ('[keys]\nexport = "f5"\ncopy = "f5"\n', 3, "'f5' is already given to export"),
         ("theme = dark\n", 1, "Invalid value"),

@@ -1,0 +1,43 @@
+"""The outcome of a gate as JUnit XML, which build servers show: one case per condition of ``--fail-on``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+from ..library import UsageError
+
+JUNIT = "junit"
+
+
+class Case(NamedTuple):
+    """One condition as it was typed, whether it passed, and why."""
+
+    name: str
+    passed: bool
+    sentence: str
+
+
+def require_gate(arguments: argparse.Namespace) -> None:
+    """Raise UsageError where the outcome of a gate is wanted and none is named."""
+    if arguments.format == JUNIT and not arguments.fail_on:
+        raise UsageError("--format junit has one case per gate; name some with --fail-on")
+
+
+def junit(command: str, cases: Sequence[Case]) -> bytes:
+    """The document."""
+    from ..analysis.core.text import clean
+
+    failed = sum(not case.passed for case in cases)
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuites><testsuite name="warplens {command}" tests="{len(cases)}" failures="{failed}">',
+    ]
+    for case in cases:
+        inside = f"<system-out>{escape(clean(case.sentence))}</system-out>"
+        if not case.passed:
+            inside = f'<failure message={quoteattr(clean(case.sentence))}/>'
+        lines.append(f'<testcase classname="warplens.{command}" name={quoteattr(case.name)}>{inside}</testcase>')
+    return "\n".join([*lines, "</testsuite></testsuites>", ""]).encode("utf-8", "replace")

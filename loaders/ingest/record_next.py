@@ -1,0 +1,71 @@
+"""What to record next time: options of the profiler that wrote a recording, for what views could not find in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ..trace import Trace
+
+_CUDA_SYNC = "experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)"
+_COUNTERS = "nvidia-smi --query-gpu=timestamp,index,clocks.sm,power.draw --format=csv -lms 100 > gpu.csv"
+
+
+class Missing(NamedTuple):
+    """Something that was not recorded, what it would tell, and the option that records it."""
+
+    lacks: Callable[[Trace], bool]
+    option: str
+    tells: str
+
+
+def _without(name: str) -> Callable[[Trace], bool]:
+    return lambda trace: not trace.has(name)
+
+
+def _no_kind(table: str, kind: str) -> Callable[[Trace], bool]:
+    def lacks(trace: Trace) -> bool:
+        import polars as pl
+
+        return trace.table(table).filter(pl.col("kind").cast(pl.String) == kind).head(1).collect().is_empty()
+
+    return lacks
+
+
+_NO_STEPS = _without("cycles")
+_OPTIONS: dict[str, tuple[Missing, ...]] = {
+    "kineto": (
+        Missing(_without("host"), "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]", "who launched what"),
+        Missing(_NO_STEPS, "schedule=torch.profiler.schedule(wait=5, warmup=2, active=10), and prof.step() in the loop",
+                "steps as cycles"),
+        Missing(_without("host.shapes"), "record_shapes=True", "FLOPs, roofline, what-if at peak"),
+        Missing(_no_kind("host", "python"), "with_stack=True", "Python lines behind gaps and launches"),
+        Missing(_no_kind("kernels", "sync"), _CUDA_SYNC, "which stream waits for which"),
+        Missing(_without("allocations"), "profile_memory=True", "memory peaks and what held them"),
+        Missing(_without("metrics"), f"{_COUNTERS}, in the folder of the trace", "clocks and power beside the kernels"),
+    ),
+    "nsys": (
+        Missing(_no_kind("host", "annotation"), "--trace=cuda,nvtx,osrt, and torch.cuda.nvtx.range_push(…) per step",
+                "steps as cycles, ranges"),
+        Missing(_no_kind("host", "op"), "--pytorch=autograd-shapes-nvtx",
+                "operators and their shapes, of a PyTorch program"),
+        Missing(_no_kind("host", "python"), "--python-backtrace=cuda", "Python lines behind launches"),
+        Missing(_without("metrics"), "--gpu-metrics-devices=all", "SM, tensor core and DRAM use over time"),
+    ),
+    "rocprof": (
+        Missing(_without("host"), "--hip-trace (or --sys-trace)", "who launched what, and why devices wait"),
+        Missing(_no_kind("host", "annotation"), "--marker-trace, and roctxRangePush per step", "steps as cycles"),
+    ),
+    "xla": (Missing(_NO_STEPS, "jax.profiler.StepTraceAnnotation(\"step\", step_num=n) around each step",
+                    "steps as cycles"),),
+    "ncu": (Missing(_without("kernels.tensor"), "--set full --csv --page raw", "tensor core and DRAM use"),),
+}
+"""By the beginning of the format's name."""
+
+
+def record_next(trace: Trace) -> Iterator[str]:
+    """One sentence for each option, as ``record_shapes=True: FLOPs, roofline``; none where nothing is missing."""
+    wanted = next((options for name, options in _OPTIONS.items() if trace.info.format.startswith(name)), ())
+    for one in wanted:
+        if one.lacks(trace):
+            yield f"{one.option}: {one.tells}"

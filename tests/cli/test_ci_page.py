@@ -1,0 +1,72 @@
+"""docs/ci.md: its shell lines are run over three builds, of which the last is slower on the GPU."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+
+
+def lines(heading: str) -> list[str]:
+    """The commands of a section, as they stand there."""
+    part = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"^ *(?:- (?:run: )?)?(warplens .*)$", part, re.MULTILINE)
+
+
+@pytest.fixture
+def build(tmp_path: Path, samples: Path) -> Path:
+    """A folder with a baseline, and warplens on the path."""
+    for name in ("baseline", "again"):
+        shutil.copy(samples / "demo" / "normal.json.gz", tmp_path / f"{name}.json.gz")
+    (tmp_path / "warplens").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m warplens "$@"\n')
+    (tmp_path / "warplens").chmod(0o755)
+    return tmp_path
+
+
+def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path, summary = f"{folder}:{os.environ['PATH']}", str(folder / "summary.md")
+    environment = {**os.environ, "PATH": path, "GITHUB_STEP_SUMMARY": summary}
+    return subprocess.run(["bash", "-ec", command], cwd=folder, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("place", ["GitHub Actions", "GitLab"])
+def test_the_third_build_stops_the_pipeline(place: str, build: Path, samples: Path) -> None:
+    gates = []
+    for side in ("normal", "normal", "abnormal"):
+        shutil.copy(samples / "demo" / f"{side}.json.gz", build / "run.json.gz")
+        done = [shell(line, build) for line in lines(place)]
+        gates.append(next(one for line, one in zip(lines(place), done, strict=True) if " diff " in line))
+        assert all(one.returncode == 0 for one in done if one is not gates[-1])
+    assert [one.returncode for one in gates] == [0, 0, 1]
+    assert "PASS: no cycle-time regression above 5%" in gates[0].stderr
+    assert "FAIL: GPU work of GPU 7 42.9 → 155 ms per cycle" in gates[2].stderr
+    suite = ElementTree.parse(build / "gate.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    report = (build / ("summary.md" if place == "GitHub Actions" else "report.md")).read_text(encoding="utf-8")
+    assert report.startswith("# warplens: ") and "SM clock of GPU 7 fell 1,187 → 210 MHz" in report
+
+
+def test_the_baseline_lines_run(build: Path, samples: Path) -> None:
+    for name in ("run", "run2"):
+        shutil.copy(samples / "demo" / "normal.json.gz", build / f"{name}.json.gz")
+    commands = lines("The baseline")
+    assert [line.split()[1] for line in commands] == ["diff", "history"]
+    for line in commands:
+        done = shell(line, build)
+        assert done.returncode == 0 and "PASS" in done.stderr, done.stderr
+    assert (build / "runs.parquet").stat().st_size > 0
+
+
+def test_the_table_of_gates_has_every_gate() -> None:
+    from warplens.analysis.diff.verdict.gate_rule import RULES
+
+    assert re.findall(r"^\| `([a-z]+)", PAGE, re.MULTILINE) == list(RULES)
