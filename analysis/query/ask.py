@@ -215,7 +215,7 @@ def _collected(answer: Answer, columns: Sequence[Column]) -> tuple[Rows, pl.Seri
     return rows, _no_parts(rows) if "parts" in names else None
 
 
-ANSWERED = frozenset({"overview", "cycles", "kernels", "collectives", "ranks", "idle", "diff", "triage"})
+ANSWERED = frozenset({"overview", "cycles", "kernels", "collectives", "ranks", "idle", "diff", "triage", "whatif"})
 """Views that answer from a dataset; where one of these cannot, its own reason is the one."""
 
 
