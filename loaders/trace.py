@@ -16,6 +16,8 @@ from msgspec.structs import replace
 if TYPE_CHECKING:
     import polars as pl
 
+    from .native.program import Program
+
 
 Value = TypeVar("Value")
 
@@ -27,6 +29,15 @@ def _empty(table: str) -> Callable[[], pl.LazyFrame]:
         return schema.empty(table)
 
     return made
+
+
+def compiled_program(
+    name: str, module: str, functions: tuple[tuple[str, str], ...], sources: tuple[str, ...]
+) -> Program:
+    """Loops of an analysis that are compiled as those of the loaders are; ``native.program.Program`` says of what."""
+    from .native.program import Program
+
+    return Program(name, module, functions, sources)
 
 
 class Device(Struct, frozen=True):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...loaders.native.program import Program
+from ...loaders.trace import compiled_program
 
 _LONG = "int64[::1]"
-REPLAY = Program(
+REPLAY = compiled_program(
     name="replay",
     module=f"{__package__}.loop",
     functions=(

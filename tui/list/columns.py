@@ -8,13 +8,13 @@ with order None are never in a list.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len
 
 from ...analysis.contract.column import Column
+from ..session.session import Choice
 
 ELASTIC_LEAST = 12
 """An elastic column gives up a third of its width before another column goes, but is not narrower than this."""
@@ -24,8 +24,6 @@ NAME_SHARE = 0.4
 SHARE_LEAST = 7
 """Cells of the number of a share; its bar has as many at least."""
 GRAPHIC = frozenset({"trend", "list", "series"})
-Choice = Literal["shown", "hidden", "wide"]
-"""What a user wants of a column."""
 
 
 class Placed(Struct, frozen=True):

@@ -23,6 +23,7 @@ from textual.strip import Strip
 from ..session import themes
 from ..session.jobs import QueryRunner
 from ..session.keys import bindings
+from ..session.session import Choice
 from . import columns, frame, row_painter
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class TableList(ScrollView, can_focus=True):
         self._page: row_painter.Page | None = None
         self.runner, self._preparing = QueryRunner(self.app), QueryRunner(self.app)
         self._frame = frame.Frame()
-        self._choices: dict[str, columns.Choice] = {}
+        self._choices: dict[str, Choice] = {}
         self.empty = ""
 
     # What the rest of the app asks for ------------------------------------------------------------------------------
@@ -109,7 +110,7 @@ class TableList(ScrollView, can_focus=True):
         if table is not None and len(table):
             self.post_message(self.Highlighted(self, self.cursor))
 
-    def choose(self, choices: Mapping[str, columns.Choice]) -> None:
+    def choose(self, choices: Mapping[str, Choice]) -> None:
         """Show, hide and widen columns by their names; what is not named goes by the width there is."""
         self._choices = dict(choices)
         self._first = None

@@ -10,7 +10,7 @@ from textual.content import Content
 
 from ...analysis.contract.column import Column
 from ..list import cells
-from ..list.columns import Choice
+from ..session.session import Choice
 from ..session.themes import content_style
 from .overlay import Overlay
 

@@ -15,14 +15,13 @@ from textual.containers import Container
 
 from ...analysis.core.text import display
 from ...analysis.views import Entry
-from ..list.columns import Choice
 from ..list.table_list import TableList
 from ..session import resume
 from ..session.command_line import command_line
 from ..session.exporting import exported, file_name
 from ..session.jobs import QueryRunner
 from ..session.messages import CopyWanted, CycleStepped, ScopeChanged, Surroundings, TaskWanted, TextCopied, ViewWanted
-from ..session.session import Arrangement, Session, ViewState
+from ..session.session import Arrangement, Choice, Session, ViewState
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table

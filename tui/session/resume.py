@@ -15,8 +15,7 @@ from typing import Any, get_args
 
 from msgspec.structs import asdict
 
-from ..list.columns import Choice
-from .session import SUBJECTS, Arrangement, Session, ViewState
+from .session import SUBJECTS, Arrangement, Choice, Session, ViewState
 
 MOST_RECENT = 20
 MOST_SESSIONS = 50

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from ...analysis.contract.column import Per
 from ...analysis.contract.options import Options, Thresholds
 from ...analysis.core.run_labels import scope_text
-from ..list.columns import Choice
 from .answers import Answers
 from .opening import Run
 from .reopening import MOST_RUNS, Reopening
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 Subject = Literal["both", "A", "B"]
 """What of two runs a view looks at."""
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)
+Choice = Literal["shown", "hidden", "wide"]
+"""What a user wants of a column."""
 
 
 class Arrangement(Struct, frozen=True):
