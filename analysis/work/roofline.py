@@ -206,10 +206,9 @@ def shaped_roofline(run: Trace) -> Roofline | None:
     if not (run.has("host.shapes") or run.captures is not None) or not run.has("kernels"):
         return None
     try:
-        found = roofline_of(run)
+        return roofline_of(run) if peaks_of(run) else None
     except BadPeaks:
         return None
-    return found if found is not None and found.peaks else None
 
 
 def facts_of(run: Trace, options: Options, side: Side = "a") -> dict[str, Any]:
