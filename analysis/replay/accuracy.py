@@ -124,13 +124,20 @@ def _aligned(x: Ints, y: Ints) -> tuple[Ints, Ints] | None:
     """The places of the same launches in two cycles; None where too few are the same."""
     if np.array_equal(x, y):
         return np.arange(len(x)), np.arange(len(y))
-    if max(len(x), len(y)) > _MOST:
+    if max(len(x), len(y)) > _MOST or _in_both(x, y) < _ALIGNED * max(len(x), len(y)):
         return None
     blocks = SequenceMatcher(None, x.tolist(), y.tolist(), autojunk=False).get_matching_blocks()
     if sum(block.size for block in blocks) < _ALIGNED * max(len(x), len(y)):
         return None
     places = [(np.arange(b.size) + b.a, np.arange(b.size) + b.b) for b in blocks]
     return np.concatenate([one for one, _ in places]), np.concatenate([other for _, other in places])
+
+
+def _in_both(x: Ints, y: Ints) -> int:
+    """How many launches are the same in any order: no alignment, which takes far longer to find, has more."""
+    kinds, number = np.unique(np.concatenate((x, y)), return_inverse=True)
+    of_x, of_y = (np.bincount(one, minlength=len(kinds)) for one in (number[: len(x)], number[len(x) :]))
+    return int(np.minimum(of_x, of_y).sum())
 
 
 def _exchange(model: Model, knobs: Knobs, x: Ints, y: Ints) -> None:

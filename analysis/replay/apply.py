@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from ..contract.changes import FAMILY, Change
 from ..core.call_tree import Ints, Mask
@@ -65,6 +67,12 @@ def launched_under(model: Model, host: HostTime, pattern: re.Pattern[str]) -> tu
     return some, (a.call >= 0) & calls[np.maximum(a.call, 0)]
 
 
+@lru_cache(maxsize=2)
+def _causes(names: tuple[str, ...]) -> npt.NDArray[np.str_]:
+    """The cause of idle time that calls of these names are."""
+    return np.array(["" if name == EDGE else cause_of_call(name) for name in names])
+
+
 class _Turning:
     """Knobs while changes are applied; ``taken`` are the slices whose time was changed already."""
 
@@ -118,7 +126,7 @@ class _Turning:
         """Causes of idle time."""
         matches, model, knobs = False, self.model, self.knobs
         a, c = model.recording.activities, model.recording.calls
-        causes = np.array(["" if name == EDGE else cause_of_call(name) for name in c.names])[c.name]
+        causes = _causes(c.names)[c.name]
         for cause in CAUSES:
             if not pattern.search(cause):
                 continue

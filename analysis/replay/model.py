@@ -76,6 +76,7 @@ class Model:
         self.first = np.full(chains, np.iinfo(np.int64).max)
         np.minimum.at(self.first, c.chain, c.start)
         order = self.order
+        self._moments_of = dict[int, tuple[Ints, Ints, Mask, Mask]]()
         self._native = REPLAY.load()
         fixed = {
             "events": self.events, "chain": c.chain, "advances": self.advances, "waits_to": order.waits.to,
@@ -132,16 +133,25 @@ class Model:
 
     def host_time(self, outcome: Outcome, moments: Floats, chain: int) -> Floats:
         """Where a replay has moments (ns) of a host timeline."""
-        c = self.recording.calls
-        mine = np.flatnonzero((c.chain == chain) & (self.advances > 0))
-        recorded = np.stack((c.start[mine], c.end[mine]), axis=1).ravel()
+        mine, recorded, later, same = self._moments(chain)
         replayed = np.stack((outcome.begin[mine], outcome.finish[mine]), axis=1).ravel()
-        forward = np.append(True, recorded[1:] > np.maximum.accumulate(recorded)[:-1])
-        forward[1:] |= (np.diff(recorded) == 0) & (replayed[1:] >= replayed[:-1])
+        forward = later.copy()
+        forward[1:] |= same & (replayed[1:] >= replayed[:-1])
         recorded, replayed = recorded[forward], replayed[forward]
         at = np.interp(moments, recorded, replayed)
         at = np.where(moments < recorded[0], moments - recorded[0] + replayed[0], at)
         return np.asarray(np.where(moments > recorded[-1], moments - recorded[-1] + replayed[-1], at))
+
+    def _moments(self, chain: int) -> tuple[Ints, Ints, Mask, Mask]:
+        """The calls that move a host timeline on; their begins and ends as recorded (ns), which of these are later
+        than all before them, and which, from the second on, are the same as the one before."""
+        if chain not in self._moments_of:
+            c = self.recording.calls
+            mine = np.flatnonzero((c.chain == chain) & (self.advances > 0))
+            recorded = np.stack((c.start[mine], c.end[mine]), axis=1).ravel()
+            later = np.append(True, recorded[1:] > np.maximum.accumulate(recorded)[:-1])
+            self._moments_of[chain] = mine, recorded, later, np.diff(recorded) == 0
+        return self._moments_of[chain]
 
     @cached_property
     def _real(self) -> Mask:
@@ -153,6 +163,19 @@ class Model:
         """For each rank the rows of its cycles, by start."""
         cycles = self.recording.cycles.with_row_index("at").sort("start_ns", maintain_order=True)
         return [group["at"].to_numpy().astype(np.int64) for _, group in cycles.group_by("rank", maintain_order=True)]
+
+    @cached_property
+    def _chains(self) -> list[int]:
+        """The host timeline of the cycles of each rank."""
+        return [self.chain_of(rows) for rows in self.cycle_rows]
+
+    @cached_property
+    def _by_cycle(self) -> tuple[Ints, Ints]:
+        """The activities in cycles by cycle, and where those of each that has any begin among them."""
+        cycle = self.recording.activities.cycle
+        order = np.flatnonzero(cycle >= 0)
+        order = order[np.argsort(cycle[order], kind="stable")]
+        return order, np.flatnonzero(np.diff(cycle[order], prepend=-1))
 
     @cached_property
     def by_call(self) -> tuple[Ints, Ints]:
@@ -167,13 +190,15 @@ class Model:
         a, cycles = self.recording.activities, self.recording.cycles
         marks = (cycles["start_ns"] + cycles["dur_ns"]).to_numpy().astype(np.float64)
         reach = np.full(len(marks), NEVER, dtype=np.int64)
-        inside = a.cycle >= 0
-        np.maximum.at(reach, a.cycle[inside], (a.end if outcome is None else outcome.end)[inside])
+        inside, first = self._by_cycle
+        if len(inside):
+            end = a.end if outcome is None else outcome.end
+            reach[a.cycle[inside[first]]] = np.maximum.reduceat(end[inside], first)
         found = []
-        for rows in self.cycle_rows:
+        for rows, chain in zip(self.cycle_rows, self._chains, strict=True):
             ends = marks[rows]
             if outcome is not None:
-                ends = self.host_time(outcome, ends, self.chain_of(rows))
+                ends = self.host_time(outcome, ends, chain)
             work = reach[rows]
             found.append(np.where(work == NEVER, ends, work if self.recording.device_time else np.maximum(ends, work)))
         return found
@@ -193,7 +218,7 @@ class Model:
         spans = [(one.max() - one[0]) / (len(one) - 1) for one in self.cycle_ends(outcome) if len(one) > 1]
         return float(np.mean(spans)) if spans else float(self.total(outcome))
 
-    @property
+    @cached_property
     def cycles(self) -> int:
         """How many cycles the times are means of; 0 where they are of the whole recording."""
         return max((len(one) - 1 for one in self.cycle_ends() if len(one) > 1), default=0)
