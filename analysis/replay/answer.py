@@ -152,7 +152,7 @@ def _rows(run: Trace, replayed: Replayed) -> tuple[Prediction, ...]:
             how(one.change, one.name) if share >= _UNWORTHY else NOBODY, one.change.text,
             *_place(model, knobs.largest(recorded)),
         ))
-    return tuple(sorted(rows, key=lambda row: -row.saved_ns))
+    return tuple(sorted(rows, key=lambda row: (-row.saved_ns, -(row.device_ns or 0), row.kind, row.name)))
 
 
 def _place(model: Model, largest: tuple[str, int] | None) -> tuple[int | None, int | None]:

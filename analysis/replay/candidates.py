@@ -114,7 +114,8 @@ def _families(
     return [
         Candidate(Change("kernel", f"{FAMILY}{one}"), f"{TITLES[one]} kernels", _per(model, float(total[rows].sum())),
                   _per(model, float(count[rows].sum())), several=True)
-        for one, rows in members.items() if one != "other" and total[rows].max() < MOSTLY * total[rows].sum() < whole
+        for one, rows in sorted(members.items())
+        if one != "other" and total[rows].max() < MOSTLY * total[rows].sum() < whole
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -165,7 +166,7 @@ def test_without_numba_nothing_is_started(program: Program, monkeypatch: pytest.
 def test_every_program_is_built() -> None:
     root = Path(build.__file__).parents[2]
     sources = [*(root / "loaders").rglob("*.py"), *(root / "analysis").rglob("*.py")]
-    defining = [path for path in sources if "= Program(" in path.read_text()]
+    defining = [path for path in sources if re.search(r"= (compiled_p|P)rogram\(", path.read_text())]
     assert len(defining) == len(build.PROGRAMS) == len({program.name for program in build.programs()})
 
 
