@@ -152,7 +152,7 @@ class Trace(Struct, frozen=True):
         if before is None or before[0] is not table:  # with other tables the same is known of those that stayed
             rows = table.select(column).drop_nulls() if column else table.select(pl.first())
             rows = rows.filter(pl.col(column) == value) if value else rows
-            has_rows = table is not schema.empty(whole) and not rows.head(1).collect().is_empty()
+            has_rows = table is not schema.empty(whole) and not rows.head(1).collect(engine="streaming").is_empty()
             before = self.filled[name] = table, has_rows
         return before[1]
 

@@ -42,7 +42,7 @@ def shares_of_kernels(run: Trace, launches: pl.LazyFrame, grain: Grain) -> pl.Da
     def find() -> pl.DataFrame:
         return _by_kernel(run, launches, grain)
 
-    if not _shaped(run) or _too_many(run):
+    if _too_many(run) or not _shaped(run):
         return _none()
     usual = launches is run.kernels and run.captures is None and not _corrected()
     return derived(run, f"kernel-peaks-by-{grain}", find) if usual else find()
