@@ -113,19 +113,24 @@ def no_arguments(parser: argparse.ArgumentParser) -> None:
 def opening_arguments(parser: argparse.ArgumentParser) -> None:
     """How runs are opened."""
     group = parser.add_argument_group("opening")
-    group.add_argument("--worker", type=int, metavar="N", help="take the Nth run of a file with several, from 0")
+    worker_argument(group)
     group.add_argument("--capture", metavar="FILE", help="recording of the graphs being captured, whose kernels the "
                        "replays have; default: the folder capture_traces beside the trace")
     group.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
-    limit_argument(group)
-
-
-def limit_argument(group: argparse._ActionsContainer) -> None:
-    """Limits on what inputs may ask for."""
     group.add_argument(
         "--align", type=_seconds, metavar="SECONDS",
         help="when the counters beside a trace begin, in seconds from its start, instead of by their clocks",
     )
+    limit_argument(group)
+
+
+def worker_argument(group: argparse._ActionsContainer) -> None:
+    """Which run of a file with several."""
+    group.add_argument("--worker", type=int, metavar="N", help="take the Nth run of a file with several, from 0")
+
+
+def limit_argument(group: argparse._ActionsContainer) -> None:
+    """Limits on what inputs may ask for."""
     group.add_argument(
         "--limit", action="append", type=_limit, metavar="NAME=VALUE",
         help="raise a limit on inputs, as in header=64M; the error names the limit",

@@ -9,7 +9,7 @@ import argparse
 import sys
 
 from ..library import UsageError
-from .arguments import FINE, GATE_FAILED, Command, limit_argument, output_arguments
+from .arguments import FINE, GATE_FAILED, Command, limit_argument, output_arguments, worker_argument
 from .junit import JUNIT, Case, junit, require_gate
 from .many_runs import open_history, print_history
 from .output import write
@@ -26,6 +26,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fail-on", metavar=METAVAR, help=HELP)
     parser.add_argument("--each-run", action="store_true", help="one row per run instead of one per series")
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
+    worker_argument(parser)
     limit_argument(parser)
     output_arguments(parser, (JUNIT,))
 

@@ -45,7 +45,9 @@ def open_history(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[T
         raise UsageError("a history reads runs by their names; - is none")
     if not named and (stored is None or stored.is_empty()):
         raise UsageError("name three runs or more, a folder of them, or a --store that has some")
-    stamps = [summary_store.stamp_of(path) for path, _ in named]
+    worker = getattr(arguments, "worker", None)
+    of_worker = "" if worker is None else f" worker {worker}"
+    stamps = [summary_store.stamp_of(path) + of_worker for path, _ in named]
     first = {stamp: number for number, stamp in reversed(list(enumerate(stamps)))}
     notes = list(dict.fromkeys(
         f"{path} was given more than once; it counts once."
@@ -82,7 +84,7 @@ def _read(named: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> tu
     line = _Line(len(named))
     try:
         paths = {number: path for number, (path, _) in enumerate(named)}
-        for number, one in summaries(paths, kept_name(), packed_sums, not arguments.no_cache):
+        for number, one in summaries(paths, kept_name(), packed_sums, not arguments.no_cache, arguments.worker):
             if isinstance(one, Unreadable):
                 lost[number] = one
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import units
+from .noise import FEWEST_RUNS
 from .steps import FEWEST_AFTER, SMALLEST
 
 MOST_AFTER = 5
@@ -45,7 +46,8 @@ def gate(facts: dict[str, Any], percent: float) -> tuple[bool, str]:
     if last["not_tested"]:
         return True, f"PASS: the last run ({last['run']}) is not comparable: {last['not_tested']}"
     if not tested["series"]:
-        return True, f"PASS: {tested['runs']} comparable runs are too few to tell a step"
+        runs = units.counted(tested["runs"], "comparable run", "comparable runs")
+        return True, f"PASS: {runs} so far; finding a step takes {FEWEST_RUNS}"
     older = f"; {units.counted(len(slower), 'older step', 'older steps')}" if slower else ""
     waiting = facts["unconfirmed"]
     odd = f"; {units.counted(len(waiting), 'series', 'series')} off in the last run, not confirmed" if waiting else ""

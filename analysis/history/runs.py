@@ -105,7 +105,7 @@ def is_history(run: Trace) -> bool:
 
 def history_of(trace: Trace) -> History:
     """The history in a Trace that ``history_trace`` made."""
-    runs = convert(trace.info.facts[_FACT], list[RunSums])
+    runs = _told_apart(convert(trace.info.facts[_FACT], list[RunSums]))
     kind = _compared_kind(runs)
     parts = [next((part for part in run.parts if part.cycle_kind == kind), None) for run in runs]
     frame = trace.history.filter(pl.col("cycle_kind").cast(pl.String) == kind).collect()
@@ -122,6 +122,13 @@ def history_of(trace: Trace) -> History:
         float(np.median(known)) if len(known) else 0.0,
     )
     return History(listed, kind, tested, shown, (*_said_apart(listed, kind), *renamed))
+
+
+def _told_apart(runs: list[RunSums]) -> list[RunSums]:
+    """A nightly job gives every recording the same name: the time it was recorded stands beside it."""
+    count = Counter(run.label for run in runs)
+    return [replace(run, label=f"{run.label} {run.recorded[:16].replace('T', ' ')}")
+            if run.recorded and count[run.label] > 1 else run for run in runs]
 
 
 def _compared_kind(runs: Sequence[RunSums]) -> str:

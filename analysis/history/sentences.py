@@ -113,8 +113,8 @@ def _nothing(history: History, judged: Judged) -> str:
     tested = int(judged.tested.sum())
     if not tested:
         return (
-            f"{units.counted(history.compared, 'comparable run', 'comparable runs')}: a step can be told from "
-            f"{FEWEST_RUNS} runs on."
+            f"{units.counted(history.compared, 'comparable run', 'comparable runs')}; finding a step takes "
+            f"{FEWEST_RUNS}."
         )
     noise = judged.noise[judged.tested]
     quiet = int((noise <= 0.006).sum())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,6 +13,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from history_runs import write_run
+
+from warplens.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
@@ -55,15 +60,38 @@ def test_the_third_build_stops_the_pipeline(place: str, build: Path, samples: Pa
     assert report.startswith("# warplens: ") and "SM clock of GPU 7 fell 1,187 → 210 MHz" in report
 
 
-def test_the_baseline_lines_run(build: Path, samples: Path) -> None:
+def test_the_baseline_line_runs(build: Path, samples: Path) -> None:
     for name in ("run", "run2"):
         shutil.copy(samples / "demo" / "normal.json.gz", build / f"{name}.json.gz")
-    commands = lines("The baseline")
-    assert [line.split()[1] for line in commands] == ["diff", "history"]
-    for line in commands:
-        done = shell(line, build)
-        assert done.returncode == 0 and "PASS" in done.stderr, done.stderr
-    assert (build / "runs.parquet").stat().st_size > 0
+    (command,) = lines("The baseline")
+    done = shell(command, build)
+    assert done.returncode == 0 and "PASS" in done.stderr, done.stderr
+
+
+def test_a_step_in_night_30_fails_the_nights_32_to_34(
+    build: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both pipelines have the same line. The nights around the first failure run it in a shell, the others in this
+    process; each night's recording is gone before the next."""
+    command, *more, gitlab = lines("Every night")
+    assert command == gitlab and not more
+    monkeypatch.chdir(build)
+    statuses, said = [], []
+    for night in range(36):
+        made = write_run(build / "night.json", {"gemm_c": 1.05 if night >= 30 else 1.0}, night)
+        (build / "night.json.gz").write_bytes(gzip.compress(made.read_bytes(), 1))
+        if night in (31, 32):
+            done = shell(command, build)
+            statuses, said = [*statuses, done.returncode], [*said, done.stderr]
+        else:
+            statuses.append(main(shlex.split(command)[1:]))
+            said.append(capsys.readouterr().err)
+        for name in ("night.json", "night.json.gz"):
+            (build / name).unlink()
+    assert statuses == [0] * 32 + [1, 1, 1, 0]
+    assert "PASS: 1 comparable run so far" in said[0] and "PASS: no step of 3% or more" in said[31]
+    assert "FAIL: kernel gemm_c +" in said[32] and "since run 30 (night" in said[32]
+    assert "1 older step" in said[35] and "gemm_c is" in (build / "history.md").read_text()
 
 
 def test_the_table_of_gates_has_every_gate() -> None:

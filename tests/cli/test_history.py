@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from warplens.loaders.ingest import summaries
 from warplens.loaders.ingest.job import pool
 
 RUNS, AT = 12, 7
-PAGE = Path(__file__).parents[2] / "docs" / "history.md"
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +117,20 @@ def test_a_run_given_twice_counts_once(nights: list[str], capsys: pytest.Capture
     assert "night-04.json was given more than once; it counts once." in told.err
 
 
+def test_of_a_file_with_several_runs_one_is_chosen(
+    samples: Path, nights: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both, store = str(samples / "comparison.csv"), ["--store", str(tmp_path / "workers.parquet")]
+    assert main(["history", *nights[:3], both]) == 0
+    assert "comparison.csv: holds 2 runs. Choose one with --worker 0 or --worker 1." in capsys.readouterr().err
+    assert main(["history", nights[0], "--worker", "1"]) == 3
+    capsys.readouterr()
+    first, second = (_facts(capsys, both, "--worker", number)["runs"][0]["run"] for number in ("0", "1"))
+    assert first != second and _names(_facts(capsys, both, *nights[:2], "--worker", "0"))[0] == first
+    _facts(capsys, both, "--worker", "0", *store)
+    assert _names(_facts(capsys, both, "--worker", "1", *store)) == [first, second]
+
+
 def test_a_store_keeps_runs_whose_recordings_are_gone(
     nights: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,22 +153,6 @@ def test_the_gate_fails_for_a_step_of_the_last_runs(nights: list[str], capsys: p
     assert capsys.readouterr().err.startswith("PASS: no step of 50% or more")
     assert main(["history", *nights, "--fail-on", "step:1"]) == 2
     assert main(["history", *nights, nights[0] + "x", "--fail-on", "step:5"]) == 3  # the run that is to be judged
-
-
-def test_a_nightly_job_fails_in_the_three_nights_that_show_a_step(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = next(line for line in PAGE.read_text().splitlines() if "--store history.parquet" in line)
-    words = shlex.split(line)[1:]
-    statuses = []
-    for night in range(36):
-        write_run(Path("night.json"), {"gemm_c": 1.05 if night >= 30 else 1.0}, night)
-        statuses.append(main([*words, "--no-cache"]))
-        os.unlink("night.json")
-    assert statuses == [0] * 32 + [1, 1, 1, 0]
-    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("PASS", "FAIL"))]
-    assert said[32].startswith("FAIL: kernel gemm_c +") and "since run 30 (night)" in said[32]
-    assert "older step" in said[35] and "gemm_c is" in Path("history.md").read_text()
 
 
 def test_more_than_two_runs_are_a_history_everywhere(nights: list[str], capsys: pytest.CaptureFixture[str]) -> None:

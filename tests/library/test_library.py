@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from history_runs import write_run
 
 import warplens
 
@@ -26,7 +27,7 @@ def test_the_page_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) ->
     for block in blocks:
         exec(compile(block, "docs/python.md", "exec"), names)
     said = capsys.readouterr().out
-    assert len(blocks) == 5 and "kineto" in said and "| kernel |" in said
+    assert len(blocks) == 6 and "kineto" in said and "| kernel |" in said
     assert "SM clock of GPU 7 fell 1,187 → 210 MHz" in said and "no view kernals. Nearest: kernels." in said
 
 
@@ -91,3 +92,20 @@ def test_what_cannot_be_read_is_said(samples: Path) -> None:
     with pytest.raises(warplens.UsageError, match="holds 2 runs: choose one with worker=0 or worker=1"):
         warplens.open(samples / "tb_views.jsonl", cache=False)
     assert warplens.open(samples / "tb_views.jsonl", worker=1, cache=False).info.format == "tb-views"
+
+
+def test_a_history_takes_paths_and_open_runs_and_notes_what_it_cannot_read(tmp_path: Path) -> None:
+    nights: list[str | warplens.Run] = [
+        str(write_run(tmp_path / f"night-{night:02}.json", {"gemm_c": 1.1 if night >= 7 else 1.0}, night))
+        for night in range(12)
+    ]
+    (tmp_path / "broken.json").write_text("nothing")
+    asked = [*nights[:3], warplens.open(nights[3]), str(tmp_path / "broken.json"), *nights[4:]]
+    answer = warplens.history(asked, sort="mean_ns")
+    assert [run["run"] for run in answer.facts["runs"]] == [f"night-{night:02}" for night in range(12)]
+    steps = [step for step in answer.facts["steps"] if step["kind"] == "kernel"]
+    assert [(step["name"], step["index"]) for step in steps] == [("gemm_c", 7)]
+    assert answer.frame["mean_ns"].is_sorted(descending=True)
+    assert any("broken.json" in note for note in answer.notes) and answer.summary[0].startswith("gemm_c is ")
+    with pytest.raises(warplens.Unreadable, match=r"broken\.json"):
+        warplens.history([tmp_path / "broken.json"])

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from history_runs import KERNELS, stepped, sums
+from msgspec import structs
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
@@ -58,7 +59,7 @@ def test_a_quiet_history_says_what_would_have_shown() -> None:
 
 def test_few_runs_are_shown_and_not_tested() -> None:
     table = _asked(stepped(5, "gemm_c", 1.3, 3))
-    assert table.summary == ("5 comparable runs: a step can be told from 8 runs on.",) and len(table) == 6
+    assert table.summary == ("5 comparable runs; finding a step takes 8.",) and len(table) == 6
 
 
 def test_a_renamed_kernel_is_one_series() -> None:
@@ -67,6 +68,13 @@ def test_a_renamed_kernel_is_one_series() -> None:
     table = _asked(runs)
     assert table.frame.filter(name=old)["runs"].to_list() == [40] and new not in table.frame["name"].to_list()
     assert any("changed only the name" in note for note in table.notes)
+
+
+def test_runs_of_the_same_name_are_told_apart_by_when_they_were_recorded() -> None:
+    nights = [structs.replace(run, label="night") for run in stepped(40, "gemm_c", 1.1, 25)]
+    table = _asked(nights)
+    assert "since run 25 (night 2026-01-01 00:25)" in table.summary[0]
+    assert [run["run"] for run in table.facts["runs"]][:2] == ["night 2026-01-01 00:00", "night 2026-01-01 00:01"]
 
 
 def test_a_kernel_that_comes_and_goes_is_in_the_runs_that_have_it() -> None:
