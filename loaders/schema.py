@@ -336,9 +336,16 @@ def polars_schema(table: str) -> Mapping[str, pl.DataType]:
     return MappingProxyType({field.name: field.dtype for field in TABLES[table]})
 
 
+def columns_of(frame: pl.LazyFrame | pl.DataFrame) -> pl.Schema:
+    """Column → dtype of a table that other threads may use too. ``frame.collect_schema()`` on the frame itself can stop
+    the program for ever: polars locks the frame and then waits for the interpreter, which a thread holds that waits for
+    the frame (``pl.concat``, polars 2.1). A copy has a lock of its own."""
+    return frame.clone().collect_schema()
+
+
 def conform(table: str, frame: pl.LazyFrame) -> pl.LazyFrame:
     """The frame with exactly the table's columns in order: missing ones null, all cast to the table's dtypes."""
-    have = frame.collect_schema()
+    have = columns_of(frame)
     return frame.select(_column(field, have.get(field.name)) for field in TABLES[table])
 
 

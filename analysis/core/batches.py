@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
-from ...loaders.schema import NAME
+from ...loaders.schema import NAME, columns_of
 from .quantiles import Codes, codes, dense
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -164,7 +164,7 @@ def batches(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 def numbers(frame: pl.LazyFrame, *narrow: str) -> dict[str, Ints]:
     """Columns of whole numbers as arrays, ``ABSENT`` for null. One with a single value takes no room. ``narrow`` ones
     are ids, which are compared and not added up: of 32 bits where they fit these."""
-    pieces: dict[str, list[Ints]] = {name: [] for name in frame.collect_schema().names()}
+    pieces: dict[str, list[Ints]] = {name: [] for name in columns_of(frame).names()}
     for batch in batches(frame):
         for column in batch if batch.height else ():
             values = ids(column)
@@ -179,7 +179,7 @@ def at_rows(frame: pl.LazyFrame, rows: Ints) -> dict[str, Ints]:
     """The values of columns of whole numbers at these rows, in any order, ``ABSENT`` for null."""
     order = np.argsort(rows, kind="stable")
     ordered = rows[order]
-    result = {name: np.empty(len(rows), dtype=np.int64) for name in frame.collect_schema().names()}
+    result = {name: np.empty(len(rows), dtype=np.int64) for name in columns_of(frame).names()}
     first = 0
     for batch in batches(frame) if len(rows) else ():
         low, high = np.searchsorted(ordered, (first, first + batch.height))

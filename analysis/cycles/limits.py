@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 from msgspec.structs import replace
 
+from ...loaders.schema import columns_of
 from ...loaders.trace import Trace
 from ..contract.options import Options, Scope
 from ..contract.view import ScopeRefused
@@ -45,7 +46,7 @@ def restricted(run: Trace, scope: Scope, options: Options) -> Trace:
         _refuse_totals(run, "window", "a window of time")
     if options.cycle_anchor is not None or not run.has("cycles"):
         # found once, in the whole run: a part of it would have a rhythm of its own
-        schema = run.cycles.collect_schema().names()
+        schema = columns_of(run.cycles).names()
         cycles = find_cycles(run, options)
         run = _derived(run, cycles.frame.select(schema), cycles.guessed)
     if scope.rank is not None:

@@ -121,10 +121,10 @@ def without(run: Trace, cycles: pl.DataFrame, left_out: pl.DataFrame) -> Trace:
 
 def _in_cycles(run: Trace, cycles: pl.DataFrame, tables: dict[str, pl.LazyFrame], devices: pl.LazyFrame) -> Trace:
     """The run with these tables by cycle and sums of devices; sums over all cycles are left out."""
-    tables |= {name: run.table(name).clear() for name in _WHOLE_RUN}
+    tables |= {name: run.table(name).clone().clear() for name in _WHOLE_RUN}
     tables["device_sums"] = schema.conform("device_sums", devices)
     tables["rank_sums"] = schema.conform("rank_sums", run.rank_sums.select(_OF_THE_RANK))
-    return run.with_tables(**tables, cycles=cycles.select(run.cycles.collect_schema().names()).lazy())
+    return run.with_tables(**tables, cycles=cycles.select(schema.columns_of(run.cycles).names()).lazy())
 
 
 def _joined(table: pl.LazyFrame, which: pl.LazyFrame, how: Literal["semi", "anti"]) -> pl.LazyFrame:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 import polars as pl
 
+from ...loaders.schema import columns_of
 from ...loaders.trace import Trace
 from ..contract.options import Options, Scope, Side
 from ..contract.view import ScopeRefused
@@ -64,11 +65,11 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
     windows = mine.select("rank", *assignment.WINDOW).rows()
     kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
     return run.with_tables(
-        kernels=kernels.filter(pl.col("cycle") == wanted).select(run.kernels.collect_schema().names()),
+        kernels=kernels.filter(pl.col("cycle") == wanted).select(columns_of(run.kernels).names()),
         host=calls_where(run.host, moment_in("start_ns", _bounds(mine))),
         metrics=run.metrics.filter(moment_in("ts_ns", windows)),
         allocations=run.allocations.filter(moment_in("start_ns", windows)),
-        cycles=mine.select(run.cycles.collect_schema().names()).lazy(),
+        cycles=mine.select(columns_of(run.cycles).names()).lazy(),
         profile=run.profile.filter(pl.col("cycle") == wanted),
     )
 
@@ -91,7 +92,7 @@ def _steady(run: Trace, options: Options) -> Trace:
     return run.with_tables(
         kernels=run.kernels.join(theirs, on="index", how="anti", maintain_order="left"),
         host=calls_where(run.host, ~moment_in("start_ns", _bounds(first))),
-        cycles=cycles.frame.select(run.cycles.collect_schema().names()).lazy(),
+        cycles=cycles.frame.select(columns_of(run.cycles).names()).lazy(),
     )
 
 

@@ -11,6 +11,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...loaders.schema import columns_of
 from ...loaders.trace import Trace
 from ..contract.options import Options, Side
 from ..core.call_tree import calls_where
@@ -105,11 +106,11 @@ def _part(cycles: WholeCycles) -> Trace:
     timed = not detected.frame["start_ns"].null_count()
     marks = frame.lazy().select("cycle", cycle_start_ns="start_ns").unique()
     return run.with_tables(
-        kernels=kernels.select(run.kernels.collect_schema().names()),
+        kernels=kernels.select(columns_of(run.kernels).names()),
         host=calls_where(run.host, assignment.begins_in(detected.frame, cycles.some) if timed else pl.lit(False)),
-        cycles=frame.select(run.cycles.collect_schema().names()).lazy(),
+        cycles=frame.select(columns_of(run.cycles).names()).lazy(),
         profile=run.profile.join(marks, on=["cycle", "cycle_start_ns"], how="semi", nulls_equal=True),
-        **{name: run.table(name).clear() for name in _SUMS},
+        **{name: run.table(name).clone().clear() for name in _SUMS},
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import polars as pl
 
+from ...loaders.schema import columns_of
 from ..core.names.short_name import short_name
 from .sorting import narrow, sorted_ids
 
@@ -49,7 +50,7 @@ class Rows:
         self._totals: dict[str, float] = {}
         self._match: tuple[str, pl.Series] | None = None
         self._placed_match: tuple[pl.Series, pl.Series, pl.Series] | None = None
-        self.schema = dict(source.collect_schema())
+        self.schema = dict(columns_of(source))
         self.height = source.height if isinstance(source, pl.DataFrame) else height or 0
 
     @property

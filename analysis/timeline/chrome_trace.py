@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import orjson
 import polars as pl
 
+from ...loaders.schema import columns_of
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
@@ -129,7 +130,7 @@ def _pieces(run: Trace, devices: dict[str, int]) -> Iterator[list[bytes]]:
 
 
 def _batches(table: pl.LazyFrame) -> Iterator[list[dict[str, Any]]]:
-    texts = [name for name, dtype in table.collect_schema().items() if dtype == pl.Categorical]
+    texts = [name for name, dtype in columns_of(table).items() if dtype == pl.Categorical]
     frame = table.with_columns(pl.col(texts).cast(pl.String)).collect(engine="streaming")
     for begin in range(0, frame.height, BATCH):
         yield frame[begin : begin + BATCH].to_dicts()

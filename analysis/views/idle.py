@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ...loaders.schema import NAME
+from ...loaders.schema import NAME, columns_of
 from ...loaders.trace import REDUCED, Trace
 from ..contract.column import Column, pair_columns
 from ..contract.options import Options, Side
@@ -69,7 +69,7 @@ def build(runs: Runs, options: Options) -> Answer:
         steps = _steps(runs[0], options, "a")
         idle = _idle(runs[0], scope, steps)
         gaps = idle.gaps
-        if "cycle" not in gaps.collect_schema():
+        if "cycle" not in columns_of(gaps):
             gaps = pl.concat([gaps, _cycles(runs[0], scope, gaps, options)], how="horizontal")
         rows, many = gaps.select(c.name for c in COLUMNS), sum(one.gaps for one in idle.devices) >= MANY
         return Answer(rows, facts_of(idle, steps), _summary(idle, steps), idle.notes, recorded=many)

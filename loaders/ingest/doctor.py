@@ -111,8 +111,10 @@ def _table(trace: Trace, name: str) -> str:
     """How many rows, over what time, and the columns that are empty in all of them."""
     import polars as pl
 
+    from ..schema import columns_of
+
     frame = trace.table(name)
-    columns = frame.collect_schema().names()
+    columns = columns_of(frame).names()
     counted = frame.select(pl.len().alias("_rows"), *(pl.col(column).null_count() for column in columns)).collect()
     rows = int(counted["_rows"][0])
     empty = [column for column in columns if counted[column][0] == rows]

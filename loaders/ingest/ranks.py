@@ -160,6 +160,8 @@ def _concatenated(info: Info, traces: Sequence[Trace], ranks: Sequence[int | Non
     """The tables one below the other, times from ``zero`` where it is known; without ranks they are one process's."""
     import polars as pl
 
+    from ..schema import columns_of
+
     frames: dict[str, list[pl.LazyFrame]] = {}
     before, highest = {"kernels": 0, "host": 0}, 0
     for rank, trace in zip(ranks, traces, strict=True):
@@ -167,7 +169,7 @@ def _concatenated(info: Info, traces: Sequence[Trace], ranks: Sequence[int | Non
         rows, ties = dict(before), highest
         for name in trace.filled_tables():
             table = trace.table(name)
-            columns = table.collect_schema().names()
+            columns = columns_of(table).names()
             moved = []
             if rank is not None and "rank" in columns:
                 moved.append(pl.col("rank").fill_null(rank))

@@ -20,6 +20,7 @@ from .. import parquet_check
 from ..errors import Unreadable
 from ..ingest import sqlite_file
 from ..recording.database import SqliteTables, clause, dtypes, quoted
+from ..schema import columns_of
 from .pages import Ints, Pages, RecordBlock, Unusual
 
 Made = Callable[[pl.DataFrame], pl.DataFrame]
@@ -226,7 +227,7 @@ class ParquetTables(NsysDatabase):
             try:
                 parquet_check.check(file)  # before polars reserves what it says
                 frame = pl.scan_parquet(file, glob=False)
-                names = frame.collect_schema().names()
+                names = columns_of(frame).names()
             except _DAMAGED as error:
                 self.faults.append(f"{file.name} could not be read ({clause(error)})")
                 continue
@@ -281,7 +282,7 @@ class ParquetTables(NsysDatabase):
             (pl.col(name) if name in self.tables[table] else pl.lit(None)).cast(kind, strict=False).alias(name)
             for name, kind in kinds.items()
         )
-        columns = self._frames[table].head(0).collect_schema()
+        columns = columns_of(self._frames[table].head(0))
         rows, skipped = self.count(table) if columns else 0, 0
         while skipped < rows:
             try:
