@@ -144,11 +144,12 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
     bytes_written = count = 0
     left_out, faults, damaged = list[str](), list[str](), list[str]()
     try:
-        for name, open_member in _members(path, left_out, faults):
+        for name, open_member, checksum in _members(path, left_out, faults):
             if count == MOST_FILES:
                 raise Unreadable(display_name, f"holds more than {MOST_FILES:,} files", "Unpack what you want to see.")
             destination = target / name
             destination.parent.mkdir(parents=True, exist_ok=True)
+            computed = 0
             try:
                 with cast(IO[bytes], open_member()) as member, destination.open("wb") as out:
                     while data := member.read(_CHUNK):
@@ -156,8 +157,11 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
                         if bytes_written > room:
                             raise limits.Exceeded("unfolded", "it unfolds to more than any recording")
                         out.write(data)
+                        computed = computed if checksum is None else zlib.crc32(data, computed)
                         progress(bytes_written, 0, 0)
                 count += 1
+                if checksum is not None and computed != checksum:
+                    damaged.append(f"the checksum of {name} is wrong; all of it was read, and some of it may be false")
             except _BROKEN as error:
                 destination.unlink(missing_ok=True)
                 damaged.append(f"{name} was left out: it is damaged ({error})")
@@ -174,8 +178,9 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
     return warnings + [f"{display_name}/{name} {reason}" for name in left_out]
 
 
-def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tuple[Path, Open]]:
-    """Each regular file of the archive, and how to open it, under a name that stays inside the target folder."""
+def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tuple[Path, Open, int | None]]:
+    """Each regular file of the archive under a name that stays inside the target folder, how to open it, and its
+    checksum where the archive has one for each file."""
     def place(entry: str, regular: bool = True) -> Path | None:
         name = _inside(entry) if regular else None
         if name is None and not _is_hidden(entry) and len(left_out) < MOST_FILES:
@@ -186,13 +191,14 @@ def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tup
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
                 if not entry.filename.endswith("/") and (name := place(entry.filename)) is not None:
-                    yield name, partial(archive.open, entry)
+                    checksum, entry.CRC = entry.CRC, cast(Any, None)  # zipfile throws away the end before a wrong one
+                    yield name, partial(archive.open, entry), checksum
         return
     with stream.Source(path) as source, tarfile.open(fileobj=cast(Any, _Readable(source)), mode="r|") as packed:
         for packed_member in packed:
             if packed_member.isdir() or (name := place(packed_member.name, packed_member.isreg())) is None:
                 continue
-            yield name, partial(packed.extractfile, packed_member)
+            yield name, partial(packed.extractfile, packed_member), None
         source.skip(_PADDING)  # behind the last file; the checksum is there
         faults += [source.fault] if source.fault else []
 

@@ -159,11 +159,24 @@ def test_a_damaged_entry_is_named_and_the_others_open(tmp_path: Path) -> None:
     data = bytearray(packed.read_bytes())
     with zipfile.ZipFile(packed) as archive:
         begin = archive.getinfo("rank1.json").header_offset
-    data[begin + 100] ^= 1
+    data[begin] ^= 1
     packed.write_bytes(data)
     run = opened(packed)
     assert run.info.ranks == (0, 2)
-    assert any("rank1.json was left out: it is damaged (Bad CRC-32" in said for said in run.info.warnings)
+    assert any("rank1.json was left out: it is damaged (Bad magic" in said for said in run.info.warnings)
+
+
+def test_an_entry_with_a_wrong_checksum_is_read_to_its_end(tmp_path: Path) -> None:
+    packed = tmp_path / "job.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("rank0.json", trace())
+        out.writestr("rank1.json", trace())
+    data = bytearray(packed.read_bytes())
+    data[data.rindex(b"PK\x01\x02") + 16] ^= 1  # its checksum in the list of files
+    packed.write_bytes(data)
+    run = opened(packed)
+    assert run.info.ranks == (0, 1)
+    assert [said for said in run.info.warnings if "the checksum of rank1.json is wrong; all of it was read" in said]
 
 
 def test_the_readable_entries_of_a_cut_tar_open(tmp_path: Path) -> None:
