@@ -28,7 +28,7 @@ COLUMNS: tuple[Column, ...] = (
            sorts="launches_a"),
     Column("launch_us", "µs/launch A → B", "text", "time per launch, µs", width=17, order=2, sorts="launch_us_b"),
     Column("ratio", "×", "ratio", "time per launch, B over A", width=5, order=1),
-    Column("a_ms", "A ms", "ms", "ms per cycle in A: launches times time per launch", width=9, order=8),
+    Column("a_ms", "A ms", "ms", "ms per cycle in A, a trimmed mean; other views show plain means", width=9, order=8),
     Column("b_ms", "B ms", "ms", "ms per cycle in B", width=9, order=8, role="time"),
     Column("delta_ms", "Δ ms/cycle", "ms", "B − A in ms per cycle", width=10, order=0, signed=True),
     Column("ci_low_ms", "from", "ms", "low end of the 95% interval of Δ", width=8, order=7, signed=True),
