@@ -35,7 +35,7 @@ class Evidence(Struct, frozen=True):
     what the rules take from the whole recording, ``costliest`` the kernel that takes most time of all ``devices``
     together, ``busy`` how busy each device is in the steps (``device busy of_ns``, the last where it is active in a
     part of them only); ``in_steps`` whether there are any; ``families`` how the summed device time in the steps divides
-    by kernel family, for each device."""
+    by kernel family, for each device; ``in_all`` as ``busy``, of all that was recorded."""
 
     steps: int
     step_ns: float
@@ -58,6 +58,7 @@ class Evidence(Struct, frozen=True):
     busy: list[dict[str, Any]] = field(default_factory=list)
     in_steps: bool = False
     families: list[dict[str, Any]] = field(default_factory=list)
+    in_all: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def part(self) -> PartOfStep:

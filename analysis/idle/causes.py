@@ -24,7 +24,13 @@ _INPUT = re.compile(r"DataLoader")
 _DEVICE_SIDE = re.compile(r"StreamWait", re.I)
 """A stream told to wait for an event: the device waits, the call returns at once."""
 _ASYNC = re.compile(r"Async", re.I)
+_VERSION = re.compile(r"_v\d{4,5}$")
 Kinds = npt.NDArray[np.int8]
+
+
+def function(name: str) -> str:
+    """The function behind a recorded name: Nsight Systems adds the version of its interface (cudaMalloc_v3020)."""
+    return _VERSION.sub("", name)
 
 
 def cause_of_call(name: str) -> str:

@@ -18,6 +18,7 @@ from ..core.call_tree import HostSlices, Ints, Mask, nearest, pack
 from ..core.callers import Callers, Places, callers_of, places_of
 from ..core.intervals import Intervals, union
 from ..core.names.short_name import short_name
+from .blocking_copies import blocking_copies
 from .causes import Kinds, blocking, causes_of
 from .thread_time import ThreadTimeline, ThreadWindows
 
@@ -26,8 +27,8 @@ _BLOCK = 1 << 16  # Rows whose first start and last end are known.
 
 class Host(Struct, frozen=True):
     """What was recorded of the host: slices with their ``causes``, callers, and when profilers were at work, by rank.
-    ``waits`` are the rows of calls that return when the device is done. ``first`` and ``last`` are the earliest start
-    and the latest end (ns) of each block of rows."""
+    ``waits`` are the rows of calls that return when the device is done, copies of pageable memory among them. ``first``
+    and ``last`` are the earliest start and the latest end (ns) of each block of rows."""
 
     slices: HostSlices
     callers: Callers
@@ -53,9 +54,10 @@ def host_of(run: Trace) -> Host | None:
     rank, starts, ends = slices.rank[at_work], slices.start[at_work], slices.ends(at_work)
     overhead = {int(one): union(starts[rank == one], ends[rank == one]) for one in np.unique(rank)}
     blocks = [slice(at, at + _BLOCK) for at in range(0, len(slices.start), _BLOCK)]
+    waits = np.union1d(np.flatnonzero(blocking(slices)), blocking_copies(run)["row"].to_numpy())
     return Host(
-        slices, callers, overhead, *causes_of(slices), slices.of_kind("op"), places_of(slices),
-        np.flatnonzero(blocking(slices)), np.array([slices.start[block].min() for block in blocks], dtype=np.int64),
+        slices, callers, overhead, *causes_of(slices), slices.of_kind("op"), places_of(slices), waits,
+        np.array([slices.start[block].min() for block in blocks], dtype=np.int64),
         np.array([slices.ends(block).max() for block in blocks], dtype=np.int64),
     )
 
@@ -92,9 +94,10 @@ def _near(host: Host, windows: ThreadWindows) -> Ints:
 
 
 def drained_by(host: Host, begins: Ints, call: Ints) -> dict[str, pl.Series]:
-    """The last call before each launch, on its thread, that waited for the device until after the gap began. ``begins``
-    are the starts of the gaps (ns), ``call`` the launch calls of what ended them, -1 for none. ``drained_by`` is where
-    that call was made, and ``drain_ns`` how long it waited."""
+    """The call before each launch, on its thread, that waited for the device when the gap began, else the last one that
+    did so later: a copy that waited for all that was queued counts before the synchronisation after it, which finds
+    nothing to wait for. ``begins`` are the starts of the gaps (ns), ``call`` the launch calls of what ended them, -1
+    for none. ``drained_by`` is where that call was made, and ``drain_ns`` how long it waited."""
     slices, waits = host.slices, host.waits
     found = _last_wait(host, begins, call) if len(waits) and len(call) else np.full(len(call), -1, dtype=np.int64)
     operator = nearest(slices.parent, found, host.is_op)
@@ -118,9 +121,12 @@ def _last_wait(host: Host, begins: Ints, call: Ints) -> Ints:
     launch = np.maximum(call, 0)
     thread, launcher = slices.thread[waits].astype(np.int64), slices.thread[launch].astype(np.int64)
     ends = slices.ends(waits)
-    packed = pack(np.concatenate((thread, launcher)), np.concatenate((ends, slices.start[launch])))
+    packed = pack(np.concatenate((thread, launcher, launcher)), np.concatenate((ends, slices.start[launch], begins)))
     order = np.argsort(packed[: len(waits)], kind="stable")
-    place = np.searchsorted(packed[: len(waits)][order], packed[len(waits) :], side="right") - 1
-    known = order[np.maximum(place, 0)]
-    same = (call >= 0) & (place >= 0) & (thread[known] == launcher)
+    last, first = np.split(np.searchsorted(packed[: len(waits)][order], packed[len(waits) :], side="right"), 2)
+    first = np.minimum(first, np.maximum(last - 1, 0))  # the first that ends after the gap begins
+    known, early = order[np.maximum(last - 1, 0)], order[first]
+    is_open = (thread[early] == launcher) & (ends[early] > begins) & (slices.start[waits[early]] <= begins)
+    known = np.where(is_open, early, known)
+    same = (call >= 0) & (last > 0) & (thread[known] == launcher)
     return np.where(same & (ends[known] > begins), waits[known], -1)

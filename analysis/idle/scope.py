@@ -25,9 +25,9 @@ HOST = ("python", "op", "runtime", "copy", "launch", "dispatch", "untraced")
 _NAMES = tuple(CAUSES)
 _WHO: dict[str, pl.Expr] = {
     "input": pl.coalesce("op", "call"), "allocation": pl.col("call"), "queued": pl.col("after"),
-    "drained": pl.col("drained_by"), "behind": pl.coalesce("op", "call"),
+    "drained": pl.col("drained_by"), "behind": pl.coalesce("op", "call"), "emptied": pl.col("drained_by"),
 }
-_NO_LINE = ("drained", "queued")
+_NO_LINE = ("drained", "queued", "emptied")
 """Places that are told without the Python line of the launch: it is in them, or says nothing of why a device waits."""
 SHOWN = 3
 
@@ -102,7 +102,7 @@ def _parts(gaps: pl.DataFrame, causes: Ints) -> dict[str, Ints]:
     lost = np.clip(waited - of["sync"], 0, host)
     return {
         "input": of["input"], "allocation": of["allocation"], "queued": of["queued"], "drained": of["sync"] + lost,
-        "behind": host - lost,
+        "behind": host - lost, "emptied": np.where(waited > 0, host - lost, 0),
     }
 
 

@@ -9,7 +9,7 @@ what no computation and no copy hides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,12 @@ from ..core import units
 from ..core.batches import ABSENT, match
 from ..core.derived import derived_value
 from ..core.intervals import EMPTY, Intervals, Ints, union
-from ..core.run_labels import device_labels
+from ..core.run_labels import Place, device_labels
 from ..cycles.detection import Cycles, counted_cycles, homeless, left_out, why_guessed
 from ..cycles.detection import spoken_of as cycles_spoken_of
 from ..cycles.whole import Steps, steps_of, steps_of_cycle
 from ..findings.evidence.measured import measured
+from ..findings.evidence.outside import recorded_span
 from ..idle.attribution import DeviceIdle, Idle, idle_of
 from ..idle.facts import busy_share, in_recording_of, in_steps_of, spoken_of
 from ..idle.reduced import reduced_idle
@@ -197,6 +198,7 @@ def told(
         busy=[] if idle is None else [
             {"device": labels.get((one.rank, one.device), one.device), "busy": busy_share(one),
              "of_ns": _part_active(one, steps)} for one in spoken_of(idle)],
+        in_all=_in_all(run, idle, labels) if cycle is None and limited is run else [],
         in_steps=steps is not None and cycle is None,
         early=sum(one.early for one in figures), launched=sum(one.launched for one in figures),
     )
@@ -233,6 +235,16 @@ def _part_active(device: DeviceIdle, steps: Steps | None) -> int | None:
     than they last: how busy it was then says little of them. None elsewhere."""
     bounds = None if steps is None else steps.of(device.rank)
     return device.window_ns if bounds and device.window_ns < MOST_ACTIVE * (bounds[1] - bounds[0]) else None
+
+
+def _in_all(run: Trace, idle: Idle | None, labels: Mapping[Place, str | None]) -> list[dict[str, Any]]:
+    """How busy each device is of the time from the first to the last record of anything."""
+    span = recorded_span(run)
+    if idle is None or REDUCED in run.info.facts or span is None or span[1] <= span[0]:
+        return []
+    whole = span[1] - span[0]
+    return [{"device": labels.get((one.rank, one.device), one.device), "busy": one.busy_ns / whole, "of_ns": whole}
+            for one in idle.devices]
 
 
 def _per_step(one: Communication, steps: int) -> Communication:

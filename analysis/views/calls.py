@@ -28,8 +28,8 @@ from ..core.quantiles import Codes, codes, combined, dense, latencies
 from ..cycles.paired import OneRun, answered_by
 from ..details.event_arguments import longest_calls
 from ..details.listed import Row, listed, sides, span, sums_by, text
-from ..idle.causes import always_waits, cause_of_call
-from .copies import memory
+from ..idle.blocking_copies import blocking_copies
+from ..idle.causes import always_waits, cause_of_call, function
 from .ranges import RANGE_KINDS
 
 COLUMNS = (
@@ -78,19 +78,12 @@ CALL_KINDS = (*CALLS, "sched", "io")
 """Kinds of host slices that are calls somebody made; ``sched`` and ``io`` are of the operating system's libraries."""
 _SCHEDULED = ("on CPU", "oncpu", "runq")  # Slices of kind ``sched`` that are the scheduler's, and no calls.
 _LAUNCHES = re.compile(r"Launch")  # What tells a launch where the recording does not tie calls to what they launched.
-_VERSION = re.compile(r"_v\d{4,5}$")
 _PURPOSE = {"sync": "wait", "allocation": "allocate", "copy": "copy", "runtime": "other"}
-
-
-def function(name: str) -> str:
-    """The function behind a recorded name: Nsight Systems adds the version of its interface (cudaMalloc_v3020)."""
-    return _VERSION.sub("", name)
 
 
 class _Calls(Struct, frozen=True):
     """Calls in recorded order: ``row`` of the host table, start, duration and self time in ns (``ABSENT`` for none).
-    ``thread`` is a number of it; ``waits`` are those that return when the device is done, ``copies`` those that copy.
-    """
+    ``thread`` is a number of it; ``waits`` are those that return when the device is done."""
 
     row: Ints
     name: pl.Series
@@ -100,7 +93,6 @@ class _Calls(Struct, frozen=True):
     own: Ints
     thread: Ints
     waits: Mask
-    copies: Mask
 
 
 def calls_of(run: Trace) -> pl.DataFrame | None:
@@ -111,7 +103,7 @@ def calls_of(run: Trace) -> pl.DataFrame | None:
     if not len(calls.row):
         return None
     callers = callers_of(run)
-    waits = calls.waits | _staged(run, calls, callers)
+    waits = calls.waits | np.isin(calls.row, blocking_copies(run)["row"].to_numpy())
     distinct = calls.name.unique().cast(pl.String)
     plain = {text: function(text) for text in distinct if function(text) != text}
     name, kind = (calls.name.cast(pl.String).replace(plain).cast(NAME) if plain else calls.name), calls.kind
@@ -145,7 +137,6 @@ def _recorded(run: Trace) -> _Calls:
     return _Calls(
         result["row"], texts["name"], texts["kind"], result["start_ns"], result["dur_ns"], result["self_ns"],
         numbered(*(result[key] for key in ("rank", "pid", "tid"))), named.where(always_waits) & of_api,
-        named.where(lambda text: cause_of_call(text) == "copy") & of_api,
     )
 
 
@@ -172,23 +163,6 @@ def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
     )
     texts = [pl.col(one).cast(pl.String) for one in ("name", "kind")]
     return frame.sort(pl.col("total_ns"), *texts, descending=[True, False, False], nulls_last=True)
-
-
-def _staged(run: Trace, calls: _Calls, callers: Callers | None) -> Mask:
-    """Asynchronous copies of pageable memory that were over when their call returned: the host waited for them."""
-    result = np.zeros(len(calls.row), dtype=bool)
-    if callers is None:
-        return result
-    rows = run.kernels.select("name", "kind", "start_ns", "dur_ns").collect(engine="streaming")
-    pageable = [name for name in rows["name"].unique().cast(pl.String).drop_nulls() if memory(name) == "pageable"]
-    if not pageable:
-        return result
-    mine = (rows["kind"] == "memcpy") & rows["name"].is_in(pl.Series(pageable, dtype=NAME).implode())
-    chosen = np.flatnonzero(mine.fill_null(False).to_numpy() & (callers.call >= 0))
-    call = _places(calls.row, callers.call[chosen])
-    ends = (rows["start_ns"] + rows["dur_ns"]).fill_null(np.iinfo(np.int64).max).to_numpy()[chosen]
-    result[call[(calls.row[call] == callers.call[chosen]) & (ends <= calls.start[call] + calls.dur[call])]] = True
-    return result & calls.copies
 
 
 def _places(rows: Ints, wanted: Ints) -> Ints:

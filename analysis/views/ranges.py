@@ -23,7 +23,7 @@ from ..contract.sections import Section
 from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
 from ..core.batches import ids, numbered, numbers
-from ..core.call_tree import HostSlices, Ints, among, nearest, numbers_among
+from ..core.call_tree import HostSlices, Ints, among, nearest, numbers_among, pack
 from ..core.callers import callers_of
 from ..core.intervals import union_per_owner
 from ..core.quantiles import dense, latencies
@@ -40,6 +40,9 @@ COLUMNS = (
     Column("share", "share", "fraction", "of all device time", width=6, order=3, role="share"),
     Column("busy_ns", "busy", "ns", "time in which at least one of these activities ran, summed over devices",
            width=10, order=3, pairs="sum"),
+    Column("projected_ns", "projected", "ns", "from the first start to the last end of the activities launched in each "
+           "range, on its thread, summed over ranges; nsys calls it projected duration", width=10, order=3,
+           pairs="sum"),
     Column("device_self_ns", "device self", "ns", "of the device time what was launched in no range inside it",
            width=11, order=4, pairs="sum"),
     Column("elsewhere_ns", "meanwhile", "ns", "device time launched meanwhile by threads of the process that were in "
@@ -167,7 +170,8 @@ def _from_sums(run: Trace) -> Ranges | None:
         "name", "count", "total_ns", "p50_ns", "max_ns").collect()
     if frame.is_empty():
         return None
-    unknown = ("self_ns", "threads", "device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches")
+    unknown = ("self_ns", "threads", "device_ns", "projected_ns", "device_self_ns", "busy_ns", "elsewhere_ns",
+               "launches")
     frame = frame.with_columns(
         *(pl.lit(None, pl.Int64).alias(name) for name in unknown), share=pl.lit(None, pl.Float64),
         trend=pl.lit(None, pl.List(pl.Int64)),
@@ -232,7 +236,7 @@ def _work(run: Trace, slices: HostSlices, marked: Marked, is_range: Mask) -> tup
 
 def _device_time(marked: Marked, work: Launched | None, count: int) -> dict[str, pl.Series]:
     """Per name: time and number of the activities launched inside, their union, of the innermost, and meanwhile."""
-    names = ("device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches")
+    names = ("device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches", "projected_ns")
     if work is None:
         return {name: pl.Series(name, [None] * count, dtype=pl.Int64) for name in names}
     owner, at = _inside(marked, work, work.range_thread, work.thread)
@@ -248,9 +252,25 @@ def _device_time(marked: Marked, work: Launched | None, count: int) -> dict[str,
     result = (
         _summed(owner, work.dur[at], count), _summed(marked.name[work.inner[mine]], work.dur[mine], count),
         _summed(of // spread, last - first, count), _summed(theirs, strays.dur[when], count),
-        np.bincount(owner, minlength=count).astype(np.int64),
+        np.bincount(owner, minlength=count).astype(np.int64), _summed(marked.name, _projected(marked, work), count),
     )
     return {name: pl.Series(name, values) for name, values in zip(names, result, strict=True)}
+
+
+def _projected(marked: Marked, work: Launched) -> Ints:
+    """Of each range the time from the first start to the last end of what was launched in it, on its thread; 0 for
+    none. ``work`` is ordered by thread and launch."""
+    thread, times = np.concatenate((work.thread, np.tile(work.range_thread, 2))), np.concatenate(
+        (work.launched, marked.start, marked.start + marked.dur))
+    at, first, last = np.split(pack(thread, times), [len(work.row), len(work.row) + len(marked.start)])
+    low, high = np.searchsorted(at, first), np.searchsorted(at, last)
+    some = np.flatnonzero(high > low)
+    result = np.zeros(len(low), dtype=np.int64)
+    if len(some):
+        edges = np.stack((low[some], high[some]), axis=1).ravel()  # reduceat: every second stretch is a range
+        starts, ends = np.append(work.start, 0), np.append(work.start + work.dur, 0)
+        result[some] = np.maximum.reduceat(ends, edges)[::2] - np.minimum.reduceat(starts, edges)[::2]
+    return result
 
 
 def _inside(marked: Marked, work: Launched, place: Ints, where: Ints) -> tuple[Ints, Ints]:

@@ -150,7 +150,9 @@ def _epoch(database: NsysDatabase) -> int | None:
 def _devices(database: NsysDatabase) -> dict[str, Device]:
     """The GPUs of the machine as described."""
     results: dict[str, Device] = {}
-    for number, name, *values in database.rows("TARGET_INFO_GPU", "id", "name", *_PROPERTIES):
+    rows = database.rows("TARGET_INFO_GPU", "id", "cuDevice", "name", *_PROPERTIES)
+    for place, (own, cuda, name, *values) in enumerate(rows):
+        number = next((one for one in (own, cuda) if isinstance(one, int) and one >= 0), place)  # old ones have no id
         properties: dict[str, Any] = {
             key: value for key, value in zip(_PROPERTIES, values, strict=True) if value is not None
         }

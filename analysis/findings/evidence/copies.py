@@ -1,4 +1,5 @@
-"""Copies and sets of the device that spends most time on them alone: how long, and how much of it no kernel hides."""
+"""Copies and sets of the device that spends most time on them alone: how long, how much of it no kernel hides, and how
+long the host waited for them."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ from ...core.derived import derived_value
 from ...core.intervals import union
 from ...core.run_labels import device_labels
 from ...core.text import display
+from ...idle.blocking_copies import PAGEABLE, blocking_copies
 from ...kernels.sources import ACTIVITIES
 
-_PAGEABLE, _PLACE = re.compile(r"pageable", re.I), re.compile(r"pageable|pinned", re.I)
+_PLACE = re.compile(r"pageable|pinned", re.I)
 _HOST = re.compile(r"HtoD|DtoH|Host ?-?(to|2|->)|(to|2|->) ?Host|HOST_TO|TO_HOST|H2D|D2H", re.I)
 
 
@@ -53,6 +55,52 @@ class Copies(Struct, frozen=True):
         return display(self.device or "the device", 24)
 
 
+class Blocking(Struct, frozen=True):
+    """Copies whose calls returned when they were done, of the rank that waited longest. Times in ns: the host's in the
+    calls, of it ``queued_ns`` until a copy began while earlier work ran, and copying. ``pageable`` of the ``count`` are
+    of pageable memory; ``call`` is the one that took most time; ``window_ns`` from first to last activity."""
+
+    count: int
+    pageable: int
+    bytes: int
+    host_ns: int
+    queued_ns: int
+    copy_ns: int
+    window_ns: int
+    call: str
+
+    @property
+    def rows(self) -> tuple[dict[str, Any], ...]:
+        """The same as a row of evidence."""
+        return ({name: getattr(self, name) for name in self.__struct_fields__},)
+
+
+def blocking_of(run: Trace, piece: Trace) -> Blocking | None:
+    """The blocking copies among the activities of a piece of the run; None where none is known."""
+    copies = blocking_copies(run)
+    if copies.is_empty():
+        return None
+    rows = piece.kernels.filter(pl.col("kind") != "sync").select(
+        "index", "rank", "start_ns", "dur_ns", "kind").drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    copies = copies.join(rows.select("index", "rank", "start_ns"), on=["index", "rank"], nulls_equal=True)
+    if copies.is_empty():
+        return None
+    waited = copies.group_by("rank").agg(pl.col("call_ns").sum()).sort("call_ns", "rank", descending=[True, False])
+    mine = pl.col("rank").eq_missing(pl.lit(waited["rank"][0], pl.Int64))
+    copies, rows = copies.filter(mine), rows.filter(mine)
+    starts, ends = _ends(rows)
+    busy = union(*_ends(rows.filter(pl.col("kind") != "memcpy")))
+    launched = copies["launch_ns"].to_numpy()
+    queued = busy.within(launched, np.maximum(copies["start_ns"].to_numpy(), launched))
+    call = copies.group_by(pl.col("call").cast(pl.String)).agg(pl.col("call_ns").sum()).sort(
+        "call_ns", "call", descending=[True, False])["call"][0]
+    pageable = copies["name"].cast(pl.String).str.contains(r"(?i)pageable")
+    return Blocking(
+        copies.height, int(pageable.sum()), int(copies["bytes"].sum()), int(copies["call_ns"].sum()), int(queued.sum()),
+        int(copies["copy_ns"].sum()), int(ends.max() - starts.min()), str(call or "a call"),
+    )
+
+
 def copies_of(piece: Trace) -> Copies | None:
     """The device with most exposed copies of the run; None where none has any with a time."""
     return derived_value(piece, "copies", Copies | None, lambda: _found(piece))
@@ -85,7 +133,7 @@ def _of_device(device: str | None, rows: pl.DataFrame, names: pl.Series) -> Copi
         return rows["name"].is_in(wanted.implode()).fill_null(False)
 
     work = rows.filter(kind.is_in(["kernel", "collective"]))
-    pageable = (kind == "memcpy") & named(_PAGEABLE)
+    pageable = (kind == "memcpy") & named(PAGEABLE)
     other = ((kind == "memcpy") & named(_HOST) & ~pageable) | (kind == "memset")
     return Copies(
         device, window, _time(rows.filter(pageable), work),

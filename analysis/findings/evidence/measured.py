@@ -10,7 +10,7 @@ from ...contract.options import Options
 from ...cycles.detection import find_cycles
 from ...cycles.whole import Steps, in_steps
 from .below_peak import Below, Utilisation, below_peak_of, utilisation_of
-from .copies import Copies, copies_of
+from .copies import Blocking, Copies, blocking_of, copies_of
 from .cycle_times import CycleTimes, cycle_times_of
 from .kernel_times import KernelTimes, kernel_times_of
 from .outside import Outside, outside_of
@@ -29,6 +29,7 @@ class Measured(Struct, frozen=True):
     outside: Outside | None = None
     below_peak: dict[str, Below] | None = None
     utilisation: Utilisation | None = None
+    blocking: Blocking | None = None
 
 
 def measured(
@@ -40,5 +41,6 @@ def measured(
         waits_of(run, piece, steps, within), copies_of(within), kernel_times_of(within),
         cycle_times_of(run, options) if cycle is None else None, samples_of(run, within),
         outside_of(run, steps, find_cycles(run, options).frame["label"].cast(pl.String)) if cycle is None else None,
-        *((below_peak_of(run, piece, options, steps), utilisation_of(run, options)) if cycle is None else ()),
+        *((below_peak_of(run, piece, options, steps), utilisation_of(run, options)) if cycle is None else (None, None)),
+        blocking_of(run, within),
     )

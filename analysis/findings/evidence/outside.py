@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import polars as pl
 from msgspec import Struct
@@ -49,19 +50,29 @@ class Outside(Struct, frozen=True):
 def outside_of(run: Trace, steps: Steps | None, marks: pl.Series) -> Outside | None:
     """What lies outside the steps of the run; None where next to nothing does. ``marks`` are the names of its cycles,
     which explain nothing."""
-    bounds = [
-        table.select(pl.col("start_ns").min().alias("a"), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("b"))
-        .collect(engine="streaming").row(0)
-        for table in (run.host, run.kernels)
-    ]
-    starts, ends = ([row[at] for row in bounds if row[at] is not None] for at in (0, 1))
-    if not starts or not ends or (steps is None and bounds[1][0] is None):
+    bounds = _bounds(run)
+    span = recorded_span(run)
+    if span is None or (steps is None and bounds[1][0] is None):
         return None
-    begin, end, (first, last) = min(starts), max(ends), bounds[1] if steps is None else steps.bounds
+    (begin, end), (first, last) = span, bounds[1] if steps is None else steps.bounds
     least = LEAST * (end - begin)
     before = Stretch(first - begin, _longest(run, begin, first, marks)) if first - begin > least else None
     after = Stretch(end - last, _longest(run, last, end, marks)) if end - last > least else None
     return Outside(before, after, steps is not None) if before or after else None
+
+
+def _bounds(run: Trace) -> list[tuple[Any, ...]]:
+    """The first start and the last end of host slices and of device activities, ns."""
+    return run.remember("bounds", (), lambda: [
+        table.select(pl.col("start_ns").min().alias("a"), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("b"))
+        .collect(engine="streaming").row(0) for table in (run.host, run.kernels)
+    ])
+
+
+def recorded_span(run: Trace) -> tuple[int, int] | None:
+    """When the first of all host slices and activities begins and the last ends, ns; None without times."""
+    starts, ends = ([row[at] for row in _bounds(run) if row[at] is not None] for at in (0, 1))
+    return (min(starts), max(ends)) if starts and ends else None
 
 
 def _longest(run: Trace, begin: int, end: int, marks: pl.Series) -> Longest | None:

@@ -21,7 +21,8 @@ DOUBT = 0.5  # From this share of idle time without a recorded launch on nothing
 class Waits(Struct, frozen=True):
     """The device with most idle time of all: its window and idle time in ns, idle time by cause, and the parts.
     ``in_steps`` is whether that is of the steps, not of the whole recording. ``doubt`` says why causes cannot be told;
-    None where they can. ``allocations`` are calls that took most host time."""
+    None where they can. ``emptied`` is what of ``behind`` came after a wait that had emptied the queue, by
+    that wait. ``allocations`` are calls that took most host time."""
 
     device: str | None
     devices: int
@@ -32,6 +33,7 @@ class Waits(Struct, frozen=True):
     allocation: Part = Part()
     drained: Part = Part()
     behind: Part = Part()
+    emptied: Part = Part()
     queued: Part = Part()
     doubt: str | None = None
     allocations: tuple[tuple[str, int], ...] = ()

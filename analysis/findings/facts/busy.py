@@ -8,6 +8,8 @@ from ...core import units
 from ..rule import Evidence, Rule
 from ..spread import Spread, spread
 
+TELLING = 0.05  # Difference from the share of the whole recording from which that is said as well.
+
 
 class Busy(Struct, frozen=True):
     """The busy share of each device, and what it is of in words. ``of_ns`` is how long the only device is active in the
@@ -16,20 +18,28 @@ class Busy(Struct, frozen=True):
     devices: Spread
     where: str
     of_ns: int | None
+    in_all: Spread | None = None
+    recorded_ns: int = 0
 
 
 def _find(evidence: Evidence) -> Busy | None:
     devices = spread(evidence.busy, "busy")
     if devices is None:
         return None
-    return Busy(devices, evidence.where, evidence.busy[0]["of_ns"] if len(devices.shares) == 1 else None)
+    in_all = spread(evidence.in_all, "busy")
+    if in_all is None or abs(in_all.highest[1] - devices.highest[1]) < TELLING:
+        in_all = None
+    return Busy(devices, evidence.where, evidence.busy[0]["of_ns"] if len(devices.shares) == 1 else None, in_all,
+                evidence.in_all[0]["of_ns"] if in_all else 0)
 
 
 def _sentence(busy: Busy) -> str:
     are = "is" if len(busy.devices.shares) == 1 else "are"
     of = "the time" if busy.of_ns is None else (
         f"the {units.duration(busy.of_ns)} from its first to its last activity")
-    return f"{busy.devices.who} {are} busy {busy.devices.text} of {of}{busy.where}."
+    in_all = "" if busy.in_all is None else (
+        f"; {busy.in_all.text} of the {units.duration(busy.recorded_ns)} recorded in all")
+    return f"{busy.devices.who} {are} busy {busy.devices.text} of {of}{busy.where}{in_all}."
 
 
 RULE = Rule(

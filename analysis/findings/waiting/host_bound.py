@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 
 from ...contract.changes import GRAPH
 from ...core import units
 from ...core.names.short_name import short_name
 from ...core.text import display
+from ...idle.causes import function
 from ...idle.scope import Site
 from ..evidence.outside import MODULE_NS
 from ..evidence.waits import Waits
@@ -15,6 +18,7 @@ from ..rule import Evidence, Rule, Unchecked
 
 BEHIND = 0.15  # Share of a device's window that the host must be behind to be mentioned.
 _NAME = 144
+_LAUNCHES = re.compile(r"^(cu|hip)\w*Launch")
 LAUNCH_NS = 100_000
 """Gaps shorter than this on average are the cost of launching; longer ones are other work of the host."""
 
@@ -44,7 +48,17 @@ def _sentence(host: HostBehind) -> str:
     short = "" if median is None else f", median kernel {units.duration(median)}"
     bound = "Launch-bound" if host.by_launches else "Host-bound"
     return (f"{bound}: {waits.who} waits {waits.of(behind.idle_ns)} for the next launch "
-            f"({waits.of_idle(behind.idle_ns)}){short}{behind.most(_place)}{_modules(waits)}.")
+            f"({waits.of_idle(behind.idle_ns)}){short}{_where(waits)}{_modules(waits)}.")
+
+
+def _where(waits: Waits) -> str:
+    """Before which operator most of it is, or after which wait; that a kernel's launch came next says nothing."""
+    behind, emptied = waits.behind, waits.emptied
+    if behind.sites and not _LAUNCHES.search(behind.sites[0].who or ""):
+        return behind.most(_place)
+    if emptied.sites and 2 * emptied.sites[0].idle_ns > behind.idle_ns:
+        return emptied.most(lambda site: f"; most after {display(function(site.who or ''), _NAME)} emptied the queue")
+    return ""
 
 
 def _modules(waits: Waits) -> str:
@@ -58,7 +72,8 @@ def _modules(waits: Waits) -> str:
 
 def _place(site: Site) -> str:
     line = f"at {short_name(site.frame)}, " if site.frame and site.who else ""
-    return f"; most {display(f'{line}before {site.who}', _NAME)}"
+    who = function(site.who or "")
+    return f"; most {display(f'{line}before {who}', _NAME)}"
 
 
 RULE = Rule(

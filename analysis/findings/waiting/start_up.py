@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...core import units
 from ...core.names.short_name import short_name
 from ...core.text import display
+from ...idle.causes import function
 from ..evidence.outside import Outside, Stretch
 from ..rule import Evidence, Rule, Unchecked
 
@@ -32,7 +33,8 @@ def _stretch(stretch: Stretch, where: str) -> str:
         return text
     what = "one" if longest.count == 1 else f"{units.count(longest.count)} calls of"
     loaded = ": modules were loaded" if longest.loads_modules else ""
-    return f"{text}, {units.duration(longest.total_ns)} of it {what} {display(short_name(longest.name), _NAME)}{loaded}"
+    name = display(short_name(function(longest.name)), _NAME)
+    return f"{text}, {units.duration(longest.total_ns)} of it {what} {name}{loaded}"
 
 
 RULE = Rule("start-up", "fact", _find, _sentence, view="timeline")

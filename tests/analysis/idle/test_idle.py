@@ -110,6 +110,12 @@ def test_a_wait_that_was_over_before_the_gap_began_drained_nothing() -> None:
     assert row["drained_by"] is None
 
 
+def test_the_wait_that_was_on_when_the_gap_began_emptied_the_queue_not_the_one_after_it() -> None:
+    copying = call(2 * US, 20 * US, None, "cudaMemcpy")
+    (row,) = ask(view("idle"), (gap(copying, call(25 * US, US, None, "cudaStreamSynchronize")),)).frame.to_dicts()
+    assert row["drained_by"] == "cudaMemcpy"
+
+
 def test_streams_count_together_and_devices_apart() -> None:
     run = run_of(kernels=[
         kernel(0, 0, 50, stream=1), kernel(1, 40, 30, stream=2), kernel(2, 90, 10, stream=1),

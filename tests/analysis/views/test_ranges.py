@@ -43,6 +43,11 @@ def test_device_time_is_that_of_launches_begun_inside_and_self_that_of_no_range_
     assert step["share"] == pytest.approx(27 / 1027)
 
 
+def test_projected_time_goes_from_the_first_start_to_the_last_end_of_each_range(run_of, asked):
+    rows = {row["name"]: row for row in asked("ranges", run_of(**NESTED)).frame.to_dicts()}
+    assert (rows["step"]["projected_ns"], rows["inner"]["projected_ns"]) == (107, 17)  # 200-307; 205-215 and 300-307
+
+
 def test_a_range_inside_one_of_the_same_name_does_not_count_its_launches_twice(run_of, asked):
     host = [marked("again", 0, 100), marked("again", 10, 50), call(1, 20)]
     row = asked("ranges", run_of(host=host, kernels=[ran(1, 200, 10)])).frame.row(0, named=True)

@@ -283,6 +283,17 @@ def test_devices_are_those_of_the_machine_not_of_the_process(tmp_path: Path) -> 
     assert run.info.ranks == (0, 1)
 
 
+def test_a_described_gpu_without_a_number_is_the_one_that_ran(tmp_path: Path) -> None:
+    path = make(tmp_path / "old.sqlite", f"""
+        create table CUPTI_ACTIVITY_KIND_KERNEL ({EVENT}, shortName integer);
+        create table TARGET_INFO_GPU (name text, smCount integer);
+        insert into StringIds values (1, 'k');
+        insert into TARGET_INFO_GPU values ('Tesla V100', 80);
+        insert into CUPTI_ACTIVITY_KIND_KERNEL values (1, 2, 0, 1, 7, 3, 1);
+    """)
+    assert [(device.id, device.name) for device in load(path, tmp_path).info.devices] == [("GPU 0", "Tesla V100")]
+
+
 def test_without_kernels_it_still_opens_and_says_so(tmp_path: Path) -> None:
     path = make(tmp_path / "host.sqlite", f"""
         create table OSRT_API (start integer, end integer, globalTid integer, nameId integer);

@@ -1,0 +1,61 @@
+"""Copies that kept the host waiting: those that were over when the call that made them returned.
+
+A synchronous copy waits by its nature. An asynchronous one does where one side is pageable memory: the driver stages it
+and returns when that is done, which is after everything queued before it (CUDA Runtime API, "API synchronization
+behavior"). Most of such a wait is for kernels, not for the copy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ...loaders.schema import NAME
+from ...loaders.trace import Trace
+from ..core.batches import at_rows, values_at
+from ..core.callers import callers_of
+from .causes import always_waits, cause_of_call
+
+PAGEABLE = re.compile(r"pageable", re.I)
+_SCHEMA: dict[str, Any] = {"index": pl.Int64, "rank": pl.Int64, "name": NAME, "bytes": pl.Int64, "copy_ns": pl.Int64,
+           "row": pl.Int64, "call": NAME, "launch_ns": pl.Int64, "call_ns": pl.Int64}
+
+
+def blocking_copies(run: Trace) -> pl.DataFrame:
+    """A row per copy, in recorded order: ``index rank name bytes copy_ns`` of the copy, ``row`` (of the host table)
+    ``call launch_ns call_ns`` of the call that waited for it. Empty where copies are not tied to calls."""
+    return run.remember("blocking-copies", (), lambda: _found(run))
+
+
+def _found(run: Trace) -> pl.DataFrame:
+    none = pl.DataFrame(schema=_SCHEMA)
+    if not run.has("host") or not run.has("kernels.kind=memcpy") or (callers := callers_of(run)) is None:
+        return none
+    copies = run.kernels.with_row_index("launch").filter(pl.col("kind") == "memcpy").select(
+        "launch", "index", "rank", "name", "bytes", "start_ns", copy_ns="dur_ns").collect(engine="streaming")
+    row = callers.call[copies["launch"].to_numpy()]
+    tied = (row >= 0) & copies["start_ns"].is_not_null().to_numpy() & copies["copy_ns"].is_not_null().to_numpy()
+    copies, row = copies.filter(pl.Series(tied)), row[tied].astype(np.int64)
+    if copies.is_empty():
+        return none
+    calls = at_rows(run.host.select(
+        pl.col("start_ns", "dur_ns").fill_null(0), name=pl.col("name").to_physical().cast(pl.Int64)), row)
+    every = np.arange(len(row))
+    frame = copies.with_columns(
+        pl.Series("row", row), pl.Series("launch_ns", calls["start_ns"]), pl.Series("call_ns", calls["dur_ns"]),
+        values_at(calls["name"], every).cast(pl.UInt32).cat.to(NAME).alias("call"),
+    )
+    over = pl.col("start_ns") + pl.col("copy_ns") <= pl.col("launch_ns") + pl.col("call_ns")
+    waits, copying = (_named(frame["call"], holds) for holds in (always_waits, lambda c: cause_of_call(c) == "copy"))
+    staged = _named(frame["name"], PAGEABLE.search) & copying
+    return frame.filter(over & (waits | staged)).select(*_SCHEMA)
+
+
+def _named(names: pl.Series, holds: Callable[[str], object]) -> pl.Series:
+    """Which of the categorical names have the property; null has none."""
+    good = [text for text in names.unique().cast(pl.String).drop_nulls() if holds(text)]
+    return names.is_in(pl.Series(good, dtype=NAME).implode()).fill_null(False)

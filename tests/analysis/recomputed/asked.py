@@ -1,0 +1,26 @@
+"""A view of a recording, as the command line answers it: what recomputed figures are compared with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from warplens.cli.main import main
+
+
+class Answered(NamedTuple):
+    """Rows and facts of the JSON that ``report`` writes."""
+
+    rows: list[dict[str, Any]]
+    facts: dict[str, Any]
+
+
+def view_of(path: Path, view: str, *more: str) -> Answered:
+    """What ``warplens report PATH --view VIEW --format json`` writes."""
+    with TemporaryDirectory() as folder:
+        written = Path(folder, "answer.json")
+        assert main(["report", str(path), "--view", view, "--format", "json", "-o", str(written), *more]) == 0
+        made = json.loads(written.read_bytes())
+    return Answered(made["rows"], made["facts"])
