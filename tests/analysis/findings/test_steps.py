@@ -59,7 +59,7 @@ def test_findings_and_headlines_are_about_the_steps_and_start_up_has_a_sentence_
         "Outside the steps: 3.90 s before the first whole step, 1.57 s of it one cudaLaunchKernel: modules were loaded."
     ) in said
     assert "GPU 0 busy 20% in steps" in answer.summary[0]
-    assert "GPU 0 is busy 20% of the time in steps." in said
+    assert "GPU 0 is busy 20% of the time in steps; 2.7% of the 4.40 s recorded in all." in said
 
 
 def test_figures_of_the_recording_stay_and_those_of_the_steps_stand_beside_them() -> None:

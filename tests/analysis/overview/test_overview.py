@@ -213,7 +213,8 @@ def test_findings_name_what_devices_wait_for(run_of, asked):
     said = asked("overview", run).facts["findings"]
     rows = asked("overview", run).frame.select("category", "on").rows()
     assert {("Kernel", "device"), ("DataLoader", "host"), ("Runtime", "host")} <= set(rows)
-    assert said[1] == "GPU 0 is busy 100% of the 390 ns from its first to its last activity in steps."
+    assert said[1] == ("GPU 0 is busy 100% of the 390 ns from its first to its last activity in steps; 39% of the "
+                       "1.00 µs recorded in all.")
     assert said[0].startswith("Input-bound: the host waits for the DataLoader 60% of the step")
 
 
