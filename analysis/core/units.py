@@ -136,7 +136,10 @@ def number(value: float, signed: bool = False) -> str:
 
 
 def percent(value: float, signed: bool = False, places: int = 1) -> str:
-    """A value already in percent."""
+    """A value already in percent; one that would read as nothing is said to be less than the last digit."""
+    least = 10.0**-places
+    if 0 < value < least / 2 and not signed:
+        return f"<{least:g}%"
     return f"{_fixed(value, places, signed)}%"
 
 
@@ -160,6 +163,13 @@ def rate(value: float, signed: bool = False) -> str:
     return f"{number(value / factor, signed)} {unit}"
 
 
+def work(flops: float) -> str:
+    """FLOPs with the decimal unit that fits."""
+    factor, unit = next((pair for pair in _WORK if flops >= pair[0]), _WORK[-1])
+    return f"{number(flops / factor)} {unit}"
+
+
+_WORK = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1.0, "FLOP"))
 _RATES = ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
 
 
@@ -176,10 +186,7 @@ def short(value: Any, column: Column) -> str:
         case "ms":
             return _figures(value, signed)
         case "fraction":
-            rough = column.bar in ("tensor", "dram")
-            if 0 < value < (0.005 if rough else 0.0005) and not signed:
-                return "<1%" if rough else "<0.1%"
-            shown = percent(100 * value, signed, places=0 if rough else 1)
+            shown = percent(100 * value, signed, places=0 if column.bar in ("tensor", "dram") else 1)
             return f"{shown[:-1]} pt" if column.side == "delta" else shown
         case "percent":
             return percent(value, signed)

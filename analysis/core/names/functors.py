@@ -35,7 +35,7 @@ _STORAGE = re.compile(
     r"(?:Array$|array$|OffsetCalculator$|(?:Load|Store)With\w*Cast$|TensorList\w*Metadata$|Tensor(?:Info|Accessor)"
     r"|(?:Policy|Policies|Params?|State|Iterator|Config|config|Metadata|Epilogue\w*Params|NullType|Problem|Shape"
     r"|Layout|Tag|GeneratorImpl|nullptr|policy_hub|nullptr_t|Struct|Batched|TraitsBase|target_arch|integral_constant)\d*$"
-    r"|Policy\d+$|cublas\w+$|adamMode_t$|PackedTensor\w+$|memory$|determinism$)"
+    r"|Policy\d+$|gfx\d\w*$|cublas\w+$|adamMode_t$|PackedTensor\w+$|memory$|determinism$)"
 )
 _STD_OPERATION = re.compile(
     r"(?:plus|minus|multiplies|divides|modulus|negate|greater\w*|less\w*|equal_to|logical_\w+|bit_\w+|Sum|Max|Min"

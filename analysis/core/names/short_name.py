@@ -24,6 +24,7 @@ from .cpp import Name, demangled, is_mangled, parsed, source_names
 _LONGEST = 8192  # Characters of a demangled name that are parsed.
 
 _CPP = re.compile(r"^void |^(?:at|c10|std|native|cub|thrust)::|[\w>]<.|^.+\)$|^\(anonymous namespace\)::", re.S)
+_DESCRIPTOR = re.compile(r"(?:\.kd| \[clone \.kd\])$")  # AMD names the kernel's descriptor, not its code.
 _PYTHON = re.compile(r"^<|^\w+\.py|: ")
 _GENERIC = re.compile(r"(?:[Kk]ernel\d?|globalKernel|kernel_\w{1,4}|run|apply|operator\(\)|impl|type)$")
 _NO_SUBJECT = frozenset(("", "impl", "detail", "internal", "kernel", "kernels", "device", "native"))
@@ -39,14 +40,14 @@ def short_name(raw: str | None) -> str:
     """The short form as display text of any width; a name that follows no known pattern comes back cleaned."""
     if raw is None:  # an activity without a name
         return clean(raw)
-    text = raw if len(raw) <= _LONGEST else raw[:_LONGEST]
+    text = _DESCRIPTOR.sub("", raw if len(raw) <= _LONGEST else raw[:_LONGEST])
     if is_mangled(raw):
         readable = demangled(raw)
         if readable is None:
             return clean(next((one for one in source_names(text) if not functors.wraps(one)), raw))
         text = readable[:_LONGEST]
     made = short_generated(text) or (_cpp(text) if _CPP.search(text) and not _PYTHON.search(text) else None)
-    return clean(made) if made and made.strip() else clean(raw)
+    return clean(made) if made and made.strip() else clean(text) or clean(raw)
 
 
 def fit_name(raw: str | None, width: int) -> str:

@@ -24,7 +24,7 @@ def _find(evidence: Evidence) -> Used | None:
 def _sentence(used: Used) -> str:
     work = used.work
     name = "HFU (recomputation counted)" if work.recomputes else "MFU"
-    return (f"{name} {units.percent(100 * work.mfu)}: {units.number(work.flops / 1e12)} TFLOP per {used.word}, "
+    return (f"{name} {units.percent(100 * work.mfu)}: {units.work(work.flops)} per {used.word}, "
             f"with the work of {units.percent(100 * work.covered, places=0)} of the device time known.")
 
 

@@ -77,3 +77,12 @@ def test_the_setting_of_units_holds_for_sentences_and_axes_too() -> None:
 ])
 def test_a_delta_has_a_real_sign_and_what_rounds_to_zero_has_none(value: float, unit: Unit, text: str) -> None:
     assert units.short(value, Column("x", "x", unit, "", signed=True)) == text
+
+
+def test_a_small_share_is_not_shown_as_none() -> None:
+    assert [units.percent(value) for value in (0, 0.04, 0.05, 12.34)] == ["0.0%", "<0.1%", "0.1%", "12.3%"]
+    assert units.percent(0.4, places=0) == "<1%" and units.percent(0.04, signed=True) == "0.0%"
+
+
+def test_work_has_the_unit_that_fits() -> None:
+    assert [units.work(flops) for flops in (5.766e12, 6.37e7, 12)] == ["5.766 TFLOP", "63.7 MFLOP", "12 FLOP"]
