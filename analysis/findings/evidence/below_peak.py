@@ -41,7 +41,8 @@ Floats = npt.NDArray[np.float64]
 
 class Below(Struct, frozen=True):
     """One pattern: time of its activities in the steps and its share of all device time there, the operator that takes
-    most of it, that one's share of its peak and which, what is lost above the least in all, and the win per cycle."""
+    most of it, that one's share of its peak and which, what is lost above the least in all, and the win per cycle; of
+    the whole recording where ``replayed_cycles`` is 0."""
 
     device_ns: int
     share: float
@@ -51,6 +52,7 @@ class Below(Struct, frozen=True):
     lost_ns: int
     cycle_ns: float | None
     win_ns: float | None
+    replayed_cycles: int
 
     @property
     def worth_saying(self) -> bool:
@@ -114,9 +116,9 @@ def _below(
     signature = found.attribution.signatures[top["signature"][first]]
     peak = f"{signature.dtype} peak" if compute >= memory else "peak memory bandwidth"
     lost = mine.select((pl.col("dur_ns") * (1 - _parts(least))).clip(0).sum()).item()
-    cycle, win = _win(run, options, rows, least)
+    cycle, win, replayed_cycles = _win(run, options, rows, least)
     return Below(took, took / total, name[first], max(compute, memory) / spent if spent else None, peak, round(lost),
-                 cycle, win)
+                 cycle, win, replayed_cycles)
 
 
 def _parts(least: Mapping[int, float]) -> pl.Expr:
@@ -125,18 +127,20 @@ def _parts(least: Mapping[int, float]) -> pl.Expr:
 
 def _win(
     run: Trace, options: Options, rows: pl.DataFrame, least: Mapping[int, float]
-) -> tuple[float | None, float | None]:
-    """The cycle as recorded and how much shorter the replay says it would be, ns; None where it predicts nothing."""
+) -> tuple[float | None, float | None, int]:
+    """The cycle as recorded and how much shorter the replay says it would be, ns, None where it predicts nothing; and
+    how many cycles were replayed."""
     if rows.height > MOST_REPLAYED:
-        return None, None
+        return None, None, 0
     replayed = replay_of(run, options)
     if replayed.model is None or not replayed.predicts:
-        return None, None
+        return None, None, 0
     part = rows.select(pl.when(pl.col("kind") == "kernel").then(pl.min_horizontal(1.0, _parts(least))).otherwise(1.0))
     parts: Floats = part.to_series().gather(replayed.model.recording.activities.row).to_numpy()
     knobs = replayed.model.knobs()
     knobs.dur[:] = np.round(knobs.dur * parts).astype(np.int64)
-    return replayed.cycle_ns, max(0.0, replayed.cycle_ns - replayed.model.cycle_ns(replayed.model.replay(knobs)))
+    saved = replayed.cycle_ns - replayed.model.cycle_ns(replayed.model.replay(knobs))
+    return replayed.cycle_ns, max(0.0, saved), replayed.accuracy.cycles
 
 
 Pattern = Callable[[Roofline], dict[int, float]]

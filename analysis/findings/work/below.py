@@ -48,4 +48,5 @@ def win(one: Below, word: str) -> str:
     """What the replay predicts."""
     if one.win_ns is None or one.cycle_ns is None:
         return "would win some of it, which no replay of this run can say"
-    return f"would win at most {units.duration(one.win_ns)} of {units.duration(one.cycle_ns)} per {word}"
+    of = f"per {word}" if one.replayed_cycles else "in the whole recording"
+    return f"would win at most {units.duration(one.win_ns)} of {units.duration(one.cycle_ns)} {of}"

@@ -7,8 +7,8 @@ from .below import rule, taken, win
 
 
 def _sentence(one: Below, word: str) -> str:
-    return (f"Copies that change neither type nor shape, so at most the layout, take {taken(one)}: without them a "
-            f"cycle {win(one, word)}.")
+    return (f"Copies that keep type and shape, and change at most the layout, take {taken(one)}: going without them "
+            f"{win(one, word)}.")
 
 
 RULE = rule("layout copies", "layout", _sentence, "op~copy")
