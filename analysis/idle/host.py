@@ -19,7 +19,7 @@ from ..core.callers import Callers, Places, callers_of, places_of
 from ..core.intervals import Intervals, union
 from ..core.names.short_name import short_name
 from .blocking_copies import blocking_copies
-from .causes import Kinds, blocking, causes_of
+from .causes import BY_SLICE, Kinds, blocking, causes_of
 from .thread_time import ThreadTimeline, ThreadWindows
 
 _BLOCK = 1 << 16  # Rows whose first start and last end are known.
@@ -63,15 +63,10 @@ def host_of(run: Trace) -> Host | None:
 
 
 def timeline_of(host: Host, windows: ThreadWindows) -> ThreadTimeline:
-    """The slices of the windows' threads that are of use to them: those that overlap one, and what encloses those."""
+    """The slices of the windows' threads that are of use to them."""
     slices, rows = host.slices, _near(host, windows)
-    use = np.zeros(len(slices.start), dtype=bool)
-    use[rows] = True
-    above = nearest(slices.parent, slices.parent[rows], use)
-    return ThreadTimeline(
-        slices.thread[rows].astype(np.int64), slices.start[rows], slices.ends(rows),
-        np.where(above >= 0, np.searchsorted(rows, above), -1), host.causes[rows], host.is_input[rows],
-    )
+    cause = np.where(host.is_input[rows], BY_SLICE.index("input"), host.causes[rows]).astype(np.int64)
+    return ThreadTimeline(slices.thread[rows].astype(np.int64), slices.start[rows], slices.ends(rows), cause)
 
 
 def _near(host: Host, windows: ThreadWindows) -> Ints:

@@ -17,7 +17,7 @@ from .program import HOST, Program, write
 
 PROGRAMS = (
     "loaders.kineto.scan:SCANNER", "loaders.ingest.call_tree.sweep:SWEEP", "loaders.protobuf.walk:WALKER",
-    "analysis.replay.program:REPLAY",
+    "analysis.replay.program:REPLAY", "analysis.idle.sweep:SWEEP",
 )
 """Where the programs are."""
 
