@@ -67,7 +67,7 @@ class SeriesOfRuns(Struct, frozen=True):
         """What is tested."""
         shifted = self.per_cycle + self.offset_ns[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            result: Floats = np.where(shifted > 0, np.log(shifted), np.nan)
+            result: Floats = np.where((shifted > 0) & np.isfinite(shifted), np.log(shifted), np.nan)
         return result
 
 
