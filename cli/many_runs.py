@@ -55,7 +55,7 @@ def open_history(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[T
     known = set(stored["stamp"]) if stored is not None else set()
     wanted = [number for number, stamp in enumerate(stamps) if first[stamp] == number and stamp not in known]
     made, lost = _read([named[number] for number in wanted], arguments)
-    notes += [str(error) for error in lost.values()]
+    errors = [str(error) for error in lost.values()]
     rows = [(stamps[wanted[at]], one) for at, one in made.items()]
     if in_time:
         rows.sort(key=lambda row: _when(row[1]))
@@ -63,12 +63,12 @@ def open_history(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[T
     if store is not None:
         frame = summary_store.add(store, [(stamp, packed(one).decode()) for stamp, one in rows])
         runs = [unpacked_sums(text) for text in frame["summary"]]
-    for said in notes:
+    for said in (*notes, *(errors if runs else errors[1:])):
         _say(said)
     if not runs and lost:
         raise next(iter(lost.values()))
     last = lost.get(len(wanted) - 1) if wanted and wanted[-1] == len(named) - 1 else None
-    return history_trace(runs, notes), last
+    return history_trace(runs, [*notes, *errors]), last
 
 
 def _read(named: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> tuple[

@@ -207,7 +207,7 @@ def short(value: Any, column: Column) -> str:
         case "trend" | "list":
             return sparkline(value)
         case "series":
-            return series(value)
+            return series(value, _SERIES_CELLS)
         case _:
             return str(value)
 
@@ -230,6 +230,7 @@ def sparkline(values: Sequence[float | None] | None, width: int | None = None) -
     )
 
 
+_SERIES_CELLS = 60  # In text, where no list says how much room there is.
 _LEAST_RANGE = 0.04  # Of the middle: noise of half a per cent is to look like noise.
 
 

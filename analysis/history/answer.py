@@ -46,21 +46,26 @@ def told(run: Trace) -> Told:
 
 
 def frame_of(one: Told) -> pl.DataFrame:
-    """The rows: the cycle and the common factor, what stepped with the costliest first, the rest by time."""
+    """The rows: the cycle and the common factor, what stepped with the costliest first, the rest by time; what no
+    compared run has comes last. Times are of the compared runs: another model's would hide what moved in them."""
     history, judged = one.history, one.judged
     rows = []
     for at, (kind, name) in enumerate(zip(judged.series.kinds, judged.series.names, strict=True)):
-        values = history.shown[at]
+        values, everywhere = judged.series.per_cycle[at], history.shown[at]
+        values = values if np.isfinite(values).any() else everywhere
         there = values[np.isfinite(values)]
         rows.append(_row(
-            (kind, name), len(there), round(float(there.mean())) if len(there) else None, float(judged.noise[at]),
+            (kind, name), int(np.isfinite(everywhere).sum()), round(float(there.mean())) if len(there) else None,
+            float(judged.noise[at]),
             judged.of_series(at), values, float(judged.common.share[at]) if judged.common.removed else None))
     if judged.common.removed:
         factor = np.exp(judged.common.factor)
         rows.append(_row((COMMON, COMMON), len(factor), None, judged.spread or np.nan, judged.of_series(-1), factor))
     order = {CYCLE: 0, COMMON: 1}
+    elsewhere = {one.key_of(int(at)) for at in np.flatnonzero(~(judged.series.per_cycle > 0).any(axis=1))}
     rows.sort(key=lambda row: (
-        order.get(row["kind"], 2), not row["steps"], -(row["cost_ns"] or 0.0), -(row["mean_ns"] or 0.0), row["name"]))
+        (row["kind"], row["name"]) in elsewhere, order.get(row["kind"], 2),
+        not row["steps"], -(row["cost_ns"] or 0.0), -(row["mean_ns"] or 0.0), row["name"]))
     return pl.DataFrame(rows, schema=COLUMNS)
 
 

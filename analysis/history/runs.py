@@ -110,7 +110,7 @@ def history_of(trace: Trace) -> History:
     parts = [next((part for part in run.parts if part.cycle_kind == kind), None) for run in runs]
     frame = trace.history.filter(pl.col("cycle_kind").cast(pl.String) == kind).collect()
     sums, renamed = _one_name_each(_by_run(frame, len(runs)))
-    asides = _asides(runs, parts, sums)
+    asides = _asides(runs, parts, sums, kind)
     listed = tuple(HistoryRun(at, run, part, aside) for at, (run, part, aside) in enumerate(
         zip(runs, parts, asides, strict=True)))
     cycles = np.array([part.cycle_ns if part and part.cycle_ns else np.nan for part in parts])
@@ -176,7 +176,9 @@ def _function(key: Key) -> Function:
     return key[1], (key[0],)
 
 
-def _asides(runs: Sequence[RunSums], parts: Sequence[KindSums | None], sums: Sequence[Sums]) -> list[str]:
+def _asides(
+    runs: Sequence[RunSums], parts: Sequence[KindSums | None], sums: Sequence[Sums], kind: str
+) -> list[str]:
     """Why each run is not tested. The runs are grouped by hardware and work; those of the newest group with eight runs
     are compared, else those of the largest group."""
     groups: list[int | None] = []
@@ -195,9 +197,10 @@ def _asides(runs: Sequence[RunSums], parts: Sequence[KindSums | None], sums: Seq
     newest = [group for group in reversed(groups) if group is not None and sizes[group] >= FEWEST_RUNS]
     chosen = newest[0] if newest else max(sizes, key=lambda group: (sizes[group], group), default=None)
     made = []
-    for run, group in zip(runs, groups, strict=True):
+    for run, part, group in zip(runs, parts, groups, strict=True):
         if group is None:
-            made.append("no cycles of this kind")
+            without = "no cycles" if all(one.cycle_kind == RECORDING for one in run.parts) else f"no {kind} cycles"
+            made.append("nothing ran on a device" if part is not None else without)
         elif group == chosen or chosen is None:
             made.append("")
         elif run.hardware != firsts[chosen][0]:

@@ -27,7 +27,7 @@ class HistoryPane(TablePane):
         if len(runs) < 2 or self.size.height < LEAST_HEIGHT:
             return []
         room = min(width - 8, len(runs))
-        line = units.series([run["cycle_ns"] for run in runs], room)
+        line = units.series([None if run["not_tested"] else run["cycle_ns"] for run in runs], room)
         marks: list[tuple[str, str]] = [("·", "dim")] * room
         for step in sorted(steps, key=lambda one: abs(one["change"])):
             marks[min(room - 1, step["index"] * room // len(runs))] = (

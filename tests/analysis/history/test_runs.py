@@ -107,10 +107,19 @@ def test_other_work_in_between_is_no_step() -> None:
     assert "Run 30: other work per cycle. Shown, not tested." in table.notes
 
 
+def test_another_model_in_between_does_not_hide_what_moved() -> None:
+    runs = stepped(40, "gemm_c", 1.1, 25)
+    runs[30] = sums(30, kernels={"conv": 9e8, "gemm_c": 7e8})
+    table = _asked(runs)
+    rows = {row["name"]: row for row in table.frame.rows(named=True)}
+    assert rows["gemm_c"]["trend"][30] is None and rows["gemm_c"]["mean_ns"] < 6e6 and rows["gemm_c"]["runs"] == 40
+    assert rows["conv"]["trend"][30] > 8e8 and table.frame["name"].to_list()[-1] == "conv"
+
+
 def test_runs_without_cycles_among_others_are_not_compared_with_them() -> None:
     runs = [sums(n, cycle_kind="recording" if n in (3, 4) else "step") for n in range(40)]
     table = _asked(runs)
-    assert "Runs 3–4: no cycles of this kind. Shown, not tested." in table.notes
+    assert "Runs 3–4: no cycles. Shown, not tested." in table.notes
     assert table.facts["tested"]["runs"] == 38
 
 
