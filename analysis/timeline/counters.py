@@ -1,6 +1,13 @@
-"""Counters as strips under the lanes: the mean of the samples in each column, or the last one before it."""
+"""Counters as strips under the lanes: the mean of the samples in each column, or the last one before it.
+
+A counter that never moved has a strip, too: a clock that stands at 210 MHz may be all there is to see. Those that
+differ between two runs come first.
+"""
 
 from __future__ import annotations
+
+from collections import Counter as Counting
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +15,7 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
+from ..core import metrics
 from .coverage import Ints
 
 Floats = npt.NDArray[np.float64]
@@ -25,9 +33,14 @@ class Counter(Struct, frozen=True):
     high: float
 
     @property
-    def name(self) -> str:
-        """What the strip is called."""
-        return f"{self.metric} {self.device}" if self.device else self.metric
+    def mean(self) -> float:
+        """The mean of all samples."""
+        return float(self.sums[-1]) / len(self.moments)
+
+    @property
+    def constant(self) -> bool:
+        """Whether all samples are the same."""
+        return self.low == self.high
 
     def means(self, edges: Ints) -> Floats:
         """The mean in each column; where none was sampled, the last value before it; NaN before the first."""
@@ -39,8 +52,84 @@ class Counter(Struct, frozen=True):
         return np.where(count > 0, total / np.maximum(count, 1), held)
 
 
+class Strip(Struct, frozen=True):
+    """A counter as it is drawn: between ``low`` and ``high``, the least and the most of both runs, from 0 where it
+    never moved. ``before`` is the same counter of run A where this is run B's and it is another there."""
+
+    counter: Counter
+    name: str
+    low: float
+    high: float
+    before: Counter | None = None
+
+    def value(self, start: int, end: int) -> str:
+        """What was read between two moments (ns), beside the range of the whole run, and what run A had."""
+        one, unit = self.counter, self.counter.unit
+        mean = float(one.means(np.array([start, end], dtype=np.int64))[0])
+        if np.isnan(mean):
+            return "not sampled yet"
+        text = metrics.shown(mean, unit)
+        if one.constant:
+            text += ", constant"
+        else:
+            text += f" ({metrics.change(one.low, one.high, unit).replace(' → ', '–')})"
+        if self.before is None:
+            return text
+        arrow = "▼" if one.mean < self.before.mean else "▲"
+        return f"{arrow} {text}; A {metrics.shown(self.before.mean, unit)}"
+
+    @property
+    def judgement(self) -> str:
+        """'bad' where a resource is scarcer than in run A, 'good' where there is more of it, else ''."""
+        if self.before is None:
+            return ""
+        one = metrics.metric(self.counter.metric, self.counter.unit, 100 * self.counter.high)
+        if one.role != "capacity":
+            return ""
+        now, before = (metrics.load(one, np.array([each.mean]), np.zeros(1))[0] for each in (self.counter, self.before))
+        return "bad" if now > before else "good"
+
+
+_CHANGED = 0.05  # Share by which the means of two runs differ where a counter is called another.
+_FIRST = ("clock", "warmth", "processor", "traffic", "own use", "room")
+
+
+def strips(runs: Sequence[Sequence[Counter]], devices: Sequence[str | None]) -> list[tuple[Strip, ...]]:
+    """The counters of one run or two: resources that are others in the second run first, the run's device before
+    hosts and these before other devices, clocks before the rest. ``devices`` is of each run the only device that has
+    lanes, which needs no name; None where there are several."""
+    of_run = [{(one.metric, one.device): one for one in counters} for counters in runs]
+    changed = {
+        key for key, one in of_run[0].items() if len(runs) > 1 and (other := of_run[1].get(key)) is not None
+        and abs(one.mean - other.mean) > _CHANGED * max(abs(one.mean), abs(other.mean))
+    }
+
+    def place(one: Counter, device: str | None) -> tuple[object, ...]:
+        means = metrics.metric(one.metric, one.unit, 100 * one.high).means
+        shared = means in ("own use", "room")
+        other = one.device != device and (one.device or "").startswith("GPU")
+        return ((one.metric, one.device) not in changed or shared, 2 * other or one.device != device,
+                _FIRST.index(means), "sm" not in one.metric, -len(one.moments), one.metric, one.device or "")
+
+    made = []
+    for at, counters in enumerate(of_run):
+        times = Counting(one.metric for one in counters.values())
+        rows = []
+        for key, one in counters.items():
+            same = [each[key] for each in of_run if key in each]
+            low, high = min(each.low for each in same), max(each.high for each in same)
+            several = times[one.metric] > 1 and one.device != devices[at]
+            rows.append(Strip(
+                one, f"{metrics.title(one.metric)} {one.device}" if several else metrics.title(one.metric),
+                min(0.0, low) if all(each.constant for each in same) else low, high,
+                of_run[0][key] if at and key in changed else None,
+            ))
+        made.append(tuple(sorted(rows, key=lambda row: place(row.counter, devices[at]))))
+    return made
+
+
 def counters_of(run: Trace) -> tuple[Counter, ...]:
-    """Every counter of the run that varies, the most sampled first."""
+    """Every counter of the run, the most sampled first."""
     keys = ["metric", "device"]
     frame = run.metrics.filter(pl.col("ts_ns").is_not_null() & pl.col("value").is_finite()).select(
         *(pl.col(key).cast(pl.String) for key in keys), pl.col("unit").cast(pl.String), "ts_ns", "value"
@@ -48,11 +137,10 @@ def counters_of(run: Trace) -> tuple[Counter, ...]:
     made = []
     for (metric, device), group in frame.group_by(keys, maintain_order=True):
         values = group["value"].to_numpy()
-        low, high = float(values.min()), float(values.max())
-        if high > low:
-            sums = np.concatenate(([0.0], np.cumsum(values)))
-            made.append(Counter(
-                str(metric), None if device is None else str(device), group["unit"][0] or "",
-                group["ts_ns"].to_numpy(), sums, low, high,
-            ))
+        unit = metrics.display_unit(str(metric), group["unit"][0], float(values.max()))
+        sums = np.concatenate(([0.0], np.cumsum(values)))
+        made.append(Counter(
+            str(metric), None if device is None else str(device), unit, group["ts_ns"].to_numpy(), sums,
+            float(values.min()), float(values.max()),
+        ))
     return tuple(sorted(made, key=lambda one: -len(one.moments)))

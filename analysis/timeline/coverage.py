@@ -55,6 +55,52 @@ def covered(starts: Ints, ends: Ints) -> Coverage:
     return Coverage(joined.starts, joined.ends, before)
 
 
+_EVERY = 16  # Slices from one known sum of times by class to the next.
+
+
+class ClassTimes(Struct, frozen=True):
+    """The summed time of each class among slices in the order of their starts. ``codes`` are the classes there are,
+    ``place`` which of these each slice is, and ``sums`` the time (ns) of each among the slices before every
+    ``_EVERY``-th: 80 bytes for sixteen slices of ten classes. Of slices that do not overlap it is exact at any moment.
+    """
+
+    codes: npt.NDArray[np.uint8]
+    place: npt.NDArray[np.uint8]
+    sums: Ints
+
+    def most(self, starts: Ints, ends: Ints, edges: Ints) -> npt.NDArray[np.uint8]:
+        """The code of the class with most time between each edge and the next; the first where there is none."""
+        kinds = len(self.codes)
+        at = np.searchsorted(starts, edges, side="left")
+        block = at // _EVERY
+        rest = (block * _EVERY)[:, None] + np.arange(_EVERY)
+        inside = rest < at[:, None]
+        rest = np.minimum(rest, len(starts) - 1)
+        key = np.arange(len(edges))[:, None] * kinds + self.place[rest]
+        lengths = np.where(inside, ends[rest] - starts[rest], 0)
+        before = np.bincount(key.ravel(), weights=lengths.ravel(), minlength=len(edges) * kinds)
+        until = self.sums[block] + before.reshape(len(edges), kinds)
+        last = np.maximum(at - 1, 0)
+        until[np.arange(len(edges)), self.place[last]] -= np.where(at > 0, np.maximum(ends[last] - edges, 0), 0)
+        most: npt.NDArray[np.uint8] = self.codes[np.diff(until, axis=0).argmax(axis=1)]
+        return most
+
+
+def class_times(starts: Ints, ends: Ints, classes: npt.NDArray[np.uint8]) -> ClassTimes | None:
+    """The times by class of slices in the order of their starts; None where all are of one class."""
+    codes = np.flatnonzero(np.bincount(classes)).astype(np.uint8)
+    if len(codes) < 2:
+        return None
+    numbers = np.zeros(256, dtype=np.uint8)
+    numbers[codes] = np.arange(len(codes))
+    place = numbers[classes]
+    blocks = np.arange(len(starts)) // _EVERY * len(codes) + place
+    each = np.bincount(blocks, weights=ends - starts, minlength=-(-len(starts) // _EVERY) * len(codes))
+    sums = np.zeros((-(-len(starts) // _EVERY) + 1, len(codes)), dtype=np.int64)
+    np.cumsum(each.astype(np.int64).reshape(-1, len(codes)), axis=0, out=sums[1:])
+    return ClassTimes(codes, place, sums)
+
+
 def levels(starts: Ints, ends: Ints, most: int) -> npt.NDArray[np.uint16]:
     """The row each slice is drawn in, so that none hides another: 0 outermost, ``most`` − 1 for all that are deeper.
     Slices come in the order of their starts. One goes a row deeper than any earlier one that it overlaps: a stack has

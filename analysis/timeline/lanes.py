@@ -8,7 +8,8 @@ order: most lanes are in order as they are, which is looked at before they are s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,10 @@ from ..contract.options import Options
 from ..core.intervals import union
 from ..core.quantiles import Codes, codes, combined, dense
 from ..cycles.detection import cycles_of
+from .classes import BY_NAME, NOT_DRAWN, ClassOf, call_class, device_class, host_class, kernel_class
 from .counters import Counter, counters_of
-from .coverage import Coverage, Ints, covered, levels
+from .coverage import ClassTimes, Coverage, Ints, class_times, covered, levels
 
-COMPUTE, COLLECTIVE, COPY, WAIT, HOST = "kernel", "collective", "copy", "wait", "host"
-CLASSES = (COMPUTE, COLLECTIVE, COPY, WAIT, HOST)  # What a slice is drawn as; its place here is its code.
-HOST_CODE = CLASSES.index(HOST)
-_CLASS_OF = {"collective": 1, "memcpy": 2, "memset": 2, "runtime": 3, "driver": 3, "sched": 3}
 MOST_DEPTHS = 1024
 """Nesting depths of a thread that get a lane of their own, as CPython's limit of recursion; the last has what is deeper
 and says how many slices that hides."""
@@ -39,14 +37,14 @@ MOST_ROWS = 8
 
 class Lane(Struct, frozen=True):
     """A stream (``stream`` set) or one depth of a thread (``tid`` set): its slices and when it was busy. ``by_class``
-    is that of every class but the commonest one, ``main``, which had the rest of the busy time. ``longest`` is the
-    length (ns) of the longest slice of each ``BLOCK`` of them. A stream whose slices overlap is several lanes, of which
-    the ``depth`` tells which. ``hidden`` slices begin under another one of the lane."""
+    is how long each class ran, None where all slices are of the commonest one, ``main``. ``longest`` is the length (ns)
+    of the longest slice of each ``BLOCK`` of them. A stream whose slices overlap is several lanes, of which the
+    ``depth`` tells which. ``hidden`` slices begin under another one of the lane."""
 
     slices: Slices
     busy: Coverage
     main: int
-    by_class: Mapping[int, Coverage]
+    by_class: ClassTimes | None
     longest: Ints
     device: str | None = None
     stream: int | None = None
@@ -83,7 +81,7 @@ class Extent(Struct, frozen=True):
     first_activity: int
 
 
-class Timeline(Struct, frozen=True):
+class Timeline(Struct, frozen=True, dict=True):
     """All lanes of one run, device lanes first; ``names`` by code; ``start``..``end`` (ns) is everything recorded.
     ``drawn`` are the lanes as they are drawn, with streams spread over as many as their overlapping slices need, so
     that none hides another. ``devices`` is when any device was busy."""
@@ -111,6 +109,22 @@ class Timeline(Struct, frozen=True):
         """How many streams there are."""
         return len({(lane.rank, lane.device, lane.stream) for lane in self.drawn if lane.tid is None})
 
+    @cached_property
+    def codes(self) -> dict[str, int]:
+        """The code of each name."""
+        return {text: code for code, text in self.names.items()}
+
+    @property
+    def device(self) -> str | None:
+        """The only device that has lanes; None where there are several."""
+        devices = {lane.device for lane in self.drawn if lane.tid is None}
+        return devices.pop() if len(devices) == 1 else None
+
+    @property
+    def ranks(self) -> tuple[int | None, ...]:
+        """The ranks that have a lane."""
+        return tuple(dict.fromkeys(lane.rank for lane in self.drawn))
+
     @property
     def extent(self) -> Extent:
         """Where it begins and ends, and what it is put beside another by."""
@@ -136,7 +150,7 @@ def timeline_of(run: Trace, options: Options, marks: bool = True) -> Timeline:
 
 def extent_of(run: Trace, options: Options) -> Extent | None:
     """The extent of ``timeline_of`` the run, in a tenth of the time and memory; None where it has no lanes."""
-    devices = drawn_slices(run.kernels, _device_class)
+    devices = drawn_slices(run.kernels, device_class)
     end = pl.col("start_ns") + pl.col("dur_ns").fill_null(0)
     begun, ended = run.host.select(pl.col("start_ns").min(), end.max().alias("end")).collect(engine="streaming").row(0)
     if len(devices.starts):
@@ -154,16 +168,16 @@ def _extent(start: int, end: int, devices: Coverage, marks: Marks) -> Extent:
 
 def _streams(run: Trace, names: dict[int, str]) -> tuple[list[Lane], Coverage]:
     """The lanes of the devices, and when any of them was busy."""
-    drawn = drawn_slices(run.kernels, _device_class)
-    slices = by_lane(run.kernels, ("rank", "device", "stream"), drawn, names)
+    drawn = drawn_slices(run.kernels, device_class)
+    slices = by_lane(run.kernels, ("rank", "device", "stream"), drawn, names, kernel_class)
     return [lane for key, some in slices for lane in _stream(key, some)], drawn.together()
 
 
 def _threads(run: Trace, names: dict[int, str]) -> list[Lane]:
     """The lanes of the host, those of the busiest thread first. A thread's slices are let go when its lanes are made:
     100 MB less for five million."""
-    drawn = drawn_slices(run.host, lambda kind: _CLASS_OF.get(kind, HOST_CODE))
-    threads = by_lane(run.host, ("rank", "pid", "tid"), drawn, names)
+    drawn = drawn_slices(run.host, host_class)
+    threads = by_lane(run.host, ("rank", "pid", "tid"), drawn, names, call_class)
     threads.sort(key=lambda one: -union(one[1].starts, one[1].ends).length)
     lanes: list[Lane] = []
     threads.reverse()
@@ -172,17 +186,18 @@ def _threads(run: Trace, names: dict[int, str]) -> list[Lane]:
     return lanes
 
 
-def _device_class(kind: str) -> int | None:
-    return None if kind == "sync" else _CLASS_OF.get(kind, 0)
-
-
 def cycle_marks(run: Trace, options: Options) -> Marks:
-    """The cycles of a run that have a time."""
+    """The cycles of a run that have a time, called by their labels where these tell them apart."""
     frame = cycles_of(run, options).filter(pl.col("start_ns").is_not_null()).sort("start_ns").select(
         "start_ns", "dur_ns", pl.col("label").cast(pl.String), "cycle"
     ).collect()
     starts = frame["start_ns"].to_numpy()
-    labels = tuple(label or str(cycle) for label, cycle in zip(frame["label"], frame["cycle"], strict=True))
+    known = frame["label"].drop_nulls()
+    told = known.n_unique() == len(known)
+    labels = tuple(
+        label if label and told else f"cycle {cycle}"
+        for label, cycle in zip(frame["label"], frame["cycle"], strict=True)
+    )
     return Marks(starts, starts + frame["dur_ns"].to_numpy(), labels)
 
 
@@ -222,9 +237,8 @@ def _joined(parts: list[Lane]) -> Lane:
 
 
 def _lane(slices: Slices, device: Any, stream: Any, pid: Any, tid: Any, rank: Any, depth: int | None) -> Lane:
-    of_class = np.bincount(slices.classes, minlength=len(CLASSES))
-    main = int(of_class.argmax())
-    by_class = {int(code): covered(*_of_class(slices, int(code))) for code in np.flatnonzero(of_class) if code != main}
+    main = int(np.bincount(slices.classes, minlength=1).argmax())
+    by_class = class_times(slices.starts, slices.ends, slices.classes)
     lengths = slices.ends - slices.starts
     longest = np.maximum.reduceat(lengths, np.arange(0, len(lengths), BLOCK)) if len(lengths) else lengths
     busy = covered(slices.starts, slices.ends)
@@ -233,11 +247,6 @@ def _lane(slices: Slices, device: Any, stream: Any, pid: Any, tid: Any, rank: An
         slices, busy, main, by_class, longest,
         device=device, stream=stream, pid=pid, tid=tid, rank=rank, depth=depth, hidden=hidden,
     )
-
-
-def _of_class(slices: Slices, code: int) -> tuple[Ints, Ints]:
-    those = slices.classes == code
-    return slices.starts[those], slices.ends[those]
 
 
 UNNAMED = 2**32 - 1  # The code of a slice whose name was not recorded.
@@ -296,11 +305,11 @@ class DrawnSlices(Struct, frozen=True):
         return covered(starts, ends)
 
 
-def drawn_slices(table: pl.LazyFrame, class_of: Callable[[str], int | None]) -> DrawnSlices:
-    """The slices of a table; ``class_of`` a recorded kind is what it is drawn as, None for what is not drawn."""
+def drawn_slices(table: pl.LazyFrame, class_of: ClassOf) -> DrawnSlices:
+    """The slices of a table; ``class_of`` a recorded kind is the code of its class."""
     classes = _classes(_column(table, "kind"), class_of)
     start = _column(table, "start_ns")
-    wanted = start.is_not_null().to_numpy() & (classes != _NOT_DRAWN)
+    wanted = start.is_not_null().to_numpy() & (classes != NOT_DRAWN)
     rows = None if wanted.all() else np.flatnonzero(wanted).astype(np.uint32)
     some = slice(None) if rows is None else rows
     starts = start.fill_null(0).to_numpy()[some]
@@ -313,21 +322,27 @@ def _column(table: pl.LazyFrame, name: str) -> pl.Series:
 
 
 def by_lane(
-    table: pl.LazyFrame, keys: tuple[str, ...], drawn: DrawnSlices, names: dict[int, str]
+    table: pl.LazyFrame, keys: tuple[str, ...], drawn: DrawnSlices, names: dict[int, str], class_of: ClassOf
 ) -> list[tuple[Key, Slices]]:
     """The slices of each lane by the values of its keys, lanes in their order, nulls last. ``names`` gets the text of
-    codes."""
+    codes; ``class_of`` a name is the code of the class that it alone tells."""
     if not len(drawn.starts):
         return []
     some = slice(None) if drawn.rows is None else drawn.rows
     lane, tuples = _lanes([_column(table, key) for key in keys], some)
     named = _column(table, "name")
-    for text, code in zip((texts := named.unique().drop_nulls()).cast(pl.String), texts.to_physical(), strict=True):
-        names[code] = text
+    texts = named.unique().drop_nulls()
+    numbers = texts.to_physical().to_list()
+    names.update(zip(numbers, texts.cast(pl.String), strict=True))
     names[UNNAMED] = ""
     code = named.to_physical().cast(pl.UInt32).fill_null(UNNAMED).to_numpy()[some]
+    classes, by_name = drawn.classes, drawn.classes == BY_NAME
+    if by_name.any():
+        told = np.full(max(numbers, default=0) + 2, class_of(""), dtype=np.uint8)
+        told[numbers] = [class_of(names[one]) for one in numbers]
+        classes = np.where(by_name, told[np.minimum(code, len(told) - 1)], classes)
     rows = np.arange(len(lane), dtype=np.uint32) if drawn.rows is None else drawn.rows
-    whole = Slices(drawn.starts, drawn.ends, code, drawn.classes, rows)
+    whole = Slices(drawn.starts, drawn.ends, code, classes, rows)
     if len(tuples) == 1:
         return [(tuples[0], whole.in_order())]
     small = lane.astype(np.uint16) if len(tuples) < 1 << 16 else lane  # numpy sorts these in one pass
@@ -339,17 +354,13 @@ def by_lane(
     return lanes
 
 
-_NOT_DRAWN = 255
-
-
-def _classes(kinds: pl.Series, class_of: Callable[[str], int | None]) -> npt.NDArray[np.uint8]:
+def _classes(kinds: pl.Series, class_of: ClassOf) -> npt.NDArray[np.uint8]:
     """The class of each slice by its kind; of a kind that is null that of ''."""
     distinct = kinds.unique().drop_nulls()
     numbers = distinct.to_physical().to_numpy()
     table = np.zeros(int(numbers.max(initial=0)) + 2, dtype=np.uint8)
     for number, text in [*zip(numbers.tolist(), distinct.cast(pl.String), strict=True), (len(table) - 1, "")]:
-        code = class_of(text)
-        table[number] = _NOT_DRAWN if code is None else code
+        table[number] = class_of(text)
     classes: npt.NDArray[np.uint8] = table[kinds.to_physical().fill_null(len(table) - 1).to_numpy()]
     return classes
 

@@ -13,16 +13,18 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ..core.names.short_name import fit_name
-from .counters import Counter
-from .lanes import CLASSES, COLLECTIVE, COPY, HOST_CODE, Lane, Marks, Timeline
-from .window import Window, fractions, spans, wide
+from ..kernels.family import LETTERS
+from .classes import CLASSES, CODES
+from .counters import Strip
+from .lanes import Lane, Marks, Timeline
+from .layout import Row
+from .window import Window, fractions, wide
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _SHADES = " ░░▒▒▓▓▓▓"
 _STROKES = " ╌╌╍╍━━━━"
-_SIGNS = {CLASSES.index(COLLECTIVE): _SHADES, CLASSES.index(COPY): _STROKES}
+_SIGNS = {CODES["collective"]: _SHADES, CODES["copy"]: _STROKES}
 LEGEND = "█ kernels, host   ▓ collectives   ━ copies, sets   height or shade: how much of the column ran   blank: idle"
-COUNTERS = 6  # Strips of counters, the most sampled ones.
 NAMED = 6  # Columns from which a slice carries its name.
 
 
@@ -30,81 +32,82 @@ _DRAWN = np.array([list(_SIGNS.get(code, _BLOCKS)) for code in range(len(CLASSES
 """The sign of a class (first index) that filled so many eighths of a column (second)."""
 
 
-def _eighths(busy: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-    """Shares of columns as eighths; whatever ran at all is at least one."""
-    return np.where(busy > 0, np.clip(np.rint(busy * 8), 1, 8), 0).astype(np.intp)
+_SOLID = np.array(list(_BLOCKS))
+_LETTERS = [LETTERS.get(name, "") for name in CLASSES]
+
+
+def _eighths(busy: npt.NDArray[np.float64], lines: int = 1) -> npt.NDArray[np.intp]:
+    """Shares of columns as eighths of a line; whatever ran at all is at least one."""
+    return np.where(busy > 0, np.clip(np.rint(busy * 8 * lines), 1, 8 * lines), 0).astype(np.intp)
 
 
 class Line(Struct, frozen=True):
-    """One lane drawn: its name, a character a column, the class code of each column, and where slices are named."""
+    """A row drawn: its label, a character for each column of each of its ``lines`` from the top, the class code of each
+    column, and where names stand in a block (line, first and last column). ``said`` is what a counter begins with."""
 
     label: str
-    text: str
+    lines: tuple[str, ...]
     classes: npt.NDArray[np.uint8]
-    named: tuple[tuple[int, int], ...] = ()
+    named: tuple[tuple[int, int, int], ...] = ()
+    said: str = ""
+
+    @property
+    def text(self) -> str:
+        """The only line of a row that has no more."""
+        return self.lines[0]
 
 
-def draw(timeline: Timeline, lanes: Sequence[Lane], window: Window) -> list[Line]:
-    """The lanes in that window."""
+def _drawn(timeline: Timeline, rows: Sequence[Row], window: Window) -> list[Line]:
+    """The rows that are lanes, in that window."""
+    lanes = [row.lane for row in rows if row.lane is not None]
     if not lanes:
         return []
     busy, classes = fractions(lanes, window)
     signs: list[list[str]] = _DRAWN[classes, _eighths(busy)].tolist()
-    return [_named(timeline, lane, window, *one) for lane, *one in zip(lanes, signs, classes, strict=True)]
+    return [
+        _named(timeline, row, lane, window, [flat], codes) if row.lines == 1
+        else _tall(timeline, row, lane, window, share, codes)
+        for row, lane, flat, share, codes in zip(rows, lanes, signs, busy, classes, strict=True)
+    ]
 
 
-def _named(timeline: Timeline, lane: Lane, window: Window, drawn: list[str], classes: npt.NDArray[np.uint8]) -> Line:
-    """A lane whose columns are drawn, with the names of the slices that have room for one."""
-    named: list[tuple[int, int]] = []
+def _tall(
+    timeline: Timeline, row: Row, lane: Lane, window: Window, busy: npt.NDArray[np.float64],
+    classes: npt.NDArray[np.uint8],
+) -> Line:
+    """A lane of several lines: bars as high as the share of the column that ran, a letter of its family over each."""
+    high = _eighths(busy, row.lines)
+    level = np.clip(high - 8 * np.arange(row.lines - 1, -1, -1)[:, None], 0, 8)
+    drawn: list[list[str]] = _SOLID[level].tolist()
+    begun = np.diff(np.searchsorted(lane.slices.starts, window.edges[[0, -1]]))[0]
+    letters = []
+    if begun <= window.columns:  # else a column holds many, and a letter would be that of one of them
+        new = high > 0
+        new[1:] &= (high[:-1] == 0) | (classes[1:] != classes[:-1])
+        for column in np.flatnonzero(new).tolist():
+            line = row.lines - 1 - -(-int(high[column]) // 8)
+            if line >= 0:
+                drawn[line][column] = _LETTERS[classes[column]]
+            elif level[0, column] == 8:
+                drawn[0][column] = _LETTERS[classes[column]]
+                letters.append((0, column, column))
+    return _named(timeline, row, lane, window, drawn, classes, letters)
+
+
+def _named(
+    timeline: Timeline, row: Row, lane: Lane, window: Window, drawn: list[list[str]], classes: npt.NDArray[np.uint8],
+    letters: Sequence[tuple[int, int, int]] = (),
+) -> Line:
+    """A lane whose columns are drawn, with the names of the slices that have room for one on its uppermost line."""
+    named: list[tuple[int, int, int]] = []
     for one in wide(lane, window, NAMED):
         width = one.last - one.first + 1
-        if width >= NAMED and (not named or one.first > named[-1][1]):
+        if width >= NAMED and (not named or one.first > named[-1][2]):
             name = fit_name(timeline.names[int(lane.slices.names[one.at])], width - 2)
-            drawn[one.first : one.last + 1] = f"[{name:<{width - 2}}]"[:width].ljust(width)
-            named.append((one.first, one.last))
-    return Line(lane.name, "".join(drawn), classes, tuple(named))
-
-
-class Row(Struct, frozen=True):
-    """A line of the picture: a lane, a counter, or the calls of a thread that take the whole window (``crumbs``)."""
-
-    lane: Lane | None
-    label: str
-    crumbs: tuple[str, ...] = ()
-    counter: Counter | None = None
-
-
-def layout(timeline: Timeline, window: Window) -> list[Row]:
-    """What is worth a line in this window. Streams always are. Of a thread, the calls that take the whole window are
-    one line together, and depths in which nothing ran are left out, so that a deep Python stack leaves room for what
-    changes."""
-    rows: list[Row] = []
-    thread: tuple[object, ...] | None = None
-    for lane in timeline.drawn:
-        if lane.tid is None:
-            rows.append(Row(lane, (f"  overlap {lane.depth}" if lane.depth else lane.name) + _hidden(lane)))
-            continue
-        key = (lane.rank, lane.pid, lane.tid)
-        whole = spans(lane, window)
-        if whole is not None:
-            name = timeline.names[int(lane.slices.names[whole])]
-            if key == thread and rows and rows[-1].crumbs:
-                rows[-1] = Row(None, rows[-1].label, (*rows[-1].crumbs, name))
-            else:
-                rows.append(Row(None, f"{'' if lane.rank is None else f'rank {lane.rank} '}thread {lane.tid}", (name,)))
-        elif lane.busy.busy(np.array([window.start, window.end], dtype=np.int64))[0] > 0:
-            rows.append(Row(lane, (f"  {lane.depth}" if key == thread else lane.name) + _hidden(lane)))
-        else:
-            continue
-        thread = key
-    rows += [Row(None, counter.name, counter=counter) for counter in timeline.counters[:COUNTERS]]
-    if (more := len(timeline.counters) - COUNTERS) > 0:
-        rows.append(Row(None, f"+{more} counters: m"))
-    return rows
-
-
-def _hidden(lane: Lane) -> str:
-    return f" +{lane.hidden:,} hidden" if lane.hidden else ""
+            drawn[0][one.first : one.last + 1] = f"[{name:<{width - 2}}]"[:width].ljust(width)
+            named.append((0, one.first, one.last))
+    apart = [one for one in letters if not any(first <= one[1] <= last for _, first, last in named)]
+    return Line(row.label, tuple(map("".join, drawn)), classes, tuple(sorted([*named, *apart])))
 
 
 def crumbs(names: tuple[str, ...], width: int) -> str:
@@ -118,10 +121,11 @@ def crumbs(names: tuple[str, ...], width: int) -> str:
     return shown
 
 
-def strip(counter: Counter, window: Window) -> str:
-    """A counter in eighths between its lowest and its highest value of the whole run."""
-    means = counter.means(window.edges)
-    scaled = np.clip(np.nan_to_num((means - counter.low) / (counter.high - counter.low)) * 7.99, 0, 7).astype(int)
+def strip(counter: Strip, window: Window) -> str:
+    """A counter in eighths between the lowest and the highest value there is."""
+    means = counter.counter.means(window.edges)
+    share = (means - counter.low) / ((counter.high - counter.low) or 1.0)
+    scaled = np.clip(np.nan_to_num(share) * 7.99, 0, 7).astype(int)
     return "".join(
         _BLOCKS[level + 1] if sampled else " " for level, sampled in zip(scaled.tolist(), ~np.isnan(means), strict=True)
     )
@@ -129,14 +133,19 @@ def strip(counter: Counter, window: Window) -> str:
 
 def lines_of(timeline: Timeline, rows: Sequence[Row], window: Window) -> list[Line]:
     """Rows of the layout drawn."""
-    lanes = iter(draw(timeline, [row.lane for row in rows if row.lane is not None], window))
+    lanes = iter(_drawn(timeline, [row for row in rows if row.lane is not None], window))
     return [next(lanes) if row.lane is not None else _other(row, window) for row in rows]
 
 
 def _other(row: Row, window: Window) -> Line:
-    """A counter, or the calls that take the whole window."""
-    text = strip(row.counter, window) if row.counter is not None else crumbs(row.crumbs, window.columns)
-    return Line(row.label, text, np.full(window.columns, HOST_CODE, dtype=np.uint8))
+    """A counter with its value, the calls that take the whole window, or what is said of a folded lane."""
+    classes, width = np.full(window.columns, CODES["python"], dtype=np.uint8), window.columns
+    if row.counter is not None:
+        said = f" {row.counter.value(window.start, window.end)}  "[: width // 2 + 8]
+        return Line(row.label, ((said + strip(row.counter, window)[len(said) :])[:width],), classes, said=said[:width])
+    if row.crumbs:
+        return Line(row.label, (f" {crumbs(row.crumbs, width - 2)}".ljust(width),), classes, ((0, 0, width - 1),))
+    return Line(row.label, (row.text[:width].ljust(width),), classes, said=row.text[:width])
 
 
 def axis(window: Window, origin: int = 0) -> str:
@@ -160,6 +169,13 @@ def moment_text(moment: int, step: int) -> str:
     """A time (ns) in the largest unit in which a step of that length is a whole number: '12,345 µs'."""
     scale, unit = next(pair for pair in _SCALES if step >= pair[0])
     return f"{moment / scale:,.0f} {unit}"
+
+
+def span_text(start: int, end: int) -> str:
+    """A stretch of time (ns) in one unit, as exact as it is short: '120.0–140.0 ms'."""
+    scale, unit = next((pair for pair in _SCALES if max(abs(start), abs(end)) >= pair[0]), _SCALES[-1])
+    places = 0 if scale == 1 else max(0, len(str(scale * 20 // max(1, end - start))) - 1)
+    return f"{start / scale:,.{places}f}–{end / scale:,.{places}f} {unit}"
 
 
 def _round_step(least: int) -> int:
@@ -190,17 +206,16 @@ def cycle_line(marks: Marks, window: Window) -> str:
         room = last - first
         if room < 0:
             continue
-        label = fit_name(marks.labels[at], room) if room >= 3 else ""
+        label = marks.labels[at]
+        if len(label) >= room:
+            label = fit_name(label.removeprefix("cycle "), room) if room >= 2 else ""
         line[first : last + 1] = ("├" + label + "─" * room)[: room + 1]
     return "".join(line)
 
 
-def minimap(timeline: Timeline, window: Window, columns: int) -> tuple[str, int, int]:
-    """The whole run in one line (how busy its devices were), and the columns the window takes of it."""
-    whole = Window(timeline.start, timeline.end, columns)
-    edges = whole.edges
-    busy = timeline.devices.busy(edges) / np.maximum(np.diff(edges), 1)
-    levels = _eighths(busy).tolist()
-    first = min(columns - 1, max(0, whole.column(window.start)))
-    last = min(columns - 1, max(first, whole.column(window.end - 1)))
-    return "".join(_BLOCKS[level] for level in levels), first, last
+def minimap(timeline: Timeline, whole: Window, window: Window) -> tuple[str, int, int]:
+    """The ``whole`` in one line (how busy devices were in it), and the columns that the window takes of it."""
+    busy = timeline.devices.busy(whole.edges) / whole.widths
+    first = min(whole.columns - 1, max(0, whole.column(window.start)))
+    last = min(whole.columns - 1, max(first, whole.column(window.end - 1)))
+    return "".join(_BLOCKS[level] for level in _eighths(busy).tolist()), first, last

@@ -11,7 +11,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.names.short_name import fit_name
-from .lanes import CLASSES, COLLECTIVE, COMPUTE, Lane, Timeline
+from .lanes import Lane, Marks, Timeline
 from .window import gap_at
 
 _LAUNCHES = ("runtime", "driver")
@@ -33,6 +33,8 @@ def find(timeline: Timeline, row: dict[str, Any]) -> Place | None:
     if start is not None:
         end = int(start) + int(row.get("dur_ns") or 0)
         lane = _lane_of(timeline, row, int(start), name)
+        if lane is not None and lane[1] is not None:
+            end = int(timeline.drawn[lane[0]].slices.ends[lane[1]])
         return Place(int(start), end, *lane) if lane else Place(int(start), end)
     codes = [code for code, text in timeline.names.items() if text == name]
     best: tuple[int, Place] | None = None
@@ -70,22 +72,63 @@ def moment_of_launch(run: Trace, index: int) -> int | None:
 
 
 def describe(timeline: Timeline, lane: Lane, at: int | None, moment: int) -> str:
-    """The slice or gap under the cursor: what, how long, where."""
+    """How long the slice or gap under the cursor is, and where."""
     if at is not None:
-        slices = lane.slices
-        start, end = int(slices.starts[at]), int(slices.ends[at])
-        name = fit_name(timeline.names[int(slices.names[at])], 60)
-        return f"{name} · {units.duration(end - start)} · at {units.duration(start)} · {lane.name}"
+        start, end = int(lane.slices.starts[at]), int(lane.slices.ends[at])
+        return f"{units.duration(end - start)} · at {units.duration(start)} · {lane.name}"
     gap = gap_at(lane, moment)
     if gap is None:
         return f"nothing · {lane.name}"
     return f"idle {units.duration(gap[1] - gap[0])} · from {units.duration(gap[0])} · {lane.name}"
 
 
+def cycle_of(marks: Marks, moment: int) -> int | None:
+    """The place among the marks of the last cycle to begin before a moment; None before the first."""
+    at = int(np.searchsorted(marks.starts, moment, side="right")) - 1
+    return at if at >= 0 else None
+
+
+def same_cycle(of: Marks, to: Marks, at: int) -> int | None:
+    """The cycle of the other run that goes with this one: that of its label, else as many cycles in; None for none."""
+    if of.labels[at] in to.labels:
+        return to.labels.index(of.labels[at])
+    return at if at < len(to.labels) else None
+
+
+def counterpart(runs: tuple[Timeline, Timeline], run: int, lane: Lane, at: int) -> Place | None:
+    """The same launch in the other run: in the cycle that goes with its own, the one before which as many of its name
+    began on the same side, host or device. None where there are no cycles, or none so late."""
+    mine, other = runs[run], runs[1 - run]
+    start = int(lane.slices.starts[at])
+    cycle = cycle_of(mine.marks, start)
+    there = None if cycle is None else same_cycle(mine.marks, other.marks, cycle)
+    if cycle is None or there is None:
+        return None
+    name = mine.names[int(lane.slices.names[at])]
+    before = len(_named_in(mine, name, lane, int(mine.marks.starts[cycle]), start))
+    end = int(other.marks.starts[there + 1]) if there + 1 < len(other.marks.starts) else other.end
+    found = sorted(_named_in(other, name, lane, int(other.marks.starts[there]), end), key=lambda place: place.start)
+    return found[before] if before < len(found) else None
+
+
+def _named_in(timeline: Timeline, name: str, like: Lane, start: int, end: int) -> list[Place]:
+    """The slices of that name that begin between two moments, of devices or of threads as the lane is."""
+    codes = timeline.codes.get(name)
+    found = []
+    for number, lane in enumerate(timeline.drawn if codes is not None else ()):
+        if (lane.tid is None) != (like.tid is None) or lane.rank != like.rank:
+            continue
+        first, last = np.searchsorted(lane.slices.starts, [start, end])
+        for at in np.flatnonzero(lane.slices.names[first:last] == codes).tolist():
+            one = first + at
+            found.append(Place(int(lane.slices.starts[one]), int(lane.slices.ends[one]), number, int(one)))
+    return found
+
+
 def launcher(run: Trace, lane: Lane, at: int) -> str:
     """Who launched a device activity and how long before: read from the tables, so for a thread in the background."""
     slices = lane.slices
-    if CLASSES[int(slices.classes[at])] not in (COMPUTE, COLLECTIVE, "copy") or lane.tid is not None:
+    if lane.tid is not None:
         return ""
     activity = run.kernels.slice(int(slices.rows[at]), 1).select("correlation", "rank").collect()
     correlation, rank = activity.row(0) if activity.height else (None, None)

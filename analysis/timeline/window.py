@@ -51,17 +51,10 @@ def fractions(lanes: Sequence[Lane], window: Window) -> tuple[np.ndarray, np.nda
     screen together: two dozen one by one take twice as long, nearly all of it in the calls."""
     edges = window.edges
     spent = np.array([lane.busy.busy(edges) for lane in lanes])
-    classes = np.repeat(np.array([lane.main for lane in lanes], dtype=np.uint8), window.columns).reshape(spent.shape)
-    minor: dict[int, np.ndarray] = {}
-    for at, lane in enumerate(lanes):
-        for code, one in lane.by_class.items():
-            minor.setdefault(code, np.zeros_like(spent))[at] = one.busy(edges)
-    most = spent.copy()
-    for coverage in minor.values():
-        most -= coverage
-    for code in sorted(minor):
-        classes[minor[code] > most] = code
-        np.maximum(most, minor[code], out=most)
+    classes = np.array([
+        np.full(window.columns, lane.main, np.uint8) if lane.by_class is None
+        else lane.by_class.most(lane.slices.starts, lane.slices.ends, edges) for lane in lanes
+    ])
     return spent / window.widths, classes
 
 

@@ -17,8 +17,10 @@ from ..contract.column import Column
 from ..contract.options import Options
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
+from ..timeline.counters import Counter, Strip, strips
 from ..timeline.lanes import Extent, Lane, Timeline, extent_of, timeline_of
-from ..timeline.picture import LEGEND, axis, layout, lines_of, marks
+from ..timeline.layout import layout
+from ..timeline.picture import LEGEND, axis, lines_of, marks
 from ..timeline.window import Window, counts, longest
 
 COLUMNS = (
@@ -77,9 +79,9 @@ def rows(lanes: Sequence[Lane], timeline: Timeline, window: Window) -> pl.DataFr
     return pl.DataFrame(made, schema=_TYPES).cast({"lane": NAME, "device": NAME, "name": NAME})
 
 
-def picture(timeline: Timeline, window: Window) -> list[str]:
+def picture(timeline: Timeline, window: Window, counters: Sequence[Strip] | None = None) -> list[str]:
     """The window as lines of text: ruler, cycles, lanes, legend."""
-    rows = layout(timeline, window)
+    rows = layout(timeline, window, counters=counters)
     room = max([len(row.label) for row in rows[:PICTURE_LANES]], default=0) + 1
     lines = [" " * room + axis(window), *([" " * room + cycles] if (cycles := marks(timeline, window)) else [])]
     shown = rows[:PICTURE_LANES]
@@ -122,12 +124,15 @@ def build(runs: Runs, options: Options) -> Answer:
         raise CannotAnswer("The window is empty: --to must come after --from.")
     span = f"{units.duration(window.end - window.start)} in {window.columns} columns"
     drawn, frames, summary, notes, left_out = [], [], [], list[str](), 0
+    counters, devices = list[Sequence[Counter]](), list[str | None]()
     for place, (offset, side) in enumerate(zip(offsets, ("A ", "B ") if len(runs) > 1 else ("",), strict=True)):
         if place:
             del timeline  # of two traces of 2 GB both at once take 830 MiB, one after the other 650
             timeline = timeline_of(runs[place], options)
         own = Window(window.start + offset, window.end + offset, window.columns)
-        drawn.append(tuple(picture(timeline, own)))
+        counters.append(timeline.counters)
+        devices.append(timeline.device)
+        drawn.append(tuple(picture(timeline, own, strips(counters, devices)[place])))
         lanes, more = busiest(timeline, own)
         left_out += more
         frames.append(rows(lanes, timeline, own))

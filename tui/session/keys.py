@@ -103,6 +103,8 @@ KEYS: tuple[Key, ...] = (
     Key("zoom_out", "minus", "zoom(1)", "wider", "Timeline: wider, at the cursor", "timeline", rank=2),
     Key("fit", "equals_sign", "fit", "all", "Timeline: the whole run", "timeline", rank=3),
     Key("zoom_to", "enter", "open", "zoom to", "Timeline: the slice or gap under the cursor", "timeline", rank=4),
+    Key("fold_lanes", "space", "fold", "fold", "Timeline: open or close the streams or the thread under the cursor",
+        "timeline", rank=7),
     Key("goto", "g", "goto", "go to", "Timeline: to a time (12.5ms) or a launch (#1204)", "timeline", rank=5),
     Key("same_next", "n", "same(1)", "same", "Timeline: next slice of the same name in this lane", "timeline", rank=6),
     Key("same_previous", "N", "same(-1)", "", "Timeline: previous slice of the same name", "timeline"),

@@ -16,10 +16,13 @@ from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import markdown, text
 from warplens.analysis.timeline import lanes
-from warplens.analysis.timeline.coverage import covered, levels
-from warplens.analysis.timeline.lanes import CLASSES, extent_of, timeline_of
-from warplens.analysis.timeline.picture import axis, layout, lines_of, minimap
-from warplens.analysis.timeline.place import describe, find, launcher
+from warplens.analysis.timeline.classes import CLASSES
+from warplens.analysis.timeline.counters import strips
+from warplens.analysis.timeline.coverage import class_times, covered, levels
+from warplens.analysis.timeline.lanes import extent_of, timeline_of
+from warplens.analysis.timeline.layout import layout
+from warplens.analysis.timeline.picture import axis, lines_of, minimap
+from warplens.analysis.timeline.place import counterpart, describe, find, launcher
 from warplens.analysis.timeline.window import Window, at_moment, counts, fractions, gap_at, longest, same_name, wide
 from warplens.analysis.views import timeline as timeline_view
 from warplens.analysis.views.timeline import VIEW, picture
@@ -101,13 +104,14 @@ def test_what_no_lane_is_left_for_is_counted(monkeypatch):
     table = ask(VIEW, (nested(55),), Options(columns=20))
     assert table.notes == (
         "45 slices begin under another one in the last lane of a stream or thread: too many overlap to show each.",)
-    assert any("9 +45 hidden" in line for line in picture(timeline_of(nested(55), Options()), Window(1_000, 2_000, 20)))
+    drawn = picture(timeline_of(nested(55), Options()), Window(1_000, 2_000, 20))
+    assert any("python +45 hidden" in line for line in drawn)
 
 
 def test_counters_that_have_no_line_are_counted():
     points = [sample for at in range(9) for sample in samples(f"counter {at}", "GPU 0", (0, 1.0), (10, 2.0), unit="W")]
     rows = layout(timeline_of(run_of(kernels=[kernel(0, 0, 10)], metrics=points), Options()), Window(0, 10, 20))
-    assert [row.label for row in rows][-2:] == ["counter 5 GPU 0", "+3 counters: m"]
+    assert [row.label for row in rows][-2:] == ["counter 5", "+3 counters"]
 
 
 def test_the_report_says_the_same_as_the_lanes():
@@ -182,7 +186,7 @@ def test_two_runs_stand_at_the_same_place_by_their_first_cycle():
 def test_the_ruler_and_the_map():
     timeline = timeline_of(busy_run(), Options())
     assert "╵200 ns" in axis(Window(0, 600, 60))
-    drawn, first, last = minimap(timeline, Window(300, 600, 60), 60)
+    drawn, first, last = minimap(timeline, Window(0, 600, 60), Window(300, 600, 60))
     assert len(drawn) == 60 and (first, last) == (30, 59) and drawn[0] == " "
 
 
@@ -249,7 +253,83 @@ def test_the_class_that_took_most_of_a_column_gives_its_colour() -> None:
     ])
     lane = timeline_of(run, Options()).lanes[0]
     (busy,), (classes,) = fractions([lane], Window(0, 200, 2))
-    assert busy.tolist() == [0.9, 0.9] and [CLASSES[code] for code in classes] == ["copy", "kernel"]
+    assert busy.tolist() == [0.9, 0.9] and [CLASSES[code] for code in classes] == ["copy", "gemm"]
+
+
+@given(SLICES, st.lists(st.sampled_from(["gemm", "softmax", "memcpy"]), min_size=30, max_size=30),
+       st.integers(-20, 250), st.integers(1, 300), st.integers(1, 20))
+def test_the_class_with_most_time_in_a_column_is_that_of_its_slices(slices, names, start, length, columns):
+    starts, ends = arrays(slices)
+    first = levels(starts, ends, most=100) == 0  # a lane: none of its slices overlaps another
+    starts, ends = starts[first], ends[first]
+    kinds = np.array([("gemm", "softmax", "memcpy").index(name) for name in names[: len(starts)]], dtype=np.uint8)
+    times = class_times(starts, ends, kinds)
+    edges = Window(start, start + length, columns).edges
+    if times is None:
+        assert len(set(kinds.tolist())) == 1
+        return
+    found = times.most(starts, ends, edges).tolist()
+    for code, (a, b) in zip(found, pairwise(edges.tolist()), strict=True):
+        spent = [sum(max(0, min(b, e) - max(a, s)) for s, e, k in zip(starts, ends, kinds, strict=True) if k == one)
+                 for one in range(3)]
+        assert spent[code] == max(spent)
+
+
+def deep_python():
+    calls = [host(f"f{at}", at, 3_000 - 2 * at, "python") for at in range(20)]
+    calls += [host("aten::mm", 100, 500), host("cudaLaunchKernel", 200, 10, "runtime", correlation=1)]
+    helpers = [host("wait", 0, 4_000, "python") | {"tid": 2}, host("once", 3_990, 5) | {"tid": 3}]
+    return run_of(kernels=[kernel(0, 220, 900, stream=7, correlation=1)], host=calls + helpers)
+
+
+def test_lanes_are_named_by_what_runs_in_them_and_fold_into_the_height_there_is():
+    timeline, window = timeline_of(deep_python(), Options()), Window(0, 4_000, 80)
+    rows = layout(timeline, window, 14)
+    assert [row.label for row in rows] == [
+        "GPU 0 stream 7", "thread 1", "  python +18", "  operator", "  runtime call", "thread 2", "thread 3"]
+    assert rows[0].lines == 8 and sum(row.lines for row in rows) == 14
+    every = layout(timeline, window, 14, {("thread", None, 1, 1)})
+    assert [row.label for row in every if row.group == ("thread", None, 1, 1)] == ["thread 1 +21"]
+    assert len(layout(timeline, window)) == 1 + 22 + 2
+    narrow = layout(timeline, Window(300, 320, 80), 14)
+    assert [row.text for row in narrow][-1] == "idle here" and narrow[-1].label == "+1 thread"
+
+
+def test_a_tall_stream_is_as_high_as_it_was_busy_and_says_the_family_of_each_bar():
+    run = run_of(kernels=[kernel(0, 0, 50, "softmax"), kernel(1, 100, 25, "gemm"), kernel(2, 300, 100, "gemm")])
+    timeline, window = timeline_of(run, Options()), Window(0, 400, 4)
+    (row,) = layout(timeline, window, 4)
+    (line,) = lines_of(timeline, [row], window)
+    assert line.lines == ("   g", "n  █", "█g █", "██ █")
+    assert line.named == ((0, 3, 3),), "over a bar that is full the letter stands in it"
+
+
+def test_a_counter_that_never_moved_has_a_lane_with_its_value_and_what_it_was_in_the_other_run():
+    clock = [samples("gpu_sm_frequency", "GPU 0", (0, mhz), (10, mhz), unit="MHz") for mhz in (1155.0, 210.0)]
+    runs = [timeline_of(run_of(kernels=[kernel(0, 0, 10)], metrics=one), Options()) for one in clock]
+    a, b = strips([one.counters for one in runs], [one.device for one in runs])
+    assert (a[0].name, a[0].value(0, 10), a[0].judgement) == ("SM clock", "1,155 MHz, constant", "")
+    assert b[0].value(0, 10) == "▼ 210 MHz, constant; A 1,155 MHz" and b[0].judgement == "bad"
+    window = Window(0, 10, 40)
+    drawn = [lines_of(one, layout(one, window, 9, counters=each), window)[-1].text
+             for one, each in zip(runs, (a, b), strict=True)]
+    assert drawn[0].endswith("█") and drawn[1].endswith("▂")
+
+
+def test_the_same_launch_of_two_runs_is_as_many_of_its_name_into_the_same_cycle():
+    def recorded(start, slow):
+        names = ("a", "b", "a", "a")
+        return timeline_of(run_of(
+            kernels=[kernel(at, start + 100 * at, 10 * slow, name) for at, name in enumerate(names)],
+            cycles=[{**one, "start_ns": one["start_ns"] + start} for one in steps(150, 250)]), Options())
+
+    runs = recorded(0, 1), recorded(1_000, 3)
+    lane = runs[0].drawn[0]
+    found = counterpart(runs, 0, lane, 3)
+    assert found is not None and (found.start, found.end) == (1_300, 1_330)
+    assert counterpart((runs[0], recorded(0, 1)), 1, lane, 0) is not None
+    without = timeline_of(run_of(kernels=[kernel(0, 0, 5, "a")]), Options())
+    assert counterpart((runs[0], without), 0, lane, 0) is None
 
 
 TIMES = st.tuples(st.none() | st.integers(-50, 200), st.none() | st.integers(0, 60))

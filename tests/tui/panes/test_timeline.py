@@ -17,8 +17,9 @@ from textual.strip import Strip
 
 from warplens.analysis.timeline import chrome_trace, place
 from warplens.tui.app.app import WarplensApp
-from warplens.tui.panes.timeline import painter
-from warplens.tui.panes.timeline.canvas import LEAST_NS, TimelineCanvas
+from warplens.tui.panes.timeline import scene
+from warplens.tui.panes.timeline.canvas import TimelineCanvas
+from warplens.tui.panes.timeline.view import LEAST_NS
 from warplens.tui.session.keys import KEYS
 
 Check = Callable[[TimelineCanvas, Pilot[Any]], Awaitable[None]]
@@ -95,6 +96,13 @@ async def zoom_to(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
     assert lane is not None and at is not None
     assert c.window_ns[0] < int(lane.slices.starts[at]) < int(lane.slices.ends[at]) < c.window_ns[1]
     assert length(c) <= 1.3 * int(lane.slices.ends[at] - lane.slices.starts[at])
+
+
+@key("fold_lanes")
+async def fold_lanes(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    before = [row.label for _, row in c.rows()]
+    await press(pilot, "space", "space")
+    assert [row.label for _, row in c.rows()] == before
 
 
 @key("goto")
@@ -274,19 +282,18 @@ async def test_the_lanes_of_two_runs_may_hold_different_numbers_of_slices() -> N
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         rows = canvas(app).rows()
-        lanes = [row.lane.tid is None for _, row in rows if row.lane is not None]
-        assert {run for run, _ in rows} == {0, 1}
-        assert lanes == sorted(lanes, reverse=True), "streams of both runs come first, then their threads"
+        of = [run for run, _ in rows]
+        assert set(of) == {0, 1} and of == sorted(of), "all of run A is above all of run B"
 
 
 async def test_what_is_told_of_a_slice_leaves_the_lanes_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn, real = [], painter.lanes
+    drawn, real = [], scene.draw
 
-    def lanes(*given: Any) -> list[Strip]:
+    def draw(*given: Any) -> tuple[list[Strip], list[int | None]]:
         drawn.append(given)
         return real(*given)
 
-    monkeypatch.setattr(painter, "lanes", lanes)
+    monkeypatch.setattr(scene, "draw", draw)
     app = app_on("a", view="timeline")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)

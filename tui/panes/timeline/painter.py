@@ -1,7 +1,7 @@
-"""Lines of the timeline with their colours.
+"""Lines of the timeline with their colours: its three frames, and what stands in them.
 
-What a column holds is the analysis' answer; here it only gets its style, and the cursor is lit. Every function gives
-strips of ``width`` cells; the first ``label`` of them say what a line is.
+What a column holds is the analysis' answer; here it only gets its style, and the cursor is lit. ``Painter`` is of one
+place: it knows the theme, the width and how many cells say what a line is.
 """
 
 from __future__ import annotations
@@ -10,89 +10,177 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from ...list import cells
+from ...list import cells, frame
 from ...session.themes import Look
 
 if TYPE_CHECKING:
     from ....analysis.timeline.lanes import Timeline
-    from ....analysis.timeline.picture import Line, Row
+    from ....analysis.timeline.layout import Row
+    from ....analysis.timeline.picture import Line
     from ....analysis.timeline.window import Window
 
-_ROLES = {"kernel": "gemm", "collective": "collective", "copy": "copy", "wait": "dim", "host": "python"}
-_REVERSE = Style(reverse=True)
-_BOLD = Style(bold=True)
+_ROLES = {"annotation": "other", "dataloader": "copy", "sched": "device", "io": "device", "overhead": "device"}
+"""Classes of slices whose colour is that of another one."""
+_REVERSE, _BOLD = Style(reverse=True), Style(bold=True)
+SIDES = 4
+"""Cells of both sides of a frame."""
 
 
-def head(runs: Sequence[Timeline], window: Window, label: int, look: Look, width: int) -> list[Strip]:
-    """The whole run with the window in it, a ruler, and the cycles of the first run where any run has some."""
-    from ....analysis.timeline.picture import axis, marks, minimap
+class Selected(Struct, frozen=True):
+    """What lies under the cursor: its name, what else the border says, bars (a letter, a text, a length, a remark and
+    its judgement), and sentences."""
 
-    text, first, last = minimap(runs[0], window, window.columns)
-    named, indent = Segment(cells.fit(runs[0].label, label - 1) + " ", look.dim), Segment(" " * label, look.base)
-    made = [
-        [named, Segment(text[:first], look.dim), Segment(text[first : last + 1] or " ", look.spark + _REVERSE),
-         Segment(text[last + 1 :], look.dim)],
-        [indent, Segment(axis(window), look.header)],
-    ]
-    if any(len(one.marks.starts) for one in runs):
-        made.append([indent, Segment(marks(runs[0], window), look.mark)])
-    return [_strip(line, look, width) for line in made]
+    name: str = ""
+    note: str = ""
+    bars: tuple[tuple[str, str, int, str, str], ...] = ()
+    lines: tuple[str, ...] = ()
 
 
-def lanes(
-    runs: Sequence[Timeline], rows: Sequence[tuple[int, Row]], windows: Sequence[Window], cursor: tuple[int, int],
-    label: int, look: Look, width: int,
-) -> list[Strip]:
-    """Rows of the layout, each with its run; ``cursor`` is the row and the column that are lit."""
-    from ....analysis.timeline.picture import lines_of
+class Painter(Struct, frozen=True):
+    """Draws in the colours of ``look``, ``width`` cells wide, the first ``label`` of which say what a line is."""
 
-    drawn = [
-        iter(lines_of(one, [row for of, row in rows if of == run], windows[run])) for run, one in enumerate(runs)
-    ]
-    made = []
-    for at, (run, row) in enumerate(rows):
-        here = at == cursor[0]
-        side = f"{'AB'[run]} " if len(runs) > 1 else ""
-        named = Segment(cells.fit(side + row.label, label - 1) + " ", look.cursor if here else look.gutter)
-        made.append(_strip([named, *_coloured(next(drawn[run]), cursor[1], here, look)], look, width))
-    return made
+    look: Look
+    width: int
+    label: int
+    focus: bool
 
+    @property
+    def columns(self) -> int:
+        """Cells of a lane."""
+        return max(10, self.width - SIDES - self.label)
 
-def _coloured(line: Line, column: int, here: bool, look: Look) -> list[Segment]:
-    """The columns under the colours of their classes; names bold, the column of the cursor lit."""
-    from ....analysis.timeline.lanes import CLASSES
+    def upper(self, said: frame.Frame, focus: bool = False) -> Strip:
+        """The upper border of a frame."""
+        return frame.strip(frame.upper(said, self.width, focus and self.focus), self.look)
 
-    codes, text, made = line.classes, line.text, []
-    edges = {0, len(text), column, column + 1, *((codes[1:] != codes[:-1]).nonzero()[0] + 1).tolist()}
-    edges.update(edge for first, last in line.named for edge in (first, last + 1))
-    firsts, ends = {first for first, _ in line.named}, {last + 1 for _, last in line.named}
-    bold, of_column = False, codes.tolist()
-    for begin, stop in pairwise(sorted(edge for edge in edges if edge <= len(text))):
-        bold = begin in firsts or (bold and begin not in ends)
-        style = look.role(_ROLES[CLASSES[of_column[begin]]]) if begin < len(of_column) else look.base
-        style = style + _BOLD if bold else style
-        if begin == column:
-            style = look.cursor if here else style + look.cursor_blurred
-        made.append(Segment(text[begin:stop], style))
-    return made
+    def lower(self, said: frame.Frame = frame.Frame(), focus: bool = False) -> Strip:  # noqa: B008 - frozen
+        """The lower border of a frame."""
+        return frame.strip(frame.lower(said, self.width, focus and self.focus), self.look)
+
+    def line(self, segments: Sequence[Segment], focus: bool = False) -> Strip:
+        """A line between the sides of a frame."""
+        side = self.look.focus if focus and self.focus else self.look.frame
+        inner = Strip(segments).adjust_cell_length(max(0, self.width - SIDES), self.look.base)
+        return Strip([Segment("│ ", side), *inner, Segment(" │", side)])
+
+    def _label(self, side: str, text: str, style: Style) -> list[Segment]:
+        """What a line is called, the letter of its run before it."""
+        room = self.label - 1 - 2 * bool(side)
+        return [*([Segment(f"{side} ", self.look.top)] if side else []),
+                Segment(cells.fit(text, room) + " ", style)]
+
+    def minimaps(self, runs: Sequence[Timeline], wholes: Sequence[Window], windows: Sequence[Window]) -> list[Strip]:
+        """How busy the devices of each run were in the whole of it, the window lit."""
+        from ....analysis.timeline.picture import minimap
+
+        look, made = self.look, []
+        for at, (run, whole, window) in enumerate(zip(runs, wholes, windows, strict=True)):
+            text, first, last = minimap(run, whole, window)
+            side = "AB"[at] if len(runs) > 1 else ""
+            style = look.role("gemm")
+            lit = style + _REVERSE if last - first + 1 < len(text) else style
+            made.append(self.line([
+                *self._label(side, run.label, look.dim), Segment(text[:first], style),
+                Segment(text[first : last + 1], lit), Segment(text[last + 1 :], style)]))
+        return made
+
+    def ruler(self, window: Window, origin: int) -> Strip:
+        """Round times over the lanes."""
+        from ....analysis.timeline.picture import axis
+
+        text = axis(window, origin)
+        return self.line([Segment(" " * self.label, self.look.base), Segment(text, self.look.header)], True)
+
+    def cycles(self, run: Timeline, window: Window) -> Strip:
+        """The cycles of a run over its lanes."""
+        from ....analysis.timeline.picture import marks
+
+        return self.line([*self._label("", "cycles", self.look.gutter), Segment(marks(run, window), self.look.mark)],
+                         True)
+
+    def seam(self) -> Strip:
+        """What stands between two runs."""
+        side = self.look.focus if self.focus else self.look.frame
+        return Strip([Segment("│", side), Segment("┄" * (self.width - 2), self.look.faint), Segment("│", side)])
+
+    def row(self, side: str, row: Row, line: Line, under: Sequence[str], column: int, here: bool) -> list[Strip]:
+        """The lines of a row; ``under`` are what its label says further down, ``column`` is that of the cursor."""
+        look = self.look
+        style = look.cursor if here else look.base if row.lane is not None and row.lane.tid is None else look.gutter
+        labels = [self._label(side, row.label, style)]
+        labels += [self._label(" " if side else "", text, look.dim) for text in under[: row.lines - 1]]
+        labels += [[Segment(" " * self.label, look.base)]] * (row.lines - len(labels))
+        if line.said:
+            judged = row.counter.judgement if row.counter is not None else ""
+            rest, cut = line.text, len(line.said)
+            tone = look.role(judged) if judged else look.top if row.counter is not None else look.dim
+            body = [Segment(rest[:cut], tone), Segment(rest[cut:], look.role(judged) if judged else look.spark)]
+            return [self.line([*labels[0], *self._lit(body, column, here)], True)]
+        return [
+            self.line([*label, *self._coloured(line, at, column, here)], True) for at, label in enumerate(labels)
+        ]
+
+    def _lit(self, segments: list[Segment], column: int, here: bool) -> list[Segment]:
+        """The segments with the column of the cursor lit."""
+        before, rest = Strip(segments).divide([column, sum(len(one.text) for one in segments)]) if column else (
+            Strip([]), Strip(segments))
+        first, after = rest.divide([1, rest.cell_length]) if rest.cell_length > 1 else (rest, Strip([]))
+        lit = [Segment(one.text, self.look.cursor if here else (one.style or self.look.base) + self.look.cursor_blurred)
+               for one in first]
+        return [*before, *lit, *after]
+
+    def _coloured(self, line: Line, number: int, column: int, here: bool) -> list[Segment]:
+        """One line of a row under the colours of its classes; names stand in their blocks, the cursor is lit."""
+        from ....analysis.timeline.classes import CLASSES
+
+        look, text, named = self.look, list(line.lines[number]), [one for one in line.named if one[0] == number]
+        inside = [False] * len(text)
+        for _, first, last in named:
+            inside[first : last + 1] = [True] * (last + 1 - first)
+            if last > first:
+                text[first], text[last] = "▏", " "
+        roles: list[str | None] = [
+            _ROLES.get(CLASSES[code], CLASSES[code]) if sign != " " or lit else None
+            for code, sign, lit in zip(line.classes.tolist(), text, inside, strict=True)
+        ]
+        edges = [0, *(at for at in range(1, len(text))
+                      if at in (column, column + 1) or roles[at] != roles[at - 1] or inside[at] != inside[at - 1]),
+                 len(text)]
+        made = []
+        for begin, stop in pairwise(edges):
+            role = roles[begin]
+            style = look.role(role) if role else look.base
+            style = style + _REVERSE if inside[begin] else style + _BOLD if text[begin].isalpha() else style
+            if begin == column:
+                style = look.cursor if here else style + look.cursor_blurred
+            made.append(Segment("".join(text[begin:stop]), style))
+        return made
+
+    def selection(self, selected: Selected, lines: int) -> list[Strip]:
+        """What lies under the cursor in so many lines: bars of its length in both runs, or on one line."""
+        look, made = self.look, list[Strip]()
+        most = max((length for _, _, length, _, _ in selected.bars), default=0)
+        if lines < len(selected.lines) + len(selected.bars):
+            short = [Segment(f"{side} {text}  ", look.base) for side, text, _, _, _ in selected.bars]
+            short += [Segment(f"{remark}  ", look.role(judged or "base")) for *_, remark, judged in selected.bars[-1:]]
+            said = " · ".join(filter(None, selected.lines))
+            return [self.line([*short, Segment(said, look.dim)])]
+        room = max(10, (self.width - SIDES) * 5 // 10)
+        for side, text, length, remark, judged in selected.bars:
+            bar = cells.bar(length / max(most, 1), room)
+            made.append(self.line([
+                Segment(f"{side} ", look.top), Segment(f"{text:>10}  ", look.role(judged or "base")),
+                Segment(f"{bar:<{room}}", look.bar), Segment(f"  {remark}", look.role(judged or "dim"))]))
+        for text in selected.lines[: lines - len(made)]:
+            made.append(self.line([Segment(cells.fit(text, self.width - SIDES), look.base if not made else look.dim)]))
+        return made + [self.line([])] * (lines - len(made))
 
 
 def calls(row: Row) -> str:
     """The calls that a row stands for, else its name."""
-    return " › ".join(cells.name(name, 40).strip() for name in row.crumbs[-4:]) or row.label
-
-
-def foot(text: str, told: str, look: Look, width: int) -> list[Strip]:
-    """What lies under the cursor, and what else is known of it."""
-    return [
-        _strip([Segment(cells.fit(f" {each}", width), style)], look, width)
-        for each, style in ((text, look.top), (told, look.dim))
-    ]
-
-
-def _strip(segments: list[Segment], look: Look, width: int) -> Strip:
-    return Strip(segments).adjust_cell_length(width, look.base)
+    return " › ".join(cells.name(name, 40).strip() for name in row.crumbs[-4:]) or row.label.strip()

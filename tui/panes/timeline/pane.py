@@ -133,6 +133,8 @@ class TimelinePane(TablePane):
             return
         run, row = wanted
         run = min(run, len(self.canvas.runs) - 1)
+        if row.get("start_ns") is None and len(self.canvas.runs) > 1 and self.session.subject == "both":
+            run = 1 if find(self.canvas.runs[1], row) is not None else 0  # a row of both runs: what changed is in B
         place = find(self.canvas.runs[run], row)
         if place is None:
             self.notify("This row has no time, so the timeline cannot show it.", markup=False)
@@ -211,7 +213,7 @@ class TimelinePane(TablePane):
 
         self.app.post_message(TaskWanted("writing", job, self.tell_written))
 
-    def on_timeline_canvas_moved(self, event: TimelineCanvas.Moved) -> None:
+    def on_lane_view_moved(self, event: TimelineCanvas.Moved) -> None:
         """Look up who launched what is under the cursor, once it rests: a frame is not to share its time with that."""
         event.stop()
         lane, at, run = self.canvas.lane, self.canvas.slice(), self.canvas.run
@@ -264,4 +266,4 @@ class TimelinePane(TablePane):
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""
-        return "zoom_in zoom_out fit zoom_to goto same_next export copy open_trace palette help quit".split()
+        return "zoom_in zoom_out fit zoom_to goto same_next fold_lanes export copy open_trace palette help quit".split()

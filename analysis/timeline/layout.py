@@ -1,0 +1,196 @@
+"""Which lines the timeline has in a window, what each is called, and how high it is where there is room.
+
+Streams come first, the busiest with what height is left over. The thread that launches is open, a lane for each depth
+named by what runs in it; every other thread is one line, and what is idle in the window is one line together. What
+folds says how many lanes it hides. Text without a height has a line for every stream, every depth and six counters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Counting
+from collections.abc import Collection, Sequence
+from itertools import groupby
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .classes import CLASSES, CODES, HOST_WORDS
+from .counters import Strip, strips
+from .coverage import Ints
+from .lanes import Lane, Timeline
+from .window import Window, spans
+
+COUNTERS = 6  # Strips of counters at most.
+TALLEST = 12  # Lines of a stream.
+Group = tuple[object, ...]
+"""What opens and closes together: a run's streams of a rank, or a thread."""
+
+
+class Row(Struct, frozen=True):
+    """A line of the picture, or ``lines`` of them: a lane, a counter, the calls of a thread that take the whole window
+    (``crumbs``), or ``text`` about what is folded. ``group`` is what opens or closes there."""
+
+    label: str
+    lane: Lane | None = None
+    lines: int = 1
+    crumbs: tuple[str, ...] = ()
+    counter: Strip | None = None
+    text: str = ""
+    group: Group | None = None
+
+
+def layout(
+    timeline: Timeline, window: Window, room: int | None = None, turned: Collection[Group] = (),
+    counters: Sequence[Strip] | None = None,
+) -> list[Row]:
+    """The lines of a run in this window. In ``room`` lines things fold; ``turned`` are the groups that the user opened
+    or closed against that. ``counters`` are those of a pair."""
+    edges = np.array([window.start, window.end], dtype=np.int64)
+    rows = [*_streams(timeline, edges, room, turned), *_threads(timeline, window, edges, room, turned)]
+    shown = strips([timeline.counters], [timeline.device])[0] if counters is None else counters
+    most = COUNTERS if room is None else max(1, min(COUNTERS, (room - len(rows)) // 4))
+    rows += [Row(one.name, counter=one) for one in shown[:most]]
+    if (more := len(shown) - most) > 0:
+        if room is None or len(rows) < room:
+            rows.append(Row(f"+{more} counter{'s' if more > 1 else ''}", text="m shows them"))
+        else:
+            rows[-1] = replace(rows[-1], label=f"{rows[-1].label} +{more}")
+    return rows if room is None else _heightened(rows, edges, room)
+
+
+def _ran(lane: Lane, edges: Ints) -> int:
+    """How much of the window the lane was busy, ns."""
+    return int(lane.busy.busy(edges)[0])
+
+
+def _streams(timeline: Timeline, edges: Ints, room: int | None, turned: Collection[Group]) -> list[Row]:
+    rows = []
+    for rank, group in groupby((lane for lane in timeline.drawn if lane.tid is None), key=lambda lane: lane.rank):
+        lanes = list(group)
+        if room is None:
+            rows += [Row(_stream_name(lane), lane) for lane in lanes]
+            continue
+        ran = [_ran(lane, edges) for lane in lanes]
+        key = ("streams", rank)
+        most = max(2, room // 3)
+        busy = [at for at, ns in enumerate(ran) if ns]
+        is_open = (len(busy) <= most and len(lanes) - len(busy) < 2) != (key in turned)
+        kept = range(len(lanes)) if is_open else sorted(sorted(busy, key=lambda at: -ran[at])[:most])
+        kept = kept if len(kept) else range(1)
+        rows += [Row(_stream_name(lanes[at]), lanes[at], group=key) for at in kept]
+        if (hidden := len(lanes) - len(kept)):
+            rest = sum(ran[at] > 0 for at in range(len(lanes)) if at not in kept)
+            said = f"{rest} busy here, {hidden - rest} idle" if rest else "idle here"
+            rows.append(Row(f"  +{hidden} lane{'s' if hidden > 1 else ''}", text=f"{said}: Space opens", group=key))
+    return rows
+
+
+def _stream_name(lane: Lane) -> str:
+    return (f"  overlap {lane.depth}" if lane.depth else lane.name) + _hidden(lane)
+
+
+def _hidden(lane: Lane) -> str:
+    return f" +{lane.hidden:,} hidden" if lane.hidden else ""
+
+
+def _threads(
+    timeline: Timeline, window: Window, edges: Ints, room: int | None, turned: Collection[Group]
+) -> list[Row]:
+    threads = [
+        (key, list(group)) for key, group in groupby(
+            (lane for lane in timeline.drawn if lane.tid is not None), key=lambda lane: (lane.rank, lane.pid, lane.tid))
+    ]
+    rows, idle = list[Row](), 0
+    main = max(threads, key=lambda one: sum(map(_launches, one[1])), default=None)
+    alone = len(timeline.ranks) < 2
+    if room is not None and main is not None:
+        threads = [main, *(one for one in threads if one is not main)]
+    for key, lanes in threads:
+        mine = _depths(timeline, window, edges, key, lanes)
+        if not mine:
+            idle += 1
+        elif room is None:
+            rows += _numbered(mine)
+        else:
+            group = ("thread", *key)
+            is_open = (alone and main is not None and key == main[0]) != (group in turned)
+            few = max(3, room // 3) if group not in turned else len(mine)
+            rows += [replace(row, group=group) for row in _numbered(_folded(mine, few if is_open else 1))]
+    if idle and room is not None:
+        rows.append(Row(f"+{idle} thread{'s' if idle > 1 else ''}", text="idle here"))
+    return rows
+
+
+def _launches(lane: Lane) -> int:
+    """How many calls of the runtime are in the lane: the thread with most of them is the one to look at."""
+    step = max(1, len(lane.slices) // 4096)
+    return step * int((lane.slices.classes[::step] == CODES["launch"]).sum())
+
+
+def _depths(
+    timeline: Timeline, window: Window, edges: Ints, key: tuple[object, ...], lanes: Sequence[Lane]
+) -> list[Row]:
+    """The lanes of a thread in which anything ran. The calls that take the whole window are one line together, so that
+    a deep Python stack leaves room for what changes."""
+    rows: list[Row] = []
+    rank, _, tid = key
+    name = f"{'' if rank is None else f'rank {rank} '}thread {tid}"
+    for lane in lanes:
+        whole = spans(lane, window)
+        label = f"  {HOST_WORDS[CLASSES[lane.main]]}" if rows else name
+        if whole is not None:
+            call = timeline.names[int(lane.slices.names[whole])]
+            if rows and rows[-1].crumbs:
+                rows[-1] = replace(rows[-1], crumbs=(*rows[-1].crumbs, call))
+            else:
+                rows.append(Row(label, crumbs=(call,)))
+        elif _ran(lane, edges):
+            rows.append(Row(label + _hidden(lane), lane))
+    return rows
+
+
+def _folded(rows: Sequence[Row], most: int) -> list[Row]:
+    """At most so many of a thread's lanes, or one of each name: of neighbours with the same name the outer ones stay,
+    the last of which says how many it hides."""
+    if len(rows) <= most:
+        return list(rows)
+    if most == 1:
+        first = next((row for row in rows if row.lane is not None), rows[0])
+        return [replace(first, label=f"{rows[0].label} +{len(rows) - 1}")]
+    runs = [list(group) for _, group in groupby(rows, key=lambda row: row.label)]
+    kept = [len(run) for run in runs]
+    while sum(kept) > most and max(kept) > 1:
+        kept[max(range(len(kept)), key=kept.__getitem__)] -= 1
+    made: list[Row] = []
+    for run, count in zip(runs, kept, strict=True):
+        made += run[:count]
+        if hidden := len(run) - count:
+            made[-1] = replace(made[-1], label=f"{made[-1].label} +{hidden}")
+    return made
+
+
+def _numbered(rows: Sequence[Row]) -> list[Row]:
+    """The lanes of a thread, the second of the same name called so: 'operator 2' is an operator in an operator."""
+    seen, made = Counting[str](), []
+    for row in rows:
+        word, more, hidden = row.label.partition(" +")
+        seen[word] += 1
+        made.append(row if seen[word] == 1 else replace(row, label=f"{word} {seen[word]}{more}{hidden}"))
+    return made
+
+
+def _heightened(rows: list[Row], edges: Ints, room: int) -> list[Row]:
+    """The rows with the lines that are left over given to the streams that ran most."""
+    ran = [
+        _ran(row.lane, edges) if row.lane is not None and row.lane.tid is None and not row.lane.depth else 0
+        for row in rows
+    ]
+    spare, lines = room - len(rows), [1] * len(rows)
+    order = sorted((at for at, ns in enumerate(ran) if ns), key=lambda at: -ran[at])
+    for _ in range(1, TALLEST):
+        for at in order:
+            if spare > 0:
+                lines[at] += 1
+                spare -= 1
+    return [replace(row, lines=count) if count > 1 else row for row, count in zip(rows, lines, strict=True)]

@@ -1,0 +1,168 @@
+"""What the timeline shows of where it stands: the whole, the lanes in sight, what lies under the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from textual.strip import Strip
+
+from ....analysis.core import units
+from ....analysis.core.text import display
+from ....analysis.kernels.family import LETTERS, TITLES
+from ...list import frame
+from . import painter
+from .painter import Painter, Selected
+from .view import FRAMED, LaneView
+
+if TYPE_CHECKING:
+    from ....analysis.timeline.layout import Row
+    from ....analysis.timeline.window import Window
+
+
+def draw(view: LaneView) -> tuple[list[Strip], list[int | None]]:
+    """The whole with the window in it, the lanes in sight, blank lines, what lies under the cursor."""
+    paint, height = view.painter(), view.size.height
+    if not view.runs or height < 4:
+        return [Strip.blank(view.size.width, paint.look.base)] * height, []
+    from ....analysis.timeline.picture import span_text
+
+    framed, (start, end) = height >= FRAMED, view.window_ns
+    windows = [view.window(run) for run in range(len(view.runs))]
+    cycle = view.cycle_shown()
+    origin = 0 if cycle is None else int(view.runs[0].marks.starts[cycle])
+    head = _overview(view, paint, windows, cycle) if framed else []
+    of = "the recording" if cycle is None else view.runs[0].marks.labels[cycle]
+    head.append(paint.upper(frame.Frame(
+        span_text(start - origin, end - origin), frame.dim(f"of {display(of, 40)}"),
+        frame.dim(_aligned(view, cycle)) if framed else view.frame.right), True))
+    head.append(paint.ruler(windows[0], origin))
+    room = view.room()
+    lanes, numbers = _lanes(view, paint, windows, room)
+    blank = [paint.line([], True)] * (room - len(lanes))
+    return [*head, *lanes, *blank, *foot(view)][:height], [*[None] * len(head), *numbers]
+
+
+def _overview(view: LaneView, paint: Painter, windows: Sequence[Window], cycle: int | None) -> list[Strip]:
+    """The frame of the whole: the cycle that is looked at, else all there is."""
+    from ....analysis.timeline.window import Window
+
+    first, last = view.whole()
+    if cycle is not None:
+        marks = [one.marks for one in view.runs]
+        first = int(marks[0].starts[cycle])
+        last = first + int(marks[0].ends[cycle] - marks[0].starts[cycle])
+        last = max(last, view.window_ns[1])
+    devices = sorted({lane.device or "the device" for one in view.runs for lane in one.drawn if lane.tid is None})
+    who = devices[0] if len(devices) == 1 else "the devices"
+    what = f"how much of it {who} ran" if devices else ""
+    length = units.duration(view.window_ns[1] - view.window_ns[0])
+    said = frame.Frame(
+        f"{'Whole recording' if cycle is None else 'Cycle'} {units.duration(last - first)}", frame.dim(what),
+        (*view.frame.right, (" · ", "dim"), (f"{length} below", "dim")))
+    wholes = [Window(first + off, last + off, paint.columns) for off in view.offsets]
+    return [paint.upper(said), *paint.minimaps(view.runs, wholes, windows), paint.lower()]
+
+
+def _aligned(view: LaneView, cycle: int | None) -> str:
+    if len(view.runs) < 2:
+        return ""
+    if view.aligned_at is not None and cycle is not None:
+        return "aligned at the start of the cycle"
+    by = "cycle" if all(len(one.marks.starts) for one in view.runs) else "activity"
+    return f"aligned at the first {by}"
+
+
+def _lanes(
+    view: LaneView, paint: Painter, windows: Sequence[Window], room: int
+) -> tuple[list[Strip], list[int | None]]:
+    """The rows from the first in sight on, in so many lines, and the number of the row of each line."""
+    from ....analysis.timeline.classes import CLASSES
+    from ....analysis.timeline.picture import lines_of
+
+    rows = view.rows()
+    shown = list(range(view.top, min(len(rows), view.top + room)))
+    drawn = {
+        run: iter(lines_of(one, [rows[at][1] for at in shown if rows[at][0] == run], windows[run]))
+        for run, one in enumerate(view.runs)
+    }
+    made, numbers, classes = list[Strip](), list[int | None](), set[int]()
+    for at in shown:
+        run, row = rows[at]
+        first = not at or rows[at - 1][0] != run
+        if first and at and made:
+            made.append(paint.seam())
+        if first and view.cycle_lines:
+            made.append(paint.cycles(view.runs[run], windows[run]))
+        numbers += [None] * (len(made) - len(numbers))
+        line = next(drawn[run])
+        if row.lane is not None and row.lane.tid is None:
+            classes |= {code for code, sign in zip(line.classes.tolist(), line.lines[-1], strict=True) if sign != " "}
+        made += paint.row("AB"[run] if len(view.runs) > 1 else "", row, line,
+                          _busy(row, windows[run]) if row.lines > 1 else (), view.column, at == view.selected)
+        numbers += [at] * (len(made) - len(numbers))
+    view.families = {CLASSES[code] for code in classes}
+    return made[:room], numbers[:room]
+
+
+def _busy(row: Row, window: Window) -> tuple[str, ...]:
+    """How much of the window a stream ran."""
+    if row.lane is None:
+        return ()
+    ran = int(row.lane.busy.busy(np.array([window.start, window.end]))[0])
+    share = units.percent(100 * ran / max(1, window.end - window.start))
+    if row.lines < 3:
+        return (f"  {units.duration(ran)} {share}",)
+    return f"  {units.duration(ran)} busy", f"  {share}"
+
+
+def foot(view: LaneView) -> list[Strip]:
+    """The lower border of the lanes, and what lies under the cursor."""
+    paint, rows = view.painter(), view.rows()
+    position = f"line {view.selected + 1} of {len(rows)}" if rows else ""
+    legend = frame.dim("  ".join(f"{LETTERS[one]} {TITLES[one]}" for one in LETTERS if one in view.families))
+    lower = paint.lower(frame.Frame(legend=legend, position=frame.dim(position)), True)
+    chosen = _selection(view)
+    lines = paint.selection(chosen, view.chosen_lines)
+    if view.size.height < FRAMED:
+        return [*lines, lower]
+    upper = paint.upper(frame.Frame(chosen.name, frame.dim(chosen.note)))
+    return [lower, upper, *lines, paint.lower()]
+
+
+def _selection(view: LaneView) -> Selected:
+    """What lies under the cursor: a slice, of two runs beside the same one of the other, or a gap."""
+    from ....analysis.core.names.short_name import fit_name
+    from ....analysis.timeline.place import counterpart, describe
+
+    lane, rows, at = view.lane, view.rows(), view.slice()
+    if lane is None or not rows:
+        return Selected(painter.calls(rows[view.selected][1]) if rows else "", lines=(view.told,))
+    run, moment = view.run, view.moment
+    text = describe(view.runs[run], lane, at, moment)
+    if at is None:
+        return Selected("gap", lines=(text, view.told))
+    name = fit_name(view.runs[run].names[int(lane.slices.names[at])], max(20, view.size.width // 2))
+    if len(view.runs) < 2:
+        return Selected(name, lines=(text, view.told))
+    there = counterpart((view.runs[0], view.runs[1]), run, lane, at)
+    if there is None:
+        return Selected(name, f"only in {'AB'[run]} at this place of the cycle", lines=(text, view.told))
+    mine = int(lane.slices.ends[at] - lane.slices.starts[at])
+    lengths = (mine, there.end - there.start) if run == 0 else (there.end - there.start, mine)
+    remark, judged = _longer(*lengths)
+    bars = tuple(
+        (side, units.duration(one), one, said, mark) for side, one, said, mark in (
+            ("A", lengths[0], "", ""), ("B", lengths[1], remark, judged)))
+    return Selected(name, "the same launch of the cycle in both runs", bars, (view.told,))
+
+
+_SAME = 0.1  # Share by which two launches differ that are called as long.
+
+
+def _longer(a: int, b: int) -> tuple[str, str]:
+    """How much longer a launch takes in B, in words, and the judgement."""
+    if not a or not b or abs(b - a) <= _SAME * max(a, b):
+        return "= as long", ""
+    return (f"✗ {b / a:.1f}× as long", "bad") if b > a else (f"✓ {a / b:.1f}× as fast", "good")

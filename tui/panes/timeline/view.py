@@ -1,0 +1,240 @@
+"""Where the timeline stands: the window, the column and the row of the cursor, and how two runs are aligned.
+
+All moments are in the time of run A; a second run is drawn at the same place by its offset, which is that of the cycle
+that is looked at. What is drawn of it is ``scene``'s, what keys do to it ``canvas``'s.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+from textual.widget import Widget
+
+from ...list import frame
+from ...session import themes
+from .painter import Painter
+
+if TYPE_CHECKING:
+    from ....analysis.core.names.display_names import ShortNames
+    from ....analysis.timeline.counters import Strip as CounterStrip
+    from ....analysis.timeline.lanes import Lane, Timeline
+    from ....analysis.timeline.layout import Group, Row
+    from ....analysis.timeline.place import Place
+    from ....analysis.timeline.window import Window
+
+LEAST_NS = 100
+"""The narrowest window."""
+FRAMED, TALL = 18, 30
+"""Lines from which every part has a frame of its own, and from which the slice under the cursor has bars."""
+
+
+class LaneView(Widget, can_focus=True):
+    """The state of the canvas."""
+
+    class Moved(Message):
+        """The cursor or the window moved; ``slice`` is what is under the cursor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs: tuple[Timeline, ...] = ()
+        self.offsets: tuple[int, ...] = ()
+        self.window_ns = (0, 1)
+        self.column = 0
+        self.selected = 0
+        self.top = 0
+        self.names: ShortNames | None = None
+        self.told = ""
+        self.frame = frame.Frame()
+        self.turned: set[tuple[int, Group]] = set()
+        self.aligned_at: int | None = None
+        self.families: set[str] = set()
+        self._counters: list[tuple[CounterStrip, ...]] = []
+        self._rows: list[tuple[int, Row]] = []
+        self._laid_out: tuple[object, ...] = ()
+
+    def show(self, runs: tuple[Timeline, ...], offsets: tuple[int, ...]) -> None:
+        """Draw these runs, from their beginning to their end unless they are the ones already shown."""
+        from ....analysis.timeline.counters import strips
+
+        same = [one.label for one in runs] == [one.label for one in self.runs] and self.runs
+        self.runs, self.offsets = runs, offsets
+        self._counters = strips([one.counters for one in runs], [one.device for one in runs])
+        if not same:
+            self.selected, self.top, self.turned = 0, 0, set()
+            self.window_ns = self.whole()
+            self.column = self.window(0).columns // 2
+        self._laid_out = ()
+        self.changed()
+
+    def whole(self) -> tuple[int, int]:
+        """Everything recorded, in the time of run A."""
+        ends = [(one.start - off, one.end - off) for one, off in zip(self.runs, self.offsets, strict=True)]
+        return (min(start for start, _ in ends), max(end for _, end in ends)) if ends else (0, 1)
+
+    def window(self, run: int) -> Window:
+        """The window in the time of that run, as wide as the screen has columns for it."""
+        from ....analysis.timeline.window import Window
+
+        offset = self.offsets[run] if self.runs else 0  # keys come before lanes do
+        return Window(self.window_ns[0] + offset, self.window_ns[1] + offset, self.painter().columns)
+
+    @property
+    def moment(self) -> int:
+        """The middle of the column under the cursor, in the time of the run of the lane."""
+        window = self.window(self.run)
+        return window.start + (window.end - window.start) * (2 * self.column + 1) // (2 * window.columns)
+
+    @property
+    def run(self) -> int:
+        """The run of the lane under the cursor: 0 for A."""
+        rows = self.rows()
+        return rows[self.selected][0] if rows else 0
+
+    @property
+    def cycle(self) -> tuple[int, int, str] | None:
+        """Start and end (ns, in its run's time) and label of the cycle under the cursor; None outside all cycles."""
+        from ....analysis.timeline.window import cycle_at
+
+        if not self.runs:
+            return None
+        return cycle_at(self.runs[self.run], self.moment)
+
+    @property
+    def lane(self) -> Lane | None:
+        """The lane under the cursor; None on a counter or a folded thread."""
+        rows = self.rows()
+        return rows[self.selected][1].lane if rows else None
+
+    def slice(self) -> int | None:
+        """The place in its lane of the slice under the cursor; None on a gap."""
+        from ....analysis.timeline.window import at_moment
+
+        lane, window = self.lane, self.window(self.run)
+        return None if lane is None else at_moment(lane, self.moment, (window.end - window.start) // window.columns)
+
+    def rows(self) -> list[tuple[int, Row]]:
+        """The rows there are in this window, those of run A first: run and row."""
+        from ....analysis.timeline.layout import layout
+
+        key = (*self.window_ns, self.size, self.offsets, len(self.turned))
+        if self._laid_out != key and self.runs:
+            room = (self.room() - len(self.runs) + 1) // len(self.runs) - self.cycle_lines
+            self._rows = [
+                (at, row) for at, one in enumerate(self.runs) for row in layout(
+                    one, self.window(at), max(4, room), {group for run, group in self.turned if run == at},
+                    self._counters[at])
+            ]
+            self._laid_out = key
+            self.selected = min(self.selected, max(0, len(self._rows) - 1))
+        return self._rows
+
+    @property
+    def cycle_lines(self) -> bool:
+        """Whether cycles stand over the lanes: where there are any, and no single one is looked at."""
+        return self.cycle_shown() is None and any(len(one.marks.starts) for one in self.runs)
+
+    def cycle_shown(self) -> int | None:
+        """The cycle of run A, by its place, that the whole window lies in or nearly so; None where there is none."""
+        from ....analysis.timeline.place import cycle_of
+
+        if not self.runs:
+            return None
+        marks, (start, end) = self.runs[0].marks, self.window_ns
+        at = cycle_of(marks, (start + end) // 2 + self.offsets[0])
+        if at is None or end - start > 2 * int(marks.ends[at] - marks.starts[at]):
+            return None
+        return at
+
+    def align(self, run: int, moment: int) -> None:
+        """Put the other run where the same cycle begins, where a moment of this one lies in a cycle."""
+        from ....analysis.timeline.place import cycle_of, same_cycle
+
+        if len(self.runs) < 2:
+            return
+        mine, other = self.runs[run].marks, self.runs[1 - run].marks
+        at = cycle_of(mine, moment)
+        there = None if at is None else same_cycle(mine, other, at)
+        if at is not None and there is not None:
+            apart = int(other.starts[there]) - int(mine.starts[at])
+            self.offsets = (0, apart if run == 0 else -apart)
+            self.aligned_at = at if run == 0 else there
+
+    def go(self, place: Place, run: int = 0) -> None:
+        """Show a place with room around it, the cursor on it; of two runs the same launch of the other one, too."""
+        from ....analysis.timeline.place import counterpart
+
+        self.align(run, place.start)
+        length, offset = max(place.end - place.start, 1), self.offsets[run]
+        start, end = place.start - offset, place.start + length - offset
+        if len(self.runs) == 2 and place.lane is not None and place.slice is not None:
+            there = counterpart((self.runs[0], self.runs[1]), run, self.runs[run].drawn[place.lane], place.slice)
+            if there is not None:
+                start = min(start, there.start - self.offsets[1 - run])
+                end = max(end, there.end - self.offsets[1 - run])
+        room = max(2 * (end - start), LEAST_NS)
+        self.look(start - room, end + room)
+        if place.lane is not None:
+            self.select(run, self.runs[run].drawn[place.lane])
+        self.column = self.window(run).column(place.start + length // 2)
+        self.changed()
+
+    def select(self, run: int, lane: Lane) -> None:
+        """Stand on a lane, unfolded where that hides it."""
+        for _ in range(2):
+            for at, (of, row) in enumerate(self.rows()):
+                if of == run and row.lane is lane:
+                    self.selected = at
+                    return
+            for of, row in self.rows():  # it may be folded
+                if of == run and row.group is not None and row.group == self._group(lane):
+                    self.turned ^= {(run, row.group)}
+                    break
+
+    @staticmethod
+    def _group(lane: Lane) -> Group:
+        return ("streams", lane.rank) if lane.tid is None else ("thread", lane.rank, lane.pid, lane.tid)
+
+    def look(self, start: int, end: int) -> None:
+        """Move the window there, within what was recorded and no narrower than ``LEAST_NS``."""
+        first, last = self.whole()
+        length = max(LEAST_NS, min(end - start, last - first))
+        start = max(first, min(start, last - length))
+        self.window_ns = (start, start + length)
+
+    def changed(self) -> None:
+        """Something moved: rows and cursor are put where they are in sight."""
+        if len(self.runs) > 1 and (at := self.cycle_shown()) is not None and at != self.aligned_at:
+            self.align(0, int(self.runs[0].marks.starts[at]))
+        rows = self.rows()
+        room, used = self.room(), 0
+        self.top = min(self.top, self.selected)
+        for at in range(self.selected, self.top - 1, -1):  # all of the selected row, as much as there is before it
+            used += rows[at][1].lines + bool(at and rows[at][0] != rows[at - 1][0]) + self.cycle_lines if rows else 0
+            if used > room:
+                self.top = min(at + 1, self.selected)
+                break
+        self.column = max(0, min(self.column, self.window(0).columns - 1)) if self.runs else 0
+        self.told = ""
+        self.repaint()
+        self.post_message(self.Moved())
+
+    @property
+    def chosen_lines(self) -> int:
+        """Lines about the slice under the cursor."""
+        return (3 if len(self.runs) > 1 else 2) if self.size.height >= TALL else 1
+
+    def room(self) -> int:
+        """Lines of lanes."""
+        head = len(self.runs) + 4 if self.size.height >= FRAMED else 2
+        foot = self.chosen_lines + (3 if self.size.height >= FRAMED else 1)
+        return max(1, self.size.height - head - foot)
+
+    def painter(self) -> Painter:
+        """What draws at this size, in this theme."""
+        width = self.size.width
+        return Painter(themes.look(self.app.theme), width, max(14, min(24, width // 5 + 2)), self.has_focus)
+
+    def repaint(self) -> None:
+        """What was drawn is no longer so."""
+        self.refresh()
