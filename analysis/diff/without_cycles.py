@@ -25,7 +25,8 @@ from ..core.names.same_function import Function, same_functions
 from ..kernels.sources import kernels_of
 from .prepare.idle_time import idle_name, mean_idle_time
 from .prepare.prepared import replay_notes, replay_reasons, replays
-from .prepare.samples import HOST, IDLE
+from .prepare.samples import HOST, IDLE, SWAPPED
+from .prepare.swapped_calls import SwappedCalls, swapped_calls
 from .present.sentences import line, not_comparable, some
 from .stats.permutation import q_values
 from .stats.robust_location import Floats
@@ -33,7 +34,7 @@ from .unit_of_work import WorkTime, in_marked_steps, unit_of_work, work_sentence
 from .verdict.comparability import LEAST_SHARED, Comparability, by_operators, different_devices
 from .verdict.cycle_time import CycleTime
 from .verdict.device_work import DeviceWork
-from .verdict.function_change import REGRESSIONS, Call, FunctionChange, category, frame_of, in_order
+from .verdict.function_change import REGRESSIONS, Call, FunctionChange, category, frame_of, in_order, under_their_rows
 from .verdict.suspects import BETWEEN_RUNS, LEVEL, LaunchChange, per_launch
 from .verdict.verdict import Calibration, CategoryTime, Verdict
 
@@ -207,24 +208,31 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     work, comparability = judged_work(runs, options)
     scales = (work.per_a, work.per_b) if work else (1.0, 1.0)
     by_step = work is not None and work.unit is None
-    sides = [_launches(in_marked_steps(run, options) if by_step else run.kernels) for run in runs]
-    sides[1] = under_the_same_names(sides[0], sides[1], lambda one: (float(len(one[0])), one[1]))
+    kernels = [in_marked_steps(run, options) if by_step else run.kernels for run in runs]
+    sides = [_launches(frame) for frame in kernels]
+    recorded = sides[1]
+    sides[1] = under_the_same_names(sides[0], recorded, lambda one: (float(len(one[0])), one[1]))
     total = (float(sum(np.nansum(times) for times, _ in sides[0].values())) or 1.0) / scales[0]
     rows = [_row(key, sides[0].get(key), sides[1].get(key), scales) for key in dict.fromkeys([*sides[0], *sides[1]])]
+    whole = list(rows)
+    shown = {key: key for key in sides[0]}, dict(zip(recorded, sides[1], strict=True))
+    rows += _operators(rows, swapped_calls(
+        runs, (kernels[0], kernels[1]), shown,
+        {(row.function, row.device): (row.launches_a or 0.0, row.launches_b or 0.0) for row in rows}, scales), scales)
     for row, q in zip(rows, q_values([row.p for row in rows]), strict=True):
         row.q = q
         row.verdict = _verdict(row, total)
-    changes = per_launch(rows) if comparability.by_launch else ()
-    regressions = sum(row.verdict in REGRESSIONS for row in rows)
+    changes = per_launch(whole) if comparability.by_launch else ()
+    regressions = sum(row.verdict in REGRESSIONS and row.part_of is None for row in rows)
     verdict = Verdict(
         comparability, _explanation(comparability, regressions, changes), "launches", work.time if work else None,
-        work_of_sums(rows), calibration=Calibration("none: launches are the samples"),
+        work_of_sums(whole), calibration=Calibration("none: launches are the samples"),
         unit_of_work=work.unit if work else None, per_launch=changes,
     )
     lines = [] if work is None else [line("Cycle" if by_step else "Work", work_sentence(work))]
     resources = "readings cannot be tied to the work without cycles" if all(run.has("metrics") for run in runs) else (
         "no readings of the machine were recorded")
-    lines += [total_line(rows, work is not None if comparability.comparable else None), line("Cause", resources)]
+    lines += [total_line(whole, work is not None if comparability.comparable else None), line("Cause", resources)]
     reasons = comparability.why or "comparable" if comparability.comparable else f"NOT comparable: {comparability.why}"
     samples = "too few steps to tell chance by them" if by_step else "no cycles"
     data = line("Data", f"{reasons}; {samples}: each launch is a sample")
@@ -233,7 +241,22 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     if any(run.info.serialised for run in runs):
         notes.append("Launches were replayed one by one: totals are not wall time.")
     rows += _idle_rows(runs, options) if by_step else []
-    return Answer(in_order(frame_of(rows)).lazy(), verdict.facts(), tuple(ordered), tuple(notes))
+    table = under_their_rows(in_order(frame_of(rows)))
+    return Answer(table.lazy(), verdict.facts(), tuple(ordered), tuple(notes))
+
+
+def _operators(
+    rows: Sequence[FunctionChange], swapped: Mapping[Key, SwappedCalls], scales: Scales
+) -> list[FunctionChange]:
+    """A row for every operator whose kernels were swapped; those become parts of it."""
+    by_key, made = {(row.function, row.device): row for row in rows}, []
+    for key, calls in swapped.items():
+        row = _row(key, (calls.a, SWAPPED), (calls.b, SWAPPED), scales)
+        row.parts = len(calls.kernels)
+        for kernel in calls.kernels:
+            by_key[kernel].part_of, by_key[kernel].part_on = key
+        made.append(row)
+    return made
 
 
 def _idle_rows(runs: tuple[Trace, Trace], options: Options) -> list[FunctionChange]:

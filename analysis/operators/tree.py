@@ -99,9 +99,15 @@ def _operators(run: Trace) -> Operators | None:
 
 def launching_operators(run: Trace, activities: pl.DataFrame) -> pl.Series:
     """Name of the operator whose call launched each activity (rows with ``rank correlation``), null for none."""
+    return launching_calls(run, activities)["op"]
+
+
+def launching_calls(run: Trace, activities: pl.DataFrame) -> pl.DataFrame:
+    """``op`` as ``launching_operators``, and ``call``, a number of that call of it, -1 for none."""
     nodes, calls = _nodes(run), calls_of(run)
     node = _node_of(activities, calls, _owners(calls, nodes))
-    return gathered(nodes.frame.select(pl.when(pl.col("kind") == "op").then("name")).to_series(), node).alias("op")
+    name = nodes.frame.select(pl.when(pl.col("kind") == "op").then("name")).to_series()
+    return pl.DataFrame({"op": gathered(name, node), "call": node})
 
 
 def _nodes(run: Trace) -> Nodes:
