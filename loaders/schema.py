@@ -94,6 +94,23 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("pid", pl.Int64, "", "process the sample is of, null for the whole machine"),
         _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
     ),
+    "launch_metrics": (
+        _f("index", pl.Int64, "", "launch it was measured of (kernels.index)"),
+        _f("section", NAME, "", "section of the tool's report, or block of the hardware; null where it names none"),
+        _f("metric", NAME, "", "name as recorded"),
+        _f("value", pl.Float64, "", "value in its unit; null where it is not a number"),
+        _f("unit", NAME, "", "ns, B, B/s, Hz, % or as recorded; null for a plain number"),
+        _f("text", NAME, "", "value as recorded where it is not a number: n/a, Not Available"),
+    ),
+    "launch_rules": (
+        _f("index", pl.Int64, "", "launch that the tool's rule speaks of (kernels.index)"),
+        _f("section", NAME, "", "section of the report that the rule belongs to, as recorded"),
+        _f("rule", NAME, "", "name of the rule; null in text reports, which name none"),
+        _f("kind", NAME, "", "OPT, WRN or INF, as recorded"),
+        _f("message", pl.String, "", "what the rule says"),
+        _f("speedup", pl.Float64, "fraction", "speed-up that the tool itself estimates, 0-1; null where it gives none"),
+        _f("scope", NAME, "", "what that is of: global (the kernel's run time) or local (the one bottleneck)"),
+    ),
     "allocations": (
         _f("start_ns", pl.Int64, "ns", "when it was allocated; null before what was recorded"),
         _f("dur_ns", pl.Int64, "ns", "until it was freed, from its start or that of the recording; null while held"),

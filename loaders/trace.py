@@ -110,6 +110,8 @@ class Trace(Struct, frozen=True):
     kernels: pl.LazyFrame = field(default_factory=_empty("kernels"))
     host: pl.LazyFrame = field(default_factory=_empty("host"))
     metrics: pl.LazyFrame = field(default_factory=_empty("metrics"))
+    launch_metrics: pl.LazyFrame = field(default_factory=_empty("launch_metrics"))
+    launch_rules: pl.LazyFrame = field(default_factory=_empty("launch_rules"))
     allocations: pl.LazyFrame = field(default_factory=_empty("allocations"))
     cycles: pl.LazyFrame = field(default_factory=_empty("cycles"))
     profile: pl.LazyFrame = field(default_factory=_empty("profile"))

@@ -62,7 +62,8 @@ class Column(Struct, frozen=True):
     column whose values order the rows where the column itself is only a way to show them. ``under`` names the column
     that the bar is a part of, drawn ░. ``brief`` has shorter words for values that are wider than the column. ``per``
     is that of a sum of two runs: it is listed where the runs are compared per that. ``estimate`` names the column
-    whose value is shown, marked with ``~``, where this has none.
+    whose value is shown, marked with ``~``, where this has none. A ``heading`` is not repeated in a list where the row
+    above has the same, and is said once above a list that has it on all rows.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Column(Struct, frozen=True):
     per: Literal["", "cycle", "recording"] = ""
     resolution: int = 1_000
     estimate: str = ""
+    heading: bool = False
 
     @property
     def dtype(self) -> Dtype:

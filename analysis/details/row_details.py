@@ -26,6 +26,7 @@ from ..kernels.sources import kernels_of
 from ..table.table import Table
 from .event_arguments import callers, event, longest_calls
 from .listed import Row, Runs, caller_section, kernel_section, launch, listed, sides, span, tail, text
+from .measured import launch_measurements
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99, 99.9)
 
@@ -191,9 +192,7 @@ def _longest_callers(launches: pl.DataFrame, run: Trace, side: int, tail: str) -
         return []
     longest = same_launch.row(0, named=True)
     sections = callers(run, longest, side, f"{tail} (the longest)")
-    if run.info.serialised and (own := event(longest, side)) is not None:
-        sections.append(Section(f"All that was measured{tail} (the longest)", event=own))
-    return sections
+    return [*sections, *launch_measurements(run, longest["index"], f"{tail} (the longest)")]
 
 
 def launch_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
@@ -205,6 +204,7 @@ def launch_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     values = launches.row(0, named=True)
     rows = [(name, display(_plain(value))) for name, value in values.items() if value is not None]
     sections = [Section("As recorded", tuple(rows)), *callers(run, values, 0)]
+    sections += launch_measurements(run, row["index"])
     if (own := event(values, 0)) is not None:
         sections.append(Section("Arguments", event=own))
     return sections

@@ -13,10 +13,11 @@ from .device import (
     fp32_gemms,
     memory_full,
     occupancy,
+    recorded_rules,
     short_kernels,
     small_grids,
 )
-from .facts import bound, busy, costliest, processor, serialised, tensor_cores
+from .facts import bound, busy, costliest, processor, recorded_verdict, serialised, tensor_cores
 from .rule import Evidence, Finding, Rule
 from .waiting import (
     allocation,
@@ -37,12 +38,12 @@ from .waiting import (
 from .work import eager_attention, layout_copies, small_products, unfused_norm, unfused_optimiser, utilisation
 
 RULES: tuple[Rule[Any], ...] = (
-    input_data.RULE, drained.RULE, host_bound.RULE, queued.RULE, allocation.RULE, unexplained.RULE,
-    blocking_copies.RULE, pageable.RULE, copies.RULE, communication.RULE, slow_cycles.RULE, eager_attention.RULE,
-    unfused_norm.RULE, unfused_optimiser.RULE, small_products.RULE, layout_copies.RULE, fp32_gemms.RULE,
-    clock_drop.RULE, occupancy.RULE, short_kernels.RULE, small_grids.RULE, memory_full.RULE, clocks.RULE,
-    start_up.RULE, warm_up.RULE, busy.RULE, utilisation.RULE, processor.RULE, costliest.RULE, bound.RULE,
-    serialised.RULE, tensor_cores.RULE,
+    recorded_rules.RULE, input_data.RULE, drained.RULE, host_bound.RULE, queued.RULE, allocation.RULE,
+    unexplained.RULE, blocking_copies.RULE, pageable.RULE, copies.RULE, communication.RULE, slow_cycles.RULE,
+    eager_attention.RULE, unfused_norm.RULE, unfused_optimiser.RULE, small_products.RULE, layout_copies.RULE,
+    fp32_gemms.RULE, clock_drop.RULE, occupancy.RULE, short_kernels.RULE, small_grids.RULE, memory_full.RULE,
+    clocks.RULE, start_up.RULE, warm_up.RULE, recorded_verdict.RULE, busy.RULE, utilisation.RULE, processor.RULE,
+    costliest.RULE, bound.RULE, serialised.RULE, tensor_cores.RULE,
 )
 
 

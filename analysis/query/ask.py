@@ -28,6 +28,7 @@ from ..contract.view import Answer, CannotAnswer, Runs, ScopeRefused, View
 from ..core import units
 from ..core.derived import code, is_stored, packed, unpacked
 from ..core.names.display_names import of_runs, speaking_of
+from ..core.names.short_name import fit_name
 from ..core.text import display
 from ..cycles.statement import cycle_facts
 from ..table.row_ids import row_ids
@@ -247,8 +248,10 @@ def common_values(rows: Rows, columns: Sequence[Column], ids: pl.Series | None) 
         return []
     made = []
     for column in columns:
-        if column.role == "where" and column.order is not None and (value := rows.only(column.name, ids)) is not None:
-            made.append((column.name, column.header, display(str(value), 60)))
+        said = column.order is not None and (column.role == "where" or column.heading)
+        if said and (value := rows.only(column.name, ids)) is not None:
+            shown = fit_name(str(value), 60) if column.role == "name" else display(str(value), 60)
+            made.append((column.name, column.header, shown))
     return made
 
 

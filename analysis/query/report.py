@@ -88,12 +88,17 @@ def summary(
     from ..views.kernels import in_overview  # no other question needs it
 
     registered = {entry.name for entry in VIEWS}
-    wanted = without_device_work(runs) or (SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE)
+    wanted = without_device_work(runs) or (*(SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE), *explained(runs))
     tables = [
         report(in_overview(runs) if name == "kernels" else name, runs, options, top=top, name_width=name_width, per=per)
         for name in wanted if name in registered
     ]
     return [replace(one, summary=(*one.summary, exact)) if (exact := one.facts.get("exact")) else one for one in tables]
+
+
+def explained(runs: Sequence[Trace]) -> tuple[str, ...]:
+    """The view that says what a profiler's own rules found, where there are no times of day for others to show."""
+    return ("sections",) if any(run.has("launch_rules") and run.info.serialised for run in runs) else ()
 
 
 def without_device_work(runs: Sequence[Trace]) -> tuple[str, ...]:

@@ -63,6 +63,8 @@ OURS: tuple[Entry, ...] = (
     Entry("metrics", "m", "Metrics", "What did the counters read over time?", "metrics", ("metrics",), short="Met"),
     Entry("roofline", "p", "Roofline", "How far is each operator from what the hardware can do?", "roofline",
           ("host.shapes", "kernels.tensor", "kernels.dram"), short="Roof"),
+    Entry("sections", "d", "Sections", "What did the profiler measure of each kernel, and what do its own rules say?",
+          "sections", ("launch_metrics", "launch_rules"), short="Sect"),
     Entry("samples", "", "Samples", "What did each counter read, sample by sample?", ".metrics:SAMPLES"),
     Entry("memory", "", "Memory", "How much memory was allocated at most, and what held it?", "memory"),
     Entry("ranges", "", "Ranges", "How long do marked ranges take, and what device time is under them?", "ranges"),
@@ -91,6 +93,7 @@ VIEWS = (*OURS, *_installed())
 
 _NEEDS = {
     "kernels": "device activities", "host": "host calls", "metrics": "counters",
+    "launch_metrics": "metrics of single launches",
     "kernels.kind=collective": "collectives", "host.shapes": "shapes of operators (record_shapes=True)",
 }
 """What the tables that a view is made of hold, for the sentence that it has none of them."""

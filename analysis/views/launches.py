@@ -52,6 +52,10 @@ COLUMNS = (
            width=11, order=None),
     Column("memory_of_peak", "of memory", "fraction", "B/s of peak by the work of the operator behind it", width=11,
            order=None),
+    Column("registers", "regs", "number", "registers per thread", width=5, order=9),
+    Column("shared_bytes", "shared", "bytes", "shared memory per block", width=9, order=10),
+    Column("occupancy", "occupancy", "fraction", "achieved occupancy, as counted or estimated by the profiler",
+           width=9, order=9),
 )
 FOUND = ("op", "op_forward", "module", "frame", "launch_ns")
 

@@ -77,9 +77,6 @@ def examined(traces: tuple[Trace, ...]) -> Iterator[tuple[str, str]]:
             yield name, _table(trace, name)
         if lacking := [name for name in TABLE_NAMES if name not in filled]:
             yield "not in it", ", ".join(lacking)
-        unused = trace.info.facts.get("unused_metrics") or []
-        if unused:
-            yield "no column", f"{len(unused):,} metrics are shown in details only: {_listed(unused)}"
         ignored = trace.info.facts.get("ignored") or {}
         if ignored:
             yield "no table", _listed([f"{count:,} {what}" for what, count in ignored.items()])

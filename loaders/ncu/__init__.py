@@ -2,15 +2,14 @@
 
 ``ncu`` replays kernels one by one with its clocks under control: the order of launches and the latency of each are
 true, their sum is no wall time, and there are no timestamps. Hence start_ns is null and ``Info.serialised`` true.
-Metrics that no column has a place for are named in ``Info.facts`` and shown with their launch. The pages of one profile
-printed into files of their own are one recording.
+Every metric is kept by launch and section, and so is what NVIDIA's rules found. The pages of one profile printed into
+files of their own are one recording.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from ..errors import Unreadable
 from ..ingest.stream import Source, line_blocks
@@ -31,8 +30,8 @@ class NsightCompute(FormatLoader):
     name = "ncu"
     title = "Nsight Compute: ncu --csv (long or raw page) or text output, with its messages or without"
     suffixes = (".csv", ".txt", ".log")
-    version = 4
-    fills = ("kernels",)
+    version = 5
+    fills = ("kernels", "launch_metrics", "launch_rules")
     one_recording = True
 
     def sniff(self, head: bytes) -> bool:
@@ -70,17 +69,11 @@ class NsightCompute(FormatLoader):
                         text.feed(block)
                     job.progress(source.position, source.size, table.records.count() + text.records.count())
                 size, fault = size + source.size, fault or source.fault
-            records.add(table.records if table.records.count() else text.records)
+            records.add(table.records if table.records.count() else text.finish())
         if not records.count():
             raise Unreadable(job.path, "holds messages of Nsight Compute, but no results", COLLECT)
         trace = csv_pages.trace_of(job.path, self.name, records, size, fault)
         return (trace.warn(f"read together: {len(files)} pages of one profile") if len(files) > 1 else trace,)
-
-    def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any] | None:
-        """Everything the files say of one launch; ``offset`` is its number. Raises OSError and ValueError."""
-        from .launch_details import launch_details
-
-        return launch_details((path, *self.companions(path)), offset, name)
 
 
 LOADER = NsightCompute()

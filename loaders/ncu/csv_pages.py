@@ -2,15 +2,14 @@
 
 ``ncu --csv`` prints to the terminal, so its own messages, those of the program, or both stand before the header and
 between the lines: only what begins with a launch number is data. Details pages have more columns in the header than in
-most of their lines. In the wide layout the line under the header holds the units. Files are read in blocks, and of a
-line only what a column of ``kernels`` can use is kept, so a page with thousands of metrics costs no more memory. What
-the launches become is here too: ``offset`` is a launch's number, by which the rest of it is found again.
+most of their lines; a line has a metric, what a rule found, or both. In the wide layout the line under the header
+holds the units. Files are read in blocks. What launches, metrics and rules become is here too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -27,14 +26,19 @@ LAUNCH_COLUMNS = {
     "ID": "id", "Process ID": "pid", "Kernel Name": "name", "Grid Size": "grid", "Block Size": "block",
     "Device": "device", "Stream": "stream", "CC": "cc",
 }  # fmt: skip
+_NO_METRICS = frozenset((*LAUNCH_COLUMNS, "Process Name", "Host Name", "Context", "Kernel Time", "segment"))
+_RULE_COLUMNS = {
+    "rule": "Rule Name", "kind": "Rule Type", "message": "Rule Description", "speedup": "Estimated Speedup",
+    "scope": "Estimated Speedup Type",
+}
 
 
 class NcuRecords(Struct):
-    """What a file holds: frames of launches (``ncu_metrics.LAUNCH``) and samples (``SAMPLE``), and what is unused."""
+    """What a file holds: frames of launches (``ncu_metrics.LAUNCH``), samples (``SAMPLE``) and rules (``RULE``)."""
 
     launches: list[pl.DataFrame] = field(default_factory=list)
     samples: list[pl.DataFrame] = field(default_factory=list)
-    unused: set[str] = field(default_factory=set)
+    rules: list[pl.DataFrame] = field(default_factory=list)
     malformed: int = 0
 
     def count(self) -> int:
@@ -45,7 +49,7 @@ class NcuRecords(Struct):
         """Take in what another file of the same profile holds."""
         self.launches += other.launches
         self.samples += other.samples
-        self.unused |= other.unused
+        self.rules += other.rules
         self.malformed += other.malformed
 
 
@@ -88,10 +92,8 @@ def _pieces(block: bytes) -> Iterator[tuple[bytes | None, bytes]]:
 class CsvPagesReader:
     """Reads a CSV print-out block by block into ``records``; lines before the first header are not its concern."""
 
-    def __init__(self, on_rows: Callable[[CsvTable, pl.DataFrame], None] | None = None) -> None:
-        """``on_rows`` is called with every block of rows, all columns as text, before most of them are dropped."""
+    def __init__(self) -> None:
         self.records = NcuRecords()
-        self._on_rows = on_rows
         self._table: CsvTable | None = None
         self._segments = 0
 
@@ -121,38 +123,53 @@ class CsvPagesReader:
         data = pl.select(pl.when(odd).then(data + '"').otherwise(data)).to_series()
         rows = csv_table.read("\n".join(data.to_list()).encode(), table.columns)
         rows = rows.with_columns(segment=pl.lit(table.segment, pl.Int64))
-        if self._on_rows is not None:
-            self._on_rows(table, rows)
         launches = _launches(rows)
         self.records.malformed += data.len() - launches.height
         launches = launches.unique(list(ncu_metrics.KEY), keep="first", maintain_order=True)
-        samples = self._wide(table, rows) if table.wide else self._long(rows)
+        samples = _wide(table, rows) if table.wide else _long(rows)
         self.records.launches.append(launches.cast(pl.Schema(ncu_metrics.LAUNCH)))
         self.records.samples.append(samples.cast(pl.Schema(ncu_metrics.SAMPLE)))
+        if "Rule Name" in rows.columns:
+            self.records.rules.append(_rules(rows).cast(pl.Schema(ncu_metrics.RULE)))
 
-    def _long(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The lines of metrics that are used."""
-        names = rows["Metric Name"].unique().to_list()
-        used = [name for name in names if name and ncu_metrics.meaning_of(name)]
-        self.records.unused |= {name for name in names if name} - set(used)
-        return rows.filter(pl.col("Metric Name").is_in(used)).select(
-            *key_columns(),
-            metric=pl.col("Metric Name"),
-            unit=pl.col("Metric Unit") if "Metric Unit" in rows.columns else pl.lit(""),
-            value=pl.col("Metric Value"),
-        )
 
-    def _wide(self, table: CsvTable, rows: pl.DataFrame) -> pl.DataFrame:
-        """The columns of metrics that are used, one below the other."""
-        units = dict(zip(table.columns, table.units or [], strict=False))
-        metrics = [name for name in table.columns if name not in LAUNCH_COLUMNS]
-        used = [name for name in metrics if ncu_metrics.meaning_of(name)]
-        self.records.unused |= set(metrics) - set(used) - {"Process Name", "Host Name", "Context", "Kernel Time"}
-        frames = [
-            rows.select(*key_columns(), metric=pl.lit(name), unit=pl.lit(units.get(name, "")), value=pl.col(name))
-            for name in used
-        ]
-        return pl.concat(frames) if frames else pl.DataFrame(schema=ncu_metrics.SAMPLE)
+def _long(rows: pl.DataFrame) -> pl.DataFrame:
+    """The lines that hold a metric."""
+    return rows.filter(_text(rows, "Metric Name").is_not_null()).select(
+        *key_columns(), section=_section(rows), metric=_text(rows, "Metric Name"), unit=_text(rows, "Metric Unit"),
+        value=pl.col("Metric Value"),
+    )
+
+
+def _wide(table: CsvTable, rows: pl.DataFrame) -> pl.DataFrame:
+    """The columns of metrics one below the other; empty cells were not measured."""
+    units = dict(zip(rows.columns, table.units or [], strict=False))
+    named = [name for name in rows.columns if name not in _NO_METRICS]
+    keys = rows.select(*key_columns())
+    long = pl.concat([keys, rows.select(named)], how="horizontal").unpivot(
+        named, index=list(ncu_metrics.KEY), variable_name="metric").with_columns(pl.col("value").cast(pl.String))
+    unit = pl.col("metric").replace_strict(units, default=None, return_dtype=pl.String).replace("", None)
+    return long.filter(pl.col("value").str.strip_chars() != "").select(
+        *ncu_metrics.KEY, section=pl.lit(None, pl.String), metric="metric", unit=unit, value="value",
+    )
+
+
+def _rules(rows: pl.DataFrame) -> pl.DataFrame:
+    """The lines that say what a rule found."""
+    return rows.filter(_text(rows, "Rule Name").is_not_null()).select(
+        *key_columns(), section=_section(rows), **{ours: _text(rows, name) for ours, name in _RULE_COLUMNS.items()}
+    )
+
+
+def _section(rows: pl.DataFrame) -> pl.Expr:
+    """The section, with the body item where the page tells these apart."""
+    parts = [_text(rows, name) for name in ("Section Name", "Body Item Label") if name in rows.columns]
+    return pl.concat_str(parts, separator=" · ", ignore_nulls=True).replace("", None) if parts else pl.lit(None)
+
+
+def _text(rows: pl.DataFrame, column: str) -> pl.Expr:
+    """A column without blanks around its cells; null where there is nothing."""
+    return pl.col(column).str.strip_chars().replace("", None) if column in rows.columns else pl.lit(None, pl.String)
 
 
 def key_columns() -> tuple[pl.Expr, ...]:
@@ -184,13 +201,17 @@ def _launches(rows: pl.DataFrame) -> pl.DataFrame:
 def trace_of(path: Path, format_name: str, records: NcuRecords, size: int, fault: str | None) -> Trace:
     """The Trace of the records, of which there is at least one."""
     launches = pl.concat(records.launches).unique(list(ncu_metrics.KEY), keep="first", maintain_order=True)
-    kernels = _kernels(launches, pl.concat(records.samples))
+    samples = pl.concat(records.samples)
+    kernels = _kernels(launches, samples)
     info = Info(
         source=str(path), label=path.name.split(".")[0], format=format_name, tool="Nsight Compute", bytes=size,
         devices=_devices(launches), serialised=True, warnings=tuple(_warnings(records, kernels, fault)),
-        facts={"unused_metrics": sorted(records.unused)},
     )
-    return Trace(info, kernels=schema.conform("kernels", kernels.lazy()))
+    index = launches.select(ncu_metrics.KEY).with_row_index("index").with_columns(pl.col("index").cast(pl.Int64))
+    tables = {"kernels": kernels, "launch_metrics": ncu_metrics.listed(index, samples)}
+    if records.rules:
+        tables["launch_rules"] = ncu_metrics.found(index, pl.concat(records.rules))
+    return Trace(info).with_tables(**{name: schema.conform(name, frame.lazy()) for name, frame in tables.items()})
 
 
 def _kernels(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
@@ -198,7 +219,6 @@ def _kernels(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     frame = ncu_metrics.measured(launches, samples)
     kinds = {name: kernel_kind(name) for name in launches["name"].unique()}
     return frame.with_row_index("index").with_columns(
-        pl.col("index").cast(pl.Int64).alias("offset"),
         pl.col("dur_ns").round().cast(pl.Int64, strict=False),
         ncu_metrics.printable(frame["tensor"]),
         ncu_metrics.printable(frame["dram"]),

@@ -2,7 +2,8 @@
 
 The same quantity goes by several names: a metric name that changed between GPU generations and tool versions, and the
 label of a details page. Each column has them in order of preference. Units differ by row (a short kernel in ns beside a
-long one in ms), so every value is scaled by its own. ``n/a`` is null.
+long one in ms), so every value is scaled by its own, and kept in ns, B, B/s, Hz or % where it is one of these. ``n/a``
+is null.
 """
 
 from __future__ import annotations
@@ -22,9 +23,15 @@ LAUNCH = {
     "device": NAME, "stream": pl.Int64(), "cc": NAME,
 }  # fmt: skip
 SAMPLE = {
-    "segment": pl.Int64(), "pid": pl.Int64(), "id": pl.Int64(), "metric": NAME, "unit": NAME, "value": pl.String(),
+    "segment": pl.Int64(), "pid": pl.Int64(), "id": pl.Int64(), "section": NAME, "metric": NAME, "unit": NAME,
+    "value": pl.String(),
 }  # fmt: skip
-"""Columns of launches and of samples; what repeats is categorical, so that a block's text need not be kept."""
+RULE = {
+    "segment": pl.Int64(), "pid": pl.Int64(), "id": pl.Int64(), "section": NAME, "rule": NAME, "kind": NAME,
+    "message": pl.String(), "speedup": pl.String(), "scope": NAME,
+}  # fmt: skip
+"""Columns of launches, of samples and of rules (``speedup`` in percent as printed); what repeats is categorical, so
+that a block's text need not be kept."""
 
 PEAK = r"\.avg\.pct_of_peak_sustained_"
 MEANINGS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -58,17 +65,25 @@ MEANINGS: dict[str, tuple[str, tuple[str, ...]]] = {
 """Column → what it measures, and the metrics that mean it, the best first. Of several equally good ones the largest
 counts: a kernel that keeps one of the tensor pipes busy keeps the tensor cores busy."""
 
-SCALES: dict[str, dict[str, float]] = {
-    "time": {
-        "": 1.0, "ns": 1.0, "nsecond": 1.0, "us": 1e3, "µs": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6,
-        "s": 1e9, "second": 1e9,
-    },
-    "bytes": {"": 1.0, "byte": 1.0, "kbyte": 1e3, "mbyte": 1e6, "kb": 1e3, "b": 1.0},
-    "percent": {"": 1.0, "%": 1.0},
-    "number": {},
-}  # fmt: skip
-"""Unit → what one is worth in the column's unit (in percent, where that is a fraction). DRAM throughput in Gbyte/s is
-no percentage."""
+_MEASURED_IN = {"time": ("ns", ""), "bytes": ("B", "B/block", ""), "percent": ("%", ""), "number": None}
+"""The natural units of what a column measures: DRAM throughput in B/s is no percentage. None for any."""
+_SCALED = re.compile(r"(?i)([num\u00b5kgt]?)(byte|b|hz|second|s)(/\w+)?")
+_SECONDS = {"n": 1.0, "u": 1e3, "\u00b5": 1e3, "m": 1e6, "": 1e9}
+_PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+
+
+def natural(unit: str | None) -> tuple[str, float]:
+    """The unit that values are kept in, and what one ``unit`` as printed is of it: ('B/s', 1e9) for Gbyte/second."""
+    plain = (unit or "").strip()
+    if rate := re.fullmatch(r"(?i)cycle/([nu\u00b5m]?)s(?:econd)?", plain):
+        return "Hz", 1e9 / _SECONDS[rate[1].lower()]
+    match = _SCALED.fullmatch(plain)
+    if match is None:
+        return plain, 1.0
+    prefix, what, per = match[1].lower(), match[2].lower(), (match[3] or "").removesuffix("econd")
+    if what in ("s", "second"):
+        return ("ns", _SECONDS[prefix]) if prefix in _SECONDS and not per else (plain, 1.0)
+    return ("Hz" if what == "hz" else f"B{per}", _PREFIXES[prefix]) if prefix in _PREFIXES else (plain, 1.0)
 
 
 class MetricMeaning(Struct, frozen=True):
@@ -88,16 +103,11 @@ def meaning_of(metric: str) -> MetricMeaning | None:
     return None
 
 
-def scale_of(measure: str, unit: str) -> float | None:
-    """What one ``unit`` is worth, as in SCALES; None where it measures something else."""
-    plain = unit.strip().lower().removesuffix("/block")
-    return 1.0 if measure == "number" else SCALES[measure].get(plain)
-
-
 def numbers(values: pl.Series) -> pl.Series:
-    """Printed numbers as floats. A comma before one or two last digits can only be a decimal one: then dots group."""
+    """Printed numbers as floats. A comma before one or two last digits is a decimal one, and dots group, unless a dot
+    stands there elsewhere: a list of two numbers has such a comma, too."""
     text = values.str.strip_chars()
-    if text.str.contains(r"^-?[\d.]+,\d{1,2}$").any():
+    if text.str.contains(r"^-?[\d.]+,\d{1,2}$").any() and not text.str.contains(r"^-?\d+\.\d{1,2}$").any():
         text = text.str.replace_all(".", "", literal=True).str.replace_all(",", ".", literal=True)
     else:
         text = text.str.replace_all(",", "", literal=True)
@@ -124,6 +134,32 @@ def measured(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     return launches
 
 
+def listed(index: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+    """The samples as rows of ``launch_metrics``, each once: pages of one profile repeat what others have. ``index`` has
+    the launches' numbers by ``KEY``."""
+    number = numbers(samples["value"])
+    scales = {unit: natural(unit) for unit in samples["unit"].unique().drop_nulls()}
+    unit, text = pl.col("unit").cast(pl.String), pl.when(number.is_null()).then(pl.col("value").str.strip_chars())
+    rows = samples.with_columns(
+        value=number * unit.replace_strict({name: size for name, (_, size) in scales.items()}, default=1.0),
+        unit=unit.replace_strict({name: kept for name, (kept, _) in scales.items()}, default=None,
+                                 return_dtype=pl.String),
+        text=text,
+    )
+    return _once(rows, index, "section", "metric")
+
+
+def found(index: pl.DataFrame, rules: pl.DataFrame) -> pl.DataFrame:
+    """What rules found as rows of ``launch_rules``, each once."""
+    speedup = numbers(rules["speedup"].str.strip_chars_end("% ")) / 100.0
+    return _once(rules.with_columns(speedup=speedup), index, "section", "rule", "message")
+
+
+def _once(rows: pl.DataFrame, index: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    joined = rows.join(index, list(KEY), nulls_equal=True, maintain_order="left")
+    return joined.unique(["index", *columns], keep="first", maintain_order=True).sort("index", maintain_order=True)
+
+
 def _meanings(samples: pl.DataFrame) -> pl.DataFrame:
     """(metric, unit) among the samples → column, rank, factor and divisor.
 
@@ -136,8 +172,8 @@ def _meanings(samples: pl.DataFrame) -> pl.DataFrame:
         [
             (name, unit, records.column, records.rank, scale, 100.0 if records.measure == "percent" else 1.0)
             for name, records in metrics.items()
-            for unit in units
-            if (scale := scale_of(records.measure, unit)) is not None
+            for unit, (kept, scale) in ((unit, natural(unit)) for unit in units)
+            if (accepted := _MEASURED_IN[records.measure]) is None or kept in accepted
         ],
         schema={
             "metric": NAME,

@@ -24,7 +24,7 @@ MAGIC = b"NVR\0"
 INSTALL = ("Install it (`pip install 'warplens[ncu]'`), or print the report with "
            "`ncu --import FILE --csv --page raw` and open that.")
 _AXES = ("x", "y", "z")
-_SPEEDUP = {1: "local", 2: "global"}
+_SCOPES: dict[Any, str] = {1: "local", 2: "global"}
 
 
 class NcuReport(FormatLoader):
@@ -33,8 +33,8 @@ class NcuReport(FormatLoader):
     name = "ncu-rep"
     title = "Nsight Compute report, with NVIDIA's library for it (the extra ncu)"
     suffixes = (".ncu-rep",)
-    version = 1
-    fills = ("kernels",)
+    version = 2
+    fills = ("kernels", "launch_metrics", "launch_rules")
     named = (".ncu-rep", ".ncu-repz")
 
     def sniff(self, head: bytes) -> bool:
@@ -45,31 +45,25 @@ class NcuReport(FormatLoader):
         """One Trace with ``kernels`` in the order of launches. Raises Unreadable without the library."""
         launches: list[tuple[object, ...]] = []
         samples: list[tuple[object, ...]] = []
+        rules: list[tuple[object, ...]] = []
         records = NcuRecords()
         for number, action in enumerate(_actions(job.path)):
             with _sound(job.path):
                 launches.append(_launch(number, action))
-                for name in map(_text, action.metric_names()):
-                    if ncu_metrics.meaning_of(name) is None:
-                        records.unused.add(name)
-                    elif (metric := action.metric_by_name(name)) is not None and metric.value() is not None:
-                        samples.append((0, None, number, name, _text(metric.unit() or ""), repr(metric.value())))
+                for name in sorted(map(_text, action.metric_names())):
+                    metric = action.metric_by_name(name)
+                    if metric is not None and metric.value() is not None:
+                        unit, value = _text(metric.unit() or "") or None, metric.value()
+                        shown = _text(value) if isinstance(value, str) else repr(value)
+                        samples.append((0, None, number, None, name, unit, shown))
+                rules += [(0, None, number, *_rule(rule)) for rule in action.rule_results_as_dicts()]
             job.progress(0, 0, number + 1)
         if not launches:
             raise Unreadable(job.path, "is an Nsight Compute report without a result, or a damaged one", INSTALL)
         records.launches.append(pl.DataFrame(launches, schema=ncu_metrics.LAUNCH, orient="row"))
         records.samples.append(pl.DataFrame(samples, schema=ncu_metrics.SAMPLE, orient="row"))
+        records.rules.append(pl.DataFrame(rules, schema=ncu_metrics.RULE, orient="row"))
         return (trace_of(job.path, self.name, records, job.path.stat().st_size, None),)
-
-    def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any] | None:
-        """Everything the report says of one launch; ``offset`` is its number. Raises OSError and ValueError."""
-        for number, action in enumerate(_actions(path)):
-            if number == offset:
-                with _sound(path):
-                    if _text(action.name()) != name:
-                        break
-                    return _details(action)
-        raise ValueError(f"there is no such launch {offset}")
 
 
 def _actions(path: Path) -> Iterator[Any]:
@@ -131,27 +125,15 @@ def _launch(number: int, action: Any) -> tuple[object, ...]:
     )
 
 
-def _details(action: Any) -> dict[str, Any]:
-    """Every rule with its message and what it promises, then every metric with its unit."""
-    metrics: dict[str, Any] = {}
-    for rule in action.rule_results_as_dicts():
-        message = rule.get("rule_message") or {}
-        text = f"{message.get('title', '')}: {message.get('message', '')}".strip(": ")
-        gain = rule.get("speedup_estimation")
-        if gain:
-            text += f" Estimated speed-up {gain.get('speedup', 0):.4g}% ({_SPEEDUP.get(gain.get('type'), 'unknown')})."
-        for focus in rule.get("focus_metrics", ()):
-            text += f" [{focus.get('name')} = {focus.get('value')}: {focus.get('info', '')}]"
-        metrics[f"{rule.get('section_identifier', '')}: rule {rule.get('name', '')}".removeprefix(": ")] = text
-    for name in sorted(action.metric_names()):
-        metric = action.metric_by_name(name)
-        if metric is None or metric.value() is None:
-            continue
-        text = f"{metric.value()} {metric.unit() or ''}".strip()
-        if (several := metric.num_instances()) > 1:
-            text += f" ({several:,} values, one for each instruction or instance)"
-        metrics[name] = text
-    return metrics
+def _rule(rule: dict[str, Any]) -> tuple[object, ...]:
+    """What a rule found, as ``metrics.RULE`` has it after the key. The library does not say OPT, WRN or INF."""
+    message, gain = rule.get("rule_message") or {}, rule.get("speedup_estimation") or {}
+    text = f"{message.get('title', '')}: {message.get('message', '')}".strip(": ")
+    for focus in rule.get("focus_metrics", ()):
+        text += f" [{focus.get('name')} = {focus.get('value')}: {focus.get('info', '')}]"
+    section, name = (_text(rule.get(key) or "") or None for key in ("section_identifier", "name"))
+    speedup = gain.get("speedup")
+    return section, name, None, _text(text), None if speedup is None else repr(speedup), _SCOPES.get(gain.get("type"))
 
 
 LOADER = NcuReport()

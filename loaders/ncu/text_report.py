@@ -1,8 +1,9 @@
 """Nsight Compute's text output: a line per launch, then its sections as tables of metric, unit and value.
 
 The line names the kernel, its sizes and where it ran, in newer versions as ``name (grid)x(block), Context 1, Stream 7,
-Device 0, CC 8.0``, in older ones with the time instead of the sizes. A section's columns are as wide as its dashes. All
-other lines are the tool's, the program's or its rules' and mean nothing here.
+Device 0, CC 8.0``, in older ones with the time instead of the sizes. A section's columns are as wide as its dashes.
+Below a table stand the section's rules: ``OPT   Est. Speedup: 20%`` or ``WRN   `` and text, indented over several
+lines and without the rule's name. All other lines are the tool's or the program's and mean nothing here.
 """
 
 from __future__ import annotations
@@ -21,22 +22,25 @@ LAUNCH_LINE = re.compile(
     r", Context \d+, Stream (?P<stream>\d{1,18})(?:, Device (?P<device>\d+))?(?:, CC (?P<cc>[\d.]+))?\s*"
 )
 PROCESS = re.compile(r"\[(\d{1,18})\] \S.*@\S+\s*")
-RULE = re.compile(r"\s*(-{3,}) (-{3,}) (-{3,})\s*")
+DASHES = re.compile(r"\s*(-{3,}) (-{3,}) (-{3,})\s*")
+SECTION = re.compile(r"\s*Section: (\S.*?)\s*")
+FOUND = re.compile(r"\s*(?P<kind>OPT|WRN|INF) {2,}(?P<text>\S.*?)\s*")
+SPEEDUP = re.compile(r"Est(?:imated|\.)(?: (?P<scope>Local|Global))? Speedup: (?P<percent>[\d.,]+)%")
 TITLES = ("Metric Name", "Metric Unit", "Metric Value")
+_MOST_LINES = 60  # Of one rule; the longest that NVIDIA ships has about twenty.
 
 
 class TextReportReader:
     """Reads text output block by block into ``records``; every launch line is a launch of its own."""
 
-    def __init__(self, keep: int | None = None) -> None:
-        """Of the launch of the number ``keep`` also the ``name`` and all ``lines`` are kept: text, or metric cells."""
+    def __init__(self) -> None:
         self.records = NcuRecords()
-        self.name: str | None = None
-        self.lines: list[str | tuple[str, str, str]] = []
-        self._keep = keep
         self._pid: int | None = None
         self._count = 0
+        self._section: str | None = None
         self._columns: tuple[int, int, int, int] | None = None
+        self._rules: list[tuple[object, ...]] = []
+        self._rule: list[str] = []
 
     def feed(self, block: bytes) -> None:
         """Read one block of whole lines."""
@@ -44,28 +48,45 @@ class TextReportReader:
         samples: list[tuple[object, ...]] = []
         for line in block.decode("utf-8", "replace").split("\n"):
             if ", Context " in line and (launch := LAUNCH_LINE.fullmatch(line)):
+                self._end_rule()
                 launches.append(self._launch(launch))
-                self._columns = None
-                if self._count - 1 == self._keep:
-                    self.name = launch["name"]
+                self._section = self._columns = None
             elif line.startswith("[") and (process := PROCESS.fullmatch(line)):
                 self._pid = int(process[1])
-            elif rule := RULE.fullmatch(line):
-                self._columns = (rule.start(1), rule.start(2), rule.start(3), rule.end(3))
+            elif self._count and (section := SECTION.fullmatch(line)):
+                self._end_rule()
+                self._section, self._columns = section[1], None
+            elif self._count and FOUND.fullmatch(line):
+                self._end_rule()
+                self._rule, self._columns = [line.strip()], None
+            elif dashes := DASHES.fullmatch(line):
+                self._end_rule()
+                self._columns = (dashes.start(1), dashes.start(2), dashes.start(3), dashes.end(3))
+            elif self._rule and line.strip().strip("- ") and len(self._rule) < _MOST_LINES:
+                self._rule.append(line.strip())
+            elif self._rule:
+                self._end_rule()
             elif self._columns and self._count and (cells := self._cells(line)):
-                self._remember(cells)
-                if metrics.meaning_of(cells[0]):
-                    samples.append((0, self._pid, self._count - 1, *cells))
-                else:
-                    self.records.unused.add(cells[0])
-            elif line.strip() and not self._columns:
-                self._remember(line)
+                samples.append((0, self._pid, self._count - 1, self._section, cells[0], cells[1] or None, cells[2]))
         self.records.launches.append(pl.DataFrame(launches, schema=metrics.LAUNCH, orient="row"))
         self.records.samples.append(pl.DataFrame(samples, schema=metrics.SAMPLE, orient="row"))
+        self.records.rules.append(pl.DataFrame(self._rules, schema=metrics.RULE, orient="row"))
+        self._rules = []
 
-    def _remember(self, metrics: str | tuple[str, str, str]) -> None:
-        if self._keep is not None and self._count - 1 == self._keep:
-            self.lines.append(metrics)
+    def finish(self) -> NcuRecords:
+        """The records, with a rule that the file ended in."""
+        self._end_rule()
+        self.records.rules.append(pl.DataFrame(self._rules, schema=metrics.RULE, orient="row"))
+        return self.records
+
+    def _end_rule(self) -> None:
+        if self._rule and (first := FOUND.fullmatch(self._rule[0])):
+            gain = SPEEDUP.fullmatch(first["text"])
+            message = " ".join(self._rule[1:] if gain else [first["text"], *self._rule[1:]])
+            percent, scope = (gain["percent"], gain["scope"]) if gain else (None, None)
+            self._rules.append((0, self._pid, self._count - 1, self._section, None, first["kind"], message, percent,
+                                scope.lower() if scope else None))
+        self._rule = []
 
     def _launch(self, line: re.Match[str]) -> tuple[object, ...]:
         self._count += 1

@@ -216,9 +216,11 @@ class Page:
         if made is None:
             row = self.values[index]
             made = [
+                " " * placed.width if placed.column.heading and index and value == self.values[index - 1][at] else
                 cells.fit(self._table.shown_name(value, placed.width), placed.width)
                 if placed.column.role == "name" and value is not None
-                else self._cell(placed, value, row) for placed, value in zip(self.layout.placed, row, strict=False)
+                else self._cell(placed, value, row)
+                for at, (placed, value) in enumerate(zip(self.layout.placed, row, strict=False))
             ]
             self._texts[index] = made
         return made

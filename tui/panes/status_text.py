@@ -54,6 +54,8 @@ def order_text(table: Table | None) -> str:
         return ""
     if table.sorted_by is None:
         listed = {"order": "as recorded", "tree": "as a tree", "place": "as ranked"}
+        if table.columns[0].heading:
+            return "by section"
         if table.columns[0].role in listed:
             return listed[table.columns[0].role]
         return "worst first" if table.view == "diff" else "largest change first" if table.per else "largest first"

@@ -22,7 +22,9 @@ class LowOccupancy(Struct, frozen=True):
 
 
 def _find(evidence: Evidence) -> LowOccupancy | Unchecked | None:
-    kernels = evidence.measured.kernels
+    kernels, recorded = evidence.measured.kernels, evidence.measured.recorded
+    if recorded is not None and any(one.section == "Occupancy" for one in recorded.found):
+        return None  # the profiler's own rule says it
     if kernels is None or not kernels.shaped:
         return Unchecked("registers and block sizes of kernels are not recorded")
     starved = kernels.starved

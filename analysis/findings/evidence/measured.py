@@ -9,6 +9,7 @@ from ....loaders.trace import Trace
 from ...contract.options import Options
 from ...cycles.detection import find_cycles
 from ...cycles.whole import Steps, in_steps
+from ...measured.rules import RecordedRules, recorded_of
 from .below_peak import Below, Utilisation, below_peak_of, utilisation_of
 from .copies import Blocking, Copies, blocking_of, copies_of
 from .cycle_times import CycleTimes, cycle_times_of
@@ -30,6 +31,7 @@ class Measured(Struct, frozen=True):
     below_peak: dict[str, Below] | None = None
     utilisation: Utilisation | None = None
     blocking: Blocking | None = None
+    recorded: RecordedRules | None = None
 
 
 def measured(
@@ -37,10 +39,11 @@ def measured(
 ) -> Measured:
     """The evidence of the steps of a piece of a run, with callers of the whole run; of one cycle not of the others."""
     within = in_steps(piece, steps)
+    below, use = (below_peak_of(run, piece, options, steps), utilisation_of(run, options)) if cycle is None else (
+        None, None)
     return Measured(
         waits_of(run, piece, steps, within), copies_of(within), kernel_times_of(within),
         cycle_times_of(run, options) if cycle is None else None, samples_of(run, within),
         outside_of(run, steps, find_cycles(run, options).frame["label"].cast(pl.String)) if cycle is None else None,
-        *((below_peak_of(run, piece, options, steps), utilisation_of(run, options)) if cycle is None else (None, None)),
-        blocking_of(run, within),
+        below, use, blocking_of(run, within), recorded_of(within),
     )

@@ -11,7 +11,8 @@ Shares = tuple[tuple[str, float], ...]
 
 
 def _find(evidence: Evidence) -> Shares | None:
-    if sum(evidence.bound.values()) < KNOWN:
+    recorded = evidence.measured.recorded
+    if sum(evidence.bound.values()) < KNOWN or (recorded is not None and recorded.verdicts):
         return None
     return tuple((name, share) for name, share in evidence.bound.items() if share >= LEAST) or None
 

@@ -1,4 +1,4 @@
-"""All that Nsight Compute says of a launch is there when somebody looks at it, and pages of one profile are one."""
+"""All that Nsight Compute says of a launch is in the tables, by section, and pages of one profile are one."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from warplens.analysis.details.row_details import details
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import VIEWS, view
 from warplens.loaders.errors import Unreadable
-from warplens.loaders.ingest.event_arguments import arguments
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.loader import Job
 from warplens.loaders.ncu import LOADER, report
+from warplens.loaders.ncu.metrics import natural
 from warplens.loaders.trace import Trace
 
 HEADER = ("ID,Process ID,Process Name,Host Name,Kernel Name,Context,Stream,Block Size,Grid Size,Device,CC,Section Name,"
@@ -53,20 +53,72 @@ def opened(path: Path) -> Trace:
     return run
 
 
-def test_everything_said_of_a_launch_is_in_its_arguments(tmp_path: Path) -> None:
+def metrics(run: Trace, index: int = 0) -> list[tuple[Any, ...]]:
+    columns = pl.col("section", "metric", "unit", "text").cast(pl.String)
+    rows = run.launch_metrics.filter(pl.col("index") == index).with_columns(columns).collect()
+    return rows.select("section", "metric", "value", "unit", "text").rows()
+
+
+def rules(run: Trace) -> list[tuple[Any, ...]]:
+    columns = pl.col("section", "rule", "kind", "scope").cast(pl.String)
+    rows = run.launch_rules.with_columns(columns, pl.col("speedup").round(6)).collect()
+    return rows.select("index", "section", "rule", "kind", "message", "speedup", "scope").rows()
+
+
+def test_every_metric_and_rule_is_kept_by_launch_and_section(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     path.write_text(DETAILS)
     run = opened(path)
-    assert run.kernels.select("dur_ns", "offset").collect().rows() == [(5_000, 0), (7_000, 1)]
-    assert arguments(run.info, None, 0, "k0") == {
-        "SpeedOfLight: Duration": "5.00 us", "SpeedOfLight: Memory Throughput": "61.5 %",
-        "SpeedOfLight: rule SOLBottleneck": "optimisation: Too small a grid. Estimated speed-up 38.2% (global).",
-    }
-    assert arguments(run.info, None, 1, "k1") == {"SpeedOfLight: Duration": "7.00 us"}
-    with pytest.raises(Unreadable, match="has changed"):
-        arguments(run.info, None, 1, "k0")
-    with pytest.raises(Unreadable, match="has changed"):
-        arguments(run.info, None, 9, "k0")
+    assert run.kernels.select("dur_ns").collect()["dur_ns"].to_list() == [5_000, 7_000]
+    assert metrics(run) == [("SpeedOfLight", "Duration", 5_000.0, "ns", None),
+                            ("SpeedOfLight", "Memory Throughput", 61.5, "%", None)]
+    assert metrics(run, 1) == [("SpeedOfLight", "Duration", 7_000.0, "ns", None)]
+    assert rules(run) == [(0, "SpeedOfLight", "SOLBottleneck", "OPT", "Too small a grid.", 0.382, "global")]
+
+
+TEXT = """[1433] smoke@127.0.0.1
+  k(float *) (1, 1, 1)x(32, 1, 1), Context 1, Stream 7, Device 0, CC 8.6
+    Section: Launch Statistics
+    ---------------------------- --------------- ---------------
+    Metric Name                      Metric Unit    Metric Value
+    ---------------------------- --------------- ---------------
+    Function Cache Configuration                 CachePreferNone
+    Registers Per Thread         register/thread              16
+    ---------------------------- --------------- ---------------
+
+    OPT   Est. Speedup: 97.37%
+          The grid is configured to execute only 1 block, which is less than the GPU's 38
+          multiprocessors.
+    ----- ------------------------------------------------------------------------------------
+    WRN   The optional metric inst_executed could not be found.
+
+    Section: Occupancy
+    ---------------------------- --------------- ---------------
+    Metric Name                      Metric Unit    Metric Value
+    ---------------------------- --------------- ---------------
+    Theoretical Occupancy                      %           33.33
+    ---------------------------- --------------- ---------------
+
+    OPT   Est. Local Speedup: 66.67%
+          Limited by the number of blocks.
+"""
+
+
+def test_a_text_report_has_sections_and_rules(tmp_path: Path) -> None:
+    path = tmp_path / "ncu.txt"
+    path.write_text(TEXT)
+    run = opened(path)
+    assert metrics(run) == [
+        ("Launch Statistics", "Function Cache Configuration", None, None, "CachePreferNone"),
+        ("Launch Statistics", "Registers Per Thread", 16.0, "register/thread", None),
+        ("Occupancy", "Theoretical Occupancy", 33.33, "%", None),
+    ]
+    grid = "The grid is configured to execute only 1 block, which is less than the GPU's 38 multiprocessors."
+    assert rules(run) == [
+        (0, "Launch Statistics", None, "OPT", grid, 0.9737, None),
+        (0, "Launch Statistics", None, "WRN", "The optional metric inst_executed could not be found.", None, None),
+        (0, "Occupancy", None, "OPT", "Limited by the number of blocks.", 0.6667, "local"),
+    ]
 
 
 def test_the_details_of_a_kernel_have_what_was_measured_of_its_longest_launch(tmp_path: Path) -> None:
@@ -74,18 +126,26 @@ def test_the_details_of_a_kernel_have_what_was_measured_of_its_longest_launch(tm
     path.write_text(DETAILS)
     run = opened(path)
     sections = details(view("kernels"), ask(view("kernels"), (run,)), 0, (run,), Options()).sections
-    (found,) = (one.event for one in sections if one.title == "All that was measured (the longest)")
-    assert found is not None and (found.offset, found.name) == (1, "k1")
+    (found,) = (one.rows for one in sections if one.title == "GPU Speed Of Light Throughput (the longest)")
+    assert found == (("Duration", "7.00 µs"),)
 
 
 @pytest.mark.parametrize("name", ["ncu_long.csv", "ncu_wide.csv", "ncu_text.txt"])
 def test_every_layout_says_what_was_measured_of_every_launch(name: str, samples: Path) -> None:
     run = opened(samples / name)
-    for at, kernel, dur in run.kernels.select("offset", pl.col("name").cast(pl.String), "dur_ns").collect().rows():
-        said = arguments(run.info, None, at, kernel)
-        (text,) = (str(value) for key, value in said.items() if "gpu__time_duration.sum" in key)
-        number, unit = text.split()
-        assert float(number.replace(",", "")) * {"n": 1, "u": 1e3, "m": 1e6}[unit[0]] == pytest.approx(dur)
+    durations = run.kernels.select("dur_ns").collect()["dur_ns"].to_list()
+    for index, dur in enumerate(durations):
+        (found,) = (row for row in metrics(run, index) if row[1] == "gpu__time_duration.sum")
+        assert found[2:] == (pytest.approx(dur), "ns", None)
+
+
+@pytest.mark.parametrize(("printed", "kept"), [
+    ("Gbyte/second", ("B/s", 1e9)), ("Kbyte/block", ("B/block", 1e3)), ("usecond", ("ns", 1e3)), ("ms", ("ns", 1e6)),
+    ("s", ("ns", 1e9)), ("Ghz", ("Hz", 1e9)), ("hz", ("Hz", 1.0)), ("cycle/nsecond", ("Hz", 1e9)), ("%", ("%", 1.0)),
+    ("inst", ("inst", 1.0)), ("register/thread", ("register/thread", 1.0)), ("", ("", 1.0)), ("nbyte", ("nbyte", 1.0)),
+])  # fmt: skip
+def test_units_have_one_scale_each(printed: str, kept: tuple[str, float]) -> None:
+    assert natural(printed) == kept
 
 
 def test_pages_of_one_profile_are_one_recording_whichever_is_opened(tmp_path: Path) -> None:
@@ -95,7 +155,7 @@ def test_pages_of_one_profile_are_one_recording_whichever_is_opened(tmp_path: Pa
         run = opened(path)
         rows = run.kernels.select("name", "dur_ns", "occupancy").collect().rows()
         assert rows == [("k0", 5_000, None), ("k1", 7_000, pytest.approx(0.44))]
-        assert "Occupancy: Block Limit Registers" in arguments(run.info, None, 0, "k0")
+        assert ("Occupancy", "Block Limit Registers", 5.0, "block", None) in metrics(run)
         assert "read together: 2 pages of one profile" in run.info.warnings
 
 
@@ -123,17 +183,21 @@ def test_every_page_of_a_real_profile_is_shown(data: Path) -> None:
     (folder,) = (data / "traces/ncu_csv/llm-perf-opt/ncu-v2").iterdir()
     run = opened(folder)
     assert run.kernels.collect().height == 1
-    said = arguments(run.info, None, 0, str(run.kernels.collect()["name"].cast(pl.String)[0]))
-    wanted, rules = set(), set()
+    have = {(section, metric) for section, metric, *_ in metrics(run)}
+    percent = {(section, metric): value for section, metric, value, unit, _ in metrics(run) if unit == "%"}
+    found = {(rule, message): speedup for _, _, rule, _, message, speedup, _ in rules(run)}
     for file in folder.glob("*.csv"):
         for row in csv.DictReader(file.read_text().splitlines()):
-            before = " · ".join(part for part in (row["Section Name"], row.get("Body Item Label")) if part)
+            section = " · ".join(part for part in (row["Section Name"], row.get("Body Item Label")) if part)
             if row["Metric Name"]:
-                wanted.add((f"{before}: {row['Metric Name']}", f"{row['Metric Value']} {row['Metric Unit']}".strip()))
+                assert (section, row["Metric Name"]) in have
+            if row["Metric Unit"] == "%":
+                assert percent[section, row["Metric Name"]] == float(row["Metric Value"])
             if row["Rule Name"]:
-                rules.add((f"{before}: rule {row['Rule Name']}", row["Estimated Speedup"]))
-    assert len(wanted) > 50 and wanted <= set(said.items())
-    assert rules and all(gain in said[key] for key, gain in rules)
+                said = found.pop((row["Rule Name"], row["Rule Description"]), "elsewhere")
+                gain = row["Estimated Speedup"]
+                assert said == "elsewhere" or said == (float(gain) / 100 if gain else None)
+    assert len(have) > 60 and len(percent) > 15 and not found
 
 
 class Metric(SimpleNamespace):
@@ -196,11 +260,11 @@ def test_a_report_is_read_by_nvidias_library(reports: Path, tmp_path: Path) -> N
     (run,) = report.LOADER.load(Job(reports, tmp_path))
     assert run.kernels.select("name", "dur_ns", "dram", "grid", "device", "stream").collect().rows() == [
         ("gemm", 5_000, pytest.approx(0.81), "4,2,1", "GPU 1", 7), ("softmax", 800, None, None, None, None)]
-    assert run.info.serialised and "smsp__inst.sum" in run.info.facts["unused_metrics"]
-    said = arguments(run.info, None, 0, "gemm")
-    assert said["SpeedOfLight: rule SOL"] == (
-        "Bound: by memory Estimated speed-up 12.5% (global). [dram__throughput = 81.0: lower it]")
-    assert said["gpu__time_duration.sum"] == "5000 ns" and said["smsp__inst.sum"] == "12"
+    assert run.info.serialised
+    assert rules(run) == [
+        (0, "SpeedOfLight", "SOL", None, "Bound: by memory [dram__throughput = 81.0: lower it]", 0.125, "global")]
+    assert {(None, "gpu__time_duration.sum", 5000.0, "ns", None), (None, "smsp__inst.sum", 12.0, None, None)} <= set(
+        metrics(run))
 
 
 def test_without_the_library_the_refusal_says_how_to_get_it(reports: Path, monkeypatch) -> None:
@@ -223,20 +287,17 @@ def test_what_the_library_should_never_say_is_a_refusal_or_a_text(reports: Path,
     monkeypatch.setattr(ACTIONS[0], "_name", "\ud800")
     (run,) = report.LOADER.load(Job(reports, tmp_path))
     assert run.kernels.collect()["name"].cast(pl.String)[0] == "?"
-    assert report.LOADER.arguments(reports, 0, "?")
     monkeypatch.setitem(RULES[0]["speedup_estimation"], "speedup", None)
-    with pytest.raises(Unreadable, match="cannot be read by NVIDIA's library"):
-        report.LOADER.arguments(reports, 0, "?")
+    (run,) = report.LOADER.load(Job(reports, tmp_path))
+    assert [rule[-2:] for rule in rules(run)] == [(None, "global")]
     monkeypatch.setattr(Action, "metric_names", lambda self: 1 / 0)
     with pytest.raises(Unreadable, match="cannot be read by NVIDIA's library"):
         report.LOADER.load(Job(reports, tmp_path))
 
 
-def test_details_of_damaged_files_are_values_or_a_refusal(samples: Path, tmp_path: Path) -> None:
+def test_damaged_files_have_tables_or_are_refused(samples: Path, tmp_path: Path) -> None:
     chance = random.Random(3)
     for name in ("ncu_long.csv", "ncu_wide.csv", "ncu_text.txt"):
-        run = opened(samples / name)
-        kernel = str(run.kernels.collect()["name"].cast(pl.String)[1])
         for _ in range(20):
             path = Path(shutil.copy(samples / name, tmp_path / name))
             data = bytearray(path.read_bytes())
@@ -244,6 +305,8 @@ def test_details_of_damaged_files_are_values_or_a_refusal(samples: Path, tmp_pat
                 data[chance.randrange(len(data))] = chance.choice(b'",\n\0\xff9')
             path.write_bytes(bytes(data))
             try:
-                assert LOADER.arguments(path, 1, kernel)
-            except ValueError:
+                (run,) = LOADER.load(Job(path, tmp_path))
+            except Unreadable:
                 continue
+            launches = run.kernels.collect().height
+            assert run.launch_metrics.filter(~pl.col("index").is_between(0, launches - 1)).collect().is_empty()

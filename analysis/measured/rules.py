@@ -1,0 +1,99 @@
+"""What the rules of Nsight Compute found, over all launches: ranked by their own estimate, and their verdict.
+
+Estimates are NVIDIA's and are passed on as such. A global one is of the kernel's run time, so kernels are compared by
+it times the kernel's time; a local one is of the one bottleneck and says nothing of the run time.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..core.text import display
+from .titles import section_title
+
+_VERDICTS = (
+    (r"typically indicates? latency", "latency"), (r"grid is too small", "grid too small"),
+    (r"well-balanced", "compute and memory alike"), (r"(?i)compute is more\b.*utilized than memory", "compute"),
+    (r"(?i)memory is more\b.*utilized than compute", "memory"),
+    (r"greater than [\d.]+%? of the available", "near peak"),
+)
+"""What the rule SOLBottleneck says → the bottleneck it names; from ``SpeedOfLight.py``, which comes with the tool."""
+_SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
+_LONGEST = 200
+
+
+class RuleFinding(Struct, frozen=True):
+    """What one rule found of one kernel in ``launches`` of its launches: ``speedup`` 0-1 of ``scope``, the largest of
+    them, and what it says there. ``kernel_ns`` is the time of those launches."""
+
+    kernel: str
+    section: str
+    rule: str | None
+    severity: str | None
+    message: str
+    speedup: float | None
+    scope: str | None
+    launches: int
+    kernel_ns: int
+
+    @property
+    def saves_ns(self) -> float:
+        """The estimated speed-up times the kernel's time, where the estimate is of that time; else 0."""
+        return 0.0 if self.speedup is None or self.scope == "local" else self.speedup * self.kernel_ns
+
+    @property
+    def brief(self) -> str:
+        """The first sentences of what it says; of a theoretical occupancy the one that names what limits it."""
+        sentences = _SENTENCE.split(self.message)
+        limited = [one for one in sentences if " is limited by " in one]
+        text, *more = limited or sentences
+        while more and len(text) + len(more[0]) < _LONGEST:
+            text = f"{text} {more.pop(0)}"
+        return display(text, _LONGEST + 40)
+
+
+class RecordedRules(Struct, frozen=True):
+    """What the rules found, most worth looking at first, and by verdict the share of the kernel time it is of."""
+
+    found: tuple[RuleFinding, ...]
+    verdicts: dict[str, float]
+
+
+def recorded_of(run: Trace) -> RecordedRules | None:
+    """The rules of the run's launches; None where none were recorded."""
+    if not run.has("launch_rules"):
+        return None
+    launches = run.kernels.select("index", pl.col("name").cast(pl.String).alias("kernel"), "dur_ns")
+    rows = run.launch_rules.with_columns(pl.col("section", "rule", "kind", "scope").cast(pl.String)).join(
+        launches, on="index").with_columns(pl.col("dur_ns").fill_null(0), pl.col("message").fill_null("")).collect()
+    by = pl.col("speedup") * pl.col("dur_ns")
+    ranked = rows.sort(by, "speedup", "index", descending=[True, True, False], nulls_last=True, maintain_order=True)
+    told = ranked.with_columns(text=pl.col("message").str.replace_all(r"\d[\d.,]*", "#"))
+    frame = told.with_columns(text=pl.when(pl.col("rule").is_null()).then("text")).group_by(
+        "kernel", "section", "rule", "text", maintain_order=True
+    ).agg(
+        pl.col("kind", "message", "speedup", "scope").first(), launches=pl.col("index").n_unique(),
+        kernel_ns=pl.col("dur_ns").sum(),
+    )
+    found = [
+        RuleFinding(row["kernel"], section_title(row["section"], ""), row["rule"], row["kind"], row["message"],
+              row["speedup"], row["scope"], row["launches"], row["kernel_ns"]) for row in frame.to_dicts()
+    ]
+    found.sort(key=lambda one: (one.saves_ns, one.speedup or 0.0, one.severity == "OPT"), reverse=True)
+    return RecordedRules(tuple(found), _verdicts(rows, run))
+
+
+def _verdicts(rows: pl.DataFrame, run: Trace) -> dict[str, float]:
+    """The verdict on each launch, by the share of the time of all kernels; the largest first."""
+    named = pl.coalesce(*(
+        pl.when(pl.col("message").str.contains(pattern)).then(pl.lit(verdict)) for pattern, verdict in _VERDICTS
+    ))
+    about = rows.filter(pl.col("section").str.contains("(?i)speed ?of ?light")).with_columns(verdict=named)
+    about = about.drop_nulls("verdict").unique("index", keep="first", maintain_order=True)
+    total = run.kernels.select(pl.col("dur_ns").sum()).collect().item() or 0
+    sums = about.group_by("verdict").agg(pl.col("dur_ns").sum()).sort("dur_ns", "verdict", descending=[True, False])
+    return {verdict: ns / total for verdict, ns in sums.rows()} if total else {}

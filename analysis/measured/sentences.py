@@ -1,0 +1,29 @@
+"""What is said of the rules of a tool, each time as the tool's own."""
+
+from __future__ import annotations
+
+from ..core import units
+from ..core.names.short_name import fit_name
+from ..core.text import display
+from .rules import RuleFinding
+
+_KERNEL = 40
+
+
+def rule_sentence(found: RuleFinding) -> str:
+    """One rule with its estimate: NVIDIA's rule on Occupancy of k, est. speed-up 80.3% (global): The theoretical ..."""
+    about = f"NVIDIA's rule on {display(found.section, 60)} of {fit_name(found.kernel, _KERNEL)}"
+    gain = estimate(found.speedup, found.scope)
+    return f"{about}, {gain}{found.brief}" if gain else f"{about}: {found.brief}"
+
+
+def estimate(speedup: float | None, scope: str | None) -> str:
+    """The tool's estimate as the beginning of what it says: 'est. speed-up 80.3% (global): '; '' where it has none."""
+    of = f" ({scope})" if scope else ""
+    return "" if speedup is None else f"est. speed-up {units.percent(100 * speedup)}{of}: "
+
+
+def verdict_sentence(verdicts: dict[str, float]) -> str:
+    """What limits the kernels in the tool's own words, by the kernel time."""
+    parts = ", ".join(f"{units.percent(100 * share, places=0)} {name}" for name, share in verdicts.items())
+    return f"NVIDIA's verdict on the bottleneck, by kernel time: {parts}."

@@ -1,0 +1,138 @@
+"""Sections: everything the profiler measured of each kernel, section by section, and what its own rules say.
+
+For Nsight Compute these are the details page and its rules with NVIDIA's estimates, for rocprofiler-compute its panels
+and the counters by block. Of two runs the values stand side by side; what only one of them has is kept.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from ...loaders.trace import Trace
+from ..contract.column import Column, side_by_side
+from ..contract.options import SIDES, Options
+from ..contract.view import Answer, CannotAnswer, Runs, View, lettered
+from ..core import units
+from ..cycles.scope import scoped
+from ..details.measured import measured_sections
+from ..measured.by_section import METRIC, RULE, has_measurements, rows_of
+from ..measured.rules import recorded_of
+from ..measured.sentences import rule_sentence, verdict_sentence
+from ..measured.values import measured_change
+from ..table.sides import paired_rows
+
+COLUMNS = (
+    Column("name", "kernel", "text", "kernel that was measured", width=20, order=1, role="name", pairs="key",
+           heading=True),
+    Column("section", "section", "text", "section of the tool's report; the unit of the device where it has none",
+           width=30, order=0, elastic=True, role="label", pairs="key", heading=True),
+    Column("metric", "metric", "text", "metric as recorded, or the rule that found something", width=32, order=0,
+           elastic=True, pinned=True, role="label", pairs="key"),
+    Column("shown", "value", "measure", "mean over the kernel's launches, with its unit, or n/a; of a rule its kind "
+           "and what its estimate is of", width=14, order=0, sorts="value", pairs="side"),
+    Column("speedup", "est. speedup", "fraction", "speed-up that the tool's own rule estimates: NVIDIA's figure",
+           width=12, order=2),
+    Column("severity", "kind", "text", "OPT, WRN or INF: what the rule calls its finding", width=4, order=None),
+    Column("scope", "of", "text", "what the estimate is of: global (the kernel's run time) or local (the bottleneck)",
+           width=6, order=None),
+    Column("said", "what the rule says", "text", "the rule's own words", width=60, order=8, role="label"),
+    Column("value", "value", "number", "the same as a number, in the unit of the row", width=12, order=None),
+    Column("unit", "unit", "text", "unit of the value: ns, B, B/s, Hz, % or as recorded", width=8, order=None,
+           pairs="key"),
+    Column("least", "least", "number", "smallest of the launches", width=10, order=None),
+    Column("most", "most", "number", "largest of the launches", width=10, order=None),
+    Column("launches", "launches", "count", "launches it was measured in", width=8, order=7, role="count",
+           pairs="sum"),
+    Column("what", "what", "text", "metric or rule", width=6, order=None, pairs="key"),
+)
+_PAIRED = side_by_side(COLUMNS)
+_LISTED_ONCE = ("shown_", "severity_b", "scope_b", "said_", "launches_")
+PAIR_COLUMNS = (
+    *_PAIRED[:3],
+    Column("values", "A → B", "measure", "the value in each run", width=24, order=0, sorts="change"),
+    Column("change", "Δ%", "fraction", "change of the value, of run A's; of a rule that of its estimate", width=8,
+           order=0, signed=True),
+    *(replace(one, order=None if one.name.startswith(_LISTED_ONCE) else one.order) for one in _PAIRED[3:]),
+)
+_BEST = 1  # Rules that the summary says in words; all are rows.
+
+
+def build(runs: Runs, options: Options) -> Answer:
+    """The measurements of one run, or of two side by side. Raises CannotAnswer where neither has any."""
+    limited = [scoped(run, options, side) for run, side in zip(runs, SIDES, strict=False)]
+    if not any(map(has_measurements, limited)):
+        names = " and ".join(run.info.label for run in runs)
+        raise CannotAnswer(f"{names} {'has' if len(runs) == 1 else 'have'} no metrics of single launches; Nsight "
+                           "Compute, rocprofiler-compute and rocprofv3 with counters record them.")
+    frames = [rows_of(run) for run in limited]
+    said = [_summary(run, frame) for run, frame in zip(limited, frames, strict=True)]
+    facts = [_facts(run) for run in limited]
+    notes = tuple(dict.fromkeys(note for run in runs for note in run.info.facts.get("measured_notes", ())))
+    if len(runs) == 1:
+        return Answer(frames[0].select(one.name for one in COLUMNS).lazy(), facts[0], said[0], notes)
+    return Answer(
+        _compared(*frames).select(one.name for one in PAIR_COLUMNS).lazy(), dict(zip(SIDES, facts, strict=True)),
+        lettered(said), notes,
+    )
+
+
+def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+    """The rows of both in the order of A, then what only B has: kernels, in each its sections, in these the rows."""
+    b = _in_the_sections_of(a, b)
+    joined = paired_rows(a.with_row_index("row"), b.with_row_index("row"), (*COLUMNS, _ROW))
+    row = pl.coalesce("row_a", pl.col("row_b") + a.height)
+    joined = joined.with_columns(row=row, rule=pl.col("what") == RULE).with_columns(
+        _kernel=pl.col("row").min().over("name"), _section=pl.col("row").min().over("name", "section", "rule"))
+    a_value, b_value = (pl.coalesce(f"value_{side}", f"speedup_{side}") for side in "ab")
+    texts = [
+        measured_change(row[0], row[1], row[2], (row[3], row[4])) if row[5] == METRIC else None
+        for row in joined.select("value_a", "value_b", "unit", "shown_a", "shown_b", "what").rows()
+    ]
+    return joined.with_columns(
+        values=pl.Series(texts, dtype=pl.String),
+        change=pl.when(a_value != 0).then((b_value - a_value) / a_value.abs()),
+    ).sort("_kernel", ~pl.col("rule"), pl.when(~pl.col("rule")).then("_section"), "row")
+
+
+def _in_the_sections_of(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+    """B with its raw metrics (``dram__bytes.sum``), whose names are unique, where A has them: another page of the same
+    report has other sections."""
+    raw = a.filter(pl.col("metric").str.contains("__")).unique("metric", keep="first")
+    raw = raw.select("metric", _there="section")
+    return b.join(raw, on="metric", how="left", maintain_order="left").with_columns(
+        section=pl.coalesce("_there", "section")).unique(
+            ["name", "what", "section", "metric", "unit"], keep="first", maintain_order=True).drop("_there")
+
+
+_ROW = Column("row", "row", "number", "place in its run", pairs="side")
+
+
+def _summary(run: Trace, frame: pl.DataFrame) -> tuple[str, ...]:
+    metrics = frame.filter(pl.col("what") == METRIC)
+    counted = (
+        f"{units.counted(metrics.select('section', 'metric').n_unique(), 'metric', 'metrics')} in "
+        f"{units.counted(metrics['section'].n_unique(), 'section', 'sections')} of "
+        f"{units.counted(frame['name'].n_unique(), 'kernel', 'kernels')}"
+    )
+    recorded = recorded_of(run)
+    if recorded is None:
+        return (counted,)
+    verdict = (verdict_sentence(recorded.verdicts),) if recorded.verdicts else ()
+    worth = [one for one in recorded.found if one.severity != "INF"]
+    return (counted, *verdict, *(rule_sentence(one) for one in worth[:_BEST]))
+
+
+def _facts(run: Trace) -> dict[str, object]:
+    recorded = recorded_of(run)
+    return {
+        "found": [to_builtins(one) for one in recorded.found] if recorded else [],
+        "verdicts": recorded.verdicts if recorded else {},
+    }
+
+
+VIEW = View(
+    "sections", COLUMNS, build, PAIR_COLUMNS, alternates=("speedup", "change"), noun="metrics",
+    details=measured_sections,
+)
