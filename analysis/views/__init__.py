@@ -64,7 +64,7 @@ OURS: tuple[Entry, ...] = (
     Entry("roofline", "p", "Roofline", "How far is each operator from what the hardware can do?", "roofline",
           ("host.shapes", "kernels.tensor", "kernels.dram"), short="Roof"),
     Entry("sections", "d", "Sections", "What did the profiler measure of each kernel, and what do its own rules say?",
-          "sections", ("launch_metrics", "launch_rules"), short="Sect"),
+          "..measured.view:VIEW", ("launch_metrics", "launch_rules"), short="Sect"),
     Entry("samples", "", "Samples", "What did each counter read, sample by sample?", ".metrics:SAMPLES"),
     Entry("memory", "", "Memory", "How much memory was allocated at most, and what held it?", "memory"),
     Entry("ranges", "", "Ranges", "How long do marked ranges take, and what device time is under them?", "ranges"),
