@@ -11,6 +11,7 @@ apart: it is said once above them, so that names get the room.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
@@ -256,13 +257,14 @@ def common_values(rows: Rows, columns: Sequence[Column], ids: pl.Series | None) 
 
 
 def telling_apart(rows: Rows, columns: Sequence[Column]) -> set[str]:
-    """The columns that say of what a row is without which rows read alike: the ranks of a job, the devices of a rank. A
-    list never drops them, however narrow it is."""
+    """The columns that say of what a row is without which rows read alike: the ranks of a job, the devices of a rank, and
+    processes, which are not listed otherwise. A list never drops them, however narrow it is."""
     if rows.on_disk or not 2 <= rows.height <= _COMPARED:
         return set()
     listed = [column for column in columns if column.order is not None]
     names = [column.name for column in listed if column.role not in ("where", *_MEASURED)]
-    where = sorted((column for column in listed if column.role == "where"), key=lambda column: column.order or 0)
+    where = sorted((column for column in columns if column.role == "where"),
+                   key=lambda column: math.inf if column.order is None else column.order)
     needed: set[str] = set()
     different = rows.distinct(names)
     for column in where:

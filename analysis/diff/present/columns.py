@@ -18,7 +18,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("parts", "parts", "kinds", "rows that are part of it: swapped kernels, the host's side; + opens, - closes",
            width=3, order=5),
     Column("kind", "kind", "text", "kernel, collective, memcpy, idle, oncpu, …", width=10, order=9, role="where"),
-    Column("pid_a", "pid A", "text", "process in A", width=8, order=None),
+    Column("pid_a", "pid A", "text", "process in A", width=8, order=None, role="where"),
     Column("pid_b", "pid B", "text", "process in B", width=8, order=None),
     Column("launches_a", "launches A", "number", "launches per cycle in A", width=10, order=None),
     Column("launches_b", "launches B", "number", "launches per cycle in B", width=10, order=None),
