@@ -257,8 +257,8 @@ def common_values(rows: Rows, columns: Sequence[Column], ids: pl.Series | None) 
 
 
 def telling_apart(rows: Rows, columns: Sequence[Column]) -> set[str]:
-    """The columns that say of what a row is without which rows read alike: the ranks of a job, the devices of a rank, and
-    processes, which are not listed otherwise. A list never drops them, however narrow it is."""
+    """The columns that say of what a row is without which rows read alike: the ranks of a job, the devices of a rank,
+    and processes, which are not listed otherwise. A list never drops them, however narrow it is."""
     if rows.on_disk or not 2 <= rows.height <= _COMPARED:
         return set()
     listed = [column for column in columns if column.order is not None]

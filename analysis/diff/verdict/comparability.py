@@ -146,7 +146,7 @@ def _different_cycles(runs: tuple[Trace, Trace], options: Options) -> list[str]:
     if a.source != b.source:
         reasons.append(f"cycles of A are taken from {_source(a.source)}, of B from {_source(b.source)}")
     if a.anchor and b.anchor and a.anchor != b.anchor:
-        reasons.append(f"the cycle of A is {display(a.anchor, 40)}, of B {display(b.anchor, 40)}")
+        reasons.append(f"the cycle of A is {display(a.anchor, 64)}, of B {display(b.anchor, 64)}")
     kinds = [set(side.frame["kind"].cast(pl.String).drop_nulls().unique()) for side in (a, b)]
     for here, there, name in ((kinds[0], kinds[1], "A"), (kinds[1], kinds[0], "B")):
         for kind in sorted(here - there):
