@@ -52,7 +52,7 @@ def load(job: Job) -> Trace:
         raise Unreadable(path, "is a dataset without a rank", _AGAIN)
     try:
         return _trace(path.parent, description)
-    except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, KeyError, TypeError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0][:160]
         raise Unreadable(path, f"belongs to a dataset whose files are damaged or missing ({first})", _AGAIN) from None
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -150,6 +152,26 @@ def test_sizes_that_cannot_be_true_are_a_sentence_when_it_opens(tmp_path: Path) 
     file.write_bytes(file.read_bytes().replace(b"\x2c\x15\x0a", b"\x2c\x15\x01"))
     with pytest.raises(Unreadable, match="claims -1 of 5 values"):
         read.load(Job(folder / "dataset.json", tmp_path))
+
+
+def test_a_type_that_polars_cannot_read_is_a_sentence_when_it_opens(tmp_path: Path) -> None:
+    """Polars panics at the kind of type 22 in the Arrow schema of a Parquet file: an input that fuzzing met."""
+    folder = dataset(tmp_path / "job", reduced(0))
+    file = folder / "cycles/rank-000000.parquet"
+    pl.DataFrame({"cycle": [1]}).write_parquet(file)
+    data = file.read_bytes()
+    packed = re.search(rb"/////[A-Za-z0-9+/]+=*", data)
+    assert packed is not None
+    kinds = base64.b64decode(packed[0])
+    said = []
+    for at in [at for at, byte in enumerate(kinds) if byte == 2]:  # one of them says that the column is of integers
+        changed = base64.b64encode(kinds[:at] + bytes([22]) + kinds[at + 1 :])
+        file.write_bytes(data[: packed.start()] + changed + data[packed.end() :])
+        try:
+            read.load(Job(folder / "dataset.json", tmp_path))
+        except Unreadable as refused:
+            said.append(str(refused))
+    assert any("not yet implemented" in one for one in said)
 
 
 def test_ranks_that_an_older_version_reduced_open_with_the_others(tmp_path: Path) -> None:
