@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from .. import private
+from .. import parquet_check, private
 from ..errors import Unreadable
 from . import cache, spill
 
@@ -41,9 +41,10 @@ def read(file: Path) -> pl.DataFrame:
     if not file.exists():
         return pl.DataFrame(schema=_SCHEMA)
     try:
+        parquet_check.check(file)  # before polars reserves what it says
         version = pl.read_parquet_metadata(file).get(_MARK)
         frame = pl.read_parquet(file) if version == str(VERSION) else None
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, parquet_check.Implausible, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise Unreadable(str(file), f"is no history store ({_first(error)})", _OTHER_FILE) from None
     if version is None:
         raise Unreadable(str(file), "is a Parquet file, but no history store", _OTHER_FILE)

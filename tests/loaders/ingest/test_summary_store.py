@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -49,3 +50,19 @@ def test_another_parquet_file_is_not_overwritten(tmp_path: Path) -> None:
     pl.DataFrame({"x": [1]}).write_parquet(file)
     with pytest.raises(Unreadable, match="no history store"):
         summary_store.add(file, [("a", "x")])
+
+
+def test_a_damaged_store_is_refused_or_read(tmp_path: Path) -> None:
+    file, chance = tmp_path / "history.parquet", random.Random(5)
+    summary_store.add(file, [(str(at), f"run {at}") for at in range(5)])
+    data, refused = file.read_bytes(), 0
+    for _ in range(300):
+        changed = bytearray(data)
+        for _ in range(chance.choice((1, 2, 8))):
+            changed[chance.randrange(len(changed))] = chance.randrange(256)
+        file.write_bytes(changed)
+        try:
+            summary_store.read(file)
+        except Unreadable:
+            refused += 1
+    assert refused > 100
