@@ -18,11 +18,13 @@ from .. import schema
 from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..loader import Job
+from ..schema import NAME
 from ..trace import Device, Info, Trace
 from .spool import TableSpool, warnings_of
 
 LIMIT = 1 << 62  # Times from here on are no times: differences of two that are below it cannot overflow.
 _FIRST_ROWS = 100_000
+_MOST_MEASURED = 20_000_000  # Rows of ``launch_metrics``, which are in memory until the end.
 _UNNAMED = "[no name recorded]"
 
 
@@ -54,6 +56,9 @@ class Recording:
         self._job, self._info = job, info
         self._kernels, self._host = (TableSpool(table, job.workspace, writer) for table in ("kernels", "host"))
         self._metrics = TableSpool("metrics", job.workspace, writer, "ts_ns")
+        self._measured: list[pl.DataFrame] = []
+        self._measured_rows = 0
+        self.notes: list[str] = []  # What a view of single launches has to say of them.
         self._devices: set[str] = set()
         self._kinds: set[str] = set()
         self._previewed = job.first_rows is None
@@ -128,6 +133,26 @@ class Recording:
         """Add rows of ``metrics`` whose times are still as recorded."""
         self._metrics.add(_conformed("metrics", rows))
 
+    def counters(self, rows: pl.DataFrame, what: str) -> None:
+        """Add counters of dispatches, as samples and as metrics of their launch: ``ts_ns`` (its start) ``metric value
+        device`` and, where known, ``unit pid``. Their sections are the blocks of the hardware."""
+        self.samples(rows, what)
+        names = rows["metric"].unique().drop_nulls().cast(pl.String)
+        sections = {name: counter_section(name) for name in names}
+        self.measured(rows.drop_nulls(["ts_ns", "value"]).select(
+            "metric", "value", "device", start="ts_ns", unit=pl.lit(None, pl.String),
+            section=pl.col("metric").cast(pl.String).replace_strict(sections, default=None, return_dtype=pl.String)))
+
+    def measured(self, rows: pl.DataFrame) -> None:
+        """Add metrics of launches: ``start device section metric value unit``, the first two those of the activity."""
+        self._measured_rows += rows.height
+        if self._measured_rows > _MOST_MEASURED:
+            note = f"Metrics of single launches are kept up to {_MOST_MEASURED:,}; the metrics view has all."
+            self.notes += [] if note in self.notes else [note]
+            return
+        self._measured.append(rows.select(
+            "start", "value", pl.col("device", "metric", "section").cast(NAME), pl.col("unit").cast(pl.String)))
+
     def allocations(self, blocks: list[pl.DataFrame]) -> None:
         """Add the metric ``memory allocated`` of each device, from all allocations and frees of the run.
 
@@ -174,6 +199,8 @@ class Recording:
         if zero is None:
             raise Unreadable(self._job.path, "holds no event with a time", "Check that the recording has any.")
         devices = sorted(self._devices | self.described.keys(), key=lambda name: (len(name), name))
+        if self.notes:
+            about["facts"] = {**self._info.facts, "measured_notes": self.notes}
         info = Info(**{
             **{name: getattr(self._info, name) for name in Info.__struct_fields__}, **about,
             "devices": tuple(self.described.get(device) or Device(device) for device in devices),
@@ -185,14 +212,29 @@ class Recording:
         def placed(rows: pl.LazyFrame) -> pl.LazyFrame:
             return shape(_moved(rows, zero))
 
-        return Trace(
-            info, host=self._host.finish(placed, derived),
-            kernels=self._kernels.finish(lambda rows: placed(rows).with_row_index("index"), ("index", *derived)),
+        kernels = self._kernels.finish(lambda rows: placed(rows).with_row_index("index"), ("index", *derived))
+        trace = Trace(
+            info, kernels, host=self._host.finish(placed, derived),
             metrics=self._metrics.finish(lambda rows: rows.with_columns(pl.col("ts_ns") - zero)),
         )
+        return trace.with_tables(launch_metrics=self._of_launches(kernels, zero)) if self._measured else trace
+
+    def _of_launches(self, kernels: pl.LazyFrame, zero: int) -> pl.LazyFrame:
+        """What was measured of launches, by their index; of a launch that was not recorded itself there is none."""
+        launch = ["start_ns", "device"]
+        launches = kernels.select("index", *launch).unique(launch, keep="first", maintain_order=True)
+        rows = pl.concat(self._measured).with_columns(start_ns=pl.col("start") - zero).lazy().join(
+            launches, launch, nulls_equal=True, maintain_order="left")
+        return schema.conform("launch_metrics", rows.sort("index", maintain_order=True))
 
 
 _KINDS = {"name": pl.String, "kind": pl.String}
+
+
+def counter_section(counter: str) -> str:
+    """The block of the hardware that a counter of AMD's is of: 'SQ counters' of SQ_WAVES."""
+    block = counter.partition("_")[0]
+    return f"{block} counters" if "_" in counter and block.isupper() else "Derived counters"
 
 
 def _moved(rows: pl.LazyFrame, zero: int) -> pl.LazyFrame:

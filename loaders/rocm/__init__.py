@@ -19,7 +19,7 @@ class RocmLoader(FormatLoader):
     """A loader of kernels, calls and samples."""
 
     fills: tuple[str, ...] = ("kernels", "host", "metrics")
-    version = 2
+    version = 3
 
 
 class RocmProfileData(RocmLoader):
@@ -43,6 +43,7 @@ class Rocpd(RocmLoader):
 
     name = "rocpd"
     title = "rocprofv3 database (rocpd, .db): kernels, copies, HIP/HSA/RCCL calls, markers, counters, allocated memory"
+    fills = ("kernels", "host", "metrics", "launch_metrics")
     suffixes = (".db",)
     reader = "read_rocpd"
 
@@ -59,6 +60,7 @@ class RocprofJson(RocmLoader):
 
     name = "rocprofv3-json"
     title = "rocprofv3 JSON (.json, .gz): kernels, copies, HIP/HSA/RCCL calls, markers, counters"
+    fills = ("kernels", "host", "metrics", "launch_metrics")
     suffixes = (".json", ".json.gz")
     reader = "read_json"
 
@@ -78,7 +80,7 @@ class RocprofCsv(RocmLoader):
     name = "rocprofv3-csv"
     title = "rocprofv3 CSV set: kernel, copy, HIP/HSA/RCCL, marker and memory traces, counters; statistics alone"
     suffixes = (".csv", ".csv.gz")
-    fills = ("kernels", "host", "metrics", "kernel_stats", "host_stats")
+    fills = ("kernels", "host", "metrics", "launch_metrics", "kernel_stats", "host_stats")
     one_recording = True
     reader = "read_rocprofv3"
 
@@ -101,7 +103,7 @@ class Rocprof(RocmLoader):
     name = "rocprof"
     title = "rocprof (v1) results CSV with timestamps, with header or without: kernels, counters"
     suffixes = (".csv",)
-    fills = ("kernels", "metrics")
+    fills = ("kernels", "metrics", "launch_metrics")
     reader = "read_rocprof"
 
     def sniff(self, head: bytes) -> bool:
@@ -139,8 +141,8 @@ class RocprofilerCompute(RocmLoader):
     name = "rocprofiler-compute"
     title = "rocprofiler-compute (Omniperf) workload folder: kernels with MFMA and HBM utilisation, counters"
     suffixes = (".csv",)
-    version = 3
-    fills = ("kernels", "metrics")
+    version = 4
+    fills = ("kernels", "metrics", "launch_metrics")
     directory_file = COUNTERS
     reader = "read_compute"
 

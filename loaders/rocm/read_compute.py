@@ -22,7 +22,7 @@ from ..ingest import stream
 from ..loader import Job
 from ..recording.recording import Recording, one_axis
 from ..trace import Device, Info, Trace
-from . import values
+from . import panels, values
 from .csv_files import COUNTERS, SYSTEM, TIMES, files_of_workload, frames
 from .values import fraction
 
@@ -36,7 +36,10 @@ _NOT_COUNTERS = re.compile(
     r"|grd|wgr|lds|scr)(?:_\d+)?(?: \(\d+\))?"
 )
 _INSTANCE = re.compile(r"(\w+)\[\d+\]")
-_LIMITS = ("gpu_model", "gpu_arch", "cu_per_gpu", "simd_per_cu", "hbm_bw", "num_xcd")
+_LIMITS = (
+    "gpu_model", "gpu_arch", "cu_per_gpu", "simd_per_cu", "hbm_bw", "num_xcd", "max_sclk", "total_l2_chan",
+    "lds_banks_per_cu",
+)
 """What is taken from the machine's description; it has the command line that was profiled and host names as well."""
 
 
@@ -71,7 +74,7 @@ def load(job: Job) -> Trace:
             registers="arch_vgpr", shared_bytes="lds_per_workgroup",
         ), times.name)
         if counted is not None:
-            _samples(recording, rows, counted)
+            _measured(recording, rows, counted, limits)
         job.progress(info.bytes or 0, info.bytes or 0, recording.rows)
         return recording.finish(serialised=counters == times)
 
@@ -96,13 +99,13 @@ def _rows(path: Path, recording: Recording) -> pl.DataFrame:
 def _matched(rows: pl.DataFrame, counted: pl.DataFrame, recording: Recording) -> pl.DataFrame:
     """The dispatches with counters and the ``launch`` of each in ``rows``; those without one are left out and counted.
 
-    Numbers of dispatches begin at 0 in one file and at 1 in another, so they are joined by kernel and start. Where that
-    does not fit, for files of two passes, by kernel and order, if both have as many dispatches of the kernel.
+    Numbers of dispatches begin at 0 in one file and at 1 in another, so they are joined by kernel and start. Where no
+    start is the same, for files of two passes, by kernel and order, if both have as many dispatches of the kernel.
     """
     kernel, counted = ["device", "kernel_name"], counted.drop("launch", strict=False)
     joined = counted.join(rows.select(*kernel, "start", "launch").unique([*kernel, "start"], keep="first"),
                           on=[*kernel, "start"], how="left", maintain_order="left")
-    if joined["launch"].null_count():
+    if joined["launch"].null_count() == joined.height:
         first, second = (frame.sort("start", "dispatch_id", maintain_order=True).with_columns(
             at=pl.int_range(pl.len()).over(kernel), of=pl.len().over(kernel)) for frame in (counted, rows))
         joined = first.join(second.select(*kernel, "at", "of", "launch"), on=[*kernel, "at", "of"], how="left")
@@ -149,8 +152,9 @@ def _utilised(rows: pl.DataFrame, counted: pl.DataFrame | None, limits: dict[str
     if counted is None:
         nothing = pl.lit(None, pl.Float64)
         return rows.with_columns(tensor=nothing, dram=nothing)
-    cycles, moved = _matrix_cycles(counted, limits), _hbm_bytes(counted, limits)
-    used = counted.select("launch", tensor=cycles, moved=moved)
+    moved = _moved(counted, limits)
+    hbm = _unknown(counted) if moved is None else moved[2]
+    used = counted.select("launch", tensor=_matrix_cycles(counted, limits), moved=hbm)
     bandwidth, time = _number(limits, "hbm_bw"), pl.col("end") - pl.col("start")
     share = pl.col("moved") / (time * bandwidth) if bandwidth else pl.lit(None, pl.Float64)
     rows = rows.join(used, on="launch", how="left", maintain_order="left")
@@ -177,7 +181,8 @@ def _matrix_cycles(rows: pl.DataFrame, limits: dict[str, str]) -> pl.Series:
     return busy / (active / (_number(limits, "num_xcd") or 1.0) * units * simds)
 
 
-def _hbm_bytes(rows: pl.DataFrame, limits: dict[str, str]) -> pl.Series:
+def _moved(rows: pl.DataFrame, limits: dict[str, str]) -> tuple[pl.Series, pl.Series, pl.Series] | None:
+    """Bytes that the L2 read and wrote of each dispatch, and how many of all went to HBM; None without the counters."""
     def sums(name: str) -> pl.Series | None:
         return _counter(rows, f"TCC_EA0_{name}_sum", f"TCC_EA_{name}_sum")
 
@@ -185,17 +190,17 @@ def _hbm_bytes(rows: pl.DataFrame, limits: dict[str, str]) -> pl.Series:
     small, large = sums("RDREQ_32B"), sums("WRREQ_64B")
     read_there, written_there = sums("RDREQ_DRAM"), sums("WRREQ_DRAM")
     if reads is None or writes is None or small is None or large is None or read_there is None or written_there is None:
-        return _unknown(rows)
+        return None
     wide = _counter(rows, "TCC_BUBBLE_sum")
     if limits.get("gpu_arch", "").startswith("gfx950"):
         wide, medium = sums("RDREQ_128B"), sums("RDREQ_64B")
         if wide is None or medium is None:
-            return _unknown(rows)
+            return None
         bytes_read = small * 32 + medium * 64 + wide * 128
     else:
         bytes_read = small * 32 + (reads - small) * 64 + (wide * 64 if wide is not None else 0)
     written = large * 64 + (writes - large) * 32
-    return bytes_read * _share(read_there, reads) + written * _share(written_there, writes)
+    return bytes_read, written, bytes_read * _share(read_there, reads) + written * _share(written_there, writes)
 
 
 def _share(numerator: pl.Series, denominator: pl.Series) -> pl.Series:
@@ -203,19 +208,58 @@ def _share(numerator: pl.Series, denominator: pl.Series) -> pl.Series:
     return (numerator / denominator).fill_nan(0.0).clip(0.0, 1.0)
 
 
-def _samples(recording: Recording, rows: pl.DataFrame, counted: pl.DataFrame) -> None:
-    """Every counter as a sample at the start of its dispatch; those of single channels are summed."""
-    placed = counted.drop("start").join(rows.select("launch", "start"), on="launch", how="left", maintain_order="left")
-    sums: dict[str, pl.Series] = {}
+def _measured(
+    recording: Recording, rows: pl.DataFrame, counted: pl.DataFrame, limits: dict[str, str]
+) -> None:
+    """Every counter as a sample at the start of its dispatch, those of single channels summed; and as metrics of the
+    launch, with the panels that follow from them."""
+    placed = counted.select("launch", *(
+        values.reals(counted[name].cast(pl.String))[0].alias(name) for name in counted.columns
+        if not _NOT_COUNTERS.fullmatch(name) and name not in ("start", "end", "device", "launch", "at", "of")
+    ))
+    names = {name: _recorded_name(name) for name in placed.columns if name != "launch"}
+    launches = rows.select("launch", "start", "device", "pid", time=pl.col("end") - pl.col("start"))
+    placed = placed.join(launches, on="launch", how="left", maintain_order="left")
+    _samples(recording, placed, names)
+    parts, channels = panels.by_channel(placed, names)
+    made = pl.concat([panels.panels(_with_limits(placed, counted, limits)), parts, panels.by_block(placed, names)])
+    recording.measured(made.join(launches.select("launch", "start", "device"), on="launch"))
+    if channels:
+        counters = parts["metric"].n_unique() // 4
+        recording.notes.append(f"{channels:,} columns of single L2 channels are kept as {counters} counters with mean, "
+                               "standard deviation, least and most of the channels.")
+
+
+def _recorded_name(name: str) -> str:
+    return name.upper().replace("_SUM", "_sum")
+
+
+def _with_limits(placed: pl.DataFrame, counted: pl.DataFrame, limits: dict[str, str]) -> pl.DataFrame:
+    """The counters with what formulas of the panels name beside them; of a limit nobody recorded there is no column."""
+    named = {"cu": "cu_per_gpu", "simd": "simd_per_cu", "sclk": "max_sclk", "hbm_bw": "hbm_bw",
+             "channels": "total_l2_chan", "lds_banks": "lds_banks_per_cu"}
+    known = {name: number for name, limit in named.items() if (number := _number(limits, limit)) is not None}
+    placed = placed.rename({name: name.replace("tcc_ea0_", "tcc_ea_") for name in placed.columns})
+    channels: dict[str, list[str]] = {}
     for name in placed.columns:
-        if _NOT_COUNTERS.fullmatch(name) or name in ("start", "end", "device", "launch", "at", "of"):
+        if (single := _INSTANCE.fullmatch(name)) and f"{single[1]}_sum" not in placed.columns:
+            channels.setdefault(f"{single[1]}_sum", []).append(name)
+    placed = placed.with_columns(**{name: pl.sum_horizontal(of) for name, of in channels.items()})
+    if (moved := _moved(counted, limits)) is not None:
+        placed = placed.with_columns(**dict(zip(("bytes_read", "bytes_written", "bytes_hbm"), moved, strict=True)))
+    if "grbm_gui_active" in placed.columns:
+        placed = placed.with_columns(active=pl.col("grbm_gui_active") / (_number(limits, "num_xcd") or 1.0))
+    return placed.with_columns(pl.col("time").cast(pl.Float64), **{k: pl.lit(v) for k, v in known.items()})
+
+
+def _samples(recording: Recording, placed: pl.DataFrame, names: dict[str, str]) -> None:
+    sums: dict[str, pl.Series] = {}
+    for column, name in names.items():
+        single = _INSTANCE.fullmatch(column)
+        if single and f"{single[1]}_sum" in names:
             continue
-        single = _INSTANCE.fullmatch(name)
-        if single and f"{single[1]}_sum" in placed.columns:
-            continue
-        numbers = values.reals(placed[name].cast(pl.String))[0]
-        key = (f"{single[1]}_sum" if single else name).upper().replace("_SUM", "_sum")
-        sums[key] = sums[key] + numbers if key in sums else numbers
+        key = _recorded_name(f"{single[1]}_sum") if single else name
+        sums[key] = sums[key] + placed[column] if key in sums else placed[column]
     for name, numbers in sums.items():
         recording.samples(placed.select(
             "device", "pid", ts_ns="start", metric=pl.lit(name), unit=pl.lit(""), value=numbers

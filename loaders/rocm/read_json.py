@@ -316,7 +316,7 @@ class _Reader:
                 "ts_ns": pl.Int64, "metric": pl.String, "value": pl.Float64, "device": pl.String,
             })
             summed = frame.group_by("ts_ns", "device", "metric", maintain_order=True).agg(pl.col("value").sum())
-            self._recording.samples(summed.with_columns(unit=pl.lit("")), "counter_collection")
+            self._recording.counters(summed.with_columns(unit=pl.lit("")), "counter_collection")
 
 
 def _address(value: Any) -> str | None:

@@ -192,4 +192,4 @@ def _counters(recording: Recording, tables: _Tables) -> None:
     summed = rows.group_by("source", "event_id", "metric", maintain_order=True).agg(
         pl.col("value").sum(), pl.col("start", "device", "unit").first()
     )
-    recording.samples(summed.with_columns(ts_ns="start", unit=pl.col("unit").fill_null("")), "counters")
+    recording.counters(summed.with_columns(ts_ns="start", unit=pl.col("unit").fill_null("")), "counters")

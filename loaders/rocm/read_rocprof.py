@@ -44,7 +44,7 @@ def load(job: Job) -> tuple[Trace, ...]:
             counted = counted or bool(names)
             for name in names:
                 numbers, _ = values.reals(block[name])
-                recording.samples(rows.select(
+                recording.counters(rows.select(
                     "device", "pid", ts_ns="start", metric=pl.lit(name.upper()), unit=pl.lit(""), value=numbers
                 ).drop_nulls("value"), table)
             job.progress(source.position, source.size, recording.rows)

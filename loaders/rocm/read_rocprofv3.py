@@ -243,7 +243,7 @@ class _Reader:
                 launches = launches.join(of_launch, on=_DISPATCH, how="left", nulls_equal=True, maintain_order="left")
             grid, block = one_axis("grid_size"), one_axis("workgroup_size")
             self._recording.activities(launches.with_columns(grid=grid, block=block), "counters")
-        self._recording.samples(summed.with_columns(ts_ns="start", unit=pl.lit("")), "counters")
+        self._recording.counters(summed.with_columns(ts_ns="start", unit=pl.lit("")), "counters")
 
 
 def _statistics(job: Job, label: str) -> Trace:
