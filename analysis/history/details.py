@@ -45,7 +45,7 @@ def run_sections(index: int, one: Told) -> list[Section]:
     run = history.runs[index]
     about = [("file", display(run.run.source)), ("recorded", run.run.recorded or "not known"),
              ("hardware", display(", ".join(run.run.hardware)) or "not recorded"),
-             ("cycles", f"{run.part.cycles if run.part else 0} from {run.run.cycle_source or 'none'}")]
+             ("cycles", f"{run.part.cycles} ({run.run.cycle_source})" if run.part and run.run.cycle_source else "none")]
     if run.aside:
         about.append(("not tested", display(run.aside)))
     if judged.common.removed:

@@ -174,9 +174,9 @@ class MainScreen(Screen[None]):
                 self.session, pane.entry, pane.state, pane.view, pane.shown, pane.subject, self.size.width < 100
             ))
         self.footer.keys([
-            (spelled(self.keys_of(key.name)).replace("Enter", "⏎"), key.label, gives_way(key))
-            for key in footer(pane.wanted() if pane else ())
-        ])
+            (spelled(self.keys_of(key.name)).replace("Enter", "⏎"), pane.key_label(key), gives_way(key))
+            for key in footer(pane.wanted())
+        ] if pane is not None else [])
 
     def keys_of(self, name: str) -> str:
         """The keys in force for something, after the user's settings."""

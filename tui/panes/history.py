@@ -7,7 +7,9 @@ from typing import Any
 from textual.content import Content
 
 from ...analysis.core import units
+from ...analysis.core.text import display
 from ..list.frame import Frame, dim
+from ..session.keys import Key
 from ..session.messages import RunsWanted
 from .table import TablePane
 
@@ -50,9 +52,8 @@ class HistoryPane(TablePane):
         if step is None:
             super().open_details(position)
             return
-        runs = self._runs()
-        before = [run["source"] for run in runs[: int(step)] if run["not_tested"] is None]
-        self.app.post_message(RunsWanted([before[-1], runs[int(step)]["source"]], opened_from=self._path))
+        before = [run["index"] for run in self._runs()[: int(step)] if run["not_tested"] is None]
+        self._open_runs(before[-1], int(step))
 
     def action_place(self) -> None:
         """The run under the cursor by itself."""
@@ -60,7 +61,31 @@ class HistoryPane(TablePane):
         if "index" not in row:
             self.hint("t opens a run here: s lists the runs.")
             return
-        self.app.post_message(RunsWanted([self._runs()[int(row["index"])]["source"]], opened_from=self._path))
+        self._open_runs(int(row["index"]))
+
+    def _open_runs(self, *indices: int) -> None:
+        """Open recordings, unless a later run was recorded to the same file, as those of a nightly job may be."""
+        sources = [run["source"] for run in self._runs()]
+        wanted = [sources[index] for index in indices]
+        gone = [source for index, source in zip(indices, wanted, strict=True) if source in sources[index + 1:]]
+        if gone:
+            self.hint(f"A later run was recorded to {display(gone[0], 40)}: give each recording a name of its own.")
+            return
+        self.app.post_message(RunsWanted(wanted, opened_from=self._path))
+
+    def key_label(self, key: Key) -> str:
+        """``s`` and ``t`` go to runs here."""
+        other = "series" if self._lists_runs else "runs"
+        return {"order": other, "place": "open run"}.get(key.name, key.label)
+
+    def wanted(self) -> list[str]:
+        """A run is opened where runs are listed; sums are per cycle as each run has them."""
+        without = {"per"} if self._lists_runs else {"per", "place"}
+        return [name for name in super().wanted() if name not in without]
+
+    @property
+    def _lists_runs(self) -> bool:
+        return self.table is not None and self.table.columns[0].role == "order"
 
     @property
     def _path(self) -> str:

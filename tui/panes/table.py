@@ -21,7 +21,7 @@ from ..list.frame import Frame, boxed
 from ..list.table_list import TableList
 from ..session import resume
 from ..session.jobs import QueryRunner
-from ..session.keys import bindings
+from ..session.keys import Key, bindings
 from ..session.messages import ScopeChanged
 from ..session.session import Arrangement, Session
 from ..widgets.drawing import beside_number, joined, summary
@@ -396,6 +396,10 @@ class TablePane(PaneActions, can_focus=False):
         self.session.subject = subjects[(subjects.index(now) + 1) % len(subjects)]
         self.session.epoch += 1
         self.wake()
+
+    def key_label(self, key: Key) -> str:
+        """What the footer calls a key here."""
+        return key.label
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from app_runs import Shelf, app_on, press, screen_text, settled, small_run
+from app_runs import Shelf, app_on, press, said, screen_text, settled, small_run
 from history_runs import stepped
+from msgspec import structs
 
 from warplens.analysis.history.runs import history_trace
 
@@ -39,6 +40,17 @@ async def test_enter_opens_the_diff_of_the_runs_around_the_step_and_backspace_re
         assert app.session.current == "history"
 
 
+async def test_a_recording_that_a_later_night_replaced_is_not_opened_in_its_place() -> None:
+    runs = [structs.replace(run, source="/runs/night.json") for run in stepped(40, "gemm_c", 1.1, 25)]
+    app = app_on("40 runs", shelf=Shelf(**{"40 runs": history_trace(runs), "/runs/night.json": small_run("night")}))
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot)
+        await press(pilot, "enter")
+        assert len(app.session.inputs) == 1 and "A later run was recorded to /runs/night.json" in said(app)
+        await press(pilot, "s", "end", "t")
+        assert [run.path for run in app.session.inputs] == ["/runs/night.json"]  # the last one is there
+
+
 async def test_enter_on_a_series_without_steps_shows_its_details() -> None:
     app = _app()
     async with app.run_test(size=SIZE) as pilot:
@@ -51,8 +63,10 @@ async def test_s_lists_the_runs_each_with_a_page_and_t_opens_one() -> None:
     app = _app()
     async with app.run_test(size=SIZE) as pilot:
         await settled(pilot)
+        assert "s runs" in screen_text(app) and "open run" not in screen_text(app)
         await press(pilot, "s", "down", "down", "down")
-        assert "night-003" in screen_text(app)
+        text = screen_text(app)
+        assert "night-003" in text and "s series" in text and "t open run" in text
         await press(pilot, "enter")
         assert "Off their level in this run" in screen_text(app)
         await press(pilot, "escape", "t")
