@@ -66,7 +66,8 @@ OURS: tuple[Entry, ...] = (
     Entry("sections", "d", "Sections", "What did the profiler measure of each kernel, and what do its own rules say?",
           "..measured.view:VIEW", ("launch_metrics", "launch_rules"), short="Sect"),
     Entry("samples", "", "Samples", "What did each counter read, sample by sample?", ".metrics:SAMPLES"),
-    Entry("memory", "", "Memory", "How much memory was allocated at most, and what held it?", "memory"),
+    Entry("memory", "M", "Memory", "How much memory was allocated at most, and what held it?", "memory",
+          ("allocations", "metrics.metric=memory allocated"), short="Mem"),
     Entry("ranges", "", "Ranges", "How long do marked ranges take, and what device time is under them?", "ranges"),
     Entry("calls", "", "Host calls", "Which calls to the CUDA or HIP API and the system take time, and which wait?",
           "calls"),
@@ -94,7 +95,9 @@ VIEWS = (*OURS, *_installed())
 _NEEDS = {
     "kernels": "device activities", "host": "host calls", "metrics": "counters",
     "launch_metrics": "metrics of single launches",
-    "kernels.kind=collective": "collectives", "host.shapes": "shapes of operators (record_shapes=True)",
+    "kernels.kind=collective": "collectives",
+    "allocations": "allocations (profile_memory=True, or a memory snapshot)",
+    "host.shapes": "shapes of operators (record_shapes=True)",
 }
 """What the tables that a view is made of hold, for the sentence that it has none of them."""
 

@@ -22,9 +22,13 @@ from ..core import units
 from ..core.names.short_name import fit_name, short_name
 from ..cycles.scope import scoped
 from ..cycles.whole import steps_in_scope
+from ..findings.rule import Finding
 from ..idle.attribution import DeviceIdle, idle_of
 from ..idle.facts import causes_told, spoken_of
 from ..kernels.launch_index import CALLERS, ways, with_callers
+from ..memory.findings import memory_findings
+from ..memory.peaks import memory_of
+from ..metrics.findings import counter_findings
 from ..overview.sources import overview_of
 from ..table.table import Table
 from .diff import VIEW as DIFF
@@ -61,15 +65,18 @@ def build(runs: Runs, options: Options) -> Answer:
         except ScopeRefused:
             raise
         except CannotAnswer as why:
-            notes.append(f"{prefix}{why}")
+            found = _without_time(run)
+            if not found:
+                notes.append(f"{prefix}{why}")
+                continue
+            facts[side] = {"rules": found, "unchecked": None}
+            rows += _as_rows(found, side)
+            sections.append(_findings(found, None, prefix))
             continue
         summary.append(f"{prefix}{run.info.label}: {overview.headline}")
         found = _predicted(run, options, side, overview.facts["rules"])
         facts[side] = {"rules": found, "unchecked": overview.facts["unchecked"]}
-        rows += [
-            (side.upper(), one["severity"], one["rule"], one["time_to_win_ns"], one["sentence"], one["view"],
-             one["filter"]) for one in found
-        ]
+        rows += _as_rows(found, side)
         sections += [
             _findings(found, overview.facts["unchecked"], prefix), *_idle(run, options, side, prefix),
             *_kernels(run, options, side, prefix),
@@ -81,6 +88,21 @@ def build(runs: Runs, options: Options) -> Answer:
     frame = pl.DataFrame(rows, schema={name: _DTYPES.get(name, pl.String()) for name in names}, orient="row")
     facts = facts if len(runs) == 2 else facts.get("a", {})
     return Answer(frame.lazy(), facts, tuple(summary), tuple(notes), page=tuple(sections))
+
+
+def _as_rows(found: list[dict[str, Any]], side: Side) -> list[tuple[Any, ...]]:
+    return [(side.upper(), one["severity"], one["rule"], one["time_to_win_ns"], one["sentence"], one["view"],
+             one["filter"]) for one in found]
+
+
+def _without_time(run: Trace) -> list[dict[str, Any]]:
+    """What a recording without anything that takes time says: of memory and of counters, in the order of devices."""
+    found = [Finding(one.rule, "problem", one.sentence, view="memory") for one in memory_findings(memory_of(run))]
+    found += [Finding(one.rule, "problem", one.sentence, view="metrics") for one in counter_findings(run)]
+    if not found and run.has("metrics"):
+        found = [Finding("counters", "fact", "Nothing found in the counters, as far as they were sampled: no device "
+                         "idle, memory full, clock lost under load or power at its limit.", view="metrics")]
+    return [one.fact for one in found]
 
 
 def _predicted(run: Trace, options: Options, side: Side, found: list[dict[str, Any]]) -> list[dict[str, Any]]:

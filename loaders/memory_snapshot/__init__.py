@@ -26,7 +26,7 @@ class MemorySnapshot(FormatLoader):
     name = "memory-snapshot"
     title = "PyTorch memory snapshot (.pickle): allocations with their stacks, allocated and reserved memory"
     suffixes = (".pickle", ".pkl")
-    version = 2
+    version = 3
     fills = ("metrics", "allocations")
     lies_beside = True
 

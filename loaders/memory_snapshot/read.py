@@ -28,6 +28,8 @@ _FREED = ("free_requested", "free_completed", "free")
 _OUTER = 64  # Frames of a stack that are kept, the innermost first.
 _LONGEST = 400  # Characters of a frame's file and function that are kept.
 _ADDRESSES = 1 << 63
+_PARTS = 24  # Parts of a segment of which it is kept how much is in use.
+_MOST_SEGMENTS, _MOST_FAILURES = 64, 8  # Segments, the largest, and failed allocations, the last, that facts have.
 _SAMPLES = {"ts_ns": pl.Int64, "metric": pl.String, "device": pl.String, "value": pl.Float64, "unit": pl.String}
 
 
@@ -46,17 +48,15 @@ class Allocation(Struct):
 
 
 class AllocatorState(Struct):
-    """What the allocator of a device holds at the end, bytes, and what it was asked for in vain."""
+    """What the allocator of a device holds at the end, bytes, its segments, and what it was asked for in vain."""
 
     allocated: int = 0
     requested: int = 0
     reserved: int = 0
     free: int = 0
     largest_free: int = 0
-    segments: int = 0
-    out_of_memory: int = 0
-    refused: int | None = None
-    device_free: int | None = None
+    segments: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Snapshot(Struct):
@@ -148,8 +148,9 @@ def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
     for segment in reader.rows(value):
         device = _number(segment, "device") or 0
         state_at_end, place = reader.state(device), _number(segment, "address")
-        state_at_end.segments += 1
         state_at_end.reserved += _number(segment, "total_size") or 0
+        before = state_at_end.allocated, state_at_end.free
+        free: list[tuple[int, int]] = []  # where in the segment, and how much
         for row in reader.rows(segment.get("blocks")):
             size = _number(row, "size") or 0
             address = _number(row, "address")
@@ -157,6 +158,7 @@ def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
             place = None if address is None else address + size
             state = row.get("state")
             if state == "inactive":
+                free.append(((address or 0) - (_number(segment, "address") or 0), size))
                 state_at_end.free += size
                 state_at_end.largest_free = max(state_at_end.largest_free, size)
             elif address is not None and state in ("active_allocated", "active_awaiting_free", "active_pending_free"):
@@ -169,7 +171,24 @@ def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
                 )
             else:
                 reader.snapshot.stray += 1
+        state_at_end.segments.append(_segment(segment, free, state_at_end.allocated - before[0]))
     return alive
+
+
+def _segment(segment: dict[Any, Any], free: list[tuple[int, int]], allocated: int) -> dict[str, Any]:
+    """One segment for ``info.facts``: bytes, and ``map``: of each of its parts how many eighths are in use."""
+    size, kind = _number(segment, "total_size") or 0, segment.get("segment_type")
+    edges = np.linspace(0, size, _PARTS + 1)
+    unused = np.zeros(_PARTS)
+    for at, length in free:
+        unused += np.clip(np.minimum(edges[1:], at + length) - np.maximum(edges[:-1], at), 0, None)
+    used = np.ceil(8 * (1 - unused / (size / _PARTS)) - 1e-6).clip(0, 8).astype(int) if size else np.zeros(_PARTS, int)
+    return {
+        "bytes": size, "kind": kind if isinstance(kind, str) else None, "stream": _number(segment, "stream"),
+        "expandable": segment.get("is_expandable") is True, "allocated_bytes": allocated,
+        "free_bytes": sum(length for _, length in free), "largest_free_bytes": max((one for _, one in free), default=0),
+        "free_blocks": len(free), "map": "".join(map(str, used)),
+    }
 
 
 def _events(reader: _Reader, device: int, events: list[dict[Any, Any]], alive: dict[int, Allocation]) -> None:
@@ -193,9 +212,9 @@ def _events(reader: _Reader, device: int, events: list[dict[Any, Any]], alive: d
         elif action in _GROWS or action in _SHRINKS:
             changes.append((time, 0, (size or 0) * (1 if action in _GROWS else -1)))
         elif action == "oom":
-            state = reader.state(device)
-            state.out_of_memory += 1
-            state.refused, state.device_free = size, _number(row, "device_free")
+            reader.state(device).failures.append({
+                "at_us": time, "asked_bytes": size, "device_free_bytes": _number(row, "device_free"),
+                "stack": reader.stack(row)})
         elif action not in ("snapshot", "workspace_snapshot"):
             snapshot.stray += 1
     for address, block in open_blocks.items():
@@ -293,7 +312,7 @@ def trace(path: Path, format: str, snapshot: Snapshot, size: int) -> Trace:
         source=str(path), label=path.name.split(".")[0] or path.name, format=format, tool="PyTorch", bytes=size,
         devices=tuple(Device(f"GPU {device}") for device in devices), epoch_ns=zero * 1000 or None,
         clock="since 1970, µs" if times else None, warnings=tuple(warnings),
-        facts={"clock": "utc" if times else "none", "memory": [_facts(device, snapshot) for device in devices]},
+        facts={"clock": "utc" if times else "none", "memory": [_facts(device, snapshot, zero) for device in devices]},
     )
     return Trace(
         info, metrics=schema.conform("metrics", _samples(snapshot, zero).lazy()),
@@ -301,11 +320,16 @@ def trace(path: Path, format: str, snapshot: Snapshot, size: int) -> Trace:
     )
 
 
-def _facts(device: int, snapshot: Snapshot) -> dict[str, Any]:
+def _facts(device: int, snapshot: Snapshot, zero: int) -> dict[str, Any]:
     """What a device holds at the end, for ``info.facts``."""
     state = snapshot.states.get(device, AllocatorState())
+    last: dict[str, Any] = state.failures[-1] if state.failures else {}
     return {
-        "device": f"GPU {device}", "allocated_bytes": state.allocated, "reserved_bytes": state.reserved,
-        "free_bytes": state.free, "largest_free_bytes": state.largest_free, "segments": state.segments,
-        "out_of_memory": state.out_of_memory, "asked_bytes": state.refused, "device_free_bytes": state.device_free,
+        "device": f"GPU {device}", "allocated_bytes": state.allocated, "requested_bytes": state.requested,
+        "reserved_bytes": state.reserved, "free_bytes": state.free, "largest_free_bytes": state.largest_free,
+        "segments": len(state.segments), "out_of_memory": len(state.failures), "asked_bytes": last.get("asked_bytes"),
+        "device_free_bytes": last.get("device_free_bytes"),
+        "failures": [{"at_ns": max(0, one["at_us"] - zero) * 1000, **{key: one[key] for key in one if key != "at_us"}}
+                     for one in state.failures[-_MOST_FAILURES:]],
+        "largest_segments": sorted(state.segments, key=lambda one: -int(one["bytes"]))[:_MOST_SEGMENTS],
     }

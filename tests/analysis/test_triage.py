@@ -47,6 +47,18 @@ def test_the_page_leads_from_the_finding_to_the_view_that_shows_it() -> None:
     assert "Not checked: " in page
 
 
+def test_recordings_without_anything_timed_have_findings_of_their_own(samples: Path) -> None:
+    (snapshot,) = open_run(str(samples / "memory_snapshot.pickle"), use_cache=False)
+    (rule,) = ask(view("triage"), (snapshot,)).facts["rules"]
+    assert (rule["rule"], rule["view"]) == ("out of memory", "memory")
+    assert "out of memory at 5.67 ms" in rule["sentence"]
+    counters = run_of(metrics=[
+        {"metric": name, "device": "GPU 0", "ts_ns": at * MS, "value": value, "unit": unit}
+        for at in range(20) for name, value, unit in (("utilization.gpu", 1.0, "%"), ("memory.used", 1.0, "B"))])
+    (rule,) = ask(view("triage"), (counters,)).facts["rules"]
+    assert (rule["rule"], rule["view"]) == ("idle", "metrics")
+
+
 def test_every_view_and_filter_it_sends_to_exists() -> None:
     from warplens.analysis.findings.rules import RULES
     from warplens.analysis.table.filters import Filter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections import Counter, defaultdict
 from decimal import Decimal
 from pathlib import Path
@@ -15,10 +16,12 @@ from hypothesis import strategies as st
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.details.row_details import details
+from warplens.analysis.memory.askers import BEFORE, UNKNOWN, asking
+from warplens.analysis.memory.peaks import memory_of
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.table import Table
 from warplens.analysis.views import view
-from warplens.analysis.views.memory import BEFORE, UNKNOWN, asking, memory_of
 from warplens.loaders import schema
 from warplens.loaders.ingest.call_tree import deferred
 from warplens.loaders.ingest.opening import open_run
@@ -62,6 +65,14 @@ def test_the_peak_is_what_was_held_together() -> None:
     assert memory.rows["share"].sum() == pytest.approx(1.0)
 
 
+def test_what_each_line_held_over_time_is_the_most_of_each_part() -> None:
+    run = run_of((None, 47, 100, "a.py:1 f"), (10, 20, 40, "b.py:2 g"), (20, None, 30, "b.py:2 g"))
+    held = dict(memory_of(run).rows.select("frame", "held").rows())
+    assert held["a.py:1 f"] == [100] * 24  # of 2 ns each, the last from 46
+    assert held["b.py:2 g"] == [*[0] * 5, *[40] * 5, *[70] * 5, *[30] * 9]
+    assert memory_of(run).rows["most_bytes"].to_list() == [100, 70]
+
+
 def test_what_ends_as_another_begins_was_not_held_with_it() -> None:
     assert memory_of(run_of((0, 10, 5, None), (10, 10, 6, None))).peaks[0].bytes == 6
 
@@ -86,8 +97,41 @@ def test_the_sample_says_its_peak_and_what_would_not_fit(samples: Path) -> None:
         ("/home/me/train.py:61 build", 1), ("/home/me/model.py:42 forward", 4), ("/home/me/train.py:97 log_loss", 3)]
     (device,) = table.facts["devices"]
     assert device["peak_bytes"] == sum(row["bytes"] for row in rows(table)) == (400 + 240 + 90 << 20) - 100
-    assert "900.0 MiB were asked for, which does not fit, though that much is free" in table.summary[1]
+    assert table.summary[1] == (
+        "GPU 0: out of memory at 5.67 ms: /home/me/model.py:42 forward asked for 900.0 MiB; 96.0 MiB free on the "
+        "device, 1.0 GiB free in 2 segments, the largest block 512.0 MiB: fragmented; expandable_segments:True would "
+        "join them.")
     assert "never-shown" not in str(table.facts) + str(rows(table))
+
+
+def test_figures_of_a_snapshot_are_those_of_its_own_records(samples: Path) -> None:
+    recorded = pickle.loads((samples / "memory_snapshot.pickle").read_bytes())
+    (run,) = open_run(str(samples / "memory_snapshot.pickle"), use_cache=False)
+    (device,) = ask(view("memory"), (run,)).facts["devices"]
+    blocks = [block for segment in recorded["segments"] for block in segment["blocks"]]
+    free = [block["size"] for block in blocks if block["state"] == "inactive"]
+    used = [block for block in blocks if block["state"] == "active_allocated"]
+    (failed,) = [event for event in recorded["device_traces"][0] if event["action"] == "oom"]
+    first = min(event["time_us"] for event in recorded["device_traces"][0])
+    assert {name: device[name] for name in (
+        "reserved_bytes", "free_bytes", "largest_free_bytes", "allocated_bytes", "requested_bytes", "segments",
+        "asked_bytes", "device_free_bytes")} == {
+        "reserved_bytes": sum(segment["total_size"] for segment in recorded["segments"]), "free_bytes": sum(free),
+        "largest_free_bytes": max(free), "allocated_bytes": sum(block["size"] for block in used),
+        "requested_bytes": sum(block["requested_size"] for block in used), "segments": len(recorded["segments"]),
+        "asked_bytes": failed["size"], "device_free_bytes": failed["device_free"]}
+    assert device["failures"][0]["at_ns"] == (failed["time_us"] - first) * 1000
+    by_size = sorted(recorded["segments"], key=lambda one: -one["total_size"])
+    assert [one["free_bytes"] for one in device["largest_segments"]] == [
+        sum(block["size"] for block in segment["blocks"] if block["state"] == "inactive") for segment in by_size]
+
+
+def test_a_row_opens_into_its_stack_and_the_segments(samples: Path) -> None:
+    (run,) = open_run(str(samples / "memory_snapshot.pickle"), use_cache=False)
+    stack, segments = details(view("memory"), ask(view("memory"), (run,)), 0, (run,), Options()).sections[1:3]
+    assert stack.title == "Stack, innermost first"
+    assert segments.title == "Segments of GPU 0" and [row[0] for row in segments.rows] == ["1.0 GiB", "512.0 MiB"]
+    assert segments.rows[1][1] == "█" * 18 + "▆" + "·" * 5  # 400 of 512 MiB
 
 
 def test_sums_of_a_trace_give_peak_moment_and_what_ran(data: Path) -> None:

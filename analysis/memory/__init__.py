@@ -1,0 +1,1 @@
+"""What held a device's memory: peaks, who asked for it, segments, and what did not fit."""

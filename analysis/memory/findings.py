@@ -1,0 +1,88 @@
+"""What memory says of itself: an allocation that failed and why, memory that is free and of no use, rounding."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from ..core import units
+from ..core.text import display
+from .askers import asking
+from .peaks import Peak, Peaks
+
+WASTED = 0.1  # Share of what is allocated that rounding must take to be said.
+UNUSED = 0.3  # Share of what the allocator has taken that must be free to be said.
+
+
+class MemoryFinding(Struct, frozen=True):
+    """Of one device, bytes: ``asked`` in vain or for all blocks, ``free`` in ``segments`` of ``of`` and ``largest`` of
+    it in one piece, ``device_free`` outside the allocator; ``at_ns`` and ``asker`` of an allocation that failed."""
+
+    rule: Literal["out of memory", "fragmentation", "rounding"]
+    device: str
+    asked: int
+    free: int
+    largest: int
+    segments: int
+    of: int
+    device_free: int | None = None
+    at_ns: int | None = None
+    asker: str | None = None
+    times: int = 1
+
+    @property
+    def sentence(self) -> str:
+        """Subject, verb, number, unit."""
+        if self.rule == "rounding":
+            lost = units.percent(100 * (1 - self.asked / self.of), places=0)
+            return (f"{self.device}: {units.size(self.asked)} asked for take {units.size(self.of)} on the device: "
+                    f"{lost} is lost to rounding.")
+        pieces = units.counted(self.segments, "segment", "segments")
+        if self.rule == "fragmentation":
+            return (f"{self.device}: {units.size(self.free)} of {units.size(self.of)} reserved is free at the end, in "
+                    f"{pieces}, the largest block {units.size(self.largest)}.")
+        when = "" if self.at_ns is None else f" at {units.duration(self.at_ns)}"
+        who = display(self.asker, 60) if self.asker else "an allocation"
+        outside = "" if self.device_free is None else f"{units.size(self.device_free)} free on the device, "
+        again = "" if self.times == 1 else f" ({units.count(self.times)} times, this the last)"
+        free = f"{units.size(self.free)} free in {pieces}, the largest block {units.size(self.largest)}"
+        return (f"{self.device}: out of memory{when}{again}: {who} asked for {units.size(self.asked)}; {outside}{free}"
+                f"{self._verdict}.")
+
+    @property
+    def _verdict(self) -> str:
+        if self.asked <= self.largest:
+            return ": it fits now"
+        if self.asked <= self.free:
+            return ": fragmented; expandable_segments:True would join them"
+        return ": less than was asked for"
+
+
+def memory_findings(memory: Peaks) -> list[MemoryFinding]:
+    """The findings of each device whose allocator told what it holds."""
+    found = []
+    for peak in memory.peaks:
+        held = peak.held
+        if not held.get("segments"):
+            continue
+        last = held["failures"][-1] if held.get("failures") else None
+        if last and last["asked_bytes"]:
+            found.append(_of(peak, "out of memory", last["asked_bytes"], held["reserved_bytes"], asker=asking(
+                last["stack"]) if last["stack"] else None, at_ns=last["at_ns"], times=held["out_of_memory"],
+                device_free=last["device_free_bytes"]))
+        elif held["free_bytes"] > UNUSED * held["reserved_bytes"]:
+            found.append(_of(peak, "fragmentation", 0, held["reserved_bytes"]))
+        if held["requested_bytes"] < (1 - WASTED) * held["allocated_bytes"]:
+            found.append(_of(peak, "rounding", held["requested_bytes"], held["allocated_bytes"]))
+    return found
+
+
+def _of(
+    peak: Peak, rule: Literal["out of memory", "fragmentation", "rounding"], asked: int, of: int, *,
+    asker: str | None = None, at_ns: int | None = None, times: int = 1, device_free: int | None = None,
+) -> MemoryFinding:
+    held = peak.held
+    return MemoryFinding(
+        rule, peak.device or "device", asked, held["free_bytes"], held["largest_free_bytes"], held["segments"], of,
+        device_free, at_ns, asker, times)
