@@ -54,10 +54,12 @@ class Below(Struct, frozen=True):
     win_ns: float | None
     replayed_cycles: int
 
-    @property
-    def worth_saying(self) -> bool:
-        """Whether anything is won: what nobody waits for wins nothing, however long it runs."""
-        return self.win_ns is None or not self.cycle_ns or self.win_ns >= WORTH * self.cycle_ns
+    def worth_saying(self, steps_ns: float) -> bool:
+        """Whether anything is won, of steps that take so long together: what nobody waits for wins nothing, however
+        long it runs, and what no replay tells wins no more than is lost above the least."""
+        if self.win_ns is None or not self.cycle_ns:
+            return self.lost_ns >= WORTH * steps_ns
+        return self.win_ns >= WORTH * self.cycle_ns
 
 
 class Utilisation(Struct, frozen=True):

@@ -23,7 +23,8 @@ def rule(id: str, pattern: str, sentence: Callable[[Below, str], str], filter: s
 
     def find(evidence: Evidence) -> Found | None:
         found = (evidence.measured.below_peak or {}).get(pattern)
-        return Found(found, evidence.step_word) if found is not None and found.worth_saying else None
+        worth = found is not None and found.worth_saying(evidence.step_ns * evidence.steps)
+        return Found(found, evidence.step_word) if found is not None and worth else None
 
     return Rule(
         id, "hint", find, lambda found: sentence(found.below, found.word),
@@ -47,6 +48,6 @@ def taken(one: Below) -> str:
 def win(one: Below, word: str) -> str:
     """What the replay predicts."""
     if one.win_ns is None or one.cycle_ns is None:
-        return "would win some of it, which no replay of this run can say"
+        return "would win part of that; how much, no replay of this run can tell"
     of = f"per {word}" if one.replayed_cycles else "in the whole recording"
     return f"would win at most {units.duration(one.win_ns)} of {units.duration(one.cycle_ns)} {of}"

@@ -7,7 +7,7 @@ from .below import at_peak, rule, taken, win
 
 
 def _sentence(one: Below, word: str) -> str:
-    return (f"GEMMs too small to fill the device take {taken(one)}: {one.op}{at_peak(one)}; at their peak "
+    return (f"GEMMs too small to fill the device take {taken(one)}: {one.op}{at_peak(one)}; at their peak they "
             f"{win(one, word)}.")
 
 

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 from runs import host, kernel, run_of
 
 from warplens.analysis.communication.devices import Communication, communication
+from warplens.analysis.findings.evidence.measured import Measured
+from warplens.analysis.findings.evidence.waits import Waits
 from warplens.analysis.findings.rule import Evidence, Finding
 from warplens.analysis.findings.rules import RULES, findings
 
@@ -72,7 +74,10 @@ def test_exposed_communication_is_one_line_for_all_devices() -> None:
 
 
 def test_activities_before_their_launch_are_remarked() -> None:
-    assert said(replace(BLANK, early=113, launched=179))[0].startswith(
-        "The clocks of host and device disagree: 113 of 179 device activities begin before the call that launched them"
-    )
+    early = replace(BLANK, early=113, launched=179)
+    clocks = "clocks of host and device disagree: 113 of 179 device activities begin before their launch"
+    assert said(early)[0] == f"The {clocks}, so the causes of idle time are unknown."
+    idle = Waits("GPU 0", 1, 8_190_000, 7_330_000, {"unknown": 7_330_000}, in_steps=True)
+    assert said(replace(early, measured=Measured(waits=idle)))[0] == (
+        f"GPU 0 is idle 7.33 of 8.19 ms in steps; what it waits for is unknown, because the {clocks}.")
     assert said(replace(BLANK, early=1, launched=179)) == []

@@ -10,6 +10,7 @@ from runs import host, kernel, run_of, steps
 from test_roofline import H100, HALF, op
 
 from warplens.analysis.contract.options import Options
+from warplens.analysis.findings.evidence.below_peak import Below
 from warplens.analysis.findings.rules import RULES
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.filters import Filter
@@ -121,3 +122,8 @@ def test_the_utilisation_is_of_a_step() -> None:
     (row,) = findings(looped(parts))["utilisation"]["rows"]
     assert row["flops_per_cycle"] == 2 * 4096**3
     assert row["mfu"] == pytest.approx(2 * 4096**3 / 989.4e12 * 1e9 / STEP, rel=0.01)
+
+
+def test_of_a_run_without_a_replay_only_what_loses_much_of_the_steps_is_said() -> None:
+    small = Below(43_000, 0.05, "aten::bmm", 0.001, "float peak", 42_000, None, None, 0)
+    assert not small.worth_saying(13_840_000) and small.worth_saying(1_000_000)
