@@ -9,9 +9,10 @@ import polars as pl
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
+from ..core.callers import callers_of
 from ..core.derived import derived
 from ..work.peaks import BadPeaks, of_settings
-from ..work.roofline import shaped_roofline
+from ..work.roofline import shaped_work
 from .sources import KEYS, Grain, places
 
 SHARES = {"compute_of_peak": "compute_ns", "memory_of_peak": "memory_ns"}
@@ -19,22 +20,20 @@ SHARES = {"compute_of_peak": "compute_ns", "memory_of_peak": "memory_ns"}
 KNOWN = 0.9
 """Of the time of a kernel's launches, those without a launch record apart, so much must have known work."""
 
-MOST = 200_000
-"""Activities of a run above which its list of kernels leaves the shares to the roofline view: of 500 MB they took
-1.0 to 1.5 s beside 1.4 s for all the rest, and 217 MiB more."""
-
 
 def shares_of_launches(run: Trace) -> pl.DataFrame | None:
     """``index launched`` and ``SHARES`` of every activity of the run, in the order of ``run.kernels``; None where none
     is known. Work is divided among the activities of a call by their time, so those of one call have the same share;
     the copies and sets of a call that computes have none."""
-    found = shaped_roofline(run)
-    if found is None:
+    divided, callers = shaped_work(run), callers_of(run)
+    if divided is None or callers is None:
         return None
     took = pl.when(pl.col("dur_ns") > 0).then(pl.col("dur_ns"))
     helps = pl.col("kind").is_in(["memcpy", "memset"]) & (pl.col("flops") > 0)
-    return found.activities.select("index", "launched", *(
-        pl.when(~helps).then(pl.col(ns) / took).alias(name) for name, ns in SHARES.items()))
+    activities = run.kernels.select("index", "dur_ns", "kind").collect(engine="streaming").with_columns(
+        launched=pl.Series((callers.call >= 0) | (callers.operator >= 0)), flops=divided.part("flops"))
+    return activities.select("index", "launched", *(
+        pl.when(~helps).then(divided.part(ns) / took).alias(name) for name, ns in SHARES.items()))
 
 
 def shares_of_kernels(run: Trace, launches: pl.LazyFrame, grain: Grain) -> pl.DataFrame:
@@ -42,15 +41,10 @@ def shares_of_kernels(run: Trace, launches: pl.LazyFrame, grain: Grain) -> pl.Da
     def find() -> pl.DataFrame:
         return _by_kernel(run, launches, grain)
 
-    if _too_many(run) or not _shaped(run):
+    if not _shaped(run):
         return _none()
     usual = launches is run.kernels and run.captures is None and not _corrected()
     return derived(run, f"kernel-peaks-by-{grain}", find) if usual else find()
-
-
-def _too_many(run: Trace) -> bool:
-    """Whether working them out would take longer than everything else in the list of kernels does."""
-    return int(run.kernels.select(pl.len()).collect(engine="streaming").item()) > MOST
 
 
 def _shaped(run: Trace) -> bool:
@@ -73,8 +67,9 @@ def _by_kernel(run: Trace, launches: pl.LazyFrame, grain: Grain) -> pl.DataFrame
     shares = shares_of_launches(run)
     if shares is None:
         return _none()
-    rows = launches.select("index", "name", "kind", *places(grain), "dur_ns").collect(engine="streaming").join(
-        shares, on="index", how="left")
+    rows = launches.select("index", "name", "kind", *places(grain), "dur_ns").collect(engine="streaming")
+    whole = launches is run.kernels
+    rows = rows.hstack(shares.drop("index")) if whole else rows.join(shares, on="index", how="left")
     every = pl.col("dur_ns").filter("launched").sum()
     known = {name: pl.col("dur_ns").filter(pl.col(name).is_not_null()).sum() for name in SHARES}
     return rows.group_by(KEYS).agg(

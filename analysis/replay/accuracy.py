@@ -7,6 +7,7 @@ replayed as recorded or waited for nothing recorded is counted.
 
 from __future__ import annotations
 
+from copy import copy
 from difflib import SequenceMatcher
 from itertools import pairwise
 
@@ -74,7 +75,8 @@ def _crossed(model: Model) -> tuple[float, float] | None:
     rows = [one for one in model.cycle_rows if len(one) > 2]
     if not rows:
         return None
-    knobs, pairs = model.knobs(), list[tuple[int, int, int]]()
+    knobs, pairs = copy(model.recorded), list[tuple[int, int, int]]()
+    knobs.gap, knobs.length, knobs.dur = knobs.gap.copy(), knobs.length.copy(), knobs.dur.copy()
     of_cycle, key = _calls_by_cycle(model)
     for number, cycles in enumerate(rows):
         whole = [place for place in range(1, len(cycles)) if len(of_cycle[cycles[place]])]

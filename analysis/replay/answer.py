@@ -32,16 +32,18 @@ _SMALL, _LARGE = 0.25, 0.10
 _NOTHING, _UNWORTHY = 1e-5, 1e-3
 """A share of the cycle that is rounding, and one under which a change is not worth the name."""
 NOBODY = "nothing waits for it"
+_FIRST = 10
+"""Rows that are also replayed with host code twice as fast."""
 _ALL_HOST, _HALF_HOST = Change("host"), Change("host", "", 0.5)
 _FORMATS = "Kineto, Nsight Systems, rocprofv3, rocpd, RPD and Perfetto recordings with runtime calls"
 ASSUMED = "Host code is assumed to run as fast as before; wins of several changes do not add up."
 
 
-class Prediction(Struct, frozen=True):
+class Prediction(Struct):
     """A change, each gone (factor 0), per cycle: times in ns, ``takes`` and ``share`` of the cycle.
 
-    ``saved_with_host_ns`` is saved where host code takes half its time as well. ``start_ns`` and ``dur_ns`` are of what
-    it takes most of, as recorded."""
+    ``saved_with_host_ns`` is saved where host code takes half its time as well, of the first rows only. ``start_ns``
+    and ``dur_ns`` are of what it takes most of, as recorded."""
 
     kind: str
     name: str
@@ -50,7 +52,7 @@ class Prediction(Struct, frozen=True):
     saved_ns: int
     share: float
     saved_at_peak_ns: int | None
-    saved_with_host_ns: int
+    saved_with_host_ns: int | None
     count: float
     how: str
     change: str
@@ -132,27 +134,29 @@ def _rows(run: Trace, replayed: Replayed) -> tuple[Prediction, ...]:
     takes time on a device, for that is what other lists show."""
     model = replayed.model
     assert model is not None
-    cycle, rows, seen = max(replayed.cycle_ns, 1.0), [], set[tuple[float, ...]]()
-    recorded = model.knobs()
-    seen.add(recorded.sums)
+    cycle, rows, recorded = max(replayed.cycle_ns, 1.0), [], model.recorded
+    seen = {recorded.turned(recorded)}
     for one in candidates(run, replayed):
         knobs, _ = replayed.knobs(one.change)
-        if knobs.sums in seen:
+        if (turned := knobs.turned(recorded)) in seen:
             continue
-        seen.add(knobs.sums)
+        seen.add(turned)
         saved = replayed.saved_with(knobs)
         share = saved / cycle if abs(saved) > _NOTHING * cycle else 0.0
         if one.device_ns is None and share < _UNWORTHY:
             continue
-        also = saved if one.change == _ALL_HOST else replayed.saved_ns(one.change, _HALF_HOST)
         rows.append(Prediction(
             one.kind, one.name, None if one.device_ns is None else round(one.device_ns),
             None if one.device_ns is None else one.device_ns / cycle, round(share * cycle), share,
-            _at_peak(replayed, one.change), round(also), one.count,
+            _at_peak(replayed, one.change), None, one.count,
             how(one.change, one.name) if share >= _UNWORTHY else NOBODY, one.change.text,
             *_place(model, knobs.largest(recorded)),
         ))
-    return tuple(sorted(rows, key=lambda row: (-row.saved_ns, -(row.device_ns or 0), row.kind, row.name)))
+    rows.sort(key=lambda row: (-row.saved_ns, -(row.device_ns or 0), row.kind, row.name))
+    for row in rows[:_FIRST]:
+        change = parse(row.change)
+        row.saved_with_host_ns = row.saved_ns if change == _ALL_HOST else round(replayed.saved_ns(change, _HALF_HOST))
+    return tuple(rows)
 
 
 def _place(model: Model, largest: tuple[str, int] | None) -> tuple[int | None, int | None]:
@@ -172,9 +176,8 @@ def _at_peak(replayed: Replayed, change: Change) -> int | None:
     """What is saved where it takes the least time its work allows; None where that is not known of any of it."""
     if change.kind not in ("kernel", "op", "copy") or np.isnan(replayed.least).all():
         return None
-    outcome, unmatched = replayed.with_changes((replace(change, factor=None),))
-    assert replayed.model is not None
-    return None if unmatched else round(replayed.cycle_ns - replayed.model.cycle_ns(outcome))
+    knobs, unmatched = replayed.knobs(replace(change, factor=None))
+    return None if unmatched else round(replayed.saved_with(knobs))
 
 
 def _scenario(replayed: Replayed, outcome: Outcome, changes: Sequence[Change]) -> dict[str, Any]:
@@ -212,7 +215,7 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
         f"{units.duration(replayed.cycle_ns)} per {unit} ({units.percent(100 * best.share, places=0)}){takes}."
     ]
     apart = best.saved_ns + replayed.saved_ns(_HALF_HOST)
-    if best.saved_with_host_ns - apart > _TOGETHER * replayed.cycle_ns:
+    if best.saved_with_host_ns is not None and best.saved_with_host_ns - apart > _TOGETHER * replayed.cycle_ns:
         lines.append(f"With host code twice as fast as well: {units.duration(best.saved_with_host_ns)}, not the "
                      f"{units.duration(apart)} of the two apart. Each hides behind the other.")
     hidden = [row for row in rows if row.kind == "kernel" and row.name not in ALL.values() and row.takes is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import lru_cache
 
 import numpy as np
@@ -32,7 +33,7 @@ def apply(
     ``least`` gives the least time of each activity (ns, NaN where its work or the peak is not known). Slices that two
     changes are of are changed once, by the smaller factor; a factor on all host code is on what the others leave.
     """
-    turning, unmatched = _Turning(model, host, model.knobs()), []
+    turning, unmatched = _Turning(model, host, copy(model.recorded)), []
     for change in sorted(changes, key=lambda one: (one.kind == "host" and not one.pattern, one.factor or 0.0)):
         pattern = re.compile(change.pattern)
         if change.factor is None:
@@ -46,8 +47,8 @@ def apply(
     return turning.knobs, tuple(unmatched)
 
 
-def _scaled(values: Ints, some: Mask, factor: float) -> None:
-    values[some] = np.round(values[some] * factor).astype(np.int64)
+def _scaled(values: Ints, some: Mask, factor: float) -> Ints:
+    return np.where(some, np.round(values * factor).astype(np.int64) if factor else 0, values)
 
 
 def activities(model: Model, kind: str, pattern: re.Pattern[str]) -> Mask:
@@ -61,10 +62,12 @@ def activities(model: Model, kind: str, pattern: re.Pattern[str]) -> Mask:
 
 def launched_under(model: Model, host: HostTime, pattern: re.Pattern[str]) -> tuple[Mask, Mask]:
     """The operators of that name among the slices, and the activities that were launched in them."""
-    slices, a, c = model.recording.slices, model.recording.activities, model.recording.calls
-    some = slices.named(pattern.search, slices.of_kind("op"))
-    calls = host.calls_inside(some, c.thread, c.start)
-    return some, (a.call >= 0) & calls[np.maximum(a.call, 0)]
+    if pattern not in host.launched:
+        slices, a, c = model.recording.slices, model.recording.activities, model.recording.calls
+        some = slices.named(pattern.search, slices.of_kind("op"))
+        calls = host.calls_inside(some, c.thread, c.start)
+        host.launched[pattern] = some, (a.call >= 0) & calls[np.maximum(a.call, 0)]
+    return host.launched[pattern]
 
 
 @lru_cache(maxsize=2)
@@ -86,7 +89,7 @@ class _Turning:
     def _take(self, spans: Ints, factor: float) -> None:
         """Host time before calls becomes that part of itself."""
         less = np.round(spans * (1 - factor)).astype(np.int64)
-        self.knobs.gap -= np.minimum(less, np.maximum(self.knobs.gap, 0))
+        self.knobs.gap = self.knobs.gap - np.minimum(less, np.maximum(self.knobs.gap, 0))
 
     def _take_slices(self, some: Mask, factor: float) -> bool:
         """The same for the time in slices, of which those inside changed ones count no more."""
@@ -100,25 +103,25 @@ class _Turning:
         """Activities take the least time their work allows."""
         model, dur = self.model, self.knobs.dur
         some = launched_under(model, self._host, pattern)[1] if kind == "op" else activities(model, kind, pattern)
-        some &= ~np.isnan(least)
-        dur[some] = np.minimum(dur[some], least[some].astype(np.int64))
+        some = some & ~np.isnan(least)
+        self.knobs.dur = np.where(some & (least < dur), least, dur).astype(np.int64)
         return bool(some.any())
 
     def activities(self, some: Mask, factor: float) -> bool:
         """Activities of a device."""
-        _scaled(self.knobs.dur, some, factor)
+        self.knobs.dur = _scaled(self.knobs.dur, some, factor)
         return bool(some.any())
 
     def op(self, pattern: re.Pattern[str], factor: float) -> bool:
         """Operators, with their host time and what they launch."""
         some, mine = launched_under(self.model, self._host, pattern)
-        _scaled(self.knobs.dur, mine, factor)
+        self.knobs.dur = _scaled(self.knobs.dur, mine, factor)
         return self._take_slices(some, factor)
 
     def host(self, pattern: re.Pattern[str], factor: float) -> bool:
         """Host code: all of it, or that in slices of such a name."""
         if not pattern.pattern:
-            _scaled(self.knobs.gap, self.knobs.gap > 0, factor)
+            self.knobs.gap = _scaled(self.knobs.gap, self.knobs.gap > 0, factor)
             return True
         return self._take_slices(self.model.recording.slices.named(pattern.search, self._host.code), factor)
 
@@ -137,15 +140,16 @@ class _Turning:
                 self._shorter(self._launches, factor)
             elif cause in ("copy", "allocation", "runtime", "sync"):
                 some = ~self._launches & (causes == cause)
-                knobs.wait_share[some] *= factor
+                knobs.wait_share = np.where(some, knobs.wait_share * factor, knobs.wait_share)
                 self._shorter(some & (cause != "sync"), factor)
             elif cause == "dispatch":
                 some = (knobs.launch_lag != NEVER) & (a.call >= 0)
                 rest = np.maximum(knobs.launch_lag - (c.end - c.start)[np.maximum(a.call, 0)], 0)
-                knobs.launch_lag[some] -= np.round(rest[some] * (1 - factor)).astype(np.int64)
+                less = np.round(rest * (1 - factor)).astype(np.int64)
+                knobs.launch_lag = np.where(some, knobs.launch_lag - less, knobs.launch_lag)
             elif cause in ("graph", "unknown"):
                 of_cause = (a.call >= 0) & ~a.first if cause == "graph" else a.call < 0
-                _scaled(knobs.before_lag, of_cause & (a.before >= 0), factor)
+                knobs.before_lag = _scaled(knobs.before_lag, of_cause & (a.before >= 0), factor)
         return matches
 
     def _shorter(self, calls: Mask, factor: float) -> None:
@@ -154,16 +158,17 @@ class _Turning:
         waits = np.diff(self.model.order.waits.to) > 0
         time = np.where(waits, knobs.floor, c.end - c.start)
         saved = np.where(calls, np.round(time * (1 - factor)).astype(np.int64), 0)
-        knobs.length -= saved
-        knobs.floor -= saved
+        knobs.length = knobs.length - saved
+        knobs.floor = knobs.floor - saved
         some = (a.call >= 0) & (knobs.launch_lag != NEVER)
-        knobs.launch_lag[some] = np.maximum(knobs.launch_lag[some] - saved[a.call[some]], 0)
+        sooner = np.maximum(knobs.launch_lag - saved[np.maximum(a.call, 0)], 0)
+        knobs.launch_lag = np.where(some, sooner, knobs.launch_lag)
 
     def sync(self, pattern: re.Pattern[str], factor: float) -> bool:
         """Calls that wait for the device; at 0 they no longer do."""
         waits = self.model.order.waits.to
         some = self.model.recording.calls.named(pattern) & (waits[1:] > waits[:-1])
-        self.knobs.wait_share[some] *= factor
+        self.knobs.wait_share = np.where(some, self.knobs.wait_share * factor, self.knobs.wait_share)
         return bool(some.any())
 
     def graph(self, pattern: re.Pattern[str], factor: float) -> bool:
@@ -177,8 +182,8 @@ class _Turning:
             mine = np.flatnonzero(c.chain == chain)
             joins[mine[1:]] = launches[mine[1:]] & launches[mine[:-1]]
         loading = self._host.by_cause.get("input", np.zeros(len(c.start), dtype=np.int64))
-        knobs.gap[joins] = np.minimum(knobs.gap[joins], loading[joins])
-        knobs.length[joins] = 0
+        knobs.gap = np.where(joins, np.minimum(knobs.gap, loading), knobs.gap)
+        knobs.length = np.where(joins, 0, knobs.length)
         launched = (a.call >= 0) & joins[np.maximum(a.call, 0)]
-        knobs.before_lag[launched] = np.minimum(knobs.before_lag[launched], 1_000)
+        knobs.before_lag = np.where(launched, np.minimum(knobs.before_lag, 1_000), knobs.before_lag)
         return bool(joins.any())

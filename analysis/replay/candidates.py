@@ -125,8 +125,9 @@ def _operators(run: Trace, model: Model, replayed: Replayed) -> list[Candidate]:
         return []
     a, some = model.recording.activities, _inside(model)
     some = some[~a.kind.where("collective".__eq__)[some]]  # which have rows of their own
-    frame = pl.DataFrame({"op": callers.frame["op"].gather(pl.Series(a.row[some])).cast(pl.String), "ns": a.dur[some]})
-    most = frame.drop_nulls("op").group_by("op").agg(pl.col("ns").sum()).sort("ns", "op", descending=[True, False])
+    frame = pl.DataFrame({"op": callers.frame["op"].gather(pl.Series(a.row[some])), "ns": a.dur[some]})
+    sums = frame.drop_nulls("op").group_by("op").agg(pl.col("ns").sum()).with_columns(pl.col("op").cast(pl.String))
+    most = sums.sort("ns", "op", descending=[True, False])
     found = []
     for name in most["op"].head(MOST["op"]):
         mine = launched_under(model, replayed.host, re.compile(_exactly(name)))[1][some]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +27,7 @@ class HostTime:
 
     def __init__(self, run: Trace, recording: Recording, gap: Ints, anchor: Ints) -> None:
         self._run, self._slices = run, recording.slices
+        self.launched = dict[re.Pattern[str], tuple[Mask, Mask]]()  # what ``apply`` found of operators
         c = recording.calls
         self.count = len(c.start)
         rows = np.flatnonzero(gap > 0)

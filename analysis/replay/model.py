@@ -21,7 +21,8 @@ Floats = npt.NDArray[np.float64]
 class Knobs(Struct):
     """What a change turns: time of activities, host time before calls, length of calls (ns), share of waits left.
 
-    ``launch_lag``, ``before_lag`` and ``floor`` are as in ``Order``.
+    ``launch_lag``, ``before_lag`` and ``floor`` are as in ``Order``. Arrays are replaced, never written to: those that
+    no change turns are the model's own.
     """
 
     dur: Ints
@@ -35,21 +36,25 @@ class Knobs(Struct):
     def largest(self, recorded: Knobs) -> tuple[str, int] | None:
         """Where most was taken: ``dur`` and an activity, or ``gap`` or ``length`` and a call; None where nothing."""
         best: tuple[int, str, int] | None = None
-        waits = self.length - np.where(self.wait_share < 1, self.length, 0).astype(np.int64)
+        waits = self.length
+        if self.wait_share is not recorded.wait_share:
+            waits = np.where(self.wait_share < 1, 0, self.length)
         for name, now, before in (
             ("dur", self.dur, recorded.dur), ("gap", self.gap, recorded.gap), ("length", waits, recorded.length),
         ):
-            at = int((before - now).argmax()) if len(now) else 0
-            less = int(before[at] - now[at]) if len(now) else 0
-            if less > 0 and (best is None or less > best[0]):
-                best = less, name, at
+            if now is before or not len(now):
+                continue
+            less = before - now
+            at = int(less.argmax())
+            if less[at] > 0 and (best is None or less[at] > best[0]):
+                best = int(less[at]), name, at
         return None if best is None else best[1:]
 
-    @property
-    def sums(self) -> tuple[float, ...]:
-        """What tells these knobs from others."""
-        return tuple(float(values.sum()) for values in (
-            self.dur, self.gap, self.length, self.floor, self.wait_share, self.launch_lag, self.before_lag))
+    def turned(self, recorded: Knobs) -> tuple[float, ...]:
+        """What tells these knobs from others: by how much each was turned in all."""
+        return tuple(
+            0.0 if getattr(self, name) is getattr(recorded, name)
+            else float(getattr(self, name).sum() - getattr(recorded, name).sum()) for name in self.__struct_fields__)
 
 
 class Outcome(Struct, frozen=True):
@@ -76,7 +81,6 @@ class Model:
         self.first = np.full(chains, np.iinfo(np.int64).max)
         np.minimum.at(self.first, c.chain, c.start)
         order = self.order
-        self._moments_of = dict[int, tuple[Ints, Ints, Mask, Mask]]()
         self._native = REPLAY.load()
         fixed = {
             "events": self.events, "chain": c.chain, "advances": self.advances, "waits_to": order.waits.to,
@@ -88,30 +92,42 @@ class Model:
             name: self._made(values) for name, values in fixed.items()
         }
 
-    def knobs(self) -> Knobs:
+    @cached_property
+    def recorded(self) -> Knobs:
         """Everything as recorded."""
         a, c, order = self.recording.activities, self.recording.calls, self.order
         return Knobs(
-            a.dur.copy(), self.gap.copy(), c.end - c.start, order.floor.copy(), np.ones(len(c.start)),
-            order.launch_lag.copy(), order.before_lag.copy(),
-        )
+            a.dur, self.gap, c.end - c.start, order.floor, np.ones(len(c.start)), order.launch_lag, order.before_lag)
 
     def replay(self, knobs: Knobs | None = None) -> Outcome:
         """Replay the run, as recorded or with the knobs turned."""
-        knobs = knobs or self.knobs()
+        return self._replayed(knobs or self.recorded, *(np.empty(len(size), dtype=np.int64) for size in self._sizes))
+
+    def cycle_with(self, knobs: Knobs) -> float:
+        """Time of a cycle (``cycle_ns``) with the knobs turned, in memory that the next one uses again."""
+        return self.cycle_ns(self._replayed(knobs, *self._scratch))
+
+    @property
+    def _sizes(self) -> tuple[Ints, ...]:
+        """Arrays as long as those of an ``Outcome``."""
+        calls, activities = self.gap, self.group
+        return calls, calls, activities, activities, calls, activities
+
+    @cached_property
+    def _scratch(self) -> tuple[Ints, ...]:
+        return tuple(np.empty(len(size), dtype=np.int64) for size in self._sizes)
+
+    def _replayed(self, knobs: Knobs, *filled: Ints) -> Outcome:
+        for values, value in zip(filled, (0, 0, NEVER, NEVER, -1, -1), strict=True):
+            values.fill(value)
         made, fixed = self._made, self._fixed
-        calls, activities = len(knobs.gap), len(knobs.dur)
-        now = self.first.astype(np.int64)
-        arrival = np.full(len(self.transfer), NEVER, dtype=np.int64)
-        outputs = [made(np.full(size, value, dtype=np.int64)) for size, value in (
-            (calls, 0), (calls, 0), (activities, NEVER), (activities, NEVER), (calls, -1), (activities, -1),
-        )]
+        outputs = [made(values) for values in filled]
         arguments = [
             fixed["events"], made(knobs.gap), made(knobs.length), made(knobs.floor), made(knobs.wait_share),
             fixed["chain"], fixed["advances"], fixed["waits_to"], fixed["wait_on"], fixed["wait_lag"], fixed["launch"],
             made(knobs.launch_lag), fixed["fixed"], fixed["base"], fixed["base_lag"], fixed["before"],
             made(knobs.before_lag), *self._cross, made(knobs.dur), made(self.group), made(self.transfer),
-            made(arrival), made(now),
+            made(np.full(len(self.transfer), NEVER, dtype=np.int64)), made(self.first.astype(np.int64)),
         ]
         if self._native is not None:
             self._native.call("run", *arguments, *outputs)
@@ -131,27 +147,24 @@ class Model:
         """Where the first call or activity of a replay begins, ns."""
         return int(min(outcome.start.min(), outcome.begin[self._real].min()))
 
-    def host_time(self, outcome: Outcome, moments: Floats, chain: int) -> Floats:
-        """Where a replay has moments (ns) of a host timeline."""
-        mine, recorded, later, same = self._moments(chain)
-        replayed = np.stack((outcome.begin[mine], outcome.finish[mine]), axis=1).ravel()
-        forward = later.copy()
-        forward[1:] |= same & (replayed[1:] >= replayed[:-1])
-        recorded, replayed = recorded[forward], replayed[forward]
-        at = np.interp(moments, recorded, replayed)
-        at = np.where(moments < recorded[0], moments - recorded[0] + replayed[0], at)
-        return np.asarray(np.where(moments > recorded[-1], moments - recorded[-1] + replayed[-1], at))
-
-    def _moments(self, chain: int) -> tuple[Ints, Ints, Mask, Mask]:
-        """The calls that move a host timeline on; their begins and ends as recorded (ns), which of these are later
-        than all before them, and which, from the second on, are the same as the one before."""
-        if chain not in self._moments_of:
-            c = self.recording.calls
-            mine = np.flatnonzero((c.chain == chain) & (self.advances > 0))
+    @cached_property
+    def _marks(self) -> list[tuple[Ints, Floats, Ints, Ints, Mask]]:
+        """For each rank its cycles' rows and ends (ns), and of its host timeline the begins and ends of calls around
+        these: 2 · call, + 1 for an end, when that was recorded (ns), and which are later than all before them."""
+        c, cycles = self.recording.calls, self.recording.cycles
+        marks = (cycles["start_ns"] + cycles["dur_ns"]).to_numpy().astype(np.float64)
+        found = []
+        for rows in self.cycle_rows:
+            mine = np.flatnonzero((c.chain == self.chain_of(rows)) & (self.advances > 0))
             recorded = np.stack((c.start[mine], c.end[mine]), axis=1).ravel()
             later = np.append(True, recorded[1:] > np.maximum.accumulate(recorded)[:-1])
-            self._moments_of[chain] = mine, recorded, later, np.diff(recorded) == 0
-        return self._moments_of[chain]
+            rising, step = recorded[later], np.cumsum(later) - 1
+            last = np.searchsorted(rising, marks[rows], side="right") - 1
+            near = np.zeros(len(rising), dtype=bool)
+            near[np.concatenate((last, last + 1, [0, len(rising) - 1])).clip(0, len(rising) - 1)] = True
+            keep = np.flatnonzero(near[step] & (recorded == rising[step]))
+            found.append((rows, marks[rows], 2 * mine[keep // 2] + keep % 2, recorded[keep], later[keep]))
+        return found
 
     @cached_property
     def _real(self) -> Mask:
@@ -163,11 +176,6 @@ class Model:
         """For each rank the rows of its cycles, by start."""
         cycles = self.recording.cycles.with_row_index("at").sort("start_ns", maintain_order=True)
         return [group["at"].to_numpy().astype(np.int64) for _, group in cycles.group_by("rank", maintain_order=True)]
-
-    @cached_property
-    def _chains(self) -> list[int]:
-        """The host timeline of the cycles of each rank."""
-        return [self.chain_of(rows) for rows in self.cycle_rows]
 
     @cached_property
     def _by_cycle(self) -> tuple[Ints, Ints]:
@@ -187,18 +195,17 @@ class Model:
 
     def cycle_ends(self, outcome: Outcome | None = None) -> list[Floats]:
         """For each rank where its cycles' work ends, ns: with their mark or the last activity launched in them."""
-        a, cycles = self.recording.activities, self.recording.cycles
-        marks = (cycles["start_ns"] + cycles["dur_ns"]).to_numpy().astype(np.float64)
-        reach = np.full(len(marks), NEVER, dtype=np.int64)
+        a = self.recording.activities
+        reach = np.full(self.recording.cycles.height, NEVER, dtype=np.int64)
         inside, first = self._by_cycle
         if len(inside):
             end = a.end if outcome is None else outcome.end
             reach[a.cycle[inside[first]]] = np.maximum.reduceat(end[inside], first)
         found = []
-        for rows, chain in zip(self.cycle_rows, self._chains, strict=True):
-            ends = marks[rows]
+        for rows, ends, place, recorded, later in self._marks:
             if outcome is not None:
-                ends = self.host_time(outcome, ends, chain)
+                ends = _between(ends, recorded, later, np.where(
+                    place % 2, outcome.finish[place // 2], outcome.begin[place // 2]))
             work = reach[rows]
             found.append(np.where(work == NEVER, ends, work if self.recording.device_time else np.maximum(ends, work)))
         return found
@@ -222,6 +229,17 @@ class Model:
     def cycles(self) -> int:
         """How many cycles the times are means of; 0 where they are of the whole recording."""
         return max((len(one) - 1 for one in self.cycle_ends() if len(one) > 1), default=0)
+
+
+def _between(moments: Floats, recorded: Ints, later: Mask, replayed: Ints) -> Floats:
+    """Where a replay has moments (ns) that lie between others: of those recorded at once the last that comes no earlier
+    in the replay than the one before it."""
+    forward = later.copy()
+    forward[1:] |= replayed[1:] >= replayed[:-1]
+    recorded, replayed = recorded[forward], replayed[forward]
+    at = np.interp(moments, recorded, replayed)
+    at = np.where(moments < recorded[0], moments - recorded[0] + replayed[0], at)
+    return np.asarray(np.where(moments > recorded[-1], moments - recorded[-1] + replayed[-1], at))
 
 
 def _events(recording: Recording, order: Order) -> tuple[Ints, Ints, Ints, Ints]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..contract.options import Options, Side
+from ..core.batches import TextColumn
 from ..core.callers import callers_of
 from ..cycles.assignment import WINDOW, in_cycles
 from ..cycles.detection import Cycles
@@ -65,8 +67,8 @@ def roofline_of(run: Trace) -> Roofline | None:
 
 def least_of(run: Trace) -> pl.Series | None:
     """The least time of each activity of ``run.kernels``, in their order (Float64, ns); null where it is not known."""
-    found = roofline_of(run)
-    return None if found is None else found.activities["least_ns"]
+    divided = divided_of(run) if peaks_of(run) else None
+    return None if divided is None else divided.part("least_ns")
 
 
 def peaks_of(run: Trace) -> dict[str, DevicePeak]:
@@ -75,29 +77,63 @@ def peaks_of(run: Trace) -> dict[str, DevicePeak]:
     return {device: peak for device, peak in found.items() if peak is not None}
 
 
-def _roofline(run: Trace) -> Roofline | None:
-    attribution, callers = attribution_of(run), callers_of(run)
-    if attribution is None or callers is None:
+class Divided(Struct, frozen=True):
+    """What each activity of ``run.kernels`` is of the work of its call. ``work`` has the work of one call by signature
+    and device, ``number`` is the row of it (null for none) and ``share`` the activity's part of its call's time."""
+
+    attribution: Attribution
+    signatures: pl.DataFrame
+    work: pl.DataFrame
+    number: pl.Series
+    share: pl.Series
+
+    def part(self, name: str) -> pl.Series:
+        """That column of ``work``, divided among the activities of a call by their time."""
+        return self.work[name].gather(self.number) * self.share
+
+
+def divided_of(run: Trace) -> Divided | None:
+    """How work is divided among activities; None where no operator was recorded. Raises BadPeaks."""
+    return run.remember("divided work", (), lambda: _divided(run))
+
+
+def _divided(run: Trace) -> Divided | None:
+    attribution = attribution_of(run)
+    if attribution is None:
         return None
-    peaks = peaks_of(run)
+    recorded = run.kernels.select("device", "dur_ns", sync=pl.col("kind") == "sync").collect(engine="streaming")
+    device = TextColumn.of(recorded["device"])
     signatures = _signatures(attribution)
+    devices = pl.DataFrame({"device": device.texts}, schema={"device": pl.String})
+    of_call = signatures.select("signature", "flops", "bytes", "matrix")
+    work = of_call.join(devices, how="cross", maintain_order="left_right").join(
+        _rates(signatures, peaks_of(run), device.texts), on=["signature", "device"], how="left", nulls_equal=True,
+        maintain_order="left")
+    number = pl.Series(attribution.signature * len(device.texts) + device.number).set(
+        pl.Series(attribution.signature < 0), None)
+    counted = recorded.select(pl.col("dur_ns").is_not_null() & ~pl.col("sync").fill_null(False)).to_series().to_numpy()
+    took = recorded["dur_ns"].fill_null(0).to_numpy()
+    row = np.where(counted, attribution.owner + 1, 0)
+    whole = np.bincount(row, weights=took)[row] if len(row) else took
+    share = np.full(len(took), np.nan)
+    np.divide(took, whole, out=share, where=counted & (whole > 0))
+    return Divided(attribution, signatures, work, number, pl.Series(share).fill_nan(None))
+
+
+def _roofline(run: Trace) -> Roofline | None:
+    divided, callers = divided_of(run), callers_of(run)
+    if divided is None or callers is None:
+        return None
     recorded = run.kernels.select(
         "index", pl.col("device").cast(pl.String), "dur_ns", pl.col("kind").cast(pl.String),
     ).collect(engine="streaming")
-    rows = recorded.with_columns(
-        owner=pl.Series(attribution.owner), signature=pl.Series(attribution.signature.astype("int64")),
-        launched=pl.Series((callers.call >= 0) | (callers.operator >= 0)),
-    )
-    rates = _rates(signatures, peaks, rows["device"].unique().to_list())
-    joined = rows.join(signatures.drop("inputs", "shapes", "dtype"), on="signature", how="left", maintain_order="left")
-    joined = joined.join(rates, on=["signature", "device"], how="left", nulls_equal=True, maintain_order="left")
-    of_call = pl.col("dur_ns").filter(pl.col("kind") != "sync").sum().over("owner")
-    share = pl.when(pl.col("kind") != "sync", of_call > 0).then(pl.col("dur_ns") / of_call)
-    activities = joined.select(
-        "index", "device", "dur_ns", "kind", "launched", "owner", "signature", "matrix",
-        *((pl.col(name) * share).alias(name) for name in ("flops", "bytes", "compute_ns", "memory_ns", "least_ns")),
-    )
-    return Roofline(activities, _rows(rows, signatures, rates), peaks, attribution)
+    attribution = divided.attribution
+    activities = recorded.with_columns(
+        launched=pl.Series((callers.call >= 0) | (callers.operator >= 0)), owner=pl.Series(attribution.owner),
+        signature=pl.Series(attribution.signature.astype("int64")),
+        matrix=divided.work["matrix"].gather(divided.number),
+    ).with_columns(divided.part(name).alias(name) for name in ("flops", "bytes", "compute_ns", "memory_ns", "least_ns"))
+    return Roofline(activities, _rows(activities, divided), peaks_of(run), attribution)
 
 
 def _signatures(attribution: Attribution) -> pl.DataFrame:
@@ -129,16 +165,19 @@ def _rates(signatures: pl.DataFrame, peaks: dict[str, DevicePeak], devices: Sequ
     return pl.DataFrame(made, schema=schema, orient="row")
 
 
-def _rows(activities: pl.DataFrame, signatures: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
+def _rows(activities: pl.DataFrame, divided: Divided) -> pl.DataFrame:
     """One row per operator, shapes and type on a device, most time lost first."""
     calls = activities.filter(pl.col("kind") != "sync", pl.col("signature") >= 0).group_by("signature", "device").agg(
         pl.col("owner").n_unique().alias("calls").cast(pl.Int64), pl.col("dur_ns").sum().alias("device_ns"),
     )
-    told = calls.join(signatures, on="signature").join(
-        rates, on=["signature", "device"], how="left", nulls_equal=True)
-    summed = told.group_by(*KEYS).agg(
-        pl.col("calls", "device_ns").sum(), pl.col("flops", "bytes", "matrix", "compute_ns", "memory_ns",
-                                                   "least_ns").first(), pl.col("contradicts").any())
+    told = calls.join(divided.signatures.drop("flops", "bytes", "matrix"), on="signature").join(
+        divided.work, on=["signature", "device"], how="left", nulls_equal=True)
+    each = pl.col("calls")  # of types that the key does not tell, such as what a copy converts to, the mean call
+    summed = told.sort("signature").group_by(*KEYS, maintain_order=True).agg(
+        pl.col("calls", "device_ns").sum(), pl.col("matrix").first(), pl.col("contradicts").any(),
+        *(pl.when(pl.col(name).null_count() == 0).then((pl.col(name) * each).sum() / each.sum()).alias(name)
+          for name in ("flops", "bytes", "compute_ns", "memory_ns", "least_ns")),
+    ).with_columns(pl.col("flops", "bytes").round().cast(pl.Int64))
     took = pl.when(pl.col("device_ns") > 0).then(pl.col("device_ns"))
     compute, memory = (pl.col(name) * pl.col("calls") for name in ("compute_ns", "memory_ns"))
     least = (pl.col("least_ns") * pl.col("calls")).round().cast(pl.Int64)
@@ -152,8 +191,8 @@ def _rows(activities: pl.DataFrame, signatures: pl.DataFrame, rates: pl.DataFram
         least_ns=least, lost_ns=(pl.col("device_ns") - least).clip(0),
     ).with_columns(above_peak=pl.max_horizontal("compute_of_peak", "memory_of_peak") > WRONG)
     rows = rows.with_columns(pl.col("op", "device").cast(NAME))
-    return rows.sort("lost_ns", "device_ns", "op", "shapes", "inputs", "device",
-                     descending=[True, True, False, False, False, False], nulls_last=True)
+    return rows.sort("lost_ns", "device_ns", "op", "shapes", "inputs", "device", "dtype",
+                     descending=[True, True, False, False, False, False, False], nulls_last=True)
 
 
 class PerCycle(Struct, frozen=True):
@@ -201,14 +240,19 @@ def mfu_by_cycle(run: Trace, cycles: Cycles) -> pl.Series:
     return cycles.frame.join(counted, on=keys, how="left", maintain_order="left").select(mfu=share).to_series()
 
 
-def shaped_roofline(run: Trace) -> Roofline | None:
-    """The roofline of a run of which shapes and a peak are known; None of others, and where settings cannot be."""
+def shaped_work(run: Trace) -> Divided | None:
+    """The work of a run of which shapes and a peak are known; None of others, and where settings cannot be."""
     if not (run.has("host.shapes") or run.captures is not None) or not run.has("kernels"):
         return None
     try:
-        return roofline_of(run) if peaks_of(run) else None
+        return divided_of(run) if peaks_of(run) else None
     except BadPeaks:
         return None
+
+
+def shaped_roofline(run: Trace) -> Roofline | None:
+    """The roofline of a run of which ``shaped_work`` knows."""
+    return None if shaped_work(run) is None else roofline_of(run)
 
 
 def facts_of(run: Trace, options: Options, side: Side = "a") -> dict[str, Any]:

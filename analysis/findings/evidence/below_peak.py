@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ....loaders.trace import Trace
 from ...contract.options import Options
@@ -139,9 +140,8 @@ def _win(
         return None, None, 0
     part = rows.select(pl.when(pl.col("kind") == "kernel").then(pl.min_horizontal(1.0, _parts(least))).otherwise(1.0))
     parts: Floats = part.to_series().gather(replayed.model.recording.activities.row).to_numpy()
-    knobs = replayed.model.knobs()
-    knobs.dur[:] = np.round(knobs.dur * parts).astype(np.int64)
-    saved = replayed.cycle_ns - replayed.model.cycle_ns(replayed.model.replay(knobs))
+    recorded = replayed.model.recorded
+    saved = replayed.saved_with(replace(recorded, dur=np.round(recorded.dur * parts).astype(np.int64)))
     return replayed.cycle_ns, max(0.0, saved), replayed.accuracy.cycles
 
 
