@@ -22,14 +22,15 @@ one, ``rate`` is in B/s, ``measure`` is text: a value with its unit, where rows 
 
 Dtype = Literal["str", "int", "float", "bool", "list"]
 
-Role = Literal["value", "name", "label", "time", "moment", "share", "count", "order", "place", "where", "key", "tree"]
+Role = Literal["value", "name", "label", "time", "moment", "share", "count", "order", "place", "where", "key", "tree",
+               "shapes"]
 """What a column is for, so that nothing has to know it by its name.
 
 ``name`` is a recorded name, shown in its short form; ``label`` other recorded text. ``time`` is what a view measures
 time in, the first of them that of the state line; ``share`` and ``count`` go with it. ``moment`` says when, not how
 long; ``order`` counts the rows as recorded, ``place`` ranks them. ``tree`` is text that stands under that of another
-row. ``where`` says of what the row is (device, kind, rank, metric): where it is the same on every row it is said once
-above them."""
+row, ``shapes`` are those of operands. ``where`` says of what the row is (device, kind, rank, metric): where it is the
+same on every row it is said once above them."""
 
 Pairs = Literal["", "key", "sum", "shared", "side", "alone"]
 """How a column stands in a table of two runs. ``key`` joins the rows and stands there once; ``sum`` becomes ``_a``,

@@ -6,6 +6,7 @@ Unicode or a megabyte of text. ``display`` makes any of that safe and visible, i
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -90,6 +91,15 @@ def display(raw: str, width: int | None = None) -> str:
     """Any recorded string as display text, at most ``width`` cells wide where given."""
     text = clean(raw)
     return text if width is None else cut(text, width)
+
+
+_SHAPE = re.compile(r"\[\s*(\d[\d\s,]*)\]")
+
+
+def shapes(recorded: str) -> str:
+    """Recorded shapes (``[[16,559],[559,64],[]]``) as a person writes them, ``16×559 559×64``, without scalars."""
+    found = ["×".join(part.strip() for part in one.split(",")) for one in _SHAPE.findall(recorded)]
+    return " ".join(found) or ("scalars" if "[]" in recorded else display(recorded))
 
 
 def nearest(word: str, names: Iterable[str], all_of: str = "There are") -> str:

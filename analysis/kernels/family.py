@@ -26,6 +26,10 @@ TITLES: dict[str, str] = {
     "elementwise": "element-wise", "move": "data movement", "collective": "collective", "copy": "copy, set",
     "other": "other",
 }
+BRIEF: dict[str, str] = {
+    "conv": "conv", "attention": "attn", "elementwise": "elem", "move": "move", "collective": "coll", "copy": "copy",
+}
+"""Titles that are shorter, for a narrow legend."""
 _BY_KIND: dict[str, Family] = {"collective": "collective", "memcpy": "copy", "memset": "copy"}
 ACTIVITIES = frozenset(("kernel", *_BY_KIND))
 """The kinds that have a family."""

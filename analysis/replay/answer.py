@@ -211,8 +211,9 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
     takes = "" if best.device_ns is None or best.saved_ns > _NEARLY * best.device_ns else (
         f", not the {units.duration(best.device_ns)} of device time")
     lines = [
-        f"Most is won {'with' if best.kind == GRAPH else 'without'} {_named(best)}: {units.duration(best.saved_ns)} of "
-        f"{units.duration(replayed.cycle_ns)} per {unit} ({units.percent(100 * best.share, places=0)}){takes}."
+        f"Best single change: {'' if best.kind == GRAPH else 'no '}{_named(best)} saves "
+        f"{units.duration(best.saved_ns)} of {units.duration(replayed.cycle_ns)} per {unit} "
+        f"({units.percent(100 * best.share, places=0)}){takes}."
     ]
     apart = best.saved_ns + replayed.saved_ns(_HALF_HOST)
     if best.saved_with_host_ns is not None and best.saved_with_host_ns - apart > _TOGETHER * replayed.cycle_ns:

@@ -173,10 +173,8 @@ def run_summary(cycles: Cycles, facts: dict[str, Any], busy: str = "") -> tuple[
         first += f" · {units.counted(facts['outliers'], 'outlier', 'outliers')}"
     if facts["incomplete"]:
         first += f" · {facts['incomplete']} of {count} lack GPU records"
-    second = (
-        f"mean {_time(facts['mean_us'])}, median {_time(facts['median_us'])}, "
-        f"99th percentile {_time(facts['p99_us'])}"
-    )
+    second = _time(facts["mean_us"]) if count == 1 else (
+        f"mean {_time(facts['mean_us'])}, median {_time(facts['median_us'])}, p99 {_time(facts['p99_us'])}")
     if busy:
         second += f"; {busy}"
     lines = [first, second]
@@ -197,11 +195,10 @@ def pair_summary(labels: tuple[str, ...], facts: dict[str, Any], headline: str, 
     lacking = left["incomplete"] + right["incomplete"]
     if lacking:
         first += f" · {lacking} of {left['n'] + right['n']} lack GPU records"
-    mean, median = (
-        f"{what} {_change(left[key], right[key], moved)}"
-        for what, key in (("mean", "mean_us"), ("median", "median_us"))
-    )
-    lines = (first, headline, f"{mean}, {median}", *_by_kind(left["kinds"], right["kinds"], moved))
+    told = "(median " in headline and not moved  # by how much, where it did
+    said = (("mean", "mean_us"),) if told else (("mean", "mean_us"), ("median", "median_us"))
+    means = ", ".join(f"{what} {_change(left[key], right[key], moved)}" for what, key in said)
+    lines = (first, headline, means, *_by_kind(left["kinds"], right["kinds"], moved))
     return tuple(line for line in lines if line)
 
 

@@ -89,7 +89,8 @@ def _changes(a: Overview, b: Overview, headline: Headline | None) -> tuple[str, 
         moved = {name: b.times.get(name, 0.0) - a.times.get(name, 0.0) for name in {**a.times, **b.times}}
         name = max(sorted(moved), key=lambda category: abs(moved[category]), default=None)
         if name is not None and moved[name]:
-            sentences.append(f"{name} moves most: {units.duration(moved[name], signed=True)} per {b.word}.")
+            much = units.duration(moved[name], signed=True)
+            sentences.append(f"Largest change in the breakdown: {name}, {much} per {b.word}.")
     return (*sentences, *_devices(a, b), *_host(a, b))
 
 

@@ -15,7 +15,7 @@ from ..contract.column import Column, pair_columns
 from ..contract.options import Options, Side
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
-from ..core.text import display
+from ..core.text import display, shapes
 from ..cycles.paired import OneRun, paired
 from ..work.counters import has_counters, rows_of
 from ..work.details import sections
@@ -25,7 +25,8 @@ from ..work.roofline import WRONG, Roofline, facts_of, roofline_of
 COLUMNS = (
     Column("op", "operator", "text", "operator as recorded", 30, order=0, elastic=True, pinned=True, role="name",
            pairs="key"),
-    Column("shapes", "shapes", "text", "shapes of its inputs as recorded", 26, order=2, role="label", pairs="key"),
+    Column("shapes", "shapes", "text", "shapes of its inputs, in their order", 18, order=0, elastic=True,
+           role="shapes", pairs="key"),
     Column("dtype", "type", "text", "type of its operands, by which its peak is chosen; empty where it has none", 5,
            order=3, role="label", pairs="key"),
     Column("device", "device", "text", "device it ran on", 7, order=8, role="where", pairs="key"),
@@ -37,8 +38,8 @@ COLUMNS = (
     Column("intensity", "FLOP/B", "number", "FLOPs per byte", 8, order=7, pairs="side"),
     Column("flops_per_s", "FLOP/s", "number", "FLOP/s achieved", 9, order=None),
     Column("bytes_per_s", "achieved", "rate", "B/s achieved, of the least bytes", 9, order=None),
-    Column("compute_of_peak", "of compute", "fraction", "FLOP/s achieved, of peak", 11, order=0, bar="tensor"),
-    Column("memory_of_peak", "of memory", "fraction", "B/s achieved, of peak", 11, order=0, bar="dram"),
+    Column("compute_of_peak", "compute", "fraction", "FLOP/s achieved, of peak", 8, order=0, bar="tensor"),
+    Column("memory_of_peak", "memory", "fraction", "B/s achieved, of peak", 8, order=0, bar="dram"),
     Column("bound", "bound", "text", "which of the two peaks sets its least time", 7, order=3, role="label"),
     Column("least_ns", "least", "ns", "time all its calls take at peak", 9, order=5, pairs="sum"),
     Column("lost_ns", "lost", "ns", "device time above the least", 9, order=0, pairs="sum"),
@@ -92,7 +93,7 @@ def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
         of = top["compute_of_peak"] if top["bound"] == "compute" else top["memory_of_peak"]
         peak = f"{top['dtype']} peak" if top["bound"] == "compute" else "peak memory bandwidth"
         lines.append(
-            f"{display(top['op'])} {display(top['shapes'] or '')} runs at {units.percent(100 * of)} of {peak} for "
+            f"{display(top['op'])} {shapes(top['shapes'] or '')} runs at {units.percent(100 * of)} of {peak} for "
             f"{units.percent(100 * top['device_ns'] / total)} of the device time: "
             f"{units.duration(top['lost_ns'])} above its least time.")
     parts = []

@@ -73,6 +73,8 @@ def cell(value: Any, column: Column, width: int, most: float = 1.0, mark: str = 
     if column.unit == "text" and not missing(value):
         shown = str(value)
         brief = dict(column.brief).get(shown, shown) if len(shown) > width else shown
+        if column.role == "shapes":
+            return fit(text.shapes(shown), width)
         return name(shown, width) if column.role == "name" else words(brief, width)
     if drawn(column, width):
         behind = bar_number(column)

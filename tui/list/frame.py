@@ -49,6 +49,18 @@ def pieces_of(groups: Sequence[Pieces], gap: str = "  ") -> Pieces:
     return tuple(chain.from_iterable((((gap, "base"),) if at else ()) + group for at, group in enumerate(some)))
 
 
+def widest(width: int, *ways: Sequence[Pieces]) -> Pieces:
+    """A legend for the border of a frame of that width: the first way to say it that fits, else what fits of the last,
+    a part of it whole or not at all."""
+    for way in ways:
+        if _cells(made := pieces_of(way)) <= width - 6:
+            return made
+    last = list(ways[-1])
+    while len(last) > 1 and _cells(pieces_of(last)) > width - 6:
+        last.pop()
+    return pieces_of(last)
+
+
 def upper(frame: Frame, width: int, focus: bool) -> list[Piece]:
     """The upper border."""
     title = ((frame.title, "top" if focus else "header_sorted"),) if frame.title else ()

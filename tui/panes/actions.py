@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from textual.containers import Container
 
 from ...analysis.core.text import display
-from ...analysis.views import Entry
+from ...analysis.views import VIEWS, Entry, lacking
 from ..list.table_list import TableList
 from ..session import resume
 from ..session.command_line import command_line
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .shown import Shown
 
 
+TIMELINE = next(entry for entry in VIEWS if entry.name == "timeline")
 MOST_NOTE = 500
 """Characters kept of a note."""
 
@@ -62,6 +63,15 @@ class PaneActions(Container):
     @abstractmethod
     def ask_arranged(self, arrangement: Arrangement, keep_bad: bool = True) -> None:
         """Arrange the answer at hand anew in the background."""
+
+    @property
+    @abstractmethod
+    def table(self) -> Table | None:
+        """The rows shown."""
+
+    @abstractmethod
+    def has_other_order(self) -> bool:
+        """Whether the view has another order."""
 
     @abstractmethod
     def wake(self, force: bool = False) -> None:
@@ -292,3 +302,26 @@ class PaneActions(Container):
         job = self.export_job()
         if job is not None:
             self.app.post_message(CopyWanted(job, self.entry.name))
+
+    def wanted(self) -> list[str]:
+        """The names of the keys that matter now, for the footer."""
+        names, table = ["palette", "quit"], self.table
+        if self.shown is not None and len(self.shown.base):
+            names += "details search filter columns undo".split()
+            names += ["place"] if self.places_rows() else []
+        if self.exported is not None:
+            names += ["export", "copy_command"]
+        if self.shown is not None and len(self.session.subjects(self.shown.view)) > 1:
+            names.append("other_run")
+        if self.has_other_order():
+            names.append("order")
+        if table is not None and table.per is not None and table.either_way:
+            names.append("per")
+        if table is not None and {"cycle", "cycle_a"} & {column.name for column in table.columns}:
+            names.append("scope")
+        return names
+
+    def places_rows(self) -> bool:
+        """Whether its rows lie anywhere in a timeline."""
+        named = {"start_ns", "name", "function"} & {column.name for column in self.table.columns} if self.table else ()
+        return bool(named) and not lacking(TIMELINE, self.session.traces)

@@ -7,10 +7,11 @@ from textual.content import Content
 from ..list.frame import Frame, boxed
 from ..widgets.drawing import joined
 from .cycles_strip import LEGEND, Bar, strip
+from .picture import MOST_HEIGHT
 from .table import TablePane
 
-LOW, TALL = 5, 11
-"""Lines of the strip on a low terminal and on a tall one."""
+LOW, TALL, TALLEST = 5, 11, 20
+"""Lines of the strip on a low terminal and on a tall one, and the most where the list leaves room."""
 
 
 class CyclesPane(TablePane):
@@ -19,9 +20,14 @@ class CyclesPane(TablePane):
     def picture(self, width: int) -> Content:
         """What is said, and the strip in a frame of its own."""
         said, height = super().picture(width), self.size.height
-        if self.shown is None or self.message or height < 14:
+        if self.shown is None or self.message:
             return said
-        drawn = strip(self._bars(), width - 4, TALL if height > 28 else LOW)
+        lines, bars = len(said.plain.splitlines()) + 2, self._bars()
+        least = TALL if height > 28 else LOW
+        if max(map(len, bars)) < 2 or lines + least > MOST_HEIGHT * height:
+            return said
+        room = min(TALLEST, int(MOST_HEIGHT * height) - lines, height - self.list_lines() - lines)
+        drawn = strip(bars, width - 4, max(least, room))
         if not drawn:
             return said
         return joined([said, *boxed(drawn, Frame("In order", legend=LEGEND), width)])
@@ -34,7 +40,10 @@ class CyclesPane(TablePane):
         """The cycles of each run in the order they happened, whatever is sorted or filtered."""
         assert self.shown is not None
         rows = self.shown.base.rows
-        names = [("cycle", "dur_ns", "busy_ns", "outlier", "complete")] if "dur_ns" in rows.schema else [
+        number = "cycle"
+        if "rank" in rows.schema and rows.column("cycle").n_unique() == 1 and rows.column("rank").null_count() == 0:
+            number = "rank"  # one cycle on each
+        names = [(number, "dur_ns", "busy_ns", "outlier", "complete")] if "dur_ns" in rows.schema else [
             (f"cycle_{side}", f"{side}_ns", f"busy_{side}_ns", f"outlier_{side}", f"complete_{side}") for side in "ab"]
         sides = []
         for columns in names:

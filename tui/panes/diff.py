@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from ..list.frame import Frame, boxed
 from ..list.table_list import TableList
 from ..session.jobs import QueryRunner
 from ..session.session import Session
-from ..widgets.drawing import beside_number, joined, summary
+from ..widgets.drawing import beside_number, fitting, joined, summary
 from .diff_evidence import diff_evidence
 from .picture import Picture
 from .shown import Shown, arranged
@@ -113,8 +114,15 @@ class DiffPane(TablePane):
         table = self.shown.table
         lead, height = table.facts.get("lead"), self.size.height
         judged = (lead or {}).get("lines") or {}
-        room = max(3, height - 14) if height < 30 else 12
-        said = beside_number(lead, lambda cells: summary(table.summary, cells, judged), width - 4, room)
+        room = max(5, height - 14) if height < 30 else 12
+
+        def lines(cells: int, most: int) -> list[Content]:
+            def draw(said: Sequence[str]) -> list[Content]:
+                return summary(said, cells, judged)
+
+            return draw(fitting(table.summary, draw, most))
+
+        said = beside_number(lead, lines, width - 4, room)
         return joined(boxed(said, Frame("Verdict"), width))
 
     def _wake(self, force: bool) -> None:

@@ -87,6 +87,10 @@ class HistoryPane(TablePane):
     def _lists_runs(self) -> bool:
         return self.table is not None and self.table.columns[0].role == "order"
 
+    def places_rows(self) -> bool:
+        """Runs have no place in a timeline; ``t`` opens one, which its hint says."""
+        return False
+
     @property
     def _path(self) -> str:
         return self.session.inputs[0].path

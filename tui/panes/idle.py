@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
@@ -11,7 +12,7 @@ from ...analysis.core.text import display
 from ...analysis.idle.cause_meanings import LABELS, ROLES
 from ...analysis.views import Entry
 from ..list import cells
-from ..list.frame import Frame, Pieces, boxed, dim, pieces_of
+from ..list.frame import Frame, Pieces, boxed, dim, widest
 from ..session.jobs import QueryRunner
 from ..session.session import Session
 from ..session.themes import content_style
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 LEAST = 0.005
 """Causes below this share of the idle time are one, ``other``."""
 _OTHER = "other"
+_CAUSES = re.compile(r"( gaps?): [^;]*")
 MOST_DRAWN, LINES = 5, 3
 """Gaps that are drawn, and lines of each."""
 _LABEL, _BESIDE = 10, 30
@@ -76,6 +78,10 @@ class IdlePane(TablePane):
 
         self._reading.ask(job, take)
 
+    def sentences(self, shown: Shown) -> tuple[str, ...]:
+        """The sentences without the shares of the causes, which the bars have."""
+        return tuple(_CAUSES.sub(r"\1", line) for line in super().sentences(shown))
+
     def picture(self, width: int) -> Content:
         """The answer, and below it the gaps in a frame of their own."""
         said = super().picture(width)
@@ -98,9 +104,9 @@ class IdlePane(TablePane):
         """Label and figures of each device that waited, of one run or of both."""
         facts = self.shown.base.facts if self.shown is not None else {}
         sides = [("", facts)] if "devices" in facts else [("A ", facts.get("a") or {}), ("B ", facts.get("b") or {})]
-        found = [(side + _name(one), one) for side, known in sides for one in known.get("devices", ())
-                 if one["idle_ns"]]
-        return found if len(sides) > 1 else sorted(found, key=lambda one: -one[1]["idle_ns"])
+        found = [(side + _name(one), one) for side, known in sides
+                 for one in (known.get("in_steps") or known).get("devices", ()) if one["idle_ns"]]
+        return found if len(sides) > 1 else sorted(found, key=lambda one: -one[1]["idle_ns"] / one[1]["window_ns"])
 
     def evidence(self, width: int) -> list[Content]:
         """A bar a device, as many as there is room for."""
@@ -120,9 +126,10 @@ class IdlePane(TablePane):
         """The causes with their sums, each in its colour."""
         devices = self._devices()
         order = list(dict.fromkeys(cause for _, one in devices for cause, _ in _parts(one)))
-        legend: tuple[Pieces, ...] = tuple(
-            (("■ ", ROLES.get(cause, "device")), (cause, "dim"), (_sum(devices, cause), "dim")) for cause in order)
-        return Frame("Idle", dim("causes of the time without activity"), legend=pieces_of(legend))
+        legend: list[list[Pieces]] = [
+            [(("■ ", ROLES.get(cause, "device")), (f"{cause}{_sum(devices, cause) if sums else ''}", "dim"))
+             for cause in order] for sums in (True, False)]
+        return Frame("Idle", dim("causes of the time without activity"), legend=widest(self.size.width, *legend))
 
 
 def _columns(width: int) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 
 from ...analysis.core import units
-from ...analysis.kernels.family import LETTERS, TITLES
-from ..list.frame import Frame, Pieces, dim, pieces_of
+from ...analysis.kernels.family import BRIEF, LETTERS, TITLES
+from ..list.frame import Frame, Pieces, dim, widest
 from ..widgets.drawing import A, B, stacked
 from .table import TablePane
 
@@ -39,7 +39,9 @@ class KernelsPane(TablePane):
         sides = self._families()
         most = {one: max(side.get(one, 0) for side in sides) for side in sides for one in side}
         order = sorted(most, key=lambda one: -most[one])
-        legend: tuple[Pieces, ...] = tuple((((LETTERS[one], one), (f" {TITLES[one]}", "dim"))) for one in order)
+        legend: list[list[Pieces]] = [
+            [((LETTERS[one], one), (f" {names.get(one, TITLES[one])}", "dim")) for one in order]
+            for names in ({}, BRIEF)]
         rows = self.shown.table.total_rows if self.shown is not None else 0
         note = dim("device time by family" if sides else "")
-        return Frame(units.counted(rows, "kernel", "kernels"), note, legend=pieces_of(legend))
+        return Frame(units.counted(rows, "kernel", "kernels"), note, legend=widest(self.size.width, *legend))

@@ -95,5 +95,5 @@ class OverviewPane(TablePane):
         if self.message or (self.overview is None and not self.failed):
             return Content("")
         height = self.size.height
-        least = 10 if height > 30 else 8 if height > 18 else 6  # lines of the list
+        least = 10 if height > 30 else 8 if height > 24 else 6  # lines of the list
         return overview_picture(self.overview, self.failed, width, height - least)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -14,7 +15,7 @@ from ...analysis.kernels.family import LETTERS, TITLES
 from ..list import cells
 from ..list.frame import Frame, boxed, dim
 from ..session.themes import content_style
-from ..widgets.drawing import QUIET, A, B, beside_number, gauge, joined, marked, side_by_side, stacked, wrapped
+from ..widgets.drawing import QUIET, A, B, beside_number, fitting, gauge, joined, marked, side_by_side, stacked, wrapped
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
@@ -36,7 +37,7 @@ _GAUGES = (
     ("occupancy", "occupancy"), ("tensor_share", "tensor time"),
 )
 _SEVERITIES = {"problem": "bad", "hint": "look", "fact": ""}
-_DRAWN = frozenset(("busy", "costliest", "tensor cores"))
+_DRAWN = frozenset(("busy", "costliest", "tensor cores", "utilisation"))
 """Rules whose sentence says what the bars show."""
 
 
@@ -57,7 +58,7 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int) 
     pair = "a" in facts
     sides = [facts["a"], facts["b"]] if pair else [facts]
     said = _said(table, pair)
-    made = _answer(table, said[:4], width, 8 if height > LOW else 4)
+    made, told = _answer(table, said, width, 8 if height > LOW else 4)
     parts = [parts_of(side) or _categories(table, f"_{letter}" if pair else "")
              for side, letter in zip(sides, "ab", strict=False)]
     side = min(46, max(30, width // 3)) if width >= 76 else 0
@@ -65,38 +66,67 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int) 
     left = width - (side if gauges else 0)
     room = min(12 if height > LOW else 6, height - len(made) - 2)
     if room >= len(sides):
-        bars = _time(parts, left - 4, room - len(sides))
+        bars, smaller = _time(parts, left - 4, room - len(sides))
         lines = max(len(bars), min(len(gauges), room))
         pad = [Content("")] * lines
-        frame = Frame("Where the time goes", dim(_where(sides[0])))
+        frame = Frame("Where the time goes", dim(_where(sides[0])), legend=dim(
+            units.counted(smaller, "smaller part", "smaller parts") if smaller else ""))
         drawn = boxed([*bars, *pad][:lines], frame, left)
         made += side_by_side(
             drawn, boxed([*gauges, *pad][:lines], Frame("Gauges"), side), left) if gauges else drawn
-    rest = [line for one in said[4 if height > LOW else 2 :] for line in marked(one, width - 4)]
     room = height - len(made) - 2
-    return joined([*made, *(boxed(rest[:room], Frame("More findings"), width) if rest and room > 0 else [])])
+    if room > 0 and said[told:]:
+        made += boxed(_fitted(said[told:], width - 4, room)[0], Frame("More findings"), width)
+    return joined(made)
+
+
+def _fitted(said: list[tuple[str, str]], cells: int, room: int) -> tuple[list[Content], int]:
+    """What of it fits into the room, with its marks, and how many of the sentences that are: first what is judged, then
+    plain facts that fit as a whole."""
+    judged = sum(mark in ("bad", "look", "good", "same") for mark, _ in said) or 1
+
+    def draw(texts: Sequence[str]) -> list[Content]:
+        return [line for (mark, _), text in zip(said, texts, strict=False) for line in marked((mark, text), cells)]
+
+    texts = fitting([sentence for _, sentence in said[:judged]], draw, room)
+    if len(texts) == judged:
+        for _, sentence in said[judged:]:
+            if len(draw([*texts, sentence])) > room:
+                break
+            texts.append(sentence)
+    return draw(texts)[:room], len(texts)
 
 
 def _said(table: Table, pair: bool) -> list[tuple[str, str]]:
     """What is found, worst first; what is good or plain after it, what was not checked last."""
     facts = table.facts
     said = _findings(table, pair)
+    if pair and said:
+        return said
     busy = [one["busy"] for one in (facts.get("in_steps") or {}).get("devices", ()) if one["busy"] is not None]
     well = [("good" if busy and min(busy) >= BUSY else "", display(line)) for line in table.summary[:1]]
-    if pair:
-        return said or well
+    if said and not (well and well[0][0]):  # the number, the bar and the gauges show it
+        well = []
     order = list(_SEVERITIES.values())
     return sorted(
         [*well, *said], key=lambda one: order.index(one[0]) if one[0] in order else 1 if one[0] == "good" else 9)
 
 
-def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) -> list[Content]:
-    facts, lead = table.facts, table.facts.get("lead")
+def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) -> tuple[list[Content], int]:
+    """The number and what is found, in a frame, and how many of the findings that are."""
+    facts, lead, told = table.facts, table.facts.get("lead"), 0
     if lead is None and facts.get("step_ns"):
         number, _, unit = units.duration(facts["step_ns"]).partition(" ")
-        lead = {"number": number, "caption": f"{unit}, mean cycle", "judgement": ""}
-    lines = beside_number(lead, lambda cells: [line for one in said for line in marked(one, cells)], width - 4, room)
-    return boxed(lines, Frame("Overview"), width)
+        of = "mean cycle" if (facts.get("steps") or 0) > 1 else "cycle"
+        lead = {"number": number, "caption": f"{unit}, {of}", "judgement": ""}
+
+    def drawn(cells: int, most: int) -> list[Content]:
+        nonlocal told
+        lines, told = _fitted(said, cells, most)
+        return lines
+
+    lines = beside_number(lead, drawn, width - 4, room, stays=True)
+    return boxed(lines, Frame("Overview"), width), told
 
 
 def parts_of(facts: dict[str, Any]) -> list[Part]:
@@ -137,8 +167,9 @@ def _first(facts: dict[str, Any]) -> dict[str, Any] | None:
     return next(iter(about.get("devices", ())), None)
 
 
-def _time(parts: list[list[Part]], width: int, room: int) -> list[Content]:
-    """One bar a run, then its parts: times and shares of one, shares and their difference of two."""
+def _time(parts: list[list[Part]], width: int, room: int) -> tuple[list[Content], int]:
+    """One bar a run, then as many of its parts as there is room for: times and shares of one, shares and their
+    difference of two. And how many parts are left."""
     made: list[Content] = []
     for side, letter in zip(parts, "AB" if len(parts) > 1 else " ", strict=False):
         bar = stacked([(one.name, one.role, one.ns) for one in side], width - (2 if letter != " " else 0))
@@ -151,7 +182,7 @@ def _time(parts: list[list[Part]], width: int, room: int) -> list[Content]:
     if len(order) > room:
         order = sorted(order, key=lambda name: -most[name])
     wide = min(34, width - 23, max((len(name) for name in order), default=0))
-    for name in order[: room if len(order) <= room else max(0, room - 1)]:
+    for name in order[:room]:
         one, values = every[name], [side.get(name, 0.0) for side in shares]
         head = [(f"{one.letter or '·'} ", content_style(one.role)), (cells.fit(name, wide), "")]
         if len(parts) == 1:
@@ -160,15 +191,13 @@ def _time(parts: list[list[Part]], width: int, room: int) -> list[Content]:
         space = width - sum(len(text) for text, _ in head)
         if len(parts) > 1:
             points = 100 * (values[1] - values[0])
-            head.append((f"{units.number(round(points, 1), signed=True) if abs(points) >= 0.05 else '':>7} points"
+            head.append((f"{units.percent(points, signed=True)[:-1]:>7} points"
                          if space > 14 and abs(points) >= 0.05 else "", content_style("dim")))
         else:
             drawn = cells.bar(values[0] / max(most.values()), space) if space > 5 else ""
             head.append((drawn, content_style(one.role)))
         made.append(Content.assemble(*head))
-    if room and (left := len(order) - room) > 0:
-        made.append(Content.styled(f"  {left + 1} smaller parts", QUIET))
-    return made
+    return made, max(0, len(order) - room)
 
 
 def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
@@ -189,9 +218,21 @@ def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
                     label = ""
         if lines:
             made += [Content.styled(display(name, 24), "bold"), *lines]
+    used = {side: _used((facts.get(side) or {}) if side else facts) for side, _ in sides}
+    for side, colour in sides:
+        if used[side] is not None:
+            label = "" if side == "b" and used["a"] is not None else "MFU"
+            made.append(gauge(f"{label:<11}{f' {side.upper()}' if side else ''}", used[side] or 0.0, width,
+                              colour if pair else ""))
     if made and (more := len(names) - MOST_DEVICES * len(sides)) > 0:
         made.append(Content.styled(f"{units.counted(more, 'more device', 'more devices')} in 9, 8", QUIET))
     return made
+
+
+def _used(facts: dict[str, Any]) -> float | None:
+    """FLOPs of a cycle, of what its device could compute in that time."""
+    rows = (row for one in facts.get("rules") or () if one["rule"] == "utilisation" for row in one["rows"])
+    return next((row["mfu"] for row in rows), None)
 
 
 def _gauged(facts: dict[str, Any]) -> list[dict[str, Any]]:

@@ -15,8 +15,8 @@ from .table import TablePane
 LEAST_HEIGHT, LEAST_WIDTH = 20, 50
 """Cells of the pane below which the list needs all the room."""
 _SHADES = " ·░▒▓█"
-MOST_LINES = 6
-"""Ranks in the strip of one run."""
+MOST_LINES, SAID = 6, 10
+"""Ranks in the strip where the list needs the room, and lines of the sentences above it with the frame around both."""
 
 
 class RanksPane(TablePane):
@@ -31,14 +31,18 @@ class RanksPane(TablePane):
             sides = [("", A, facts)] if "heat" in facts else [
                 (f"{side.upper()} ", colour, facts.get(side, {})) for side, colour in (("a", A), ("b", B))
             ]
-            lines = MOST_LINES if len(sides) == 1 else MOST_LINES // 2
+            spare = self.size.height - self.list_lines() - SAID
+            lines = max(MOST_LINES, spare) // len(sides)
             for side, colour, known in sides:
-                made += heat_strip(known.get("heat"), width, lines, side, colour)
+                made += heat_strip(known.get("heat"), width, lines, len(self.shown.base), side, colour)
         return made
 
 
-def heat_strip(heat: dict[str, Any] | None, width: int, lines: int, side: str = "", colour: str = A) -> list[Content]:
+def heat_strip(
+    heat: dict[str, Any] | None, width: int, lines: int, total: int = 0, side: str = "", colour: str = A
+) -> list[Content]:
     """One line per rank and one cell per cycle, darker the longer others waited for it; nothing where nobody waited.
+    ``total`` is how many ranks there are, where that is known.
 
     More cycles than cells are summed, as are those of the ranks that have no line left.
     """
@@ -52,7 +56,8 @@ def heat_strip(heat: dict[str, Any] | None, width: int, lines: int, side: str = 
     grid = np.add.reduceat(grid, edges, axis=1)
     most = float(grid.max()) or 1.0
     left = len(heat["ranks"]) - len(names)
-    others = f", {left} more waited for" if left else ""
+    quiet = total - len(heat["ranks"])
+    others = f", {left} more waited for" if left else f"; nobody waited for the other {quiet}" if quiet > 0 else ""
     made = [Content.styled(
         f"{side}waits caused by each rank, a cell a {heat['parts']}: {_SHADES[1:]} up to "
         f"{units.duration(most)}{others}", QUIET

@@ -90,10 +90,14 @@ class RooflinePane(TablePane):
                 spent[dtype] = spent.get(dtype, 0) + (took or 0)
         return max(spent, key=lambda name: spent[name], default="")
 
+    def _drawn(self) -> bool:
+        """Whether there is room for the plot."""
+        return self.app.size.height >= LEAST_HEIGHT and self.size.width >= LEAST_WIDTH and bool(self._dots())
+
     def evidence(self, width: int) -> list[Content]:
         """The plot where there is room."""
         dots, roofs = self._dots(), self._roofs()
-        if self.app.size.height < LEAST_HEIGHT or width < LEAST_WIDTH or not dots:
+        if not self._drawn():
             return []
         return plot(dots, roofs, width, max(LINES[0], min(LINES[1], self.app.size.height // 3 - 1)))
 
@@ -108,7 +112,7 @@ class RooflinePane(TablePane):
             for roof in self._roofs())
         signs = "1–9 are the first rows of the list; • A, ○ B" if len(self._sides()) > 1 else (
             "1–9 are the first rows of the list")
-        return Frame("Roofline", dim(signs if self._dots() else ""), legend=pieces_of(legend))
+        return Frame("Roofline", dim(signs if self._drawn() else ""), legend=pieces_of(legend))
 
 
 def plot(dots: list[Dot], roofs: list[Roof], width: int, height: int) -> list[Content]:
@@ -157,9 +161,7 @@ def _ticks(low: float, high: float) -> Iterator[int]:
 
 
 def _flops(rate: float) -> str:
-    factor, unit = next((pair for pair in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")) if rate >= pair[0]),
-                        (1.0, ""))
-    return f"{units.number(rate / factor)} {unit}F/s"
+    return units.work(rate).replace("FLOP", "F/s")
 
 
 def _runs(row: list[tuple[str, str]]) -> list[tuple[str, str]]:

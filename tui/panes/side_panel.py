@@ -33,7 +33,7 @@ WIDE = 140
 WIDTH = 0.36
 """Share of the width they take there, between ``NARROWEST`` and ``WIDEST`` cells."""
 NARROWEST, WIDEST = 50, 84
-BELOW_WIDTH, BELOW_HEIGHT, LEAST_LINES = 100, 30, 8
+BELOW_WIDTH, BELOW_HEIGHT, LEAST_LINES = 76, 22, 8
 """A terminal from that size has them below the list where it leaves that many lines free."""
 _LEAST_BLOCK = 3
 """Lines of a section that are worth showing: a title without anything under it says nothing."""
@@ -124,8 +124,9 @@ class SidePanel(Widget):
         sections = list(self._detail.sections) if self._detail else []
         title = sections.pop(0).title if sections and not sections[0].rows and not sections[0].shape else ""
         body = columns_of(sections, width - 4, height - 2) if sections else [Content(self._said)]
-        lines = [*body, *[Content("")] * height][: height - 2]
-        return Content("\n").join(boxed(lines, Frame(cut(title, width - 8) or "Details"), width))
+        while len(body) > 1 and not body[-1].plain.strip():
+            body.pop()
+        return Content("\n").join(boxed(body[: height - 2], Frame(cut(title, width - 8) or "Details"), width))
 
 
 def _once(make: Callable[[], Glance]) -> Callable[[], Glance]:

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from .shown import Shown
 
 
+ORDERS = {
+    "diff": "worst first", "triage": "worst first", "idle": "longest first", "roofline": "most lost first",
+    "pairs": "most suspicious first", "samples": "as recorded", "ranks": "most waited for first",
+}
+"""How the rows of views stand that are not the largest first."""
+
+
 def header_text(session: Session, headline: str) -> str:
     """What is open: the headline of the analysis once there is one, the names until then."""
     if headline:
@@ -53,12 +60,14 @@ def order_text(table: Table | None) -> str:
     if table is None:
         return ""
     if table.sorted_by is None:
+        if table.view in ORDERS and not table.per:
+            return ORDERS[table.view]
         listed = {"order": "as recorded", "tree": "as a tree", "place": "as ranked"}
         if table.columns[0].heading:
             return "by section"
         if table.columns[0].role in listed:
             return listed[table.columns[0].role]
-        return "worst first" if table.view == "diff" else "largest change first" if table.per else "largest first"
+        return ORDERS.get(table.view, "largest change first" if table.per else "largest first")
     header = next((column.header for column in table.columns if column.name == table.sorted_by), table.sorted_by)
     return f"{header} {'↓' if table.descending else '↑'}"
 

@@ -24,10 +24,10 @@ from ..session.jobs import QueryRunner
 from ..session.keys import Key, bindings
 from ..session.messages import ScopeChanged
 from ..session.session import Arrangement, Session
-from ..widgets.drawing import beside_number, joined, summary
+from ..widgets.drawing import NUMBER_LINES, beside_number, fitting, joined, summary
 from ..widgets.spoken import Spoken
 from .actions import PaneActions
-from .picture import Picture
+from .picture import MOST_HEIGHT, Picture
 from .shown import Shown, arranged, scoped_table, sentence, without_nothing
 from .side_panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, SidePanel
 
@@ -298,12 +298,26 @@ class TablePane(PaneActions, can_focus=False):
             return Content("")
         from ...analysis.overview.leads import lead_of
 
-        table = self.shown.table
-        number = lead_of(self.shown.base) if self.size.height >= LEAST_LED else None
+        shown = self.shown
+        number = lead_of(shown.base) if self.size.height >= LEAST_LED else None
         led = None if number is None else asdict(number)
-        lines = beside_number(
-            led, lambda cells: [*summary(table.summary, cells), *self.evidence(cells)], width - 4, self.size.height)
+        said, below = self.sentences(shown), self.evidence(width - 4)
+        most = max(4, int(MOST_HEIGHT * self.size.height) - 2 - len(below))
+        beside = False
+
+        def drawn(cells: int, room: int) -> list[Content]:
+            nonlocal beside
+            words = summary(fitting(said, lambda lines: summary(lines, cells), room), cells)
+            beside = led is not None and len(words) + len(below) <= NUMBER_LINES
+            return [*words, *(self.evidence(cells) if beside else ())]
+
+        lines = beside_number(led, drawn, width - 4, most)
+        lines += () if beside else below
         return joined(boxed(lines, self.answer_frame(), width, self.drawing.has_focus)) if lines else Content("")
+
+    def sentences(self, shown: Shown) -> tuple[str, ...]:
+        """The sentences above the list."""
+        return shown.table.summary
 
     def evidence(self, width: int) -> list[Content]:
         """What is drawn under the words."""
@@ -400,16 +414,3 @@ class TablePane(PaneActions, can_focus=False):
     def key_label(self, key: Key) -> str:
         """What the footer calls a key here."""
         return key.label
-
-    def wanted(self) -> list[str]:
-        """The names of the keys that matter now, for the footer."""
-        names = "details filter search place export palette quit columns undo copy_command".split()
-        if self.shown is not None and len(self.session.subjects(self.shown.view)) > 1:
-            names.append("other_run")
-        if self.has_other_order():
-            names.append("order")
-        if self.table is not None and self.table.per is not None:
-            names.append("per")
-        if self.table is not None and {"cycle", "cycle_a"} & {column.name for column in self.table.columns}:
-            names.append("scope")
-        return names

@@ -6,6 +6,7 @@ comes of it stands under the answer until ``a`` is given nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from textual.content import Content
@@ -17,7 +18,7 @@ from ..list import cells
 from ..list.frame import Frame, Pieces, boxed, dim, pieces_of
 from ..session.session import Session
 from ..session.themes import content_style
-from ..widgets.drawing import QUIET, beside_number, joined, wrapped
+from ..widgets.drawing import QUIET, beside_number, fitting, joined, wrapped
 from .table import TablePane
 
 LEAST_HEIGHT = 22
@@ -56,7 +57,14 @@ class WhatIfPane(TablePane):
             said = said["scenario" in sides[0][1] :]
         number, _, unit = units.duration(most["saved_ns"]).partition(" ") if most else ("", "", "")
         lead = {"number": number, "caption": unit, "judgement": "good"} if most else None
-        told = beside_number(lead, lambda room: [one for line in said for one in wrapped(line, room)], width - 4, 5)
+
+        def drawn(cells: int, most: int) -> list[Content]:
+            def draw(lines: Sequence[str]) -> list[Content]:
+                return [one for line in lines for one in wrapped(line, cells)]
+
+            return draw(fitting(said, draw, most))
+
+        told = beside_number(lead, drawn, width - 4, 5)
         lines = boxed(told, Frame("What it would buy"), width)
         for label, facts in sides:
             if self.size.height >= LEAST_HEIGHT:

@@ -59,7 +59,7 @@ KEYS: tuple[Key, ...] = (
         "suspicion; ops: by operator or as a tree; what-if: changes or the critical path; history: series or "
         "runs)", rank=4),
     Key("try_change", "a", "try_change", "try", "What-if: type a change and see the cycle it gives; Enter on marked "
-        "rows replays them as one", rank=2),
+        "rows replays them as one", rank=5),
     Key("unfold", "plus", "fold(1)", "unfold", "Open the row of a tree, or all that takes most below it", rank=5),
     Key("fold", "minus", "fold(-1)", "fold", "Close the row of a tree, or the one it stands under"),
     Key("columns", "number_sign", "columns", "columns", "Show, hide and widen columns; remembered for this view"),
@@ -100,14 +100,14 @@ KEYS: tuple[Key, ...] = (
     Key("last", "end,G", "end(1)", "", "Last row", "list"),
     Key("left", "left,h", "column(-1)", "", "Column to the left", "list"),
     Key("right", "right,l", "column(1)", "", "Column to the right", "list"),
-    Key("zoom_in", "plus", "zoom(-1)", "closer", "Timeline: closer, at the cursor", "timeline", rank=1),
-    Key("zoom_out", "minus", "zoom(1)", "wider", "Timeline: wider, at the cursor", "timeline", rank=2),
-    Key("fit", "equals_sign", "fit", "all", "Timeline: the whole run", "timeline", rank=3),
-    Key("zoom_to", "enter", "open", "zoom to", "Timeline: the slice or gap under the cursor", "timeline", rank=4),
+    Key("zoom_in", "plus", "zoom(-1)", "closer", "Timeline: closer, at the cursor", "timeline", rank=5),
+    Key("zoom_out", "minus", "zoom(1)", "wider", "Timeline: wider, at the cursor", "timeline", rank=5),
+    Key("fit", "equals_sign", "fit", "all", "Timeline: the whole run", "timeline", rank=5),
+    Key("zoom_to", "enter", "open", "zoom to", "Timeline: the slice or gap under the cursor", "timeline", rank=1),
     Key("fold_lanes", "space", "fold", "fold", "Timeline: open or close the streams or the thread under the cursor",
-        "timeline", rank=7),
+        "timeline", rank=5),
     Key("goto", "g", "goto", "go to", "Timeline: to a time (12.5ms) or a launch (#1204)", "timeline", rank=5),
-    Key("same_next", "n", "same(1)", "same", "Timeline: next slice of the same name in this lane", "timeline", rank=6),
+    Key("same_next", "n", "same(1)", "same", "Timeline: next slice of the same name in this lane", "timeline", rank=5),
     Key("same_previous", "N", "same(-1)", "", "Timeline: previous slice of the same name", "timeline"),
     Key("earlier", "left", "pan(-1)", "", "Timeline: earlier", "timeline"),
     Key("later", "right", "pan(1)", "", "Timeline: later", "timeline"),
@@ -170,7 +170,7 @@ def footer(wanted: Iterable[str] | None = None) -> list[Key]:
     """The keys a footer shows, most wanted first; ``wanted`` limits it to those names."""
     names = None if wanted is None else set(wanted)
     shown = [key for key in KEYS if key.rank is not None and (names is None or key.name in names)]
-    return sorted(shown, key=lambda key: key.rank or 0)
+    return sorted(shown, key=lambda key: key.rank or 0)  # of one rank as they stand in the list
 
 
 _STAYS = ("details", "zoom_to", "palette", "quit")

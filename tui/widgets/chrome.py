@@ -5,6 +5,7 @@ They hold no logic: the screen sets what they say. Text is always Content made o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Sequence
 
 from textual.app import RenderResult
@@ -64,14 +65,25 @@ class Header(Line):
 
     def tell(self, text: str, warnings: int, busy: str, help_key: str) -> None:
         """``text`` says what is open; ``busy`` what is being done right now."""
-        left = Content.assemble((" warplens ", f"bold {content_style('focus')}"), " ", text)
         parts: list[tuple[str, str]] = []
         if busy:
             parts.append((f" {busy} ", "$accent"))
         if warnings:
             parts.append((f" {WARNING} {warnings} ", "bold $warning"))
         parts.append((f" {help_key} help ", content_style("dim")))
-        self.say(left, Content.assemble(*parts))
+        right = Content.assemble(*parts)
+        text = _brief(text, self.size.width - right.cell_length - 11)
+        self.say(Content.assemble((" warplens ", f"bold {content_style('focus')}"), " ", text), right)
+
+
+_ASIDE = re.compile(r" \([^()]*\)")
+
+
+def _brief(headline: str, room: int) -> str:
+    """What is open without the figures after it that do not fit: a part is there or it is not."""
+    while len(headline) > room and " · " in headline:
+        headline = headline.rpartition(" · ")[0]
+    return headline if len(headline) <= room else _ASIDE.sub("", headline)
 
 
 class Tabs(Line):
@@ -215,7 +227,7 @@ def _line(run: Run, width: int) -> Content:
     if run.events:
         parts.append((f"{units.count(run.events)} events  ", "dim"))
     if run.rate:
-        parts.append((f"{units.size(run.rate)}/s  ", "dim"))
+        parts.append((f"{units.rate(run.rate)}  ", "dim"))
         if run.seconds_left is not None:
             parts.append((f"{run.seconds_left:.0f} s left  ", "dim"))
     parts.append(("^C cancels", "dim"))

@@ -23,6 +23,11 @@ from .digits import big
 
 A, B = content_style("a"), content_style("b")
 QUIET = content_style("dim")
+NUMBER_LINES = 4
+"""Lines of a large number with what it is of, at least."""
+NARROW = 96
+"""Cells below which sentences need the room of a large number."""
+_CLAUSE = re.compile(r"(?<=\.) (?=[A-Z#])|(?<=;) ")
 _LABEL = re.compile(r"^\S{1,14}  +")
 """A word and at least two spaces: the column after it is where the text of all labelled lines begins."""
 
@@ -131,13 +136,53 @@ def stacked(parts: Sequence[tuple[str, str, float]], width: int) -> Content:
     return Content.assemble(*made)
 
 
+def fitting(said: Sequence[str], draw: Callable[[Sequence[str]], list[Content]], room: int) -> list[str]:
+    """What of the sentences fits into ``room`` lines as ``draw`` draws them: where not all of it does, the first
+    clauses of the first sentences, then as many of the others as there is room for. No clause is cut, and none stands
+    without the one before it; the first is always there."""
+    if len(draw(said)) <= room:
+        return list(said)
+    clauses = [_clauses(one) for one in said]
+    taken = [1] * len(clauses)
+
+    def text() -> list[str]:
+        return [_closed(" ".join(parts[:count])) for parts, count in zip(clauses, taken, strict=False)]
+
+    while len(taken) > 1 and len(draw(text())) > room:
+        taken.pop()
+    for at, parts in enumerate(clauses[: len(taken)]):
+        while taken[at] < len(parts):
+            taken[at] += 1
+            if len(draw(text())) > room:
+                taken[at] -= 1
+                break
+    return text()
+
+
+def _clauses(sentence: str) -> list[str]:
+    made: list[str] = []
+    for part in _CLAUSE.split(sentence):
+        if made and made[-1].count("(") > made[-1].count(")"):
+            made[-1] = f"{made[-1]} {part}"
+        else:
+            made.append(part)
+    return made
+
+
+def _closed(text: str) -> str:
+    return f"{text[:-1]}." if text.endswith(";") else text
+
+
 def beside_number(
-    lead: dict[str, Any] | None, lines: Callable[[int], list[Content]], width: int, room: int
+    lead: dict[str, Any] | None, lines: Callable[[int, int], list[Content]], width: int, room: int, stays: bool = False
 ) -> list[Content]:
-    """At most so many lines of sentences, the number of the answer large at their left where there is room for it."""
+    """Sentences in ``room`` lines, which ``lines`` draws for cells and lines, with the number of the answer large at
+    their left. On a narrow screen the number goes before a sentence does, unless it ``stays``."""
     if lead is None or width < 72:
-        return lines(width)[:room]
+        return lines(width, room)[:room]
     style = judged_style(lead["judgement"]) if lead["judgement"] else content_style("top")
     number = big(lead["number"], lead["caption"], style)
-    left = max(line.cell_length for line in number) + 3
-    return side_by_side(number, lines(width - left)[: max(room, len(number))], left)
+    left, tall = max(line.cell_length for line in number) + 3, max(room, len(number))
+    if width < NARROW and not stays and len(lines(width - left, 99)) > tall:
+        return lines(width, room)[:room]
+    return side_by_side(number, lines(width - left, tall)[:tall], left)

@@ -153,7 +153,7 @@ def data_line(comparability: Comparability, matched: list[Matched], row_noise_ms
     """What the verdict rests on: comparable or not, what was left out, the noise floor of a row."""
     parts = [] if not comparability.comparable else ["comparable"]
     if comparability.reasons:
-        parts = [("comparable with reserve: " if comparability.comparable else "NOT comparable: ")
+        parts = [("comparable with caveats: " if comparability.comparable else "NOT comparable: ")
                  + "; ".join(comparability.reasons)]
     total, lacking, warm_up = left_out(matched)
     if lacking:

@@ -519,7 +519,7 @@ async def test_stop_ends_a_load_and_keeps_the_app() -> None:
 
 async def test_what_is_below_the_fold_is_reached_by_tab_and_page_down() -> None:
     app = app_on("a", "b", view="idle")
-    async with app.run_test(size=(60, 16)) as pilot:
+    async with app.run_test(size=(60, 12)) as pilot:
         await settled(pilot)
         drawing = pane(app).drawing
         last = drawing._content(drawing.size.width).plain.splitlines()[-1].strip()

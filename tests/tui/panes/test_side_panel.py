@@ -43,7 +43,7 @@ async def test_details_follow_the_cursor_where_there_is_room(size: tuple[int, in
 
 async def test_a_small_terminal_stays_as_it_is() -> None:
     app = app_on("a", view="kernels")
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 20)) as pilot:
         await settled(pilot)
         before = screen_text(app)
         assert not details(app).shown

@@ -112,4 +112,4 @@ class MetricsPane(TablePane):
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""
-        return [*super().wanted(), "pane_next", "zoom_in", "zoom_out", "fit"]
+        return [*super().wanted(), "pane_next", *(("zoom_in", "zoom_out", "fit") if self.shown else ())]
