@@ -78,18 +78,13 @@ class HistoryPane(TablePane):
         other = "series" if self._lists_runs else "runs"
         return {"order": other, "place": "open run"}.get(key.name, key.label)
 
-    def wanted(self) -> list[str]:
-        """A run is opened where runs are listed; sums are per cycle as each run has them."""
-        without = {"per"} if self._lists_runs else {"per", "place"}
-        return [name for name in super().wanted() if name not in without]
-
     @property
     def _lists_runs(self) -> bool:
         return self.table is not None and self.table.columns[0].role == "order"
 
     def places_rows(self) -> bool:
-        """Runs have no place in a timeline; ``t`` opens one, which its hint says."""
-        return False
+        """Where runs are listed, ``t`` opens one."""
+        return self._lists_runs
 
     @property
     def _path(self) -> str:
