@@ -143,7 +143,7 @@ def _percentiles(launches: pl.DataFrame, tail: str) -> Section:
     rows = [("min", units.duration(ordered[0]))]
     rows += [(f"p{p:g}", units.duration(ordered[ceil(p / 100 * count) - 1])) for p in PERCENTILES]  # nearest rank
     rows.append(("max", units.duration(ordered[-1])))
-    return Section(f"Latency{tail}, {units.count(len(ordered))} launches", tuple(rows))
+    return Section(f"Latency{tail}, {units.counted(len(ordered), 'launch', 'launches')}", tuple(rows))
 
 
 def _groups(launches: pl.DataFrame, tail: str, options: Options) -> list[Section]:

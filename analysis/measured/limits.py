@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+import polars as pl
 from msgspec import Struct
+
+from ...loaders.trace import Trace
 
 _LIMITS = {
     "registers": ("Block Limit Registers", "launch__occupancy_limit_registers"),
@@ -52,6 +55,23 @@ class MeasuredRoofline(Struct, frozen=True):
     peak_flops: float | None
     bytes: float | None
     peak_bytes: float | None
+
+
+def limiters_of(run: Trace) -> pl.DataFrame | None:
+    """What limits the occupancy of each launch and the occupancy that this allows, 0-1: ``index limiter allowed``; None
+    where a profiler recorded no limits."""
+    if not run.has("launch_metrics"):
+        return None
+    named = {name: limit for limit, names in _LIMITS.items() for name in names}
+    metric = pl.col("metric").cast(pl.String)
+    rows = run.launch_metrics.filter(metric.is_in([*named, *_THEORETICAL])).select("index", "value", metric).collect()
+    limits = rows.filter(pl.col("metric").is_in(list(named)), pl.col("value") > 0).sort(
+        "index", "value", maintain_order=True).unique("index", keep="first")
+    if limits.is_empty():
+        return None
+    allowed = rows.filter(pl.col("metric").is_in(_THEORETICAL)).unique("index", keep="first")
+    return limits.select("index", limiter=pl.col("metric").replace_strict(named)).join(
+        allowed.select("index", allowed=pl.col("value") / 100), on="index", how="left")
 
 
 def occupancy_of(metrics: Mapping[str, float | None]) -> OccupancyLimits | None:

@@ -22,7 +22,11 @@ def measure(value: float | None, unit: str | None, text: str | None = None) -> s
     return f"{units.number(value)} {unit}" if unit else units.number(value)
 
 
-def measured_change(a: float | None, b: float | None, unit: str | None, texts: tuple[str | None, str | None]) -> str:
-    """The values of both runs: 6.75 µs → 5.2 µs."""
+def measured_change(
+    a: float | None, b: float | None, unit: str | None, texts: tuple[str | None, str | None]
+) -> str | None:
+    """The values of both runs: 6.75 µs → 5.2 µs; None where neither has one."""
     first, second = measure(a, unit, texts[0]), measure(b, unit, texts[1])
+    if first is None and second is None:
+        return None
     return f"{units.MISSING if first is None else first} → {units.MISSING if second is None else second}"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ...loaders.trace import Trace
 from ..contract.column import Column, side_by_side
 from ..contract.options import SIDES, Options
-from ..contract.view import Answer, CannotAnswer, Runs, View, lettered
+from ..contract.view import Answer, CannotAnswer, Runs, View, lettered, of_both
 from ..core import units
 from ..cycles.scope import scoped
 from ..details.measured import measured_sections
@@ -31,7 +31,7 @@ COLUMNS = (
     Column("metric", "metric", "text", "metric as recorded, or the rule that found something", width=32, order=0,
            elastic=True, pinned=True, role="label", pairs="key"),
     Column("shown", "value", "measure", "mean over the kernel's launches, with its unit, or n/a; of a rule its kind "
-           "and what its estimate is of", width=14, order=0, sorts="value", pairs="side"),
+           "and what its estimate is of", width=18, order=0, sorts="value", pairs="side"),
     Column("speedup", "est. speedup", "fraction", "speed-up that the tool's own rule estimates: NVIDIA's figure",
            width=12, order=2),
     Column("severity", "kind", "text", "OPT, WRN or INF: what the rule calls its finding", width=4, order=None),
@@ -48,10 +48,11 @@ COLUMNS = (
     Column("what", "what", "text", "metric or rule", width=6, order=None, pairs="key"),
 )
 _PAIRED = side_by_side(COLUMNS)
-_LISTED_ONCE = ("shown_", "severity_b", "scope_b", "said_", "launches_")
+_LISTED_ONCE = ("shown_", "speedup_", "severity_b", "scope_b", "said_", "launches_")
 PAIR_COLUMNS = (
     *_PAIRED[:3],
-    Column("values", "A → B", "measure", "the value in each run", width=24, order=0, sorts="change"),
+    Column("values", "A → B", "measure", "the value in each run; of a rule its estimate", width=22, order=0,
+           sorts="change"),
     Column("change", "Δ%", "fraction", "change of the value, of run A's; of a rule that of its estimate", width=8,
            order=0, signed=True),
     *(replace(one, order=None if one.name.startswith(_LISTED_ONCE) else one.order) for one in _PAIRED[3:]),
@@ -69,12 +70,12 @@ def build(runs: Runs, options: Options) -> Answer:
     frames = [rows_of(run) for run in limited]
     said = [_summary(run, frame) for run, frame in zip(limited, frames, strict=True)]
     facts = [_facts(run) for run in limited]
-    notes = tuple(dict.fromkeys(note for run in runs for note in run.info.facts.get("measured_notes", ())))
+    notes = [tuple(run.info.facts.get("measured_notes", ())) for run in runs]
     if len(runs) == 1:
-        return Answer(frames[0].select(one.name for one in COLUMNS).lazy(), facts[0], said[0], notes)
+        return Answer(frames[0].select(one.name for one in COLUMNS).lazy(), facts[0], said[0], notes[0])
     return Answer(
         _compared(*frames).select(one.name for one in PAIR_COLUMNS).lazy(), dict(zip(SIDES, facts, strict=True)),
-        lettered(said), notes,
+        lettered(said), of_both(notes),
     )
 
 
@@ -86,10 +87,12 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     joined = joined.with_columns(row=row, rule=pl.col("what") == RULE).with_columns(
         _kernel=pl.col("row").min().over("name"), _section=pl.col("row").min().over("name", "section", "rule"))
     a_value, b_value = (pl.coalesce(f"value_{side}", f"speedup_{side}") for side in "ab")
-    texts = [
-        measured_change(row[0], row[1], row[2], (row[3], row[4])) if row[5] == METRIC else None
-        for row in joined.select("value_a", "value_b", "unit", "shown_a", "shown_b", "what").rows()
-    ]
+    shown = joined.with_columns(
+        *(pl.coalesce(f"value_{side}", 100 * pl.col(f"speedup_{side}")).alias(f"value_{side}") for side in "ab"),
+        unit=pl.when(pl.col("what") == RULE).then(pl.lit("%")).otherwise("unit"))
+    texts = [measured_change(a, b, unit, (text_a, text_b)) for a, b, unit, text_a, text_b in shown.select(
+        "value_a", "value_b", "unit", *(pl.when(pl.col("what") == METRIC).then(f"shown_{side}").alias(f"shown_{side}")
+                                        for side in "ab")).rows()]
     return joined.with_columns(
         values=pl.Series(texts, dtype=pl.String),
         change=pl.when(a_value != 0).then((b_value - a_value) / a_value.abs()),

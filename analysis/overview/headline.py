@@ -33,11 +33,12 @@ def _measures(run: Trace) -> list[str]:
     if REDUCED in run.info.facts:
         sums = run.kernel_stats.filter(~pl.col("kind").is_in(["memcpy", "memset"]))
         launches, total = sums.select(pl.col("count").sum(), pl.col("total_ns").sum()).collect().row(0)
-        return [f"{units.counted(len(run.info.ranks), 'rank', 'ranks')}, reduced", f"{units.count(launches)} launches",
-                f"{units.duration(total)} of kernel time"]
+        return [f"{units.counted(len(run.info.ranks), 'rank', 'ranks')}, reduced",
+                units.counted(launches, "launch", "launches"), f"{units.duration(total)} of kernel time"]
     if launches:
         time = f"{units.duration(total)} of kernel time"
-        return [f"{units.count(launches)} launches", time + (", serialised replay" if run.info.serialised else "")]
+        return [units.counted(launches, "launch", "launches"),
+                time + (", serialised replay" if run.info.serialised else "")]
     return []
 
 

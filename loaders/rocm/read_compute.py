@@ -226,8 +226,9 @@ def _measured(
     recording.measured(made.join(launches.select("launch", "start", "device"), on="launch"))
     if channels:
         counters = parts["metric"].n_unique() // 4
-        recording.notes.append(f"{channels:,} columns of single L2 channels are kept as {counters} counters with mean, "
-                               "standard deviation, least and most of the channels.")
+        kept = "1 counter" if counters == 1 else f"{counters} counters"
+        recording.notes.append(f"{channels:,} columns of single L2 channels are kept as {kept} with mean, standard "
+                               "deviation, least and most of the channels.")
 
 
 def _recorded_name(name: str) -> str:

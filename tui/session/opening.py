@@ -72,7 +72,7 @@ _CLEANING_UP = 5.0
 State = Literal["loading", "loaded", "failed", "stopped"]
 
 
-class Run(Struct):
+class Run(Struct, eq=False):
     """One input being opened: progress while it loads, traces when it has, a sentence when it cannot."""
 
     path: str

@@ -12,6 +12,7 @@ from ....loaders.trace import Device, Trace
 from ...core.derived import derived_value
 from ...kernels.tensor_cores import FP32, is_other_maker, named, tensor_core_types
 from ...kernels.tensor_cores import KERNEL as ON_TENSOR_CORES
+from ...measured.limits import limiters_of
 
 SHORT_NS = 5_000  # A kernel this short takes about as long as launching it.
 LOW = 0.25  # Occupancy below this is low.
@@ -75,9 +76,25 @@ def _found(piece: Trace) -> KernelTimes | None:
     return KernelTimes(
         int(rows["count"].sum()), int(rows["total_ns"].sum()),
         _named(rows.filter(named(FP32))), _named(rows.filter("short")),
-        _starved(launches, low_ns, _low_names(rows), piece.info.devices), bool(rows["shaped"].any()),
+        *_starved_or_shaped(piece, launches, low_ns, rows),
         tensor_core_types(piece.info.devices, rows["name"].unique().drop_nulls()),
     )
+
+
+def _starved_or_shaped(
+    piece: Trace, launches: pl.LazyFrame, low_ns: pl.Expr, rows: pl.DataFrame
+) -> tuple[Starved | None, bool]:
+    """The kernels that their size starves, and whether sizes are known: what limits a launch by the profiler's own
+    account, where it has one."""
+    limits = limiters_of(piece)
+    if limits is None:
+        return _starved(launches, low_ns, _low_names(rows), piece.info.devices), bool(rows["shaped"].any())
+    low = launches.join(limits.lazy(), on="index").filter(
+        pl.col("occupancy").is_between(0, LOW, closed="none"), pl.col("allowed") < LOW
+    ).group_by("name", "limiter").agg(
+        count=pl.len(), low_ns=pl.col("dur_ns").sum(), occupancy=pl.col("occupancy").cast(pl.Float64).mean()
+    ).with_columns(pl.col("name").cast(pl.String)).collect().sort("limiter", "name")
+    return _worst(low.filter(~(named(_MATRIX) | named(ON_TENSOR_CORES)))), True
 
 
 def _named(rows: pl.DataFrame, time: str = "total_ns") -> Named | None:
@@ -113,8 +130,13 @@ def _starved(launches: pl.LazyFrame, low_ns: pl.Expr, names: list[str], devices:
     named = [limit[0] if limit is not None and limit[1] < LOW else None for limit in limits]
     told = sizes.with_columns(limiter=pl.Series(named, dtype=pl.String))
     low = low.join(told, on=_SIZE, how="inner", nulls_equal=True, maintain_order="left")
+    return _worst(low.drop_nulls("limiter"))
+
+
+def _worst(low: pl.DataFrame) -> Starved | None:
+    """Of the kernels by limiter those that take most time."""
     best: Starved | None = None
-    for (name,), frame in low.drop_nulls("limiter").group_by("limiter", maintain_order=True):
+    for (name,), frame in low.group_by("limiter", maintain_order=True):
         found = _named(frame, "low_ns")
         if found is not None and (best is None or found.total_ns > best.kernels.total_ns):
             mean = float((frame["occupancy"] * frame["low_ns"]).sum() / found.total_ns)

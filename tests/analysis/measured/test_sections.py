@@ -172,3 +172,14 @@ def test_the_roofline_of_a_real_details_page(data: Path) -> None:
 ])  # fmt: skip
 def test_values_are_shown_with_their_unit(value: float, unit: str | None, shown: str) -> None:
     assert measure(value, unit) == shown
+
+
+def test_without_rules_low_occupancy_is_told_by_the_recorded_limits() -> None:
+    run = profiled("d", [("k", 900), ("other", 100)], [
+        (0, "Occupancy", "Block Limit Registers", 2.0, "block"), (0, "Occupancy", "Block Limit Warps", 12.0, "block"),
+        (0, "Occupancy", "Theoretical Occupancy", 16.7, "%"),
+    ])
+    run = run.with_tables(kernels=run.kernels.with_columns(occupancy=pl.lit(0.11, pl.Float32)))
+    (found,) = (one for one in report("triage", (run,), Options()).frame.to_dicts() if one["rule"] == "occupancy")
+    assert found["finding"] == (
+        "Low occupancy, 11%, in 90% of the kernel time, limited by registers; most in k (900 ns).")

@@ -89,3 +89,8 @@ async def test_the_app_neither_reads_nor_asks_again_for_what_it_opens_again(
             app.open_runs([str(path)])
             await settled(pilot)
     assert shelf.listeners == {} and questions == []
+
+
+def test_a_recording_given_twice_is_two_runs() -> None:
+    one, other = (Run("a.csv", "ready", started=0.0) for _ in "ab")
+    assert one != other and other not in [one]
