@@ -129,6 +129,11 @@ def hand_over(folder: Path) -> None:
         _shared[folder] = descriptor
 
 
+def held() -> frozenset[Path]:
+    """The finished directories this process holds."""
+    return frozenset(_shared)
+
+
 def release(folder: Path) -> None:
     """Let go of a directory that was held for reading."""
     if (descriptor := _shared.pop(folder, None)) is not None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import Unreadable
 from ..private import blake2b
 from ..trace import Trace
-from . import cache
+from . import cache, spill
 from .cache import DERIVED
 from .job import pool
 from .opening import open_run
@@ -37,8 +38,8 @@ def summaries(
     run of each file."""
     left = []
     for number, path in paths.items():
-        place = _place(path, name, worker) if use_cache else None
-        if place is None or (kept := place[0].read_bytes(place[1])) is None:
+        kept = _kept(path, name, worker) if use_cache else None
+        if kept is None:
             left.append(number)
         else:
             yield number, kept
@@ -67,14 +68,34 @@ def summary_of(task: tuple[str, str, Summarise, bool, int | None], tell: pool.Te
     """Open the run and summarise it; kept where the cache holds its tables. Raises Unreadable, and what ``summarise``
     raises."""
     path, name, summarise, use_cache, worker = task
-    runs = open_run(path, worker=worker, use_cache=use_cache)
-    if len(runs) > 1:
-        raise Unreadable(path, f"holds {len(runs)} runs", "Choose one with --worker 0 or --worker 1.")
-    data = summarise(runs[0])
-    if use_cache and (place := _place(path, name, worker)) is not None:
-        place[0].write_bytes(place[1], data)
-        place[0].only_last(name.partition("-")[0] + "-", _MOST_KEPT)
+    with _held_for_now():
+        runs = open_run(path, worker=worker, use_cache=use_cache)
+        if len(runs) > 1:
+            raise Unreadable(path, f"holds {len(runs)} runs", "Choose one with --worker 0 or --worker 1.")
+        data = summarise(runs[0])
+        if use_cache and (place := _place(path, name, worker)) is not None:
+            place[0].write_bytes(place[1], data)
+            place[0].only_last(name.partition("-")[0] + "-", _MOST_KEPT)
     return data
+
+
+def _kept(path: str, name: str, worker: int | None) -> bytes | None:
+    """The summary of this state of the input, if there is one."""
+    with _held_for_now():
+        place = _place(path, name, worker)
+        return None if place is None else place[0].read_bytes(place[1])
+
+
+@contextmanager
+def _held_for_now() -> Iterator[None]:
+    """Let go of the cache entries that are only read here: each is an open file, and a terminal cannot be read through
+    ``select`` by a process that has more than 1,024."""
+    before = spill.held()
+    try:
+        yield
+    finally:
+        for folder in spill.held() - before:
+            spill.release(folder)
 
 
 def _place(path: str, name: str, worker: int | None) -> tuple[DerivedFiles, str] | None:

@@ -23,6 +23,7 @@ from .resources import ChangedResource
 from .verdict import Verdict, verdict_of
 
 _ON_DEVICE = ("device", "communication")
+_COPIES = ("memcpy", "memset")
 
 
 class Gate(NamedTuple):
@@ -130,16 +131,16 @@ _JUDGES = {"regression": _regression, "gpu": _gpu, "kernel": _kernel, "outliers"
 
 def _passed_over(table: Table, verdict: Verdict, named: set[str]) -> list[str]:
     """What got worse all the same, that no condition stopped at."""
-    rows = table.frame.select("category", "verdict", "path")
+    rows = table.frame.select("category", "kind", "verdict", "path")
     sentences = []
     device = rows.filter(pl.col("category").is_in(_ON_DEVICE))
     slower = device.filter(pl.col("verdict") == "slower")
     if slower.height:
         hidden = slower.filter(pl.col("path") == "hidden").height
         how = ", hidden" if hidden == slower.height else f", {hidden} of them hidden" if hidden else ""
-        sentences.append(f"{units.counted(slower.height, 'kernel', 'kernels')} slower{how}")
-    if new := device.filter(pl.col("verdict") == "new").height:
-        sentences.append(units.counted(new, "kernel new", "kernels new"))
+        sentences.append(f"{_activities(slower)} slower{how}")
+    if (new := device.filter(pl.col("verdict") == "new")).height:
+        sentences.append(f"{_activities(new)} new")
     for category, one, many in (("host", "host function", "host functions"), ("idle", "idle cause", "idle causes")):
         if count := rows.filter((pl.col("category") == category) & pl.col("verdict").is_in(REGRESSIONS)).height:
             sentences.append(f"{units.counted(count, one, many)} slower")
@@ -151,6 +152,17 @@ def _passed_over(table: Table, verdict: Verdict, named: set[str]) -> list[str]:
     if few := rows.filter(pl.col("verdict") == "too few cycles").height:
         sentences.append(f"{units.counted(few, 'row has', 'rows have')} too few cycles to tell")
     return sentences
+
+
+def _activities(rows: pl.DataFrame) -> str:
+    """23 kernels and 2 copies: a memset is a copy from nowhere, and neither is a kernel."""
+    counts = {
+        ("kernel", "kernels"): rows.filter(~pl.col("kind").is_in((*_COPIES, "collective"))).height,
+        ("collective", "collectives"): rows.filter(pl.col("kind") == "collective").height,
+        ("copy", "copies"): rows.filter(pl.col("kind").is_in(_COPIES)).height,
+    }
+    told = [units.counted(count, *words) for words, count in counts.items() if count]
+    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
 
 
 def _outlier_counts(verdict: Verdict) -> tuple[int, int]:
