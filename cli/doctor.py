@@ -45,7 +45,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _operators(run: Trace) -> Iterable[tuple[str, str]]:
-    """What is missing to tell the operators of the device time, and their work, and how to record it."""
+    """What is missing to tell the operators of the device time, and how to record it."""
     from ..analysis.core.callers import callers_of
 
     callers = callers_of(run)
@@ -62,8 +62,6 @@ def _operators(run: Trace) -> Iterable[tuple[str, str]]:
             f"none for {share:.0%} of the device time: {callers.replayed:,} launches were replayed by graphs. Profile "
             "their capture as well (with record_shapes=True) and put that file into capture_traces/ beside this one, "
             "or name it with --capture")
-    if not run.has("host.shapes") and run.captures is None:
-        yield "shapes", "not recorded, so no work and no roofline: torch.profiler.profile(record_shapes=True)"
 
 
 def _environment(arguments: argparse.Namespace) -> int:
@@ -85,7 +83,8 @@ def _tell(lines: Iterable[tuple[str, str]]) -> None:
     from ..analysis.core.text import display
 
     for name, value in lines:
-        for at, part in enumerate(textwrap.wrap(display(value), _WIDTH) or [""]):
+        lines_of = textwrap.wrap(display(value), _WIDTH, break_long_words=False, break_on_hyphens=False)  # to be copied
+        for at, part in enumerate(lines_of or [""]):
             print(f"{name if at == 0 else '':<12} {part}")
 
 

@@ -8,6 +8,10 @@ from typing import NamedTuple
 from ..trace import Trace
 
 _CUDA_SYNC = "experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)"
+_AIC_METRICS = (
+    "experimental_config=torch_npu.profiler._ExperimentalConfig("
+    "profiler_level=torch_npu.profiler.ProfilerLevel.Level1, "
+    "aic_metrics=torch_npu.profiler.AiCMetrics.PipeUtilization)")
 _COUNTERS = "nvidia-smi --query-gpu=timestamp,index,clocks.sm,power.draw --format=csv -lms 100 > gpu.csv"
 
 
@@ -44,6 +48,13 @@ _OPTIONS: dict[str, tuple[Missing, ...]] = {
         Missing(_without("allocations"), "profile_memory=True", "memory peaks and what held them"),
         Missing(_without("metrics"), f"{_COUNTERS}, in the folder of the trace", "clocks and power beside the kernels"),
     ),
+    "ascend": (
+        Missing(_NO_STEPS, "schedule=torch_npu.profiler.schedule(wait=5, warmup=2, active=10), and prof.step() in the "
+                "loop", "steps as cycles"),
+        Missing(_no_kind("host", "python"), "with_stack=True", "Python lines behind gaps and launches"),
+        Missing(_without("allocations"), "profile_memory=True", "memory peaks and what held them"),
+        Missing(_without("kernels.tensor"), f"{_AIC_METRICS}, and open the folder *_ascend_pt", "AI Core use"),
+    ),
     "nsys": (
         Missing(_no_kind("host", "annotation"), "--trace=cuda,nvtx,osrt, and torch.cuda.nvtx.range_push(…) per step",
                 "steps as cycles, ranges"),
@@ -61,11 +72,15 @@ _OPTIONS: dict[str, tuple[Missing, ...]] = {
     "ncu": (Missing(_without("kernels.tensor"), "--set full --csv --page raw", "tensor core and DRAM use"),),
 }
 """By the beginning of the format's name."""
+_BY_TOOL = {"Ascend": "ascend", "JAX": "xla"}
+"""Profilers that write Kineto's format too, by the beginning of their name."""
 
 
 def record_next(trace: Trace) -> Iterator[str]:
     """One sentence for each option, as ``record_shapes=True: FLOPs, roofline``; none where nothing is missing."""
-    wanted = next((options for name, options in _OPTIONS.items() if trace.info.format.startswith(name)), ())
+    tool = trace.info.tool or ""
+    writer = next((name for begin, name in _BY_TOOL.items() if tool.startswith(begin)), trace.info.format)
+    wanted = next((options for name, options in _OPTIONS.items() if writer.startswith(name)), ())
     for one in wanted:
         if one.lacks(trace):
             yield f"{one.option}: {one.tells}"
