@@ -61,6 +61,8 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("seq", pl.Int64, "", "number of the collective within its process group"),
         _f("tensor", pl.Float32, "fraction", "tensor-core utilisation, fraction of peak 0-1"),
         _f("dram", pl.Float32, "fraction", "DRAM throughput, fraction of peak 0-1"),
+        _f("op_type", NAME, "", "type of operator that the recorder files it under, as Ascend's OP Type"),
+        _f("core", NAME, "", "unit of the device that ran it, as recorded: AI_CORE, AI_VECTOR_CORE"),
         _f("offset", pl.Int64, "B", "where its arguments are: byte offset in the (decompressed) source, or its number"),
     ),
     "host": (

@@ -47,6 +47,7 @@ OURS: tuple[Entry, ...] = (
     Entry("cycles", "2", "Cycles", "How long does an iteration take, and which stand out?", "cycles", short="Cyc"),
     Entry("kernels", "3", "Kernels", "Which kernels take the time, and what limits them?", "kernels", short="Kern"),
     Entry("launches", "4", "Launches", "What ran, launch by launch?", "launches", ("kernels",), short="Lnch"),
+    Entry("types", "T", "Types", "Which types of operators take the device time?", "types", ("kernels.op_type",)),
     Entry("ops", "5", "Ops", "Which operators take time on the host and on the device?", "ops", ("host", "operators")),
     Entry("timeline", "6", "Timeline", "What ran where and when?", "timeline",
           ("kernels.start_ns", "host.start_ns"), short="Time"),
@@ -97,6 +98,7 @@ _NEEDS = {
     "kernels": "device activities", "kernels.start_ns": "device activities with times", "host": "host calls",
     "host.start_ns": "host calls with times", "metrics": "counters", "launch_metrics": "metrics of single launches",
     "kernels.kind=collective": "collectives",
+    "kernels.op_type": "types of operators (Ascend has them)",
     "allocations": "allocations (profile_memory=True, or a memory snapshot)",
     "host.shapes": "shapes of operators (record_shapes=True)",
 }

@@ -69,14 +69,19 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneRun:
+    from msgspec import to_builtins
+
     from ..communication.arrivals import arrivals_of
     from ..communication.by_kind import by_kind
+    from ..communication.recorded import recorded_times, summed
     from ..cycles.reduced import lacking
 
     arrivals = arrivals_of(run)
     frame = by_kind(run, arrivals, by_name).select(column.name for column in COLUMNS)
     notes = (*_notes(arrivals), *lacking(run))
-    return OneRun(frame, facts_of(run, arrivals), notes=notes, sums=_summary(frame))
+    recorded = recorded_times(run)
+    facts = facts_of(run, arrivals) | ({"recorded": [to_builtins(one) for one in recorded]} if recorded else {})
+    return OneRun(frame, facts, notes=notes, sums=(*_summary(frame), *([summed(recorded)] if recorded else [])))
 
 
 def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
@@ -123,9 +128,10 @@ def _summary(rows: pl.DataFrame) -> tuple[str, ...]:
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     """The sections of a collective."""
+    from ..communication.recorded import section
     from ..communication.row_details import sections
 
-    return sections(row, runs, options)
+    return [*sections(row, runs, options), *section(runs, options)]
 
 
 VIEW = View("collectives", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="collectives", details=details)

@@ -22,8 +22,8 @@ class Ascend(FormatLoader):
     name = "ascend"
     title = "Ascend profiler output (folder *_ascend_pt or ASCEND_PROFILER_OUTPUT, or kernel_details.csv alone)"
     suffixes = (".csv",)
-    version = 2
-    fills = ("kernels", "host", "metrics", "cycles")
+    version = 3
+    fills = ("kernels", "host", "metrics", "cycles", "allocations")
     reader = "read"
     directory_file = "kernel_details.csv"
     directory_within = "ASCEND_PROFILER_OUTPUT"
@@ -60,7 +60,7 @@ class AscendDatabase(FormatLoader):
     name = "ascend-db"
     title = "Ascend profiler database (ascend_pytorch_profiler_N.db, msprof_*.db)"
     suffixes = (".db",)
-    version = 2
+    version = 3
     fills = ("kernels", "host", "metrics")
     reader = "read_database"
 

@@ -75,7 +75,8 @@ def _of_trace(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace | Non
         return None if table.height else trace.warn(*warnings)
     listed_tasks = table.with_columns(pl.col("start_ns") - zero).unique(["start_ns", "stream"], maintain_order=True)
     matches = kernels.join(listed_tasks, on=["start_ns", "stream"], how="inner").select(
-        pl.col("grid").cast(NAME), pl.col("tensor").cast(pl.Float32), row=pl.col("index").cast(pl.UInt32)
+        pl.col("grid").cast(NAME), pl.col("tensor").cast(pl.Float32), pl.col("op_type", "core").cast(NAME),
+        row=pl.col("index").cast(pl.UInt32)
     )
     compute = int((table["kind"] == "kernel").sum()) if table.height else 0
     traced = int((kernels["kind"].cast(pl.String) == "kernel").sum())
@@ -93,7 +94,7 @@ def _of_table(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace:
     lowest = table["start_ns"].min()
     assert isinstance(lowest, int)
     derived = table.with_columns(
-        pl.col("start_ns") - lowest, pl.col("name", "kind", "device", "grid").cast(NAME),
+        pl.col("start_ns") - lowest, pl.col("name", "kind", "device", "grid", "op_type", "core").cast(NAME),
         pl.col("tensor").cast(pl.Float32),
     ).with_row_index("index")
     end = pl.col("start_ns") + pl.col("dur_ns")
@@ -134,7 +135,9 @@ def _placed(trace: Trace, job: Job) -> Trace:
         bytes=sum(sizes), ranks=trace.info.ranks if rank is None else (rank,),
     )  # fmt: skip
     trace = replace(trace, info=info)
-    record = folder / "memory_record.csv"
+    record, operators = folder / "memory_record.csv", folder / "operator_memory.csv"
+    if info.epoch_ns is not None and operators.is_file() and operators.stat().st_size <= _MOST_MEMORY_BYTES:
+        trace = trace.with_tables(allocations=_allocations(operators, info.epoch_ns, rank))
     if info.epoch_ns is None or not record.is_file():
         return trace
     return _with_samples(trace, _memory_samples(record, info.epoch_ns, rank), job)
@@ -170,6 +173,23 @@ def _memory_samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
         for metric, column in _COLUMNS.items()
     ]  # fmt: skip
     return schema.conform("metrics", pl.concat(frames).lazy())
+
+
+def _allocations(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
+    """The rows of ``allocations`` in ``operator_memory.csv``: who asked is the operator; one that was not released
+    while it was recorded is held."""
+    table = _read_table(path.read_bytes())
+    if not {"Name", "Size(KB)", "Allocation Time(us)", "Release Time(us)"} <= set(table.columns):
+        return schema.empty("allocations")
+    start, end = (_times(table[f"{what} Time(us)"].fill_null("")) for what in ("Allocation", "Release"))
+    frame = table.select(
+        pl.col("Name").cast(NAME).alias("stack"), pl.lit(rank, pl.Int64).alias("rank"),
+        (pl.col("Size(KB)").str.strip_chars().cast(pl.Float64, strict=False) * 1024).cast(pl.Int64, strict=False)
+        .alias("bytes"),
+        _text(table, "Device Type").str.replace(":", " ").cast(NAME).alias("device"),
+        start.alias("start_ns") - zero, (end - start).alias("dur_ns"),
+    ).filter(pl.col("bytes") > 0, pl.col("start_ns").is_not_null() | end.is_not_null())
+    return schema.conform("allocations", frame.lazy())
 
 
 def _rank(folder: Path) -> int | None:
@@ -250,6 +270,8 @@ def _rows(text: bytes) -> tuple[pl.DataFrame, int]:
         pl.when(collective).then(pl.lit("collective")).otherwise(pl.lit("kernel")).alias("kind"),
         "device", "stream", "tensor", "step",
         pl.when(pl.col("blocks") > 0).then(pl.format("{},1,1", "blocks")).alias("grid"),
+        pl.when(~collective).then(_text(table, "Type")).alias("op_type"),
+        pl.when(~collective).then(_text(table, _CORE)).alias("core"),
     )  # fmt: skip
     return result, table.height - result.height
 
@@ -264,6 +286,14 @@ def _integer(table: pl.DataFrame, name: str) -> pl.Expr:
     if name not in table.columns:
         return pl.lit(None, pl.Int64)
     return pl.col(name).str.strip_chars().cast(pl.Int64, strict=False)
+
+
+def _text(table: pl.DataFrame, name: str) -> pl.Expr:
+    """A column of words; what is empty or N/A is none."""
+    if name not in table.columns:
+        return pl.lit(None, pl.String)
+    words = pl.col(name).str.strip_chars()
+    return pl.when(~words.is_in(["", "N/A"])).then(words)
 
 
 def _tensor(table: pl.DataFrame) -> pl.Expr:

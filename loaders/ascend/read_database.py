@@ -69,8 +69,10 @@ def _tasks(
     database: Database, recording: Recording, strings: pl.DataFrame, ties: pl.DataFrame
 ) -> str | None:
     """Kernels, copies and waits; the device they are on where it is one."""
-    kernels = database.read("COMPUTE_TASK_INFO", ["globalTaskId", "name", "blockDim"]).drop("source")
-    kernels = _named(kernels.drop_nulls("globalTaskId").unique("globalTaskId", keep="first"), strings, "name", "kernel")
+    kernels = database.read("COMPUTE_TASK_INFO", ["globalTaskId", "name", "blockDim", "opType", "taskType"])
+    kernels = kernels.drop("source").drop_nulls("globalTaskId").unique("globalTaskId", keep="first")
+    for number, text in (("name", "kernel"), ("opType", "op_type"), ("taskType", "core")):
+        kernels = _named(kernels, strings, number, text)
     collectives = database.read("COMMUNICATION_TASK_INFO", ["globalTaskId"])["globalTaskId"].drop_nulls().unique()
     sizes = database.read("MEMCPY_INFO", ["globalTaskId", "size"]).select("globalTaskId", bytes="size")
     sizes = sizes.drop_nulls("globalTaskId").unique("globalTaskId", keep="first")
@@ -78,9 +80,10 @@ def _tasks(
     columns = ["deviceId", "connectionId", "globalTaskId", "globalPid", "taskType", "streamId"]
     for block in database.blocks("TASK", [*_TIMES, *columns]):
         rows = _named(block, strings, "taskType", "type").join(
-            kernels.select("globalTaskId", "kernel", "blockDim"), on="globalTaskId", how="left", maintain_order="left"
+            kernels.select("globalTaskId", "kernel", "blockDim", "op_type", "core"), on="globalTaskId", how="left",
+            maintain_order="left",
         ).join(ties, on="connectionId", how="left", maintain_order="left").select(
-            "type", "op_id", "globalTaskId", start="startNs", end="endNs",
+            "type", "op_id", "globalTaskId", "op_type", "core", start="startNs", end="endNs",
             device=pl.format("NPU {}", "deviceId"), stream="streamId", pid="globalPid", correlation=_connected(),
             name=pl.coalesce("kernel", "type"),
             computes=pl.col("globalTaskId").is_in(kernels["globalTaskId"].implode()),

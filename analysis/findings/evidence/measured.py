@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 from msgspec import Struct
 
@@ -19,6 +21,12 @@ from .samples import Samples, samples_of
 from .waits import Waits, waits_of
 
 
+def step_trace_of(run: Trace) -> dict[str, Any] | None:
+    """The first row of Ascend's ``step_trace_time.csv``: µs as text by column, of the first step of ``steps``."""
+    rows = run.info.facts.get("step_trace_time")
+    return {**rows[0], "steps": len(rows)} if isinstance(rows, list) and rows and isinstance(rows[0], dict) else None
+
+
 class Measured(Struct, frozen=True):
     """What was recorded of each subject; None where nothing was."""
 
@@ -31,6 +39,7 @@ class Measured(Struct, frozen=True):
     below_peak: dict[str, Below] | None = None
     utilisation: Utilisation | None = None
     blocking: Blocking | None = None
+    step_trace: dict[str, Any] | None = None
     recorded: RecordedRules | None = None
 
 
@@ -45,5 +54,5 @@ def measured(
         waits_of(run, piece, steps, within), copies_of(within), kernel_times_of(within),
         cycle_times_of(run, options) if cycle is None else None, samples_of(run, within),
         outside_of(run, steps, find_cycles(run, options).frame["label"].cast(pl.String)) if cycle is None else None,
-        below, use, blocking_of(run, within), recorded_of(within),
+        below, use, blocking_of(run, within), step_trace_of(run), recorded_of(within),
     )

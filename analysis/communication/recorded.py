@@ -1,0 +1,75 @@
+"""What a profiler says of each collective itself: Ascend's ``communication.json``, times of one rank.
+
+``wait`` is for the others, ``transit`` moving data, ``idle`` neither: the tasks of the collective were not running.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..contract.sections import MOST, Section
+from ..contract.view import Runs
+from ..core import units
+from ..core.text import display
+from ..details.listed import sides
+
+_FIELDS = {"elapsed_ns": "Elapse", "transit_ns": "Transit", "wait_ns": "Wait", "sync_ns": "Synchronization",
+           "idle_ns": "Idle"}
+_TOTAL = "Total"  # An entry of some versions that is the sum of the others.
+
+
+class RecordedTimes(Struct, frozen=True):
+    """One collective of a step, ns; None for what the version does not say."""
+
+    step: str
+    name: str
+    group: str | None
+    elapsed_ns: int | None
+    transit_ns: int | None
+    wait_ns: int | None
+    sync_ns: int | None
+    idle_ns: int | None
+
+
+def recorded_times(run: Trace) -> list[RecordedTimes]:
+    """Every collective as the profiler has it, longest first; none where there is no such record."""
+    made = []
+    steps = run.info.facts.get("communication") or {}
+    for step, collectives in steps.items():
+        for full, times in collectives.items():
+            name, _, group = full.partition("@")
+            if not name.startswith(_TOTAL):
+                made.append(RecordedTimes(step, name, group or None, **{
+                    field: _nanoseconds(times.get(f"{word} Time(ms)")) for field, word in _FIELDS.items()}))
+    return sorted(made, key=lambda one: (-(one.elapsed_ns or 0), one.name))
+
+
+def _nanoseconds(ms: Any) -> int | None:
+    good = isinstance(ms, int | float) and 0 <= ms < 1e12
+    return round(ms * 1e6) if good else None
+
+
+def summed(times: list[RecordedTimes]) -> str:
+    """The sums of all of them in a line."""
+    sums = {field: sum(getattr(one, field) or 0 for one in times) for field in _FIELDS}
+    return (f"As the profiler counts: {units.duration(sums['elapsed_ns'])} in "
+            f"{units.counted(len(times), 'collective', 'collectives')}, of it {units.duration(sums['transit_ns'])} "
+            f"transit, {units.duration(sums['wait_ns'])} wait, {units.duration(sums['idle_ns'])} idle.")
+
+
+def section(runs: Runs, options: Options) -> list[Section]:
+    """The longest of each run."""
+    made = []
+    for _, run, tail in sides(runs, options):
+        rows = tuple(
+            (display(one.name, 40), *(units.MISSING if ns is None else units.duration(ns) for ns in (
+                one.elapsed_ns, one.transit_ns, one.wait_ns, one.idle_ns)))
+            for one in recorded_times(run)[:MOST])
+        if rows:
+            made.append(Section(f"As the profiler counts{tail}", rows,
+                                ("collective", "elapsed", "transit", "wait", "idle")))
+    return made
