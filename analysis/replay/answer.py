@@ -113,9 +113,10 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
     lanes = path_rows.lanes_of(run, replayed, path)
     told = path_rows.facts(path, lanes)
     scenario, notes = None, [ASSUMED]
-    job = job_of(run, options) if len(run.info.ranks) > 1 else None
+    job = job_of(run, options, replayed) if len(run.info.ranks) > 1 else None
     if len(run.info.ranks) > 1:
-        notes.append("Ranks are replayed side by side: a change leaves collectives at their recorded length.")
+        notes.append("Ranks are replayed together: a collective ends once the last rank has come, plus its transfer."
+                     if job is not None else "No collective was matched between ranks: each is replayed by itself.")
     of_job = [job.sentence] if job is not None else []
     sentences = [*_headline(rows, replayed), *of_job, path_rows.sentence(path, lanes), _accuracy_sentence(accuracy)]
     if changes:

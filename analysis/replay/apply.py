@@ -108,8 +108,12 @@ class _Turning:
         return bool(some.any())
 
     def activities(self, some: Mask, factor: float) -> bool:
-        """Activities of a device."""
-        self.knobs.dur = _scaled(self.knobs.dur, some, factor)
+        """Activities of a device; of collectives of several ranks the transfer, for waits are what others make them."""
+        knobs = self.knobs
+        knobs.dur = _scaled(knobs.dur, some, factor)
+        linked = np.unique(knobs.group[some & (knobs.group >= 0)])
+        if len(linked):
+            knobs.transfer = _scaled(knobs.transfer, np.isin(np.arange(len(knobs.transfer)), linked), factor)
         return bool(some.any())
 
     def op(self, pattern: re.Pattern[str], factor: float) -> bool:

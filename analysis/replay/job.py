@@ -1,33 +1,40 @@
-"""What the ranks of a job cost each other per cycle, from when each came to each collective.
+"""What the ranks of a job cost each other per cycle: one replay of all ranks, or where there is none their arrivals.
 
 A collective is over for all once the last rank has come and the transfer is done, so a rank that is late at one makes
-all others late. It needs no launches: a reduced dataset of a thousand ranks keeps the columns. After ByteDance's
-StragglerAnalysis: the job as recorded beside the same job with a straggler as fast as the others, with perfect balance,
-and with all communication hidden. Where communication is overlapped these are bounds, and the sentence says so.
+all others late. After ByteDance's StragglerAnalysis: the job as recorded beside the same job with a straggler as fast
+as the others, with perfect balance, and with all communication hidden. From arrivals alone these are bounds, and the
+sentence says so; they need no launches, so that a reduced dataset of a thousand ranks has them, too.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from ...loaders.trace import REDUCED, Trace
 from ..communication.arrivals import Arrivals, arrivals_of
 from ..communication.by_kind import exposed
 from ..contract.options import Options
 from ..core import units
+from ..core.call_tree import Ints
 from ..cycles.detection import counted_cycles
 from ..ranks.beginnings import straggler_of
+from .replayed import Replayed
+from .together import evened
 
 
 class Job(Struct, frozen=True):
     """Times in ns per cycle (per recording where there are no cycles, ``cycles`` then is 0).
 
-    ``straggler_ns`` is how much sooner collectives would end if the ``straggler`` came as early as the second last,
-    null where none is late more often than chance. ``balance_ns`` is that if every rank came at the mean of all,
-    ``hidden_ns`` the mean time of a rank in which it communicates and computes nothing.
+    What would be won, as the job is ``replayed`` with the ``straggler`` (null where none is late more often than
+    chance) as fast as the mean of the others, every rank as fast as the mean, and collectives that take no time and
+    wait for nobody. Else bounds: how much sooner collectives would end if the straggler came as early as the second
+    last, if every rank came at the mean of all, and the mean time of a rank in which it only communicates; the first
+    of them stays as ``straggler_at_most_ns``.
     """
 
     ranks: int
@@ -38,6 +45,8 @@ class Job(Struct, frozen=True):
     straggler_ns: int | None
     balance_ns: int
     hidden_ns: int
+    replayed: bool = False
+    straggler_at_most_ns: int | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -51,23 +60,49 @@ class Job(Struct, frozen=True):
         unit = "cycle" if self.cycles else "recording"
         parts = [f"perfect balance {self._of(self.balance_ns)}", f"hiding all communication {self._of(self.hidden_ns)}"]
         if self.straggler_ns is not None:
-            parts.insert(0, f"{self.straggler} as fast as the others {self._of(self.straggler_ns)}")
+            most = self.straggler_at_most_ns
+            bound = "" if most is None else f", at most {units.duration(most)} by arrivals alone"
+            parts.insert(0, f"{self.straggler} as fast as the others {self._of(self.straggler_ns)}{bound}")
         matched = units.counted(self.collectives, "collective", "collectives")
-        return (f"{units.count(self.ranks)} ranks, {matched} matched. "
-                f"Wins at most per {unit}: {', '.join(parts)}.")
+        wins = f"Replayed together, wins per {unit}" if self.replayed else f"Wins at most per {unit}"
+        return f"{units.count(self.ranks)} ranks, {matched} matched. {wins}: {'; '.join(parts)}."
 
     def _of(self, ns: int) -> str:
         share = "" if not self.cycle_ns else f" ({units.percent(100 * ns / self.cycle_ns, places=1)})"
         return f"{units.duration(ns)}{share}"
 
 
-def job_of(run: Trace, options: Options) -> Job | None:
-    """What ranks cost each other; None where no collective was matched between ranks."""
+def job_of(run: Trace, options: Options, replayed: Replayed | None = None) -> Job | None:
+    """What ranks cost each other; None where no collective was matched between ranks. By the replay where it may say
+    anything of changes."""
     arrivals = arrivals_of(run)
-    return _job(run, arrivals, options) if arrivals.count else None
+    if not arrivals.count:
+        return None
+    bounds = _bounds(run, arrivals, options)
+    return bounds if replayed is None or not replayed.predicts else _replayed(run, arrivals, replayed, bounds)
 
 
-def _job(run: Trace, arrivals: Arrivals, options: Options) -> Job:
+def _replayed(run: Trace, arrivals: Arrivals, replayed: Replayed, bounds: Job) -> Job:
+    model = replayed.model
+    assert model is not None
+    recorded, links, recording = model.recorded, model.links, model.recording
+
+    def saved(**knobs: Ints) -> int:
+        return max(0, round(replayed.saved_with(replace(recorded, **knobs))))
+
+    def even(only: int | None = None) -> int:
+        dur, gap = evened(recording, links, recorded.gap, only)
+        return saved(dur=dur, gap=gap)
+
+    late, alone = straggler_of(run, arrivals), recording.activities.kind.where("collective".__eq__)
+    straggler = None if late is None or late.member.rank is None else even(late.member.rank)
+    hidden = saved(group=np.full_like(links.group, -1), dur=np.where(alone, 0, recorded.dur))
+    return replace(
+        bounds, cycles=replayed.accuracy.cycles, cycle_ns=round(replayed.cycle_ns), straggler_ns=straggler,
+        balance_ns=even(), hidden_ns=hidden, replayed=True, straggler_at_most_ns=bounds.straggler_ns)
+
+
+def _bounds(run: Trace, arrivals: Arrivals, options: Options) -> Job:
     frame = arrivals.frame.drop_nulls("instance")
     cycles = counted_cycles(run, options).frame.filter(pl.col("dur_ns").is_not_null())
     number = int(cycles.group_by("rank").len()["len"].median() or 0) if cycles.height else 0  # type: ignore[arg-type]

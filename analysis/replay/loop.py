@@ -16,16 +16,17 @@ BEGIN, START, FINISH = 0, 1, 2
 def run(
     events: Any, gap: Any, length: Any, floor: Any, wait_share: Any, chain: Any, advances: Any, waits_to: Any,
     wait_on: Any, wait_lag: Any, launch: Any, launch_lag: Any, fixed: Any, base: Any, base_lag: Any, before: Any,
-    before_lag: Any, cross_to: Any, cross_on: Any, cross_lag: Any, dur: Any, group: Any, transfer: Any, arrival: Any,
-    now: Any, begin: Any, finish: Any, start: Any, end: Any, call_by: Any, activity_by: Any,
+    before_lag: Any, cross_to: Any, cross_on: Any, cross_lag: Any, dur: Any, group: Any, transfer: Any, ahead: Any,
+    late: Any, arrival: Any, now: Any, begin: Any, finish: Any, start: Any, end: Any, call_by: Any, activity_by: Any,
 ) -> int:
     """Fill ``begin finish`` of calls and ``start end`` of activities, and what each came right after.
 
     A call begins ``gap`` after its chain's last call returned and lasts ``length``, or until the activities it waits
     for ended plus a lag, at least ``floor`` (``wait_share`` of the wait is left). An activity starts after its launch,
-    its predecessor on the stream, those it waits for and ``fixed``. Members of a collective (``group``) end together,
-    ``transfer`` after the last arrived. ``call_by`` is the activity a call returned after; ``activity_by`` the activity
-    that one started after, or -2 - its launch call.
+    its predecessor on the stream, those it waits for and ``fixed``. Members of a collective (``group``) end
+    ``transfer`` after the last one came on the common clock, which theirs is ``ahead`` of, and each ``late`` after that
+    by its own. ``call_by`` is the activity a call returned after; ``activity_by`` the activity that one started after,
+    or -2 - its launch call.
     """
     for event in events:
         row = event // 3
@@ -49,27 +50,27 @@ def run(
                 by = activity_by[other]
             other = before[row]
             if other >= 0:
-                ready = end[other] if group[other] < 0 else arrival[group[other]] + transfer[group[other]]
+                ready = end[other] if group[other] < 0 else arrival[group[other]] + transfer[group[other]] + late[other]
                 if ready + before_lag[row] > at:
                     at = ready + before_lag[row]
                     by = other
             for place in range(cross_to[row], cross_to[row + 1]):
                 other = cross_on[place]
-                ready = end[other] if group[other] < 0 else arrival[group[other]] + transfer[group[other]]
+                ready = end[other] if group[other] < 0 else arrival[group[other]] + transfer[group[other]] + late[other]
                 if ready + cross_lag[place] > at:
                     at = ready + cross_lag[place]
                     by = other
             start[row] = at
             end[row] = at + dur[row]
             activity_by[row] = by
-            if group[row] >= 0 and at > arrival[group[row]]:
-                arrival[group[row]] = at
+            if group[row] >= 0 and at - ahead[row] > arrival[group[row]]:
+                arrival[group[row]] = at - ahead[row]
         else:
             until = NEVER
             by = -1
             for place in range(waits_to[row], waits_to[row + 1]):
                 other = wait_on[place]
-                ready = end[other] if group[other] < 0 else arrival[group[other]] + transfer[group[other]]
+                ready = end[other] if group[other] < 0 else arrival[group[other]] + transfer[group[other]] + late[other]
                 if ready > until:
                     until = ready
                     by = other
@@ -82,6 +83,9 @@ def run(
                 finish[row] = least
             if advances[row]:
                 now[chain[row]] = finish[row]
+    for row in range(len(group)):
+        if group[row] >= 0:
+            end[row] = arrival[group[row]] + transfer[group[row]] + late[row]
     return len(events)
 
 

@@ -13,6 +13,7 @@ from ..core.call_tree import Ints, Mask
 from .loop import BEGIN, FINISH, NEVER, START, run
 from .program import REPLAY
 from .recording import Recording
+from .together import Together, apart
 from .waits import Order, order_of, plain
 
 Floats = npt.NDArray[np.float64]
@@ -21,8 +22,8 @@ Floats = npt.NDArray[np.float64]
 class Knobs(Struct):
     """What a change turns: time of activities, host time before calls, length of calls (ns), share of waits left.
 
-    ``launch_lag``, ``before_lag`` and ``floor`` are as in ``Order``. Arrays are replaced, never written to: those that
-    no change turns are the model's own.
+    ``launch_lag``, ``before_lag`` and ``floor`` are as in ``Order``, ``group`` and ``transfer`` as in ``Together``.
+    Arrays are replaced, never written to: those that no change turns are the model's own.
     """
 
     dur: Ints
@@ -32,6 +33,8 @@ class Knobs(Struct):
     wait_share: Floats
     launch_lag: Ints
     before_lag: Ints
+    group: Ints
+    transfer: Ints
 
     def largest(self, recorded: Knobs) -> tuple[str, int] | None:
         """Where most was taken: ``dur`` and an activity, or ``gap`` or ``length`` and a call; None where nothing."""
@@ -71,12 +74,10 @@ class Outcome(Struct, frozen=True):
 class Model:
     """A recording with what orders it, ready to be replayed any number of times."""
 
-    def __init__(self, recording: Recording) -> None:
-        self.recording, self.order = recording, order_of(recording)
+    def __init__(self, recording: Recording, links: Together | None = None) -> None:
+        self.recording, self.order, self.links = recording, order_of(recording), links or apart(recording)
         a, c = recording.activities, recording.calls
-        self.events, self.gap, self.anchor, self.advances = _events(recording, self.order)
-        self.group = np.full(len(a.start), -1, dtype=np.int64)
-        self.transfer = np.zeros(0, dtype=np.int64)
+        self.events, self.gap, self.anchor, self.advances = _events(recording, self.order, self.links)
         chains = int(c.chain.max()) + 1
         self.first = np.full(chains, np.iinfo(np.int64).max)
         np.minimum.at(self.first, c.chain, c.start)
@@ -85,7 +86,8 @@ class Model:
         fixed = {
             "events": self.events, "chain": c.chain, "advances": self.advances, "waits_to": order.waits.to,
             "wait_on": order.waits.on, "wait_lag": order.wait_lag, "launch": a.call, "fixed": order.fixed,
-            "base": order.base, "base_lag": order.base_lag, "before": a.before,
+            "base": order.base, "base_lag": order.base_lag, "before": a.before, "ahead": self.links.ahead,
+            "late": self.links.late,
         }
         self._cross = [self._made(one) for one in (order.cross.to, order.cross.on, order.cross.lag)]
         self._fixed = {
@@ -97,7 +99,8 @@ class Model:
         """Everything as recorded."""
         a, c, order = self.recording.activities, self.recording.calls, self.order
         return Knobs(
-            a.dur, self.gap, c.end - c.start, order.floor, np.ones(len(c.start)), order.launch_lag, order.before_lag)
+            a.dur, self.gap, c.end - c.start, order.floor, np.ones(len(c.start)), order.launch_lag, order.before_lag,
+            self.links.group, self.links.transfer)
 
     def replay(self, knobs: Knobs | None = None) -> Outcome:
         """Replay the run, as recorded or with the knobs turned."""
@@ -110,7 +113,7 @@ class Model:
     @property
     def _sizes(self) -> tuple[Ints, ...]:
         """Arrays as long as those of an ``Outcome``."""
-        calls, activities = self.gap, self.group
+        calls, activities = self.gap, self.links.group
         return calls, calls, activities, activities, calls, activities
 
     @cached_property
@@ -126,8 +129,9 @@ class Model:
             fixed["events"], made(knobs.gap), made(knobs.length), made(knobs.floor), made(knobs.wait_share),
             fixed["chain"], fixed["advances"], fixed["waits_to"], fixed["wait_on"], fixed["wait_lag"], fixed["launch"],
             made(knobs.launch_lag), fixed["fixed"], fixed["base"], fixed["base_lag"], fixed["before"],
-            made(knobs.before_lag), *self._cross, made(knobs.dur), made(self.group), made(self.transfer),
-            made(np.full(len(self.transfer), NEVER, dtype=np.int64)), made(self.first.astype(np.int64)),
+            made(knobs.before_lag), *self._cross, made(knobs.dur), made(knobs.group), made(knobs.transfer),
+            fixed["ahead"], fixed["late"], made(np.full(len(knobs.transfer), NEVER, dtype=np.int64)),
+            made(self.first.astype(np.int64)),
         ]
         if self._native is not None:
             self._native.call("run", *arguments, *outputs)
@@ -242,7 +246,7 @@ def _between(moments: Floats, recorded: Ints, later: Mask, replayed: Ints) -> Fl
     return np.asarray(np.where(moments > recorded[-1], moments - recorded[-1] + replayed[-1], at))
 
 
-def _events(recording: Recording, order: Order) -> tuple[Ints, Ints, Ints, Ints]:
+def _events(recording: Recording, order: Order, links: Together) -> tuple[Ints, Ints, Ints, Ints]:
     """The events in recorded order; of each call the host time before it, the call that ended then, and whether it
     moves its host timeline on."""
     a, c = recording.activities, recording.calls
@@ -250,7 +254,8 @@ def _events(recording: Recording, order: Order) -> tuple[Ints, Ints, Ints, Ints]
     begun = np.where(a.call >= 0, np.maximum(a.start, c.start[np.maximum(a.call, 0)]), a.start)
     instant = np.diff(order.waits.to) == 0  # when it returns is known as it begins
     returns = calls[~instant]
-    time = np.concatenate((c.start, begun, c.end[returns]))
+    ahead = links.calls_ahead
+    time = np.concatenate((c.start - ahead, begun - links.ahead, c.end[returns] - ahead[returns]))
     code = np.concatenate((3 * calls + BEGIN, 3 * activities + START, 3 * returns + FINISH))
     kind = np.concatenate((np.full(len(calls), 1), np.full(len(activities), 2), np.zeros(len(returns), dtype=np.int64)))
     events = code[np.lexsort((kind, time))]

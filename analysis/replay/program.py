@@ -11,7 +11,7 @@ REPLAY = compiled_program(
     name="replay",
     module=f"{__package__}.loop",
     functions=(
-        ("run", ", ".join([*[_LONG] * 4, "float64[::1]", *[_LONG] * 26])),
+        ("run", ", ".join([*[_LONG] * 4, "float64[::1]", *[_LONG] * 28])),
         ("bind", ", ".join([*[_LONG] * 11, "int64", *[_LONG] * 3])),
     ),
     sources=(str(Path(__file__).with_name("loop.py")),),

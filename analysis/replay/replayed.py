@@ -16,6 +16,7 @@ from .apply import apply
 from .host_time import HostTime
 from .model import Floats, Knobs, Model, Outcome
 from .recording import recording_of
+from .together import together
 
 MOST_REPLAYED = 1_000_000
 """Activities of which the replay takes no longer than the rest of a page; of more the what-if view is asked."""
@@ -26,7 +27,7 @@ class Replayed:
 
     def __init__(self, run: Trace, options: Options) -> None:
         recording = recording_of(run, options)
-        self.model = None if isinstance(recording, str) else Model(recording)
+        self.model = None if isinstance(recording, str) else Model(recording, together(run, recording))
         if isinstance(recording, str) or self.model is None:
             self.accuracy = Accuracy(reason=str(recording))
             return

@@ -88,6 +88,11 @@ class _Inference:
         self.before_end = np.where(a.before >= 0, a.end[np.maximum(a.before, 0)], NEVER)
         self.by_end = np.argsort(a.end, kind="stable")
         self.end_times = a.end[self.by_end]
+        self.owner = np.full(int(c.chain.max()) + 1, int(a.owner.max()) + 1, dtype=np.int64)
+        self.owner[c.chain[a.call[self.launched]]] = a.owner[self.launched]
+        self.owner = self.owner[c.chain]
+        self.zero = int(min(a.start.min(), c.start.min())) - LAG_NS
+        self.room = int(max(a.end.max(), c.end.max())) + LAG_NS - self.zero if a.owner.any() else 0
         self.is_wait, self.length = c.named(WAITS), c.end - c.start
         self.launches = np.zeros(len(c.start), dtype=bool)
         self.launches[a.call[self.launched]] = True
@@ -97,6 +102,10 @@ class _Inference:
         self.queue = launched[np.argsort(keys, kind="stable")]  # by stream, then launch
         self.streams = int(a.stream.max()) + 1
         self.of_stream = np.searchsorted(a.stream[self.queue], np.arange(self.streams + 1))
+
+    def of_owner(self, owner: Ints, moment: Ints) -> Ints:
+        """Moments (ns) that sort by process first: a call waits for no activity of another one, whose clock differs."""
+        return owner * self.room + (moment - self.zero)
 
     def order(self) -> Order:
         """Everything, in the order in which one thing needs another."""
@@ -288,8 +297,12 @@ class _Inference:
     def host_waits(self) -> tuple[Links, Ints, Ints]:
         """For each call the activities it waits for, how long after them it returns, and how long it takes at least."""
         a, c = self.a, self.c
-        last = np.searchsorted(self.end_times, c.end + 1_000, side="right") - 1  # the last to end before it returned
-        ended, done = self.by_end[np.maximum(last, 0)], np.where(last >= 0, self.end_times[np.maximum(last, 0)], NEVER)
+        keys = self.of_owner(a.owner, a.end)
+        by_end = np.argsort(keys, kind="stable") if self.room else self.by_end
+        returned = self.of_owner(self.owner, c.end + 1_000)
+        last = np.searchsorted(keys[by_end], returned, side="right") - 1  # the last to end before it returned
+        ended = by_end[np.maximum(last, 0)]
+        done = np.where((last >= 0) & ((a.owner[ended] == self.owner) | (not self.room)), a.end[ended], NEVER)
         rows, on = list[Ints](), list[Ints]()
         lag = np.zeros(len(c.start), dtype=np.int64)
         waiting = np.zeros(len(c.start), dtype=bool)
@@ -317,16 +330,21 @@ class _Inference:
         base = _by_name(self.length[short], c.name[short], len(c.names), _LOW, default=AFTER_EVENT_NS)
         base = np.where(np.array([bool(WAITS.search(name)) for name in c.names]), base, self.usual)
         # launches into a full queue
-        sent, gone = np.sort(self.called[self.launched]), np.sort(a.end[self.launched])
-        flight = np.searchsorted(sent, c.start, side="left") - np.searchsorted(gone, c.end + 1_000, side="right")
+        owner = a.owner[self.launched]
+        sent, gone = np.sort(self.of_owner(owner, self.called[self.launched])), np.sort(keys[self.launched])
+        flight = np.searchsorted(sent, self.of_owner(self.owner, c.start), side="left") - np.searchsorted(
+            gone, returned, side="right")
         full = self.launches & ~waiting & (self.length > _BLOCKED_NS) & (done > c.start) & (c.end - done < LAG_NS)
         blocked = np.flatnonzero(full & (flight > FULL))
         add(blocked, ended[blocked], c.end[blocked] - done[blocked])
         self.blocked = blocked
         # what did not wait, yet would if the device were slower; and whatever else a device is waited for
         everything, some = c.named(_ALL), c.named(_STREAM_OR_DEVICE)
+        owner_of = np.zeros(self.streams, dtype=np.int64)
+        owner_of[a.stream] = a.owner
         for call in np.flatnonzero(some & ~self.launches & (~waiting | everything)).tolist():
-            streams = range(self.streams) if everything[call] else self.stream_used(call)
+            mine = np.flatnonzero(owner_of == self.owner[call]) if self.room else np.arange(self.streams)
+            streams = mine.tolist() if everything[call] else self.stream_used(call)
             last_of = np.array([self.last_launched(stream, int(c.start[call])) for stream in streams], dtype=np.int64)
             last_of = last_of[last_of >= 0]
             last_of = last_of[(a.end[last_of] <= c.end[call] + 1_000)]
