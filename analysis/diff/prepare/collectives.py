@@ -17,6 +17,7 @@ from ..stats.robust_location import Floats
 from .samples import Matched, Side
 
 ALIKE = 0.8  # Ranks take part in the same collectives where their launches per cycle agree at least this much.
+CHANCE = 0.01  # Of jobs without a late rank such a share has one named, as in the view of ranks.
 MATERIAL = 0.01  # Share of a cycle below which waiting is not worth a sentence.
 
 
@@ -36,13 +37,14 @@ class RankWait(Struct, frozen=True):
 
 
 class CollectiveTiming(Struct, frozen=True):
-    """One collective over the ranks of a job: the transfer itself, which rank came last, and what each waited."""
+    """One collective over the ranks of a job: the transfer itself, which rank came last (None where none did more often
+    than chance), and what each waited."""
 
     function: str
     transfer_a_us: float
     transfer_b_us: float
-    last_a: str
-    last_b: str
+    last_a: str | None
+    last_b: str | None
     waits: tuple[RankWait, ...]
 
     @property
@@ -74,8 +76,9 @@ def split(matched: list[Matched]) -> tuple[list[Matched], CollectiveWaits, list[
                 times[at][side][row] = ms
                 waited[at, row] = wait
         devices = _called([(matched[at], row) for at, row in present])
+        last_a, last_b = (None if side.last is None else devices[side.last] for side in (a, b))
         timings.append(CollectiveTiming(
-            function, a.transfer_us, b.transfer_us, devices[a.last], devices[b.last],
+            function, a.transfer_us, b.transfer_us, last_a, last_b,
             tuple(RankWait(*wait) for wait in zip(devices, a.wait_ms, b.wait_ms, strict=True)),
         ))
     reduced = [
@@ -89,7 +92,7 @@ class _Transfer(Struct, frozen=True):
     transfer_ms: list[Floats]
     wait_ms: list[float]
     transfer_us: float
-    last: int
+    last: int | None
 
 
 def _called(present: list[tuple[Matched, int]]) -> list[str]:
@@ -124,8 +127,16 @@ def _transfer(ranks: list[tuple[Side, int]]) -> _Transfer | None:
         values[side.seen[row] & (side.launches[row] == 0)] = 0.0
         transfer.append(values)
     waits = [float(np.median((each[i] - shortest) * launches[i])) for i in range(len(ranks))]
-    last = int(np.bincount(each.argmin(axis=0), minlength=len(ranks)).argmax())
-    return _Transfer(transfer, waits, float(np.median(shortest)) * 1e3, last)
+    return _Transfer(transfer, waits, float(np.median(shortest)) * 1e3, _last(each))
+
+
+def _last(each: Floats) -> int | None:
+    """The rank (row) that is shortest in most cycles (columns); None where chance makes one so often."""
+    from scipy.special import bdtrc
+
+    times = np.bincount(each.argmin(axis=0), minlength=len(each))
+    chance = len(each) * float(bdtrc(int(times.max()) - 1, each.shape[1], 1 / len(each)))
+    return int(times.argmax()) if chance < CHANCE else None
 
 
 def sentence(timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: float) -> str | None:
@@ -136,11 +147,14 @@ def sentence(timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: f
         name = names.get(timing.function, timing.function)
         was, now = (units.duration(1e3 * us) for us in (timing.transfer_a_us, timing.transfer_b_us))
         transfer = f"transfer {was} → {now}"
-        if timing.last_a == timing.last_b:
+        if timing.last_a is not None and timing.last_a == timing.last_b:
             return f"{timing.last_a} comes last to {name} in both runs and the others wait; {transfer}"
-        waited = {wait.device: wait for wait in timing.waits}[timing.last_b]
-        return (
-            f"the late rank changed sides: {name} waited for {timing.last_a}, now for {timing.last_b} "
-            f"(which waited {units.amount(waited.a_ms, waited.b_ms)} per cycle); {transfer}"
-        )
+        waited = {wait.device: units.amount(wait.a_ms, wait.b_ms) for wait in timing.waits}
+        if timing.last_a is not None and timing.last_b is not None:
+            return (f"the late rank changed sides: {name} waited for {timing.last_a}, now for {timing.last_b} "
+                    f"(which waited {waited[timing.last_b]} per cycle); {transfer}")
+        late = " and ".join(f"{last} in {run}" for run, last in (("A", timing.last_a), ("B", timing.last_b)) if last)
+        most = max(timing.waits, key=lambda wait: abs(wait.b_ms - wait.a_ms)).device
+        return (f"{most} waits {waited[most]} per cycle at {name}; "
+                f"{f'the late rank is {late}' if late else 'no rank comes last more often than chance'}; {transfer}")
     return None

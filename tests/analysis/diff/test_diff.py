@@ -276,6 +276,23 @@ def test_a_rank_that_turns_from_waiting_to_late_has_no_faster_all_reduce() -> No
     assert "the late rank changed sides: ncclAllReduce waited for GPU 0, now for GPU 1" in ranks
 
 
+def test_no_rank_is_called_late_that_chance_makes_last() -> None:
+    def by_turns(run: Trace, turned: int) -> Trace:
+        """In these of eight cycles the other rank comes last."""
+        swapped = pl.col("device").replace({"GPU 0": "GPU 1", "GPU 1": "GPU 0"}).cast(schema.NAME)
+        of_them = pl.when(pl.col("cycle") <= turned)
+        return run.with_tables(profile=run.profile.with_columns(
+            of_them.then(swapped).otherwise("device").alias("device"),
+            of_them.then(1 - pl.col("pid")).otherwise("pid").alias("pid")))
+
+    table = diff(by_turns(two_ranks(late=0, seed=1), 3), by_turns(two_ranks(late=1, seed=2), 3))
+    ranks = next(line for line in table.summary if line.startswith("Ranks"))
+    assert "no rank comes last more often than chance" in ranks and "changed sides" not in ranks
+    ranks = next(line for line in diff(two_ranks(late=0, seed=1), by_turns(two_ranks(late=1, seed=2), 4)).summary
+                 if line.startswith("Ranks"))
+    assert "the late rank is GPU 0 in A" in ranks
+
+
 def test_a_slower_transfer_is_seen_through_the_waiting() -> None:
     table = diff(two_ranks(late=0, seed=1), two_ranks(late=1, transfer=20.0, seed=2))
     assert {row["verdict"] for row in table.frame.to_dicts()} == {"slower"}
