@@ -52,7 +52,7 @@ def held_back(metrics: dict[str, float | None], tail: str = "") -> list[Section]
         rows = [("limited by", limiters)]
         rows += [(name, f"{units.percent(value)}") for name, value in (
             ("theoretical", occupancy.theoretical), ("achieved", occupancy.achieved)) if value is not None]
-        rows += [(f"blocks per SM by {name}", units.number(blocks)) for name, blocks in sorted(
+        rows += [(name, f"{units.number(blocks)} per SM") for name, blocks in sorted(
             occupancy.blocks.items(), key=lambda one: one[1])]
         made.append(Section(f"Occupancy limiter{tail}", tuple(rows)))
     if stalls := stalls_of(metrics):

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 COUNTERS, TIMES, SYSTEM = "pmc_perf.csv", "timestamps.csv", "sysinfo.csv"
-"""The files of a workload of rocprofiler-compute."""
+LEVELS = ("SQ_LEVEL_WAVES.csv", "SQ_IFETCH_LEVEL.csv")
+"""The files of a workload of rocprofiler-compute; levels are counted in passes, and so in files, of their own."""
 COLUMNS = (
     "index", "kernelname", "gpu-id", "queue-id", "queue-index", "pid", "tid", "grd", "wgr", "lds", "scr", "vgpr",
     "sgpr", "fbar", "sig", "obj", "dispatchns", "beginns", "endns", "completens", "durationns",
@@ -82,8 +83,9 @@ def files_of_run(path: Path) -> tuple[Path, ...]:
 
 
 def files_of_workload(path: Path) -> tuple[Path, ...]:
-    """What is read with a file of rocprofiler-compute: the machine's description and, with either of two, the other."""
-    names = {COUNTERS: (TIMES, SYSTEM), TIMES: (COUNTERS, SYSTEM)}.get(path.name, (SYSTEM,))
+    """What is read with a file of rocprofiler-compute: the machine's description and, with either of the two that all
+    workloads have, the other and the levels."""
+    names = {COUNTERS: (TIMES, SYSTEM, *LEVELS), TIMES: (COUNTERS, SYSTEM, *LEVELS)}.get(path.name, (SYSTEM,))
     return tuple(path.with_name(name) for name in names if path.with_name(name).is_file())
 
 

@@ -90,14 +90,24 @@ PANELS: tuple[tuple[str, str, str, str], ...] = (
 )
 """Section, metric, unit, and formula over counters (any case), ``time`` (ns), ``active`` (GRBM_GUI_ACTIVE of a die),
 ``bytes_*`` and the machine's ``cu simd sclk (MHz) hbm_bw (GB/s) channels lds_banks``."""
+LEVELS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
+    "SQ_LEVEL_WAVES.csv": (
+        (SPEED, "Wave Occupancy", "waves", "SQ_ACCUM_PREV_HIRES / active"),
+        (SPEED, "Wave Occupancy, of peak", "%", "100 * SQ_ACCUM_PREV_HIRES / (active * cu * max_waves)"),
+    ),
+    "SQ_IFETCH_LEVEL.csv": ((SPEED, "Instr Fetch Latency", "cycles", "SQ_ACCUM_PREV_HIRES / SQ_IFETCH"),),
+}
+"""The formulas over the counters of a level's own file."""
 _ORDER = ("SQ", "SQC", "TA", "TD", "TCP", "TCC", "SPI", "CPC", "CPF", "GRBM")
 _CHANNEL = re.compile(r"(\w+)\[\d+\]")
 
 
-def panels(counters: pl.DataFrame) -> pl.DataFrame:
+def panels(
+    counters: pl.DataFrame, formulas: tuple[tuple[str, str, str, str], ...] = PANELS
+) -> pl.DataFrame:
     """The panels of each dispatch: ``launch section metric value unit``, from numbers under lower-case names."""
     made = []
-    for section, metric, unit, formula in PANELS:
+    for section, metric, unit, formula in formulas:
         expr = pl.sql_expr(formula.lower())
         if set(expr.meta.root_names()) <= set(counters.columns):
             value = counters.select("launch", value=expr.cast(pl.Float64).fill_nan(None))

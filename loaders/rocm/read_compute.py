@@ -38,7 +38,7 @@ _NOT_COUNTERS = re.compile(
 _INSTANCE = re.compile(r"(\w+)\[\d+\]")
 _LIMITS = (
     "gpu_model", "gpu_arch", "cu_per_gpu", "simd_per_cu", "hbm_bw", "num_xcd", "max_sclk", "total_l2_chan",
-    "lds_banks_per_cu",
+    "lds_banks_per_cu", "max_waves_per_cu",
 )
 """What is taken from the machine's description; it has the command line that was profiled and host names as well."""
 
@@ -73,8 +73,14 @@ def load(job: Job) -> Trace:
             stream=pl.coalesce("queue-id", "queue_id"), grid=one_axis("grid_size"), block=one_axis("workgroup_size"),
             registers="arch_vgpr", shared_bytes="lds_per_workgroup",
         ), times.name)
+        launches = rows.select("launch", "start", "device", "pid", time=pl.col("end") - pl.col("start"))
         if counted is not None:
-            _measured(recording, rows, counted, limits)
+            _measured(recording, launches, counted, limits)
+        for name, formulas in panels.LEVELS.items():
+            if name in files:
+                level = _matched(rows, _rows(files[name], recording), recording)
+                made = panels.panels(_with_limits(_placed(level, launches), level, limits), formulas)
+                recording.measured(made.join(launches.select("launch", "start", "device"), on="launch"))
         job.progress(info.bytes or 0, info.bytes or 0, recording.rows)
         return recording.finish(serialised=counters == times)
 
@@ -208,18 +214,21 @@ def _share(numerator: pl.Series, denominator: pl.Series) -> pl.Series:
     return (numerator / denominator).fill_nan(0.0).clip(0.0, 1.0)
 
 
+def _placed(counted: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    """The counters of dispatches as numbers, with what is known of their launch."""
+    return counted.select("launch", *(
+        values.reals(counted[name].cast(pl.String))[0].alias(name) for name in counted.columns
+        if not _NOT_COUNTERS.fullmatch(name) and name not in ("start", "end", "device", "launch", "at", "of")
+    )).join(launches, on="launch", how="left", maintain_order="left")
+
+
 def _measured(
-    recording: Recording, rows: pl.DataFrame, counted: pl.DataFrame, limits: dict[str, str]
+    recording: Recording, launches: pl.DataFrame, counted: pl.DataFrame, limits: dict[str, str]
 ) -> None:
     """Every counter as a sample at the start of its dispatch, those of single channels summed; and as metrics of the
     launch, with the panels that follow from them."""
-    placed = counted.select("launch", *(
-        values.reals(counted[name].cast(pl.String))[0].alias(name) for name in counted.columns
-        if not _NOT_COUNTERS.fullmatch(name) and name not in ("start", "end", "device", "launch", "at", "of")
-    ))
-    names = {name: _recorded_name(name) for name in placed.columns if name != "launch"}
-    launches = rows.select("launch", "start", "device", "pid", time=pl.col("end") - pl.col("start"))
-    placed = placed.join(launches, on="launch", how="left", maintain_order="left")
+    placed = _placed(counted, launches)
+    names = {name: _recorded_name(name) for name in placed.columns if name not in launches.columns}
     _samples(recording, placed, names)
     parts, channels = panels.by_channel(placed, names)
     made = pl.concat([panels.panels(_with_limits(placed, counted, limits)), parts, panels.by_block(placed, names)])
@@ -238,7 +247,7 @@ def _recorded_name(name: str) -> str:
 def _with_limits(placed: pl.DataFrame, counted: pl.DataFrame, limits: dict[str, str]) -> pl.DataFrame:
     """The counters with what formulas of the panels name beside them; of a limit nobody recorded there is no column."""
     named = {"cu": "cu_per_gpu", "simd": "simd_per_cu", "sclk": "max_sclk", "hbm_bw": "hbm_bw",
-             "channels": "total_l2_chan", "lds_banks": "lds_banks_per_cu"}
+             "channels": "total_l2_chan", "lds_banks": "lds_banks_per_cu", "max_waves": "max_waves_per_cu"}
     known = {name: number for name, limit in named.items() if (number := _number(limits, limit)) is not None}
     placed = placed.rename({name: name.replace("tcc_ea0_", "tcc_ea_") for name in placed.columns})
     channels: dict[str, list[str]] = {}

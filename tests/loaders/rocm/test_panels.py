@@ -109,6 +109,18 @@ def test_figures_of_a_real_workload_by_another_road(workload: tuple[Trace, list[
         assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
+def test_levels_counted_in_passes_of_their_own_go_to_their_launch(
+    workload: tuple[Trace, list[dict[str, float]]], data: Path
+) -> None:
+    run, _ = workload
+    with (data / "traces/rocprof/omniperf/device_filter/MI100/SQ_LEVEL_WAVES.csv").open() as file:
+        waves = [float(row["SQ_ACCUM_PREV_HIRES"]) / float(row["GRBM_GUI_ACTIVE"]) for row in csv.DictReader(file)]
+    found = run.launch_metrics.filter(pl.col("metric").cast(pl.String) == "Wave Occupancy").collect()
+    assert found["value"].to_list() == pytest.approx(waves)
+    shares = run.launch_metrics.filter(pl.col("metric").cast(pl.String) == "Wave Occupancy, of peak").collect()
+    assert shares["value"].to_list() == pytest.approx([100 * one / (40 * 120) for one in waves])
+
+
 def test_dram_of_each_launch_is_of_its_own_counters(workload: tuple[Trace, list[dict[str, float]]]) -> None:
     run, rows = workload
     shares = []
@@ -125,3 +137,15 @@ def test_what_is_left_of_single_channels_is_said(workload: tuple[Trace, list[dic
     run, _ = workload
     (note,) = ask(view("sections"), (run,)).notes
     assert note.startswith("736 columns of single L2 channels are kept as 23 counters with mean")
+
+
+def test_a_dispatch_that_was_not_timed_takes_no_other_counters_with_it(tmp_path: Path) -> None:
+    for name in ("sysinfo.csv", "timestamps.csv", "pmc_perf.csv"):
+        lines = (SAMPLES / "rocprofiler_compute" / name).read_text().splitlines()
+        (tmp_path / name).write_text("\n".join(lines[:1] + lines[2:] if name == "timestamps.csv" else lines) + "\n")
+    (whole,), (part,) = (open_run(str(folder)) for folder in (SAMPLES / "rocprofiler_compute", tmp_path))
+    (said,) = (one for one in part.info.warnings if "no timed launch" in one)
+    assert said.startswith("the counters of 1 of 12 dispatches")
+    one, other = (run.kernels.select("name", "dram", "tensor").collect().rows() for run in (whole, part))
+    assert other == one[1:]
+    assert set(part.launch_metrics.collect()["index"]) == set(range(11))
