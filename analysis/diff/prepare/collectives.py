@@ -153,8 +153,8 @@ def sentence(timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: f
         if timing.last_a is not None and timing.last_b is not None:
             return (f"the late rank changed sides: {name} waited for {timing.last_a}, now for {timing.last_b} "
                     f"(which waited {waited[timing.last_b]} per cycle); {transfer}")
-        late = " and ".join(f"{last} in {run}" for run, last in (("A", timing.last_a), ("B", timing.last_b)) if last)
+        late = next((f"in {run} {last} comes" for run, last in (("A", timing.last_a), ("B", timing.last_b)) if last),
+                    "no rank comes")
         most = max(timing.waits, key=lambda wait: abs(wait.b_ms - wait.a_ms)).device
-        return (f"{most} waits {waited[most]} per cycle at {name}; "
-                f"{f'the late rank is {late}' if late else 'no rank comes last more often than chance'}; {transfer}")
+        return f"{most} waits {waited[most]} per cycle at {name}; {late} last more often than chance; {transfer}"
     return None
