@@ -83,7 +83,8 @@ class View(Struct, frozen=True):
 
     ``columns`` for one run, ``pair_columns`` for two (the same where empty). ``build(runs, options)`` answers it; it
     raises CannotAnswer with a sentence where the input cannot. ``alternates`` names the columns of the other order that
-    ``s`` switches to, of which the first that there is counts. ``noun`` is what a row is called, in the plural;
+    ``s`` switches to, of which the first that there is counts. ``noun`` is what a row is called, in the plural,
+    ``pair_noun`` a row of two runs where it is another thing;
     ``details(row, runs, options)`` gives the sections that Enter shows beside the row's own columns; ``glance(runs,
     options)`` looks at the whole run once and gives what answers for any row at once, beside the list.
     ``other`` is the same question answered in another shape, which ``s`` switches to as well.
@@ -106,6 +107,7 @@ class View(Struct, frozen=True):
     lists_cycles: bool = False
     free_columns: bool = False
     noun: str = "rows"
+    pair_noun: str = ""
     row_id: tuple[str, ...] = ()
     details: Callable[[dict[str, Any], Runs, Options], list[Section]] | None = None
     glance: Callable[[Runs, Options], Callable[[dict[str, Any]], list[Section]]] | None = None

@@ -75,6 +75,33 @@ class Latencies(Struct, frozen=True):
         return np.array(places, dtype=np.int64).reshape(least.shape)
 
 
+def on_one_axis(
+    a: list[int] | None, b: list[int] | None, low_a: int | None, high_a: int | None, low_b: int | None,
+    high_b: int | None,
+) -> tuple[list[int] | None, list[int] | None]:
+    """Two histograms over their own axes (``Latencies.histograms``; shortest and longest, ns) over one: a bar goes
+    where its middle is. As they are where one is missing."""
+    if not a or not b or None in (low_a, high_a, low_b, high_b):
+        return a, b
+    own = [_log_axis(low or 0, high or 0) for low, high in ((low_a, high_a), (low_b, high_b))]
+    first, span = _log_axis(min(low_a or 0, low_b or 0), max(high_a or 0, high_b or 0))
+    made = []
+    for bars, (begin, size) in zip((a, b), own, strict=True):
+        shared = [0] * BINS
+        for at, count in enumerate(bars):
+            middle = begin + size * (at + 0.5) / BINS
+            shared[min(BINS - 1, max(0, int((middle - first) / span * BINS)))] += count
+        made.append(shared)
+    return made[0], made[1]
+
+
+def _log_axis(low: int, high: int) -> tuple[float, float]:
+    """Where the log2 axis of a histogram begins, and how long it is."""
+    begin, end = np.log2(max(low, 1)), np.log2(max(high, 1))
+    lacking = max(np.log2(NARROWEST) - (end - begin), 0.0)
+    return float(begin - lacking / 2), float(end - begin + lacking)
+
+
 def latencies(groups_of: Codes, durations: Ints, groups: int) -> Latencies:
     """Durations (ns, not negative) sorted within each group; every group number below ``groups`` occurs."""
     bits = max(int(durations.max(initial=0)).bit_length(), 1)

@@ -15,6 +15,8 @@ from ..core import units
 from ..core.callers import callers_of
 from ..core.names.short_name import fit_name, short_name
 from ..core.text import display
+from ..idle.attribution import idle_of
+from .listed import listed, tail, text
 
 CELLS, BRIEF_CELLS = 28, 16
 """Width of the picture of a gap, and of that beside the list."""
@@ -24,7 +26,10 @@ Row = dict[str, Any]
 
 
 def gap_sections(row: Row, runs: tuple[Trace, ...], options: Options) -> list[Section]:
-    """The host's stack over the gap, outermost first, and the launches before and after it; none for two runs."""
+    """The host's stack over the gap, outermost first, and the launches before and after it; of two runs, which are
+    compared by cause, the operators whose launches ended gaps of that cause."""
+    if len(runs) == 2 and row.get("cause") is not None:
+        return glance(runs, options)(row)
     if len(runs) != 1 or row.get("index") is None:
         return []
     run = runs[0]
@@ -37,17 +42,35 @@ def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[Row], list[Se
     that take all of it only the innermost is shown."""
 
     def of(row: Row) -> list[Section]:
+        if len(runs) == 2 and row.get("cause") is not None:
+            return [one for number, run in enumerate(runs) for one in _by_operator(run, row, tail(number, runs))]
         if len(runs) != 1 or row.get("index") is None:
             return []
         begin, end = row["start_ns"], row["start_ns"] + row["dur_ns"]
         rows = [("cause", f"{row['cause']}, {units.duration(row['cause_ns'])} of {units.duration(row['dur_ns'])}")]
-        for label, key, text in (("ended by", "after", partial(fit_name, width=60)), ("operator", "op", display),
+        for label, key, shown in (("ended by", "after", partial(fit_name, width=60)), ("operator", "op", display),
                                  ("Python line", "frame", short_name), ("drained by", "drained_by", display)):
             if row[key] is not None:
-                rows.append((label, display(text(str(row[key])), 200)))
+                rows.append((label, display(shown(str(row[key])), 200)))
         return [Section("This gap", tuple(rows)), *_stack(runs[0], row, begin, end, brief=True)]
 
     return of
+
+
+def _by_operator(run: Trace, row: Row, of: str) -> list[Section]:
+    """Before which operators' launches a device was idle for a cause, all over the recording."""
+    idle = idle_of(run, run, None) if run.has("kernels.start_ns") else None
+    if idle is None:
+        return []
+    rank = pl.lit(True) if row.get("rank") is None else pl.col("rank") == row["rank"]
+    mine = idle.gaps.filter(
+        rank, pl.col("cause").cast(pl.String) == row["cause"],
+        pl.col("device").cast(pl.String).eq_missing(pl.lit(row["device"], pl.String)))
+    sums = mine.select(pl.col("op", "frame").cast(pl.String), "dur_ns").group_by("op", "frame").agg(
+        pl.len(), pl.col("dur_ns").sum()).sort("dur_ns", "op", descending=[True, False]).collect(engine="streaming")
+    return listed(f"Next launch after such gaps{of}", sums, (
+        text, lambda frame: fit_name(str(frame), 30) if frame else units.MISSING, units.count, units.duration,
+    ), ("operator", "Python line", "gaps", "idle"))
 
 
 def over_gap(run: Trace, row: Row, begin: int, end: int) -> pl.DataFrame | None:

@@ -6,6 +6,7 @@ Of two runs a narrow terminal keeps what tells a change: totals, the mean's diff
 from __future__ import annotations
 
 import polars as pl
+from msgspec.structs import replace
 
 from ..contract.column import Column, pair_columns
 from ..contract.options import Thresholds
@@ -33,7 +34,7 @@ COLUMNS = (
     Column("total_ns", "total", "ns", "summed duration", width=10, order=0, role="time", pairs="sum",
            pair_order=(1, 1, 0)),
     Column("share", "share", "fraction", "of the summed duration of all device activities; the longest bar is full",
-           width=24, order=0, role="share", bar="share", pairs="sum", pair_order=(3, 3, 9)),
+           width=24, order=0, role="share", bar="share", pairs="sum", pair_order=(4, 3, 9)),
     Column("count", "count", "count", "launches", width=7, order=2, role="count", pairs="sum", pair_order=(5, 5, 9)),
     Column("mean_ns", "mean", "ns", "mean duration", width=9, order=7, pair_order=(6, 6, 4)),
     Column("min_ns", "min", "ns", "shortest launch", width=9, order=None),
@@ -41,8 +42,8 @@ COLUMNS = (
     Column("p99_ns", "p99", "ns", "99% of the launches take at most this long (nearest rank)", width=9, order=5,
            pair_order=(9,)),
     Column("max_ns", "max", "ns", "longest launch", width=9, order=None),
-    Column("trend", "latency", "trend", "launches by latency, log axis from shortest to longest", width=12, order=6,
-           pair_order=(9,)),
+    Column("trend", "latency", "trend", "launches by latency, log axis from shortest to longest, of "
+           "two runs the same axis", width=12, order=6, pair_order=(2,)),
     Column("tensor", "tensor", "fraction", "tensor-core use of peak, by duration", width=12, order=3, bar="tensor",
            pair_order=(8, 8, 9), estimate="compute_of_peak"),
     Column("dram", "DRAM", "fraction", "DRAM throughput of peak, weighted by duration", width=12, order=3, bar="dram",
@@ -56,7 +57,7 @@ COLUMNS = (
     Column("memory_of_peak", "of memory", "fraction", "B/s of peak by the work of the operators behind it", width=11,
            order=None),
 )
-PAIR_COLUMNS = pair_columns(COLUMNS)
+PAIR_COLUMNS = tuple(replace(one, width=8) if one.unit == "trend" else one for one in pair_columns(COLUMNS))
 EXTREMES = (
     Column("devices", "devices", "count", "devices it ran on", width=7, order=3, role="where"),
     Column("most_ns", "most", "ns", "its time on the device where it took most", width=9, order=1),

@@ -211,6 +211,7 @@ def glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Sect
 
 
 VIEW = View(
-    "idle", COLUMNS, build, pair_columns=pair_columns(BY_CAUSE), scopes_itself=True, noun="gaps", details=details,
+    "idle", COLUMNS, build, pair_columns=pair_columns(BY_CAUSE), scopes_itself=True, noun="gaps", pair_noun="causes",
+    details=details,
     glance=glance,
 )

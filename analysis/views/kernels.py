@@ -17,6 +17,7 @@ from ..contract.options import SIDES, Options, Side
 from ..contract.view import Answer, Runs, View
 from ..core import units
 from ..core.device_pairs import together
+from ..core.quantiles import on_one_axis
 from ..cycles.paired import OneRun, paired
 from ..details.glances import kernel_glance
 from ..details.row_details import kernel_sections
@@ -33,7 +34,17 @@ def build(runs: Runs, options: Options) -> Answer:
     jobs = all(several_ranks(run) for run in runs)  # a run of one rank is held against all of a job's
     devices = (table(run, options, side)[0]["device"].cast(pl.String) for run, side in zip(runs, SIDES, strict=True))
     grain: Grain = "name" if together(*devices) else "rank" if jobs else "device"
-    return paired(runs, options, COLUMNS, partial(_one, grain=grain))
+    return _on_one_axis(paired(runs, options, COLUMNS, partial(_one, grain=grain)))
+
+
+def _on_one_axis(answer: Answer) -> Answer:
+    """The latencies of both runs over the same axis, so that their shapes can be compared."""
+    frame = answer.frame.collect()
+    ends = ("min_ns_a", "max_ns_a", "min_ns_b", "max_ns_b")
+    made = [on_one_axis(a, b, *spans) for a, b, *spans in frame.select("trend_a", "trend_b", *ends).iter_rows()]
+    trends = {f"trend_{side}": pl.Series([one[at] for one in made], dtype=pl.List(pl.Int64))
+              for at, side in enumerate(SIDES)}
+    return replace(answer, frame=frame.with_columns(**trends).lazy())
 
 
 def _one(run: Trace, options: Options, side: Side, grain: Grain) -> OneRun:
@@ -49,7 +60,8 @@ def build_by_name(runs: Runs, options: Options) -> Answer:
     counts = [table(run, options, side)[0].select("device", "rank").n_unique()
               for run, side in zip(runs, SIDES, strict=False)]
     if len(runs) == 2:
-        return build(runs, options) if max(counts) < 2 else paired(runs, options, COLUMNS, partial(_one, grain="name"))
+        return build(runs, options) if max(counts) < 2 else _on_one_axis(
+            paired(runs, options, COLUMNS, partial(_one, grain="name")))
     if counts[0] < 2:
         answer = build(runs, options)
         return replace(answer, frame=answer.frame.with_columns(pl.lit(None).alias(column.name) for column in EXTREMES))
@@ -79,10 +91,10 @@ VIEW = View(
     "kernels", COLUMNS, build, pair_columns=PAIR_COLUMNS, scopes_itself=True, noun="kernels", details=kernel_sections,
     glance=kernel_glance,
 )
-BY_NAME = replace(VIEW, columns=(*COLUMNS, *EXTREMES), build=build_by_name)  # The kernels summed over devices.
+BY_NAME = replace(VIEW, columns=(*COLUMNS, *EXTREMES), build=build_by_name, other=VIEW)  # Summed over devices.
 
 
 def in_overview(runs: Runs) -> View:
-    """The kernels as the overview lists them, on the screen and in a report: no row for each of a thousand ranks."""
+    """The kernels as a screen and an overview list them: no row for each of a thousand ranks."""
     one_device = all(len(run.info.ranks) < 2 and len(run.info.devices) == 1 for run in runs)
     return VIEW if one_device else BY_NAME

@@ -91,8 +91,16 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 def _as_rows(found: list[dict[str, Any]], side: Side) -> list[tuple[Any, ...]]:
-    return [(side.upper(), one["severity"], one["rule"], one["time_to_win_ns"], one["sentence"], one["view"],
-             one["filter"]) for one in found]
+    """A row per finding; rules that were not checked for one reason are one row."""
+    reasons: dict[str, list[str]] = {}
+    for one in found:
+        if one["severity"] == "unchecked":
+            reasons.setdefault(one["sentence"], []).append(one["rule"])
+    told = [(one["severity"], one["rule"], one["time_to_win_ns"], one["sentence"], one["view"], one["filter"])
+            for one in found if one["severity"] != "unchecked"]
+    told += [("unchecked", ", ".join(rules), None, f"Not checked: {', '.join(rules)} ({reason}).", None, None)
+             for reason, rules in reasons.items()]
+    return [(side.upper(), *one) for one in told]
 
 
 def _without_time(run: Trace) -> list[dict[str, Any]]:

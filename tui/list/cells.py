@@ -87,6 +87,8 @@ def cell(value: Any, column: Column, width: int, most: float = 1.0, mark: str = 
     if tail := _UNIT_CELLS.get(column.unit):
         number, _, unit = shown.partition(" ")
         shown = number + (" " + unit if unit else "").ljust(tail)
+    if sanitiser.cells(shown) > width and isinstance(value, int | float):
+        shown = f"{mark}{value:.2e}".replace("-", "−").replace("e+", "e")  # of a number nothing may be missing
     return fit(shown, width, right=True)
 
 

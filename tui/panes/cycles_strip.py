@@ -14,7 +14,7 @@ from ..list.frame import Pieces
 from ..session.themes import content_style
 from ..widgets.drawing import QUIET, A, B
 
-LEGEND: Pieces = (("█", "top"), (" busy  ", "dim"), ("█", "bar"), (" waiting  ", "dim"), ("▒", "faint"),
+LEGEND: Pieces = (("█", "top"), (" busy  ", "dim"), ("▓", "bar"), (" waiting  ", "dim"), ("▒", "faint"),
                   (" no device records  ", "dim"), ("▲", "bad"), (" outlier", "dim"))
 _LABEL = 9
 _LEVELS = " ▁▂▃▄▅▆▇█"
@@ -80,6 +80,8 @@ def _side(side: Sequence[Bar], most: float, room: int, wide: int, height: int) -
                 shown, style = ("▒" if level > 0 else " "), content_style("faint")
             elif bar.busy / most * height * 8 >= 8 * (height - line) + 4:
                 style = content_style("top")
+            elif level >= 8:  # told apart from busy without colour too
+                shown = "▓"
             if bar.outlier and level > 0:
                 style = content_style("bad")
             if bar.outlier and -8 < level <= 0:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.content import Content
 
 from ...analysis.core import units
 from ...analysis.kernels.family import BRIEF, LETTERS, TITLES
 from ..list.frame import Frame, Pieces, dim, widest
+from ..session.keys import Key
 from ..widgets.drawing import A, B, stacked
 from .table import TablePane
+
+if TYPE_CHECKING:
+    from ...analysis.contract.view import View
 
 LEAST_HEIGHT = 14
 """Lines of the pane from which there is room for the bar."""
@@ -16,6 +22,24 @@ LEAST_HEIGHT = 14
 
 class KernelsPane(TablePane):
     """The kernels view with its families."""
+
+    def asked_view(self) -> View:
+        """Of several devices one row per kernel with its sum; ``s`` lists the devices."""
+        from ...analysis.views.kernels import in_overview
+
+        return in_overview(self.session.traces)
+
+    def has_other_order(self) -> bool:
+        """Whether several devices ran."""
+        rows = self.shown.base.rows if self.shown is not None else None
+        ran = rows.column("devices").drop_nulls().to_list() if rows is not None and "devices" in rows.schema else []
+        return self.state.arrangement.alternate or max(ran, default=0) > 1 or any(
+            max(len(run.info.ranks), len(run.info.devices)) > 1 for run in self.session.traces)
+
+    def key_label(self, key: Key) -> str:
+        """What ``s`` lists."""
+        by = "by kernel" if self.state.arrangement.alternate else "by device"
+        return by if key.name == "order" else super().key_label(key)
 
     def _families(self) -> list[dict[str, int]]:
         facts = self.shown.base.facts if self.shown is not None else {}

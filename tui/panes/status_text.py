@@ -48,11 +48,16 @@ def frame_text(
     which = subject_text(session, view, subject)
     same = dim(table.same_line) if table is not None else ()
     return Frame(
-        title=entry.title if view is None or view.noun == "rows" else view.noun.capitalize(),
+        title=entry.title if view is None or view.noun == "rows" else _noun(view, table).capitalize(),
         note=pieces_of((dim(order_text(table)), search, marks)),
         right=pieces_of((filtered, scope, per, ((which, "top"),) if which else (), same), " · "),
         position=dim(rows_text(shown, session, narrow)),
     )
+
+
+def _noun(view: View, table: Table | None) -> str:
+    """What the rows are: of two runs they may be other things than of one."""
+    return view.pair_noun or view.noun if table is not None and table.per else view.noun
 
 
 def order_text(table: Table | None) -> str:
@@ -67,7 +72,8 @@ def order_text(table: Table | None) -> str:
             return "by section"
         if table.columns[0].role in listed:
             return listed[table.columns[0].role]
-        return ORDERS.get(table.view, "largest change first" if table.per else "largest first")
+        changes = table.per is not None and table.view != "diff"
+        return "largest change first" if changes else ORDERS.get(table.view, "largest first")
     header = next((column.header for column in table.columns if column.name == table.sorted_by), table.sorted_by)
     return f"{header} {'↓' if table.descending else '↑'}"
 
@@ -90,7 +96,7 @@ def rows_text(shown: Shown | None, session: Session, narrow: bool) -> str:
     if shown.bad_filter:
         return display(shown.bad_filter, 60)
     total, rows = units.count(shown.table.total_rows), units.count(len(shown.table))
-    text = f"{rows} of {total}" + ("" if narrow else f" {shown.view.noun}")
+    text = f"{rows} of {total}" + ("" if narrow else f" {_noun(shown.view, shown.table)}")
     if session.preview:
         text = f"preview: {text}" if narrow else f"preview of what was read first: {text}"
     elif shown.coverage is not None:

@@ -104,6 +104,10 @@ class TablePane(PaneActions, can_focus=False):
         """What an export writes: the rows as they stand."""
         return self.table
 
+    def asked_view(self) -> View:
+        """The view that is asked, in its first shape."""
+        return self.entry.load()
+
     def wake(self, force: bool = False) -> None:
         """The view is looked at: ask again if what is open or the scope changed since it was last asked."""
         if not self.session.traces:
@@ -129,11 +133,11 @@ class TablePane(PaneActions, can_focus=False):
         self.runner.ask(self._question(), take)
 
     def _question(self) -> Any:
-        entry, session, arrangement = self.entry, self.session, self.state.arrangement
+        session, arrangement = self.session, self.state.arrangement
         own = dict(self.own_options)
 
         def job() -> Shown:
-            view = arrangement.shape(entry.load())
+            view = arrangement.shape(self.asked_view())
             runs, options = session.question(view)
             options = replace(options, **own)
             table = session.answers.ask(view, runs, options, session.remembered).compared(session.per)
@@ -174,7 +178,7 @@ class TablePane(PaneActions, can_focus=False):
 
     def _other_shape(self, arrangement: Arrangement, shown: Shown) -> bool:
         """Whether so arranged the view has another shape than the one shown."""
-        view = self.entry.load()
+        view = self.asked_view()
         return view.other is not None and arrangement.shape(view) is not shown.view
 
     def caption(self, said: Frame) -> None:
@@ -396,11 +400,11 @@ class TablePane(PaneActions, can_focus=False):
         """Whether the view has another order for these runs, or another shape."""
         if self.shown is None:  # the other shape may have no answer
             return self.state.arrangement.alternate
-        return (self.shown.view.other_order(self.shown.base.columns) or self.entry.load().other) is not None
+        return (self.shown.view.other_order(self.shown.base.columns) or self.asked_view().other) is not None
 
     def action_other_run(self) -> None:
         """Go through what this view can look at: both runs, A, B; every view that can then looks at the same."""
-        subjects = self.session.subjects(self.view or self.entry.load())
+        subjects = self.session.subjects(self.view or self.asked_view())
         if len(subjects) < 2:
             pair = len(self.session.traces) > 1
             said = "This view is about both runs; open them the other way round to turn it."
