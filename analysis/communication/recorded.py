@@ -28,7 +28,7 @@ class RecordedTimes(Struct, frozen=True):
     step: str
     name: str
     group: str | None
-    elapsed_ns: int | None
+    elapsed_ns: int
     transit_ns: int | None
     wait_ns: int | None
     sync_ns: int | None
@@ -36,16 +36,17 @@ class RecordedTimes(Struct, frozen=True):
 
 
 def recorded_times(run: Trace) -> list[RecordedTimes]:
-    """Every collective as the profiler has it, longest first; none where there is no such record."""
+    """Every collective of which the profiler says how long it took, longest first."""
     made = []
     steps = run.info.facts.get("communication") or {}
     for step, collectives in steps.items():
         for full, times in collectives.items():
             name, _, group = full.partition("@")
-            if not name.startswith(_TOTAL):
-                made.append(RecordedTimes(step, name, group or None, **{
-                    field: _nanoseconds(times.get(f"{word} Time(ms)")) for field, word in _FIELDS.items()}))
-    return sorted(made, key=lambda one: (-(one.elapsed_ns or 0), one.name))
+            told = {field: _nanoseconds(times.get(f"{word} Time(ms)")) for field, word in _FIELDS.items()}
+            elapsed = told.pop("elapsed_ns")
+            if elapsed is not None and not name.startswith(_TOTAL):
+                made.append(RecordedTimes(step, name, group or None, elapsed, **told))
+    return sorted(made, key=lambda one: (-one.elapsed_ns, one.name))
 
 
 def _nanoseconds(ms: Any) -> int | None:

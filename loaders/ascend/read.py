@@ -137,7 +137,9 @@ def _placed(trace: Trace, job: Job) -> Trace:
     trace = replace(trace, info=info)
     record, operators = folder / "memory_record.csv", folder / "operator_memory.csv"
     if info.epoch_ns is not None and operators.is_file() and operators.stat().st_size <= _MOST_MEMORY_BYTES:
-        trace = trace.with_tables(allocations=_allocations(operators, info.epoch_ns, rank))
+        allocations = _allocations(operators, info.epoch_ns, rank)
+        trace = trace.with_tables(allocations=allocations) if allocations is not None else trace.warn(
+            "operator_memory.csv lacks columns it used to have: what held the memory is not known")
     if info.epoch_ns is None or not record.is_file():
         return trace
     return _with_samples(trace, _memory_samples(record, info.epoch_ns, rank), job)
@@ -175,12 +177,12 @@ def _memory_samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
     return schema.conform("metrics", pl.concat(frames).lazy())
 
 
-def _allocations(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
+def _allocations(path: Path, zero: int, rank: int | None) -> pl.LazyFrame | None:
     """The rows of ``allocations`` in ``operator_memory.csv``: who asked is the operator; one that was not released
-    while it was recorded is held."""
+    while it was recorded is held. None where it has other columns."""
     table = _read_table(path.read_bytes())
     if not {"Name", "Size(KB)", "Allocation Time(us)", "Release Time(us)"} <= set(table.columns):
-        return schema.empty("allocations")
+        return None
     start, end = (_times(table[f"{what} Time(us)"].fill_null("")) for what in ("Allocation", "Release"))
     frame = table.select(
         pl.col("Name").cast(NAME).alias("stack"), pl.lit(rank, pl.Int64).alias("rank"),

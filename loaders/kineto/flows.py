@@ -64,6 +64,13 @@ def read(path: Path, *words: str, per_process: bool = False) -> tuple[Arrows, ..
     return tuple(arrows.values())
 
 
+def arguments_with(path: Path, name: str) -> Iterator[dict[str, Any]]:
+    """The arguments of events that have one of that name, which come first in an object of their own."""
+    for event in _events(path, [f'"{name}"'.encode()]):
+        if name in event:
+            yield event
+
+
 def _events(path: Path, words: list[bytes]) -> Iterator[dict[str, Any]]:
     """What may be arrows: the objects around one of the words, which may hold other objects behind it."""
     with Source(path) as source:

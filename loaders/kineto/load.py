@@ -130,6 +130,10 @@ def _trace(job: Job, scanned: Scanned) -> Trace:
         from .flows import tie_launches
 
         trace = tie_launches(trace, job, origin)
+    if scanned.xla:
+        from .hlo import tie_hlo
+
+        trace = tie_hlo(trace, job)
     texts = scanned.tables.strings
     if dialect.BACKWARD_ARROW in texts and not scanned.tables.sequenced and any(map(dialect.is_backward, texts.texts)):
         from .flows import tie_backward
