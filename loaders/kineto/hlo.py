@@ -37,7 +37,7 @@ def tie_hlo(trace: Trace, job: Job) -> Trace:
     named = pl.DataFrame({"correlation": list(ops), "op": list(ops.values())})
     calls = host.filter(pl.col("kind").is_in(_CALLS)).join(named, on="correlation", maintain_order="left")
     around = calls.sort("start_ns").join_asof(
-        slices.sort("start_ns"), on="start_ns", by_left="op", by_right="name", strategy="backward"
+        slices.sort("start_ns"), on="start_ns", by_left="op", by_right="name", check_sortedness=False,
     ).filter(pl.col("end_ns") >= pl.col("start_ns"))
     ids = pl.concat([
         slices.select("row", external_id=pl.col("row").cast(pl.Int64) + 1, kind=pl.lit("op").cast(NAME)),
