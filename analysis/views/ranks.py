@@ -65,7 +65,7 @@ def build(runs: Runs, options: Options) -> Answer:
     facts: dict[str, Any] = {side: one.facts for side, one in zip(SIDES, sides, strict=True)}
     summary, notes = lettered([one.summary for one in sides]), lettered([one.notes for one in sides])
     rows = paired_rows(sides[0].frame, sides[1].frame, COLUMNS)
-    return Answer(rows.lazy(), facts, (*summary, _changed(facts)), notes)
+    return Answer(rows.lazy(), facts, (*summary, *_changed(facts)), notes)
 
 
 def _one(run: Trace, options: Options) -> OneRun:
@@ -103,11 +103,12 @@ def _nearest(memory: dict[str, Any] | None) -> tuple[str, ...]:
     who = f"Rank {memory['rank']}" if memory["rank"] is not None else display(memory["device"] or "The device", 24)
     taken = units.size(memory["used"])
     if memory["share"] is None:
-        text = f"has most memory taken, {taken}; what its device has is not recorded" if memory["ranks"] > 1 else (
-            f"had up to {taken} of memory taken; what its device has is not recorded")
-        return (f"{who} {text}.",)
-    nearest = "is nearest to the limit of its memory" if memory["ranks"] > 1 else "had its memory taken"
-    return (f"{who} {nearest}: {units.percent(100 * memory['share'], places=0)} ({taken}).",)
+        most = "the most memory, up to" if memory["ranks"] > 1 else "up to"
+        return (f"{who} uses {most} {taken}; how much its device has is not recorded.",)
+    share = units.percent(100 * memory["share"], places=0)
+    if memory["ranks"] > 1:
+        return (f"{who} is nearest to the limit of its memory: {share} ({taken}).",)
+    return (f"{who} uses up to {share} of its memory ({taken}).",)
 
 
 def _sentence(arrivals: Arrivals, late: Straggler | None, frame: pl.DataFrame) -> str:
@@ -118,19 +119,19 @@ def _sentence(arrivals: Arrivals, late: Straggler | None, frame: pl.DataFrame) -
     shared = units.counted(arrivals.count, "collective", "collectives")
     return (
         f"No rank is late: at {shared} none of {len(arrivals.members)} comes last more often than chance and by more "
-        "than clocks are known."
+        "than the error of the clocks."
     )
 
 
-def _changed(facts: dict[str, Any]) -> str:
-    """Whether another rank is late in B."""
+def _changed(facts: dict[str, Any]) -> tuple[str, ...]:
+    """Whether another rank is late in B; nothing where each run has said that none is."""
     a, b = ((facts[side]["straggler"] or {}) for side in SIDES)
     if not a and not b:
-        return "No rank is late in either run."
+        return ()
     names = [f"rank {one['rank']}" if one.get("rank") is not None else one.get("device") or "none" for one in (a, b)]
     if names[0] == names[1]:
-        return f"The late rank is the same in both: {names[0]}."
-    return f"The late rank changed: {names[0]} in A, {names[1]} in B."
+        return (f"The late rank is the same in both: {names[0]}.",)
+    return (f"The late rank changed: {names[0]} in A, {names[1]} in B.",)
 
 
 def by_rank(run: Trace, arrivals: Arrivals, options: Options, begun: Beginnings) -> pl.DataFrame:
