@@ -9,6 +9,7 @@ import os
 import re
 from html import unescape
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from app_runs import press, settled
@@ -50,3 +51,15 @@ def test_a_picture_holds_nothing_but_the_screen(name: str) -> None:
     assert "normal (8,155 launches) → abnormal (6,720 launches)" in shown
     assert not re.search(r"https?://(?!www\.w3\.org|www\.textualize\.io)", picture)
     assert not re.search(r"/(home|tmp|work|root|Users)/", picture)
+
+
+def test_the_moving_picture_shows_the_app_and_asks_nobody_for_anything() -> None:
+    """samples/make_tour.py makes it, in tmux, which not every machine has."""
+    path = FOLDER / "tour.svg"
+    picture = ElementTree.parse(path).getroot()
+    frames = picture.findall("{http://www.w3.org/2000/svg}g")
+    text = ["".join(frame.itertext()) for frame in frames]
+    assert len(frames) == 8 and path.stat().st_size < 300_000
+    assert "SM clock of GPU 7 fell 1,187 → 210 MHz" in text[0]
+    assert not [one for one in text if "as they are read" in one]
+    assert "href" not in (source := path.read_text(encoding="utf-8")) and "url(" not in source
