@@ -126,6 +126,7 @@ _NCCL_SUMS = frozenset(("Sum", "Prod", "Min", "Max", "MinMax", "Avg"))
 _IGEMM = re.compile(
     r"igemm_(fwd|bwd|wrw)_[a-z0-9]{1,12}_(n[a-z]{2,6})_([a-z]+\d+)_\w{1,40}?_bt(\d{1,5}x\d{1,5}x\d{1,5})"
 )
+_ACLNN = re.compile(r"aclnn([A-Z][A-Za-z0-9]*)_\w{1,200}_([A-Z][A-Za-z0-9]*)$")
 _COPY = re.compile(r"(Mem(?:cpy|set))(?: (\w+))? \((\w+)(?: -> (\w+))?\)$")
 _FRAME = re.compile(r"(?:.*[/\\])?([^/\\]+\.pyx?|<[^<>]{1,80}>)\((\d+)\): (.+)$", re.S)
 _BUILT_IN = re.compile(
@@ -216,6 +217,7 @@ def _copy(text: str) -> str | None:
 _RULES: tuple[Callable[[str], str | None], ...] = (_copy, _collective, _tensile, _nvjet, _library_gemm)
 _SPELLED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (_IGEMM, lambda at: f"igemm {at[1]} {_DTYPES.get(at[3], at[3])} {at[4]} {at[2]}"),
+    (_ACLNN, lambda at: f"{at[2]} in {at[1]}"),  # the kernel, and the call of CANN's operator library it is part of
     (_FRAME, lambda at: f"{at[1].strip('<>')}:{at[2]} {at[3]}"),  # without its folders: loss.py:41 forward
     (_BUILT_IN, lambda at: f"{at[1]} of {at[2]}" if at[2] else at[1]),
     (_AUTOGRAD, lambda at: f"autograd {at[1]}"),

@@ -39,6 +39,7 @@ GELU = (
          "(ck_tile::FmhaFwdKernel<ck_tile::Problem<std::bfloat16_t> >::Kargs) [clone .kd]", "FmhaFwd<bf16>"),
         ("transformer_engine::populate_rng_state_kernel(long*, long) [clone .kd]", "populate_rng_state"),
         ("gemm_fusion_dot_6.kd", "gemm_fusion_dot_6"),
+        ("aclnnAddmm_MatMulCommon_MatMulV2", "MatMulV2 in Addmm"),
         (f"void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<{MUL} >"
          f"(at::TensorIteratorBase&, {MUL} const&)::{{lambda(int)#1}}>(int, {MUL})", "mul<float> elementwise"),
         (f"void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<{COPY}>"
