@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..loaders.trace import Trace
 
 FINE, GATE_FAILED, USAGE, UNREADABLE = 0, 1, 2, 3
-FORMATS = ("text", "md", "json", "svg", "csv", "parquet", "kernel-table")
+FORMATS = ("text", "md", "json", "svg", "csv", "parquet", "folded", "speedscope", "kernel-table")
 
 
 class Command(NamedTuple):

@@ -29,7 +29,11 @@ def format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
     if arguments.format:
         return str(arguments.format)
     suffix = Path(arguments.output).suffix if arguments.output else ""
-    chosen = {".md": "md", ".json": "json", ".svg": "svg", ".csv": "csv", ".parquet": "parquet"}.get(suffix)
+    if str(arguments.output).endswith(".speedscope.json"):
+        return "speedscope"
+    chosen = {
+        ".md": "md", ".json": "json", ".svg": "svg", ".csv": "csv", ".parquet": "parquet", ".folded": "folded",
+    }.get(suffix)
     return chosen or ("md" if any(table.page for table in tables) else "text")
 
 

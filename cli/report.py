@@ -39,6 +39,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--samples", action="store_true", help="with --view metrics: the samples instead of one row per counter"
     )
     parser.add_argument("--tree", action="store_true", help="with --view ops: as a tree of modules, operators, kernels")
+    parser.add_argument(
+        "--flame", choices=["device", "idle"], help="with --view ops and --format svg or folded: the tree as a flame "
+        "graph of device time, or of the idle time before launches; speedscope has both")
     side_arguments(parser)
     opening_arguments(parser)
     scope_arguments(parser)
@@ -63,9 +66,15 @@ def print_report(arguments: argparse.Namespace) -> int:
             arguments.format = arguments.format or "text"
         emit([_row(arguments, runs)], arguments)
         return FINE
+    flame = getattr(arguments, "flame", None)
+    if flame or format_of(arguments, ()) in ("folded", "speedscope"):
+        if arguments.view != "ops":
+            raise UsageError("flame graphs are of operators; ask with --view ops")
+        arguments.tree = True
     if arguments.view is None and (arguments.filter or arguments.sort or getattr(arguments, "tree", False)):
         raise UsageError("--filter, --sort and --tree are for one view; name it with --view")
-    emit(ask(arguments, runs, "samples" if samples else arguments.view), arguments)
+    answers = ask(arguments, runs, "samples" if samples else arguments.view)
+    emit([one.as_flame(flame) for one in answers] if flame else answers, arguments)
     return FINE
 
 

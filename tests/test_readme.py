@@ -58,12 +58,17 @@ def commands() -> str:
 
 
 def keys() -> str:
-    """Every key on one screen: four to a line, those of the timeline after those that hold everywhere."""
-    everywhere = [f"{spelled(one.keys):<9} {one.name.replace('_', ' ')}" for one in KEYS if one.place != "timeline"]
+    """Every key on one screen: four to a line, those of one place after those that hold everywhere."""
+    places = {"the flame graph of ops": "flame", "the timeline": "timeline"}
+    named = {place: [f"{spelled(one.keys):<9} {one.name.replace('_', ' ')}" for one in KEYS if one.place == place]
+             for place in places.values()}
+    everywhere = [f"{spelled(one.keys):<9} {one.name.replace('_', ' ')}" for one in KEYS
+                  if one.place not in places.values()]
     numbers = " ".join(entry.key for entry in VIEWS if entry.key)
-    lines = ["```", f"{numbers}   the view of that key", "", *_columns(everywhere), "", "in the timeline"]
-    timeline = [f"{spelled(one.keys):<9} {one.name.replace('_', ' ')}" for one in KEYS if one.place == "timeline"]
-    return "\n".join([*lines, *_columns(timeline), "```"])
+    lines = ["```", f"{numbers}   the view of that key", "", *_columns(everywhere)]
+    for title, place in places.items():
+        lines += ["", f"in {title}", *_columns(named[place])]
+    return "\n".join([*lines, "```"])
 
 
 def _columns(cells: list[str], across: int = 4) -> list[str]:

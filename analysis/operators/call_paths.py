@@ -21,6 +21,7 @@ from ..core.call_tree import HostSlices, Ints, Mask, nearest, sum_below
 from ..core.callers import MODULE, callers_of, forward_of, places_of
 from ..core.names.display_names import display_names
 from ..core.quantiles import dense
+from ..idle.attribution import idle_of
 from ..table.rows import Rows
 from ..table.table import Table
 from .tree import is_data_loader, no_operator
@@ -30,12 +31,13 @@ DEEPEST = 400  # Levels of modules and operators that are told apart; what is de
 PATH = " › "  # Between the names of a path.
 FRAME = {
     "path": pl.String, "name": pl.String, "kind": pl.String, "depth": pl.Int64, "parent": pl.String,
-    "count": pl.Int64, "device_self_ns": pl.Int64, "device_total_ns": pl.Int64, "host_self_ns": pl.Int64,
-    "host_total_ns": pl.Int64,
+    "count": pl.Int64, "device_self_ns": pl.Int64, "device_total_ns": pl.Int64, "idle_total_ns": pl.Int64,
+    "host_self_ns": pl.Int64, "host_total_ns": pl.Int64,
 }
 """Columns of a tree: one row a node, in no order; ``parent`` is the path of the node above, null at the root.
 
-The time of a kernel is the own time of what launched it, so that own times add up to all there is.
+The time of a kernel is the own time of what launched it, so that own times add up to all there is. Idle time of a
+device is that of the activity which ended it.
 """
 
 
@@ -52,8 +54,9 @@ class _Calls(Struct, frozen=True):
     moved: Mask
 
 
-def call_paths(run: Trace) -> pl.DataFrame | None:
-    """The tree of a run (``FRAME``); None where neither modules nor operators were recorded."""
+def call_paths(run: Trace, whole: Trace | None = None) -> pl.DataFrame | None:
+    """The tree of a run (``FRAME``); None where neither modules nor operators were recorded. Of a part of a run idle
+    time is that before its activities in the ``whole``."""
     if not run.has("host"):
         return None
     slices = HostSlices(run)
@@ -71,7 +74,7 @@ def call_paths(run: Trace) -> pl.DataFrame | None:
     size = len(parent)
     host = np.bincount(node, weights=own.astype(np.int64), minlength=size).astype(np.int64)
     count = np.bincount(node[counted], minlength=size).astype(np.int64)
-    kernels = _kernels(run, slices, calls, node)
+    kernels = _kernels(run, slices, calls, node, whole or run)
     return _frame(parent, name, module, count, host, kernels, texts)
 
 
@@ -128,9 +131,10 @@ def _nodes(calls: _Calls) -> tuple[Ints, Ints, Ints, Mask]:
     return node, np.concatenate(parents), np.concatenate(names), np.concatenate(modules)
 
 
-def _kernels(run: Trace, slices: HostSlices, calls: _Calls, node: Ints) -> pl.DataFrame:
-    """Per node (-1: none) and kernel how many launches and how long: ``node name kind count total``."""
-    rows = run.kernels.select("name", "kind", "dur_ns").collect(engine="streaming")
+def _kernels(run: Trace, slices: HostSlices, calls: _Calls, node: Ints, whole: Trace) -> pl.DataFrame:
+    """Per node (-1: none) and kernel how many launches, how long, and how long a device was idle before them: ``node
+    name kind count total idle``."""
+    rows = run.kernels.select("index", "name", "kind", "dur_ns").collect(engine="streaming")
     callers = callers_of(run)
     at = np.full(rows.height, -1, dtype=np.int64)
     if callers is not None and rows.height:
@@ -140,9 +144,13 @@ def _kernels(run: Trace, slices: HostSlices, calls: _Calls, node: Ints) -> pl.Da
         base = np.where(callers.operator >= 0, callers.operator, callers.call)
         result = nearest(slices.parent, base, mine)
         at = np.where(result >= 0, node[number[np.maximum(result, 0)]], -1)
-    work = rows.with_columns(pl.Series("node", at)).filter(pl.col("kind") != "sync")
+    idle = idle_of(whole, whole)
+    gaps = pl.LazyFrame(schema={"index": pl.Int64, "dur_ns": pl.Int64}) if idle is None else idle.gaps
+    waited = gaps.group_by("index").agg(idle=pl.col("dur_ns").sum()).collect(engine="streaming")
+    work = rows.with_columns(pl.Series("node", at)).filter(pl.col("kind") != "sync").join(
+        waited.cast({"index": rows.schema["index"]}), on="index", how="left")
     return work.group_by("node", "name", "kind").agg(
-        count=pl.len().cast(pl.Int64), total=pl.col("dur_ns").sum()
+        count=pl.len().cast(pl.Int64), total=pl.col("dur_ns").sum(), idle=pl.col("idle").sum()
     ).with_columns(pl.col("name", "kind").cast(pl.String).fill_null(""))
 
 
@@ -156,13 +164,17 @@ def _frame(
     for above, code in zip(parent.tolist(), name.tolist(), strict=True):  # a node comes after the one above it
         paths.append(texts[code] if above < 0 else f"{paths[above]}{PATH}{texts[code]}")
     launched = kernels.filter(pl.col("node") >= 0)
-    device = np.bincount(launched["node"].to_numpy(), weights=launched["total"].to_numpy(), minlength=len(parent))
+    device, idle = (
+        np.bincount(launched["node"].to_numpy(), weights=launched[name].to_numpy(), minlength=len(parent))
+        .astype(np.int64) for name in ("total", "idle")
+    )
     nodes = pl.DataFrame({
         "path": paths, "name": [texts[code] for code in name.tolist()],
         "kind": np.where(module, MODULE_KIND, OPERATOR_KIND).tolist(), "depth": depth,
         "parent": [None if above < 0 else paths[above] for above in parent.tolist()], "count": count,
-        "device_self_ns": device.astype(np.int64), "device_total_ns": sum_below(parent, depth, device.astype(np.int64)),
-        "host_self_ns": host, "host_total_ns": sum_below(parent, depth, host),
+        "device_self_ns": device, "device_total_ns": sum_below(parent, depth, device),
+        "idle_total_ns": sum_below(parent, depth, idle), "host_self_ns": host,
+        "host_total_ns": sum_below(parent, depth, host),
     }, schema_overrides=FRAME)
     above = kernels["node"].to_list()
     leaves = pl.DataFrame({
@@ -172,7 +184,7 @@ def _frame(
         "depth": [int(depth[at]) + 1 if at >= 0 else 0 for at in above],
         "parent": [paths[at] if at >= 0 else None for at in above], "count": kernels["count"],
         "device_self_ns": [None if at >= 0 else one for at, one in zip(above, kernels["total"], strict=True)],
-        "device_total_ns": kernels["total"],
+        "device_total_ns": kernels["total"], "idle_total_ns": kernels["idle"],
     }, schema_overrides={key: FRAME[key] for key in list(FRAME)[:-2]}).with_columns(
         pl.lit(None, pl.Int64).alias("host_self_ns"), pl.lit(None, pl.Int64).alias("host_total_ns"))
     return pl.concat([nodes, leaves.select(list(FRAME))])

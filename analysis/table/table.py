@@ -201,6 +201,10 @@ class Table(Struct, frozen=True):
         """All rows as built, whatever is shown: for what needs every value at once."""
         return self.rows.gather(self.kept)
 
+    def as_flame(self, by: str) -> Table:
+        """The tree of ops, of which an export as a flame graph is by that time: 'device' or 'idle'."""
+        return replace(self, facts=self.facts | {"flame_by": by})
+
     def same_rows(self, other: Table) -> bool:
         """Whether both show rows of the same answer, so that a row identity of one means the same in the other."""
         return (self.answer or self.rows) is (other.answer or other.rows)

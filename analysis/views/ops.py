@@ -99,6 +99,8 @@ TREE_COLUMNS = (
            role="time", pairs="sum"),
     Column("device_total_ns", "device total", "ns", "device time with that of everything below it", 12, order=0,
            pairs="sum"),
+    Column("idle_total_ns", "idle before", "ns", "idle time of a device that a launch below it ended", 11, order=4,
+           pairs="sum"),
     Column("host_self_ns", "host self", "ns", "host time outside of the modules and operators it calls", 10, order=3,
            pairs="sum"),
     Column("host_total_ns", "host total", "ns", "host time with that of everything below it; of a module also that "
@@ -120,7 +122,7 @@ def build_tree(runs: Runs, options: Options) -> Answer:
         return Answer(listed.lazy(), _tree_facts(rows), (_tree_sentence(rows),), notes)
     keys = tuple(Column(name, name, "text", "", pairs="key") for name in _KEYS)
     sums = (*keys, *(column for column in TREE_COLUMNS if column.sums))
-    per = cycle_sums(runs, options, sums, trees, lambda cycles, options, side: _tree(cycles.part))
+    per = cycle_sums(runs, options, sums, trees, lambda cycles, options, side: _tree(cycles.part, cycles.run))
     of = "_per_cycle" if per.known else ""
     made = in_order(paired_rows(*per.frames, with_cycle_sums(sums)),
                     (f"device_total{of}_ns_delta", f"host_total{of}_ns_delta"))
@@ -136,8 +138,8 @@ def _tree_facts(rows: pl.DataFrame) -> dict[str, Any]:
     return {"nodes": rows.height, "depth": int(rows.select(pl.col("depth").max()).item() or 0) + 1}
 
 
-def _tree(run: Any) -> pl.DataFrame:
-    result = call_paths(run)
+def _tree(run: Trace, whole: Trace | None = None) -> pl.DataFrame:
+    result = call_paths(run, whole)
     if result is None:
         why = "sums per operator, not calls" if run.has("operators") else "no modules and no operators"
         raise CannotAnswer(f"{run.info.label} holds {why}: who calls whom is not known.")

@@ -1,27 +1,55 @@
-"""Ops: operators by time, or as a tree of modules, operators and kernels whose rows open and close."""
+"""Ops: operators by time, as a tree of modules, operators and kernels whose rows open, or as a flame graph."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
+from textual.app import ComposeResult
+from textual.widget import Widget
 
 from ...analysis.views import Entry
+from ..list.frame import Frame
+from ..session.exporting import file_name
 from ..session.session import Session
+from .flame import FlameCanvas
 from .shown import Shown
 from .table import TablePane
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
 
+_FILES = {"s": ("SVG, the flame graph as a picture", ".svg"), "p": ("speedscope JSON", ".speedscope.json"),
+          "f": ("folded stacks", ".folded"), "m": ("markdown, the tree", ".md")}
+
 
 class OpsPane(TablePane):
-    """The operators, in either shape."""
+    """The operators, in any shape."""
 
     def __init__(self, entry: Entry, session: Session) -> None:
         super().__init__(entry, session)
         self._opened: set[int] = set()
         self._tree: Table | None = None
+        self.flame = FlameCanvas()
+        self._as_flame = False
+        self._by: Literal["device", "idle"] = "device"
+
+    def compose(self) -> ComposeResult:
+        """The list and what is around it, or the flame graph."""
+        yield from super().compose()
+        yield self.flame
+
+    @property
+    def focused_part(self) -> Widget:
+        """What takes the keys."""
+        return self.flame if self._is_flame and not self.message else super().focused_part
+
+    @property
+    def _is_flame(self) -> bool:
+        from ...analysis.operators.flame import has_flame
+
+        return self._as_flame and self.shown is not None and has_flame(self.shown.base)
 
     def show(self, shown: Shown) -> None:
         """Put the answer on the screen; a tree that was not seen before opens at what takes most."""
@@ -33,13 +61,84 @@ class OpsPane(TablePane):
             shown = replace(shown, table=folded(shown.base, self._opened))
             self.shown = shown
         super().show(shown)
+        self._show_flame()
+
+    def _show_flame(self) -> None:
+        """Show the flame graph in place of the list, or the list again."""
+        from ...analysis.operators.flame import flame_of
+
+        flame = self._is_flame and self.shown is not None
+        if flame and self.shown is not None:
+            one = flame_of(self.shown.base, self._by)
+            self.flame.show(one)
+            self.say("" if one.frames else "No idle time before a launch was recorded: r shows device time.")
+        self.flame.display = flame and not self.message
+        self.rows.display = not flame and not self.message
+        self._keep_keys()
+        self.make_room()
+
+    def make_room(self) -> None:
+        """A flame graph takes all the room."""
+        if self._is_flame:
+            self.side_panel.stand(False, 0, 0)
+        else:
+            super().make_room()
+
+    def _keep_keys(self) -> None:
+        if self.is_attached and self.screen.focused in (self.rows, self.spoken, self.flame):
+            self.screen.set_focus(self.focused_part)
+
+    def caption(self, said: Frame) -> None:
+        """What stands in the border."""
+        super().caption(said)
+        self.flame.caption(said)
+
+    def action_order(self) -> None:
+        """From the list to the tree, to the flame graph, and to the list again."""
+        from ...analysis.operators.flame import has_flame
+
+        if self.shown is not None and has_flame(self.shown.base) and not self._as_flame:
+            self._as_flame = True
+            self._show_flame()
+            self.tell()
+            return
+        self._as_flame = False
+        self.flame.display = False
+        super().action_order()
+
+    def on_flame_canvas_weighed(self, event: FlameCanvas.Weighed) -> None:
+        """Device time, or the idle time before launches."""
+        event.stop()
+        self._by = "idle" if self._by == "device" else "device"
+        self._show_flame()
+        self.tell()
+
+    def export_job(self) -> Callable[[], Table] | None:
+        """The rows as they stand; of a flame graph with what it is by."""
+        job = super().export_job()
+        return None if job is None else (lambda: job().as_flame(self._by)) if self._is_flame else job
+
+    def action_export(self) -> None:
+        """A flame graph leaves as a picture, or for another viewer."""
+        from ..overlays.choice import ChoiceScreen
+
+        if not self._is_flame or self.exported is None:
+            super().action_export()
+            return
+        table = self.exported
+
+        def chosen(key: str | None) -> None:
+            if key is not None:
+                self._export(file_name(self.entry.name, table, _FILES[key][1]))
+
+        self.app.push_screen(ChoiceScreen("Take the flame graph away", {k: v[0] for k, v in _FILES.items()}), chosen)
 
     def action_fold(self, step: int) -> None:
         """Open the row under the cursor, or close it; of a row that cannot be closed, the one it stands under."""
         from ...analysis.operators.call_paths import is_tree, row_above
 
         table = self.rows.table
-        if self.shown is None or table is None or not len(table) or not is_tree(table):
+        if self.shown is None or table is None or not len(table) or not is_tree(table) or self._is_flame:
             self.app.bell()
             return
         row = table.row_id(self.rows.cursor)
@@ -64,5 +163,7 @@ class OpsPane(TablePane):
         """The names of the keys that matter now, for the footer."""
         from ...analysis.operators.call_paths import is_tree
 
+        if self._is_flame:
+            return "into flame_whole flame_by order other_run export palette help quit".split()
         tree = self.table is not None and is_tree(self.table)
         return [*super().wanted(), *(["fold", "unfold"] if tree else [])]

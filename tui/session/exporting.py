@@ -34,12 +34,12 @@ def exported(table: Table, view: str, name: str | None) -> Path:
         text = render(table, "md")
         return new_file(Path(file_name(view, table, ".md")), text)
     path = Path(os.path.expanduser(name))
-    chosen = next((one for one in FORMATS if one.suffix == path.suffix), None)
+    chosen = next((one for one in FORMATS[::-1] if path.name.endswith(one.suffix)), None)
     if chosen is None:
         known = " ".join(sorted({one.suffix for one in FORMATS}))
         raise ValueError(f"{path.suffix or 'no ending'} is not an export format; use {known}")
     text = render(table, chosen.name)
-    if name == file_name(view, table, ".md"):
+    if name == file_name(view, table, chosen.suffix):
         return new_file(path, text)
     path.write_bytes(text)
     return path
@@ -65,7 +65,8 @@ def free_name(name: str) -> Path:
 
 
 def _names(path: Path) -> Iterator[Path]:
-    whole, stem = "".join(path.suffixes[-2:]) if path.name.endswith(".json.gz") else path.suffix, path.name
+    double = path.name.endswith((".json.gz", ".speedscope.json"))
+    whole, stem = "".join(path.suffixes[-2:]) if double else path.suffix, path.name
     for number in count(1):
         yield path if number == 1 else path.with_name(f"{stem.removesuffix(whole)}-{number}{whole}")
 

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 
 from ...analysis.views import VIEWS
 
-Place = Literal["screen", "pane", "list", "timeline"]
+Place = Literal["screen", "pane", "list", "timeline", "flame"]
 
 
 class Key(Struct, frozen=True):
@@ -38,7 +38,7 @@ class Key(Struct, frozen=True):
         """The id of its binding."""
         if self.place == "list":
             return _IN_LIST.get(self.name, f"list.{self.name}")
-        return f"timeline.{self.name}" if self.place == "timeline" else self.name
+        return f"{self.place}.{self.name}" if self.place in ("timeline", "flame") else self.name
 
 
 _IN_LIST = {"details": "list.open"}
@@ -56,8 +56,8 @@ KEYS: tuple[Key, ...] = (
     Key("sort_right", "greater_than_sign", "sort_next(1)", "sort", "Sort by the column to the right", "list"),
     Key("reverse", "r", "reverse", "reverse", "Sort by this column, or reverse the order", "list"),
     Key("order", "s", "order", "order", "Switch the order (cycles: as recorded or by rank; diff: by verdict or by "
-        "suspicion; ops: by operator or as a tree; what-if: changes or the critical path; history: series or "
-        "runs)", rank=4),
+        "suspicion; ops: by operator, as a tree, as a flame graph; what-if: changes or the critical path; history: "
+        "series or runs)", rank=4),
     Key("try_change", "a", "try_change", "try", "What-if: type a change and see the cycle it gives; Enter on marked "
         "rows replays them as one", rank=5),
     Key("unfold", "plus", "fold(1)", "unfold", "Open the row of a tree, or all that takes most below it", rank=5),
@@ -100,6 +100,14 @@ KEYS: tuple[Key, ...] = (
     Key("last", "end,G", "end(1)", "", "Last row", "list"),
     Key("left", "left,h", "column(-1)", "", "Column to the left", "list"),
     Key("right", "right,l", "column(1)", "", "Column to the right", "list"),
+    Key("into", "enter", "into", "zoom to", "Flame graph: this box as wide as the screen", "flame", rank=1),
+    Key("flame_whole", "equals_sign", "whole", "all", "Flame graph: all of it", "flame", rank=2),
+    Key("beside_left", "left,h", "beside(-1)", "", "Flame graph: box to the left", "flame"),
+    Key("beside_right", "right,l", "beside(1)", "", "Flame graph: box to the right", "flame"),
+    Key("above", "up,k", "deeper(-1)", "", "Flame graph: the box above", "flame"),
+    Key("below", "down,j", "deeper(1)", "", "Flame graph: the widest box below", "flame"),
+    Key("flame_by", "r", "weigh", "device/idle", "Flame graph: by device time, or by the idle time before launches",
+        "flame", rank=3),
     Key("zoom_in", "plus", "zoom(-1)", "closer", "Timeline: closer, at the cursor", "timeline", rank=5),
     Key("zoom_out", "minus", "zoom(1)", "wider", "Timeline: wider, at the cursor", "timeline", rank=5),
     Key("fit", "equals_sign", "fit", "all", "Timeline: the whole run", "timeline", rank=5),

@@ -12,7 +12,9 @@ from html import escape
 from rich.cells import cell_len
 
 from ...core.text import clean
+from ...operators.flame import has_flame
 from ..table import Table
+from .flame_picture import render as flame_picture
 from .text import block
 
 CELL, LINE = 8.4, 17
@@ -21,7 +23,9 @@ _BACKGROUND, _INK = "#121212", "#d0d0d0"
 
 
 def render(tables: Sequence[Table]) -> bytes:
-    """The views one under the other."""
+    """The views one under the other; the tree of ops is a flame graph."""
+    if len(tables) == 1 and has_flame(tables[0]):
+        return flame_picture(tables[0])
     lines = [clean(line) for table in tables for line in block(table).splitlines()]
     width = CELL * (max((cell_len(line) for line in lines), default=0) + 2)
     height = LINE * (len(lines) + 1)

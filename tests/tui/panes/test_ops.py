@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import pytest
 from app_runs import Shelf, app_on, frame, press, screen_text, settled, small_run
 
+from warplens.analysis.core import units
 from warplens.loaders.ingest.call_tree import deferred
 from warplens.loaders.trace import Trace
+from warplens.tui.panes.ops import OpsPane
 
 
 def with_calls() -> Trace:
@@ -43,7 +48,7 @@ async def test_the_tree_opens_and_closes_under_the_cursor() -> None:
         assert pane.row()["name"] == "aten::[red]mm" and len(pane.rows.table or ()) == whole
         await press(pilot, "down", "minus")
         assert pane.row()["name"] == "aten::[red]mm", "what cannot be closed closes the row it stands under"
-        await press(pilot, "s")
+        await press(pilot, "s", "s")
         assert "largest first" in screen_text(app) and "▾" not in screen_text(app)
 
 
@@ -79,7 +84,31 @@ async def test_each_shape_keeps_its_marks_and_its_cursor() -> None:
         assert pane is not None
         tree = set(pane.rows.marks), pane.rows.cursor
         assert tree[0] == {2} and len(app.session.marked) == 2
-        await press(pilot, "s")
+        await press(pilot, "s", "s")
         assert pane.rows.marks == {0} and app.session.marked[0][0] == "ops"
         await press(pilot, "s")
         assert (set(pane.rows.marks), pane.rows.cursor) == tree
+
+
+async def test_s_goes_on_to_the_flame_graph_whose_boxes_zoom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = app_on("a", shelf=Shelf(a=with_calls()), view="ops")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", "s")
+        pane = app.main.pane
+        assert isinstance(pane, OpsPane) and pane.flame.flame is not None
+        text = screen_text(app)
+        assert "Flame graph" in text and "▏Layer_" in text and "level 1 of 3" in text
+        assert f"device time, {units.duration(pane.flame.flame.total)}" in text
+        await press(pilot, "right", "down", "enter")
+        assert pane.flame.zoomed == pane.flame.selected and "▏aten::[red]mm" in screen_text(app)
+        below = pane.flame.flame.frames[pane.flame.selected]
+        assert below.name == "aten::[red]mm" and below.depth == 1
+        await press(pilot, "up", "equals_sign", "r")
+        assert pane.flame.zoomed == -1 and "idle time before launches" in screen_text(app)
+        await press(pilot, "e", "p", "e", "s")
+        (speedscope,), (svg,) = tmp_path.glob("*.speedscope.json"), tmp_path.glob("*.svg")
+        assert json.loads(speedscope.read_text())["profiles"] and "idle time" in svg.read_text()
+        await press(pilot, "s")
+        assert "largest first" in screen_text(app) and pane.rows.display and not pane.flame.display

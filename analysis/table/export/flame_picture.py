@@ -1,0 +1,79 @@
+"""The flame graph of operators as SVG: boxes as wide as their time, the outermost on top, each with a tooltip.
+
+Kernels have a grey of their own, modules and operators two others; of two runs a box that takes longer in B is orange,
+one that takes less blue, and its tooltip has both figures. Nothing recorded is anything but escaped text.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from ...core import units
+from ...core.text import cut, display
+from ...operators.flame import WEIGHTS, Flame, Frame, Weight, flame_of
+from ..table import Table
+
+WIDTH, LINE, LEFT = 1200, 18, 8
+_CELL = 6.7  # Width of a character at a font size of 11.
+_LEAST = 0.3  # Pixels below which a box is not drawn.
+_MODULE, _OPERATOR, _KERNEL = "#c9ae74", "#e0a070", "#9db4d0"
+_MORE, _LESS, _SAME = "#ff9a5c", "#7fb2ff", "#cfcfcf"
+SAME = 0.05
+"""Share by which a box of two runs differs to be called longer or shorter."""
+
+
+def changed(frame: Frame) -> int:
+    """1 where a frame of two runs is longer in B, -1 where it is shorter, 0 where it is about the same."""
+    before = frame.before or 0
+    if abs(frame.value - before) <= SAME * max(frame.value, before):
+        return 0
+    return 1 if frame.value > before else -1
+
+
+def title(flame: Flame) -> str:
+    """What the picture is of, in one line."""
+    per = " per cycle" if flame.per == "cycle" and flame.before is not None else ""
+    if flame.before is None:
+        return f"{WEIGHTS[flame.weight]}, {units.duration(flame.total)}"
+    lost = f"; {units.duration(flame.lost)} of A is not in B" if flame.lost else ""
+    times = f"{units.duration(flame.before)} → {units.duration(flame.total)}"
+    return f"{WEIGHTS[flame.weight]}{per}, A → B {times}{lost}"
+
+
+def described(flame: Flame, frame: Frame) -> str:
+    """A frame's time, its share, and what it was in run A."""
+    share = units.percent(100 * frame.value / max(1, flame.total))
+    if frame.before is None:
+        return f"{units.duration(frame.value)}, {share}"
+    return f"{units.duration(frame.before)} → {units.duration(frame.value)}, {share} of B"
+
+
+def render(table: Table) -> bytes:
+    """The picture of the tree by the time that the table is a flame of."""
+    weight: Weight = table.facts.get("flame_by", "device")
+    flame = flame_of(table, weight)
+    scale = (WIDTH - 2 * LEFT) / max(1, flame.total)
+    shown = [frame for frame in flame.frames if frame.value * scale >= _LEAST]
+    height = LINE * (3 + max((frame.depth for frame in shown), default=0)) + 8
+    head = " → ".join(display(source.label, 60) for source in table.sources)
+    made = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">',
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        '<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="11" fill="#000000">',
+        f'<text x="{LEFT}" y="{LINE - 4}">{escape(f"{head}: {title(flame)}")}</text>',
+    ]
+    for frame in shown:
+        x, width, y = LEFT + frame.start * scale, frame.value * scale, LINE * (frame.depth + 1)
+        text = cut(display(frame.name), int((width - 4) / _CELL))
+        made.append(
+            f'<g><title>{escape(f"{display(frame.name)}: {described(flame, frame)}")}</title>'
+            f'<rect x="{x:.2f}" y="{y}" width="{max(0.2, width - 0.5):.2f}" height="{LINE - 1}" rx="1" '
+            f'fill="{_fill(frame)}"/>'
+            + (f'<text x="{x + 2:.2f}" y="{y + LINE - 5}">{escape(text)}</text>' if len(text) > 1 else "") + "</g>")
+    return "\n".join([*made, "</g>", "</svg>", ""]).encode("utf-8", "backslashreplace")
+
+
+def _fill(frame: Frame) -> str:
+    if frame.before is not None:
+        return (_SAME, _MORE, _LESS)[changed(frame)]
+    return {"module": _MODULE, "operator": _OPERATOR}.get(frame.kind, _KERNEL)

@@ -1,0 +1,41 @@
+"""Folded stacks: a line for each stack of modules, operators and kernels with its own time in nanoseconds.
+
+What Brendan Gregg's FlameGraph tools and most viewers read. A ``;`` in a name would begin another frame, so it is a
+comma. Two runs are two figures a line, A before B, as ``difffolded.pl`` writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.text import visible
+from ...operators.flame import COLUMN, Flame, Weight, flame_of, has_flame
+from ..table import Table
+from . import WrongFormat
+
+NOT_A_TREE = "is of the tree of operators; ask with --view ops --tree"
+
+
+def render(tables: Sequence[Table]) -> bytes:
+    """The stacks by the time that the table is a flame of. Raises WrongFormat."""
+    (table,) = tables
+    if not has_flame(table):
+        raise WrongFormat(f"folded {NOT_A_TREE}")
+    weight: Weight = table.facts.get("flame_by", "device")
+    sides = ("a", "b") if f"{COLUMN[weight]}_b" in table.frame.columns else (None,)
+    stacks: dict[str, list[int]] = {}
+    for number, side in enumerate(sides):
+        for stack, own in _stacks(flame_of(table, weight, side)):  # type: ignore[arg-type]
+            stacks.setdefault(stack, [0] * len(sides))[number] += own
+    lines = (f"{stack} {' '.join(map(str, own))}\n" for stack, own in stacks.items())
+    return "".join(lines).encode("utf-8", "backslashreplace")
+
+
+def _stacks(flame: Flame) -> list[tuple[str, int]]:
+    made, names = [], list[str]()
+    for frame, own in zip(flame.frames, flame.own(), strict=True):
+        del names[frame.depth :]
+        names.append(visible(frame.name).replace(";", ",") or "?")
+        if own:
+            made.append((";".join(names), own))
+    return made

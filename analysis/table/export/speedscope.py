@@ -1,0 +1,43 @@
+"""Speedscope: the tree of operators as the flame graphs of speedscope.app, by device time and by idle time.
+
+Every stack is one sample that weighs its own time in nanoseconds, so that "left heavy" shows the tree and its sums. The
+format is described by https://www.speedscope.app/file-format-schema.json (frames shared, profiles of type ``sampled``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from ...core.text import visible
+from ...operators.flame import Flame, flames_of, has_flame
+from ..table import Table
+from . import WrongFormat
+from .folded import NOT_A_TREE
+
+
+def render(tables: Sequence[Table]) -> bytes:
+    """One document with a profile for each flame. Raises WrongFormat."""
+    (table,) = tables
+    if not has_flame(table):
+        raise WrongFormat(f"speedscope {NOT_A_TREE}")
+    numbers: dict[str, int] = {}
+    profiles = [_profile(name, flame, numbers) for name, flame in flames_of(table)]
+    document = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json", "exporter": "warplens",
+        "name": " → ".join(visible(source.label) for source in table.sources), "activeProfileIndex": 0,
+        "shared": {"frames": [{"name": name} for name in numbers]}, "profiles": profiles,
+    }
+    return json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode()
+
+
+def _profile(name: str, flame: Flame, numbers: dict[str, int]) -> dict[str, object]:
+    samples, weights, stack = [], [], list[int]()
+    for frame, own in zip(flame.frames, flame.own(), strict=True):
+        del stack[frame.depth :]
+        stack.append(numbers.setdefault(visible(frame.name) or "?", len(numbers)))
+        if own:
+            samples.append(list(stack))
+            weights.append(own)
+    return {"type": "sampled", "name": name, "unit": "nanoseconds", "startValue": 0, "endValue": sum(weights),
+            "samples": samples, "weights": weights}

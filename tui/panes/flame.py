@@ -1,0 +1,197 @@
+"""The flame graph of the ops view: the tree as boxes under one another, as wide as their device or idle time.
+
+The cursor stands on a box; Enter makes that box as wide as the screen, ``=`` shows all of it again. The boxes are those
+of ``analysis.operators.flame``, which exports write too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import BindingType
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ...analysis.core.names.short_name import fit_name
+from ...analysis.core.text import display
+from ...analysis.kernels.family import family
+from ..list import cells, frame
+from ..session import themes
+from ..session.keys import bindings
+
+if TYPE_CHECKING:
+    from ...analysis.operators.flame import Flame, Frame
+
+_REVERSE = Style(reverse=True)
+_FOOT = 3
+"""Lines below the boxes: what stands under the cursor, and the border."""
+
+
+class FlameCanvas(Widget, can_focus=True):
+    """Boxes of one tree."""
+
+    DEFAULT_CSS = "FlameCanvas { height: 1fr; width: 1fr; display: none; }"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("flame")
+
+    class Weighed(Message):
+        """The other time is wanted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flame: Flame | None = None
+        self.selected, self.zoomed = 0, -1
+        self._frame = frame.Frame()
+
+    def show(self, flame: Flame) -> None:
+        """Draw these boxes; the cursor stays on its stack where that is there."""
+        if self.flame is None or [one.name for one in self.flame.frames] != [one.name for one in flame.frames]:
+            self.selected, self.zoomed = 0, -1
+        self.flame = flame
+        self.refresh()
+
+    def caption(self, said: frame.Frame) -> None:
+        """What stands in the border."""
+        self._frame = said
+        self.refresh()
+
+    def _span(self) -> tuple[int, int]:
+        """What the screen is as wide as: begin and length, ns."""
+        assert self.flame is not None
+        if self.zoomed < 0:
+            return 0, max(1, self.flame.total)
+        one = self.flame.frames[self.zoomed]
+        return one.start, max(1, one.value)
+
+    def _lines(self) -> list[list[tuple[Frame, int, int]]]:
+        """The boxes in sight by depth, with their first cell and the one after their last."""
+        if self.flame is None:
+            return []
+        begin, length = self._span()
+        width = max(10, self.size.width - 4)
+        made: list[list[tuple[Frame, int, int]]] = []
+        for one in self.flame.frames:
+            first = round((max(one.start, begin) - begin) * width / length)
+            last = round((min(one.start + one.value, begin + length) - begin) * width / length)
+            inside = one.start < begin + length and one.start + one.value > begin
+            if inside and (last > first or one.at == self.selected):
+                while len(made) <= one.depth:
+                    made.append([])
+                made[one.depth].append((one, min(first, width - 1), min(width, max(last, first + 1))))
+        return made
+
+    # Keys ------------------------------------------------------------------------------------------------------------
+
+    def action_beside(self, step: int) -> None:
+        """The next box on the same line."""
+        for line in self._lines():
+            places = [one.at for one, _, _ in line]
+            if self.selected in places:
+                self._select(places[max(0, min(len(places) - 1, places.index(self.selected) + step))])
+
+    def action_deeper(self, step: int) -> None:
+        """The widest box below, or the one above."""
+        if self.flame is None or not self.flame.frames:
+            return
+        if step < 0:
+            self._select(self.flame.frames[self.selected].above)
+        else:
+            self._select(max(self.flame.below(self.selected), key=lambda one: one.value, default=None))
+
+    def _select(self, to: Frame | int | None) -> None:
+        at = to if isinstance(to, int) or to is None else to.at
+        if at is None or at < 0:
+            self.app.bell()
+            return
+        self.selected = at
+        self.refresh()
+
+    def action_into(self) -> None:
+        """As wide as the screen."""
+        self.zoomed = self.selected
+        self.refresh()
+
+    def action_whole(self) -> None:
+        """All of it."""
+        self.zoomed = -1
+        self.refresh()
+
+    def action_weigh(self) -> None:
+        """By device time, or by idle time."""
+        self.post_message(self.Weighed())
+
+    # Drawing ---------------------------------------------------------------------------------------------------------
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines in sight."""
+        strips = self._draw()[crop.y : crop.bottom]
+        for each in self.get_line_filters():
+            strips = [strip.apply_filter(each, self.background_colors[1]) for strip in strips]
+        return strips
+
+    def _draw(self) -> list[Strip]:
+        from ...analysis.table.export.flame_picture import described, title
+
+        look, (width, height) = themes.look(self.app.theme), self.size
+        if self.flame is None or not self.flame.frames or height < 5:
+            return [Strip.blank(width, look.base)] * height
+        lines, one = self._lines(), self.flame.frames[self.selected]
+        room = height - 1 - _FOOT
+        top = max(0, min(one.depth - room // 2, len(lines) - room))
+        side = look.focus if self.has_focus else look.frame
+        head = frame.Frame("Flame graph", frame.dim(title(self.flame)), self._frame.right)
+        made = [frame.strip(frame.upper(head, width, self.has_focus), look)]
+        body = [self._boxes(line, look) for line in lines[top : top + room]]
+        path = " › ".join(display(each.name, 40) for each in self.flame.stack(one.at)[-5:-1])
+        said = [
+            [Segment(fit_name(one.name, max(20, width // 2)), look.top), Segment(f"  {self._sign(one)}", look.base),
+             Segment(described(self.flame, one), look.base)],
+            [Segment(cells.fit(path, width - 4), look.dim)],
+        ]
+        for segments in (*body, *[[]] * (room - len(body)), *said):
+            inner = Strip(segments).adjust_cell_length(max(0, width - 4), look.base)
+            made.append(Strip([Segment("│ ", side), *inner, Segment(" │", side)]))
+        position = f"level {one.depth + 1} of {1 + max(each.depth for each in self.flame.frames)}"
+        foot = frame.Frame(legend=frame.dim("r device or idle time  s list"), position=frame.dim(position))
+        return [*made, frame.strip(frame.lower(foot, width, self.has_focus), look)][:height]
+
+    def _boxes(self, line: list[tuple[Frame, int, int]], look: themes.Look) -> list[Segment]:
+        """A line of boxes with their names; each begins with a seam."""
+        made, at = list[Segment](), 0
+        nexts = [first for _, first, _ in line[1:]]
+        for (one, first, last), following in zip(line, [*nexts, self.size.width], strict=True):
+            first, last = max(first, at), min(last, following)
+            if last <= first:
+                continue
+            if first > at:
+                made.append(Segment(" " * (first - at), look.base))
+            text = fit_name(one.name, last - first - 1) if last - first > 3 else ""
+            text = f"▏{self._sign(one)}{text}"[: last - first]
+            style = look.cursor if one.at == self.selected else self._style(one, look) + _REVERSE
+            made.append(Segment(cells.fit(text, last - first), style))
+            at = last
+        return made
+
+    @staticmethod
+    def _sign(one: Frame) -> str:
+        """Whether a box of two runs is longer or shorter in B, and how much, for who sees no colour."""
+        from ...analysis.table.export.flame_picture import changed
+
+        if one.before is None or not (way := changed(one)):
+            return ""
+        if not one.before:
+            return "new "
+        return f"{'▲' if way > 0 else '▼'}{one.value / one.before:.1f}× "
+
+    @staticmethod
+    def _style(one: Frame, look: themes.Look) -> Style:
+        from ...analysis.table.export.flame_picture import changed
+
+        if one.before is not None:
+            return (look.dim, look.bad, look.good)[changed(one)]
+        if one.kind in ("module", "operator"):
+            return look.python if one.kind == "module" else look.op
+        return look.role(family(one.name, one.kind))
