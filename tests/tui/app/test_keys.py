@@ -45,7 +45,7 @@ def state(app: WarplensApp) -> Any:
     return app.main.pane.state
 
 
-@pytest.mark.parametrize("name", [one.name for one in KEYS if one.place != "timeline"])
+@pytest.mark.parametrize("name", [one.name for one in KEYS if one.place not in ("timeline", "flame")])
 async def test_key(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -89,6 +89,12 @@ async def fold(app: WarplensApp, pilot: Pilot[Any]) -> None:
     before = screen_text(app)
     await press(pilot, "minus")
     assert screen_text(app) == before, "kernels are no tree; test_ops closes one"
+
+
+@key("flame_by")
+async def flame_by(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "d")
+    assert "d is for the flame graph of ops" in said(app)
 
 
 @key("place")
