@@ -10,15 +10,12 @@ from collections import Counter as Counting
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..core import metrics
-from .coverage import Ints
-
-Floats = npt.NDArray[np.float64]
+from .coverage import Floats, Ints
 
 
 class Counter(Struct, frozen=True):
@@ -108,8 +105,9 @@ def strips(runs: Sequence[Sequence[Counter]], devices: Sequence[str | None]) -> 
         means = metrics.metric(one.metric, one.unit, 100 * one.high).means
         shared = means in ("own use", "room")
         other = one.device != device and (one.device or "").startswith("GPU")
-        return ((one.metric, one.device) not in changed or shared, 2 * other or one.device != device,
-                _FIRST.index(means), "sm" not in one.metric, -len(one.moments), one.metric, one.device or "")
+        return (not one.metric.startswith("queue depth"), (one.metric, one.device) not in changed or shared,
+                2 * other or one.device != device, _FIRST.index(means), "sm" not in one.metric,
+                -len(one.moments), one.metric, one.device or "")
 
     made = []
     for at, counters in enumerate(of_run):

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ..core.intervals import Intervals, union
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 _BLOCK = 1 << 16  # Slices whose times are Python numbers at once.
 
 

@@ -2,8 +2,7 @@
 
 A device lane holds the activities of a stream; where some overlap they are several, so that none hides another.
 A host lane holds the slices of one nesting depth of a thread. Everything is arrays: five million slices are 33 bytes
-each, and names are looked up only where a slice is wide enough to be read. A recording has its slices nearly in
-order: most lanes are in order as they are, which is looked at before they are sorted.
+each, and names are looked up only where a slice is wide enough to be read.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ...loaders.trace import Trace
+from ..communication.arrivals import arrivals_of
 from ..contract.options import Options
 from ..core.intervals import union
-from ..core.quantiles import Codes, codes, combined, dense
 from ..cycles.detection import cycles_of
-from .classes import BY_NAME, NOT_DRAWN, ClassOf, call_class, device_class, host_class, kernel_class
+from .classes import call_class, device_class, host_class, kernel_class
 from .counters import Counter, counters_of
 from .coverage import ClassTimes, Coverage, Ints, class_times, covered, levels
+from .slices import Key, Slices, by_lane, drawn_slices
 
 MOST_DEPTHS = 1024
 """Nesting depths of a thread that get a lane of their own, as CPython's limit of recursion; the last has what is deeper
@@ -53,10 +52,13 @@ class Lane(Struct, frozen=True):
     rank: int | None = None
     depth: int | None = None
     hidden: int = 0
+    title: str = ""
 
     @property
     def name(self) -> str:
-        """What the lane is called: 'GPU 0 stream 7', 'thread 1234 depth 2'."""
+        """What the lane is called: 'GPU 0 stream 7', 'thread 1234 depth 2', or its own title."""
+        if self.title:
+            return self.title
         of = "" if self.rank is None else f"rank {self.rank} "
         if self.tid is None:
             return f"{of}{self.device or 'device'} stream {'?' if self.stream is None else self.stream}"
@@ -84,7 +86,8 @@ class Extent(Struct, frozen=True):
 class Timeline(Struct, frozen=True, dict=True):
     """All lanes of one run, device lanes first; ``names`` by code; ``start``..``end`` (ns) is everything recorded.
     ``drawn`` are the lanes as they are drawn, with streams spread over as many as their overlapping slices need, so
-    that none hides another. ``devices`` is when any device was busy."""
+    that none hides another. ``devices`` is when any device was busy. ``clocks`` is how far the clock of a rank is ahead
+    of the first one's (ns), which all lanes are on; ``path`` is the critical path of a cycle, once asked for."""
 
     label: str
     drawn: tuple[Lane, ...]
@@ -94,6 +97,8 @@ class Timeline(Struct, frozen=True, dict=True):
     end: int
     devices: Coverage
     marks: Marks
+    clocks: Mapping[int, int] = {}
+    path: Lane | None = None
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
@@ -138,18 +143,37 @@ def timeline_of(run: Trace, options: Options, marks: bool = True) -> Timeline:
     """The lanes of a run with timestamps; one without any where nothing was timed. Without ``marks`` it has none yet:
     in a run that records no cycles, finding them takes longer than all the rest."""
     names: dict[int, str] = {}
-    lanes, busy = _streams(run, names)
-    lanes += _threads(run, names)
+    clocks = clocks_of(run)
+    lanes, busy = _streams(run, names, clocks)
+    lanes += _threads(run, names, clocks)
     first = min((int(lane.slices.starts[0]) for lane in lanes), default=0)
     last = max((int(lane.slices.ends.max()) for lane in lanes), default=0)
     return Timeline(
         run.info.label, tuple(lanes), counters_of(run), names, first, max(last, first + 1), busy,
-        cycle_marks(run, options) if marks else NO_MARKS,
+        cycle_marks(run, options) if marks else NO_MARKS, clocks,
     )
+
+
+def clocks_of(run: Trace) -> dict[int, int]:
+    """How far the clock of each rank of a job is ahead of the first one's, ns, by the ends of common collectives; ranks
+    that share none are left out."""
+    if len(run.info.ranks) < 2 or not run.has("kernels"):
+        return {}
+    arrivals = arrivals_of(run)
+    clocks = arrivals.clocks
+    return {
+        one.rank: round(float(offset))
+        for one, offset, together in zip(arrivals.members, clocks.offset, clocks.sets, strict=True)
+        if one.rank is not None and together == 0
+    }
 
 
 def extent_of(run: Trace, options: Options) -> Extent | None:
     """The extent of ``timeline_of`` the run, in a tenth of the time and memory; None where it has no lanes."""
+    clocks = clocks_of(run)
+    if any(clocks.values()):
+        timeline = timeline_of(run, options)
+        return timeline.extent if timeline.drawn else None
     devices = drawn_slices(run.kernels, device_class)
     end = pl.col("start_ns") + pl.col("dur_ns").fill_null(0)
     begun, ended = run.host.select(pl.col("start_ns").min(), end.max().alias("end")).collect(engine="streaming").row(0)
@@ -166,17 +190,17 @@ def _extent(start: int, end: int, devices: Coverage, marks: Marks) -> Extent:
     return Extent(start, end, int(marks.starts[0]) if len(marks.starts) else None, first)
 
 
-def _streams(run: Trace, names: dict[int, str]) -> tuple[list[Lane], Coverage]:
+def _streams(run: Trace, names: dict[int, str], clocks: Mapping[int, int]) -> tuple[list[Lane], Coverage]:
     """The lanes of the devices, and when any of them was busy."""
-    drawn = drawn_slices(run.kernels, device_class)
+    drawn = drawn_slices(run.kernels, device_class, clocks)
     slices = by_lane(run.kernels, ("rank", "device", "stream"), drawn, names, kernel_class)
     return [lane for key, some in slices for lane in _stream(key, some)], drawn.together()
 
 
-def _threads(run: Trace, names: dict[int, str]) -> list[Lane]:
+def _threads(run: Trace, names: dict[int, str], clocks: Mapping[int, int]) -> list[Lane]:
     """The lanes of the host, those of the busiest thread first. A thread's slices are let go when its lanes are made:
     100 MB less for five million."""
-    drawn = drawn_slices(run.host, host_class)
+    drawn = drawn_slices(run.host, host_class, clocks)
     threads = by_lane(run.host, ("rank", "pid", "tid"), drawn, names, call_class)
     threads.sort(key=lambda one: -union(one[1].starts, one[1].ends).length)
     lanes: list[Lane] = []
@@ -187,10 +211,13 @@ def _threads(run: Trace, names: dict[int, str]) -> list[Lane]:
 
 
 def cycle_marks(run: Trace, options: Options) -> Marks:
-    """The cycles of a run that have a time, called by their labels where these tell them apart."""
+    """The cycles of a run that have a time, called by their labels where these tell them apart; of a job those of its
+    first rank."""
     frame = cycles_of(run, options).filter(pl.col("start_ns").is_not_null()).sort("start_ns").select(
-        "start_ns", "dur_ns", pl.col("label").cast(pl.String), "cycle"
+        "start_ns", "dur_ns", pl.col("label").cast(pl.String), "cycle", "rank"
     ).collect()
+    if frame["rank"].n_unique() > 1:
+        frame = frame.filter(pl.col("rank").eq_missing(pl.lit(frame["rank"].drop_nulls().min())))
     starts = frame["start_ns"].to_numpy()
     known = frame["label"].drop_nulls()
     told = known.n_unique() == len(known)
@@ -236,6 +263,11 @@ def _joined(parts: list[Lane]) -> Lane:
     return _lane(slices, one.device, one.stream, one.pid, one.tid, one.rank, None)
 
 
+def lane_of(slices: Slices, title: str) -> Lane:
+    """Slices in order as a lane of that title."""
+    return structs.replace(_lane(slices, None, None, None, None, None, None), title=title)
+
+
 def _lane(slices: Slices, device: Any, stream: Any, pid: Any, tid: Any, rank: Any, depth: int | None) -> Lane:
     main = int(np.bincount(slices.classes, minlength=1).argmax())
     by_class = class_times(slices.starts, slices.ends, slices.classes)
@@ -247,137 +279,3 @@ def _lane(slices: Slices, device: Any, stream: Any, pid: Any, tid: Any, rank: An
         slices, busy, main, by_class, longest,
         device=device, stream=stream, pid=pid, tid=tid, rank=rank, depth=depth, hidden=hidden,
     )
-
-
-UNNAMED = 2**32 - 1  # The code of a slice whose name was not recorded.
-Key = tuple[object, ...]
-
-
-class Slices(Struct, frozen=True):
-    """Slices of one lane by start: ``starts``, ``ends`` (ns), codes of names and classes, ``rows`` of their table."""
-
-    starts: Ints
-    ends: Ints
-    names: npt.NDArray[np.uint32]
-    classes: npt.NDArray[np.uint8]
-    rows: npt.NDArray[np.uint32]
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def pick(self, which: npt.NDArray[np.bool_] | Ints | slice) -> Slices:
-        """Some of them, in that order."""
-        return Slices(self.starts[which], self.ends[which], self.names[which], self.classes[which], self.rows[which])
-
-    def in_order(self) -> Slices:
-        """The same by start, the outer of two that begin together first."""
-        starts, ends, order = self.starts, self.ends, None
-        if (starts[1:] < starts[:-1]).any():
-            order = np.argsort(starts, kind="stable")
-            starts, ends = starts[order], ends[order]
-        together = starts[1:] == starts[:-1]
-        if not (together & (ends[1:] > ends[:-1])).any():
-            return self if order is None else self.pick(order)
-        some = np.zeros(len(starts), dtype=bool)
-        some[1:] |= together
-        some[:-1] |= together
-        those = np.flatnonzero(some)  # the few that begin with another one; the others stay where they are
-        order = np.arange(len(starts)) if order is None else order
-        order[those] = order[those[np.lexsort((-ends[those], starts[those]))]]
-        return self.pick(order)
-
-
-class DrawnSlices(Struct, frozen=True):
-    """Slices of a table that have a time and are drawn, in its order: ``starts``, ``ends`` (ns) and ``classes``.
-    ``rows`` are theirs in the table, None where that is all of them."""
-
-    starts: Ints
-    ends: Ints
-    classes: npt.NDArray[np.uint8]
-    rows: npt.NDArray[np.uint32] | None
-
-    def together(self) -> Coverage:
-        """When any of them ran."""
-        starts, ends = self.starts, self.ends
-        if (starts[1:] < starts[:-1]).any():
-            order = np.argsort(starts, kind="stable")
-            starts, ends = starts[order], ends[order]
-        return covered(starts, ends)
-
-
-def drawn_slices(table: pl.LazyFrame, class_of: ClassOf) -> DrawnSlices:
-    """The slices of a table; ``class_of`` a recorded kind is the code of its class."""
-    classes = _classes(_column(table, "kind"), class_of)
-    start = _column(table, "start_ns")
-    wanted = start.is_not_null().to_numpy() & (classes != NOT_DRAWN)
-    rows = None if wanted.all() else np.flatnonzero(wanted).astype(np.uint32)
-    some = slice(None) if rows is None else rows
-    starts = start.fill_null(0).to_numpy()[some]
-    ends = _column(table, "dur_ns").fill_null(0).to_numpy()[some] + starts
-    return DrawnSlices(starts, ends, classes[some], rows)
-
-
-def _column(table: pl.LazyFrame, name: str) -> pl.Series:
-    return table.select(name).collect(engine="streaming").to_series()
-
-
-def by_lane(
-    table: pl.LazyFrame, keys: tuple[str, ...], drawn: DrawnSlices, names: dict[int, str], class_of: ClassOf
-) -> list[tuple[Key, Slices]]:
-    """The slices of each lane by the values of its keys, lanes in their order, nulls last. ``names`` gets the text of
-    codes; ``class_of`` a name is the code of the class that it alone tells."""
-    if not len(drawn.starts):
-        return []
-    some = slice(None) if drawn.rows is None else drawn.rows
-    lane, tuples = _lanes([_column(table, key) for key in keys], some)
-    named = _column(table, "name")
-    texts = named.unique().drop_nulls()
-    numbers = texts.to_physical().to_list()
-    names.update(zip(numbers, texts.cast(pl.String), strict=True))
-    names[UNNAMED] = ""
-    code = named.to_physical().cast(pl.UInt32).fill_null(UNNAMED).to_numpy()[some]
-    classes, by_name = drawn.classes, drawn.classes == BY_NAME
-    if by_name.any():
-        told = np.full(max(numbers, default=0) + 2, class_of(""), dtype=np.uint8)
-        told[numbers] = [class_of(names[one]) for one in numbers]
-        classes = np.where(by_name, told[np.minimum(code, len(told) - 1)], classes)
-    rows = np.arange(len(lane), dtype=np.uint32) if drawn.rows is None else drawn.rows
-    whole = Slices(drawn.starts, drawn.ends, code, classes, rows)
-    if len(tuples) == 1:
-        return [(tuples[0], whole.in_order())]
-    small = lane.astype(np.uint16) if len(tuples) < 1 << 16 else lane  # numpy sorts these in one pass
-    edges = np.cumsum(np.bincount(lane, minlength=len(tuples)))[:-1]
-    del lane
-    parts = np.split(np.argsort(small, kind="stable"), edges)
-    lanes = [(key, whole.pick(part).in_order()) for key, part in zip(tuples, parts, strict=True)]
-    lanes.sort(key=lambda one: [(value is None, value) for value in one[0]])
-    return lanes
-
-
-def _classes(kinds: pl.Series, class_of: ClassOf) -> npt.NDArray[np.uint8]:
-    """The class of each slice by its kind; of a kind that is null that of ''."""
-    distinct = kinds.unique().drop_nulls()
-    numbers = distinct.to_physical().to_numpy()
-    table = np.zeros(int(numbers.max(initial=0)) + 2, dtype=np.uint8)
-    for number, text in [*zip(numbers.tolist(), distinct.cast(pl.String), strict=True), (len(table) - 1, "")]:
-        table[number] = class_of(text)
-    classes: npt.NDArray[np.uint8] = table[kinds.to_physical().fill_null(len(table) - 1).to_numpy()]
-    return classes
-
-
-def _lanes(columns: list[pl.Series], some: npt.NDArray[np.uint32] | slice) -> tuple[Codes, list[Key]]:
-    """The number of the lane of each slice, and the keys of each lane; text is there as its code and text."""
-    lane, first = dense(combined([_codes(one)[some] for one in columns]))
-    at = first if isinstance(some, slice) else some[first]
-    values = [one.gather(at).cast(pl.String).to_list() if one.dtype == pl.Categorical else one.gather(at).to_list()
-              for one in columns]
-    return lane, list(zip(*values, strict=True))
-
-
-def _codes(column: pl.Series) -> Codes:
-    """A number for each value that tells it and null from the others."""
-    if not column.dtype.is_integer():
-        return codes(column)
-    low = column.min()
-    numbers, _ = dense(column.fill_null(low if isinstance(low, int) else 0).to_numpy())
-    return np.where(column.is_null().to_numpy(), 0, numbers + 1) if column.null_count() else numbers

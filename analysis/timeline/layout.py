@@ -47,7 +47,8 @@ def layout(
     """The lines of a run in this window. In ``room`` lines things fold; ``turned`` are the groups that the user opened
     or closed against that. ``counters`` are those of a pair."""
     edges = np.array([window.start, window.end], dtype=np.int64)
-    rows = [*_streams(timeline, edges, room, turned), *_threads(timeline, window, edges, room, turned)]
+    path = [Row(timeline.path.title, timeline.path)] if timeline.path is not None else []
+    rows = [*path, *_streams(timeline, edges, room, turned), *_threads(timeline, window, edges, room, turned)]
     shown = strips([timeline.counters], [timeline.device])[0] if counters is None else counters
     most = COUNTERS if room is None else max(1, min(COUNTERS, (room - len(rows)) // 4))
     rows += [Row(one.name, counter=one) for one in shown[:most]]
@@ -183,7 +184,8 @@ def _numbered(rows: Sequence[Row]) -> list[Row]:
 def _heightened(rows: list[Row], edges: Ints, room: int) -> list[Row]:
     """The rows with the lines that are left over given to the streams that ran most."""
     ran = [
-        _ran(row.lane, edges) if row.lane is not None and row.lane.tid is None and not row.lane.depth else 0
+        _ran(row.lane, edges) if row.group and row.lane is not None and row.lane.tid is None and not row.lane.depth
+        else 0
         for row in rows
     ]
     spare, lines = room - len(rows), [1] * len(rows)

@@ -28,14 +28,15 @@ class Place(Struct, frozen=True):
 
 def find(timeline: Timeline, row: dict[str, Any]) -> Place | None:
     """Where a row of a view lies: by its start and length, else the longest slice of its name. None where nowhere."""
-    start = row.get("start_ns")
+    start, ahead = row.get("start_ns"), timeline.clocks.get(row.get("rank") or 0, 0)
+    start = None if start is None else int(start) - ahead
     name = row.get("name", row.get("function"))
     if start is not None:
-        end = int(start) + int(row.get("dur_ns") or 0)
-        lane = _lane_of(timeline, row, int(start), name)
+        end = start + int(row.get("dur_ns") or 0)
+        lane = _lane_of(timeline, row, start, name)
         if lane is not None and lane[1] is not None:
             end = int(timeline.drawn[lane[0]].slices.ends[lane[1]])
-        return Place(int(start), end, *lane) if lane else Place(int(start), end)
+        return Place(start, end, *lane) if lane else Place(start, end)
     codes = [code for code, text in timeline.names.items() if text == name]
     best: tuple[int, Place] | None = None
     for number, one in enumerate(timeline.drawn):
@@ -65,10 +66,40 @@ def _lane_of(timeline: Timeline, row: dict[str, Any], start: int, name: object) 
     return fallback
 
 
-def moment_of_launch(run: Trace, index: int) -> int | None:
-    """When the launch of that number (``kernels.index``) began, ns; None where there is none or it has no time."""
-    launch = run.kernels.filter(pl.col("index") == index).select("start_ns").head(1).collect()
-    return None if launch.is_empty() else launch.item()
+def launch_row(run: Trace, index: int) -> dict[str, Any] | None:
+    """The launch of that number (``kernels.index``) as ``find`` takes it; None where there is none or it has no time.
+    """
+    launch = run.kernels.filter(pl.col("index") == index).select(
+        pl.col("name", "device").cast(pl.String), "start_ns", "dur_ns", "stream", "rank").head(1).collect()
+    return None if launch.is_empty() or launch["start_ns"][0] is None else launch.row(0, named=True)
+
+
+def arrow(run: Trace, timeline: Timeline, lane: Lane, at: int) -> Place | None:
+    """The other end of a launch: of an activity the call that launched it, of a call the first activity it launched.
+    Read from the tables, so for a thread in the background; None where that was not recorded."""
+    table, other = (run.kernels, run.host) if lane.tid is None else (run.host, run.kernels)
+    known = table.slice(int(lane.slices.rows[at]), 1).select("correlation", "rank").collect()
+    correlation, rank = known.row(0) if known.height else (None, None)
+    if correlation is None or lane.title:
+        return None
+    kinds = pl.col("kind").cast(pl.String)
+    met = other.with_row_index("row").filter(
+        pl.col("correlation") == correlation, pl.col("rank").eq_missing(pl.lit(rank, pl.Int64)),
+        kinds.is_in(_LAUNCHES) if lane.tid is None else kinds != "sync", pl.col("start_ns").is_not_null(),
+    ).select("row", "start_ns").sort("start_ns").head(1).collect(engine="streaming")
+    return None if met.is_empty() else _at_row(timeline, met["row"][0], of_host=lane.tid is None)
+
+
+def _at_row(timeline: Timeline, row: int, of_host: bool) -> Place | None:
+    """Where a row of the host or of the kernels table is drawn."""
+    for number, lane in enumerate(timeline.drawn):
+        if (lane.tid is not None) != of_host:
+            continue
+        found = np.flatnonzero(lane.slices.rows == row)
+        if len(found):
+            one = int(found[0])
+            return Place(int(lane.slices.starts[one]), int(lane.slices.ends[one]), number, one)
+    return None
 
 
 def describe(timeline: Timeline, lane: Lane, at: int | None, moment: int) -> str:
@@ -128,7 +159,7 @@ def _named_in(timeline: Timeline, name: str, like: Lane, start: int, end: int) -
 def launcher(run: Trace, lane: Lane, at: int) -> str:
     """Who launched a device activity and how long before: read from the tables, so for a thread in the background."""
     slices = lane.slices
-    if lane.tid is not None:
+    if lane.tid is not None or lane.title:
         return ""
     activity = run.kernels.slice(int(slices.rows[at]), 1).select("correlation", "rank").collect()
     correlation, rank = activity.row(0) if activity.height else (None, None)

@@ -92,6 +92,15 @@ def picture(timeline: Timeline, window: Window, counters: Sequence[Strip] | None
     return [line.rstrip() for line in (*lines, LEGEND)]
 
 
+def on_one_clock(timeline: Timeline) -> str:
+    """How far the clocks of a job's ranks are apart, where they were brought together; '' elsewhere."""
+    clocks = timeline.clocks
+    if not any(clocks.values()):
+        return ""
+    first, most = next(iter(clocks)), max(map(abs, clocks.values()))
+    return f"All ranks are on the clock of rank {first}, from which the others are up to {units.duration(most)} apart."
+
+
 def aligned(extents: Sequence[Extent]) -> tuple[int, ...]:
     """What to add to a moment of run A to be at the same place of each run, ns: by first cycle, else first activity."""
     cycles = [one.first_cycle for one in extents]
@@ -125,6 +134,7 @@ def build(runs: Runs, options: Options) -> Answer:
     span = f"{units.duration(window.end - window.start)} in {window.columns} columns"
     drawn, frames, summary, notes, left_out = [], [], [], list[str](), 0
     counters, devices = list[Sequence[Counter]](), list[str | None]()
+    clocks: dict[str, int] = {}
     for place, (offset, side) in enumerate(zip(offsets, ("A ", "B ") if len(runs) > 1 else ("",), strict=True)):
         if place:
             del timeline  # of two traces of 2 GB both at once take 830 MiB, one after the other 650
@@ -142,13 +152,16 @@ def build(runs: Runs, options: Options) -> Answer:
                 f"{units.count(len(lanes))} busiest. Fewer --columns, a shorter window, --device or --rank leave room "
                 "for the others."
             )
+        clocks |= {f"{side}rank {rank}": ahead for rank, ahead in timeline.clocks.items()}
+        if told := on_one_clock(timeline):
+            notes.append(f"{side}{told}")
         summary.append(f"{side}{timeline.label}: {span}, {timeline.streams} streams")
         if hidden := sum(lane.hidden for lane in timeline.drawn):
             notes.append(f"{side}{units.counted(hidden, 'slice begins', 'slices begin')} under another one in the last "
                          "lane of a stream or thread: too many overlap to show each.")
     facts: dict[str, Any] = {
         "from_ns": window.start, "to_ns": window.end, "columns": window.columns, "lanes_left_out": left_out,
-        "offset_b_ns": offsets[1] if len(offsets) > 1 else None,
+        "offset_b_ns": offsets[1] if len(offsets) > 1 else None, "clocks_ns": clocks,
     }
     if len(frames) == 1:
         return Answer(frames[0].lazy(), facts, tuple(summary), tuple(notes), picture=tuple(drawn))

@@ -116,6 +116,10 @@ KEYS: tuple[Key, ...] = (
         "timeline", rank=5),
     Key("goto", "g", "goto", "go to", "Timeline: to a time (12.5ms) or a launch (#1204)", "timeline", rank=5),
     Key("same_next", "n", "same(1)", "same", "Timeline: next slice of the same name in this lane", "timeline", rank=5),
+    Key("arrow", "a", "arrow", "launch", "Timeline: from a kernel to the call that launched it, and from a call to its "
+        "kernel", "timeline", rank=5),
+    Key("critical_path", "s", "critical_path", "path", "Timeline: show or hide the critical path of a cycle",
+        "timeline", rank=5),
     Key("same_previous", "N", "same(-1)", "", "Timeline: previous slice of the same name", "timeline"),
     Key("earlier", "left", "pan(-1)", "", "Timeline: earlier", "timeline"),
     Key("later", "right", "pan(1)", "", "Timeline: later", "timeline"),

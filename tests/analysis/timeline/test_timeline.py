@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from runs import host, kernel, run_of, samples, steps
 
 from warplens.analysis.contract.options import Options
@@ -22,7 +23,8 @@ from warplens.analysis.timeline.coverage import class_times, covered, levels
 from warplens.analysis.timeline.lanes import extent_of, timeline_of
 from warplens.analysis.timeline.layout import layout
 from warplens.analysis.timeline.picture import axis, lines_of, minimap
-from warplens.analysis.timeline.place import counterpart, describe, find, launcher
+from warplens.analysis.timeline.place import arrow, counterpart, describe, find, launcher
+from warplens.analysis.timeline.queue_depth import queue_depths
 from warplens.analysis.timeline.window import Window, at_moment, counts, fractions, gap_at, longest, same_name, wide
 from warplens.analysis.views import timeline as timeline_view
 from warplens.analysis.views.timeline import VIEW, picture
@@ -369,3 +371,48 @@ def test_of_too_many_lanes_the_busiest_are_listed_in_their_order(monkeypatch):
     assert some.facts["lanes_left_out"] == 2
     assert "run has 5 lanes; the table, in every format, has the 3 busiest." in some.notes[0]
     assert every.frame.filter(pl.col("stream") == 2)["busy_ns"].sum() == 9
+
+
+def test_the_arrow_leads_from_a_kernel_to_its_launch_and_back() -> None:
+    run = busy_run()
+    timeline = timeline_of(run, Options())
+    there = arrow(run, timeline, timeline.drawn[0], 1)
+    assert there is not None and (there.start, there.end) == (20, 50) and there.lane is not None
+    call = timeline.drawn[there.lane]
+    assert call.tid == 1 and there.slice is not None
+    back = arrow(run, timeline, call, there.slice)
+    assert back is not None and (back.start, back.end, back.lane) == (200, 300, 0)
+    assert arrow(run, timeline, timeline.drawn[0], 0) is None, "its launch was not recorded"
+
+
+@given(st.lists(st.tuples(st.integers(0, 80), st.integers(0, 60)), min_size=1, max_size=20), st.integers(1, 9))
+def test_the_queue_is_as_deep_as_launches_have_not_begun(launches, columns):
+    kernels = [kernel(at, start + wait, 5, correlation=at + 1, stream=at) for at, (start, wait) in enumerate(launches)]
+    calls = [host("cudaLaunchKernel", start, 1, "runtime", correlation=at + 1)
+             for at, (start, _) in enumerate(launches)]
+    (depth,) = queue_depths(run_of(kernels=kernels, host=calls))
+    edges = Window(0, 150, columns).edges
+    want = [sum(min(b, s + w) - max(a, s) for s, w in launches if s < b and s + w > a) / (b - a)
+            for a, b in pairwise(edges.tolist())]
+    assert depth.means(edges).tolist() == pytest.approx(want)
+
+
+def test_all_ranks_are_on_the_clock_of_the_first() -> None:
+    ahead = 1_000_000
+
+    def of_rank(rank):
+        return [kernel(10 * rank + at, 1_000 * at + 200 + ahead * rank, 300, "ncclDevKernel_AllReduce_Sum_f32",
+                       kind="collective", rank=rank, device=f"GPU {rank}", stream=1) for at in range(6)]
+
+    rows = [*of_rank(0), *of_rank(1)]
+    run = run_of(kernels=rows, host=[host("f", 100 + ahead * rank, 50) | {"rank": rank} for rank in (0, 1)])
+    run = replace(run, info=replace(run.info, ranks=(0, 1)))
+    timeline = timeline_of(run, Options())
+    assert timeline.clocks == {0: 0, 1: ahead}
+    device = [lane.slices.starts.tolist() for lane in timeline.drawn if lane.tid is None]
+    threads = [lane.slices.starts.tolist() for lane in timeline.drawn if lane.tid is not None]
+    assert device[0] == device[1] and threads == [[100], [100]]
+    found = find(timeline, {"start_ns": 200 + ahead, "dur_ns": 300, "name": rows[0]["name"], "rank": 1,
+                            "device": "GPU 1"})
+    assert found is not None and found.start == 200
+    assert extent_of(run, Options()) == timeline.extent

@@ -91,12 +91,6 @@ async def fold(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert screen_text(app) == before, "kernels are no tree; test_ops closes one"
 
 
-@key("flame_by")
-async def flame_by(app: WarplensApp, pilot: Pilot[Any]) -> None:
-    await press(pilot, "d")
-    assert "d is for the flame graph of ops" in said(app)
-
-
 @key("place")
 async def place(app: WarplensApp, pilot: Pilot[Any]) -> None:
     name = pane(app).row()["name"]

@@ -105,6 +105,18 @@ async def fold_lanes(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
     assert [row.label for _, row in c.rows()] == before
 
 
+@key("arrow")
+async def arrow(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    await press(pilot, "g", *"#4", "enter", "a")
+    assert "No launch was recorded" in said(pilot.app)
+
+
+@key("critical_path")
+async def critical_path(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    await press(pilot, "s")
+    assert "No critical path: " in said(pilot.app) and c.runs[0].path is None
+
+
 @key("goto")
 async def goto(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
     await press(pilot, "+", "+", "g", *"#4", "enter")
@@ -343,3 +355,22 @@ async def test_keys_before_there_are_lanes_do_nothing() -> None:
             assert isinstance(binding, Binding)
             await app.run_action(binding.action, before)
         assert not before.runs and before.slice() is None
+
+
+async def test_the_arrow_and_the_critical_path_of_the_demo() -> None:
+    app = demo_app("timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        c = canvas(app)
+        assert "queue depth" in screen_text(app)
+        await press(pilot, "g", *"#200", "enter")
+        launch = c.slice()
+        await press(pilot, "a")
+        lane = c.lane
+        assert lane is not None and lane.tid is not None and under(c) == "cudaLaunchKernel"
+        await press(pilot, "a")
+        assert c.lane is not None and c.lane.tid is None and c.slice() == launch
+        await press(pilot, "s")
+        assert c.runs[c.run].path is not None and "critical path" in screen_text(app)
+        await press(pilot, "s")
+        assert all(one.path is None for one in c.runs)

@@ -34,6 +34,12 @@ class TimelineCanvas(LaneView):
     class Wanted(Message):
         """A time or a launch is to be typed."""
 
+    class Followed(Message):
+        """The other end of the launch under the cursor is wanted."""
+
+    class PathWanted(Message):
+        """The critical path is wanted, or no more."""
+
     def __init__(self) -> None:
         super().__init__()
         self._painted: tuple[tuple[object, ...], list[Strip]] | None = None
@@ -163,6 +169,14 @@ class TimelineCanvas(LaneView):
         self._keep(run, lane)
         self.column = self.window(run).column(middle + self.offsets[run])
         self.changed()
+
+    def action_arrow(self) -> None:
+        """To the other end of a launch."""
+        self.post_message(self.Followed())
+
+    def action_critical_path(self) -> None:
+        """Show the critical path, or not."""
+        self.post_message(self.PathWanted())
 
     def action_goto(self) -> None:
         """A time or a launch number is to be typed."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ....analysis.contract.view import Runs, View
     from ....analysis.core.names.display_names import ShortNames
     from ....analysis.table.table import Table
-    from ....analysis.timeline.lanes import Marks, Timeline
+    from ....analysis.timeline.lanes import Timeline
 
 _TIME = re.compile(r"^\s*([\d,_]*\.?\d+)\s*(ns|us|µs|ms|s)?\s*$")
 _SCALE = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
@@ -96,25 +96,83 @@ class TimelinePane(TablePane):
             self.say("")
             self.canvas.show(lanes, offsets)
             self._arrive()
-            self._ask_marks(lanes)
+            self._ask_more(lanes)
         else:
             self.say(sentence(value))
         self.main.tell()
 
-    def _ask_marks(self, lanes: tuple[Timeline, ...]) -> None:
-        """The cycles over the lanes of a run, which come when they are found."""
-        if len(lanes) > 1 or self._view is None:
+    def _ask_more(self, lanes: tuple[Timeline, ...]) -> None:
+        """The cycles over the lanes of a run, and how deep the queues of devices were, which come when found."""
+        if self._view is None:
             return
         runs, options = self._runs, self.session.question(self._view)[1]
 
-        def job() -> Marks:
+        def job() -> tuple[Timeline, ...]:
             from ....analysis.timeline.lanes import cycle_marks
+            from ....analysis.timeline.queue_depth import queue_depths
 
-            return cycle_marks(runs[0], options)
+            made = []
+            for run, one in zip(runs, lanes, strict=True):
+                marks = one.marks if len(lanes) > 1 else cycle_marks(run, options)
+                made.append(replace(one, marks=marks, counters=(*queue_depths(run), *one.counters)))
+            return tuple(made)
 
         def take(value: Any) -> None:
-            if not isinstance(value, Exception) and self.canvas.runs is lanes and len(value.starts):
-                self.canvas.show((replace(lanes[0], marks=value),), self.canvas.offsets)
+            if not isinstance(value, Exception) and self.canvas.runs is lanes:
+                self.canvas.show(value, self.canvas.offsets)
+
+        self._marking.ask(job, take)
+
+    def on_timeline_canvas_followed(self, event: TimelineCanvas.Followed) -> None:
+        """Go to the other end of the launch under the cursor."""
+        event.stop()
+        lane, at, run = self.canvas.lane, self.canvas.slice(), self.canvas.run
+        if lane is None or at is None or run >= len(self._runs):
+            self.hint("a goes from a kernel to the call that launched it, and from that call to its kernel.")
+            return
+        trace, timeline = self._runs[run], self.canvas.runs[run]
+
+        def job() -> Any:
+            from ....analysis.timeline.place import arrow
+
+            return arrow(trace, timeline, lane, at)
+
+        def take(place: Any) -> None:
+            if place is None or isinstance(place, Exception):
+                self.notify("No launch was recorded for this slice.", markup=False)
+            else:
+                self.canvas.reach(place, run)
+
+        self._looking.ask(job, take)
+
+    def on_timeline_canvas_path_wanted(self, event: TimelineCanvas.PathWanted) -> None:
+        """Show the critical path of a cycle of the run under the cursor, or no more."""
+        event.stop()
+        run, view = self.canvas.run, self._view
+        if view is None or run >= len(self.canvas.runs):
+            return
+        lanes = self.canvas.runs
+
+        def put(one: Timeline) -> None:
+            self.canvas.show(tuple(one if at == run else each for at, each in enumerate(self.canvas.runs)),
+                             self.canvas.offsets)
+
+        if lanes[run].path is not None:
+            put(replace(lanes[run], path=None))
+            return
+        trace, options = self._runs[run], self.session.question(view)[1]
+
+        def job() -> Timeline:
+            from ....analysis.timeline.path_lane import with_path
+
+            return with_path(lanes[run], trace, options.swapped() if run else options)
+
+        def take(value: Any) -> None:
+            if isinstance(value, Exception):
+                self.notify(sentence(value), markup=False)
+            elif self.canvas.runs is lanes and value.path is not None:
+                put(value)
+                self.canvas.span(int(value.path.slices.starts[0]), int(value.path.slices.ends.max()), run)
 
         self._marking.ask(job, take)
 
@@ -245,12 +303,12 @@ class TimelinePane(TablePane):
             self._go(text)
 
     def _go(self, text: str) -> None:
-        from ....analysis.timeline.place import Place, find, moment_of_launch
+        from ....analysis.timeline.place import Place, find, launch_row
 
         run = self.canvas.run
         if text.strip().startswith("#") and text.strip()[1:].isdigit():
-            moment = moment_of_launch(self._runs[run], int(text.strip()[1:]))
-            place = None if moment is None else find(self.canvas.runs[run], {"start_ns": moment, "dur_ns": 0})
+            row = launch_row(self._runs[run], int(text.strip()[1:]))
+            place = None if row is None else find(self.canvas.runs[run], row)
         else:
             match = _TIME.match(text)
             figure = float(match[1].replace(",", "").replace("_", "")) if match else 0.0
@@ -266,4 +324,5 @@ class TimelinePane(TablePane):
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""
-        return "zoom_in zoom_out fit zoom_to goto same_next fold_lanes export copy open_trace palette help quit".split()
+        return ("zoom_in zoom_out fit zoom_to goto same_next arrow fold_lanes critical_path export copy open_trace "
+                "palette help quit").split()

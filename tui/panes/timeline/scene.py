@@ -67,7 +67,8 @@ def _overview(view: LaneView, paint: Painter, windows: Sequence[Window], cycle: 
 
 def _aligned(view: LaneView, cycle: int | None) -> str:
     if len(view.runs) < 2:
-        return ""
+        clocks = view.runs[0].clocks
+        return f"all ranks on the clock of rank {next(iter(clocks))}" if any(clocks.values()) else ""
     if view.aligned_at is not None and cycle is not None:
         return "aligned at the start of the cycle"
     by = "cycle" if all(len(one.marks.starts) for one in view.runs) else "activity"

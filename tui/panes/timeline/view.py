@@ -179,6 +179,26 @@ class LaneView(Widget, can_focus=True):
         self.column = self.window(run).column(place.start + length // 2)
         self.changed()
 
+    def reach(self, place: Place, run: int) -> None:
+        """Stand on a place at this zoom, the window moved no further than it takes."""
+        (start, end), offset = self.window_ns, self.offsets[run]
+        at = (place.start + place.end) // 2 - offset
+        room = (end - start) // 8
+        if not start + room <= at < end - room:
+            begin = at - room if at < start + room else at + room - (end - start)
+            self.look(begin, begin + end - start)
+        if place.lane is not None:
+            self.select(run, self.runs[run].drawn[place.lane])
+        self.column = self.window(run).column((place.start + place.end) // 2)
+        self.changed()
+
+    def span(self, start: int, end: int, run: int) -> None:
+        """Show a stretch of a run, no more."""
+        self.align(run, start)
+        self.look(start - self.offsets[run], end - self.offsets[run])
+        self.selected = next((at for at, (of, _) in enumerate(self.rows()) if of == run), 0)
+        self.changed()
+
     def select(self, run: int, lane: Lane) -> None:
         """Stand on a lane, unfolded where that hides it."""
         for _ in range(2):
