@@ -30,6 +30,7 @@ from ..memory.findings import memory_findings
 from ..memory.peaks import memory_of
 from ..metrics.findings import counter_findings
 from ..overview.sources import overview_of
+from ..table.export.state import repeats
 from ..table.table import Table
 from .diff import VIEW as DIFF
 
@@ -78,7 +79,8 @@ def build(runs: Runs, options: Options) -> Answer:
         facts[side] = {"rules": found, "unchecked": overview.facts["unchecked"]}
         rows += _as_rows(found, side)
         sections += [
-            _findings(found, overview.facts["unchecked"], prefix), *_idle(run, options, side, prefix),
+            _findings([one for one in found if not repeats(one["sentence"], summary)],
+                      overview.facts["unchecked"], prefix), *_idle(run, options, side, prefix),
             *_kernels(run, options, side, prefix),
         ]
         notes += [f"{prefix}{note}" for note in overview.notes]

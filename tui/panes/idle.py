@@ -16,7 +16,7 @@ from ..list.frame import Frame, Pieces, boxed, dim, widest
 from ..session.jobs import QueryRunner
 from ..session.session import Session
 from ..session.themes import content_style
-from ..widgets.drawing import QUIET, joined, stacked
+from ..widgets.drawing import QUIET, joined, stacked, stacked_text
 from .shown import Shown
 from .table import TablePane
 
@@ -98,7 +98,9 @@ class IdlePane(TablePane):
 
     def drawn_text(self) -> tuple[str, ...]:
         """The bars and the gaps as text, for an export."""
-        return (*super().drawn_text(), *(line.plain.rstrip() for one in self._gaps for line in gap_lines(one, 116)))
+        bars = (f"{name}  {stacked_text([(LABELS.get(cause, cause), '', float(ns)) for cause, ns in _parts(one)])}"
+                for name, one in self._devices())
+        return (*bars, *(line.plain.rstrip() for one in self._gaps for line in gap_lines(one, 116)))
 
     def _devices(self) -> list[tuple[str, dict[str, Any]]]:
         """Label and figures of each device that waited, of one run or of both."""

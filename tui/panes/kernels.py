@@ -10,7 +10,7 @@ from ...analysis.core import units
 from ...analysis.kernels.family import BRIEF, LETTERS, TITLES
 from ..list.frame import Frame, Pieces, dim, widest
 from ..session.keys import Key
-from ..widgets.drawing import A, B, stacked
+from ..widgets.drawing import A, B, stacked, stacked_text
 from .table import TablePane
 
 if TYPE_CHECKING:
@@ -57,6 +57,14 @@ class KernelsPane(TablePane):
             parts = [(TITLES[one], one, float(ns)) for one, ns in side.items()]
             made.append(Content.assemble(letter, stacked(parts, width - len(letter[0]))))
         return made
+
+    def drawn_text(self) -> tuple[str, ...]:
+        """The families and their shares, for an export."""
+        sides = self._families()
+        return tuple(
+            f"{'AB'[at] + '  ' if len(sides) > 1 else ''}"
+            f"{stacked_text([(TITLES[one], one, float(ns)) for one, ns in side.items()])}"
+            for at, side in enumerate(sides))
 
     def answer_frame(self) -> Frame:
         """The families in the border, each in its colour with its letter."""

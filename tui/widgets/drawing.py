@@ -173,6 +173,12 @@ def _closed(text: str) -> str:
     return f"{text[:-1]}." if text.endswith(";") else text
 
 
+def stacked_text(parts: Sequence[tuple[str, str, float]]) -> str:
+    """What such a bar shows, in words: exports have no colours."""
+    total = sum(size for _, _, size in parts) or 1.0
+    return " · ".join(f"{name} {units.percent(100 * size / total)}" for name, _, size in parts)
+
+
 def beside_number(
     lead: dict[str, Any] | None, lines: Callable[[int, int], list[Content]], width: int, room: int, stays: bool = False
 ) -> list[Content]:

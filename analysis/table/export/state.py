@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from ..table import Table
@@ -17,9 +19,17 @@ def notes(table: Table) -> list[str]:
     return list(dict.fromkeys(warnings))
 
 
+_BUSY = re.compile(r" busy [^;]* of the time( in steps)?(\.$| in A, [\d.]+% in B\.$)")
+
+
+def repeats(sentence: str, summary: Sequence[str]) -> bool:
+    """Whether the summary says it: a line of it, or how busy the devices are, with which its lines end."""
+    return sentence in summary or bool(_BUSY.search(sentence) and any(" busy " in line for line in summary))
+
+
 def findings(table: Table) -> list[str]:
     """What the view found out beyond its summary, in sentences."""
-    return [str(line) for line in table.facts.get("findings") or () if str(line) not in table.summary]
+    return [str(line) for line in table.facts.get("findings") or () if not repeats(str(line), table.summary)]
 
 
 def state(table: Table) -> dict[str, Any]:
