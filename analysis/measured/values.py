@@ -25,8 +25,10 @@ def measure(value: float | None, unit: str | None, text: str | None = None) -> s
 def measured_change(
     a: float | None, b: float | None, unit: str | None, texts: tuple[str | None, str | None]
 ) -> str | None:
-    """The values of both runs: 6.75 µs → 5.2 µs; None where neither has one."""
+    """The values of both runs, a unit they share once: 6.75 → 5.2 µs; None where neither has one."""
     first, second = measure(a, unit, texts[0]), measure(b, unit, texts[1])
     if first is None and second is None:
         return None
+    shared = f" {second.rpartition(' ')[2]}" if second and " " in second else ""
+    first = first.removesuffix(shared) if first else None
     return f"{units.MISSING if first is None else first} → {units.MISSING if second is None else second}"

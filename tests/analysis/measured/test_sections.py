@@ -14,7 +14,7 @@ from warplens.analysis.details.measured import held_back
 from warplens.analysis.details.row_details import details
 from warplens.analysis.measured.limits import occupancy_of, rooflines_of, stalls_of
 from warplens.analysis.measured.rules import recorded_of
-from warplens.analysis.measured.values import measure
+from warplens.analysis.measured.values import measure, measured_change
 from warplens.analysis.query.ask import ask
 from warplens.analysis.query.report import explained, report
 from warplens.analysis.table.filters import Filter
@@ -183,3 +183,11 @@ def test_without_rules_low_occupancy_is_told_by_the_recorded_limits() -> None:
     (found,) = (one for one in report("triage", (run,), Options()).frame.to_dicts() if one["rule"] == "occupancy")
     assert found["finding"] == (
         "Low occupancy, 11%, in 90% of the kernel time, limited by registers; most in k (900 ns).")
+
+
+def test_a_unit_that_both_values_have_is_said_once() -> None:
+    assert measured_change(13_485.0, 9_000.0, "cycle", (None, None)) == "13,485 → 9,000 cycle"
+    assert measured_change(900.0, 5_200.0, "ns", (None, None)) == "900 ns → 5.20 µs"
+    assert measured_change(50.0, 80.0, "%", (None, None)) == "50% → 80%"
+    assert measured_change(None, 1.0, "B", ("n/a", None)) == "n/a → 1 B"
+    assert measured_change(None, None, "B", (None, None)) is None
