@@ -13,7 +13,18 @@ GRAPH = "graph"
 """The launches of a cycle become one, as far as the host does not wait in between."""
 FAMILY = "family:"
 """Before a family of kernels in place of a pattern: ``kernel:family:gemm=0.5``."""
+_SPECIAL = re.compile(r"[.^$*+?{}\[\]\\|()]")
 _FORM = re.compile(r"(\w+)(?::(.*))?=(\S+)", re.DOTALL)
+
+
+def exactly(name: str) -> str:
+    """The pattern of that name alone, with no more escapes than it needs."""
+    return f"^{_SPECIAL.sub(lambda found: chr(92) + found[0], name)}$"
+
+
+def plainly(pattern: str) -> str:
+    """What an escaped name looks like without its escapes."""
+    return re.sub(r"\\(.)", r"\1", pattern)
 
 
 class NotAChange(ValueError):

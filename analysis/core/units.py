@@ -61,6 +61,17 @@ def moment(ns: float, resolution: int) -> str:
     return f"{_fixed(ns / factor, places)} {unit}".rstrip()
 
 
+def within(ns: float, doubt: float) -> str:
+    """A duration with no more figures than a doubt (ns) leaves: 530 ms where that is 12 ms, <10 ms where it is more."""
+    if doubt < 1:
+        return duration(ns)
+    step = 10 ** math.floor(math.log10(doubt))
+    rounded = round(ns / step) * step
+    if not rounded:
+        return f"<{duration(step)}" if ns else duration(0)
+    return min(duration(ns), moment(rounded, step), key=len)
+
+
 def use(unit: str) -> None:
     """Show every duration in that unit (``ns``, ``us`` or ``ms``) from now on; ``auto`` is the one that fits each."""
     global _times

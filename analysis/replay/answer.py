@@ -198,9 +198,19 @@ def per(replayed: Replayed) -> str:
 def _scenario_sentence(scenario: dict[str, Any], replayed: Replayed) -> str:
     before, after, saved = scenario["cycle_ns"], scenario["predicted_ns"], scenario["saved_ns"]
     faster = f", {before / after:.2f}× as fast" if after > 0 and saved > 0 else ""
-    words = f"{units.duration(abs(saved))} {'less' if saved >= 0 else 'more'}{faster}"
-    return (f"With {' and '.join(scenario['changes'])} the {per(replayed)} takes {units.duration(after)} instead of "
+    words = f"{_won(abs(saved), replayed)} {'less' if saved >= 0 else 'more'}{faster}"
+    return (f"With {' and '.join(scenario['changes'])} the {per(replayed)} takes {_won(after, replayed)} instead of "
             f"{units.duration(before)}: {words}.")
+
+
+def _doubt(replayed: Replayed) -> float:
+    """The share by which a time of the replay may be off: its error, or that of cycles replayed as the next ones."""
+    return max(abs(replayed.accuracy.error or 0.0), replayed.accuracy.cross_error or 0.0)
+
+
+def _won(ns: float, replayed: Replayed) -> str:
+    """What is won, with the figures that the replay's error leaves."""
+    return units.within(ns, abs(ns) * _doubt(replayed))
 
 
 def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
@@ -218,8 +228,8 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
     ]
     apart = best.saved_ns + replayed.saved_ns(_HALF_HOST)
     if best.saved_with_host_ns is not None and best.saved_with_host_ns - apart > _TOGETHER * replayed.cycle_ns:
-        lines.append(f"With host code twice as fast as well: {units.duration(best.saved_with_host_ns)}, not the "
-                     f"{units.duration(apart)} of the two apart. Each hides behind the other.")
+        lines.append(f"With host code twice as fast as well: {_won(best.saved_with_host_ns, replayed)}, not the "
+                     f"{_won(apart, replayed)} of the two apart. Each hides behind the other.")
     hidden = [row for row in rows if row.kind == "kernel" and row.name not in ALL.values() and row.takes is not None
               and row.takes >= _LARGE and row.share <= _SMALL * row.takes]
     if hidden:

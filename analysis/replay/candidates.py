@@ -12,7 +12,7 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
-from ..contract.changes import FAMILY, GRAPH, Change
+from ..contract.changes import FAMILY, GRAPH, Change, exactly
 from ..core.call_tree import Ints
 from ..core.callers import callers_of
 from ..kernels.family import TITLES, family
@@ -60,10 +60,6 @@ def candidates(run: Trace, replayed: Replayed) -> list[Candidate]:
     ]
 
 
-def _exactly(name: str) -> str:
-    return f"^{re.escape(name)}$"
-
-
 def _inside(model: Model) -> Ints:
     """The activities that count: those in cycles, all where there are none."""
     cycle = model.recording.activities.cycle
@@ -97,7 +93,7 @@ def _activities(model: Model) -> list[Candidate]:
                 Change(kind), ALL[kind], _per(model, float(total.sum())), _per(model, float(count.sum())),
                 several=True))
         found += [
-            Candidate(Change(kind, _exactly(name)), name, _per(model, float(total[at])), _per(model, float(count[at])))
+            Candidate(Change(kind, exactly(name)), name, _per(model, float(total[at])), _per(model, float(count[at])))
             for at in most if (name := a.name.texts[at] or "")
         ]
     return found
@@ -130,8 +126,8 @@ def _operators(run: Trace, model: Model, replayed: Replayed) -> list[Candidate]:
     most = sums.sort("ns", "op", descending=[True, False])
     found = []
     for name in most["op"].head(MOST["op"]):
-        mine = launched_under(model, replayed.host, re.compile(_exactly(name)))[1][some]
-        found.append(Candidate(Change("op", _exactly(name)), name, _per(model, float(a.dur[some][mine].sum())),
+        mine = launched_under(model, replayed.host, re.compile(exactly(name)))[1][some]
+        found.append(Candidate(Change("op", exactly(name)), name, _per(model, float(a.dur[some][mine].sum())),
                                _per(model, float(mine.sum()))))
     return [one for one in found if one.count]
 
@@ -146,7 +142,7 @@ def _host(run: Trace, model: Model, host: HostTime) -> list[Candidate]:
     marks = set(model.recording.cycles["label"])
     return [
         Candidate(Change("host"), ALL["host"], None, _per(model, float((model.gap > 0).sum()))),
-        *(Candidate(Change("host", _exactly(name)), name, None, _per(model, float(count[at])))
+        *(Candidate(Change("host", exactly(name)), name, None, _per(model, float(count[at])))
           for at in np.argsort(-total, kind="stable")[: MOST["host"]].tolist()
           if count[at] and (name := slices.name.texts[at]) and name not in marks),
     ]
@@ -165,7 +161,7 @@ def _idle(model: Model, replayed: Replayed) -> list[Candidate]:
         "unknown": int((a.call < 0).sum()),
     }
     return [
-        Candidate(Change("idle", _exactly(cause)), cause, None, _per(model, float(counts[cause])))
+        Candidate(Change("idle", exactly(cause)), cause, None, _per(model, float(counts[cause])))
         for cause in CAUSES if counts.get(cause)
     ]
 
@@ -174,7 +170,7 @@ def _calls(model: Model) -> list[Candidate]:
     c, waits = model.recording.calls, np.diff(model.order.waits.to) > 0
     counts = np.bincount(c.name[waits], minlength=len(c.names))
     return [
-        Candidate(Change("sync", _exactly(c.names[one])), c.names[one], None, _per(model, float(counts[one])))
+        Candidate(Change("sync", exactly(c.names[one])), c.names[one], None, _per(model, float(counts[one])))
         for one in np.flatnonzero(counts).tolist() if c.names[one] != EDGE
     ]
 

@@ -85,7 +85,7 @@ class WhatIfPane(TablePane):
 
     def completions(self, before: str, after: str) -> tuple[int, tuple[str, ...]]:
         """Kinds of changes, then the names there are of one."""
-        from ...analysis.contract.changes import GRAPH, KINDS, split
+        from ...analysis.contract.changes import GRAPH, KINDS, plainly, split
 
         word = "" if before[-1:].isspace() and "=" in before.split()[-1] else (split(before) or ("",))[-1]
         table, (kind, colon, part) = self.table, word.partition(":")
@@ -95,7 +95,8 @@ class WhatIfPane(TablePane):
         known = table is not None and any(column.name == "change" for column in table.columns)
         rows = table.window(0, len(table), ["change"]) if table is not None and known else []
         ways = (f"{text.rpartition('=')[0]}=" for (text,) in rows if text.startswith(f"{kind}:"))
-        return len(before) - len(word), tuple(dict.fromkeys(way for way in ways if part.lower() in way.lower()))
+        return len(before) - len(word), tuple(dict.fromkeys(
+            way for way in ways if part.lower() in way.lower() or part.lower() in plainly(way).lower()))
 
     def history(self) -> list[str]:
         """What was tried before in this session."""

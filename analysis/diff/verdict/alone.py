@@ -6,13 +6,12 @@ be relied on, or the same functions ran on other devices too, nothing is said.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from ....loaders.trace import Trace
-from ...contract.changes import Change
+from ...contract.changes import Change, exactly
 from ...contract.options import Options
 from ...replay.replayed import replay_of
 from .function_change import FunctionChange
@@ -50,7 +49,7 @@ def alone(
     replayed = replay_of(run, options)
     if replayed.model is None or not replayed.predicts or replayed.accuracy.error is None:
         return None
-    changes = [Change(_KINDS[str(row.kind)], f"^{re.escape(row.function)}$", row.ratio) for row in changed]
+    changes = [Change(_KINDS[str(row.kind)], exactly(row.function), row.ratio) for row in changed]
     outcome, _ = replayed.with_changes(changes)
     return Alone(
         round(replayed.cycle_ns), round(replayed.model.cycle_ns(outcome)), len(changed), replayed.accuracy.error)

@@ -86,3 +86,12 @@ def test_a_small_share_is_not_shown_as_none() -> None:
 
 def test_work_has_the_unit_that_fits() -> None:
     assert [units.work(flops) for flops in (5.766e12, 6.37e7, 12)] == ["5.766 TFLOP", "63.7 MFLOP", "12 FLOP"]
+
+
+@pytest.mark.parametrize(
+    ("ns", "doubt", "text"),
+    [(530.8e6, 12e6, "530 ms"), (530.8e6, 1e6, "531 ms"), (7.99e6, 1e4, "7.99 ms"), (41.26e6, 4e5, "41.3 ms"),
+     (3e6, 12e6, "<10.00 ms"), (1.234e9, 0, "1.23 s"), (0, 12e6, "0 ns")],
+)
+def test_a_duration_has_no_more_figures_than_its_doubt_leaves(ns: float, doubt: float, text: str) -> None:
+    assert units.within(ns, doubt) == text

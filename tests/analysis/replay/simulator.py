@@ -24,8 +24,10 @@ def unchanged(kind: str, name: str) -> float:
 class Machine:
     """One process with two threads, and a device with streams."""
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: Change, graph: bool = False) -> None:
         self.change, self.now, self.thread, self.calls = change, 0, 1, 0
+        self.graph, self.joined = graph, False
+        """Whether the launches up to where the host waits or a cycle ends are one, and whether that was made."""
         self.free: dict[int, int] = {}
         self.bound: dict[int, int] = {}
         self.host_rows: list[dict[str, object]] = []
@@ -39,20 +41,21 @@ class Machine:
     def work(self, name: str, nanoseconds: float, kind: str = "python") -> None:
         """Host code."""
         start = self.now
-        self.now += round(nanoseconds * self.change("host", name))
+        self.now += 0 if self.joined else round(nanoseconds * self.change("host", name))
         self.slice(name, start, kind)
 
     def call(self, name: str, nanoseconds: int) -> int:
         """A runtime call."""
         self.calls += 1
         start = self.now
-        self.now += nanoseconds
+        self.now += 0 if self.joined else nanoseconds
         self.slice(name, start, "runtime", correlation=self.calls)
         return self.calls
 
     def launch(self, name: str, nanoseconds: float, stream: int, kind: str = "kernel") -> None:
         """A launch call and the activity it launches."""
         call = self.call("cudaMemcpyAsync" if kind == "memcpy" else "cudaLaunchKernel", LAUNCH)
+        self.joined = self.graph
         dur = round(nanoseconds * self.change("copy" if kind == "memcpy" else kind, name))
         start = max(self.now + DISPATCH, self.free.get(stream, -BACK_TO_BACK) + BACK_TO_BACK, self.bound.pop(stream, 0))
         self.free[stream] = start + dur
@@ -62,7 +65,7 @@ class Machine:
     def op(self, name: str, kernel: str, nanoseconds: float, overhead: float) -> None:
         """An operator that launches a kernel on the main stream."""
         start = self.now
-        self.now += round(overhead * self.change("host", name))
+        self.now += 0 if self.joined else round(overhead * self.change("host", name))
         self.launch(kernel, nanoseconds, 7)
         self.slice(name, start, "op")
 
@@ -74,6 +77,7 @@ class Machine:
 
     def synchronize(self, name: str) -> None:
         """Wait for the main stream."""
+        self.joined = False
         end, start = self.free.get(7, 0), self.now
         self.now += 2_000
         if self.change("sync", name):
@@ -82,13 +86,15 @@ class Machine:
         self.slice(name, start, "runtime", correlation=self.calls)
 
 
-def simulate(seed: int, pace: str, change: Change = unchanged, cycles: int = 8) -> tuple[Trace, float]:
+def simulate(
+    seed: int, pace: str, change: Change = unchanged, cycles: int = 8, graph: bool = False
+) -> tuple[Trace, float]:
     """A run with that pace, and how long one of its cycles takes (ns, from end of work to end of work)."""
-    machine, rng, ends = Machine(change), random.Random(seed), list[int]()
+    machine, rng, ends = Machine(change, graph), random.Random(seed), list[int]()
     marks = []
     long, over = {"device": (180e3, 12e3), "communication": (180e3, 12e3), "host": (25e3, 60e3)}.get(pace, (90e3, 20e3))
     for cycle in range(cycles):
-        begin = machine.now
+        begin, machine.joined = machine.now, False
         if pace == "input":
             machine.work("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 6e6 * rng.uniform(0.9, 1.1),
                          "annotation")
