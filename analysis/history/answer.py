@@ -36,7 +36,7 @@ class Told(Struct, frozen=True):
 def told(run: Trace) -> Told:
     """The history of a Trace, judged; remembered. Raises CannotAnswer for a single recording."""
     if not is_history(run):
-        raise CannotAnswer("A history is of three runs or more: warplens history RUN RUN RUN…")
+        raise CannotAnswer("A history takes three runs or more: warplens history RUN RUN RUN…")
 
     def compute() -> Told:
         history = history_of(run)

@@ -45,7 +45,7 @@ def build(runs: Runs, options: Options) -> Answer:
     peaks = [memory_of(run) for run in runs]
     if not any(one.peaks for one in peaks):
         names = " and ".join(run.info.label for run in runs)
-        raise CannotAnswer(f"{names} {'says' if len(runs) == 1 else 'say'} nothing of memory; {_NONE}.")
+        raise CannotAnswer(f"{names} {'holds' if len(runs) == 1 else 'hold'} no memory records; {_NONE}.")
     if len(runs) == 1:
         memory = peaks[0]
         return Answer(memory.rows.lazy(), facts_of(memory), _summary(memory), _notes(memory))

@@ -37,7 +37,7 @@ COLUMNS = (
     Column("busy_ns", "busy", "ns", "time in which its device ran anything", width=10, order=4),
     Column("comm_ns", "communication", "ns", "time in which a collective ran", width=13, order=5),
     Column("exposed_ns", "exposed", "ns", "of it while nothing was computed", width=10, order=2),
-    Column("wait_ns", "waited", "ns", "in collectives, for the last rank to come", width=10, order=1),
+    Column("wait_ns", "waited", "ns", "in collectives, for the last rank to arrive", width=10, order=1),
     Column("caused_wait_ns", "caused wait", "ns", "what all others waited where it came last", width=11, order=0,
            role="time", pairs="sum"),
     Column("last_count", "last at", "count", "collectives at which it came last", width=7, order=1, role="count",
@@ -115,7 +115,8 @@ def _sentence(arrivals: Arrivals, late: Straggler | None, frame: pl.DataFrame) -
     if late is not None:
         return late.sentence
     if len(arrivals.members) < 2 or not arrivals.count:
-        return f"{units.counted(frame.height, 'rank', 'ranks')}; who is late shows only at collectives they share."
+        ranks = units.counted(frame.height, "rank", "ranks")
+        return f"{ranks}; a straggler shows only at collectives that several share."
     shared = units.counted(arrivals.count, "collective", "collectives")
     return (
         f"No rank is late: at {shared} none of {len(arrivals.members)} comes last more often than chance and by more "

@@ -133,7 +133,7 @@ class DiffPane(TablePane):
             self.say("A diff takes two runs. Press o, mark this one and the one to compare it with, and Enter.")
             self.tell()
         elif len(session.traces) == 1:
-            self.say("One of the two runs is here; the diff begins when the other one is. Views 1 to 5 work meanwhile.")
+            self.say("Waiting for the second run. Views 1 to 5 show the first one meanwhile.")
             self.tell()
         else:
             super().wake(force)

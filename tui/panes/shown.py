@@ -74,6 +74,6 @@ def sentence(error: object) -> str:
     if isinstance(error, CannotAnswer):
         return display(str(error))
     return (
-        f"This view failed: {type(error).__name__}: {display(str(error), 300)}. The other views are not concerned; "
+        f"This view failed: {type(error).__name__}: {display(str(error), 300)}. The other views are not affected; "
         "please report it with the name of the format and of the view."
     )
