@@ -79,8 +79,9 @@ class RooflinePane(TablePane):
             peaks, used = device["peak_flops"], self._type(suffix)
             model = str(device["model"] or "").removeprefix("NVIDIA ").removeprefix("AMD Instinct ")
             names = [name for name in dict.fromkeys((used, "fp32")) if name in peaks]
+            doubt = " (claimed)" if device["claimed"] else ""
             for name in names if len(self._sides()) < 2 else names[:1]:
-                made.append(Roof(number, f"{display(model, 24)} {name}", peaks[name], device["peak_bytes"]))
+                made.append(Roof(number, f"{display(model, 24)} {name}{doubt}", peaks[name], device["peak_bytes"]))
         return made
 
     def _type(self, suffix: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from msgspec.structs import replace
 from runs import host, kernel, run_of, samples, steps
@@ -16,7 +18,8 @@ from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import kernel_table
 from warplens.analysis.table.export.text import render
 from warplens.analysis.views import answerable, view
-from warplens.analysis.work.roofline import least_of
+from warplens.analysis.work.roofline import least_of, roofline_of
+from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Device, Trace
 
 H100 = Device("GPU 0", "NVIDIA H100 80GB HBM3", {})
@@ -65,6 +68,28 @@ def test_work_belongs_to_the_outermost_operator_that_is_no_composite_and_all_it_
 def test_a_composite_has_work_where_nothing_below_it_has() -> None:
     (row,) = rows(run([LINEAR[0], call(30, 1)], KERNELS[:1]))
     assert (row["op"], row["flops"]) == ("aten::linear", 2 * 4096**3)
+
+
+def test_calls_that_differ_only_in_what_they_convert_from_are_one_row_of_their_mean() -> None:
+    """Which of them came first decided what was said of all; the key has the type of the result alone."""
+    shapes = [[1024], [1024], []]
+    hosts = [op("aten::copy_", 100 * at, 90, at + 1, shapes, ["float", given, "Scalar"]) for at, given in
+             enumerate(("float", HALF))] + [call(10, 1), call(110, 2)]
+    (row,) = rows(run(hosts, [kernel(at, 1_000 * at, 500, correlation=at + 1) for at in range(2)]))
+    assert (row["calls"], row["bytes"], row["flops"]) == (2, 1024 * (4 + 4 + 4 + 2) // 2, 0)
+
+
+@pytest.mark.parametrize("model", ["Qwen_Qwen1.5-0.5B-Chat__1016005", "gaunernst_bert-small-uncased__1016001"])
+def test_the_same_model_has_the_same_flops_on_both_vendors(model: str, data: Path) -> None:
+    def computed(vendor: str) -> dict[str, int]:
+        (made,) = open_run(str(data / "traces" / "kineto" / "tracelens" / vendor / f"{model}.json.gz"), use_cache=False)
+        found = roofline_of(made)
+        assert found is not None
+        counted = found.rows.filter(pl.col("flops") > 0).group_by(pl.col("op").cast(pl.String)).agg(
+            (pl.col("flops") * pl.col("calls")).sum())
+        return dict(counted.rows())
+
+    assert computed("h100") == computed("mi300") != {}
 
 
 def test_work_is_divided_among_the_activities_of_a_call_by_their_time() -> None:

@@ -43,6 +43,13 @@ async def test_from_thirty_rows_on_the_plot_stands_above_the_list() -> None:
             assert "H100 80GB HBM3 bf16 989.4 TF/s" in text and "aten::mm" in text
 
 
+async def test_a_peak_that_no_second_source_confirms_is_marked_in_the_border() -> None:
+    app = app_on("one", shelf=Shelf(one=products("one", "NVIDIA L20", 5_000_000)), view="roofline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "L20 bf16 (claimed)" in screen_text(app)
+
+
 async def test_two_runs_share_one_plot() -> None:
     shelf = Shelf(a=products("a", "NVIDIA H100 80GB HBM3", 500_000), b=products("b", "AMD Instinct MI300X", 900_000))
     app = app_on("a", "b", shelf=shelf, view="roofline")
