@@ -93,7 +93,8 @@ _FIRST = ("clock", "warmth", "processor", "traffic", "own use", "room")
 
 def strips(runs: Sequence[Sequence[Counter]], devices: Sequence[str | None]) -> list[tuple[Strip, ...]]:
     """The counters of one run or two: resources that are others in the second run first, the run's device before
-    hosts and these before other devices, clocks before the rest. ``devices`` is of each run the only device that has
+    hosts and these before other devices, clocks before the rest; the depth of queues comes after the first that is
+    another. ``devices`` is of each run the only device that has
     lanes, which needs no name; None where there are several."""
     of_run = [{(one.metric, one.device): one for one in counters} for counters in runs]
     changed = {
@@ -105,9 +106,8 @@ def strips(runs: Sequence[Sequence[Counter]], devices: Sequence[str | None]) -> 
         means = metrics.metric(one.metric, one.unit, 100 * one.high).means
         shared = means in ("own use", "room")
         other = one.device != device and (one.device or "").startswith("GPU")
-        return (not one.metric.startswith("queue depth"), (one.metric, one.device) not in changed or shared,
-                2 * other or one.device != device, _FIRST.index(means), "sm" not in one.metric,
-                -len(one.moments), one.metric, one.device or "")
+        return ((one.metric, one.device) not in changed or shared, 2 * other or one.device != device,
+                _FIRST.index(means), "sm" not in one.metric, -len(one.moments), one.metric, one.device or "")
 
     made = []
     for at, counters in enumerate(of_run):
@@ -122,7 +122,11 @@ def strips(runs: Sequence[Sequence[Counter]], devices: Sequence[str | None]) -> 
                 min(0.0, low) if all(each.constant for each in same) else low, high,
                 of_run[0][key] if at and key in changed else None,
             ))
-        made.append(tuple(sorted(rows, key=lambda row: place(row.counter, devices[at]))))
+        rows.sort(key=lambda row: place(row.counter, devices[at]))
+        queues = [row for row in rows if row.counter.metric.startswith("queue depth")]
+        rest = [row for row in rows if not row.counter.metric.startswith("queue depth")]
+        telling = sum((row.counter.metric, row.counter.device) in changed for row in rest[:1])
+        made.append((*rest[:telling], *queues, *rest[telling:]))
     return made
 
 

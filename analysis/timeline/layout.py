@@ -23,6 +23,7 @@ from .window import Window, spans
 
 COUNTERS = 6  # Strips of counters at most.
 TALLEST = 12  # Lines of a stream.
+_ROOMY = 9  # Lines of a run from which two counters have one each.
 Group = tuple[object, ...]
 """What opens and closes together: a run's streams of a rank, or a thread."""
 
@@ -50,7 +51,7 @@ def layout(
     path = [Row(timeline.path.title, timeline.path)] if timeline.path is not None else []
     rows = [*path, *_streams(timeline, edges, room, turned), *_threads(timeline, window, edges, room, turned)]
     shown = strips([timeline.counters], [timeline.device])[0] if counters is None else counters
-    most = COUNTERS if room is None else max(1, min(COUNTERS, (room - len(rows)) // 4))
+    most = COUNTERS if room is None else max(1 + (room >= _ROOMY), min(COUNTERS, (room - len(rows)) // 4))
     rows += [Row(one.name, counter=one) for one in shown[:most]]
     if (more := len(shown) - most) > 0:
         if room is None or len(rows) < room:

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from msgspec import ValidationError, convert
 from msgspec.structs import asdict
 
-from .session import SUBJECTS, Arrangement, Choice, Session, ViewState
+from .session import SUBJECTS, Arrangement, Choice, Session, TimeNote, ViewState
 
 MOST_RECENT = 20
 MOST_SESSIONS = 50
@@ -83,6 +84,7 @@ def keep(session: Session) -> None:
         "rank": session.rank, "rank_b": session.rank_b, "query": session.query, "at": int(time.time()),
         "subject": session.subject,
         "views": {name: _view(state) for name, state in session.views.items()},
+        "time_notes": [asdict(note) for note in session.time_notes[:MOST_MARKS]],
     }
     kept["sessions"] = dict(list(sessions.items())[-MOST_SESSIONS:])
     _write(kept)
@@ -106,6 +108,11 @@ def restore(session: Session) -> bool:
     session.rank, session.rank_b = _whole(mine.get("rank")), _whole(mine.get("rank_b"))
     session.query = str(mine.get("query") or "")
     session.subject = next((one for one in SUBJECTS if one == mine.get("subject")), "both")
+    for given in mine.get("time_notes") or ():
+        try:
+            session.time_notes.append(convert(given, TimeNote))
+        except ValidationError:
+            continue
     for name, given in (mine.get("views") or {}).items():
         try:
             session.views[str(name)] = ViewState(

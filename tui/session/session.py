@@ -92,6 +92,17 @@ class ViewState(Struct):
         return True
 
 
+class TimeNote(Struct, frozen=True):
+    """A note on a stretch of a run (0 for A), from ``start`` to ``end`` (ns, as its timeline has them); ``where`` is
+    what lies there."""
+
+    run: int
+    start: int
+    end: int
+    where: str
+    text: str
+
+
 class Session(Struct):
     """Everything open. ``epoch`` rises when any answer may have changed: traces came, the scope moved."""
 
@@ -116,6 +127,7 @@ class Session(Struct):
     """A row to be shown in the timeline, and the run it is of (0 for A)."""
     columns: dict[str, dict[str, Choice]] = field(default_factory=dict)
     """What was chosen of the columns of each view, by their names."""
+    time_notes: list[TimeNote] = field(default_factory=list)
     hinted: set[str] = field(default_factory=set)
     deeds: list[str] = field(default_factory=list)
     """What ``u`` undoes, the last one last: the view whose arrangement changed, or '' for the scope."""
@@ -163,12 +175,21 @@ class Session(Struct):
 
     @property
     def marked(self) -> list[tuple[str, str, str]]:
-        """Every marked row that was seen: view, what the row says, the note on it or ''."""
+        """Every marked row that was seen: view, what the row says, the note on it or ''; and every note on a time."""
         return [
             (name, state.words[mark], state.notes.get(mark, ""))
             for name, shown in self.views.items() for state in (shown, shown.aside or ViewState())
             for mark in sorted(state.marks) if mark in state.words
-        ]
+        ] + [("timeline", self.told(one), one.text) for one in self.time_notes]
+
+    def told(self, note: TimeNote) -> str:
+        """Where a note on a time is, in words."""
+        from ...analysis.core import units
+
+        side = f"{'AB'[note.run]} " if len(self.traces) > 1 else ""
+        length = f" for {units.duration(note.end - note.start)}" if note.end > note.start else ""
+        return f"{side}{note.where} at {units.duration(note.start)}{length}"
+
 
     @property
     def loading(self) -> bool:

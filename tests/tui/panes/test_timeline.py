@@ -20,7 +20,9 @@ from warplens.tui.app.app import WarplensApp
 from warplens.tui.panes.timeline import scene
 from warplens.tui.panes.timeline.canvas import TimelineCanvas
 from warplens.tui.panes.timeline.view import LEAST_NS
+from warplens.tui.session import resume
 from warplens.tui.session.keys import KEYS
+from warplens.tui.session.session import Session
 
 Check = Callable[[TimelineCanvas, Pilot[Any]], Awaitable[None]]
 CHECKS: dict[str, Check] = {}
@@ -374,3 +376,25 @@ async def test_the_arrow_and_the_critical_path_of_the_demo() -> None:
         assert c.runs[c.run].path is not None and "critical path" in screen_text(app)
         await press(pilot, "s")
         assert all(one.path is None for one in c.runs)
+
+
+async def test_a_note_on_a_time_is_seen_kept_and_carried_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = app_on("a", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "g", *"#4", "enter", "i", *"look [here]", "enter")
+        text = screen_text(app)
+        assert "◆look [here]" in text and "◆ look [here]" in text
+        note = app.session.time_notes[0]
+        lane = canvas(app).lane
+        assert lane is not None and (note.start, note.end) == (int(lane.slices.starts[4]), int(lane.slices.ends[4]))
+        await press(pilot, "e", "m")
+        (page,) = tmp_path.glob("*.md")
+        assert "Note on " in page.read_text() and ": look " in page.read_text()
+        assert app.session.marked[-1][0] == "timeline" and app.session.marked[-1][2] == "look [here]"
+        resume.keep(app.session)
+        again = Session(inputs=app.session.inputs)
+        assert resume.restore(again) and again.time_notes == [note]
+        await press(pilot, "i", *["backspace"] * 11, "enter")
+        assert not app.session.time_notes and "◆" not in screen_text(app)

@@ -15,6 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from ....analysis.core.text import display
 from ...list import cells, frame
 from ...session.themes import Look
 
@@ -102,6 +103,16 @@ class Painter(Struct, frozen=True):
 
         return self.line([*self._label("", "cycles", self.look.gutter), Segment(marks(run, window), self.look.mark)],
                          True)
+
+    def notes(self, notes: Sequence[tuple[int, str]], window: Window) -> Strip:
+        """Notes on times of a run, each where it begins."""
+        line = [" "] * window.columns
+        for start, text in sorted(notes):
+            at = window.column(start)
+            if 0 <= at < window.columns:
+                shown = cells.fit(f"◆{display(text, 40)}", min(41, window.columns - at)).rstrip()
+                line[at : at + len(shown)] = shown
+        return self.line([*self._label("", "notes", self.look.gutter), Segment("".join(line), self.look.match)], True)
 
     def seam(self) -> Strip:
         """What stands between two runs."""

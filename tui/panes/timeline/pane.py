@@ -22,7 +22,7 @@ from ...session.exporting import free_name, new_trace
 from ...session.jobs import QueryRunner
 from ...session.keys import bindings
 from ...session.messages import TaskWanted
-from ...session.session import Session
+from ...session.session import Session, TimeNote
 from ..shown import sentence
 from ..side_panel import REST
 from ..table import TablePane
@@ -94,6 +94,7 @@ class TimelinePane(TablePane):
             self._view, self._runs, lanes, offsets, self.canvas.names = value
             self.subject = self.session.subject
             self.say("")
+            self.canvas.notes = self.session.time_notes
             self.canvas.show(lanes, offsets)
             self._arrive()
             self._ask_more(lanes)
@@ -213,6 +214,25 @@ class TimelinePane(TablePane):
         """What stands in the border of the lanes."""
         self.canvas.caption(said)
 
+    def action_note(self) -> None:
+        """Type a note on what is under the cursor; it starts from the one there is."""
+        if not self.canvas.runs:
+            self.app.bell()
+            return
+        known = self.canvas.note_here()
+        self.main.ask_for("note", known.text if known else "", "what to remember of this time")
+
+    def _note(self, text: str) -> None:
+        """Keep the note on what is under the cursor; '' takes it off."""
+        known, notes = self.canvas.note_here(), self.session.time_notes
+        if known is not None:
+            notes.remove(known)
+        if text:
+            start, end, where = self.canvas.under_cursor()
+            notes.append(TimeNote(self.canvas.run, start, end, where, text))
+        self.canvas.notes = notes
+        self.canvas.changed()
+
     def export_job(self) -> Callable[[], Table] | None:
         """The window as it stands, as the view answers it."""
         view, runs = self._view, self._runs
@@ -220,11 +240,13 @@ class TimelinePane(TablePane):
             return None
         start, end = self.canvas.window_ns
         options = replace(self.session.question(view)[1], from_ns=start, to_ns=end)
+        noted = [f"Note on {self.session.told(one)}: {one.text}" for one in self.session.time_notes]
 
         def job() -> Table:
             from ....analysis.query.ask import ask
 
-            return ask(view, runs, options)
+            table = ask(view, runs, options)
+            return replace(table, notes=(*table.notes, *noted))
 
         return job
 

@@ -96,6 +96,8 @@ def _lanes(
             made.append(paint.seam())
         if first and view.cycle_lines:
             made.append(paint.cycles(view.runs[run], windows[run]))
+        if first and (mine := [(one.start, one.text) for one in view.notes if one.run == run]):
+            made.append(paint.notes(mine, windows[run]))
         numbers += [None] * (len(made) - len(numbers))
         line = next(drawn[run])
         if row.lane is not None and row.lane.tid is None:
@@ -138,25 +140,27 @@ def _selection(view: LaneView) -> Selected:
     from ....analysis.timeline.place import counterpart, describe
 
     lane, rows, at = view.lane, view.rows(), view.slice()
+    note = view.note_here()
+    told = " · ".join(filter(None, (f"◆ {note.text}" if note is not None else "", view.told)))
     if lane is None or not rows:
-        return Selected(painter.calls(rows[view.selected][1]) if rows else "", lines=(view.told,))
+        return Selected(painter.calls(rows[view.selected][1]) if rows else "", lines=(told,))
     run, moment = view.run, view.moment
     text = describe(view.runs[run], lane, at, moment)
     if at is None:
-        return Selected("gap", lines=(text, view.told))
+        return Selected("gap", lines=(text, told))
     name = fit_name(view.runs[run].names[int(lane.slices.names[at])], max(20, view.size.width // 2))
     if len(view.runs) < 2:
-        return Selected(name, lines=(text, view.told))
+        return Selected(name, lines=(text, told))
     there = counterpart((view.runs[0], view.runs[1]), run, lane, at)
     if there is None:
-        return Selected(name, f"only in {'AB'[run]} at this place of the cycle", lines=(text, view.told))
+        return Selected(name, f"only in {'AB'[run]} at this place of the cycle", lines=(text, told))
     mine = int(lane.slices.ends[at] - lane.slices.starts[at])
     lengths = (mine, there.end - there.start) if run == 0 else (there.end - there.start, mine)
     remark, judged = _longer(*lengths)
     bars = tuple(
         (side, units.duration(one), one, said, mark) for side, one, said, mark in (
             ("A", lengths[0], "", ""), ("B", lengths[1], remark, judged)))
-    return Selected(name, "the same launch of the cycle in both runs", bars, (view.told,))
+    return Selected(name, "the same launch of the cycle in both runs", bars, (told,))
 
 
 _SAME = 0.1  # Share by which two launches differ that are called as long.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ....analysis.timeline.layout import Group, Row
     from ....analysis.timeline.place import Place
     from ....analysis.timeline.window import Window
+    from ...session.session import TimeNote
 
 LEAST_NS = 100
 """The narrowest window."""
@@ -49,6 +50,7 @@ class LaneView(Widget, can_focus=True):
         self.turned: set[tuple[int, Group]] = set()
         self.aligned_at: int | None = None
         self.families: set[str] = set()
+        self.notes: list[TimeNote] = []
         self._counters: list[tuple[CounterStrip, ...]] = []
         self._rows: list[tuple[int, Row]] = []
         self._laid_out: tuple[object, ...] = ()
@@ -117,9 +119,10 @@ class LaneView(Widget, can_focus=True):
         """The rows there are in this window, those of run A first: run and row."""
         from ....analysis.timeline.layout import layout
 
-        key = (*self.window_ns, self.size, self.offsets, len(self.turned))
+        key = (*self.window_ns, self.size, self.offsets, len(self.turned), len(self.notes))
         if self._laid_out != key and self.runs:
-            room = (self.room() - len(self.runs) + 1) // len(self.runs) - self.cycle_lines
+            noted = bool(self.notes)
+            room = (self.room() - len(self.runs) + 1) // len(self.runs) - self.cycle_lines - noted
             self._rows = [
                 (at, row) for at, one in enumerate(self.runs) for row in layout(
                     one, self.window(at), max(4, room), {group for run, group in self.turned if run == at},
@@ -145,6 +148,23 @@ class LaneView(Widget, can_focus=True):
         if at is None or end - start > 2 * int(marks.ends[at] - marks.starts[at]):
             return None
         return at
+
+    def under_cursor(self) -> tuple[int, int, str]:
+        """Start and end (ns) of the slice or moment under the cursor, and what lies there."""
+        from ....analysis.core.names.short_name import fit_name
+
+        lane, at, rows = self.lane, self.slice(), self.rows()
+        if lane is not None and at is not None:
+            name = fit_name(self.runs[self.run].names[int(lane.slices.names[at])], 60)
+            return int(lane.slices.starts[at]), int(lane.slices.ends[at]), f"{name}, {lane.name}"
+        return self.moment, self.moment, rows[self.selected][1].label.strip() if rows else ""
+
+    def note_here(self) -> TimeNote | None:
+        """The note on what is under the cursor."""
+        start, end, _ = self.under_cursor()
+        width = (self.window_ns[1] - self.window_ns[0]) // max(1, self.window(0).columns)
+        return next((one for one in self.notes if one.run == self.run and one.start <= max(end, start + width)
+                     and one.end >= start - width), None)
 
     def align(self, run: int, moment: int) -> None:
         """Put the other run where the same cycle begins, where a moment of this one lies in a cycle."""
@@ -230,7 +250,8 @@ class LaneView(Widget, can_focus=True):
         room, used = self.room(), 0
         self.top = min(self.top, self.selected)
         for at in range(self.selected, self.top - 1, -1):  # all of the selected row, as much as there is before it
-            used += rows[at][1].lines + bool(at and rows[at][0] != rows[at - 1][0]) + self.cycle_lines if rows else 0
+            used += rows[at][1].lines + bool(at and rows[at][0] != rows[at - 1][0]) if rows else 0
+            used += (self.cycle_lines + bool(self.notes)) * (not at or rows[at][0] != rows[at - 1][0])
             if used > room:
                 self.top = min(at + 1, self.selected)
                 break
