@@ -223,7 +223,7 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
         f", not the {units.duration(best.device_ns)} of device time")
     lines = [
         f"Best single change: {'' if best.kind == GRAPH else 'no '}{_named(best)} saves "
-        f"{units.duration(best.saved_ns)} of {units.duration(replayed.cycle_ns)} per {unit} "
+        f"{_won(best.saved_ns, replayed)} of {units.duration(replayed.cycle_ns)} per {unit} "
         f"({units.percent(100 * best.share, places=0)}){takes}."
     ]
     apart = best.saved_ns + replayed.saved_ns(_HALF_HOST)
