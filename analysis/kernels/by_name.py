@@ -18,7 +18,7 @@ from ..core import units
 from ..cycles.scope import scoped
 from .columns import COLUMNS, bound
 from .launch_index import commonest
-from .peak_shares import SHARES, shares_of_kernels
+from .peak_shares import MOST, SHARES, left_to_roofline, shares_of_kernels
 from .sources import KEYS, Grain, Kernels, kernels_of
 
 
@@ -102,4 +102,5 @@ def sentence(run: Trace, facts: dict[str, Any]) -> str:
 def notes_of(run: Trace, kernels: Kernels) -> tuple[str, ...]:
     """What a reader of this run's kernel table must know."""
     replayed = ("Launches were replayed one by one: totals are of serialised replays, not wall time.",)
-    return (*kernels.notes, *(replayed if run.info.serialised else ()))
+    large = (f"Of more than {units.count(MOST)} launches the shares of the peaks are in the roofline view (p) alone.",)
+    return (*kernels.notes, *(replayed if run.info.serialised else ()), *(large if left_to_roofline(run) else ()))

@@ -14,6 +14,7 @@ from runs import host, kernel, run_of, samples, steps
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.details.row_details import details
+from warplens.analysis.kernels import peak_shares
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import kernel_table
 from warplens.analysis.table.export.text import render
@@ -204,6 +205,14 @@ def test_kernels_without_counters_are_held_against_the_peak_by_their_operator_s_
     assert [one["compute_of_peak"] for one in kernel_rows("launches", made)] == [pytest.approx(of_peak), None]
     text = render((ask(view("kernels"), (made,), Options()),)).decode()
     assert f"~{round(100 * of_peak)}%" in text
+
+
+def test_a_large_run_leaves_the_shares_to_the_roofline_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peak_shares, "MOST", 1)
+    made = run(LINEAR, KERNELS)
+    table = ask(view("kernels"), (made,), Options())
+    assert "launches the shares of the peaks are in the roofline view (p) alone." in " ".join(table.notes)
+    assert [one["compute_of_peak"] for one in kernel_rows("kernels", made)] == [None, None]
 
 
 def test_a_recorded_counter_stands_and_the_kernel_table_has_nothing_else() -> None:
