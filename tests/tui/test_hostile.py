@@ -92,7 +92,7 @@ def test_prompts_notifications_exports_and_the_clipboard(folder: Path, opened: l
         (b"f", ("share>5%",)), (b"total>" + PASTED + b"\r", ("total>␇␈␡⟨U+009B⟩31m",)), (ESC, ("not total>␇",)),
         (b"e", ("warplens-kernels-evil",)),
         (b"E", ("write to",)), (b"\x15", ("write to     ",)),
-        (PASTED.replace(b"[/", b"[") + b".md\r", ("[red]pasted[red",)),
+        (PASTED.replace(b"[/", b"[") + b".md\r", ("[red]pasted[red", "not write to")),  # the prompt shows it too
         (b"E", ("write to",)), (b"\x15", ("write to     ",)), (PASTED + b"/x.md\r", ("No such file",)),
         (b"E", ("write to",)), (b"\x15", ("write to     ",)), (PASTED + b"\r", ("is not an export format",)),
         (b"y", ("Copied",)), (b"\x03", ("Nothing to cancel",)),
