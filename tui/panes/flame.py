@@ -1,7 +1,7 @@
 """The flame graph of the ops view: the tree as boxes under one another, as wide as their device or idle time.
 
 The cursor stands on a box; Enter makes that box as wide as the screen, ``=`` shows all of it again. The boxes are those
-of ``analysis.operators.flame``, which exports write too.
+of ``analysis.table.flame``, which exports write too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..session import themes
 from ..session.keys import bindings
 
 if TYPE_CHECKING:
-    from ...analysis.operators.flame import Flame, Frame
+    from ...analysis.table.flame import Flame, Frame
 
 _REVERSE = Style(reverse=True)
 _FOOT = 3

@@ -47,7 +47,7 @@ class OpsPane(TablePane):
 
     @property
     def _is_flame(self) -> bool:
-        from ...analysis.operators.flame import has_flame
+        from ...analysis.table.flame import has_flame
 
         return self._as_flame and self.shown is not None and has_flame(self.shown.base)
 
@@ -65,7 +65,7 @@ class OpsPane(TablePane):
 
     def _show_flame(self) -> None:
         """Show the flame graph in place of the list, or the list again."""
-        from ...analysis.operators.flame import flame_of
+        from ...analysis.table.flame import flame_of
 
         flame = self._is_flame and self.shown is not None
         if flame and self.shown is not None:
@@ -95,7 +95,7 @@ class OpsPane(TablePane):
 
     def action_order(self) -> None:
         """From the list to the tree, to the flame graph, and to the list again."""
-        from ...analysis.operators.flame import has_flame
+        from ...analysis.table.flame import has_flame
 
         if self.shown is not None and has_flame(self.shown.base) and not self._as_flame:
             self._as_flame = True

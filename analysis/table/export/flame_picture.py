@@ -10,7 +10,7 @@ from html import escape
 
 from ...core import units
 from ...core.text import cut, display
-from ...operators.flame import WEIGHTS, Flame, Frame, Weight, flame_of
+from ..flame import WEIGHTS, Flame, Frame, Weight, flame_of
 from ..table import Table
 
 WIDTH, LINE, LEFT = 1200, 18, 8

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core.text import visible
-from ...operators.flame import COLUMN, Flame, Weight, flame_of, has_flame
+from ..flame import COLUMN, Flame, Weight, flame_of, has_flame
 from ..table import Table
 from . import WrongFormat
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 
 from ...core.text import visible
-from ...operators.flame import Flame, flames_of, has_flame
+from ..flame import Flame, flames_of, has_flame
 from ..table import Table
 from . import WrongFormat
 from .folded import NOT_A_TREE

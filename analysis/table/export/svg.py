@@ -12,7 +12,7 @@ from html import escape
 from rich.cells import cell_len
 
 from ...core.text import clean
-from ...operators.flame import has_flame
+from ..flame import has_flame
 from ..table import Table
 from .flame_picture import render as flame_picture
 from .text import block

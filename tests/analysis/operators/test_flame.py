@@ -11,9 +11,9 @@ import pytest
 from runs import host, kernel, run_of, steps
 
 from warplens.analysis.contract.options import Options
-from warplens.analysis.operators.flame import flame_of
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import WrongFormat, render
+from warplens.analysis.table.flame import flame_of
 from warplens.analysis.table.table import Table
 from warplens.analysis.views.idle import VIEW as IDLE
 from warplens.analysis.views.ops import TREE, VIEW

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..table.table import Table
+from .table import Table
 
 Weight = Literal["device", "idle"]
 WEIGHTS: dict[Weight, str] = {"device": "device time", "idle": "idle time before launches"}

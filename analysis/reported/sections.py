@@ -17,11 +17,11 @@ from ..contract.view import Answer, CannotAnswer, Runs, View, lettered, of_both
 from ..core import units
 from ..cycles.scope import scoped
 from ..details.measured import measured_sections
+from ..measured.by_section import METRIC, RULE, has_measurements, rows_of
+from ..measured.rules import recorded_of
+from ..measured.sentences import rule_sentence, verdict_sentence
+from ..measured.values import measured_change
 from ..table.sides import paired_rows
-from .by_section import METRIC, RULE, has_measurements, rows_of
-from .rules import recorded_of
-from .sentences import rule_sentence, verdict_sentence
-from .values import measured_change
 
 COLUMNS = (
     Column("name", "kernel", "text", "kernel that was measured", width=20, order=1, role="name", pairs="key",

@@ -1,0 +1,1 @@
+"""Views of what profilers report of their own: metrics by section with rules, types of operators."""
