@@ -76,7 +76,7 @@ def _cause(
     paths = {frame["path"][first] for first, _ in members}
     what = "functions" if resource["device"] == "Host" else "kernels"
     return _sums(frame, members) | {
-        "function": f"{text} · {units.count(len(members))} {what} slower", "verdict": "slower", "kind": CAUSE,
+        "function": f"{text} · {units.count(len(members))} {what}", "verdict": "slower", "kind": CAUSE,
         "path": paths.pop() if len(paths) == 1 else None, "device": resource["device"],
     }
 
