@@ -36,7 +36,7 @@ class RecordedTimes(Struct, frozen=True):
 
 
 def recorded_times(run: Trace) -> list[RecordedTimes]:
-    """Every collective of which the profiler says how long it took, longest first."""
+    """Every collective that the profiler gives a time for, longest first."""
     made = []
     steps = run.info.facts.get("communication") or {}
     for step, collectives in steps.items():

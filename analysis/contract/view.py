@@ -83,7 +83,7 @@ class View(Struct, frozen=True):
 
     ``columns`` for one run, ``pair_columns`` for two (the same where empty). ``build(runs, options)`` answers it; it
     raises CannotAnswer with a sentence where the input cannot. ``alternates`` names the columns of the other order that
-    ``s`` switches to, of which the first that there is counts. ``noun`` is what a row is called, in the plural,
+    ``s`` switches to; the first that exists counts. ``noun`` is what a row is called, in the plural,
     ``pair_noun`` a row of two runs where it is another thing;
     ``details(row, runs, options)`` gives the sections that Enter shows beside the row's own columns; ``glance(runs,
     options)`` looks at the whole run once and gives what answers for any row at once, beside the list.

@@ -113,7 +113,7 @@ def is_library(frame: str) -> bool:
 
 
 def asking(stack: str | None) -> str:
-    """The frame of a stack (a line a frame, innermost first) that is the user's own; the innermost where none is."""
+    """The user's own frame in a stack (one frame per line, innermost first); the innermost frame if there is none."""
     if not stack:
         return UNKNOWN
     frames = stack.split("\n")

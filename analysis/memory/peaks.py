@@ -134,7 +134,7 @@ def _held_at(blocks: pl.DataFrame, moment: int) -> pl.Series:
 
 
 def _named(run: Trace, blocks: pl.DataFrame) -> pl.DataFrame:
-    """The blocks with the ``frame`` that asked for each; what was there before the recording has one of its own."""
+    """The blocks, each with the ``frame`` that asked for it; those from before the recording share one of their own."""
     frames = {stack: asking(stack) for stack in blocks["stack"].unique().to_list()}
     named = blocks.with_columns(frame=pl.col("stack").replace_strict(frames, return_dtype=pl.String))
     slices = named.filter(pl.col("stack").is_null(), pl.col("tid").is_not_null())

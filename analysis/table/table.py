@@ -202,7 +202,7 @@ class Table(Struct, frozen=True):
         return self.rows.gather(self.kept)
 
     def as_flame(self, by: str) -> Table:
-        """The tree of ops, of which an export as a flame graph is by that time: 'device' or 'idle'."""
+        """The tree of ops, exported as a flame graph of this time: 'device' or 'idle'."""
         return replace(self, facts=self.facts | {"flame_by": by})
 
     def same_rows(self, other: Table) -> bool:

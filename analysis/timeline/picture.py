@@ -138,7 +138,7 @@ def lines_of(timeline: Timeline, rows: Sequence[Row], window: Window) -> list[Li
 
 
 def _other(row: Row, window: Window) -> Line:
-    """A counter with its value, the calls that take the whole window, or what is said of a folded lane."""
+    """A counter with its value, calls that fill the whole window, or the text of a folded lane."""
     classes, width = np.full(window.columns, CODES["python"], dtype=np.uint8), window.columns
     if row.counter is not None:
         said = f" {row.counter.value(window.start, window.end)}  "[: width // 2 + 8]

@@ -15,7 +15,7 @@ from .counters import Counter
 from .coverage import Floats, Ints
 
 MOST = 1_000_000
-"""Launches of which the depth is computed: it takes 40 bytes and a microsecond of each."""
+"""Launches up to which the depth is computed: each costs 40 bytes and a microsecond."""
 
 
 class QueueDepth(Counter, frozen=True, kw_only=True):

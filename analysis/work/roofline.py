@@ -241,7 +241,7 @@ def mfu_by_cycle(run: Trace, cycles: Cycles) -> pl.Series:
 
 
 def shaped_work(run: Trace) -> Divided | None:
-    """The work of a run of which shapes and a peak are known; None of others, and where settings cannot be."""
+    """The work of a run whose shapes and peak are known; None for other runs, and if the settings are wrong."""
     if not (run.has("host.shapes") or run.captures is not None) or not run.has("kernels"):
         return None
     try:
@@ -251,7 +251,7 @@ def shaped_work(run: Trace) -> Divided | None:
 
 
 def shaped_roofline(run: Trace) -> Roofline | None:
-    """The roofline of a run of which ``shaped_work`` knows."""
+    """The roofline of a run that ``shaped_work`` has an answer for."""
     return None if shaped_work(run) is None else roofline_of(run)
 
 

@@ -28,7 +28,7 @@ _FREED = ("free_requested", "free_completed", "free")
 _OUTER = 64  # Frames of a stack that are kept, the innermost first.
 _LONGEST = 400  # Characters of a frame's file and function that are kept.
 _ADDRESSES = 1 << 63
-_PARTS = 24  # Parts of a segment of which it is kept how much is in use.
+_PARTS = 24  # Parts of a segment; how much of each is in use is kept.
 _MOST_SEGMENTS, _MOST_FAILURES = 64, 8  # Segments, the largest, and failed allocations, the last, that facts have.
 _SAMPLES = {"ts_ns": pl.Int64, "metric": pl.String, "device": pl.String, "value": pl.Float64, "unit": pl.String}
 
