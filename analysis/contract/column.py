@@ -35,8 +35,8 @@ same on every row it is said once above them."""
 Pairs = Literal["", "key", "sum", "shared", "side", "alone"]
 """How a column stands in a table of two runs. ``key`` joins the rows and stands there once; ``sum`` becomes ``_a``,
 ``_b`` and ``_delta``, and a row that one run lacks is 0 there; of a ``shared`` sum the ranks of a job have one between
-them (a collective on eight ranks is one); ``side`` has no difference; ``alone`` is left out. Empty goes by the unit:
-text, flags and lists are ``side``, numbers get a difference and stay null where not measured."""
+them (a collective on eight ranks is one); ``side`` has no difference; ``alone`` is left out, and adds up over no rows.
+Empty goes by the unit: text, flags and lists are ``side``, numbers a difference, null where not measured."""
 
 Per = Literal["cycle", "recording"]  # What the sums of two runs are compared per.
 

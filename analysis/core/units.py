@@ -24,11 +24,13 @@ NOTHING = (MISSING, f"{MISSING} → {MISSING}", "")  # What cells show that say 
 
 def duration(ns: float, signed: bool = False) -> str:
     """Nanoseconds with the unit that fits: 26.50 ms, 58.1 µs, 749 ns, 1.00 s."""
-    size = abs(ns)
-    for factor, unit in _times:
-        if size >= factor or factor == _times[-1][0]:
-            return f"{_figures(ns / factor, signed, whole=factor == 1.0)} {unit}".rstrip()
-    raise AssertionError("unreachable")
+    factor, unit = _that_fits(round(ns) if abs(ns) < 1e3 else ns, _times, 2e4)
+    return f"{_figures(ns / factor, signed, whole=factor == 1.0)} {unit}".rstrip()
+
+
+def _that_fits(value: float, units: Sequence[tuple[float, str]], digits: float) -> tuple[float, str]:
+    """The largest unit of which there is one, as it will be rounded: 999.97 µs are 1.00 ms, and not 1,000.0 µs."""
+    return next((pair for pair in units if abs(value) >= pair[0] * (1 - 1 / digits)), units[-1])
 
 
 def part_of(ns: float, whole_ns: float) -> str:
@@ -115,7 +117,7 @@ def axis(largest_ns: float) -> tuple[float, str]:
 
 def _figures(value: float, signed: bool, whole: bool = False) -> str:
     size = abs(value)
-    return _fixed(value, 0 if whole or size >= 1000 else 1 if size >= 100 else 2, signed)
+    return _fixed(value, 0 if whole or size >= 999.95 else 1 if size >= 99.995 else 2, signed)
 
 
 def _fixed(value: float, places: int, signed: bool = False) -> str:
@@ -135,13 +137,13 @@ def counted(value: float, one: str, many: str) -> str:
 
 
 def number(value: float, signed: bool = False) -> str:
-    """A plain number: four significant figures (two below a tenth), thousands commas."""
+    """A plain number: four significant figures (three below a tenth), thousands commas."""
     size = abs(value)
     if size == 0:
         return "0"
     if size >= 1e15 or size < 1e-4:
         return f"{value:{'+' if signed else ''}.3g}".replace("-", "−")
-    places = max(0, (3 if size >= 0.1 else 1) - math.floor(math.log10(size)))
+    places = max(0, (3 if size >= 0.1 else 2) - math.floor(math.log10(size)))
     text = _fixed(value, min(places, 6), signed)
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -164,19 +166,19 @@ def factor(value: float) -> str:
 
 def size(value: float, signed: bool = False) -> str:
     """Bytes with the binary unit that fits."""
-    factor, unit = next((pair for pair in _BYTES if abs(value) >= pair[0]), _BYTES[-1])
+    factor, unit = _that_fits(value, _BYTES, 2e4)
     return f"{_fixed(value / factor, 0 if factor == 1 else 1, signed)} {unit}"
 
 
 def rate(value: float, signed: bool = False) -> str:
     """Bytes per second with the decimal unit that fits, as vendors and nccl-tests give them."""
-    factor, unit = next((pair for pair in _RATES if abs(value) >= pair[0]), _RATES[-1])
+    factor, unit = _that_fits(value, _RATES, 2e4)
     return f"{number(value / factor, signed)} {unit}"
 
 
 def work(flops: float) -> str:
     """FLOPs with the decimal unit that fits."""
-    factor, unit = next((pair for pair in _WORK if flops >= pair[0]), _WORK[-1])
+    factor, unit = _that_fits(flops, _WORK, 2e4)
     return f"{number(flops / factor)} {unit}"
 
 
@@ -210,7 +212,7 @@ def short(value: Any, column: Column) -> str:
         case "ratio":
             return factor(value)
         case "number":
-            return number(value, signed)
+            return f"{value:.0f}" if column.role == "where" else number(value, signed)
         case "bool":
             return "yes" if value else "no"
         case "kinds":

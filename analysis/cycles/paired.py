@@ -98,8 +98,9 @@ class CycleSums(Struct, frozen=True):
             if a or b:
                 shown = units.duration if column.unit == "ns" else units.number
                 parts.append(f"{column.header} {shown(a)} → {shown(b)}")
-        of_a, of_b = (units.counted(count, "whole cycle", "whole cycles") for count in self.cycles)
-        return f"Per cycle{self._ranks(joined)}: {', '.join(parts) or 'nothing'} ({of_a} in A, {of_b} in B)."
+        of_a = units.counted(self.cycles[0], "whole cycle", "whole cycles")
+        return (f"Per cycle{self._ranks(joined)}: {', '.join(parts) or 'nothing'} "
+                f"({of_a} in A, {units.count(self.cycles[1])} in B).")
 
     def _ranks(self, joined: pl.DataFrame) -> str:
         """Of a job: whether the rows are of one rank each, so that their sum is that of all, or of any rank."""

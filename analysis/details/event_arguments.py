@@ -11,6 +11,7 @@ from ...loaders.trace import Trace
 from ..contract.sections import MOST, Event, Section
 from ..core import units
 from ..core.batches import CALLS
+from ..core.names.short_name import fit_name
 from ..core.text import display
 
 _LABEL = 84  # Cells of a label that are shown: metrics of Nsight Compute have long names that differ at the end.
@@ -49,7 +50,7 @@ def callers(run: Trace, launch: dict[str, Any], side: int, tail: str = "") -> li
     call = calls.row(0, named=True)
     around = _around(run, call) if call["start_ns"] is not None else calls.clear()
     if not around.is_empty():
-        sections.append(_listed(f"Inside of{tail}, innermost last", around))
+        sections.append(_listed(f"Around it{tail}, outermost first", around))
     operators = around.filter(pl.col("kind").cast(pl.String) == "op")
     if launch["op_id"]:
         linked = run.host.filter(
@@ -79,9 +80,9 @@ def longest_calls(
     if first["start_ns"] is not None:
         around, inside = _others(_around(run, first), first), _inside(run, first)
         if not around.is_empty():
-            sections.append(_listed(f"The longest is inside of{tail}, innermost last", around))
+            sections.append(_listed(f"Around the longest{tail}, outermost first", around))
         if not inside.is_empty():
-            sections.append(_listed(f"The longest calls{tail}, longest first", inside))
+            sections.append(_listed(f"What the longest called{tail}, longest first", inside))
     return [*sections, *_arguments(f"Arguments of the longest call{tail}", first, side)]
 
 
@@ -130,7 +131,7 @@ def _same(row: dict[str, Any], *columns: str) -> list[pl.Expr]:
 
 def _listed(title: str, calls: pl.DataFrame) -> Section:
     rows = tuple(
-        (display(str(name)), str(kind), *(units.MISSING if ns is None else units.duration(ns) for ns in span))
+        (fit_name(str(name), 60), str(kind), *(units.MISSING if ns is None else units.duration(ns) for ns in span))
         for name, kind, *span in calls.select("name", "kind", "start_ns", "dur_ns").rows()
     )
     return Section(title, rows, ("call", "kind", "start", "duration"))

@@ -24,6 +24,8 @@ from ..cycles.scope import scoped
 from ..kernels.launch_index import LaunchIndex, launch_index, with_callers
 from .listed import Row, Runs, brief_caller_section, listed, span, tail, text
 
+Place = tuple[int | None, str | None]
+"""Rank and device."""
 Glances = Callable[[Row], list[Section]]
 _TITLES = ("launches", "p50", "p90", "p99", "max")
 _SHAPE = ("grid", "block", "stream", "cycle", "correlation")
@@ -40,7 +42,13 @@ def kernel_glance(runs: Runs, options: Options) -> Glances:
             return []
         sections = [latency_section(spans)]
         for number, (index, some) in enumerate(zip(indexes, groups, strict=True)):
-            sections += brief_caller_section(index.callers(some), tail(number, runs))
+            own = dict(index.kernels.get(str(row.get("name")), ()))
+            devices: dict[Place, list[int]] = {}
+            for one in some:
+                devices.setdefault((own[one]["rank"], own[one]["device"]), []).append(one)
+            ending = tail(number, runs)
+            sections += device_section({at: index.durations(mine) for at, mine in devices.items()}, ending)
+            sections += brief_caller_section(index.callers(some), ending)
         return sections
 
     return of
@@ -51,6 +59,17 @@ def _groups(index: LaunchIndex, row: Row) -> list[int]:
     name, kind = str(row.get("name")), row.get("kind")
     there = index.groups(name, kind=kind, device=row.get("device"), rank=row.get("rank"))
     return there or index.groups(name, kind=kind, rank=row.get("rank"))
+
+
+def device_section(spans: dict[Place, Ints], tail: str) -> list[Section]:
+    """Launches and time on each device (durations in order, ns), most time first; nothing where there is only one."""
+    if len(spans) < 2:
+        return []
+    rows = [(" · ".join(filter(None, ("" if rank is None else f"rank {rank}", device or ""))), len(some),
+             int(some.sum(dtype=np.int64)), int(some[(len(some) - 1) // 2])) for (rank, device), some in spans.items()]
+    frame = pl.DataFrame(rows, schema=["device", "launches", "total", "p50"], orient="row")
+    return listed(f"By device{tail}", frame.sort("total", "device", descending=[True, False]),
+                  (text, units.count, span, span), tuple(frame.columns))
 
 
 def latency_section(spans: list[Ints]) -> Section:

@@ -22,14 +22,14 @@ Cell = Callable[[Any], str]
 
 
 def sides(runs: Runs, options: Options) -> Iterator[tuple[int, Trace, str]]:
-    """Each run restricted to the cycle in scope, with its number and what titles say of it: ' in B', '' for one run."""
+    """Each run restricted to the cycle in scope, with its number and what titles say of it: ' · B', '' for one run."""
     for number, (run, side) in enumerate(zip(runs, SIDES, strict=False)):
         yield number, scoped(run, options, side), tail(number, runs)
 
 
 def tail(number: int, runs: Sequence[object]) -> str:
     """What the titles of one run's sections end with."""
-    return f" in {'AB'[number]}" if len(runs) > 1 else ""
+    return f" · {'AB'[number]}" if len(runs) > 1 else ""
 
 
 def listed(
@@ -56,6 +56,11 @@ def text(value: object) -> str:
     return units.MISSING if value is None else display(str(value), 60)
 
 
+def place(frame: str | None) -> str:
+    """A Python line or module in at most 60 cells, a dash for none."""
+    return units.MISSING if frame is None else fit_name(frame, 60)
+
+
 def kernel(name: object) -> str:
     """A kernel's name in at most 48 cells."""
     return fit_name(str(name), 48)
@@ -78,7 +83,7 @@ def caller_section(run: Trace, launches: pl.DataFrame, tail: str) -> list[Sectio
         return []
     callers = ways(rows).select(_operator(), "module", "frame", "count", "total_ns")
     headers = ("operator", "module", "Python line", "launches", "total")
-    return listed(f"Launched by{tail}", callers, (text, text, text, units.count, span), headers, " ways")
+    return listed(f"Launched by{tail}", callers, (text, place, place, units.count, span), headers, " ways")
 
 
 def brief_caller_section(callers: pl.DataFrame, tail: str = "") -> list[Section]:
@@ -91,7 +96,7 @@ def brief_caller_section(callers: pl.DataFrame, tail: str = "") -> list[Section]
     ).sort("total_ns", "count", descending=True, maintain_order=True)
     return listed(
         f"Launched by{tail}", came.select(_operator(), "from", "count", "total_ns"),
-        (text, lambda where: units.MISSING if where is None else fit_name(where, 60), units.count, span),
+        (text, place, units.count, span),
         ("operator", "from", "count", "total"), " ways")
 
 

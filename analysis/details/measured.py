@@ -72,7 +72,7 @@ def held_back(metrics: dict[str, float | None], tail: str = "") -> list[Section]
 
 def measured_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """A rule's own words, or the value in each launch; with them what holds the kernel back."""
-    said = [(ending, row.get(f"said{side}")) for side, ending in (("", ""), ("_a", " in A"), ("_b", " in B"))]
+    said = [(ending, row.get(f"said{side}")) for side, ending in (("", ""), ("_a", " · A"), ("_b", " · B"))]
     made = [Section(f"What the rule says{ending}", (("", display(str(text), _LONGEST)),))
             for ending, text in said if text]
     for _, run, tail in sides(runs, options):

@@ -25,6 +25,7 @@ from ..cycles.scope import part, scoped
 from ..kernels.sources import kernels_of
 from ..table.table import Table
 from .event_arguments import callers, event, longest_calls
+from .glances import device_section
 from .listed import Row, Runs, caller_section, kernel_section, launch, listed, sides, span, tail, text
 from .measured import launch_measurements
 
@@ -114,7 +115,8 @@ def _launches_of(row: Row, scope: Trace) -> pl.DataFrame:
     if row.get("rank") is not None:
         chosen = chosen.filter(pl.col("rank") == row["rank"])
     return chosen.select(
-        "index", "start_ns", "dur_ns", "grid", "block", "stream", "occupancy", "tensor", "dram"
+        "index", "start_ns", "dur_ns", "grid", "block", "stream", "occupancy", "tensor", "dram", "rank",
+        pl.col("device").cast(pl.String),
     ).drop_nulls("dur_ns").collect(engine="streaming")
 
 
@@ -129,8 +131,11 @@ def kernel_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
         if some.is_empty():
             continue
         ending = tail(number, runs)
+        ordered = some.sort("dur_ns").partition_by("rank", "device", as_dict=True)
+        spans_on = {(at[0], at[1]): one["dur_ns"].to_numpy() for at, one in ordered.items()}
         sections += [
-            _percentiles(some, ending), *_groups(some, ending, options), *_by_cycle(some, run, options, ending),
+            _percentiles(some, ending), *device_section(spans_on, ending), *_groups(some, ending, options),
+            *_by_cycle(some, run, options, ending),
             *_longest(some, ending), *caller_section(run, some, ending),
             *_longest_callers(some, run, number, ending),
         ]

@@ -237,7 +237,7 @@ def suspect_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     if details.metrics:
         sections.append(_metrics_section(details.metrics))
     for side, launchers in zip("AB", details.launchers, strict=True):
-        sections += listed(f"Launched by, in {side}", launchers, (display, units.count), ("operator", "launches"))
+        sections += listed(f"Launched by · {side}", launchers, (display, units.count), ("operator", "launches"))
     return sections
 
 

@@ -84,17 +84,18 @@ def coverage(run: Trace, options: Options, frame: pl.DataFrame, side: Side = "a"
 
 
 def sentence(run: Trace, facts: dict[str, Any]) -> str:
-    """One line: launches, kernel time, copies, and whether the times are of a serialised replay."""
+    """One line: launches, kernel time, the copies among them, and whether the times are of a serialised replay."""
     kinds = facts["by_kind"]
     work = [kinds[kind] for kind in ("kernel", "collective") if kind in kinds]
     moved = [kinds[kind] for kind in ("memcpy", "memset") if kind in kinds]
     parts = []
     if work:
-        parts.append(units.counted(sum(kind["count"] for kind in work), "launch", "launches"))
+        parts.append(units.counted(sum(kind["count"] for kind in (*work, *moved)), "launch", "launches"))
         times = [kind["total_ns"] for kind in work if kind["total_ns"] is not None]
         parts.append(f"{units.duration(sum(times))} of kernel time" if times else "durations not recorded")
     if moved:
-        parts.append(f"{units.counted(sum(kind['count'] for kind in moved), 'copy or set', 'copies and sets')}, "
+        count = units.counted(sum(kind["count"] for kind in moved), "copy or set", "copies and sets")
+        parts.append(f"{count}{' among them' if work else ''}, "
                      f"{units.duration(sum(kind['total_ns'] or 0 for kind in moved))}")
     return " · ".join(parts) + (", serialised replay" if run.info.serialised else "")
 

@@ -16,7 +16,7 @@ from ..cycles.scope import scoped
 from ..timeline.lanes import Marks, cycle_marks
 from ..timeline.picture import cycle_line
 from ..timeline.window import Window
-from .plot import LABEL, LETTERS, MARGIN, Panel, drawn, extent, panels, ruler
+from .plot import LABEL, MARGIN, Panel, drawn, extent, panels, ruler
 from .series import Key, Series, moved, offsets, series_of
 
 MOST_PANELS, HEIGHT = 4, 9  # Panels of an export, and lines of each.
@@ -47,8 +47,8 @@ def lines_of(panel: Panel, window: Window, height: int, sides: bool = False) -> 
     """A panel with its legend above it."""
     made = drawn(panel, window, height)
     names = [
-        f"{letter} {'AB'[one.key.run] + ' ' if sides else ''}{display(one.key.name, 40)}"
-        for letter, one in zip(LETTERS, panel.series, strict=False)
+        f"{letter} {'AB'[one.key.run] + ' ' if sides and letter.islower() else ''}{display(one.key.name, 40)}"
+        for letter, one in zip(panel.letters, panel.series, strict=False)
     ]
     rows = [
         f"{label}{line} {end}".rstrip() for label, line, end in zip(made.labels, made.lines, made.ends, strict=True)

@@ -38,6 +38,11 @@ class Panel(Struct, frozen=True):
     high: float
     step: float
 
+    @property
+    def letters(self) -> str:
+        """The letter of each line: of one counter of two runs that of its run."""
+        return "AB" if [one.key.run for one in self.series] == [0, 1] else LETTERS
+
 
 class Drawn(Struct, frozen=True):
     """A panel drawn: per line its axis label, its characters, which series each is of (``NOBODY``), and its letters."""
@@ -108,7 +113,7 @@ def drawn(panel: Panel, window: Window, height: int) -> Drawn:
         cells: npt.NDArray[np.uint16] = (blocks * _DOTS[None, :, None, :]).sum(axis=(1, 3)).astype(np.uint16)
         bits |= cells
         owners[cells > 0] = number
-        _letter(ends, LETTERS[number], shape)
+        _letter(ends, panel.letters[number], shape)
     lines = tuple("".join(chr(_BRAILLE + code) if code else " " for code in row) for row in bits.tolist())
     return Drawn(axis_labels(panel, height), lines, owners, tuple(ends))
 

@@ -1,7 +1,7 @@
 """What is open, in a line: the header of the app.
 
-One run: its name, how many launches, how much time. Two: both names. Totals of runs replayed launch by launch say so,
-because they are not wall time.
+One run: its name, how many launches (copies and sets too, as in their list), how much time. Two: both
+names. Totals of runs replayed launch by launch say so, because they are not wall time.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ def _side(run: Trace) -> str:
 
 
 def _measures(run: Trace) -> list[str]:
-    kernels = run.kernels.filter(~pl.col("kind").is_in(["memcpy", "memset", "sync"]))
-    found = kernels.select(pl.len().alias("n"), pl.col("dur_ns").cast(pl.Int64).sum().alias("ns"))
-    launches, total = found.collect(engine="streaming").row(0)
+    works = ~pl.col("kind").is_in(["memcpy", "memset"])
+    found = run.kernels.filter(pl.col("kind") != "sync").select(
+        pl.len(), works.sum().alias("kernels"), pl.col("dur_ns").filter(works).cast(pl.Int64).sum())
+    launches, kernels, total = found.collect(engine="streaming").row(0)
     if REDUCED in run.info.facts:
         sums = run.kernel_stats.filter(~pl.col("kind").is_in(["memcpy", "memset"]))
         launches, total = sums.select(pl.col("count").sum(), pl.col("total_ns").sum()).collect().row(0)
         return [f"{units.counted(len(run.info.ranks), 'rank', 'ranks')}, reduced",
                 units.counted(launches, "launch", "launches"), f"{units.duration(total)} of kernel time"]
-    if launches:
+    if kernels:
         time = f"{units.duration(total)} of kernel time"
         return [units.counted(launches, "launch", "launches"),
                 time + (", serialised replay" if run.info.serialised else "")]

@@ -157,6 +157,22 @@ class Table(Struct, frozen=True):
         same = hidden.header, hidden.side
         return next(one.name for one in self.columns if one.per == self.per and (one.header, one.side) == same)
 
+    def without_nothing(self) -> Table:
+        """The answer without the rows of which all that is listed is 0; of two runs, those without a sum in A or B."""
+        sums = [one.name for one in self.columns if one.order is not None and (
+            one.per and one.side in ("a", "b") if self.per else one.sized and one.role not in ("where", "order"))]
+        if not sums or self.rows.on_disk or any(one.role == "tree" for one in self.columns):
+            return self
+        some = pl.Series([False]).new_from_index(0, self.rows.height)
+        for name in sums:
+            some = some | (self.rows.column(name).fill_null(0 if self.per else 1) != 0)
+        shown = pl.Series(range(self.rows.height), dtype=pl.UInt32) if self.order is None else self.order
+        kept = None if self.kept is None else self.kept.filter(some.gather(self.kept))
+        ids = shown.filter(some.gather(shown))
+        whole = len(ids if kept is None else kept)
+        return replace(self, order=ids, kept=ids if kept is None else kept, passed=None, total_rows=whole) if (
+            len(ids) < len(self)) else self
+
     def head(self, rows: int) -> Table:
         """The first rows in the order shown; ``total_rows`` still counts all."""
         some = self.order[:rows] if self.order is not None else pl.Series(range(min(rows, len(self))), dtype=pl.UInt32)
@@ -244,11 +260,14 @@ class Table(Struct, frozen=True):
 
     @property
     def main(self) -> str | None:
-        """The column that matters most: the one sorted by where it is a size, else the first duration listed."""
+        """The column that matters most: the one sorted by where it is a size, else that of the view's own order: of two
+        runs the change of their sums, else its time; else the first duration listed."""
         names = [column.name for column in self.columns if column.sized and column.order is not None]
         if self.sorted_by in names:
             return self.sorted_by
-        return next((column.name for column in self.columns if column.lasting and column.order is not None), None)
+        lasting = [column for column in self.columns if column.lasting and column.order is not None]
+        ranked = [one for one in lasting if one.role == "time" and (one.side == "delta" or not self.per)]
+        return next((column.name for column in (*ranked, *lasting)), None)
 
     @property
     def time(self) -> str | None:
@@ -341,9 +360,9 @@ def row_words(columns: Sequence[Column], values: Sequence[Any]) -> str:
 
 
 def coverage(whole: Table, part: Table) -> float | None:
-    """The share of the time of ``whole`` in the rows ``part`` shows, 0-1; None where the view has no time."""
+    """The share of the time of ``whole`` in the rows ``part`` shows, 0-1; None where the view has none that adds up."""
     name = whole.time
-    if name is None:
+    if name is None or any(one.name == name and one.pairs == "alone" for one in whole.columns):
         return None
     if part.rows.on_disk and part.order is whole.order:  # all of it: not worth reading the column for
         return None if whole.rows.blank(name) else 1.0

@@ -127,11 +127,15 @@ def _summary(rows: pl.DataFrame) -> tuple[str, ...]:
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
-    """The sections of a collective."""
+    """The sections of a collective: its arrivals, or where no other rank is recorded its launches."""
     from ..communication.recorded import section
     from ..communication.row_details import sections
+    from ..details.row_details import kernel_sections
 
-    return [*sections(row, runs, options), *section(runs, options)]
+    arrived = sections(row, runs, options)
+    name = row.get("name") or row.get("name_a") or row.get("name_b")
+    launched = [] if arrived else kernel_sections({"name": name, "kind": "collective"}, runs, options)
+    return [*arrived, *launched, *section(runs, options)]
 
 
 VIEW = View("collectives", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="collectives", details=details)

@@ -101,8 +101,8 @@ def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
         parts.append(f"{'HFU' if found.recomputes else 'MFU'} {units.percent(100 * facts['mfu'])}")
     if facts["flops_per_cycle"] is not None:
         parts.append(f"{units.work(facts['flops_per_cycle'])} per cycle")
-    if facts["covered"] is not None:
-        parts.append(f"work known for {units.percent(100 * facts['covered'])} of the device time")
+    if found.known is not None:
+        parts.append(f"work known for {units.percent(100 * found.known)} of the device time")
     return (*lines, " · ".join(parts)) if parts else tuple(lines)
 
 

@@ -43,7 +43,7 @@ COLUMNS = (
            "the recording lacks what the rule looks at", width=9, order=1),
     Column("rule", "rule", "text", "what was looked for", width=14, order=2),
     Column("time_to_win_ns", "would save", "ns", "per cycle, as a replay of the run predicts; null without one",
-           width=10, order=2, role="time"),
+           width=10, order=2, role="time", pairs="alone"),
     Column("finding", "finding", "text", "what was found", width=140, order=0, elastic=True, pinned=True, role="label"),
     Column("look", "look", "text", "view that shows it", width=8, order=1),
     Column("filter", "filter", "text", "filter to type there", width=18, order=3),

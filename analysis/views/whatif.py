@@ -28,7 +28,7 @@ COLUMNS = (
     Column("device_ns", "takes", "ns", "device time per cycle; empty for host code and waits, which overlap the device",
            width=10, order=1),
     Column("saved_ns", "wins", "ns", "how much shorter the cycle would be; wins do not add up, for two changes may "
-           "shorten the same wait", width=10, order=0, role="time"),
+           "shorten the same wait", width=10, order=0, role="time", pairs="alone"),
     Column("takes", "takes", "fraction", "device time over cycle time", order=None),
     Column("saved_at_peak_ns", "at peak", "ns", "saved where it takes the least time possible", width=10, order=4),
     Column("saved_with_host_ns", "host ×0.5 too", "ns", "saved where all host code takes half its time as well: far "

@@ -26,7 +26,7 @@ def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> 
         found = roofline_of(run)
         if found is None:
             continue
-        tail = f" in {side}" if len(runs) > 1 else ""
+        tail = f" · {side}" if len(runs) > 1 else ""
         same = [
             at for at, one in enumerate(found.attribution.signatures)
             if (one.name, one.shapes, one.dtype) == (row["op"], row["shapes"], row["dtype"])

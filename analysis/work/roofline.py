@@ -47,7 +47,15 @@ class Roofline(Struct, frozen=True):
     @property
     def covered(self) -> float | None:
         """Share of the time of activities with a launch record, collectives apart, whose work is known."""
-        counted = self.activities.filter("launched", pl.col("kind") != "collective")
+        return self._known_of(pl.col("launched") & (pl.col("kind") != "collective"))
+
+    @property
+    def known(self) -> float | None:
+        """Share of the time of all activities, collectives apart, whose work is known."""
+        return self._known_of(~pl.col("kind").is_in(["collective", "sync"]))
+
+    def _known_of(self, some: pl.Expr) -> float | None:
+        counted = self.activities.filter(some)
         total = int(counted["dur_ns"].sum())
         return int(counted.filter(pl.col("flops").is_not_null())["dur_ns"].sum()) / total if total else None
 

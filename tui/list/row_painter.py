@@ -70,7 +70,7 @@ class Page:
         self._start = start(table)
         self._lettered = lettered(table)
         self._named = next((at for at, one in enumerate(layout.placed) if one.column.role in ("name", "tree")), next(
-            (at for at, one in enumerate(layout.placed) if is_text(one.column)), 0))
+            (at for at, one in enumerate(layout.placed) if is_text(one.column) and not one.column.side), 0))
         self._emphasis = table.threshold(TOP)  # name of the column that matters, size of its third largest
         self._share = next((one.name for one in table.columns if one.role == "share" and not one.side), None)
         also = {self._emphasis[0]} if self._emphasis else set()
@@ -176,8 +176,8 @@ class Page:
                 drawn = shown[:graph] if whole is None else shown[:graph].rstrip()
                 out.put(placed.x, drawn, look.bad if column.bar == "lost" else colour)
                 if whole is not None:
-                    rest = cells.bar(whole / self._most[column.name], graph).rstrip()
-                    out.put(placed.x + len(drawn), glyphs.REST * (len(rest) - len(drawn)), look.faint)
+                    rest = round(graph * whole / self._most[column.name])
+                    out.put(placed.x + len(drawn), glyphs.REST * (rest - len(drawn)), look.faint)
                 out.put(placed.x + graph, shown[graph:], weight)
                 continue
             if at != self._named and cells.missing(value):

@@ -98,8 +98,7 @@ class TableList(ScrollView, can_focus=True):
             self.cursor = self._top = 0
             self._home = self._column = self._first = self._searched_from = None
         else:
-            height = self._rows()
-            offset = min(self.cursor - self._top, max(0, height - 1))
+            offset = min(self.cursor - self._top, max(0, self._rows() - 1))
             found = table.position(self._home) if self._home is not None else None
             self.cursor = max(0, min(len(table) - 1, self.cursor)) if found is None else found
             self._top = max(0, self.cursor - offset)
@@ -347,11 +346,12 @@ class TableList(ScrollView, can_focus=True):
         )
 
     def _rows(self) -> int:
-        return max(1, self.size.height - 2 - self._inset)
+        """Lines for rows; hidden, it is as tall as anybody needs until it comes back."""
+        return max(1, self.size.height - 2 - self._inset) if self.size.height else len(self.table or ()) + 1
 
     def _clamped(self, top: int) -> int:
         height = self._rows()
-        top = max(0, min(top, len(self.table or ()) - height))
+        top = max(0, min(top, len(self.table or ()) - height) if self.size.height else top)
         return max(self.cursor - height + 1, min(top, self.cursor))
 
     def _repaint(self) -> None:

@@ -75,15 +75,16 @@ def _side(side: Sequence[Bar], most: float, room: int, wide: int, height: int) -
         for bar in bars:
             eighths = bar.ns / most * height * 8
             level = eighths - 8 * (height - line)
-            shown, style = _LEVELS[max(0, min(8, round(level)))], content_style("bar")
-            if bar.busy is None:
-                shown, style = ("▒" if level > 0 else " "), content_style("faint")
-            elif bar.busy / most * height * 8 >= 8 * (height - line) + 4:
-                style = content_style("top")
+            busy = (bar.busy or 0) / most * height * 8 - 8 * (height - line)
+            role = "bad" if bar.outlier else "faint" if bar.busy is None else "bar"
+            if busy >= (4 if bar.outlier else 1):
+                full = busy >= 8 or bar.outlier
+                shown, style = _level(8 if full else busy), content_style("bad" if bar.outlier else "top", "" if (
+                    full or level < 8) else "bar")
             elif level >= 8:  # told apart from busy without colour too
-                shown = "▓"
-            if bar.outlier and level > 0:
-                style = content_style("bad")
+                shown, style = "▒" if bar.busy is None else "▓", content_style(role)
+            else:  # as bright as the shade below it
+                shown, style = _level(level), f"dim {content_style(role)}"
             if bar.outlier and -8 < level <= 0:
                 shown, style = "▲", content_style("bad")
                 cells += [(shown, style)] + [(" ", "")] * (wide - 1)
@@ -92,6 +93,10 @@ def _side(side: Sequence[Bar], most: float, room: int, wide: int, height: int) -
         cells += [(" ", "")] * (room - len(cells))
         lines.append([("".join(text for text, _ in run), style) for style, run in groupby(cells, itemgetter(1))])
     return lines
+
+
+def _level(eighths: float) -> str:
+    return _LEVELS[max(0, min(8, round(eighths)))]
 
 
 def _foot(side: Sequence[Bar], room: int, wide: int) -> str:

@@ -116,8 +116,9 @@ def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) ->
     """The number and what is found, in a frame, and how many of the findings that are."""
     facts, lead, told = table.facts, table.facts.get("lead"), 0
     if lead is None and facts.get("step_ns"):
-        number, _, unit = units.duration(facts["step_ns"]).partition(" ")
-        of = "mean cycle" if (facts.get("steps") or 0) > 1 else "cycle"
+        median = (facts.get("cycles") or {}).get("median_ns") if (facts.get("steps") or 0) > 1 else None
+        number, _, unit = units.duration(median or facts["step_ns"]).partition(" ")
+        of = "median cycle" if median else "cycle"
         lead = {"number": number, "caption": f"{unit}, {of}", "judgement": ""}
 
     def drawn(cells: int, most: int) -> list[Content]:
@@ -178,9 +179,7 @@ def _time(parts: list[list[Part]], width: int, room: int) -> tuple[list[Content]
     shares = [{one.name: one.ns / total for one in side} for side, total in zip(parts, totals, strict=True)]
     every = {one.name: one for side in parts for one in side}
     most = {name: max(side.get(name, 0.0) for side in shares) for name in every}
-    order = sorted(every, key=lambda name: (not every[name].letter, -most[name]))
-    if len(order) > room:
-        order = sorted(order, key=lambda name: -most[name])
+    order = sorted(every, key=lambda name: -most[name])
     wide = min(34, width - 23, max((len(name) for name in order), default=0))
     for name in order[:room]:
         one, values = every[name], [side.get(name, 0.0) for side in shares]
@@ -191,7 +190,7 @@ def _time(parts: list[list[Part]], width: int, room: int) -> tuple[list[Content]
         space = width - sum(len(text) for text, _ in head)
         if len(parts) > 1:
             points = 100 * (values[1] - values[0])
-            head.append((f"{units.percent(points, signed=True)[:-1]:>7} points"
+            head.append((f"{units.percent(points, signed=True)[:-1]:>7} pt"
                          if space > 14 and abs(points) >= 0.05 else "", content_style("dim")))
         else:
             drawn = cells.bar(values[0] / max(most.values()), space) if space > 5 else ""

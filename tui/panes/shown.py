@@ -54,18 +54,6 @@ def scoped_table(table: Table, runs: Runs, options: Options) -> Table:
     return replace(table, scope=scope_text(options, len(runs)))
 
 
-def without_nothing(table: Table) -> Table:
-    """The answer for two runs without the rows of which neither has anything, as sums are compared."""
-    sums = [one.name for one in table.columns if one.order is not None and one.per and one.side in ("a", "b")]
-    if not sums or table.rows.on_disk or any(one.role == "tree" for one in table.columns):
-        return table
-    some = table.rows.column(sums[0]).fill_null(0) != 0
-    for name in sums[1:]:
-        some = some | (table.rows.column(name).fill_null(0) != 0)
-    ids = some.arg_true() if table.kept is None else table.kept.filter(some.gather(table.kept))
-    return replace(table, order=ids, kept=ids, passed=None, total_rows=len(ids)) if len(ids) < len(table) else table
-
-
 def sentence(error: object) -> str:
     """What to say of a question that failed: the reason where it is one, else that it is our fault."""
     from ...analysis.contract.view import CannotAnswer

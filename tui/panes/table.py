@@ -28,7 +28,7 @@ from ..widgets.drawing import NUMBER_LINES, beside_number, fitting, joined, summ
 from ..widgets.spoken import Spoken
 from .actions import PaneActions
 from .picture import MOST_HEIGHT, Picture
-from .shown import Shown, arranged, scoped_table, sentence, without_nothing
+from .shown import Shown, arranged, scoped_table, sentence
 from .side_panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, SidePanel
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class TablePane(PaneActions, can_focus=False):
             runs, options = session.question(view)
             options = replace(options, **own)
             table = session.answers.ask(view, runs, options, session.remembered).compared(session.per)
-            table = without_nothing(table)
+            table = table.without_nothing()
             return arranged(view, scoped_table(table, runs, options), arrangement)
 
         return job

@@ -76,17 +76,21 @@ class Look(Struct, frozen=True):
         return style
 
 
-def content_style(role: str) -> str:
-    """What a role is called in the style of a ``Content``: a variable of the theme."""
-    return f"$w-{role.replace('_', '-')}"
+def content_style(role: str, on: str = "") -> str:
+    """What a role is called in the style of a ``Content``: a variable of the theme; before the colour of another one
+    where that lies behind it."""
+    return f"$w-{role.replace('_', '-')}" + (f" $w-on-{on.replace('_', '-')}" if on else "")
 
 
 def _variable(style: Style) -> str:
     """The attributes and the colour of a style as Textual writes them; backgrounds are left to the widget."""
-    said = [name for name in ("bold", "dim", "underline", "reverse") if getattr(style, name)]
-    if style.color is not None and not style.color.is_default:
-        said.append(style.color.name if style.color.triplet else f"ansi_{style.color.name}")
-    return " ".join(said)
+    return " ".join([name for name in ("bold", "dim", "underline", "reverse") if getattr(style, name)] + _colour(style))
+
+
+def _colour(style: Style) -> list[str]:
+    if style.color is None or style.color.is_default:
+        return []
+    return [style.color.name if style.color.triplet else f"ansi_{style.color.name}"]
 
 
 @cache
@@ -116,7 +120,10 @@ def theme(name: str) -> Theme:
     """The Textual theme of that name. Raises BadTheme."""
     try:
         given = _read(name)["theme"]
-        variables = {content_style(role)[1:]: _variable(style) for role, style in _styles(name).items()}
+        styles = _styles(name)
+        variables = {content_style(role)[1:]: _variable(style) for role, style in styles.items()}
+        variables |= {f"w-on-{role.replace('_', '-')}": " ".join(["on", *under]) if (under := _colour(style)) else ""
+                      for role, style in styles.items()}
         return Theme(name=name, **given | {"variables": given.get("variables", {}) | variables})
     except (KeyError, TypeError) as error:
         raise BadTheme(f"{name}.toml: [theme] is missing or has an unknown key: {error}") from error

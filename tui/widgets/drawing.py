@@ -23,6 +23,7 @@ from .digits import big
 
 A, B = content_style("a"), content_style("b")
 QUIET = content_style("dim")
+SEAM = "▏"
 NUMBER_LINES = 4
 """Lines of a large number with what it is of, at least."""
 NARROW = 96
@@ -123,16 +124,19 @@ def marked(said: tuple[str, str], width: int) -> list[Content]:
 
 
 def stacked(parts: Sequence[tuple[str, str, float]], width: int) -> Content:
-    """One bar: name, role and size of each part, with a gap between parts and the name inside where it fits."""
-    total, made, used, exact = sum(size for _, _, size in parts) or 1.0, [], 0, 0.0
+    """One bar: name, role and size of each part, with a seam between parts, by which they are told apart without
+    colour too, and the name inside where it fits. It is as long as the sizes say: what has no cell of its own is part
+    of the next one's."""
+    total, used, exact = sum(size for _, _, size in parts) or 1.0, 0, 0.0
+    made: list[tuple[str, str]] = []
     for name, role, size in parts:
         exact += size / total * width
         room = max(0, min(width, round(exact)) - used)
         used += room
         share = f" {name} {100 * size / total:.0f}%"
-        text = share if len(share) < room else f" {name}" if len(name) + 1 < room else ""
-        made.append((text.ljust(max(0, room - 1)), f"reverse {content_style(role)}"))
-        made.append((" " * min(1, room), ""))  # a gap, so that parts are told apart without colour
+        text = share if len(share) <= room else f" {name}" if len(name) < room else " "
+        drawn = (SEAM if made else " ") + text[1:].ljust(room - 1) if room else ""
+        made.append((drawn, f"reverse {content_style(role)}"))
     return Content.assemble(*made)
 
 

@@ -25,7 +25,7 @@ def _sentence(used: Used) -> str:
     work = used.work
     name = "HFU (recomputation counted)" if work.recomputes else "MFU"
     return (f"{name} {units.percent(100 * work.mfu)}: {units.work(work.flops)} per {used.word}, "
-            f"with the work of {units.percent(100 * work.covered, places=0)} of the device time known.")
+            f"with the work of {units.percent(100 * work.covered, places=0)} of the recorded launches' time known.")
 
 
 RULE = Rule("utilisation", "fact", _find, _sentence, view="roofline", rows=lambda used: (

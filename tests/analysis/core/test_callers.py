@@ -91,7 +91,7 @@ def test_a_kernel_opens_into_its_callers_and_an_operator_into_its_kernels() -> N
     opened = {}
     for name in ("kernels", "ops"):
         opened |= {s.title: s.rows for s in details(view(name), ask(view(name), (run,)), 0, (run,), Options()).sections}
-    assert opened["Launched by"][0] == ("aten::addmm", "Linear_0", "train.py(41): main", "1", "5 ns")
+    assert opened["Launched by"][0] == ("aten::addmm", "Linear_0", "train.py:41 main", "1", "5 ns")
     assert opened["Kernels it launched"] == (("gemm", "1", "5 ns"),)
 
 

@@ -95,3 +95,20 @@ def test_work_has_the_unit_that_fits() -> None:
 )
 def test_a_duration_has_no_more_figures_than_its_doubt_leaves(ns: float, doubt: float, text: str) -> None:
     assert units.within(ns, doubt) == text
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [(999.97e3, "1.00 ms"), (999.94e3, "999.9 µs"), (99.996e3, "100.0 µs"), (999.97e6, "1.00 s"), (999.6, "1.00 µs"),
+     (999.4, "999 ns"), (-999.97e3, "−1.00 ms")],
+)
+def test_what_rounds_to_a_thousand_is_one_of_the_next_unit(ns: float, text: str) -> None:
+    assert units.duration(ns) == text
+
+
+def test_bytes_and_rates_that_round_up_have_the_next_unit_too() -> None:
+    assert units.size(1023.99 * 1024) == "1.0 MiB" and units.rate(999.99e6) == "1 GB/s"
+
+
+def test_a_small_number_keeps_three_figures() -> None:
+    assert [units.number(value) for value in (0.0315, 0.00316, 0.315)] == ["0.0315", "0.00316", "0.315"]

@@ -58,7 +58,7 @@ def read(run: Trace, event: Event) -> dict[str, Any]:
 def test_a_launch_tells_its_arguments_and_those_of_the_operator_it_belongs_to(run: Trace) -> None:
     sections = {section.title: section for section in asked(run, "launches").sections}
     assert [row[0] for row in sections["Launched by"].rows] == ["cudaLaunchKernel"]
-    assert [row[0] for row in sections["Inside of, innermost last"].rows] == ["forward", "aten::linear", "aten::mm"]
+    assert [row[0] for row in sections["Around it, outermost first"].rows] == ["forward", "aten::linear", "aten::mm"]
     operator, own = sections["Arguments of aten::mm"].event, sections["Arguments"].event
     assert operator is not None and read(run, operator)["Input Dims"] == [[8, 16], [16, 32]]
     assert own is not None and read(run, own)["warps per SM"] == 1.5
@@ -120,5 +120,5 @@ def test_ranks_are_read_from_their_own_files(tmp_path: Path) -> None:
 def test_an_operator_tells_what_its_longest_call_was_part_of_and_what_it_called(run: Trace) -> None:
     names = [row["name"] for row in ask(view("ops"), (run,), Options()).frame.to_dicts()]
     sections = {one.title: [row[0] for row in one.rows] for one in asked(run, "ops", names.index("aten::mm")).sections}
-    assert sections["The longest is inside of, innermost last"] == ["forward", "aten::linear"]
-    assert sections["The longest calls, longest first"] == ["cudaLaunchKernel"]
+    assert sections["Around the longest, outermost first"] == ["forward", "aten::linear"]
+    assert sections["What the longest called, longest first"] == ["cudaLaunchKernel"]

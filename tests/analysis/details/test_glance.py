@@ -15,7 +15,8 @@ from warplens.analysis.contract.sections import Detail
 from warplens.analysis.core.distribution import THINNED, histogram, sorted_histogram
 from warplens.analysis.core.names.short_name import short_name
 from warplens.analysis.details.cycle_differences import LEAST, differences
-from warplens.analysis.details.row_details import glance_of
+from warplens.analysis.details.glances import kernel_glance
+from warplens.analysis.details.row_details import glance_of, kernel_sections
 from warplens.analysis.kernels.launch_index import launch_index
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
@@ -78,7 +79,7 @@ def test_two_runs_stand_over_each_other() -> None:
     sections = told("kernels", work(), work(8))
     assert [row[:2] for row in sections["Latency"].rows] == [("A", "12"), ("B", "16")]
     assert (sum(sections["Latency"].shape["a"]), sum(sections["Latency"].shape["b"])) == (12, 16)
-    assert {"Launched by in A", "Launched by in B"} < sections.keys()
+    assert {"Launched by · A", "Launched by · B"} < sections.keys()
 
 
 def test_a_kernel_of_two_devices_is_found_on_each_and_on_both() -> None:
@@ -87,6 +88,21 @@ def test_a_kernel_of_two_devices_is_found_on_each_and_on_both() -> None:
     assert [index.durations(index.groups("gemm", device=f"GPU {n}")).tolist() for n in (0, 1)] == [[10, 12], [11, 13]]
     assert index.durations(index.groups("gemm")).tolist() == [10, 11, 12, 13]
     assert index.groups("nobody") == [] and len(index.durations([])) == 0 and index.callers([0]).is_empty()
+
+
+def test_a_row_summed_over_devices_tells_what_ran_on_each() -> None:
+    run = run_of(kernels=[kernel(n, 100 * n, 10 * (1 + n % 2), device=f"GPU {n % 2}") for n in range(5)])
+    row = {"name": "gemm", "kind": "kernel"}
+    for sections in (kernel_glance((run,), Options())(row), kernel_sections(row, (run,), Options())):
+        (devices,) = (one for one in sections if one.title == "By device")
+        assert devices.rows == (("GPU 1", "2", "40 ns", "20 ns"), ("GPU 0", "3", "30 ns", "10 ns"))
+    assert "By device" not in [one.title for one in kernel_glance((run,), Options())(row | {"device": "GPU 1"})]
+
+
+def test_a_collective_without_the_other_ranks_tells_its_launches() -> None:
+    run = run_of(kernels=[kernel(n, 100 * n, 10, "ncclDevKernel_AllReduce_Sum", kind="collective") for n in range(4)])
+    sections = told("collectives", run, run)
+    assert "Latencies" in sections and sections["Longest · B"].rows[0][2] == "10 ns"
 
 
 def test_a_cycle_says_what_made_it_different() -> None:

@@ -36,7 +36,7 @@ async def test_two_runs_stand_side_by_side() -> None:
         await settled(pilot)
         shown = screen_text(app)
         assert "A 1" in shown and "B 1" in shown and "waiting" in shown
-        assert "normal → abnormal" in shown or "normal (90 launches) → abnormal" in shown
+        assert "normal → abnormal" in shown or "normal (108 launches) → abnormal" in shown
         await press(pilot, "3")
         assert "▐3 Kernels▌" in screen_text(app)
 

@@ -50,7 +50,7 @@ async def test_a_load_shows_progress_first_rows_and_then_all() -> None:
         await settled(pilot)
         app._tick()
         await settled(pilot)
-        assert "preview" not in screen_text(app) and "whole · 90 launches" in screen_text(app)
+        assert "preview" not in screen_text(app) and "whole · 108 launches" in screen_text(app)
 
 
 def held_up(app: WarplensApp, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
@@ -165,12 +165,12 @@ async def test_the_ranks_of_a_job_are_shown_as_they_are_read() -> None:
             await settled(pilot)
             app._tick()
             await settled(pilot)
-            assert f"{read} of 64 ranks read" in screen_text(app) and f"first {read} · 90 launches" in screen_text(app)
+            assert f"{read} of 64 ranks read" in screen_text(app) and f"first {read} · 108 launches" in screen_text(app)
         tell(Loaded(lambda: (small_run("whole"),)))
         await settled(pilot)
         app._tick()
         await settled(pilot)
-        assert "ranks read" not in screen_text(app) and "whole · 90 launches" in screen_text(app)
+        assert "ranks read" not in screen_text(app) and "whole · 108 launches" in screen_text(app)
 
 
 async def test_progress_is_painted_without_laying_the_screen_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -470,7 +470,7 @@ async def test_the_run_named_is_the_one_whose_rows_are_shown(monkeypatch: pytest
         assert "A and B" in screen_text(app) and "run A" not in screen_text(app)
         await press(pilot, "enter")
         assert isinstance(app.screen, DetailsScreen)
-        assert "Latency in B" in str(app.screen.lines.render()), "details of both, as the row is"
+        assert "Latency · B" in str(app.screen.lines.render()), "details of both, as the row is"
         await press(pilot, "escape")
         ((job, then),) = held
         then(job())

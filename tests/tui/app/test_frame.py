@@ -9,7 +9,6 @@ from app_runs import app_on, press, screen_text, settled
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.ingest.opening import open_run
-from warplens.tui.panes.shown import without_nothing
 
 
 async def tabs_at(width: int) -> str:
@@ -54,7 +53,7 @@ def test_rows_that_neither_run_has_anything_of_are_left_out() -> None:
     folder = Path(__file__).resolve().parents[3] / "samples" / "demo"
     runs = tuple(open_run(str(folder / f"{name}.json.gz"))[0] for name in ("normal", "abnormal"))
     whole = ask(view("idle"), runs).compared("cycle")
-    shown = without_nothing(whole)
+    shown = whole.without_nothing()
     sums = ["per_cycle_ns_a", "per_cycle_ns_b"]
     left = [row for row in whole.window(0, len(whole), sums) if any(row)]
     assert shown.window(0, len(shown), sums) == left and 0 < len(left) == shown.total_rows < len(whole)

@@ -158,3 +158,16 @@ async def test_an_empty_table_takes_every_key() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await keys(pilot, "j", "G", "pagedown", "space", "enter", "n", "r", "l", "greater_than_sign", "k", "g")
         assert app.list.cursor == 0
+
+
+async def test_a_list_that_was_hidden_comes_back_with_its_first_row_in_sight() -> None:
+    async with ListApp(kernels(100)).run_test(size=(120, 40)) as pilot:
+        rows = pilot.app.list  # type: ignore[attr-defined]
+        await pilot.pause()
+        rows.go(20)
+        rows.display = False
+        await pilot.pause()
+        rows.show(rows.table)
+        rows.display = True
+        await pilot.pause()
+        assert rows.cursor == 20 and rows._top == 0

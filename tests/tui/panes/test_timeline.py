@@ -15,6 +15,7 @@ from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.strip import Strip
 
+from warplens import __version__
 from warplens.analysis.timeline import chrome_trace, place
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.panes.timeline import scene
@@ -256,6 +257,8 @@ async def test_the_window_as_it_stands_is_what_leaves(tmp_path: Path, monkeypatc
         (written,) = tmp_path.glob("*.md")
         text = written.read_text()
         assert "softmax" in text and "GPU 0 stream 7" in text and "```text" in text
+        start, end = canvas(app).window_ns
+        assert f"--view timeline --from {start} --to {end}" in text and f"warplens {__version__}" in text
         await press(pilot, "e", "s", "e", "s")
         assert len([one for one in tmp_path.glob("*.svg") if one.read_text().startswith("<svg")]) == 2
         await press(pilot, "e", "escape")

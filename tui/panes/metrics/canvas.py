@@ -21,6 +21,7 @@ from textual.widget import Widget
 
 from ....analysis.core import metrics
 from ....analysis.core.text import display
+from ...list import frame
 from ...session import themes
 from ...session.keys import bindings
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 LEAST_NS, ZOOM, PAN = 100, 2, 8
 """The narrowest window; how much closer a key goes; a key moves by one in so many parts."""
 _COLOURS = ("gemm", "copy", "attention", "norm", "collective", "elementwise", "top", "mark")
+INSET = 2
+"""Cells of the border at each side."""
 LEAST_HEIGHT = 5
 """Lines of a panel, its legend apart."""
 
@@ -94,7 +97,7 @@ class MetricsCanvas(Widget, can_focus=True):
         from ....analysis.metrics.plot import LABEL, MARGIN
         from ....analysis.timeline.window import Window
 
-        return Window(*self.window_ns, max(10, self.size.width - LABEL - MARGIN))
+        return Window(*self.window_ns, max(10, self.size.width - 2 * INSET - LABEL - MARGIN))
 
     @property
     def moment(self) -> int:
@@ -178,8 +181,8 @@ class MetricsCanvas(Widget, can_focus=True):
         """The cursor goes where it was clicked."""
         from ....analysis.metrics.plot import LABEL
 
-        if event.x >= LABEL:
-            self.column = min(event.x - LABEL, self.window.columns - 1)
+        if event.x >= INSET + LABEL:
+            self.column = min(event.x - INSET - LABEL, self.window.columns - 1)
             self.refresh()
 
     def on_resize(self) -> None:
@@ -191,15 +194,18 @@ class MetricsCanvas(Widget, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines in sight."""
-        strips = self._draw()[crop.y : crop.bottom]
+        look, (width, height) = themes.look(self.app.theme), self.size
+        title = frame.Frame("Counters", frame.dim("over time" if self.timed else "in the order of the samples"))
+        strips = [
+            frame.strip(frame.upper(title, width, self.has_focus), look), *self._draw(look, height - 2),
+            frame.strip(frame.lower(frame.Frame(), width, self.has_focus), look)][crop.y : crop.bottom]
         for each in self.get_line_filters():
             strips = [strip.apply_filter(each, self.background_colors[1]) for strip in strips]
         return strips
 
-    def _draw(self) -> list[Strip]:
-        look, height = themes.look(self.app.theme), self.size.height
+    def _draw(self, look: themes.Look, height: int) -> list[Strip]:
         if not self.series or height < 4:
-            return [Strip.blank(self.size.width, look.base)] * height
+            return [self._strip([], look)] * height
         head = self._cycles(look)
         lines: list[Strip] = []
         shown = self._panels(height - len(head) - 1)
@@ -207,7 +213,7 @@ class MetricsCanvas(Widget, can_focus=True):
         for panel, drawn in shown:
             lines.append(self._legend(panel, look, hidden if panel is shown[-1][0] else 0))
             lines += self._lines(panel, drawn, look)
-        blank = [Strip.blank(self.size.width, look.base)] * (height - len(head) - len(lines) - 1)
+        blank = [self._strip([], look)] * (height - len(head) - len(lines) - 1)
         return [*head, *lines, *blank[: max(0, len(blank))], self._axis(look)][:height]
 
     def _panels(self, room: int) -> list[tuple[Panel, Drawn]]:
@@ -258,15 +264,13 @@ class MetricsCanvas(Widget, can_focus=True):
     def _legend(self, panel: Panel, look: themes.Look, hidden: int) -> Strip:
         """The letter and name of each line, what was read at the cursor or last before it, and how many have no room.
         """
-        from ....analysis.metrics.plot import LETTERS
-
         more = f" +{hidden} without room " if hidden else ""
-        room = max(24, (self.size.width - 1 - len(more)) // max(1, len(panel.series)))
+        room = max(24, (self.size.width - 2 * INSET - 1 - len(more)) // max(1, len(panel.series)))
         made = []
         for number, one in enumerate(panel.series):
             value = metrics.shown(one.near(self.moment), panel.unit)
-            side = f"{'AB'[one.key.run]} " if self.pair else ""
-            head = f" {LETTERS[number]} {side}"
+            letter = panel.letters[number]
+            head = f" {letter} " + (f"{'AB'[one.key.run]} " if self.pair and letter.islower() else "")
             name = display(one.key.name, max(8, room - len(head) - len(value) - 2))
             made.append(Segment(head + name, self._colour(panel, number, look)))
             made.append(Segment(f" {value} ", look.top))
@@ -303,4 +307,6 @@ class MetricsCanvas(Widget, can_focus=True):
         ], look)
 
     def _strip(self, segments: list[Segment], look: themes.Look) -> Strip:
-        return Strip(segments).adjust_cell_length(self.size.width, look.base)
+        side = look.focus if self.has_focus else look.frame
+        inner = Strip(segments).adjust_cell_length(self.size.width - 2 * INSET, look.base)
+        return Strip([Segment("│ ", side), *inner, Segment(" │", side)])

@@ -240,13 +240,14 @@ class TimelinePane(TablePane):
             return None
         start, end = self.canvas.window_ns
         options = replace(self.session.question(view)[1], from_ns=start, to_ns=end)
+        command = f"{self.command} --from {start} --to {end}"
         noted = [f"Note on {self.session.told(one)}: {one.text}" for one in self.session.time_notes]
 
         def job() -> Table:
             from ....analysis.query.ask import ask
 
             table = ask(view, runs, options)
-            return replace(table, notes=(*table.notes, *noted))
+            return replace(table, notes=(*table.notes, *noted), command=command)
 
         return job
 
