@@ -7,6 +7,7 @@ the table, or of some of its rows with parents numbered among them.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from functools import cached_property
 from typing import TypeVar
@@ -99,6 +100,17 @@ def calls_where(host: pl.LazyFrame, inside: pl.Expr) -> pl.LazyFrame:
     return rows.drop("_new").join(moved, on="parent", how="left", maintain_order="left").with_columns(
         parent="_new"
     ).drop("_row", "_new")
+
+
+def slices_of(run: Trace) -> HostSlices:
+    """The host slices of a run: for all who have them at the same time the same, so that no column is read twice. They
+    go with the last who does."""
+    known: list[weakref.ref[HostSlices]] = run.remember("host slices", (), list)
+    slices = known[0]() if known else None
+    if slices is None:
+        slices = HostSlices(run)
+        known[:] = [weakref.ref(slices)]
+    return slices
 
 
 class HostSlices:

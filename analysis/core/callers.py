@@ -17,10 +17,10 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from .batches import ABSENT, CALLS, gathered, in_order, match, numbered, numbers, values_at
-from .call_tree import HostSlices, Ints, Mask, nearest, pack
+from .batches import ABSENT, CALLS, in_order, match, numbered, numbers, values_at
+from .call_tree import HostSlices, Ints, Mask, nearest, pack, slices_of
 from .captures import Joined, joined
-from .derived import derived
+from .derived import derived, known
 
 MODULE = "nn.Module: "  # What the recorder puts before the name of a module.
 _GRAPH = re.compile(r"GraphLaunch", re.IGNORECASE)
@@ -86,10 +86,20 @@ def places_of(slices: HostSlices) -> Places:
 _MEMO = "callers"
 
 
-def callers_of(run: Trace, slices: HostSlices | None = None) -> Callers | None:
-    """Who launched each activity of the run; None where neither calls nor operators were recorded. Whoever has the
-    slices of the run gives them, for they take as long to read as most of what follows."""
-    return run.remember(_MEMO, (), lambda: _callers(run, slices))
+def callers_of(run: Trace) -> Callers | None:
+    """Who launched each activity of the run; None where neither calls nor operators were recorded."""
+    return run.remember(_MEMO, (), lambda: _callers(run))
+
+
+def operator_rows(run: Trace) -> Ints | None:
+    """``Callers.operator`` of a run, without the names that take most of the time of finding the callers; None as
+    there."""
+    for _, callers in run.memo.get(_MEMO, ()):
+        return callers.operator if callers is not None else None
+    if not run.has("host") or not run.has("kernels"):
+        return None
+    frame = known(run, _MEMO)
+    return _launchers(run, slices_of(run))["operator"] if frame is None else frame["operator"].cast(pl.Int64).to_numpy()
 
 
 def operators_of_launches(run: Trace) -> pl.Series | None:
@@ -111,10 +121,10 @@ def operators_of_launches(run: Trace) -> pl.Series | None:
     return values_at(operators["name"], result).cast(pl.UInt32).cat.to(NAME).alias("op")
 
 
-def _callers(run: Trace, slices: HostSlices | None) -> Callers | None:
+def _callers(run: Trace) -> Callers | None:
     if not run.has("host") or not run.has("kernels"):
         return None
-    frame = derived(run, "callers", lambda: _callers_frame(run, HostSlices(run) if slices is None else slices))
+    frame = derived(run, _MEMO, lambda: _callers_frame(run, slices_of(run)))
     call, operator = (frame[name].cast(pl.Int64).to_numpy() for name in ("call", "operator"))
     replayed = frame["replayed"].to_numpy()
     captured = joined(run, replayed)
@@ -144,13 +154,30 @@ def _with_captures(frame: pl.DataFrame, found: Joined) -> pl.DataFrame:
 
 def _callers_frame(run: Trace, slices: HostSlices) -> pl.DataFrame:
     """``FRAME`` with ``call`` and ``operator``, as in ``Callers``, and whether each was ``replayed`` by a graph."""
+    rows = _launchers(run, slices)
+    call, operator, replayed = rows["call"], rows["operator"], rows["replayed"] > 0
+    base = np.where(operator >= 0, operator, np.where(replayed, -1, call))
+    forward = forward_of(run, slices, operator)
+    module, frame = places_of(slices).around(slices, np.where(forward >= 0, forward, base))
+    columns = {
+        "op": slices.names_of(operator), "op_forward": slices.names_of(forward), "module": module, "frame": frame,
+        "launch_ns": values_at(rows["launch_ns"], np.arange(len(call))),
+    }
+    return pl.DataFrame(columns, schema=FRAME).with_columns(
+        call=pl.Series(call.astype(np.int32)), operator=pl.Series(operator.astype(np.int32)),
+        replayed=pl.Series(replayed),
+    )
+
+
+def _launchers(run: Trace, slices: HostSlices) -> dict[str, Ints]:
+    """``call``, ``operator`` and ``replayed`` as in ``_callers_frame``; ``launch_ns`` is when the call began, ns."""
     rows = numbers(run.kernels.select("rank", "correlation", "op_id", "graph"), "correlation", "op_id", "graph")
     calls = numbers(_with_rows(run, pl.col("kind").is_in(CALLS), pl.col("correlation") != 0).select(
         "row", "rank", "correlation", pl.col("start_ns").fill_null(0)), "row", "correlation")
     order = np.argsort(calls["start_ns"], kind="stable")
     calls = {name: in_order(values, order) for name, values in calls.items()}
     result = match((rows["rank"], rows["correlation"]), (calls["rank"], calls["correlation"]))
-    call, launched = at_or_none(calls["row"], result), gathered(pl.Series(calls["start_ns"]), result)
+    call = at_or_none(calls["row"], result)
     is_operator = slices.of_kind("op")
     operator = _by_external_id(run, rows)
     replays = slices.named(lambda text: _GRAPH.search(text), slices.of_kind(*CALLS))
@@ -158,17 +185,8 @@ def _callers_frame(run: Trace, slices: HostSlices) -> pl.DataFrame:
     unclaimed = (operator < 0) & ~replayed
     operator[unclaimed] = nearest(slices.parent, call[unclaimed], is_operator)
     replayed &= operator < 0
-    base = np.where(operator >= 0, operator, np.where(replayed, -1, call))
-    forward = forward_of(run, slices, operator)
-    module, frame = places_of(slices).around(slices, np.where(forward >= 0, forward, base))
-    columns = {
-        "op": slices.names_of(operator), "op_forward": slices.names_of(forward), "module": module, "frame": frame,
-        "launch_ns": launched,
-    }
-    return pl.DataFrame(columns, schema=FRAME).with_columns(
-        call=pl.Series(call.astype(np.int32)), operator=pl.Series(operator.astype(np.int32)),
-        replayed=pl.Series(replayed),
-    )
+    launch_ns = np.where(result >= 0, calls["start_ns"][np.maximum(result, 0)], ABSENT) if len(calls["row"]) else call
+    return {"call": call, "operator": operator, "replayed": replayed.astype(np.int64), "launch_ns": launch_ns}
 
 
 def _by_external_id(run: Trace, rows: dict[str, Ints]) -> Ints:

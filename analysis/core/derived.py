@@ -46,9 +46,14 @@ def derived_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) 
     return made[0] if made else unpacked(frame, kind)
 
 
+def known(run: Trace, name: str) -> pl.DataFrame | None:
+    """What ``derived`` kept; None where it was not asked yet."""
+    return run.derived_store.read(_file(name)) if run.derived_store is not None and is_stored(run) else None
+
+
 def known_value(run: Trace, name: str, kind: type[_Value]) -> _Value | None:
     """What ``derived_value`` kept; None where it was not asked yet."""
-    frame = run.derived_store.read(_file(name)) if run.derived_store is not None and is_stored(run) else None
+    frame = known(run, name)
     return None if frame is None else unpacked(frame, kind)
 
 

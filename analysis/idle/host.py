@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.call_tree import HostSlices, Ints, Mask, nearest, pack
+from ..core.call_tree import HostSlices, Ints, Mask, nearest, pack, slices_of
 from ..core.callers import Callers, Places, callers_of, places_of
 from ..core.intervals import Intervals, union
 from ..core.names.short_name import short_name
@@ -25,51 +26,61 @@ from .thread_time import ThreadTimeline, ThreadWindows
 _BLOCK = 1 << 16  # Rows whose first start and last end are known.
 
 
-class Host(Struct, frozen=True):
-    """What was recorded of the host: slices with their ``causes``, callers, and when profilers were at work, by rank.
-    ``waits`` are the rows of calls that return when the device is done, copies of pageable memory among them. ``first``
+class HostCauses(Struct, frozen=True):
+    """What was recorded of the host: slices with their ``causes``, and when profilers were at work, by rank. ``first``
     and ``last`` are the earliest start and the latest end (ns) of each block of rows."""
 
     slices: HostSlices
-    callers: Callers
     overhead: dict[int, Intervals]
     causes: Kinds
     is_input: Mask
-    is_op: Mask
-    places: Places
-    waits: Ints
     first: Ints
     last: Ints
 
 
+class Host(HostCauses, frozen=True):
+    """The same with callers; ``waits`` are the rows of calls that return when the device is done, copies of pageable
+    memory among them."""
+
+    callers: Callers
+    is_op: Mask
+    places: Places
+    waits: Ints
+
+
 def host_of(run: Trace) -> Host | None:
     """The host side of a run; None where it has none, or nothing that was launched."""
-    if not run.has("host"):
-        return None
-    slices = HostSlices(run)
-    callers = callers_of(run, slices)
+    slices = slices_of(run)
+    callers = callers_of(run)
     if callers is None:
         return None
+    waits = np.union1d(np.flatnonzero(blocking(slices)), blocking_copies(run)["row"].to_numpy())
+    return Host(**asdict(host_causes(run)), callers=callers, is_op=slices.of_kind("op"), places=places_of(slices),
+                waits=waits)
+
+
+def host_causes(run: Trace) -> HostCauses:
+    """The slices of a run that has any, as idle time is told apart by them."""
+    slices = slices_of(run)
     at_work = np.flatnonzero(slices.of_kind("overhead"))
     rank, starts, ends = slices.rank[at_work], slices.start[at_work], slices.ends(at_work)
     overhead = {int(one): union(starts[rank == one], ends[rank == one]) for one in np.unique(rank)}
     blocks = [slice(at, at + _BLOCK) for at in range(0, len(slices.start), _BLOCK)]
-    waits = np.union1d(np.flatnonzero(blocking(slices)), blocking_copies(run)["row"].to_numpy())
-    return Host(
-        slices, callers, overhead, *causes_of(slices), slices.of_kind("op"), places_of(slices), waits,
+    return HostCauses(
+        slices, overhead, *causes_of(slices),
         np.array([slices.start[block].min() for block in blocks], dtype=np.int64),
         np.array([slices.ends(block).max() for block in blocks], dtype=np.int64),
     )
 
 
-def timeline_of(host: Host, windows: ThreadWindows) -> ThreadTimeline:
+def timeline_of(host: HostCauses, windows: ThreadWindows) -> ThreadTimeline:
     """The slices of the windows' threads that are of use to them."""
     slices, rows = host.slices, _near(host, windows)
     cause = np.where(host.is_input[rows], BY_SLICE.index("input"), host.causes[rows]).astype(np.int64)
     return ThreadTimeline(slices.thread[rows].astype(np.int64), slices.start[rows], slices.ends(rows), cause)
 
 
-def _near(host: Host, windows: ThreadWindows) -> Ints:
+def _near(host: HostCauses, windows: ThreadWindows) -> Ints:
     """The rows that have a cause, of the windows' threads, between the first and the last moment of the windows."""
     slices = host.slices
     real = windows.ends > windows.starts

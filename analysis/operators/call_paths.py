@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
-from ..core.call_tree import HostSlices, Ints, Mask, nearest, sum_below
+from ..core.call_tree import HostSlices, Ints, Mask, nearest, slices_of, sum_below
 from ..core.callers import MODULE, callers_of, forward_of, places_of
 from ..core.names.display_names import display_names
 from ..core.quantiles import dense
@@ -59,7 +59,7 @@ def call_paths(run: Trace, whole: Trace | None = None) -> pl.DataFrame | None:
     time is that before its activities in the ``whole``."""
     if not run.has("host"):
         return None
-    slices = HostSlices(run)
+    slices = slices_of(run)
     calls = _calls(run, slices)
     if not len(calls.row):
         return None

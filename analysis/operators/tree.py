@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core.batches import ABSENT, CALLS, gathered, ids, in_order, match, numbered, numbers
-from ..core.call_tree import HostSlices, Ints, Parents, among, crossings, nearest, pack, sum_below
+from ..core.call_tree import Ints, Parents, among, crossings, nearest, pack, slices_of, sum_below
 from ..core.derived import derived_value
 from ..core.quantiles import Codes, dense
 from ..kernels.tensor_cores import OPERATORS, by_tensor_cores, share_on_tensor_cores
@@ -117,7 +117,7 @@ def _nodes(run: Trace) -> Nodes:
     wanted = [name for name in names.drop_nulls() if _IN_TREE.match(name) or is_data_loader(name)]
     in_tree = marked & pl.col("name").is_in(pl.Series(wanted, dtype=schema.NAME).implode())
     timed = pl.all_horizontal(pl.col("name", "start_ns", "dur_ns").is_not_null())
-    above = HostSlices(run).parent
+    above = slices_of(run).parent
     nodes = run.host.with_row_index("row").filter((pl.col("kind") == "op") | in_tree, timed)
     result = numbers(nodes.select("row", pl.col("depth").fill_null(0)), "row", "depth")
     is_node, depth = np.zeros(len(above), dtype=bool), result["depth"]

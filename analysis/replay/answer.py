@@ -19,6 +19,7 @@ from ..core.names.short_name import short_name
 from ..idle.cause_meanings import LABELS
 from . import path_rows
 from .accuracy import PREDICTS, TRUSTED, Accuracy
+from .apply import with_half_the_host
 from .candidates import ALL, MOSTLY, WHOLE_CAUSES, candidates, how
 from .critical_path import MEANINGS, critical_path
 from .job import Job, job_of
@@ -32,9 +33,7 @@ _SMALL, _LARGE = 0.25, 0.10
 _NOTHING, _UNWORTHY = 1e-5, 1e-3
 """A share of the cycle that is rounding, and one under which a change is not worth the name."""
 NOBODY = "nothing waits for it"
-_FIRST = 10
-"""Rows that are also replayed with host code twice as fast."""
-_ALL_HOST, _HALF_HOST = Change("host"), Change("host", "", 0.5)
+_HALF_HOST = Change("host", "", 0.5)
 _FORMATS = "Kineto, Nsight Systems, rocprofv3, rocpd, RPD and Perfetto recordings with runtime calls"
 ASSUMED = "Host code is assumed to run as fast as before; wins of several changes do not add up."
 
@@ -42,8 +41,8 @@ ASSUMED = "Host code is assumed to run as fast as before; wins of several change
 class Prediction(Struct):
     """A change, each gone (factor 0), per cycle: times in ns, ``takes`` and ``share`` of the cycle.
 
-    ``saved_with_host_ns`` is saved where host code takes half its time as well, of the first rows only. ``start_ns``
-    and ``dur_ns`` are of what it takes most of, as recorded."""
+    ``saved_with_host_ns`` is saved where host code takes half its time as well. ``start_ns`` and ``dur_ns`` are of what
+    it takes most of, as recorded."""
 
     kind: str
     name: str
@@ -52,7 +51,7 @@ class Prediction(Struct):
     saved_ns: int
     share: float
     saved_at_peak_ns: int | None
-    saved_with_host_ns: int | None
+    saved_with_host_ns: int
     count: float
     how: str
     change: str
@@ -149,14 +148,11 @@ def _rows(run: Trace, replayed: Replayed) -> tuple[Prediction, ...]:
         rows.append(Prediction(
             one.kind, one.name, None if one.device_ns is None else round(one.device_ns),
             None if one.device_ns is None else one.device_ns / cycle, round(share * cycle), share,
-            _at_peak(replayed, one.change), None, one.count,
+            _at_peak(replayed, one.change), round(replayed.saved_with(with_half_the_host(knobs))), one.count,
             how(one.change, one.name) if share >= _UNWORTHY else NOBODY, one.change.text,
             *_place(model, knobs.largest(recorded)),
         ))
     rows.sort(key=lambda row: (-row.saved_ns, -(row.device_ns or 0), row.kind, row.name))
-    for row in rows[:_FIRST]:
-        change = parse(row.change)
-        row.saved_with_host_ns = row.saved_ns if change == _ALL_HOST else round(replayed.saved_ns(change, _HALF_HOST))
     return tuple(rows)
 
 
@@ -227,7 +223,7 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
         f"({units.percent(100 * best.share, places=0)}){takes}."
     ]
     apart = best.saved_ns + replayed.saved_ns(_HALF_HOST)
-    if best.saved_with_host_ns is not None and best.saved_with_host_ns - apart > _TOGETHER * replayed.cycle_ns:
+    if best.saved_with_host_ns - apart > _TOGETHER * replayed.cycle_ns:
         lines.append(f"With host code twice as fast as well: {_won(best.saved_with_host_ns, replayed)}, not the "
                      f"{_won(apart, replayed)} of the two apart. Each hides behind the other.")
     hidden = [row for row in rows if row.kind == "kernel" and row.name not in ALL.values() and row.takes is not None

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..contract.changes import FAMILY, GRAPH, Change, exactly
 from ..core.call_tree import Ints
-from ..core.callers import callers_of
+from ..core.callers import operators_of_launches
 from ..kernels.family import TITLES, family
 from .apply import CAUSES, launched_under
 from .host_time import HostTime
@@ -116,12 +116,12 @@ def _families(
 
 
 def _operators(run: Trace, model: Model, replayed: Replayed) -> list[Candidate]:
-    callers = callers_of(run)
-    if callers is None:
+    operators = operators_of_launches(run)
+    if operators is None:
         return []
     a, some = model.recording.activities, _inside(model)
     some = some[~a.kind.where("collective".__eq__)[some]]  # which have rows of their own
-    frame = pl.DataFrame({"op": callers.frame["op"].gather(pl.Series(a.row[some])), "ns": a.dur[some]})
+    frame = pl.DataFrame({"op": operators.gather(pl.Series(a.row[some])), "ns": a.dur[some]})
     sums = frame.drop_nulls("op").group_by("op").agg(pl.col("ns").sum()).with_columns(pl.col("op").cast(pl.String))
     most = sums.sort("ns", "op", descending=[True, False])
     found = []

@@ -11,7 +11,7 @@ from ...loaders.trace import Trace
 from ..core.call_tree import Ints, Mask, pack
 from ..core.intervals import EMPTY, union_per_owner
 from ..idle.causes import BY_SLICE
-from ..idle.host import host_of, timeline_of
+from ..idle.host import host_causes, timeline_of
 from ..idle.thread_time import ThreadWindows, time_by_cause
 from .recording import Recording
 
@@ -84,10 +84,8 @@ class HostTime:
     @cached_property
     def by_cause(self) -> dict[str, Ints]:
         """The host time before each call by its cause, as idle time is told apart."""
-        host, windows = host_of(self._run), self._windows
+        host, windows = host_causes(self._run), self._windows
         length = windows.ends - windows.starts
-        if host is None:
-            return {"untraced": self._per_call(length)}
         overhead = next(iter(host.overhead.values()), EMPTY) if len(host.overhead) < 2 else EMPTY
         parts, order = np.zeros((len(BY_SLICE), len(length)), dtype=np.int64), np.argsort(windows.starts, kind="stable")
         for at in range(0, len(order), _WINDOWS):

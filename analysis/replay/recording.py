@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..core.batches import ABSENT, TextColumn, match, numbered, numbers
-from ..core.call_tree import HostSlices, Ints, Mask, pack
+from ..core.call_tree import HostSlices, Ints, Mask, pack, slices_of
 from ..cycles import assignment
 from ..cycles.detection import counted_cycles
 from ..operators.tree import Calls, calls_of
@@ -112,7 +112,7 @@ def recording_of(run: Trace, options: Options) -> Recording | str:
         return "no launch calls were recorded"
     order = np.lexsort((ids["dur_ns"], ids["start_ns"]))
     ids = {name: values[order] for name, values in ids.items()}
-    every, slices = calls_of(run), HostSlices(run)
+    every, slices = calls_of(run), slices_of(run)
     asked = np.where(ids["correlation"] == 0, np.int64(ABSENT), ids["correlation"])
     call = match((ids["rank"], asked), (every.rank, every.correlation)) if len(every.row) else np.full(len(order), -1)
     if not (call >= 0).any():

@@ -22,7 +22,7 @@ from ..contract.sections import Section
 from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
 from ..core.batches import ABSENT, CALLS, TextColumn, numbered, numbers
-from ..core.call_tree import HostSlices, Ints, Mask, nearest
+from ..core.call_tree import Ints, Mask, nearest, slices_of
 from ..core.callers import Callers, callers_of
 from ..core.quantiles import Codes, codes, combined, dense, latencies
 from ..cycles.paired import OneRun, answered_by
@@ -202,7 +202,7 @@ def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
 
 def _called_from(run: Trace, name: str, kind: str, tail: str) -> list[Section]:
     """The innermost operator or range around each call of the function, most time first."""
-    slices = HostSlices(run)
+    slices = slices_of(run)
     rows = np.flatnonzero(slices.named(lambda text: function(text) == name, slices.of_kind(kind)))
     if not len(rows):
         return []

@@ -23,7 +23,7 @@ from ..contract.sections import Section
 from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
 from ..core.batches import ids, numbered, numbers
-from ..core.call_tree import HostSlices, Ints, among, nearest, numbers_among, pack
+from ..core.call_tree import HostSlices, Ints, among, nearest, numbers_among, pack, slices_of
 from ..core.callers import callers_of
 from ..core.intervals import union_per_owner
 from ..core.quantiles import dense, latencies
@@ -139,7 +139,7 @@ def ranges_of(run: Trace) -> Ranges | None:
     """The ranges of the run, most device time first; None where none was recorded. A report of sums has its own."""
     if not run.has("host") and run.has("host_stats"):
         return _from_sums(run)
-    slices = HostSlices(run)
+    slices = slices_of(run)
     marked = _marked(run)
     if not len(marked.rows):
         return None
@@ -182,7 +182,7 @@ def _from_sums(run: Trace) -> Ranges | None:
 
 def activities_in(run: Trace, name: str) -> pl.DataFrame:
     """Rows of ``run.kernels`` (``row``) launched inside ranges of that name, once each; empty where none is known."""
-    slices, marked = HostSlices(run), _marked(run)
+    slices, marked = slices_of(run), _marked(run)
     work, _, _ = _work(run, slices, marked, marked.among(len(slices.parent)))
     wanted = np.flatnonzero((marked.names.cast(pl.String) == name).to_numpy())
     if work is None or not len(wanted):

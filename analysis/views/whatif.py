@@ -32,7 +32,7 @@ COLUMNS = (
     Column("takes", "takes", "fraction", "device time over cycle time", order=None),
     Column("saved_at_peak_ns", "at peak", "ns", "saved where it takes the least time possible", width=10, order=4),
     Column("saved_with_host_ns", "host ×0.5 too", "ns", "saved where all host code takes half its time as well: far "
-           "more than both apart where each hides behind the other; of the first ten rows", width=13, order=3),
+           "more than both apart where each hides behind the other", width=13, order=3),
     Column("count", "count", "number", "per cycle", width=8, order=5),
     Column("how", "how it is done", "text", "what usually makes it faster or lets it overlap", width=34, order=6),
     Column("change", "change", "text", "as --change takes it", width=20, order=None),

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..core.batches import numbered, numbers
-from ..core.call_tree import HostSlices, Ints, Mask, nearest
-from ..core.callers import callers_of
+from ..core.call_tree import Ints, Mask, nearest, slices_of
+from ..core.callers import callers_of, operator_rows
 from ..core.captures import Joined
 from ..core.derived import derived
 from .arguments import PRECISIONS, Contradiction, Unknown, call_of
@@ -65,15 +65,16 @@ def attribution_of(run: Trace) -> Attribution | None:
 
 
 def _attribution(run: Trace) -> Attribution | None:
-    callers = callers_of(run)
-    if callers is None:
+    found = callers_of(run) if run.captures is not None else None
+    operator = operator_rows(run) if found is None else found.operator
+    if operator is None:
         return None
     kernels = run.kernels.select("name").collect(engine="streaming")["name"]
-    stored = derived(run, "work-owners", lambda: pl.DataFrame({"owner": _owners(run, callers.operator, kernels)}))
+    stored = derived(run, "work-owners", lambda: pl.DataFrame({"owner": _owners(run, operator, kernels)}))
     owner = stored["owner"].cast(pl.Int64).to_numpy()
     signature, signatures = _signatures(run, owner, kernels)
-    if callers.joined is not None:
-        owner, signature, signatures = _with_captures(callers.joined, owner.copy(), signature, signatures)
+    if found is not None and found.joined is not None:
+        owner, signature, signatures = _with_captures(found.joined, owner.copy(), signature, signatures)
     return Attribution(owner, signature, signatures)
 
 
@@ -160,7 +161,7 @@ def _element(kernel: str) -> str | None:
 
 def _owners(run: Trace, rows: Ints, kernels: pl.Series) -> Ints:
     """The row of the operator that work belongs to, for the innermost one around the launch of each of the kernels."""
-    parent = HostSlices(run).parent
+    parent = slices_of(run).parent
     launching, inverse = np.unique(rows, return_inverse=True)
     own, composite = _entries(run, parent, rows, kernels)
     found = nearest(parent, launching, own)

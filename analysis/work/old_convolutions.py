@@ -13,7 +13,7 @@ import polars as pl
 from msgspec import Struct, field
 
 from ...loaders.trace import Trace
-from ..core.call_tree import HostSlices
+from ..core.call_tree import slices_of
 from .arguments import Call, Contradiction, call_of
 from .formulas import Cost
 
@@ -63,7 +63,7 @@ def _found(run: Trace) -> OldConvolutions:
     if parents.is_empty():
         return OldConvolutions()
     children = rows.filter(pl.col("name") != BACKWARD)
-    above = HostSlices(run).parent[children["row"].to_numpy()]
+    above = slices_of(run).parent[children["row"].to_numpy()]
     asked = np.bincount(above[above >= 0], minlength=int(parents["row"].max() or 0) + 1)  # type: ignore[arg-type]
     outputs: dict[tuple[Shape, Shape], set[Shape]] = {}
     gradients: dict[tuple[Shape, ...], set[int]] = {}
