@@ -58,7 +58,8 @@ class Column(Struct, frozen=True):
     an ``elastic`` column takes what is left. When the terminal is narrow, columns with the highest ``order`` go first;
     order 0 never goes, and columns with order None are only in exports and details; ``pair_order`` is that of A and B,
     and of the difference, in a table of two runs, the same as ``order`` where empty. ``bar`` draws fractions as an
-    eighth-block bar. ``resolution`` is how many ns a moment is shown to, ``side`` the run of two it is of.
+    eighth-block bar. ``resolution`` is how many ns a moment is shown to, ``doubt`` the share of itself by
+    which a duration may be off, which takes its last figures away; ``side`` is the run of two it is of.
     ``signed`` shows + and −. ``pinned`` columns stay when scrolling sideways. ``sorts`` names the
     column whose values order the rows where the column itself is only a way to show them. ``under`` names the column
     that the bar is a part of, drawn ░. ``brief`` has shorter words for values that are wider than the column. ``per``
@@ -86,6 +87,7 @@ class Column(Struct, frozen=True):
     side: Literal["", "a", "b", "delta"] = ""
     per: Literal["", "cycle", "recording"] = ""
     resolution: int = 1_000
+    doubt: float = 0.0
     estimate: str = ""
     heading: bool = False
 

@@ -33,7 +33,7 @@ class Answer(Struct, frozen=True):
     recorded columns, without a filter, so that millions of them may stay on disk; ``keep`` then says which belong.
     ``picture`` is lines of text, a block a run, that stand for the rows where people read, or above them where
     ``rows_below``; a ``page`` stands for all. ``cycle_summary`` stands for ``summary`` where two runs are compared per
-    cycle; empty where they cannot be.
+    cycle; empty where they cannot be. ``doubts`` has by column the share by which its durations may be off.
     """
 
     frame: pl.LazyFrame
@@ -46,6 +46,7 @@ class Answer(Struct, frozen=True):
     rows_below: bool = False
     page: tuple[PageSection, ...] = ()
     cycle_summary: tuple[str, ...] = ()
+    doubts: dict[str, float] = field(default_factory=dict)
 
 
 Judgement = Literal["bad", "look", "good", "same", "unchecked", ""]

@@ -193,7 +193,9 @@ def short(value: Any, column: Column) -> str:
     signed = column.signed
     match column.unit:
         case "ns":
-            return moment(value, column.resolution) if column.role == "moment" else duration(value, signed)
+            if column.role == "moment":
+                return moment(value, column.resolution)
+            return within(value, abs(value) * column.doubt) if column.doubt else duration(value, signed)
         case "us":
             return number(value, signed)
         case "ms":

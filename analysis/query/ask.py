@@ -112,7 +112,8 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     except CannotAnswer as said:
         raise reason(view.name, runs, said) from None
     same = common_values(rows, columns, ids)
-    columns = tuple(_listed(column, rows, {name for name, _, _ in same}) for column in columns)
+    columns = tuple(replace(_listed(column, rows, {name for name, _, _ in same}),
+                            doubt=answer.doubts.get(column.name, 0.0)) for column in columns)
     needed = telling_apart(rows, columns)
     columns = tuple(replace(column, order=0) if column.name in needed else column for column in columns)
     listed, per = columns, per_of(columns, answer)

@@ -96,7 +96,7 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
     if not run.has("kernels"):
         if REDUCED in run.info.facts and (job := job_of(run, options)) is not None:
             note = f"{run.info.label} is a reduced dataset: its launches are in the recordings, which can be replayed."
-            return Predictions(run.info.label, sentences=(job.sentence,), notes=(note,), job=job)
+            return Predictions(run.info.label, sentences=(job.sentence(),), notes=(note,), job=job)
         raise CannotAnswer(f"{run.info.label} cannot be replayed: it holds no launches. {_FORMATS} can.")
     replayed = replay_of(run, options)
     accuracy = replayed.accuracy
@@ -116,7 +116,7 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
     if len(run.info.ranks) > 1:
         notes.append("Ranks are replayed together: a collective ends once the last rank has come, plus its transfer."
                      if job is not None else "No collective was matched between ranks: each is replayed by itself.")
-    of_job = [job.sentence] if job is not None else []
+    of_job = [job.sentence(doubt_of(accuracy))] if job is not None else []
     sentences = [*_headline(rows, replayed), *of_job, path_rows.sentence(path, lanes), _accuracy_sentence(accuracy)]
     if changes:
         outcome, unmatched = replayed.with_changes(changes)
@@ -199,14 +199,14 @@ def _scenario_sentence(scenario: dict[str, Any], replayed: Replayed) -> str:
             f"{units.duration(before)}: {words}.")
 
 
-def _doubt(replayed: Replayed) -> float:
+def doubt_of(accuracy: Accuracy) -> float:
     """The share by which a time of the replay may be off: its error, or that of cycles replayed as the next ones."""
-    return max(abs(replayed.accuracy.error or 0.0), replayed.accuracy.cross_error or 0.0)
+    return max(abs(accuracy.error or 0.0), accuracy.cross_error or 0.0)
 
 
 def _won(ns: float, replayed: Replayed) -> str:
     """What is won, with the figures that the replay's error leaves."""
-    return units.within(ns, abs(ns) * _doubt(replayed))
+    return units.within(ns, abs(ns) * doubt_of(replayed.accuracy))
 
 
 def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
@@ -261,8 +261,9 @@ def came_true(sides: Sequence[Predictions]) -> str:
     a, b = sides
     if a.scenario is None or b.cycle_ns is None:
         return ""
-    off = b.cycle_ns / max(a.scenario["predicted_ns"], 1) - 1
-    predicted = units.duration(a.scenario["predicted_ns"])
+    ns = a.scenario["predicted_ns"]
+    off = b.cycle_ns / max(ns, 1) - 1
+    predicted = units.within(ns, ns * doubt_of(a.accuracy or Accuracy()))
     return (f"Predicted for A with {' and '.join(a.scenario['changes'])}: {predicted}; B took "
             f"{units.duration(b.cycle_ns)} ({units.percent(100 * off, signed=True)}).")
 
@@ -278,12 +279,12 @@ def why(row: dict[str, Any], run: Trace, options: Options) -> list[Section]:
     after = critical_path(replayed.model, replayed.host, outcome)
     old, new = before.by_kind(), after.by_kind()
     cycle = replayed.model.cycle_ns(outcome)
-    rows = [("cycle", units.duration(replayed.cycle_ns), units.duration(cycle))]
-    rows += [(MEANINGS[kind], units.duration(old.get(kind, 0)), units.duration(new.get(kind, 0)))
+    rows = [("cycle", units.duration(replayed.cycle_ns), _won(cycle, replayed))]
+    rows += [(MEANINGS[kind], units.duration(old.get(kind, 0)), _won(new.get(kind, 0), replayed))
              for kind in sorted({*old, *new}, key=lambda kind: -old.get(kind, 0))]
     sections = [Section("Critical path of a cycle", tuple(rows), ("", "as recorded", "with the change"))]
     sections.append(Section("Then the longest on it", tuple(
-        (f"{MEANINGS[kind]}: {short_name(name)}", units.duration(ns)) for kind, name, ns in after.parts()[:6]
+        (f"{MEANINGS[kind]}: {short_name(name)}", _won(ns, replayed)) for kind, name, ns in after.parts()[:6]
     )))
     if made := how(change, str(row["name"])):
         sections.append(Section("How it is done", (("", made),)))

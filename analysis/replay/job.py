@@ -54,22 +54,22 @@ class Job(Struct, frozen=True):
         made: dict[str, Any] = to_builtins(self)
         return made
 
-    @property
-    def sentence(self) -> str:
-        """The three in words."""
+    def sentence(self, doubt: float = 0.0) -> str:
+        """The three in words, with the figures that a doubt leaves: the share by which replayed times may be off."""
         unit = "cycle" if self.cycles else "recording"
-        parts = [f"perfect balance {self._of(self.balance_ns)}", f"hiding all communication {self._of(self.hidden_ns)}"]
+        parts = [f"perfect balance {self._of(self.balance_ns, doubt)}",
+                 f"hiding all communication {self._of(self.hidden_ns, doubt)}"]
         if self.straggler_ns is not None:
             most = self.straggler_at_most_ns
             bound = "" if most is None else f", at most {units.duration(most)} by arrivals alone"
-            parts.insert(0, f"{self.straggler} as fast as the others {self._of(self.straggler_ns)}{bound}")
+            parts.insert(0, f"{self.straggler} as fast as the others {self._of(self.straggler_ns, doubt)}{bound}")
         matched = units.counted(self.collectives, "collective", "collectives")
         wins = f"Replayed together, wins per {unit}" if self.replayed else f"Wins at most per {unit}"
         return f"{units.count(self.ranks)} ranks, {matched} matched. {wins}: {'; '.join(parts)}."
 
-    def _of(self, ns: int) -> str:
+    def _of(self, ns: int, doubt: float) -> str:
         share = "" if not self.cycle_ns else f" ({units.percent(100 * ns / self.cycle_ns, places=1)})"
-        return f"{units.duration(ns)}{share}"
+        return f"{units.within(ns, ns * doubt)}{share}"
 
 
 def job_of(run: Trace, options: Options, replayed: Replayed | None = None) -> Job | None:

@@ -30,7 +30,8 @@ COLUMNS = (
     Column("saved_ns", "wins", "ns", "how much shorter the cycle would be; wins do not add up, for two changes may "
            "shorten the same wait", width=10, order=0, role="time", pairs="alone"),
     Column("takes", "takes", "fraction", "device time over cycle time", order=None),
-    Column("saved_at_peak_ns", "at peak", "ns", "saved where it takes the least time possible", width=10, order=4),
+    Column("saved_at_peak_ns", "at peak", "ns", "saved where it takes the least time its work allows; – where that is "
+           "not known", width=10, order=4),
     Column("saved_with_host_ns", "host ×0.5 too", "ns", "saved where all host code takes half its time as well: far "
            "more than both apart where each hides behind the other", width=13, order=3),
     Column("count", "count", "number", "per cycle", width=8, order=5),
@@ -65,11 +66,14 @@ def build(runs: Runs, options: Options) -> Answer:
     if len(runs) == 2 and (line := answer.came_true(sides)):
         said.append(line)
     notes = tuple(dict.fromkeys(note for one in sides for note in one.notes))
+    doubt = max((answer.doubt_of(one.accuracy) for one in sides if one.accuracy is not None), default=0.0)
+    doubts = dict.fromkeys(("saved_ns", "saved_at_peak_ns", "saved_with_host_ns"), doubt)
     if len(runs) == 1:
-        return Answer(frame.drop("run").lazy(), facts[0], tuple(said), notes, picture=sides[0].picture, rows_below=True)
+        return Answer(frame.drop("run").lazy(), facts[0], tuple(said), notes, picture=sides[0].picture, rows_below=True,
+                      doubts=doubts)
     return Answer(
         frame.lazy(), dict(zip(SIDES, facts, strict=True)), tuple(said), notes,
-        picture=tuple(lines for one in sides for lines in one.picture), rows_below=True,
+        picture=tuple(lines for one in sides for lines in one.picture), rows_below=True, doubts=doubts,
     )
 
 

@@ -70,7 +70,7 @@ class WhatIfPane(TablePane):
             if self.size.height >= LEAST_HEIGHT:
                 lines += _path(facts["critical_path"], label, _accuracy(facts["replay"]), width)
             if "scenario" in facts:
-                lines += _tried(facts["scenario"], label, width)
+                lines += _tried(facts["scenario"], facts["replay"], label, width)
         return joined(lines)
 
     def drawn_text(self) -> tuple[str, ...]:
@@ -175,14 +175,15 @@ def _path(told: dict[str, Any], side: str, accuracy: Pieces, width: int) -> list
     return boxed(lines, Frame(title, dim("s lists its steps"), accuracy, pieces_of(legend)), width)
 
 
-def _tried(scenario: dict[str, Any], side: str, width: int) -> list[Content]:
-    """The old and the new cycle."""
+def _tried(scenario: dict[str, Any], replay: dict[str, Any], side: str, width: int) -> list[Content]:
+    """The old and the new cycle, with the figures that the replay's error leaves."""
     before, after, saved = scenario["cycle_ns"], scenario["predicted_ns"], scenario["saved_ns"]
-    better = saved > 0
+    better, doubt = saved > 0, max(abs(replay["error"] or 0.0), replay["cross_error"] or 0.0)
     factor = f", {before / after:.2f}× as fast" if better and after > 0 else ""
-    said = f"{'✓' if better else '✗'} {units.duration(abs(saved))} {'less' if saved >= 0 else 'more'}{factor}"
+    amount = units.within(abs(saved), abs(saved) * doubt)
+    said = f"{'✓' if better else '✗'} {amount} {'less' if saved >= 0 else 'more'}{factor}"
     first = Content.assemble(
-        f"cycle {units.duration(before)} → ", (units.duration(after), "bold"), "   ",
+        f"cycle {units.duration(before)} → ", (units.within(after, after * doubt), "bold"), "   ",
         (said, content_style("good" if better else "bad")))
     room = width - 4
     scale = max(before, after)

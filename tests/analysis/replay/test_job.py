@@ -24,7 +24,7 @@ def test_a_late_rank_is_named_with_its_cost_and_the_reduced_dataset_says_the_sam
     assert late.straggler == "rank 2" and late.straggler_ns is not None and even.straggler is None
     assert late.cycle_ns is not None and even.cycle_ns is not None
     assert late.straggler_ns == pytest.approx(late.cycle_ns - even.cycle_ns, rel=0.25)
-    assert even.balance_ns < late.balance_ns and "rank 2 as fast as the others" in late.sentence
+    assert even.balance_ns < late.balance_ns and "rank 2 as fast as the others" in late.sentence()
     reduced = job(reduce_here(tmp_path / "late", tmp_path / "fleet"))
     assert reduced.straggler == "rank 2" and reduced.straggler_ns == pytest.approx(late.straggler_ns, rel=0.01)
     assert reduced.hidden_ns == pytest.approx(late.hidden_ns, rel=0.01)

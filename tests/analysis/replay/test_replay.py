@@ -162,3 +162,19 @@ def test_faster_kernels_save_what_slower_ones_cost(name: str) -> None:
     replayed = Replayed(open_run(str(path), use_cache=False)[0], Options())
     saved, cost = (abs(replayed.saved_ns(Change("kernel", "", factor))) for factor in (0.95, 1.05))
     assert saved == pytest.approx(cost, rel=0.05) and saved > 0.02 * replayed.cycle_ns
+
+
+@pytest.mark.parametrize("pace", KINDS)
+@pytest.mark.parametrize(("kind", "name"), [("kernel", "gemm_forward"), ("collective", "nccl"), ("host", "aten::mm")])
+def test_a_tenth_slower_costs_what_a_tenth_faster_saves_in_a_replay_and_in_the_simulator(
+        pace: str, kind: str, name: str) -> None:
+    """Where the simulator says that both are on the critical path: there a tenth is a tenth of it either way."""
+    run, cycle = simulate(14, pace)
+    fast, slow = (simulate(14, pace, lambda what, of, by=by: by if what == kind and name in of else 1.0)[1]
+                  for by in (0.9, 1.1))
+    replayed = Replayed(run, Options())
+    saved, cost = (replayed.saved_ns(Change(kind, name, by)) * sign for by, sign in ((0.9, 1), (1.1, -1)))
+    assert saved == pytest.approx(cycle - fast, abs=2e-3 * cycle)
+    assert cost == pytest.approx(slow - cycle, abs=2e-3 * cycle)
+    if cycle - fast == pytest.approx(slow - cycle, rel=0.01) and cycle - fast > 2e-3 * cycle:
+        assert saved == pytest.approx(cost, rel=0.03)
