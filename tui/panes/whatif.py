@@ -55,7 +55,7 @@ class WhatIfPane(TablePane):
         if most is not None:  # what the frames below show is not said twice
             said = tuple(line for line in said if not line.startswith(("Recorded", "Critical path")))
             said = said["scenario" in sides[0][1] :]
-        number, _, unit = units.duration(most["saved_ns"]).partition(" ") if most else ("", "", "")
+        number, _, unit = _won(most["saved_ns"], sides[0][1]["replay"]).partition(" ") if most else ("", "", "")
         lead = {"number": number, "caption": unit, "judgement": "good"} if most else None
 
         def drawn(cells: int, most: int) -> list[Content]:
@@ -175,15 +175,19 @@ def _path(told: dict[str, Any], side: str, accuracy: Pieces, width: int) -> list
     return boxed(lines, Frame(title, dim("s lists its steps"), accuracy, pieces_of(legend)), width)
 
 
+def _won(ns: float, replay: dict[str, Any]) -> str:
+    """A time with the figures that the replay's error leaves."""
+    return units.within(ns, ns * max(abs(replay["error"] or 0.0), replay["cross_error"] or 0.0))
+
+
 def _tried(scenario: dict[str, Any], replay: dict[str, Any], side: str, width: int) -> list[Content]:
     """The old and the new cycle, with the figures that the replay's error leaves."""
     before, after, saved = scenario["cycle_ns"], scenario["predicted_ns"], scenario["saved_ns"]
-    better, doubt = saved > 0, max(abs(replay["error"] or 0.0), replay["cross_error"] or 0.0)
+    better = saved > 0
     factor = f", {before / after:.2f}× as fast" if better and after > 0 else ""
-    amount = units.within(abs(saved), abs(saved) * doubt)
-    said = f"{'✓' if better else '✗'} {amount} {'less' if saved >= 0 else 'more'}{factor}"
+    said = f"{'✓' if better else '✗'} {_won(abs(saved), replay)} {'less' if saved >= 0 else 'more'}{factor}"
     first = Content.assemble(
-        f"cycle {units.duration(before)} → ", (units.within(after, after * doubt), "bold"), "   ",
+        f"cycle {units.duration(before)} → ", (_won(after, replay), "bold"), "   ",
         (said, content_style("good" if better else "bad")))
     room = width - 4
     scale = max(before, after)
