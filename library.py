@@ -114,6 +114,7 @@ class Run:
     host = _TableOf()
     metrics = _TableOf()
     allocations = _TableOf()
+    call_chains = _TableOf()
     profile = _TableOf()
     operators = _TableOf()
     kernel_stats = _TableOf()

@@ -96,6 +96,17 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("pid", pl.Int64, "", "process the sample is of, null for the whole machine"),
         _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
     ),
+    "call_chains": (
+        _f("start_ns", pl.Int64, "ns", "time of the CPU sample, or start of the call"),
+        _f("dur_ns", pl.Int64, "ns", "duration of the call; null of a sample"),
+        _f("call", NAME, "", "call of the operating system's library; null of a sample"),
+        _f("pid", pl.Int64, "", "process"),
+        _f("tid", pl.Int64, "", "thread"),
+        _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
+        _f("state", NAME, "", "state of the sampled thread, as recorded"),
+        _f("function", NAME, "", "innermost function; '[module]' where it has no symbol"),
+        _f("stack", NAME, "", "its callers, one line per frame ('function (module)'), innermost first"),
+    ),
     "launch_metrics": (
         _f("index", pl.Int64, "", "launch it was measured of (kernels.index)"),
         _f("section", NAME, "", "section of the tool's report, or block of the hardware; null where it names none"),

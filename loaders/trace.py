@@ -110,6 +110,7 @@ class Trace(Struct, frozen=True):
     kernels: pl.LazyFrame = field(default_factory=_empty("kernels"))
     host: pl.LazyFrame = field(default_factory=_empty("host"))
     metrics: pl.LazyFrame = field(default_factory=_empty("metrics"))
+    call_chains: pl.LazyFrame = field(default_factory=_empty("call_chains"))
     launch_metrics: pl.LazyFrame = field(default_factory=_empty("launch_metrics"))
     launch_rules: pl.LazyFrame = field(default_factory=_empty("launch_rules"))
     allocations: pl.LazyFrame = field(default_factory=_empty("allocations"))

@@ -94,7 +94,7 @@ def _of_rank(run: Trace, rank: int) -> Trace:
     mine = pl.col("rank") == rank
     tables = {name: run.table(name).filter(mine) for name in ("kernels", "cycles")}
     tables["host"] = calls_where(run.host, mine)
-    for name in ("metrics", "allocations"):
+    for name in ("metrics", "allocations", "call_chains"):
         tables[name] = run.table(name).filter(mine | pl.col("rank").is_null())
     return _about(run.with_tables(**tables), ranks=(rank,))
 
@@ -118,6 +118,7 @@ def _of_process(run: Trace, pid: int) -> Trace:
     process = run.with_tables(
         kernels=kernels.filter(mine), host=host, metrics=run.metrics.filter(mine | pl.col("pid").is_null()),
         profile=run.profile.filter(mine), comparison=run.comparison.filter(recorded), cycles=cycles,
+        call_chains=run.call_chains.filter(mine),
     )
     ranks = _distinct((process.kernels, process.host), "rank")
     if ranks and len(run.info.ranks) > 1:
@@ -135,8 +136,9 @@ def _of_device(run: Trace, device: str) -> Trace:
     kernels = run.kernels.filter(on_it)
     users = _distinct((kernels,), "rank")
     of_user = pl.col("rank").is_null() | pl.col("rank").is_in(sorted(users)) if users else pl.lit(True)
+    here = of_user & ~_elsewhere(run, device)
     on_device = run.with_tables(
-        kernels=kernels, host=calls_where(run.host, of_user & ~_elsewhere(run, device)),
+        kernels=kernels, host=calls_where(run.host, here), call_chains=run.call_chains.filter(here),
         cycles=run.cycles.filter(of_user),
         metrics=run.metrics.filter(on_it | host_too, of_user), profile=run.profile.filter(on_it | host_too),
         allocations=run.allocations.filter(on_it),
@@ -182,6 +184,7 @@ def _of_window(run: Trace, scope: Scope) -> Trace:
         kernels=run.kernels.filter(inside("start_ns")), host=calls_where(run.host, inside("start_ns")),
         metrics=run.metrics.filter(inside("ts_ns")), profile=run.profile.filter(inside("cycle_start_ns")),
         cycles=cycles, allocations=_alive(run.allocations, first, end),
+        call_chains=run.call_chains.filter(inside("start_ns")),
     )
     if not any(window.has(name) for name in ("kernels", "host", "metrics", "profile", "cycles")):
         raise _nothing_there(run)

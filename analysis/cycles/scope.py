@@ -69,6 +69,7 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
         host=calls_where(run.host, moment_in("start_ns", _bounds(mine))),
         metrics=run.metrics.filter(moment_in("ts_ns", windows)),
         allocations=run.allocations.filter(moment_in("start_ns", windows)),
+        call_chains=run.call_chains.filter(moment_in("start_ns", windows)),
         cycles=mine.select(columns_of(run.cycles).names()).lazy(),
         profile=run.profile.filter(pl.col("cycle") == wanted),
     )

@@ -16,6 +16,7 @@ from ..core.callers import callers_of
 from ..core.names.short_name import fit_name, short_name
 from ..core.text import display
 from ..idle.attribution import idle_of
+from ..idle.sampled import samples_of
 from .listed import listed, tail, text
 
 CELLS, BRIEF_CELLS = 28, 16
@@ -34,7 +35,7 @@ def gap_sections(row: Row, runs: tuple[Trace, ...], options: Options) -> list[Se
         return []
     run = runs[0]
     begin, end = row["start_ns"], row["start_ns"] + row["dur_ns"]
-    return [*_stack(run, row, begin, end), _launches(run, row, begin, end)]
+    return [*_stack(run, row, begin, end), *sampled(run, begin, end), _launches(run, row, begin, end)]
 
 
 def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[Row], list[Section]]:
@@ -115,6 +116,15 @@ def _stack(run: Trace, row: Row, begin: int, end: int, brief: bool = False) -> l
         capped = f", inside {units.count(around.height)} more calls{capped}"
     titles = ("slice", "over the gap" if brief else "from begin to end of the gap", "in it")
     return [Section(f"The launching thread over the gap{capped}", rows, titles)]
+
+
+def sampled(run: Trace, begin: int, end: int) -> list[Section]:
+    """What the processors were sampled in between two moments, where samples were recorded."""
+    if not run.has("call_chains"):
+        return []
+    rows = samples_of(run, begin, end)
+    return listed(f"CPU samples in it: {units.count(int(rows['samples'].sum()))}", rows, (text, text, units.count),
+                  ("function", "called from", "samples"))
 
 
 def _bar(start: int, stop: int, begin: int, end: int, cells: int) -> str:

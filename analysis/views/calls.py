@@ -25,6 +25,7 @@ from ..core.batches import ABSENT, CALLS, TextColumn, numbered, numbers
 from ..core.call_tree import Ints, Mask, nearest, slices_of
 from ..core.callers import Callers, callers_of
 from ..core.quantiles import Codes, codes, combined, dense, latencies
+from ..core.text import display
 from ..cycles.paired import OneRun, answered_by
 from ..details.event_arguments import longest_calls
 from ..details.listed import Row, listed, sides, span, sums_by, text
@@ -194,10 +195,28 @@ def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     made: list[Section] = []
     for number, run, tail in sides(runs, options):
         made += _called_from(run, str(row["name"]), str(row["kind"]), tail)
+        made += _call_chains(run, str(row["name"]), tail)
         names = run.host.select(pl.col("name").unique().cast(pl.String)).collect(engine="streaming")["name"]
         also = tuple(name for name in names.drop_nulls() if function(name) == row["name"] != name)
         made += longest_calls(run, str(row["name"]), number, tail, CALL_KINDS, also)
     return made
+
+
+_LIBRARY = r"\((libc|libpthread|libToolsInjection)[^)]*\)$|^\[(libc|libpthread|libToolsInjection)[.\d-]"
+"""Frames of the system's own libraries and of the recorder, which made the call in any case."""
+
+
+def _call_chains(run: Trace, name: str, tail: str) -> list[Section]:
+    """Where calls of the operating system came from, by the first frames outside its libraries, most time first."""
+    if not run.has("call_chains.call"):
+        return []
+    frames = pl.col("stack").cast(pl.String).str.split("\n")
+    outside = frames.list.eval(pl.element().filter(~pl.element().str.contains(_LIBRARY))).list.head(3)
+    rows = run.call_chains.filter(pl.col("call").cast(pl.String) == name).select(
+        outside.list.join(" < ").alias("from"), "dur_ns").collect(engine="streaming")
+    return listed(f"Call chains{tail}, of {units.count(rows.height)} recorded with one", sums_by(rows, "from"), (
+        lambda chain: display(chain, 100) if chain else "the library's own threads", units.count, span),
+        ("called from, innermost first", "calls", "total"))
 
 
 def _called_from(run: Trace, name: str, kind: str, tail: str) -> list[Section]:

@@ -63,6 +63,7 @@ def build(runs: Runs, options: Options) -> Answer:
     """Every gap of one run, longest first; of two runs the idle time by cause, by the size of the change."""
     from ..cycles.scope import scoped
     from ..idle.facts import facts_of
+    from ..idle.sampled import sampled_sentences, sampled_while_idle
 
     if len(runs) == 1:
         scope = scoped(runs[0], options, "a")
@@ -72,7 +73,10 @@ def build(runs: Runs, options: Options) -> Answer:
         if "cycle" not in columns_of(gaps):
             gaps = pl.concat([gaps, _cycles(runs[0], scope, gaps, options)], how="horizontal")
         rows, many = gaps.select(c.name for c in COLUMNS), sum(one.gaps for one in idle.devices) >= MANY
-        return Answer(rows, facts_of(idle, steps), _summary(idle, steps), idle.notes, recorded=many)
+        sampled = sampled_while_idle(scope, gaps)
+        facts, said = facts_of(idle, steps), sampled_sentences(sampled)
+        facts |= {"host_samples": sampled} if sampled else {}
+        return Answer(rows, facts, (*_summary(idle, steps), *said), idle.notes, recorded=many)
     jobs = all(len(run.info.ranks) > 1 for run in runs)  # a run of one rank is held against all of a job's
     return paired(runs, options, BY_CAUSE, partial(_one, by_rank=jobs), partial(_in_cycles, by_rank=jobs))
 

@@ -41,7 +41,7 @@ _TIME = 10**9
 """From here on a number in the name of a file is when it was written (seconds, or parts of them), not a rank."""
 _CLOCKED = {
     "kernels": "start_ns", "host": "start_ns", "cycles": "start_ns", "profile": "cycle_start_ns", "metrics": "ts_ns",
-    "allocations": "start_ns",
+    "allocations": "start_ns", "call_chains": "start_ns",
 }
 _TIES = {"kernels": ("correlation", "op_id"), "host": ("correlation", "external_id")}
 """Numbers that tie a call to its activity; a profiler may count them anew in each window."""

@@ -25,9 +25,9 @@ class NsightSystems(FormatLoader):
     name = "nsys"
     title = "Nsight Systems SQLite export (.sqlite): kernels, graphs, copies, NVTX, CUDA and system calls, GPU metrics"
     suffixes = (".sqlite", ".db", ".nsys-rep.sqlite")
-    version = 2
+    version = 3
     reader = "read"
-    fills = ("kernels", "host", "metrics")
+    fills = ("kernels", "host", "metrics", "call_chains")
 
     def sniff(self, head: bytes) -> bool:
         """An SQLite database with the tables only this exporter makes."""
@@ -45,9 +45,9 @@ class NsightParquet(FormatLoader):
     name = "nsys-parquet"
     title = "Nsight Systems Parquet export (the folder of nsys export --type parquetdir, or a file in it)"
     suffixes = (".parquet",)
-    version = 1
+    version = 2
     reader = "read:load_parquet"
-    fills = ("kernels", "host", "metrics")
+    fills = ("kernels", "host", "metrics", "call_chains")
     named = (STRINGS, "_KIND_KERNEL.parquet", "_KIND_MEMCPY.parquet", "_KIND_MEMSET.parquet", "_KIND_RUNTIME.parquet",
              "NVTX_EVENTS.parquet", "OSRT_API.parquet")
     directory_file = STRINGS  # which every export has

@@ -23,7 +23,7 @@ from ..recording.database import unpacked
 from ..recording.recording import Recording
 from ..schema_limits import LATEST_NS, LONGEST_NS
 from ..trace import Device, Info, Trace
-from . import samples
+from . import call_chains, samples
 from .database import NsysDatabase, ParquetTables
 from .device import Devices
 from .host import Host
@@ -94,21 +94,27 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
         pids |= set(block.filter(pl.col("correlation").is_not_null())["pid"].unique())
     for block in samples.blocks(database):
         recording.add_metrics(block)
+    for block in call_chains.blocks(database, strings):
+        recording.add_call_chains(_plausible(block))
     recording.described.update(_devices(database))
     recording.faults.sentences += [*_recorded_warnings(database), *database.faults]
     ranks, start, zero = _ranks(database), _epoch(database), recording.earliest or 0
 
+    rank = pl.col("pid").replace_strict(ranks, default=None, return_dtype=pl.Int64).alias("rank")
+
     def shaped(rows: pl.LazyFrame) -> pl.LazyFrame:
         """With ranks where processes have them, and correlation ids unique where several processes were recorded."""
-        pid = pl.col("pid")
         if len(pids) > 1:
-            rows = rows.with_columns((pid.fill_null(0) * (1 << 32) + pl.col("correlation")).alias("correlation"))
-        return rows.with_columns(rank=pid.replace_strict(ranks, default=None, return_dtype=pl.Int64)) if ranks else rows
+            process = pl.col("pid").fill_null(0) * (1 << 32)
+            rows = rows.with_columns((process + pl.col("correlation")).alias("correlation"))
+        return rows.with_columns(rank) if ranks else rows
 
     trace = recording.finish(
         shaped, ("rank",) if ranks else (), epoch_ns=None if start is None else start + zero,
         ranks=tuple(sorted(set(ranks.values()))),
     )
+    if ranks and trace.has("call_chains"):
+        trace = trace.with_tables(call_chains=trace.call_chains.with_columns(rank))
     if devices.whole_graphs:
         trace = trace.warn(f"{devices.whole_graphs:,} graph launches were recorded as a whole: the kernels inside are "
                            "not known (record with --cuda-graph-trace=node)")

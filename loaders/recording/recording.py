@@ -56,6 +56,7 @@ class Recording:
         self._job, self._info = job, info
         self._kernels, self._host = (TableSpool(table, job.workspace, writer) for table in ("kernels", "host"))
         self._metrics = TableSpool("metrics", job.workspace, writer, "ts_ns")
+        self._chains = TableSpool("call_chains", job.workspace, writer)
         self._measured: list[pl.DataFrame] = []
         self._measured_rows = 0
         self.notes: list[str] = []  # What a view of single launches has to say of them.
@@ -77,7 +78,7 @@ class Recording:
     @property
     def earliest(self) -> int | None:
         """The earliest time so far, which becomes zero; None without any."""
-        spools = (self._kernels, self._host, self._metrics)
+        spools = (self._kernels, self._host, self._metrics, self._chains)
         return min((spool.earliest for spool in spools if spool.earliest is not None), default=None)
 
     def by_stream(self, ids: pl.Series) -> bool:
@@ -132,6 +133,10 @@ class Recording:
     def add_metrics(self, rows: pl.DataFrame) -> None:
         """Add rows of ``metrics`` whose times are still as recorded."""
         self._metrics.add(_conformed("metrics", rows))
+
+    def add_call_chains(self, rows: pl.DataFrame) -> None:
+        """Add rows of ``call_chains`` whose times are still as recorded."""
+        self._chains.add(_conformed("call_chains", rows))
 
     def counters(self, rows: pl.DataFrame, what: str) -> None:
         """Add counters of dispatches, as samples and as metrics of their launch: ``ts_ns`` (its start) ``metric value
@@ -216,6 +221,7 @@ class Recording:
         trace = Trace(
             info, kernels, host=self._host.finish(placed, derived),
             metrics=self._metrics.finish(lambda rows: rows.with_columns(pl.col("ts_ns") - zero)),
+            call_chains=self._chains.finish(lambda rows: rows.with_columns(pl.col("start_ns") - zero)),
         )
         return trace.with_tables(launch_metrics=self._of_launches(kernels, zero)) if self._measured else trace
 

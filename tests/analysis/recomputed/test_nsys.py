@@ -10,9 +10,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tests.analysis.recomputed.asked import view_of
+from warplens.loaders.ingest.opening import open_run
 
 POWER, TWO_GPUS = "power_iteration__baseline.sqlite", "nsys-ai/mfu_2gpu_before.sqlite"
 
@@ -90,3 +92,50 @@ def test_the_finding_about_blocking_copies_has_their_number_and_time(data: Path)
     (row,) = found["blocking copies"]["rows"]
     assert (row["count"], row["host_ns"], row["bytes"]) == (count, host_ns, bytes_)
     assert found["blocking copies"]["sentence"].startswith(f"{count} pageable copies")
+
+
+def idle_gaps(export: Path) -> list[tuple[int, int]]:
+    """The gaps of the only GPU on the export's own clock, from the union of what ran there."""
+    with closing(sqlite3.connect(f"file:{export}?mode=ro&immutable=1", uri=True)) as database:
+        ran = sorted(database.execute("select start, end from CUPTI_ACTIVITY_KIND_KERNEL union all "
+                                      "select start, end from CUPTI_ACTIVITY_KIND_MEMCPY").fetchall())
+    gaps, over = [], ran[0][1]
+    for start, end in ran:
+        if start > over:
+            gaps.append((over, start))
+        over = max(over, end)
+    return gaps
+
+
+def test_processor_samples_while_the_device_was_idle(data: Path) -> None:
+    export = data / "traces" / "nsys_sqlite" / POWER
+    counted: dict[str, int] = defaultdict(int)
+    with closing(sqlite3.connect(f"file:{export}?mode=ro&immutable=1", uri=True)) as database:
+        gaps = idle_gaps(export)
+        for at, function, module, unresolved in database.execute(
+            "select e.start, s.value, m.value, unresolved from COMPOSITE_EVENTS e join SAMPLING_CALLCHAINS c on "
+            "c.id = e.id and stackDepth = 0 join StringIds s on s.id = symbol join StringIds m on m.id = module"
+        ):
+            place = bisect.bisect_right(gaps, (at, 1 << 62)) - 1
+            if place >= 0 and at < gaps[place][1]:
+                counted[f"[{Path(module).name.strip('[]')}]" if unresolved else function] += 1
+    (device,) = view_of(export, "idle").facts["host_samples"]
+    assert device["samples"] == sum(counted.values()) > 300
+    assert len(device["functions"]) == 20
+    assert device["functions"] == {name: counted[name] for name in device["functions"]}
+
+
+def test_calls_of_the_system_have_the_chains_that_were_recorded_with_them(data: Path) -> None:
+    export = data / "traces" / "nsys_sqlite" / POWER
+    with closing(sqlite3.connect(f"file:{export}?mode=ro&immutable=1", uri=True)) as database:
+        recorded = database.execute(
+            "select s.value, count(*), sum(end - start) from OSRT_API o join StringIds s on s.id = nameId "
+            "where callchainId > 0 group by 1 order by 3 desc").fetchall()
+        innermost = set(database.execute(
+            "select s.value, t.value from OSRT_API o join StringIds s on s.id = nameId join OSRT_CALLCHAINS c on "
+            "c.id = callchainId and stackDepth = 0 join StringIds t on t.id = symbol where not unresolved"))
+    run, = open_run(str(export), use_cache=False)
+    chains = run.call_chains.filter(pl.col("call").is_not_null()).collect()
+    sums = chains.group_by(pl.col("call").cast(pl.String)).agg(pl.len(), pl.col("dur_ns").sum())
+    assert sums.sort("dur_ns", descending=True).rows() == recorded
+    assert set(chains.select(pl.col("call", "function").cast(pl.String)).rows()) == innermost
