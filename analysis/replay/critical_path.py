@@ -11,7 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ..core.call_tree import Ints
 from ..kernels.family import LETTERS, TITLES, family
 from .host_time import HostTime
 from .model import Model, Outcome
@@ -111,9 +113,15 @@ class Path(Struct, frozen=True):
 
 
 def critical_path(model: Model, host: HostTime, outcome: Outcome) -> Path:
-    """The path through the cycle of median length in the replay; through everything where there are no two cycles."""
-    a, c = model.recording.activities, model.recording.calls
-    rows, ends = max(zip(model.cycle_rows, model.cycle_ends(outcome), strict=True), key=lambda one: len(one[0]),
+    """The path through the cycle of median length in the replay; through everything where there are no two cycles.
+
+    It is that of one rank, and goes over to the one that came last at a collective; times are on the common clock."""
+    a, c, links = model.recording.activities, model.recording.calls, model.links
+    ends_of = model.cycle_ends(outcome)
+    own, ahead = links.ahead, links.calls_ahead
+    outcome = replace(outcome, begin=outcome.begin - ahead, finish=outcome.finish - ahead, start=outcome.start - own,
+                      end=outcome.end - own)
+    rows, ends = max(zip(model.cycle_rows, ends_of, strict=True), key=lambda one: len(one[0]),
                      default=(np.zeros(0, dtype=np.int64), np.zeros(0)))
     if len(rows) < 2:
         begin = model.begin(outcome)
@@ -121,12 +129,12 @@ def critical_path(model: Model, host: HostTime, outcome: Outcome) -> Path:
         device_last = outcome.end[last] >= outcome.finish[host_end]
         end = int(max(outcome.end[last], outcome.finish[host_end]))
         return Path(None, begin, end, _walked(model, host, outcome, begin, end, last if device_last else -1, host_end))
-    lengths = np.diff(ends)
+    chain = model.chain_of(rows)
+    lengths, ends = np.diff(ends), ends - int(ahead[np.argmax(c.chain == chain)])
     at = 1 + int(np.argsort(lengths, kind="stable")[(len(lengths) - 1) // 2])
     begin, end = int(ends[at - 1]), int(ends[at])
     mine = np.flatnonzero(a.cycle == rows[at])
     last = int(mine[outcome.end[mine].argmax()]) if len(mine) else -1
-    chain = model.chain_of(rows)
     before = np.flatnonzero((c.chain == chain) & (outcome.begin <= end))
     call = int(before[-1]) if len(before) else 0
     on_device = last >= 0 and int(outcome.end[last]) >= end - 1
@@ -137,8 +145,9 @@ def _walked(
     model: Model, host: HostTime, outcome: Outcome, begin: int, end: int, activity: int, call: int
 ) -> tuple[Step, ...]:
     """The steps between two moments, backwards from an activity (or, where that is -1, from a call)."""
-    a, c = model.recording.activities, model.recording.calls
+    a, c, links = model.recording.activities, model.recording.calls, model.links
     steps, cursor = list[Step](), end
+    last = _last_of(links.group, outcome.start)
 
     def step(kind: str, name: str, low: int, start: int) -> None:
         nonlocal cursor
@@ -156,8 +165,11 @@ def _walked(
     while cursor > begin and most:
         most -= 1
         if activity >= 0:
+            late = int(last[links.group[activity]]) if links.group[activity] >= 0 else activity
+            recorded = a.start[late] - links.ahead[late] + links.ahead[activity]  # by the clock of its own rank
             step(_kind(a.kind.texts[a.kind.number[activity]]), a.name.texts[a.name.number[activity]] or "",
-                 outcome.start[activity], a.start[activity])
+                 outcome.start[late], recorded)
+            activity = late
             by = int(outcome.activity_by[activity])
             if by >= 0:
                 step(QUEUE, "gap before it" if by == a.before[activity] else "wait for another stream",
@@ -186,6 +198,15 @@ def _walked(
     if cursor > begin:
         step(START, "before the recording began", begin, begin)
     return tuple(steps[::-1])
+
+
+def _last_of(group: Ints, start: Ints) -> Ints:
+    """Of each collective of several ranks the member that started last."""
+    members = np.flatnonzero(group >= 0)
+    members = members[np.argsort(start[members], kind="stable")]
+    last = np.full(int(group.max(initial=-1)) + 1, -1, dtype=np.int64)
+    last[group[members]] = members
+    return last
 
 
 def _kind(kind: str | None) -> str:

@@ -16,6 +16,7 @@ from simulator import RETURN, Machine, unchanged
 from warplens.analysis.contract.changes import Change
 from warplens.analysis.contract.options import Options
 from warplens.analysis.replay.job import Job, job_of
+from warplens.analysis.replay.path_rows import path_of, rows
 from warplens.analysis.replay.replayed import Replayed
 from warplens.loaders.trace import Trace
 
@@ -117,3 +118,24 @@ def test_a_faster_transfer_saves_the_transfer_and_not_the_waits() -> None:
     _, after = made(one_slow, 4, transfer=TRANSFER // 2)
     saved = Replayed(run, Options()).saved_ns(Change("collective", "", 0.5))
     assert saved == pytest.approx(cycle - after, rel=0.02) and saved < 1.1 * STRETCHES * (TRANSFER // 2 + RETURN)
+
+
+@pytest.mark.parametrize("late", [1, 2])
+def test_the_critical_path_runs_where_the_late_rank_is_and_comes_back_for_the_transfer(late: int) -> None:
+    run, cycle = made(lambda rank, drawn: drawn[(rank - late + SLOW) % RANKS], 5)
+    steps, path = rows(run, Options()), path_of(run, Options())
+    assert path is not None and sum(step["dur_ns"] for step in steps) == path.end - path.begin
+    assert path.end - path.begin == pytest.approx(cycle, rel=0.1)
+    gemms = {f"rank {late}": 0}
+    for step in steps:
+        if step["kind"] == "kernels" and step["name"] == "gemm":
+            rank = step["lane"].partition(" GPU")[0]
+            gemms[rank] = gemms.get(rank, 0) + step["dur_ns"]
+    assert list(gemms) == [f"rank {late}"] and gemms[f"rank {late}"] > 0.7 * cycle
+    transfers = [step for step in steps if step["kind"] == "collectives"]
+    assert sum(step["dur_ns"] for step in transfers) == pytest.approx(STRETCHES * TRANSFER, rel=0.01)
+    recorded = run.kernels.filter(kind="collective").collect()
+    for step in transfers:  # each is reached by the clock of its own rank
+        rank = recorded.filter(rank=int(step["lane"].split()[1]))
+        assert any(low < step["start_ns"] + TRANSFER <= low + took + 1 for low, took in rank.select(
+            "start_ns", "dur_ns").rows())
