@@ -1,11 +1,14 @@
-"""Random keys on the demo pair for some minutes: no exception, and how much memory grew.
+"""Random keys on many recordings in one app: no exception, no stale answer, and how much memory grew.
 
-The app runs without a terminal at 120×40 in this process; keys come from a seeded generator, runs are read as the
-command line reads them. The warm-up fills the caches of names and pages; growth is that of the median over the minute
-behind it to the median over the last minute, since a moment's memory goes up and down with what is being asked. Prints
-one line a minute and fails where memory grew by more than a tenth.
+The app runs without a terminal in this process; keys, sizes and recordings come from a seeded generator. Every forty
+keys it opens another recording, or two, of the folder named (else the demo pair stays), as copies: one in four is still
+being written while it is read, one in four is cut, grows or vanishes while it is looked at. Where nothing was changed,
+it then waits until nothing is being asked, asks what the view shows once more without anything remembered, and compares
+all values in the order shown. Growth of memory is that of the median over the quarter behind the first eighth to the
+median over the last quarter. Prints one line a minute; fails where something was raised, an answer was stale, or memory
+grew by more than a tenth.
 
-    python benchmarks/soak.py --minutes 10 [A B]
+    python benchmarks/soak.py --minutes 120 FOLDER_OR_FILE...
 """
 
 from __future__ import annotations
@@ -14,24 +17,36 @@ import argparse
 import asyncio
 import os
 import random
+import shutil
 import statistics
 import sys
 import tempfile
+import threading
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
+from attack import recordings
 from textual import _wait
 
 from warplens.analysis.views import VIEWS
 from warplens.loaders.ingest.process import Ingest
 from warplens.tui.app.app import WarplensApp
+from warplens.tui.panes.shown import Shown
+from warplens.tui.session.answers import Answers
+from warplens.tui.session.jobs import waiting
 from warplens.tui.session.keys import KEYS
+from warplens.tui.session.messages import RunsWanted
 
 ROOT = Path(__file__).resolve().parent.parent
-DEMO = (ROOT / "samples" / "demo" / "normal.json.gz", ROOT / "samples" / "demo" / "abnormal.json.gz")
+DEMO = [ROOT / "samples" / "demo" / "normal.json.gz", ROOT / "samples" / "demo" / "abnormal.json.gz"]
 NEVER = {"quit", "suspend", "export", "export_as", "open_trace", "stop"}
 """Keys that would end the soak, or fill the disk."""
-WARM_UP_S = 60
+SIZES = [(120, 40), (80, 24), (200, 60), (60, 20), (40, 10), (10, 5), (3, 3)]
+KEYS_A_DRAW = 40
+QUIET_S = 30.0
+"""Seconds that an answer may take before the draw is counted as busy and not compared."""
 
 
 def resident() -> float:
@@ -56,51 +71,132 @@ def keyboard(rng: random.Random) -> list[str]:
     return [rng.choice(names)]
 
 
-async def soak(paths: list[str], minutes: float, seed: int) -> int:
+def written_slowly(data: bytes, path: Path) -> None:
+    """The file in twenty pieces, over two seconds."""
+    with path.open("wb") as file:
+        for at in range(0, len(data), len(data) // 20 + 1):
+            file.write(data[at : at + len(data) // 20 + 1])
+            file.flush()
+            time.sleep(0.1)
+
+
+def changed(path: Path, rng: random.Random) -> str:
+    """What was done to the file: it vanished, was cut, or grew."""
+    how = rng.choice(["vanished", "cut", "grew"])
+    if how == "vanished":
+        path.unlink()
+    elif how == "cut":
+        os.truncate(path, path.stat().st_size // 2)
+    else:
+        with path.open("ab") as file:
+            file.write(path.read_bytes()[: 1 << 16])
+    return how
+
+
+async def quiet(app: WarplensApp, seconds: float) -> bool:
+    """Whether nothing is being read or asked any more, after at most so long."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        await asyncio.sleep(0.05)
+        if not (app.session.loading or waiting(app)):
+            await asyncio.sleep(0.1)
+            if not (app.session.loading or waiting(app)):
+                return True
+    return False
+
+
+async def stale(app: WarplensApp) -> str | None:
+    """The view whose rows shown are not those of a question asked now; '' where they are, None: it has no rows."""
+    pane: Any = app.main.pane
+    if pane is None or pane.shown is None or pane.entry.name == "sql":
+        return None
+    before, app.session.answers = app.session.answers, Answers()
+    fresh = await asyncio.to_thread(pane._question())
+    app.session.answers = before
+    if not isinstance(fresh, Shown) or pane.shown is None:
+        return None
+    return "" if pane.shown.table.shown().equals(fresh.table.shown()) else str(pane.entry.name)
+
+
+async def soak(files: list[Path], minutes: float, seed: int, home: Path) -> int:
     """Press keys; 1 where something failed or memory grew by more than a tenth."""
     _wait.SLEEP_GRANULARITY, _wait.SLEEP_IDLE = 1 / 400, 1 / 4000
-    rng = random.Random(seed)
-    app = WarplensApp(paths, lambda path: Ingest(path))
-    begun, said, keys = time.monotonic(), 0.0, 0
+    rng, counts = random.Random(seed), Counter[str]()
+    app = WarplensApp([str(path) for path in DEMO], lambda path: Ingest(path))
+    begun, said = time.monotonic(), 0.0
     samples: list[tuple[float, float]] = []
+    folder = home / "runs"
     async with app.run_test(size=(120, 40)) as pilot:
-        while app.session.loading:
-            await pilot.pause(0.05)
         while (elapsed := time.monotonic() - begun) < 60 * minutes:
-            for key in keyboard(rng):
-                await pilot.press(key)
-                keys += 1
-            if rng.random() < 0.005:
-                await pilot.resize_terminal(rng.randrange(20, 200), rng.randrange(6, 60))
-            if not app.is_running:
-                print(f"the app ended after {keys:,} keys", file=sys.stderr)
-                return 1
-            if elapsed > min(WARM_UP_S, 20 * minutes):
-                samples.append((elapsed, resident()))
+            untouched = True
+            if files:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                drawn = rng.sample(files, min(len(files), rng.choice((1, 1, 2))))
+                copies = [folder / f"{place}-{file.name}" for place, file in enumerate(drawn)]
+                for file, copy in zip(drawn, copies, strict=True):
+                    if rng.random() < 0.25:
+                        untouched = False
+                        counts["read while written"] += 1
+                        threading.Thread(target=written_slowly, args=(file.read_bytes(), copy), daemon=True).start()
+                        time.sleep(0.05)
+                    else:
+                        shutil.copyfile(file, copy)
+                counts["recordings"] += len(copies)
+                app.post_message(RunsWanted([str(copy) for copy in copies]))
+            if rng.random() < 0.7:
+                await quiet(app, QUIET_S)
+            change = rng.randrange(KEYS_A_DRAW) if files and rng.random() < 0.25 else -1
+            for at in range(KEYS_A_DRAW):
+                for key in keyboard(rng):
+                    await pilot.press(key)
+                    counts["keys"] += 1
+                if at == change and copies[0].exists():
+                    counts[changed(copies[0], rng)] += 1
+                    untouched = False
+                if rng.random() < 0.02:
+                    await pilot.resize_terminal(*rng.choice(SIZES))
+                    counts["sizes"] += 1
+                if not app.is_running:
+                    print(f"the app ended: {counts}", file=sys.stderr)
+                    return 1
+            if untouched and not await quiet(app, QUIET_S):
+                counts["busy"] += 1
+            elif untouched:
+                wrong = await stale(app)
+                counts["compared" if wrong is not None else "without rows"] += 1
+                if wrong:
+                    counts["stale"] += 1
+                    print(f"stale: {wrong}, scope {app.session.options}, {[run.path for run in app.session.inputs]}",
+                          flush=True)
+            samples.append((elapsed, resident()))
             if elapsed - said > 60:
                 said = elapsed
-                print(f"{elapsed / 60:5.1f} min  {keys:>8,} keys  {resident():7.1f} MiB", flush=True)
-    span = min(60.0, 20 * minutes)
-    first = statistics.median(used for at, used in samples if at < samples[0][0] + span)
-    last = statistics.median(used for at, used in samples if at > samples[-1][0] - span)
+                print(f"{elapsed / 60:5.1f} min  {counts['keys']:>8,} keys  {resident():7.1f} MiB", flush=True)
+    quarter = 15 * minutes
+    end, warm = samples[-1][0], samples[-1][0] / 8
+    first = statistics.median(used for at, used in samples if warm <= at < warm + quarter)
+    last = statistics.median(used for at, used in samples if at > end - quarter)
     grown = last / first - 1
-    print(f"{keys:,} keys in {minutes:g} min, no exception, memory {first:.0f} → {last:.0f} MiB ({grown:+.1%})")
-    return 1 if grown > 0.10 else 0
+    print(", ".join(f"{count:,} {name}" for name, count in counts.most_common()))
+    print(f"{minutes:g} min, no exception, {counts['stale']} stale, memory {first:.0f} → {last:.0f} MiB ({grown:+.1%})")
+    return int(grown > 0.10 or counts["stale"] > 0)
 
 
 def main() -> int:
     """Parse the command line and soak."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("runs", nargs="*", default=[str(path) for path in DEMO])
+    parser.add_argument("places", nargs="*", type=Path)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
+    files = [file.resolve() for file in recordings(arguments.places)]
     with tempfile.TemporaryDirectory() as home:
         for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
             os.environ[name] = home
         os.chdir(home)
         os.environ["TERM"] = "xterm-256color"
-        return asyncio.run(soak(arguments.runs, arguments.minutes, arguments.seed))
+        return asyncio.run(soak(files, arguments.minutes, arguments.seed, Path(home)))
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ class WarplensApp(Wired, Background):
         self.session.history, self.session.current = [], ""
         self.session.subject = "both"
         self.session.scope(None, None)
-        self.main.headline, self.main.warnings = "", ()
+        self.main.forget()
         self._open_all()
 
     def _tick(self) -> None:

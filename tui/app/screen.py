@@ -156,6 +156,12 @@ class MainScreen(Screen[None]):
 
         self._offering.ask(lambda: {entry.name for entry in answerable(runs)}, take)
 
+    def forget(self) -> None:
+        """Other runs are opened: no pane shows, or asks anything about, rows of those before."""
+        self.headline, self.warnings = "", ()
+        for pane in self.panes.query_children(TablePane):
+            pane.forget()
+
     def on_table_pane_changed(self) -> None:
         """A pane has something new to say."""
         self.tell()

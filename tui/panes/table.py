@@ -111,8 +111,7 @@ class TablePane(PaneActions, can_focus=False):
     def wake(self, force: bool = False) -> None:
         """The view is looked at: ask again if what is open or the scope changed since it was last asked."""
         if not self.session.traces:
-            self.shown = None
-            self.rows.show(None)
+            self.forget()
             self.say("Rows appear here as they are read." if self.session.loading else "")
         elif force or self._epoch != self.session.epoch:
             self._epoch = self.session.epoch
@@ -120,6 +119,11 @@ class TablePane(PaneActions, can_focus=False):
         else:
             self.make_room()
         self.tell()
+
+    def forget(self) -> None:
+        """Show no rows."""
+        self.shown = None
+        self.rows.show(None)
 
     def _ask_anew(self) -> None:
         """Ask the view; where it was arranged otherwise meanwhile, arrange the answer so."""
@@ -201,8 +205,7 @@ class TablePane(PaneActions, can_focus=False):
             self.say("")
             self.show(value)
         else:
-            self.shown = None
-            self.rows.show(None)
+            self.forget()
             self.say(sentence(value))
         self.main.tell()  # now, not by a message: the lines around belong into the same frame
 

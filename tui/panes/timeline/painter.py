@@ -138,11 +138,10 @@ class Painter(Struct, frozen=True):
 
     def _lit(self, segments: list[Segment], column: int, here: bool) -> list[Segment]:
         """The segments with the column of the cursor lit."""
-        before, rest = Strip(segments).divide([column, sum(len(one.text) for one in segments)]) if column else (
-            Strip([]), Strip(segments))
-        first, after = rest.divide([1, rest.cell_length]) if rest.cell_length > 1 else (rest, Strip([]))
+        strip = Strip(segments)
+        before, at, after = strip.crop(0, column), strip.crop(column, column + 1), strip.crop(column + 1)
         lit = [Segment(one.text, self.look.cursor if here else (one.style or self.look.base) + self.look.cursor_blurred)
-               for one in first]
+               for one in at]
         return [*before, *lit, *after]
 
     def _coloured(self, line: Line, number: int, column: int, here: bool) -> list[Segment]:
