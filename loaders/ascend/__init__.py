@@ -13,7 +13,7 @@ from ..ingest import stream
 from ..loader import FormatLoader
 from .files import BESIDE, RANK
 
-COLUMNS = (b"Name", b"Type", b"Accelerator Core", b"Start Time(us)", b"Duration(us)")
+COLUMNS = (b"Name", b"Type", b"Start Time(us)", b"Duration(us)")
 
 
 class Ascend(FormatLoader):

@@ -49,6 +49,9 @@ def load(job: Job) -> Trace:
     warnings = [fault] if fault else []
     if lost:
         warnings.append(f"left out of {job.path.name}: {lost:,} rows without a usable time")
+    if table.height and table["core"].null_count() == table.height:
+        warnings.append(f"{job.path.name} does not say on which core a kernel ran (column {_CORE}): collectives are "
+                        "known by name alone")
     in_folder = job.path.name == "kernel_details.csv"
     trace = _of_trace(job, table, warnings) if in_folder and job.path.with_name("trace_view.json").is_file() else None
     if trace is None:

@@ -143,7 +143,7 @@ _TABLES = (
     Near("rocprofv3-csv", ("Kind", "Agent_Id", "Queue_Id", "Kernel_Name", "Start_Timestamp", "End_Timestamp"),
          "rocprofv3 --kernel-trace --output-format csv"),
     Near("rocprof", ("Index", "KernelName", "BeginNs", "EndNs"), "rocprof --timestamp on"),
-    Near("ascend", ("Name", "Type", "Accelerator Core", "Start Time(us)", "Duration(us)"), "Ascend's PyTorch profiler"),
+    Near("ascend", ("Name", "Type", "Start Time(us)", "Duration(us)"), "Ascend's PyTorch profiler"),
     Near("cycle-profile", ("cycle", "pid", "function_name", "metric_name", "device", "mu_pct", "duration"),
          "the tool that writes result_perf_data.csv"),
 )

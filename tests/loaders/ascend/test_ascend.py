@@ -139,6 +139,21 @@ def test_a_table_without_a_usable_row_is_refused(tmp_path: Path) -> None:
         load(path, tmp_path)
 
 
+def test_a_folder_whose_table_has_no_cores_opens_with_the_rest(samples: Path, tmp_path: Path) -> None:
+    shutil.copytree(samples / "ascend", tmp_path / "run")
+    (table,) = (tmp_path / "run").rglob("kernel_details.csv")
+    rows = [line.split(",") for line in table.read_text().splitlines()]
+    without = rows[0].index("Accelerator Core")
+    table.write_text("\n".join(",".join(row[:without] + row[without + 1:]) for row in rows))
+    (whole,), (trace,) = (open_run(str(path), use_cache=False) for path in (samples / "ascend", tmp_path / "run"))
+    same = ("name", "kind", "start_ns", "dur_ns", "op_type", "tensor")
+    assert trace.kernels.select(same).collect().equals(whole.kernels.select(same).collect())
+    assert not trace.has("kernels.core") and whole.has("kernels.core")
+    assert "on which core" in " ".join(trace.info.warnings)
+    alone = table.rename(tmp_path / "kernel_details.csv")
+    assert load(alone, tmp_path).kernels.collect().height == len(rows) - 1
+
+
 def test_columns_called_alike_are_one_and_a_pattern_is_a_name(tmp_path: Path) -> None:
     path = tmp_path / "details.csv"
     path.write_text("Name, Name,Type,*,Accelerator Core,Start Time(us),Duration(us)\na,b,x,y,AI_CORE,5.5,1.5\n")
