@@ -169,6 +169,7 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
         raise error.unreadable(display_name) from None
     except _BROKEN as error:
         damaged.append(f"the rest of the archive is damaged ({error})")
+    damaged = ["".join(char if char.isprintable() else "?" for char in said) for said in damaged]  # names are recorded
     if not count and damaged:
         raise Unreadable(display_name, f"is a damaged archive: {damaged[0]}", "Copy it again, or unpack it.")
     if not count:

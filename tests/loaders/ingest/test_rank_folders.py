@@ -139,6 +139,18 @@ def test_a_file_without_a_name_in_an_archive_is_left_out(tmp_path: Path) -> None
         inputs.unpack("run.zip", tmp_path / "run.zip", tmp_path, lambda *_: None)
 
 
+def test_a_damaged_entry_with_a_line_end_in_its_name_is_refused_in_one_line(tmp_path: Path) -> None:
+    """What fuzzing met: a name in the directory that is not the one in front of the data, with a line end in it."""
+    with zipfile.ZipFile(tmp_path / "run.zip", "w") as out:
+        out.writestr("rank0.json", trace())
+    data = (tmp_path / "run.zip").read_bytes()
+    at = data.rindex(b"rank0.json")
+    (tmp_path / "run.zip").write_bytes(data[:at] + b"ran\n0.json" + data[at + 10 :])
+    with pytest.raises(Unreadable) as refused:
+        inputs.unpack("run.zip", tmp_path / "run.zip", tmp_path, lambda *_: None)
+    assert "ran?0.json was left out" in str(refused.value) and "\n" not in str(refused.value)
+
+
 def test_a_wrong_checksum_around_an_archive_is_said(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "job.tar", "w") as out:
         entry = tarfile.TarInfo("rank0.json")
