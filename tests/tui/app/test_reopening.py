@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from app_runs import Shelf, app_on, settled, small_run
 
+from warplens.tui.panes.table import TablePane
 from warplens.tui.session.opening import Run
 from warplens.tui.session.reopening import MOST_RUNS, Reopening
 
@@ -89,6 +90,23 @@ async def test_the_app_neither_reads_nor_asks_again_for_what_it_opens_again(
             app.open_runs([str(path)])
             await settled(pilot)
     assert shelf.listeners == {} and questions == []
+
+
+async def test_opening_other_runs_leaves_no_rows_of_those_before_on_any_pane(trace: Path) -> None:
+    """A new size reached the idle view between two recordings, with rows of the one that was gone."""
+    other = trace.with_name("other.json")
+    other.write_text("{}")
+    shelf = Shelf(**{str(trace): small_run("one"), str(other): small_run("two")})
+    app = app_on(str(trace), shelf=shelf, view="idle")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        app.main.open_view("kernels")
+        await settled(pilot)
+        panes = list(app.main.panes.query_children(TablePane))
+        assert {"idle", "kernels"} <= {pane.entry.name for pane in panes if pane.shown is not None}
+        app.open_runs([str(other)])
+        assert [pane.entry.name for pane in panes if pane.shown is not None] == []
+        await settled(pilot)
 
 
 def test_a_recording_given_twice_is_two_runs() -> None:

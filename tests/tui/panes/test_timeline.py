@@ -6,11 +6,14 @@ import gzip
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from app_runs import PER_STEP, Shelf, app_on, press, said, screen_text, settled, small_run
 from demo_app import demo_app
+from rich.segment import Segment
+from rich.style import Style
 from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.strip import Strip
@@ -20,6 +23,7 @@ from warplens.analysis.timeline import chrome_trace, place
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.panes.timeline import scene
 from warplens.tui.panes.timeline.canvas import TimelineCanvas
+from warplens.tui.panes.timeline.painter import Painter
 from warplens.tui.panes.timeline.view import LEAST_NS
 from warplens.tui.session import resume
 from warplens.tui.session.keys import KEYS
@@ -47,6 +51,14 @@ def under(c: TimelineCanvas) -> str:
     lane, at = c.lane, c.slice()
     assert lane is not None
     return "" if at is None else c.runs[c.run].names[int(lane.slices.names[at])]
+
+
+@pytest.mark.parametrize("column", [0, 2, 4, 9])
+def test_the_column_of_the_cursor_may_lie_beyond_a_short_line(column: int) -> None:
+    """A terminal of a few columns has labels longer than its lanes; Textual's divide wants cuts within the line."""
+    look = SimpleNamespace(base=Style(), cursor=Style(), cursor_blurred=Style())
+    lit = Painter._lit(SimpleNamespace(look=look), [Segment("1.2"), Segment(" ▁")], column, True)  # type: ignore[arg-type]
+    assert "".join(one.text for one in lit) == "1.2 ▁"
 
 
 @pytest.mark.parametrize("name", [one.name for one in KEYS if one.place == "timeline"])
