@@ -137,15 +137,13 @@ class TablePane(PaneActions, can_focus=False):
         self.runner.ask(self._question(), take)
 
     def _question(self) -> Any:
-        session, arrangement = self.session, self.state.arrangement
-        own = dict(self.own_options)
+        session, arrangement, own = self.session, self.state.arrangement, dict(self.own_options)
 
         def job() -> Shown:
             view = arrangement.shape(self.asked_view())
             runs, options = session.question(view)
             options = replace(options, **own)
-            table = session.answers.ask(view, runs, options, session.remembered).compared(session.per)
-            table = table.without_nothing()
+            table = session.answers.ask(view, runs, options, session.remembered).compared(session.per).without_nothing()
             return arranged(view, scoped_table(table, runs, options), arrangement)
 
         return job
@@ -409,12 +407,11 @@ class TablePane(PaneActions, can_focus=False):
         """Go through what this view can look at: both runs, A, B; every view that can then looks at the same."""
         subjects = self.session.subjects(self.view or self.asked_view())
         if len(subjects) < 2:
-            pair = len(self.session.traces) > 1
-            said = "This view is about both runs; open them the other way round to turn it."
-            self.hint(said if pair else "Only one run is open; o opens another.")
+            self.hint("This view is about both runs; open them the other way round to turn it."
+                      if len(self.session.traces) > 1 else "Only one run is open; o opens another.")
             return
-        now = self.session.subject if self.session.subject in subjects else subjects[0]
-        self.session.subject = subjects[(subjects.index(now) + 1) % len(subjects)]
+        at = subjects.index(self.session.subject) if self.session.subject in subjects else 0
+        self.session.subject = subjects[(at + 1) % len(subjects)]
         self.session.epoch += 1
         self.wake()
 
