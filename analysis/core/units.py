@@ -29,7 +29,7 @@ def duration(ns: float, signed: bool = False) -> str:
 
 
 def _that_fits(value: float, units: Sequence[tuple[float, str]], digits: float) -> tuple[float, str]:
-    """The largest unit of which there is one, as it will be rounded: 999.97 µs are 1.00 ms, and not 1,000.0 µs."""
+    """The largest unit that leaves at least 1 after rounding: 999.97 µs is 1.00 ms, not 1,000.0 µs."""
     return next((pair for pair in units if abs(value) >= pair[0] * (1 - 1 / digits)), units[-1])
 
 

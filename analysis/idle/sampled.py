@@ -37,7 +37,7 @@ def sampled_while_idle(run: Trace, gaps: pl.LazyFrame) -> list[dict[str, Any]]:
         "start_ns", pl.col("function").cast(pl.String), "rank").sort("start_ns").collect(engine="streaming")
     idle = gaps.select(pl.col("device").cast(pl.String), "rank", "start_ns", "dur_ns").sort("start_ns").collect(
         engine="streaming")
-    made = []
+    devices = []
     for (device, rank), mine in idle.group_by("device", "rank", maintain_order=True) if samples.height else ():
         some = samples if rank is None else samples.filter(pl.col("rank").is_null() | (pl.col("rank") == rank))
         starts, ends = mine["start_ns"].to_numpy(), (mine["start_ns"] + mine["dur_ns"]).to_numpy()
@@ -45,9 +45,9 @@ def sampled_while_idle(run: Trace, gaps: pl.LazyFrame) -> list[dict[str, Any]]:
         gap = np.searchsorted(starts, at, side="right") - 1
         inside = some.filter(pl.Series((gap >= 0) & (at < ends[gap])))
         counts = inside["function"].value_counts().sort("count", "function", descending=[True, False])
-        made.append({"device": device, "rank": rank, "samples": inside.height,
-                     "functions": dict(counts.head(MOST).iter_rows())})
-    return made
+        devices.append({"device": device, "rank": rank, "samples": inside.height,
+                        "functions": dict(counts.head(MOST).iter_rows())})
+    return devices
 
 
 def sampled_sentences(sampled: list[dict[str, Any]]) -> tuple[str, ...]:

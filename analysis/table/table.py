@@ -158,7 +158,7 @@ class Table(Struct, frozen=True):
         return next(one.name for one in self.columns if one.per == self.per and (one.header, one.side) == same)
 
     def without_nothing(self) -> Table:
-        """The answer without the rows of which all that is listed is 0; of two runs, those without a sum in A or B."""
+        """The answer without rows that say nothing: every listed value is 0 or, of two runs, the sums of both are."""
         sums = [one.name for one in self.columns if one.order is not None and (
             one.per and one.side in ("a", "b") if self.per else one.sized and one.role not in ("where", "order"))]
         if not sums or self.rows.on_disk or any(one.role == "tree" for one in self.columns):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,16 @@ def trace(tmp_path: Path) -> Path:
     path = tmp_path / "trace.json"
     path.write_text("{}")
     return path
+
+
+@pytest.fixture
+def other(trace: Path) -> Path:
+    return Path(shutil.copy(trace, trace.with_name("other.json")))
+
+
+@pytest.fixture
+def shelf(trace: Path, other: Path) -> Shelf:
+    return Shelf(**{str(trace): small_run("one"), str(other): small_run("two")})
 
 
 def test_a_run_is_given_back_until_its_file_changes(trace: Path) -> None:
@@ -74,11 +85,8 @@ def test_only_the_last_runs_are_remembered(tmp_path: Path) -> None:
 
 
 async def test_the_app_neither_reads_nor_asks_again_for_what_it_opens_again(
-    trace: Path, questions: list[str]
+    trace: Path, other: Path, shelf: Shelf, questions: list[str]
 ) -> None:
-    other = trace.with_name("other.json")
-    other.write_text("{}")
-    shelf = Shelf(**{str(trace): small_run("one"), str(other): small_run("two")})
     app = app_on(str(trace), shelf=shelf, view="kernels")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
@@ -92,11 +100,10 @@ async def test_the_app_neither_reads_nor_asks_again_for_what_it_opens_again(
     assert shelf.listeners == {} and questions == []
 
 
-async def test_opening_other_runs_leaves_no_rows_of_those_before_on_any_pane(trace: Path) -> None:
+async def test_opening_other_runs_leaves_no_rows_of_those_before_on_any_pane(
+    trace: Path, other: Path, shelf: Shelf
+) -> None:
     """A new size reached the idle view between two recordings, with rows of the one that was gone."""
-    other = trace.with_name("other.json")
-    other.write_text("{}")
-    shelf = Shelf(**{str(trace): small_run("one"), str(other): small_run("two")})
     app = app_on(str(trace), shelf=shelf, view="idle")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
