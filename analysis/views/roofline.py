@@ -19,6 +19,7 @@ from ..core.text import display, shapes
 from ..cycles.paired import OneRun, paired
 from ..work.counters import has_counters, rows_of
 from ..work.details import sections
+from ..work.operators import doubt
 from ..work.peaks import BadPeaks
 from ..work.roofline import WRONG, Roofline, facts_of, roofline_of
 
@@ -92,8 +93,9 @@ def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
         top = rows.row(0, named=True)
         of = top["compute_of_peak"] if top["bound"] == "compute" else top["memory_of_peak"]
         peak = f"{top['dtype']} peak" if top["bound"] == "compute" else "peak memory bandwidth"
+        more = "or more " if top["bound"] == "memory" and doubt(top["op"]) else ""
         lines.append(
-            f"{display(top['op'])} {shapes(top['shapes'] or '')} runs at {units.percent(100 * of)} of {peak} for "
+            f"{display(top['op'])} {shapes(top['shapes'] or '')} runs at {units.percent(100 * of)} {more}of {peak} for "
             f"{units.percent(100 * top['device_ns'] / total)} of the device time: "
             f"{units.duration(top['lost_ns'])} above its least time.")
     parts = []
@@ -125,6 +127,9 @@ def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
     if above.height:
         notes.append(f"{units.counted(above.height, 'row is', 'rows are')} above {WRONG:.0%} of a "
                      "peak: data that stays in a cache, or work counted that the kernel does not do.")
+    for name in rows.drop_nulls("bytes")["op"].unique(maintain_order=True).cast(pl.String):
+        if (why := doubt(name)):
+            notes.append(f"What {display(name)} moves is the least: {why}.")
     wrong = rows.filter("contradicts")
     if wrong.height:
         notes.append(f"Shapes of {units.counted(int(wrong['calls'].sum()), 'call', 'calls')} contradict the operator "

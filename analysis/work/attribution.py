@@ -21,9 +21,10 @@ from ..core.call_tree import Ints, Mask, nearest, slices_of
 from ..core.callers import callers_of, operator_rows
 from ..core.captures import Joined
 from ..core.derived import derived
-from .arguments import PRECISIONS, Contradiction, Unknown, call_of
+from . import experts
+from .arguments import PRECISIONS, Call, Contradiction, Unknown, call_of
 from .formulas import Cost
-from .old_convolutions import OldConvolutions, old_convolutions
+from .old_convolutions import old_convolutions
 from .operators import entry, work_of
 
 ARGUMENTS = ("name", "shapes", "types", "inputs")
@@ -107,8 +108,7 @@ def _signatures(run: Trace, owner: Ints, kernels: pl.Series) -> tuple[Ints, tupl
     first = np.unique(number, return_index=True)[1]
     names = _kernel_names(kernels, signature)
     texts = _texts(arguments[pl.Series(first.astype(np.int64))])
-    old = old_convolutions(run)
-    return signature, tuple(_signature(text, names.get(at, ()), old) for at, text in enumerate(texts))
+    return signature, tuple(_signature(text, names.get(at, ()), run) for at, text in enumerate(texts))
 
 
 def _arguments(run: Trace, rows: Ints) -> pl.DataFrame:
@@ -122,15 +122,15 @@ def _texts(arguments: pl.DataFrame) -> list[Text]:
     return [(name, shapes, types, inputs) for name, shapes, types, inputs in arguments.cast(pl.String).rows()]
 
 
-def _signature(text: Text, kernels: Iterable[str], old: OldConvolutions) -> Signature:
-    work, contradicts = _work(text, kernels, old)
+def _signature(text: Text, kernels: Iterable[str], run: Trace) -> Signature:
+    work, contradicts = _work(text, kernels, run)
     dtype = PRECISIONS.get(work.type) if work is not None else None
     if dtype == "fp32" and work is not None and work.matrix and any(map(_TF32.search, kernels)):
         dtype = "tf32"
     return Signature(*text, work, contradicts, dtype)
 
 
-def _work(text: Text, kernels: Iterable[str], old: OldConvolutions) -> tuple[Cost | None, bool]:
+def _work(text: Text, kernels: Iterable[str], run: Trace) -> tuple[Cost | None, bool]:
     """The work of a call, and whether its shapes contradict its operator.
 
     Recorders do not say the type of the elements of a list; where the kernels' names do, it is that.
@@ -142,7 +142,7 @@ def _work(text: Text, kernels: Iterable[str], old: OldConvolutions) -> tuple[Cos
         try:
             return work_of(call), False
         except Unknown:
-            if (work := old.work(call)) is not None:
+            if (work := _told_elsewhere(run, call, kernels)) is not None:
                 return work, False
             element = next(filter(None, map(_element, kernels)), None)
             return (None if element is None else work_of(call.of_elements(element))), False
@@ -150,6 +150,11 @@ def _work(text: Text, kernels: Iterable[str], old: OldConvolutions) -> tuple[Cos
         return None, False
     except Contradiction:
         return None, True
+
+
+def _told_elsewhere(run: Trace, call: Call, kernels: Iterable[str]) -> Cost | None:
+    """The work of a call by what was recorded of other operators."""
+    return experts.work(run, call, kernels) if call.name in experts.NAMES else old_convolutions(run).work(call)
 
 
 def _element(kernel: str) -> str | None:
@@ -191,14 +196,13 @@ def _entries(
     order = np.argsort(first)
     texts: dict[int, Text] = dict(
         zip(order.tolist(), _texts(_arguments(run, first[order])), strict=True))
-    old = old_convolutions(run)
-    states = np.array([_state(texts[at], old) for at in range(len(first))] + [_NONE], np.int8)
+    states = np.array([_state(texts[at], run) for at in range(len(first))] + [_NONE], np.int8)
     signature = np.full(height, -1, np.int32)
     signature[found["row"]] = number
     unsure = nearest(parent, operator, states[signature] < 0)
     names = _kernel_names(kernels, np.where(unsure >= 0, signature[unsure], -1))
     for at in np.flatnonzero(states < 0).tolist():
-        states[at] = _known(texts[at][0], _work(texts[at], names.get(at, ()), old)[0])
+        states[at] = _known(texts[at][0], _work(texts[at], names.get(at, ()), run)[0])
     state = states[signature]
     return state == _OWN, state == _COMPOSITE
 
@@ -208,12 +212,13 @@ def _known(name: str, work: Cost | None) -> int:
     return _NONE if work is None or found is None else _COMPOSITE if found.composite else _OWN
 
 
-def _state(text: Text, old: OldConvolutions) -> int:
+def _state(text: Text, run: Trace) -> int:
     """Whether a call has work of its own, as a composite, or none; -1 where the names of its kernels may tell."""
     if entry(text[0]) is None:
         return _NONE
-    state = _known(text[0], _work(text, (), old)[0])
-    return -1 if state == _NONE and text[2] and "TensorList" in text[2] else state
+    state = _known(text[0], _work(text, (), run)[0])
+    by_kernels = text[0] in experts.NAMES or bool(text[2] and "TensorList" in text[2])
+    return -1 if state == _NONE and by_kernels else state
 
 
 def _kernel_names(name: pl.Series, group: Ints) -> dict[int, list[str]]:

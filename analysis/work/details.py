@@ -51,7 +51,8 @@ def _formula(one: Signature, tail: str) -> list[Section]:
     rows += [
         ("FLOPs", f"{known.formula} = {one.work.flops:,}"),
         ("with", ", ".join(f"{letter} = {value:,}" for letter, value in one.work.terms)),
-        ("bytes", f"{one.work.bytes:,}: each input and the output once"), ("arguments after", known.source),
+        ("bytes", f"{one.work.bytes:,}: {known.doubt or 'each input and the output once'}"),
+        ("arguments after", known.source),
     ]
     return [Section(f"Work of one call{tail}", tuple(rows))]
 

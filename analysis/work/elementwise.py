@@ -64,6 +64,28 @@ def moved(*parts: int, flops: int = 0) -> Formula:
     return work
 
 
+def conversion(call: Call) -> Cost:
+    """A kernel (input, output, elements) that gives all elements another size; in place would be another thing."""
+    source, target, count = call.tensor(0), call.tensor(1), call.known(2, int)
+    if len(call.tensors) != 3 or source.size == target.size or not source.count == target.count == count:
+        raise Unknown("what is converted")
+    return Cost(0, source.bytes + target.bytes, target.type, terms=(("n", count),))
+
+
+def rowwise_fp8(quantized: bool) -> Formula:
+    """Rows of floats to bytes, each with scale and offset of 4 bytes at its end, columns a multiple of 4; or back."""
+
+    def work(call: Call) -> Cost:
+        x = call.tensor(0, 2)
+        rows, columns = x.shape
+        written = -(-columns // 4) * 4 + 8 if quantized else 4 * (columns - 8)
+        require(written > 0)
+        count = rows * (columns if quantized else columns - 8)
+        return Cost(count, x.bytes + rows * written, x.type, terms=(("n", count),))
+
+    return work
+
+
 def last(call: Call) -> Cost:
     """The last tensor is written."""
     tensors = call.all()

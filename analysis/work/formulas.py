@@ -183,9 +183,9 @@ def convolution_backward(call: Call) -> Cost:
                 (("each", each), ("gradients", of_input + of_weight)))
 
 
-def without_stride(call: Call) -> Cost:
-    """A backward of before PyTorch 2, by its arguments alone. Raises Unknown."""
-    raise Unknown("gradients")
+def not_of_arguments(call: Call) -> Cost:
+    """Of an operator whose arguments alone never tell. Raises Unknown."""
+    raise Unknown("other operators")
 
 
 def pairs(queries: int, keys: int, causal: bool, bottom: bool) -> int:

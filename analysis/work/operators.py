@@ -13,6 +13,7 @@ from typing import NamedTuple
 from .arguments import Call
 from .elementwise import (
     concatenation,
+    conversion,
     elementwise,
     embedding_backward,
     gathered,
@@ -32,10 +33,12 @@ from .elementwise import (
     rms_norm,
     rotary,
     rows_taken,
+    rowwise_fp8,
     scan,
     scattered,
     softmax,
 )
+from .experts import NAMES as EXPERTS
 from .formulas import (
     Cost,
     Formula,
@@ -49,31 +52,35 @@ from .formulas import (
     linear,
     matrices,
     matrix_vector,
+    not_of_arguments,
     scaled,
-    without_stride,
 )
 
 SCHEMAS, COUNTER = "native_functions.yaml", "torch.utils.flop_counter"
 VLLM, SGLANG, AITER, FLASH = "vLLM _custom_ops.py", "SGLang sgl_kernel", "AITER ops", "flash-attn interface"
+FBGEMM = "FBGEMM quantize_ops, permute_pooled_embedding_ops"
+CONVERSION = "triton_poi_fused__to_copy"
 
 
 class WorkEntry(NamedTuple):
     """How the work of an operator is computed, in words and as a function, and where its argument order is from.
 
-    The work of a ``composite`` counts only where nothing it calls has any.
+    The work of a ``composite`` counts only where nothing it calls has any. ``doubt`` says why its bytes may be more.
     """
 
     formula: str
     work: Formula
     source: str = SCHEMAS
     composite: bool = False
+    doubt: str = ""
 
 
 _MM, _MM_BIAS = "2·B·M·N·K", "2·B·M·N·K + B·M·N"
 _LINEAR = "2·M·N·K (+ M·N with a bias)"
 _CONV = "2·N·C_out·∏output·(C_in / groups)·∏kernel (+ 1 per output with a bias)"
 _ATTENTION, _BACKWARD = "2·B·H·P·(D_qk + D_v)", "2·B·H·P·(3·D_qk + 2·D_v), recomputation counted"
-_GATED = "5 per output"
+_GATED, _EXPERTS = "5 per output", "2·T·k·(W1·H + H·I): T tokens through k experts each"
+_HIT = "which experts were hit is not recorded, and bytes are the weights of as many as one token has"
 
 TABLE: dict[str, WorkEntry] = {
     "aten::mm": WorkEntry(_MM, matrices(0), COUNTER),
@@ -98,7 +105,7 @@ TABLE: dict[str, WorkEntry] = {
     "aten::convolution": WorkEntry(_CONV, convolution(3, 4, 5, 8, 2, 6), COUNTER),
     "aten::_convolution": WorkEntry(_CONV, convolution(3, 4, 5, 8, 2, 6), COUNTER, composite=True),
     "aten::cudnn_convolution": WorkEntry(_CONV, convolution(3, 2, 4, 5, None)),
-    "aten::cudnn_convolution_backward": WorkEntry("the forward's products once per gradient", without_stride),
+    "aten::cudnn_convolution_backward": WorkEntry("the forward's products once per gradient", not_of_arguments),
     "aten::miopen_convolution": WorkEntry(_CONV, convolution(4, 3, 5, 6, 2)),
     "aten::convolution_backward": WorkEntry("the forward's products once per gradient", convolution_backward, COUNTER),
 
@@ -125,7 +132,10 @@ TABLE: dict[str, WorkEntry] = {
     **dict.fromkeys(
         ("vllm::inplace_fused_experts", "vllm::outplace_fused_experts", "sglang::inplace_fused_experts",
          "sglang::outplace_fused_experts", "aiter::fused_moe_", "vllm::rocm_aiter_fused_moe"),
-        WorkEntry("2·T·k·(W1·H + H·I): T tokens through k experts each", experts, VLLM)),
+        WorkEntry(_EXPERTS, experts, VLLM, doubt=_HIT)),
+
+    **dict.fromkeys(EXPERTS, WorkEntry(_EXPERTS, not_of_arguments, "vLLM, triton_kernels and FlashInfer fused_moe",
+                                       doubt=_HIT)),
 
     **dict.fromkeys(("aten::_softmax", "aten::_log_softmax"), WorkEntry("5·n", softmax)),
     **dict.fromkeys(("aten::_softmax_backward_data", "aten::_log_softmax_backward_data"),
@@ -140,6 +150,7 @@ TABLE: dict[str, WorkEntry] = {
         WorkEntry("9·n", normalisation_backward)),
     "aten::_fused_rms_norm": WorkEntry("4·n + 2·rows", rms_norm(0, written=1)),
     "aten::rms_norm": WorkEntry("4·n + 2·rows", rms_norm(0, written=1), composite=True),
+    "aiter::rms_norm": WorkEntry("4·n + 2·rows", rms_norm(0, 1, written=1), AITER),
     "aiter::rmsnorm": WorkEntry("4·n + 2·rows", rms_norm(0, 1, 2), AITER),
     "aiter::add_rmsnorm": WorkEntry("5·n + 2·rows", rms_norm(0, 1, 2, 3, 4, flops=5), AITER),
     "aiter::rmsnorm2d_fwd_with_add_ck": WorkEntry("5·n + 2·rows", rms_norm(0, 1, 2, 3, 4, flops=5), AITER),
@@ -156,7 +167,16 @@ TABLE: dict[str, WorkEntry] = {
         (f"_C::{name}_scaled_fp8_quant" for name in ("static", "dynamic", "dynamic_per_token")),
         WorkEntry("n", moved(0, 1, 2, flops=1), VLLM)),
 
+    "fbgemm::FloatToFP8RowwiseQuantized": WorkEntry("n", rowwise_fp8(True), FBGEMM),
+    "fbgemm::FP8RowwiseQuantizedToFloat": WorkEntry("n", rowwise_fp8(False), FBGEMM),
+    "fbgemm::FloatToHFP8Quantized": WorkEntry("n", elementwise(1, 1), FBGEMM),
+    "fbgemm::HFP8QuantizedToFloat": WorkEntry("n", elementwise(1, 4), FBGEMM),
+    "fbgemm::permute_pooled_embs_auto_grad": WorkEntry("0", moved(0, 0), FBGEMM),
+    "torch::autograd::CppNode<fbgemm_gpu::PermutePooledEmbsFunction<&fbgemm_gpu::permute_pooled_embs_gpu> >":
+        WorkEntry("0", moved(0, 0), FBGEMM),
+
     "aten::copy_": WorkEntry("0", moved(0, 1)),
+    CONVERSION: WorkEntry("0", conversion, "torch/_inductor/codegen/triton.py"),
     "aten::cat": WorkEntry("0", concatenation),
     "aten::_cat": WorkEntry("0", concatenation),
     "aten::stack": WorkEntry("0", concatenation, composite=True),
@@ -222,8 +242,16 @@ for _names, _read in (("neg sqrt rsqrt abs exp log reciprocal sign round floor c
 
 @cache
 def entry(name: str) -> WorkEntry | None:
-    """The entry of an operator; an overload (``aten::add.out``) has that of its name."""
-    return TABLE.get(name) or TABLE.get(name.partition(".")[0])
+    """The entry of an operator; an overload (``aten::add.out``) has that of its name, and Inductor's numbered kernels
+    that only convert have one."""
+    numbered = name.startswith(f"{CONVERSION}_") and name[len(CONVERSION) + 1:].isdecimal()
+    return TABLE.get(CONVERSION if numbered else name) or TABLE.get(name.partition(".")[0])
+
+
+def doubt(name: str) -> str:
+    """Why calls of an operator may move more than its bytes; empty where nothing says so."""
+    found = entry(name)
+    return found.doubt if found is not None else ""
 
 
 def work_of(call: Call) -> Cost | None:

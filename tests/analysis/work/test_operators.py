@@ -157,6 +157,23 @@ def test_a_copy_computes_nothing_and_a_comparison_writes_bytes() -> None:
     assert counted("aten::add_", ([8], HALF), ([8], HALF), "1") == (8, 3 * 16)
 
 
+def test_a_fused_kernel_that_only_converts_moves_all_elements_and_computes_nothing() -> None:
+    name = "triton_poi_fused__to_copy_12"
+    assert counted(name, ([32, 4], SINGLE), ([32, 4], HALF), "128") == (0, 128 * 6)
+    for arguments in ((([32, 4], SINGLE), ([32, 4], HALF), "64"),  # a part of them
+                      (([32, 4], SINGLE), ([32, 4], SINGLE), "128"),  # perhaps in place
+                      (([32, 4], SINGLE), ([32, 4], HALF), ([4], HALF), "128")):
+        with pytest.raises(Unknown):
+            cost(name, *arguments)
+    assert work_of(call_of("triton_poi_fused__to_copy_add_12", "[]", "[]", "[]")) is None  # type: ignore[arg-type]
+
+
+def test_rows_of_eight_bits_end_with_their_scale() -> None:
+    assert counted("fbgemm::FloatToFP8RowwiseQuantized", ([3, 255], SINGLE), "True") == (765, 3 * (255 * 4 + 264))
+    assert counted("fbgemm::FP8RowwiseQuantizedToFloat", ([3, 264], "unsigned char"), "True") == (768, 3 * (264 + 1024))
+    assert counted("fbgemm::FloatToHFP8Quantized", ([10], SINGLE), "4", "7", "1.") == (10, 50)
+
+
 def test_experts_compute_for_every_token_and_move_at_least_the_weights_one_token_needs() -> None:
     hidden, first, second = ([10, 32], HALF), ([8, 48, 32], HALF), ([8, 32, 24], HALF)
     flops, moved = counted(
