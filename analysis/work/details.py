@@ -16,7 +16,7 @@ from ..core.names.short_name import fit_name, short_name
 from ..core.text import display
 from .attribution import Signature
 from .operators import entry
-from .roofline import Roofline, roofline_of
+from .roofline import Roofline, alike, roofline_of
 
 
 def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> list[Section]:
@@ -34,7 +34,7 @@ def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> 
         ]
         if same:
             one = found.attribution.signatures[same[0]]
-            made += [*_formula(one, tail), *_peak(found, one, row["device"], tail)]
+            made += [*_formula(one, tail), *_peak(found, one, _device(run, row["device"]), tail)]
             made += _launched(run, found, same, tail)
     return made
 
@@ -55,6 +55,11 @@ def _formula(one: Signature, tail: str) -> list[Section]:
         ("arguments after", known.source),
     ]
     return [Section(f"Work of one call{tail}", tuple(rows))]
+
+
+def _device(run: Trace, shown: str | None) -> str | None:
+    """The device, or the first of several alike, that a row is of."""
+    return next((device for device, name in alike(run).items() if name == shown), shown)
 
 
 def _peak(found: Roofline, one: Signature, device: str | None, tail: str) -> list[Section]:

@@ -6,6 +6,7 @@ that is lost. Work above a peak loses nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -141,7 +142,7 @@ def _roofline(run: Trace) -> Roofline | None:
         signature=pl.Series(attribution.signature.astype("int64")),
         matrix=divided.work["matrix"].gather(divided.number),
     ).with_columns(divided.part(name).alias(name) for name in ("flops", "bytes", "compute_ns", "memory_ns", "least_ns"))
-    return Roofline(activities, _rows(activities, divided), peaks_of(run), attribution)
+    return Roofline(activities, _rows(activities, divided, alike(run)), peaks_of(run), attribution)
 
 
 def _signatures(attribution: Attribution) -> pl.DataFrame:
@@ -173,13 +174,24 @@ def _rates(signatures: pl.DataFrame, peaks: dict[str, DevicePeak], devices: Sequ
     return pl.DataFrame(made, schema=schema, orient="row")
 
 
-def _rows(activities: pl.DataFrame, divided: Divided) -> pl.DataFrame:
-    """One row per operator, shapes and type on a device, most time lost first."""
+def alike(run: Trace) -> dict[str, str]:
+    """What the devices of a run are called that did something: those of one model together."""
+    used = run.kernels.select(pl.col("device").cast(pl.String).drop_nulls().unique()).collect()["device"].to_list()
+    peaks, names = peaks_of(run), {device.id: device.name or "" for device in run.info.devices}
+    model = {name: (names.get(name, ""), peaks[name].scaled if name in peaks else None) for name in used}
+    count, kinds = Counter(model.values()), len(set(model.values()))
+    return {name: name if count[kind] == 1 else f"all {kind[0]}".rstrip() if kinds > 1 else "all devices"
+            for name, kind in model.items()}
+
+
+def _rows(activities: pl.DataFrame, divided: Divided, together: dict[str, str]) -> pl.DataFrame:
+    """One row per operator, shapes and type on the devices of a model, most time lost first."""
     calls = activities.filter(pl.col("kind") != "sync", pl.col("signature") >= 0).group_by("signature", "device").agg(
         pl.col("owner").n_unique().alias("calls").cast(pl.Int64), pl.col("dur_ns").sum().alias("device_ns"),
     )
     told = calls.join(divided.signatures.drop("flops", "bytes", "matrix"), on="signature").join(
-        divided.work, on=["signature", "device"], how="left", nulls_equal=True)
+        divided.work, on=["signature", "device"], how="left", nulls_equal=True
+    ).with_columns(pl.col("device").replace(together))
     each = pl.col("calls")  # of types that the key does not tell, such as what a copy converts to, the mean call
     summed = told.sort("signature").group_by(*KEYS, maintain_order=True).agg(
         pl.col("calls", "device_ns").sum(), pl.col("matrix").first(), pl.col("contradicts").any(),

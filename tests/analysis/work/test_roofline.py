@@ -181,6 +181,33 @@ def test_two_runs_stand_side_by_side() -> None:
     assert row[names.index("device_ns_delta")] == 1_000_000 and row[names.index("flops_b")] == 2 * 4096**3
 
 
+def on_two(*names: str) -> Trace:
+    """The same product on two devices, the second half as fast."""
+    both = [KERNELS[0], {**kernel(2, 200, 1_800_000, correlation=2), "device": "GPU 1"}]
+    hosts = [op("aten::mm", 0, 10, 1, BIG, [HALF, HALF]), call(1, 1), op("aten::mm", 20, 10, 2, BIG, [HALF, HALF]),
+             call(21, 2)]
+    made = run(hosts, both)
+    devices = tuple(Device(f"GPU {at}", name, {}) for at, name in enumerate(names))
+    return replace(made, info=replace(made.info, devices=devices))
+
+
+def test_devices_of_one_model_are_one_row_and_of_two_models_two() -> None:
+    [row] = rows(on_two(H100.name, H100.name))
+    assert (row["device"], row["calls"], row["device_ns"]) == ("all devices", 2, 2_700_000)
+    alone = rows(run(LINEAR, KERNELS[:1]))[0]
+    assert row["least_ns"] == pytest.approx(2 * alone["least_ns"], abs=2)
+    assert row["compute_of_peak"] == pytest.approx(alone["compute_of_peak"] * 2 * 900_000 / 2_700_000)
+    assert {(one["device"], one["calls"]) for one in rows(on_two(H100.name, "NVIDIA A100-SXM4-80GB"))} == {
+        ("GPU 0", 1), ("GPU 1", 1)}
+
+
+def test_a_job_of_two_devices_is_compared_with_one_of_one() -> None:
+    table = ask(view("roofline"), (on_two(H100.name, H100.name), run(LINEAR, KERNELS[:1])), Options())
+    names = [column.name for column in table.columns]
+    [row] = table.window(0, 9)
+    assert [row[names.index(f"calls_{side}")] for side in "ab"] == [2, 1]
+
+
 def test_two_devices_are_compared_though_each_run_has_its_own_number_for_it() -> None:
     other = [{**one, "device": "GPU 2"} for one in KERNELS]
     pair = (run(LINEAR, KERNELS), run(LINEAR, other, Device("GPU 2", "AMD Instinct MI300X", {})))
