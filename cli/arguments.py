@@ -9,7 +9,10 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..library import UsageError, table
@@ -39,20 +42,44 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
     from ..loaders.ingest.progress import ProgressLine
 
     runs: list[Trace] = []
-    capture = getattr(arguments, "capture", None)
+    view, capture = getattr(arguments, "view", None), getattr(arguments, "capture", None)
     if capture is not None and not Path(capture).is_file():
         raise UsageError(f"--capture {capture}: there is no such file")
     for path in paths:
         with ProgressLine(path) as progress:
             runs += open_run(
                 path, worker=arguments.worker, align_s=arguments.align, use_cache=not arguments.no_cache,
-                progress=progress.update, capture=capture,
+                progress=importing_ahead(progress.update, view), capture=capture,
             )
     if arguments.align is not None and not any(run.info.facts.get("metric_files") for run in runs):
         raise UsageError("--align moves counters beside a trace; give the folder that holds the trace and their files")
     if len(runs) > 2:
         raise UsageError(f"{len(runs)} runs, but only two can be compared; choose one of a file with --worker")
     return distinct_labels(tuple(runs))
+
+
+_IMPORTED_AHEAD = 32 << 20  # Bytes that are still to be read where what answers is imported beside them.
+
+
+def importing_ahead(progress: Callable[[int, int, int], None], view: str | None) -> Callable[[int, int, int], None]:
+    """The progress of a load; where a large file is being read, what will answer is imported in the meantime."""
+    begun = False
+
+    def load() -> None:
+        with suppress(Exception):  # it is met again by who needs the module
+            for module in ("polars", "warplens.analysis.query.report", "warplens.analysis.cycles.detection"):
+                import_module(module)
+            if view is not None:
+                import_module("warplens.analysis.views").view(view)
+
+    def update(done: int, total: int, events: int) -> None:
+        nonlocal begun
+        if not begun and total - done >= _IMPORTED_AHEAD:
+            begun = True
+            Thread(target=load, daemon=True).start()
+        progress(done, total, events)
+
+    return update
 
 
 def open_sides(arguments: argparse.Namespace) -> tuple[list[Trace], list[Trace]]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 Value = TypeVar("Value")
+_FIRST = 1_000
+"""Rows in which a value is looked for first: a table that is in memory makes a column of all rows at once."""
 
 
 def _empty(table: str) -> Callable[[], pl.LazyFrame]:
@@ -153,9 +155,12 @@ class Trace(Struct, frozen=True):
         table = self.table(whole)
         before = self.filled.get(name)
         if before is None or before[0] is not table:  # with other tables the same is known of those that stayed
-            rows = table.select(column).drop_nulls() if column else table.select(pl.first())
-            rows = rows.filter(pl.col(column) == value) if value else rows
-            has_rows = table is not schema.empty(whole) and not rows.head(1).collect(engine="streaming").is_empty()
+            plans = [table.select(pl.first())]
+            if column:
+                holds = pl.col(column) == value if value else pl.col(column).is_not_null()
+                plans = [rows.filter(holds) for rows in (table.select(column).head(_FIRST), table.select(column))]
+            has_rows = table is not schema.empty(whole) and any(
+                not plan.head(1).collect(engine="streaming").is_empty() for plan in plans)
             before = self.filled[name] = table, has_rows
         return before[1]
 

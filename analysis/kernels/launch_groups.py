@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..contract.options import Thresholds
 from ..core import units
-from ..core.quantiles import Codes, Ints, Latencies, codes, dense, latencies, room_for
+from ..core.quantiles import Codes, Ints, Latencies, codes, dense, latencies, room_for, stable_order
 from .columns import bound
 
 GAP = 1.4  # Neighbouring durations further apart than this factor belong to different kinds.
@@ -108,7 +108,7 @@ def by_grid(group_of: Codes, grid: Codes, durations: Ints, groups: int) -> ByGri
         launches, totals = launches[atoms], totals[atoms]
     means = (totals / launches).astype(np.float32)
     group = atoms // many if place is None else group_of[place].astype(np.int64)
-    order = np.lexsort((means, group))
+    order = stable_order((group << 32) | means.view(np.uint32))  # the bits of such numbers are in their order
     begin = np.searchsorted(group, np.arange(groups))
     return ByGrid(code, atoms, order, cut(means[order], launches[order], begin, GRID_GAP), begin)
 

@@ -163,7 +163,7 @@ MEMORY_TOTALS = (("memory allocated", "Total Allocated"), ("memory reserved", "T
 MEMORY_CHANGE = "memory change"
 
 
-_NO_BLANKS = str.maketrans("", "", " \t\r\n")
+_NO_BLANKS = str.maketrans("", "", "\t\r\n")
 ORDINARY, LOADING, STEP = range(3)
 """What names of host slices say: nothing, that data is loaded, that it is a step of the profiler."""
 KIND = {kind: number for number, kind in enumerate(KINDS)}
@@ -245,8 +245,9 @@ def category_codes(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
 
 
 def _tidy(text: str) -> str:
-    """The text without white space."""
-    return text.translate(_NO_BLANKS)
+    """The text without white space. To replace the one usual blank takes a sixth of the time of a translation."""
+    text = text.replace(" ", "")
+    return text if text.isprintable() else text.translate(_NO_BLANKS)
 
 
 def _compact(text: str) -> str:

@@ -46,7 +46,8 @@ class Spool:
         self._room = SPILL_BYTES if early else HELD_BYTES
 
     def add(self, rows: Chunk) -> None:
-        """Append rows. Another thread looks up what their texts become meanwhile."""
+        """Append rows. Another thread looks up what the texts of launches become meanwhile: of those there are many, as
+        every launch has a grid."""
         self.rows += rows.rows
         self._chunks.append(rows)
         self._bytes += rows.bytes + _CHUNK_BYTES
@@ -57,7 +58,7 @@ class Spool:
 
     def _learn(self, rows: Chunk) -> None:
         import_module(".table_frames", __package__)  # beside the threads that scan; it is needed once they end
-        for name in TEXTS:
+        for name in TEXTS if self.table == "kernels" else ():
             if (numbers := rows.columns.get(name)) is not None:
                 self._texts.spelled(name)[numbers]
 

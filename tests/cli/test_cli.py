@@ -9,11 +9,13 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from warplens.cli import arguments
 from warplens.cli.main import FINE, NAMES, UNREADABLE, USAGE, main
 
 Captured = pytest.CaptureFixture[bytes]
@@ -142,6 +144,21 @@ def test_the_second_of_two_runs_can_be_shown(table: Path, tmp_path: Path, capsys
     made = json.loads(capsysbinary.readouterr().out)
     assert {row["name"] for row in made["rows"]} == {"conv", "copy_kernel"}
     assert [source["label"] for source in made["sources"]] == ["other"]
+
+
+def test_what_answers_is_imported_once_and_only_beside_a_large_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[str] = []
+    monkeypatch.setattr(threading.Thread, "start", threading.Thread.run)
+    monkeypatch.setattr(arguments, "import_module", lambda name: imported.append(name) or sys.modules[name])
+    told: list[tuple[int, int, int]] = []
+    update = arguments.importing_ahead(lambda *progress: told.append(progress), "kernels")
+    small, large = [(0, 1000, 7), (1000, 1000, 7)], [(10, 1 << 30, 8), (20, 1 << 30, 9)]
+    for progress in small:
+        update(*progress)
+    assert not imported
+    for progress in large:
+        update(*progress)
+    assert imported.count("warplens.analysis.query.report") == 1 and told == small + large
 
 
 def test_a_time_may_have_a_unit() -> None:

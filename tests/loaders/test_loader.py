@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from warplens.loaders import registry
+from warplens.loaders import registry, schema
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.loader import FormatLoader, Job
 from warplens.loaders.trace import Info, Trace
@@ -62,3 +63,12 @@ def test_what_another_package_says_is_used(tmp_path: Path, monkeypatch: pytest.M
     assert run.info.label == "main.least"
     (loader,) = registry.claims(b"LEAST")
     assert loader.arguments(tmp_path, 7, "x") == {"at": 7}
+
+
+@pytest.mark.parametrize(("place", "found"), [(0, True), (1_999, True), (None, False)])
+def test_a_value_is_found_wherever_it_is(place: int | None, found: bool) -> None:
+    names = ["gemm" if row == place else None for row in range(2_000)]
+    kernels = schema.conform("kernels", pl.LazyFrame({"name": names}, schema={"name": pl.String}))
+    run = Trace(Info("t", "t", "test")).with_tables(kernels=kernels)
+    assert run.has("kernels") and run.has("kernels.name") == run.has("kernels.name=gemm") == found
+    assert not run.has("kernels.name=copy") and not run.has("kernels.grid")

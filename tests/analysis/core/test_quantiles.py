@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.core.quantiles import BINS, codes, combined, dense, latencies
+from warplens.analysis.core.quantiles import BINS, codes, combined, dense, latencies, stable_order
 from warplens.analysis.kernels import launch_groups
 
 spans = st.integers(0, 10**6) | st.integers(0, 63).map(lambda bit: (1 << bit) - 1)
@@ -53,6 +53,12 @@ def test_combinations_get_the_same_number_exactly_where_they_are_the_same(rows):
     assert {(number[a] == number[b], rows[a] == rows[b]) for a in range(len(rows)) for b in range(len(rows))} <= {
         (True, True), (False, False)}
     assert number[place].tolist() == list(range(len(set(rows))))
+
+
+@given(st.lists(st.integers(0, 9) | st.integers(0, 63).map(lambda bits: (1 << bits) - 1), min_size=1))
+def test_equal_numbers_keep_their_order_whether_or_not_they_fit_one_word_with_their_places(numbers):
+    keys = np.array(numbers)
+    assert stable_order(keys).tolist() == sorted(range(len(numbers)), key=lambda place: numbers[place])
 
 
 def test_a_missing_category_is_one_of_its_own():

@@ -53,6 +53,12 @@ def test_a_kernel_keeps_all_that_was_recorded(tmp_path: Path) -> None:
     ) == [("gemm", "kernel", "GPU 3", 20, 71, 9, "4,1,1", "128,2,1", 32, 1024, 0.25, 0.5, 6)]  # fmt: skip
 
 
+def test_a_grid_is_the_same_however_it_is_spaced(tmp_path: Path) -> None:
+    text = json.dumps([kernel(args={"grid": [4, 1, 1]})])
+    spaced = [text.replace("[4, 1, 1]", grid)[1:-1] for grid in ("[4,1,1]", "[4, 1, 1]", "[ 4,\t1,\r\n  1 ]")]
+    assert rows(load(tmp_path, f"[{','.join(spaced)}]".encode()).kernels, "grid") == [("4,1,1",)] * 3
+
+
 @pytest.mark.parametrize("ranks", ["[0, 1, 2]", [0, 1, 2]])
 def test_a_collective_keeps_its_group_its_number_and_its_size(tmp_path: Path, ranks: Any) -> None:
     args = {
