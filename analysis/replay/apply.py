@@ -83,14 +83,11 @@ def _causes(names: tuple[str, ...]) -> npt.NDArray[np.str_]:
 
 
 class _Turning:
-    """Knobs while changes are applied; ``taken`` are the slices whose time was changed already."""
+    """Knobs while changes are applied; ``_taken`` are the slices whose time was changed already, None for none."""
 
     def __init__(self, model: Model, host: HostTime, knobs: Knobs) -> None:
         self.model, self._host, self.knobs = model, host, knobs
-        self._taken = np.zeros(len(host.code), dtype=bool)
-        a, calls = model.recording.activities, len(model.gap)
-        self._launches = np.zeros(calls, dtype=bool)
-        self._launches[a.call[a.call >= 0]] = True
+        self._taken: Mask | None = None
 
     def _take(self, spans: Ints, factor: float) -> None:
         """Host time before calls becomes that part of itself."""
@@ -100,8 +97,8 @@ class _Turning:
     def _take_slices(self, some: Mask, factor: float) -> bool:
         """The same for the time in slices, of which those inside changed ones count no more."""
         if some.any():
-            before = self._host.inside(self._taken) if self._taken.any() else np.zeros_like(self.knobs.gap)
-            self._taken |= some
+            before = 0 if self._taken is None else self._host.inside(self._taken)
+            self._taken = some if self._taken is None else self._taken | some
             self._take(self._host.inside(self._taken) - before, factor)
         return bool(some.any())
 
@@ -147,9 +144,9 @@ class _Turning:
             if cause in _SLICED and cause in self._host.by_cause:
                 self._take(self._host.by_cause[cause], factor)
             if cause == "launch":
-                self._shorter(self._launches, factor)
+                self._shorter(model.launches, factor)
             elif cause in ("copy", "allocation", "runtime", "sync"):
-                some = ~self._launches & (causes == cause)
+                some = ~model.launches & (causes == cause)
                 knobs.wait_share = np.where(some, knobs.wait_share * factor, knobs.wait_share)
                 self._shorter(some & (cause != "sync"), factor)
             elif cause == "dispatch":
@@ -186,7 +183,7 @@ class _Turning:
         them, loading of input apart; what they launch follows what is before it at once."""
         model, knobs = self.model, self.knobs
         a, c = model.recording.activities, model.recording.calls
-        launches = self._launches & (np.diff(model.order.waits.to) == 0)
+        launches = model.launches & (np.diff(model.order.waits.to) == 0)
         joins = np.zeros(len(c.start), dtype=bool)
         for chain in np.unique(c.chain):
             mine = np.flatnonzero(c.chain == chain)

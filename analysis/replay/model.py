@@ -171,6 +171,14 @@ class Model:
         return found
 
     @cached_property
+    def launches(self) -> Mask:
+        """The calls that launched an activity."""
+        call = self.recording.activities.call
+        some = np.zeros(len(self.gap), dtype=bool)
+        some[call[call >= 0]] = True
+        return some
+
+    @cached_property
     def _real(self) -> Mask:
         """The calls that are no edges of cycles, which may lie outside of what was recorded."""
         return self.recording.calls.row >= 0

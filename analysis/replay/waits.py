@@ -204,9 +204,13 @@ class _Inference:
             given: list[Any] = [*(one.tolist() for one in arrays), LONG_NS, *lists]
             bind(*given)
             src, lag, room = (np.array(one, dtype=np.int64) for one in lists)
+        bound = src >= 0
         learned: dict[int, Counter[int]] = {}
-        for stream, other in zip(a.stream[rows[src >= 0]].tolist(), a.stream[src[src >= 0]].tolist(), strict=True):
-            learned.setdefault(stream, Counter())[other] += 1
+        pairs, first, times = np.unique(
+            a.stream[rows[bound]] * self.streams + a.stream[src[bound]], return_index=True, return_counts=True)
+        for at in np.argsort(first):
+            stream, other = divmod(int(pairs[at]), self.streams)
+            learned.setdefault(stream, Counter())[other] = int(times[at])
         held = (src < 0) & (room >= 0)
         for at in np.flatnonzero(held).tolist():
             row, full = int(rows[at]), int(room[at])

@@ -66,13 +66,17 @@ def attribution_of(run: Trace) -> Attribution | None:
 
 
 def _attribution(run: Trace) -> Attribution | None:
-    found = callers_of(run) if run.captures is not None else None
-    operator = operator_rows(run) if found is None else found.operator
-    if operator is None:
+    if not run.has("host") or not run.has("kernels"):
         return None
+    found = callers_of(run) if run.captures is not None else None
     kernels = run.kernels.select("name").collect(engine="streaming")["name"]
-    stored = derived(run, "work-owners", lambda: pl.DataFrame({"owner": _owners(run, operator, kernels)}))
-    owner = stored["owner"].cast(pl.Int64).to_numpy()
+
+    def owners() -> pl.DataFrame:
+        operator = operator_rows(run) if found is None else found.operator
+        assert operator is not None  # there are launches and a host
+        return pl.DataFrame({"owner": _owners(run, operator, kernels)})
+
+    owner = derived(run, "work-owners", owners)["owner"].cast(pl.Int64).to_numpy()
     signature, signatures = _signatures(run, owner, kernels)
     if found is not None and found.joined is not None:
         owner, signature, signatures = _with_captures(found.joined, owner.copy(), signature, signatures)

@@ -55,6 +55,8 @@ def old_convolutions(run: Trace) -> OldConvolutions:
 
 
 def _found(run: Trace) -> OldConvolutions:
+    if BACKWARD not in slices_of(run).name.texts:
+        return OldConvolutions()
     named = pl.col("name").cast(pl.String)
     rows = run.host.with_row_index("row").filter(pl.col("kind") == "op", pl.col("shapes").is_not_null()).filter(
         named.is_in([BACKWARD, *_CHILDREN]), pl.col("inputs").is_null()

@@ -35,7 +35,7 @@ def deferred(
         return trace
     types = schema.polars_schema("host")
     frames = [*parts] or [trace.host]
-    trees = list[pl.LazyFrame]()
+    trees = list[Sequence[pl.LazyFrame]]()
 
     def rows(
         names: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch: int | None
@@ -46,14 +46,17 @@ def deferred(
         plain = [name for name in types if name in needed and name not in COLUMNS]
         if of_tree and not trees:
             trees.append(_tree(trace.host, compiled, derived_store))
-        begin = 0
+        begin, parts_of_tree, tree = 0, iter(trees[0] if of_tree else ()), pl.DataFrame()
         for block in _blocks(frames) if of_tree else frames:
             block = block if limit is None else block.head(limit - begin)
             height = int(block.select(pl.len()).collect().item()) if of_tree or limit is not None else 0
             if of_tree:
                 table = block.select(plain or pl.first()).collect(engine="streaming").select(plain)
-                tree = trees[0].slice(begin, height).select(pl.col(name).cast(types[name]) for name in of_tree)
-                block = pl.concat([table, tree.collect()], how="horizontal").lazy()
+                while tree.height < height:  # a part is decompressed once, however many blocks it is of
+                    tree = pl.concat([tree, next(parts_of_tree).select(of_tree).collect()])
+                own = tree.head(height).select(pl.col(name).cast(types[name]) for name in of_tree)
+                tree = tree.slice(height)
+                block = pl.concat([table, own], how="horizontal").lazy()
             matches = block if predicate is None else block.filter(predicate)
             yield matches.select(columns).collect(engine="streaming")
             begin += height
@@ -70,16 +73,14 @@ def _blocks(frames: Sequence[pl.LazyFrame]) -> Iterator[pl.LazyFrame]:
         yield from (frame.slice(at, ROWS) for at in range(0, int(frame.select(pl.len()).collect().item()), ROWS))
 
 
-def _tree(host: pl.LazyFrame, compiled: bool, derived_store: DerivedStore | None) -> pl.LazyFrame:
-    """The columns of the whole table, from the store or into it."""
-    import polars as pl
-
+def _tree(host: pl.LazyFrame, compiled: bool, derived_store: DerivedStore | None) -> Sequence[pl.LazyFrame]:
+    """The columns of the whole table in parts, from the store or into it."""
     stored = None if derived_store is None else derived_store.parts("call-tree")
     if stored is not None:
-        return pl.concat(stored)
+        return stored
     from .columns import call_tree  # with numpy, which most questions asked again do without
 
     tree = call_tree(host, compiled)
-    if derived_store is not None:
-        derived_store.write_parts("call-tree", enumerate(tree.iter_slices(ROWS)))
-    return tree.lazy()
+    if derived_store is not None and derived_store.write_parts("call-tree", enumerate(tree.iter_slices(ROWS))):
+        return derived_store.parts("call-tree") or [tree.lazy()]  # on disk: it is not in memory beside what asked
+    return [tree.lazy()]
