@@ -68,11 +68,15 @@ def _columns(
     table: str, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, first: int, names: Set[str]
 ) -> pl.DataFrame:
     """These columns of the table as the schema has them, and maybe more."""
-    requested = set(names)
+    requested = {*names, *(("rank",) if table == "kernels" else ())}  # the pid is told by the rank
     if not any(name in chunk.columns for chunk in chunks for name in requested - {"rank"}):
         requested.add("ts_ns" if table == "metrics" else "start_ns")  # columns without a value are as long as this one
-    rows = frame(table, texts, chunks, basis, first, requested | {"rank"})  # the pid is told by the rank
-    return schema.conform(table, rows.lazy()).select(sorted(requested)).collect()
+    rows, types = frame(table, texts, chunks, basis, first, requested), schema.polars_schema(table)
+    return pl.DataFrame([
+        rows[name].cast(types[name]) if name in rows.columns else
+        pl.Series(name, [None], types[name]).new_from_index(0, rows.height)
+        for name in sorted(requested)
+    ])  # fmt: skip
 
 
 def frame(
@@ -92,7 +96,8 @@ def frame(
             columns[name] = _series(table, texts, name, values, basis)
     all_columns = pl.DataFrame(columns)
     rank = pl.col("rank") if "rank" in columns else pl.lit(None, pl.Int64)
-    more = [] if basis.rank is None else [rank.fill_null(basis.rank).alias("rank")]
+    wants_rank = basis.rank is not None and (names is None or "rank" in names)
+    more = [rank.fill_null(pl.lit(basis.rank, pl.Int64)).alias("rank")] if wants_rank else []
     if table == "kernels" and basis.pids:
         more.append(_launcher(rank, basis).alias("pid"))
     return all_columns.with_columns(more) if more else all_columns
@@ -102,7 +107,7 @@ def _series(table: str, texts: InternedTexts, name: str, values: Column, basis: 
     if name in TEXTS:
         return _texts(texts.spelled(name), values)
     if name == "kind":
-        return _column(_KINDS[values])
+        return _column(_KINDS.take(values))
     if name == "device":
         return _texts(texts.names, values) if table == "metrics" else _devices(values, basis.word)
     if name in ("start_ns", "ts_ns"):
