@@ -29,7 +29,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    library = import_module(f"{__name__}.library")
+    library = import_module("warplens.library")  # pytest imports this file under the name of its folder
     if name not in library.__all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(library, name)

@@ -42,6 +42,7 @@ class ViewOptions(TypedDict, total=False):
     pid: int
     from_ns: int
     to_ns: int
+    window_b: tuple[int | None, int | None]
     warm_up: bool
     cycle_anchor: str
     columns: int

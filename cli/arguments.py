@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..loaders.trace import Trace
 
 FINE, GATE_FAILED, USAGE, UNREADABLE = 0, 1, 2, 3
+Moments = tuple[int, int]  # Of A and of B, ns.
 FORMATS = ("text", "md", "json", "svg", "csv", "parquet", "folded", "speedscope", "kernel-table")
 
 
@@ -117,9 +118,15 @@ def scope_of(arguments: argparse.Namespace) -> dict[str, Any]:
     pid_a, pid_b = pids_of(arguments.pid)
     return {
         "cycle_anchor": arguments.cycle_anchor, "pid_a": pid_a, "pid_b": pid_b, "rank": arguments.rank,
-        "rank_b": arguments.rank, "device": arguments.device, "from_ns": arguments.from_ns, "to_ns": arguments.to_ns,
+        "rank_b": arguments.rank, "device": arguments.device, **_window(arguments.from_ns, arguments.to_ns),
         "columns": arguments.columns, "changes": tuple(arguments.change), "warm_up": not arguments.no_warm_up,
     }
+
+
+def _window(first: Moments | None, last: Moments | None) -> dict[str, Any]:
+    """The window of time, and that of B where it is another one."""
+    (a, b), (end_a, end_b) = first or (None, None), last or (None, None)
+    return {"from_ns": a, "to_ns": end_a, "window_b": (b, end_b) if (a, end_a) != (b, end_b) else None}
 
 
 def pids_of(text: str | None) -> tuple[int | None, int | None]:
@@ -172,12 +179,12 @@ def scope_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--device", metavar="NAME", help="only this device, as the views name it: 'GPU 3'")
     group.add_argument("--pid", metavar="A[:B]", help="only this process, or pair of processes")
     group.add_argument(
-        "--from", dest="from_ns", type=_moment, metavar="NS",
-        help="only what begins at this time or later: 1500000 or 1.5ms"
+        "--from", dest="from_ns", type=_moments, metavar="A[:B]",
+        help="only what begins at this time or later, in ns or with a unit: 1.5ms, or 1.5ms:20ms for two runs"
     )
     group.add_argument(
-        "--to", dest="to_ns", type=_moment, metavar="NS",
-        help="only what begins before this time; both count from the start of the trace",
+        "--to", dest="to_ns", type=_moments, metavar="A[:B]",
+        help="only what begins before this time; all count from the start of their trace",
     )
     group.add_argument(
         "--cycle-anchor", type=_pattern, metavar="REGEX", help="take the slices of this name as the cycles"
@@ -258,11 +265,13 @@ def _seconds(text: str) -> float:
     return float(text)
 
 
-def _moment(text: str) -> int:
+def _moments(text: str) -> Moments:
+    """A moment of A and of B."""
     from ..analysis.core.units import nanoseconds
 
+    first, _, second = text.partition(":")
     try:
-        return nanoseconds(text)
+        return nanoseconds(first), nanoseconds(second or first)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text} is not a time; give nanoseconds or a unit: 1.5ms, 20us, 2s") from None
 

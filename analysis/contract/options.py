@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 Side = Literal["a", "b"]
+Window = tuple[int | None, int | None]  # From when to when, ns; None is no limit.
 SIDES: tuple[Side, Side] = ("a", "b")
 
 
@@ -36,8 +37,9 @@ class Scope(Struct, frozen=True):
 class Options(Struct, frozen=True):
     """The state of a question that is not its data. ``cycle`` limits the answer to one cycle of run A (``cycle_b``: of
     run B), and so do ``pid_a``/``pid_b`` to a process and ``rank``/``rank_b`` to a rank; ``device`` and the window
-    ``from_ns``..``to_ns`` are of both runs. ``cycle_anchor`` is a regular expression that overrides how cycles are
-    found, ``warm_up`` includes warm-up cycles, ``changes`` are what the what-if view replays as one."""
+    ``from_ns``..``to_ns`` are of both runs, unless ``window_b`` is another one of run B.
+    ``cycle_anchor`` is a regular expression that overrides how cycles are found, ``warm_up`` includes warm-up cycles,
+    ``changes`` are what the what-if view replays as one."""
 
     cycle: int | None = None
     cycle_b: int | None = None
@@ -49,6 +51,7 @@ class Options(Struct, frozen=True):
     device: str | None = None
     from_ns: int | None = None
     to_ns: int | None = None
+    window_b: Window | None = None
     warm_up: bool = True
     columns: int = 100
     changes: tuple[str, ...] = ()
@@ -57,16 +60,19 @@ class Options(Struct, frozen=True):
     def scope(self, side: Side = "a") -> Scope:
         """What of that run the question is about."""
         of_a = side == "a"
+        window = self.window_b if self.window_b is not None and not of_a else (self.from_ns, self.to_ns)
         return Scope(
             self.cycle if of_a else self.cycle_b, self.pid_a if of_a else self.pid_b,
-            self.rank if of_a else self.rank_b, self.device, self.from_ns, self.to_ns,
+            self.rank if of_a else self.rank_b, self.device, *window,
         )
 
     def swapped(self) -> Options:
         """The same for the runs in the other order."""
+        window = self.scope("b")
         return replace(
             self, cycle=self.cycle_b, cycle_b=self.cycle, pid_a=self.pid_b, pid_b=self.pid_a, rank=self.rank_b,
-            rank_b=self.rank,
+            rank_b=self.rank, from_ns=window.from_ns, to_ns=window.to_ns,
+            window_b=None if self.window_b is None else (self.from_ns, self.to_ns),
         )
 
     def any_cycle(self) -> Options:
@@ -75,7 +81,9 @@ class Options(Struct, frozen=True):
 
     def without_part(self, window: bool = True) -> Options:
         """The same with no limit but the cycle, and the window unless that is taken, too: for runs already limited."""
-        times = (None, None) if window else (self.from_ns, self.to_ns)
-        return replace(
-            self, pid_a=None, pid_b=None, rank=None, rank_b=None, device=None, from_ns=times[0], to_ns=times[1]
-        )
+        rest = replace(self, pid_a=None, pid_b=None, rank=None, rank_b=None, device=None)
+        return rest.without_window() if window else rest
+
+    def without_window(self) -> Options:
+        """The same without the limit to a window of time."""
+        return replace(self, from_ns=None, to_ns=None, window_b=None)

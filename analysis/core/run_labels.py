@@ -9,7 +9,7 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
-from ..contract.options import Options
+from ..contract.options import SIDES, Options, Scope
 from . import units
 from .text import display
 
@@ -49,11 +49,16 @@ def scope_text(options: Options, runs: int = 1) -> str:
         _of_both("cycle", options.cycle, options.cycle_b, pair), _of_both("pid", options.pid_a, options.pid_b, pair),
         _of_both("rank", options.rank, options.rank_b, pair),
         display(options.device, 40) if options.device is not None else "",
-        f"from {units.duration(options.from_ns)}" if options.from_ns is not None else "",
-        f"to {units.duration(options.to_ns)}" if options.to_ns is not None else "",
+        *([f"{side.upper()} {_window(options.scope(side))}" for side in SIDES]
+          if pair and options.window_b is not None else [_window(options.scope())]),
         "" if options.warm_up else "without warm-up",
     ]
-    return ", ".join(part for part in parts if part).replace(", to ", " to ")
+    return ", ".join(part for part in parts if part)
+
+
+def _window(scope: Scope) -> str:
+    return " ".join(f"{word} {units.duration(at)}" for word, at in (("from", scope.from_ns), ("to", scope.to_ns))
+                    if at is not None)
 
 
 def _of_both(word: str, a: int | None, b: int | None, pair: bool) -> str:

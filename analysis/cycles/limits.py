@@ -21,7 +21,7 @@ from ..core.call_tree import calls_where
 from ..core.device_pairs import natural
 from . import assignment, reduced
 from .detection import find_cycles
-from .sourced_cycles import GUESSED, LIMITED
+from .sourced_cycles import GUESSED, LIMITED, WINDOWED
 
 _BY = {
     "pid": ("kernels", "host", "metrics", "cycles", "profile", "comparison"),
@@ -188,7 +188,8 @@ def _of_window(run: Trace, scope: Scope) -> Trace:
     )
     if not any(window.has(name) for name in ("kernels", "host", "metrics", "profile", "cycles")):
         raise _nothing_there(run)
-    return _about(window, ranks=run.info.ranks)
+    about = _about(window, ranks=run.info.ranks)
+    return replace(about, info=replace(about.info, facts={**about.info.facts, WINDOWED: True}))
 
 
 def _alive(allocations: pl.LazyFrame, first: int, end: int | None) -> pl.LazyFrame:

@@ -18,6 +18,8 @@ from . import assignment
 
 LIMITED = "limited"
 """In the facts of a run that is part of another: the cycles in its table are all there are, even if it has none."""
+WINDOWED = "windowed"
+"""In the facts of a run that is what begins in a window of time of another, which may cut its first and last cycle."""
 
 
 class SourcedCycles(Struct, frozen=True):

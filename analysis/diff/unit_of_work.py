@@ -18,6 +18,7 @@ from ..core import units
 from ..core.names.short_name import fit_name
 from ..cycles import assignment
 from ..cycles.detection import find_cycles
+from ..cycles.sourced_cycles import WINDOWED
 from .present.sentences import cycle_sentence
 from .stats.robust_location import Floats
 from .verdict.cycle_time import CycleTime, compare_lengths
@@ -40,7 +41,9 @@ class WorkTime(Struct, frozen=True):
 
 def unit_of_work(runs: tuple[Trace, Trace], options: Options) -> WorkTime | None:
     """The recorded steps where both runs have some, else calls of the anchor function. None where the recordings have
-    no timestamps or share no function called often enough."""
+    no timestamps or share no function called often enough, and for windows of time, which are compared as they are."""
+    if any(is_window(run) for run in runs):
+        return None
     steps = [_marked_steps(run, options) for run in runs]
     if all(side.height for side in steps):
         lengths = [side["dur_ns"].to_numpy() / 1e6 for side in steps]
@@ -81,6 +84,11 @@ def in_marked_steps(run: Trace, options: Options) -> pl.LazyFrame:
 def whole_ones(steps: pl.DataFrame) -> pl.DataFrame:
     """The cycles that device figures are taken from: those recorded whole, where any was."""
     return whole if (whole := steps.filter("complete")).height else steps
+
+
+def is_window(run: Trace) -> bool:
+    """Whether it is what begins in a window of time, which cuts cycles."""
+    return bool(run.info.facts.get(WINDOWED))
 
 
 def _marked_steps(run: Trace, options: Options) -> pl.DataFrame:

@@ -30,7 +30,7 @@ from .prepare.swapped_calls import SwappedCalls, swapped_calls
 from .present.sentences import line, not_comparable, some
 from .stats.permutation import q_values
 from .stats.robust_location import Floats
-from .unit_of_work import WorkTime, in_marked_steps, unit_of_work, work_sentence
+from .unit_of_work import WorkTime, in_marked_steps, is_window, unit_of_work, work_sentence
 from .verdict.comparability import LEAST_SHARED, Comparability, by_operators, different_devices
 from .verdict.cycle_time import CycleTime
 from .verdict.device_work import DeviceWork
@@ -237,7 +237,8 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     samples = "too few steps to tell chance by them" if by_step else "no cycles"
     data = line("Data", f"{reasons}; {samples}: each launch is a sample")
     ordered = [*lines, data] if comparability.comparable else [data, *lines]
-    notes = [*devices.note(moved), *replay_notes((replays(runs[0]), replays(runs[1]))), _scale_note(work)]
+    notes = [*devices.note(moved), *replay_notes((replays(runs[0]), replays(runs[1]))),
+             _scale_note(work, is_window(runs[0]))]
     if any(run.info.serialised for run in runs):
         notes.append("Launches were replayed one by one: totals are not wall time.")
     rows += _idle_rows(runs, options) if by_step else []
@@ -296,7 +297,9 @@ def under_the_same_devices(runs: tuple[Trace, Trace]) -> tuple[tuple[Trace, Trac
     return (runs[0], runs[1].with_tables(kernels=runs[1].kernels.with_columns(devices.under(moved)))), moved
 
 
-def _scale_note(work: WorkTime | None) -> str:
+def _scale_note(work: WorkTime | None, window: bool) -> str:
+    if window:
+        return "Launches and ms are of the whole window: it holds fewer than two whole cycles of one run at least."
     if work is not None and work.unit is None:
         return "Launches and ms are per recorded step; what lies outside of the steps is left out."
     if work is not None and work.unit is not None and abs(work.per_b - 1) > BETWEEN_RUNS:

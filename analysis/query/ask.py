@@ -100,7 +100,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     if len(runs) == 2 and not view.two_runs:
         runs = runs[:1]
     options = options or Options()
-    whole, question = runs, replace(options, from_ns=None, to_ns=None) if view.windows_itself else options
+    whole, question = runs, options.without_window() if view.windows_itself else options
     runs, options = _restricted(view, runs, options)
     columns = view.columns_for(len(runs))
     names = [column.name for column in columns]
@@ -160,7 +160,7 @@ def _restricted(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[
     # a comparison leaves warm-up cycles out by itself, for it says how many
     if not view.scopes_itself:
         chosen = options if view.one_run else replace(options, warm_up=True)
-        chosen = replace(chosen, from_ns=None, to_ns=None) if view.windows_itself else chosen
+        chosen = chosen.without_window() if view.windows_itself else chosen
         runs = tuple(scoped(run, chosen, side) for run, side in zip(runs, SIDES, strict=False))
     return runs, options
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from ...loaders.schema import NAME
 from ..contract.column import Column
-from ..contract.options import Options
+from ..contract.options import SIDES, Options
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
 from ..timeline.counters import Counter, Strip, strips
@@ -108,6 +109,16 @@ def aligned(extents: Sequence[Extent]) -> tuple[int, ...]:
     return tuple(anchor - anchors[0] for anchor in anchors)
 
 
+def _beside(options: Options, extents: Sequence[Extent]) -> tuple[Options, tuple[int, ...]]:
+    """Two windows as one as long as the longer, and what puts the beginning of B's under that of A's."""
+    sides = [options.scope(side) for side in SIDES]
+    starts = [one.start if side.from_ns is None else side.from_ns for one, side in zip(extents, sides, strict=True)]
+    ends = [one.end if side.to_ns is None else side.to_ns for one, side in zip(extents, sides, strict=True)]
+    longest = max(end - start for start, end in zip(starts, ends, strict=True))
+    whole = replace(options, from_ns=starts[0], to_ns=starts[0] + longest, window_b=None)
+    return whole, (0, starts[1] - starts[0])
+
+
 def _window(extents: Sequence[Extent], offsets: tuple[int, ...], options: Options) -> Window:
     """The window asked for in the time of run A; without one all that was recorded, of both runs."""
     start = min(one.start - offset for one, offset in zip(extents, offsets, strict=True))
@@ -128,6 +139,8 @@ def build(runs: Runs, options: Options) -> Answer:
             raise CannotAnswer(f"{run.info.label} holds no activity or call with a time.")
         extents.append(extent)
     offsets = aligned(extents)
+    if len(runs) > 1 and options.window_b is not None:
+        options, offsets = _beside(options, extents)
     window = _window(extents, offsets, options)
     if window.end <= window.start:
         raise CannotAnswer("The window is empty: --to must come after --from.")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 from made_job import write_job
 
+from warplens.cli.arguments import FINE
 from warplens.cli.main import main
 
 
@@ -63,3 +65,23 @@ def test_sides_that_make_no_comparison_are_refused(
 ) -> None:
     assert main(words) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_window_of_each_run_is_compared(samples: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The sums of the rows are those of the events in both files that begin in the windows."""
+    paths = [samples / "demo" / f"{name}.json.gz" for name in ("normal", "abnormal")]
+    windows = ((1_500_000_000, 1_900_000_000), (2_300_000_000, 2_700_000_000))
+    status = main(["diff", *map(str, paths), "--from", "1500ms:2.3s", "--to", "1900ms:2.7s", "--format", "json"])
+    told = json.loads(capsys.readouterr().out)
+    sums = []
+    for path, (first, last) in zip(paths, windows, strict=True):
+        events = [one for one in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"] if one.get("ph") == "X"]
+        begun = min(round(1000 * one["ts"]) for one in events)
+        inside = [one for one in events if one.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
+                  and first <= round(1000 * one["ts"]) - begun < last]
+        sums.append((len(inside), sum(one["dur"] for one in inside) / 1000))
+    rows = [row for row in told["rows"] if row["kind"] in ("kernel", "collective", "memcpy", "memset")]
+    assert status == FINE and len(sums) == 2
+    assert [sum(row[f"launches_{side}"] for row in rows) for side in "ab"] == [count for count, _ in sums]
+    assert [sum(row[f"{side}_ms"] for row in rows) for side in "ab"] == pytest.approx([ms for _, ms in sums])
+    assert told["state"]["scope"] == "A from 1.50 s to 1.90 s, B from 2.30 s to 2.70 s"

@@ -102,6 +102,10 @@ def test_the_user_reads_the_warnings(snap: Callable[..., bool]) -> None:
     assert snap("w", view="kernels", size=(80, 24))
 
 
+def test_the_user_marks_a_range_of_time(snap: Callable[..., bool]) -> None:
+    assert snap("h", "h", "c", *"llllllll", "c", view="timeline", runs=("a", "b"), size=(80, 24))
+
+
 def test_one_of_two_runs_cannot_be_read(snap: Callable[..., bool]) -> None:
     assert snap(view="kernels", runs=("a", "bad"), size=(80, 24))
 

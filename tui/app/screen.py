@@ -232,6 +232,8 @@ class MainScreen(Screen[None]):
             return
         if self.has_class("zoomed"):
             self.remove_class("zoomed")
+        elif pane.leave():
+            return
         elif pane.state.search:
             pane.search("")
         elif pane.state.arrangement.filter:

@@ -123,6 +123,10 @@ class PaneActions(Container):
         self.session.hinted.add(text)
         self.notify(text, markup=False)
 
+    def leave(self) -> bool:
+        """Esc: drop what was begun; False where nothing was."""
+        return False
+
     def action_note(self) -> None:
         """Type a note on the row under the cursor; it starts from the one there is."""
         if self.rows.table is None or not len(self.rows.table):
@@ -229,7 +233,7 @@ class PaneActions(Container):
 
     def action_unscope(self) -> None:
         """All cycles again."""
-        if self.session.cycle is not None or self.session.cycle_b is not None:
+        if (self.session.cycle, self.session.cycle_b, self.session.ranges) != (None, None, (None, None)):
             self.session.scope(None, None)
             self.session.deeds.append("")
             self.app.post_message(ScopeChanged())

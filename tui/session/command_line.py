@@ -29,5 +29,10 @@ def command_line(session: Session, view: str, state: ViewState, table: Table | N
     rank = session.rank_b if subject == "B" else session.rank
     words += ["--cycle", str(cycle)] if cycle is not None else []
     words += ["--rank", str(rank)] if rank is not None else []
+    options = session.options.swapped() if subject == "B" else session.options
+    a, b = options.scope("a"), options.scope("b" if len(paths) > 1 else "a")
+    for word, first, second in (("--from", a.from_ns, b.from_ns), ("--to", a.to_ns, b.to_ns)):
+        if first is not None and view != "timeline":
+            words += [word, f"{first}:{second}" if first != second else str(first)]
     words += ["--per", "recording"] if table is not None and table.per == "recording" and len(paths) > 1 else []
     return shlex.join(words)

@@ -68,7 +68,7 @@ KEYS: tuple[Key, ...] = (
     Key("note", "i", "note", "", "Write a note on this row, or on a time of the timeline; e on the overview carries "
         "all away"),
     Key("scope", "c", "scope", "scope", "Restrict every view to the cycle under the cursor", rank=7),
-    Key("unscope", "C", "unscope", "all cycles", "Show all cycles again"),
+    Key("unscope", "C", "unscope", "all cycles", "Show all cycles again; of marked ranges the whole runs"),
     Key("cycle_previous", "left_square_bracket", "step_cycle(-1)", "cycle", "Previous cycle"),
     Key("cycle_next", "right_square_bracket", "step_cycle(1)", "cycle", "Next cycle"),
     Key("other_run", "x", "other_run", "A/B", "Switch between both runs, A and B", rank=8),
@@ -121,6 +121,8 @@ KEYS: tuple[Key, ...] = (
         "kernel", "timeline", rank=5),
     Key("critical_path", "s", "critical_path", "path", "Timeline: show or hide the critical path of a cycle",
         "timeline", rank=5),
+    Key("range", "c", "range", "range", "Timeline: c at its first and c at its last slice mark a range; one in "
+        "each run opens the diff of what begins in them; c again drops it", "timeline", rank=5),
     Key("same_previous", "N", "same(-1)", "", "Timeline: previous slice of the same name", "timeline"),
     Key("earlier", "left", "pan(-1)", "", "Timeline: earlier", "timeline"),
     Key("later", "right", "pan(1)", "", "Timeline: later", "timeline"),

@@ -103,6 +103,12 @@ class TimeNote(Struct, frozen=True):
     text: str
 
 
+Span = tuple[int, int]
+"""From when to when, ns in the time of its run."""
+Ranges = tuple[Span | None, Span | None]
+"""The range of time marked in A, and in B."""
+
+
 class Session(Struct):
     """Everything open. ``epoch`` rises when any answer may have changed: traces came, the scope moved."""
 
@@ -111,6 +117,8 @@ class Session(Struct):
     cycle_b: int | None = None
     rank: int | None = None
     rank_b: int | None = None
+    ranges: Ranges = (None, None)
+    """Marked in the timeline; every view is limited to them once each run has one."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     per: Per = "cycle"
     subject: Subject = "both"
@@ -131,7 +139,7 @@ class Session(Struct):
     hinted: set[str] = field(default_factory=set)
     deeds: list[str] = field(default_factory=list)
     """What ``u`` undoes, the last one last: the view whose arrangement changed, or '' for the scope."""
-    scopes: list[tuple[int | None, int | None, int | None, int | None]] = field(default_factory=list)
+    scopes: list[tuple[int | None, int | None, int | None, int | None, Ranges]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     """Further options of the command line: cycle_anchor, and scopes that no key changes."""
     opened_from: str = ""
@@ -225,7 +233,19 @@ class Session(Struct):
         """What every question is asked with, apart from which run."""
         given = Options(cycle=self.cycle, cycle_b=self.cycle_b, thresholds=self.thresholds, **self.extra)
         ranks = {name: rank for name, rank in (("rank", self.rank), ("rank_b", self.rank_b)) if rank is not None}
+        if self.ranged:
+            (first, last), window_b = self.ranges[0] or (None, None), self.ranges[1]
+            return replace(given, from_ns=first, to_ns=last, window_b=window_b, **ranks)
         return replace(given, **ranks)
+
+    @property
+    def ranged(self) -> bool:
+        """Whether each run has a range, so that views are limited to them."""
+        return self.would_limit(self.ranges)
+
+    def would_limit(self, ranges: Ranges) -> bool:
+        """Whether these are one for each run that is open."""
+        return all(ranges[: max(1, len(self.traces))])
 
     def question(self, view: View, subject: str = "") -> tuple[Runs, Options]:
         """The runs and options to ask the view with, of the runs chosen last or of that ``subject``."""
@@ -255,12 +275,15 @@ class Session(Struct):
         return self.current
 
     def scope(
-        self, cycle: int | None, cycle_b: int | None = None, rank: int | None = None, rank_b: int | None = None
+        self, cycle: int | None, cycle_b: int | None = None, rank: int | None = None, rank_b: int | None = None,
+        ranges: Ranges = (None, None),
     ) -> None:
-        """Limit every view to one cycle of each run, and of a job to one rank's; None and None is all of them."""
-        self.scopes.append((self.cycle, self.cycle_b, self.rank, self.rank_b))
+        """Limit every view to one cycle of each run, and of a job to one rank's, or to a range of time of each; None
+        and None is all of them."""
+        self.scopes.append((self.cycle, self.cycle_b, self.rank, self.rank_b, self.ranges))
         self.cycle, self.cycle_b = cycle, cycle_b
         self.rank, self.rank_b = rank, rank_b
+        self.ranges = ranges
         self.epoch += 1
 
     @property

@@ -187,7 +187,21 @@ def test_a_scope_is_said_in_words() -> None:
     scope = Options(cycle=5, cycle_b=5, rank=3, rank_b=3, device="GPU\x1b 0", from_ns=1_500_000, to_ns=2_000_000)
     assert scope_text(scope, 2) == "cycle 5, rank 3, GPU␛ 0, from 1.50 ms to 2.00 ms"
     assert scope_text(Options(pid_a=1, pid_b=2, warm_up=False), 2) == "pid 1 of A, pid 2 of B, without warm-up"
+    ranges = Options(from_ns=1_500_000, to_ns=2_000_000, window_b=(3_000_000, None))
+    assert scope_text(ranges, 2) == "A from 1.50 ms to 2.00 ms, B from 3.00 ms"
+    assert scope_text(ranges.swapped(), 2) == "A from 3.00 ms, B from 1.50 ms to 2.00 ms"
     assert scope_text(Options(), 2) == ""
+
+
+def test_each_run_has_a_window_of_its_own() -> None:
+    ranges = Options(from_ns=1_000, to_ns=1_310, window_b=(290, 1_000))
+    pair = report("launches", (job(2),), ranges), report("launches", (job(2),), ranges.swapped())
+    assert [one.frame["start_ns"].to_list() for one in pair] == [[1300, 1300], [300, 300]]
+    rows_of = {r["rank"]: r for r in report("kernels", (job(2), job(2)), ranges).frame.to_dicts()}
+    assert [(rows_of[at]["total_ns_a"], rows_of[at]["total_ns_b"]) for at in (0, 1)] == [(100, 100), (200, 200)]
+    both = report("timeline", (job(2), job(2)), ranges)
+    assert both.facts["offset_b_ns"] == 290 - 1_000
+    assert (both.facts["from_ns"], both.facts["to_ns"]) == (1_000, 1_710), "as long as the longer one"
 
 
 def test_a_view_that_holds_no_such_rows_still_says_why() -> None:

@@ -132,6 +132,22 @@ async def critical_path(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
     assert "No critical path: " in said(pilot.app) and c.runs[0].path is None
 
 
+@key("range")
+async def mark_a_range(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    session = pilot.app.main.session
+    await press(pilot, "g", *"#4", "enter", "c")
+    assert c.ranges[0] is not None and session.ranges == (None, None) and "A range begins here" in said(pilot.app)
+    await press(pilot, "escape")
+    assert c.ranges == (None, None)
+    await press(pilot, "c", "g", *"#6", "enter", "c")
+    rows = session.traces[0].kernels.collect()
+    assert session.ranges[0] == (rows["start_ns"][4], rows["start_ns"][6] + rows["dur_ns"][6])
+    await press(pilot, "4")
+    assert pilot.app.main.pane.table.total_rows == 3
+    await press(pilot, "6", "c")
+    assert session.ranges == (None, None) and session.scope_text == ""
+
+
 @key("goto")
 async def goto(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
     await press(pilot, "+", "+", "g", *"#4", "enter")
@@ -256,6 +272,32 @@ async def test_two_runs_are_above_one_another_at_the_same_step() -> None:
         assert [run for run, row in c.rows() if row.lane is not None] == [0, 1]
         shown = screen_text(app)
         assert "A GPU 0 stream 7" in shown and "B GPU 0 stream 7" in shown
+
+
+async def test_a_range_of_each_run_is_compared() -> None:
+    spans = ((20, 29), (56, 65))
+    app = app_on("a", "b", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        for first, last in spans:
+            await press(pilot, "g", *f"#{first}", "enter", "c", "g", *f"#{last}", "enter", "c", "G", "pagedown")
+        pane, session = app.main.pane, app.main.session
+        assert pane.entry.name == "diff" and pane.table is not None
+        ns = []
+        for run, (first, last), at in zip(session.traces, spans, session.ranges, strict=True):
+            rows = run.kernels.collect()[first : last + 1]
+            assert at == (rows["start_ns"][0], rows["start_ns"][-1] + rows["dur_ns"][-1])
+            ns.append({name: rows.filter(rows["name"] == name)["dur_ns"].sum() for name in rows["name"].unique()})
+        told = {row["function"]: (row["a_ms"], row["b_ms"]) for row in pane.exported.frame.to_dicts()}
+        assert told == {name: pytest.approx((ns[0].get(name, 0) / 1e6, ns[1].get(name, 0) / 1e6))
+                        for name in {*ns[0], *ns[1]}}
+        (a, b), command = session.ranges, pane.command
+        assert a is not None and b is not None and session.scope_text in screen_text(app)
+        assert f"--view diff --from {a[0]}:{b[0]} --to {a[1]}:{b[1]}" in command
+        await press(pilot, "u")
+        assert session.ranges == (a, None) and not session.scope_text
+        await press(pilot, "C")
+        assert session.ranges == (None, None)
 
 
 async def test_the_window_as_it_stands_is_what_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

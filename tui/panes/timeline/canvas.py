@@ -40,6 +40,9 @@ class TimelineCanvas(LaneView):
     class PathWanted(Message):
         """The critical path is wanted, or no more."""
 
+    class RangeWanted(Message):
+        """A range of time begins or ends at the cursor, or is no longer wanted."""
+
     def __init__(self) -> None:
         super().__init__()
         self._painted: tuple[tuple[object, ...], list[Strip]] | None = None
@@ -177,6 +180,10 @@ class TimelineCanvas(LaneView):
     def action_critical_path(self) -> None:
         """Show the critical path, or not."""
         self.post_message(self.PathWanted())
+
+    def action_range(self) -> None:
+        """Begin a range at the cursor, end it there, or drop the one there is."""
+        self.post_message(self.RangeWanted())
 
     def action_goto(self) -> None:
         """A time or a launch number is to be typed."""

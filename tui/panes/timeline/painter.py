@@ -104,15 +104,20 @@ class Painter(Struct, frozen=True):
         return self.line([*self._label("", "cycles", self.look.gutter), Segment(marks(run, window), self.look.mark)],
                          True)
 
-    def notes(self, notes: Sequence[tuple[int, str]], window: Window) -> Strip:
-        """Notes on times of a run, each where it begins."""
+    def notes(self, notes: Sequence[tuple[int, str]], marked: tuple[int, int] | None, window: Window) -> Strip:
+        """Notes on times of a run, each where it begins, over the range that is marked."""
         line = [" "] * window.columns
+        if marked is not None:
+            first, last = window.column(marked[0]), window.column(marked[1] - 1)
+            for at in range(max(0, first), min(window.columns, last + 1)):
+                line[at] = "├" if at == first else "┤" if at == last else "─"
         for start, text in sorted(notes):
             at = window.column(start)
             if 0 <= at < window.columns:
                 shown = cells.fit(f"◆{display(text, 40)}", min(41, window.columns - at)).rstrip()
                 line[at : at + len(shown)] = shown
-        return self.line([*self._label("", "notes", self.look.gutter), Segment("".join(line), self.look.match)], True)
+        label = self._label("", "notes" if notes else "range", self.look.gutter)
+        return self.line([*label, Segment("".join(line), self.look.match)], True)
 
     def seam(self) -> Strip:
         """What stands between two runs."""

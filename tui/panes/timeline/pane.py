@@ -21,8 +21,8 @@ from ...list.frame import Frame
 from ...session.exporting import free_name, new_trace
 from ...session.jobs import QueryRunner
 from ...session.keys import bindings
-from ...session.messages import TaskWanted
-from ...session.session import Session, TimeNote
+from ...session.messages import ScopeChanged, TaskWanted, ViewWanted
+from ...session.session import Session, Span, TimeNote
 from ..shown import sentence
 from ..side_panel import REST
 from ..table import TablePane
@@ -51,6 +51,7 @@ class TimelinePane(TablePane):
         self._runs: Runs = ()
         self._view: View | None = None
         self._asked: object = None
+        self._begun: dict[int, Span] = {}
 
     def compose(self) -> ComposeResult:
         """The canvas, or a sentence in its place; the list stays hidden."""
@@ -95,6 +96,7 @@ class TimelinePane(TablePane):
             self.subject = self.session.subject
             self.say("")
             self.canvas.notes = self.session.time_notes
+            self._show_ranges()
             self.canvas.show(lanes, offsets)
             self._arrive()
             self._ask_more(lanes)
@@ -177,6 +179,51 @@ class TimelinePane(TablePane):
 
         self._marking.ask(job, take)
 
+    def on_timeline_canvas_range_wanted(self, event: TimelineCanvas.RangeWanted) -> None:
+        """A range begins or ends at the cursor, or is dropped; where each run has one, their diff is shown."""
+        event.stop()
+        if not self.canvas.runs:
+            return
+        run, begun, here = self.canvas.run, self._begun.pop(self.canvas.run, None), self.canvas.span_here()
+        if self.session.ranges[run] is not None:
+            self._limit(run, None)
+        elif begun is None:
+            self._begun[run] = here
+            self.hint("A range begins here; c at its last slice ends it, Esc drops it.")
+        else:
+            self._limit(run, (min(begun[0], here[0]), max(begun[1], here[1])))
+        self._show_ranges()
+
+    def _limit(self, run: int, span: Span | None) -> None:
+        """Keep a run's range, or drop it; where each run has one, or no longer, every view is another."""
+        session = self.session
+        a, b = session.ranges
+        ranges, before = (span, b) if run == 0 else (a, span), session.ranged
+        if not before and not session.would_limit(ranges):
+            session.ranges = ranges
+            self.hint(f"The range of {'AB'[run]} is marked; mark one in {'BA'[run]}, too, and their diff is shown.")
+            return
+        session.scope(None, None, session.rank, session.rank_b, ranges)
+        session.deeds.append("")
+        self.app.post_message(ScopeChanged() if before or len(session.traces) < 2 else ViewWanted("diff"))
+
+    def leave(self) -> bool:
+        """Drop a range that has no end yet."""
+        left = bool(self._begun)
+        self._begun.clear()
+        self._show_ranges()
+        return left
+
+    def forget(self) -> None:
+        """Show no rows, nor a range that was begun in other runs."""
+        self._begun.clear()
+        super().forget()
+
+    def _show_ranges(self) -> None:
+        a, b = self.session.ranges
+        self.canvas.ranges = self._begun.get(0, a), self._begun.get(1, b)
+        self.canvas.changed()
+
     def wake(self, force: bool = False) -> None:
         """The view is looked at, perhaps to see the place of a row."""
         super().wake(force)
@@ -239,7 +286,7 @@ class TimelinePane(TablePane):
         if not self.canvas.runs or view is None:
             return None
         start, end = self.canvas.window_ns
-        options = replace(self.session.question(view)[1], from_ns=start, to_ns=end)
+        options = replace(self.session.question(view)[1], from_ns=start, to_ns=end, window_b=None)
         command = f"{self.command} --from {start} --to {end}"
         noted = [f"Note on {self.session.told(one)}: {one.text}" for one in self.session.time_notes]
 
@@ -285,7 +332,7 @@ class TimelinePane(TablePane):
         window = self.canvas.window(run)
         start, end = (window.start, window.end) if span is None else span[:2]
         asked = self.session.question(view)[1].any_cycle()
-        options = replace(asked.swapped() if run else asked, from_ns=start, to_ns=end)
+        options = replace(asked.swapped() if run else asked, from_ns=start, to_ns=end, window_b=None)
 
         def job() -> Path:
             from ....analysis.timeline.chrome_trace import sliced
@@ -347,5 +394,5 @@ class TimelinePane(TablePane):
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""
-        return ("zoom_in zoom_out fit zoom_to goto same_next arrow fold_lanes critical_path export copy open_trace "
-                "palette help quit").split()
+        return ("zoom_in zoom_out fit zoom_to goto same_next arrow fold_lanes critical_path range export copy "
+                "open_trace palette help quit").split()

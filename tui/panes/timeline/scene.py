@@ -96,8 +96,9 @@ def _lanes(
             made.append(paint.seam())
         if first and view.cycle_lines:
             made.append(paint.cycles(view.runs[run], windows[run]))
-        if first and (mine := [(one.start, one.text) for one in view.notes if one.run == run]):
-            made.append(paint.notes(mine, windows[run]))
+        mine = [(one.start, one.text) for one in view.notes if one.run == run]
+        if first and (mine or view.ranges[run]):
+            made.append(paint.notes(mine, view.ranges[run], windows[run]))
         numbers += [None] * (len(made) - len(numbers))
         line = next(drawn[run])
         if row.lane is not None and row.lane.tid is None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ....analysis.timeline.layout import Group, Row
     from ....analysis.timeline.place import Place
     from ....analysis.timeline.window import Window
-    from ...session.session import TimeNote
+    from ...session.session import Ranges, TimeNote
 
 LEAST_NS = 100
 """The narrowest window."""
@@ -51,6 +51,7 @@ class LaneView(Widget, can_focus=True):
         self.aligned_at: int | None = None
         self.families: set[str] = set()
         self.notes: list[TimeNote] = []
+        self.ranges: Ranges = (None, None)
         self._counters: list[tuple[CounterStrip, ...]] = []
         self._rows: list[tuple[int, Row]] = []
         self._laid_out: tuple[object, ...] = ()
@@ -119,10 +120,9 @@ class LaneView(Widget, can_focus=True):
         """The rows there are in this window, those of run A first: run and row."""
         from ....analysis.timeline.layout import layout
 
-        key = (*self.window_ns, self.size, self.offsets, len(self.turned), len(self.notes))
+        key = (*self.window_ns, self.size, self.offsets, len(self.turned), self.noted)
         if self._laid_out != key and self.runs:
-            noted = bool(self.notes)
-            room = (self.room() - len(self.runs) + 1) // len(self.runs) - self.cycle_lines - noted
+            room = (self.room() - len(self.runs) + 1) // len(self.runs) - self.cycle_lines - self.noted
             self._rows = [
                 (at, row) for at, one in enumerate(self.runs) for row in layout(
                     one, self.window(at), max(4, room), {group for run, group in self.turned if run == at},
@@ -131,6 +131,11 @@ class LaneView(Widget, can_focus=True):
             self._laid_out = key
             self.selected = min(self.selected, max(0, len(self._rows) - 1))
         return self._rows
+
+    @property
+    def noted(self) -> bool:
+        """Whether a line over the lanes has notes and ranges."""
+        return bool(self.notes) or any(self.ranges)
 
     @property
     def cycle_lines(self) -> bool:
@@ -158,6 +163,13 @@ class LaneView(Widget, can_focus=True):
             name = fit_name(self.runs[self.run].names[int(lane.slices.names[at])], 60)
             return int(lane.slices.starts[at]), int(lane.slices.ends[at]), f"{name}, {lane.name}"
         return self.moment, self.moment, rows[self.selected][1].label.strip() if rows else ""
+
+    def span_here(self) -> tuple[int, int]:
+        """Start and end (ns) of the slice under the cursor, of a gap those of the column."""
+        start, end, _ = self.under_cursor()
+        window = self.window(self.run)
+        half = (window.end - window.start) // (2 * window.columns) if start == end else 0
+        return start - half, max(end + half, start + 1)
 
     def note_here(self) -> TimeNote | None:
         """The note on what is under the cursor."""
@@ -251,7 +263,7 @@ class LaneView(Widget, can_focus=True):
         self.top = min(self.top, self.selected)
         for at in range(self.selected, self.top - 1, -1):  # all of the selected row, as much as there is before it
             used += rows[at][1].lines + bool(at and rows[at][0] != rows[at - 1][0]) if rows else 0
-            used += (self.cycle_lines + bool(self.notes)) * (not at or rows[at][0] != rows[at - 1][0])
+            used += (self.cycle_lines + self.noted) * (not at or rows[at][0] != rows[at - 1][0])
             if used > room:
                 self.top = min(at + 1, self.selected)
                 break
