@@ -38,7 +38,6 @@ class Command(NamedTuple):
 
 def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trace, ...]:
     """Open one path or two; a file that holds two runs is two. Shows progress on a terminal."""
-    from ..analysis.core.run_labels import distinct_labels
     from ..loaders.ingest.opening import open_run
     from ..loaders.ingest.progress import ProgressLine
 
@@ -56,6 +55,8 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
         raise UsageError("--align moves counters beside a trace; give the folder that holds the trace and their files")
     if len(runs) > 2:
         raise UsageError(f"{len(runs)} runs, but only two can be compared; choose one of a file with --worker")
+    from ..analysis.core.run_labels import distinct_labels  # imported by now where a large file was read
+
     return distinct_labels(tuple(runs))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -85,6 +84,8 @@ class FormatLoader(ABC):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Read the whole input: one Trace, or two where the file holds two runs. Raises Unreadable."""
+        from concurrent.futures import ThreadPoolExecutor  # which brings much along, and what is cached needs no reader
+
         module, _, function = self.reader.partition(":")
         # A thread begins a stack of its own. CPython takes 16 kB from the system at each call that passes a border of
         # its stack, and returns them after it: numpy, imported from as deep as here, passed one 3,600 times, which took

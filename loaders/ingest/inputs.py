@@ -13,8 +13,6 @@ import os
 import select
 import stat
 import sys
-import tarfile
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -117,7 +115,6 @@ MOST_DAMAGED = 16  # Damaged entries that are named.
 Open = Callable[[], IO[bytes] | None]
 _PADDING = 1 << 20
 _TAR, _ZIP = b"ustar", b"PK\x03\x04"
-_BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
 
 def is_archive(path: Path) -> bool:
@@ -139,6 +136,10 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
 
     A damaged entry is left out; raises Unreadable where no other is there, and for one that is too large.
     """
+    from tarfile import TarError
+    from zipfile import BadZipFile
+
+    broken = TarError, BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError
     size = path.stat().st_size
     room = max(limits.UNCOUNTED_BYTES, limits.limit("unfolded") * size)
     bytes_written = count = 0
@@ -162,12 +163,12 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
                 count += 1
                 if checksum is not None and computed != checksum:
                     damaged.append(f"the checksum of {name} is wrong; all of it was read, and some of it may be false")
-            except _BROKEN as error:
+            except broken as error:
                 destination.unlink(missing_ok=True)
                 damaged.append(f"{name} was left out: it is damaged ({error})")
     except limits.Exceeded as error:
         raise error.unreadable(display_name) from None
-    except _BROKEN as error:
+    except broken as error:
         damaged.append(f"the rest of the archive is damaged ({error})")
     damaged = ["".join(char if char.isprintable() else "?" for char in said) for said in damaged]  # names are recorded
     if not count and damaged:
@@ -182,6 +183,9 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
 def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tuple[Path, Open, int | None]]:
     """Each regular file of the archive under a name that stays inside the target folder, how to open it, and its
     checksum where the archive has one for each file."""
+    import tarfile
+    import zipfile
+
     def place(entry: str, regular: bool = True) -> Path | None:
         name = _inside(entry) if regular else None
         if name is None and not _is_hidden(entry) and len(left_out) < MOST_FILES:

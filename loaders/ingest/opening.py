@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cache as cache_once
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,10 +21,12 @@ from ..errors import Unreadable
 from ..loader import FormatLoader, Job
 from ..native.allocator import keep_freed
 from ..trace import Trace
-from . import cache, call_tree, failures, inputs, ranks, spill, store
-from .job import pool
+from . import cache, call_tree, failures, inputs, spill, store
 from .job.files import InputFile, Progress, Request, file_of, in_folder, left_out
 from .job.small_files import SmallFiles, are_many_and_small
+
+if TYPE_CHECKING:
+    from .job import pool
 
 _AGAIN = "Write or copy it again."
 _LOADERS = registry.__name__.rpartition(".")[0] + "."
@@ -236,6 +238,8 @@ def _ahead(uncached: Sequence[InputFile], request: Request) -> pool.Pool | None:
     """Processes that read these files, which are not cached, into the cache; None where that does not pay."""
     if not request.use_cache or len(uncached) < 2 or sum(file.size for file in uncached) < _PARALLEL_BYTES:
         return None
+    from .job import pool
+
     workers = pool.most_workers(len(uncached))
     return pool.Pool(read_into_cache, [str(file.path) for file in uncached], workers) if workers > 1 else None
 
@@ -382,7 +386,7 @@ class Opened(Struct, frozen=True):
 
     def _together(self, singles: tuple[Trace, ...]) -> Trace:
         """All files as one run: the ranks of a job, with the counters recorded beside them."""
-        from .ranks import job_of
+        from .ranks import job_of, ranks_of
         from .sidecar_metrics import is_beside, together, with_metrics
 
         samplers = registry.samplers()
@@ -390,7 +394,7 @@ class Opened(Struct, frozen=True):
         counter_traces = [trace for trace, is_aside in zip(singles, are_counters, strict=True) if is_aside]
         if len(counter_traces) == len(singles):
             files = [Path(trace.info.source) for trace in singles]
-            if ranks.ranks_of(files, [trace.info.ranks for trace in singles]) is not None:
+            if ranks_of(files, [trace.info.ranks for trace in singles]) is not None:
                 return job_of(self.shown, singles)
             return together(singles, self.align_s)
         runs = tuple(trace for trace, is_aside in zip(singles, are_counters, strict=True) if not is_aside)
