@@ -16,7 +16,8 @@ from ...native.jit import WIDTH, inlined, item, same, word_at
 from ..columns import ARGS_READ, CODES, FLOATS, INSTANT_KEYS, INTS
 from .layout import PREDICTED_WORDS, PREDICTIONS
 
-_MIX, _ONE, _EIGHT = np.uint64(0x9E3779B97F4A7C15), np.uint64(1), np.uint64(8)
+_MIX, _ONE, _EIGHT = np.uint64(0x94D049BB133111EB), np.uint64(1), np.uint64(8)
+"""A multiplier of splitmix64: with that of the golden ratio ``tid`` and ``ts`` met in one slot, as other pairs did."""
 SKIP, WHOLE, TIME, TEXT, LANE, TRIPLE, REAL, PHASE, ARGS, OLD_ID, AMOUNT, LISTED, NESTED = range(13)
 """What a value is: nothing we need; integer; time; text; pid or tid; list of three; real; ``ph``; ``args``; an id; a
 number that only memory instants are asked for, whose columns are behind those of all events; a list or its text;
@@ -60,11 +61,12 @@ def meaning(buf, start, size, in_args):
 
 LONGEST = 8 * PREDICTED_WORDS  # Bytes of a text that can be kept.
 assert LONGEST == WIDTH
-BEGIN, _IN_EVENT, _IN_ARGS, FIRST_ARG = range(0, PREDICTIONS, 64)
-AFTER_ARGS = _IN_EVENT + 63
-"""Slots of contexts come in 64s: xor with a number below that gives another slot of the same context."""
-TWISTS = np.int64(63)
+BEGIN, _IN_EVENT, _IN_ARGS, FIRST_ARG = range(0, PREDICTIONS, PREDICTIONS // 4)
+AFTER_ARGS = _IN_EVENT + PREDICTIONS // 4 - 1
+"""Contexts have equally many slots, a power of two: xor with a number below that gives another slot of the same."""
+TWISTS = np.int64(PREDICTIONS // 4 - 1)
 
+_TOP = np.uint64(64 - int(TWISTS).bit_length())
 _WHAT_BITS, _COLUMN_BITS, _NEXT_BITS = 8, 16, 24
 _LOW = np.int64(255)
 
@@ -75,7 +77,7 @@ def slot_after(buf, key, size, in_args):
     word = word_at(buf, key)
     if size < 8:
         word &= (_ONE << (_EIGHT * np.uint64(size))) - _ONE
-    mixed = np.int64(((word ^ np.uint64(size)) * _MIX) >> np.uint64(58))
+    mixed = np.int64(((word ^ np.uint64(size)) * _MIX) >> _TOP)
     return (_IN_ARGS if in_args else _IN_EVENT) + mixed
 
 
