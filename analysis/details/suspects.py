@@ -257,6 +257,10 @@ def _verdict_section(row: Row) -> Section:
             low, high = units.rough_figure(row["ci_low_ms"]), units.rough_figure(row["ci_high_ms"])
             interval = f", 95% CI {low}…{high}"
         rows.append(("per cycle", units.amount(row["delta_ms"], signed=True) + interval))
+    if row.get("us_per_gflop_a"):
+        a, b = row["us_per_gflop_a"], row["us_per_gflop_b"]
+        rows.append(("per FLOP", f"{units.number(a)} → {units.number(b)} µs per GFLOP, {units.factor(b / a)}: a launch "
+                     "of B does other work"))
     if row["q"] is not None:
         rows.append(("chance", f"q = {units.number(row['q'])} (false-alarm rate over the list)"))
     if row.get("noise_ms") is not None:

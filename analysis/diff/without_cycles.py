@@ -216,6 +216,9 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     rows = [_row(key, sides[0].get(key), sides[1].get(key), scales) for key in dict.fromkeys([*sides[0], *sides[1]])]
     whole = list(rows)
     shown = {key: key for key in sides[0]}, dict(zip(recorded, sides[1], strict=True))
+    theirs = {mine: name for (name, _), mine in shown[1].items() if mine[0] != name}
+    for row in rows:
+        row.renamed = theirs.get((row.function, row.device))
     rows += _operators(rows, swapped_calls(
         runs, (kernels[0], kernels[1]), shown,
         {(row.function, row.device): (row.launches_a or 0.0, row.launches_b or 0.0) for row in rows}, scales), scales)

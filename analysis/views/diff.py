@@ -23,7 +23,13 @@ from ..diff.present.columns import COLUMNS, arrows
 def build(runs: Runs, options: Options) -> Answer:
     """The ranking and the verdict over two runs. Raises CannotAnswer where they hold nothing to compare."""
     answer = _compared(runs, options)
-    return replace(answer, frame=arrows(answer.frame.collect()).lazy())
+    table = answer.frame.collect()
+    alike = answer.facts.get("comparability", {}).get("operator_likeness")
+    if alike is not None and alike < 1:
+        from ..diff.present.per_flop import with_time_per_flop  # only runs of different operators or shapes need it
+
+        table = with_time_per_flop(table, (runs[0], runs[1]))
+    return replace(answer, frame=arrows(table).lazy())
 
 
 def _compared(runs: Runs, options: Options) -> Answer:

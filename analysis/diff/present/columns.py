@@ -28,6 +28,11 @@ COLUMNS: tuple[Column, ...] = (
            sorts="launches_a"),
     Column("launch_us", "µs/launch A → B", "text", "time per launch, µs", width=17, order=2, sorts="launch_us_b"),
     Column("ratio", "×", "ratio", "time per launch, B over A", width=5, order=1),
+    Column("us_per_gflop_a", "µs/GFLOP A", "us", "time per 10⁹ FLOPs in A, where a launch of B does other work",
+           width=10, order=None),
+    Column("us_per_gflop_b", "µs/GFLOP B", "us", "time per 10⁹ FLOPs in B", width=10, order=None),
+    Column("per_gflop", "µs/GFLOP", "text", "time per 10⁹ FLOPs, where a launch of B does other work than one of A",
+           width=13, order=3, sorts="us_per_gflop_b"),
     Column("a_ms", "A ms", "ms", "ms per cycle in A, a trimmed mean; other views show plain means", width=9, order=8),
     Column("b_ms", "B ms", "ms", "ms per cycle in B", width=9, order=8, role="time"),
     Column("delta_ms", "Δ ms/cycle", "ms", "B − A in ms per cycle", width=10, order=0, signed=True),
@@ -59,6 +64,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("rank", "rank", "number", "rank of both jobs, where each is one", width=5, order=2, role="where"),
     Column("renamed", "name in B", "text", "its name in B where that differs", width=20, order=None, role="name"),
 )
+PER_FLOP = ("us_per_gflop_a", "us_per_gflop_b")
 
 
 def _number(value: float | None) -> str:
@@ -76,15 +82,18 @@ def _pair(a: float | None, b: float | None, once: bool = False) -> str | None:
 
 
 def arrows(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with its pairs of numbers as text: ``launches``, ``launch_us`` and ``change``; and ``lost``."""
+    """The table with its pairs of numbers as text: ``launches``, ``launch_us``, ``per_gflop`` and ``change``; and
+    ``lost``."""
     worse = pl.col("delta_ms").clip(0).filter(pl.col("verdict") == "slower").sum()
     lost = pl.when((pl.col("verdict") == "slower") & (worse > 0)).then(pl.col("delta_ms").clip(0) / worse)
-    table = table.with_columns(lost.alias("lost"))
+    table = table.with_columns(lost.alias("lost"), *(
+        pl.lit(None, pl.Float64).alias(name) for name in PER_FLOP if name not in table.columns))
     launches = table.select("launches_a", "launches_b").rows()
     metrics = table.select("mu_a", "mu_b", pl.col("unit").cast(pl.String)).rows()
     return table.with_columns(
         pl.Series("launches", [_pair(a, b, once=True) for a, b in launches], pl.String),
         pl.Series("launch_us", [_pair(*pair) for pair in table.select("launch_us_a", "launch_us_b").rows()], pl.String),
+        pl.Series("per_gflop", [_pair(*pair) for pair in table.select(PER_FLOP).rows()], pl.String),
         pl.Series("change", [
             None if a is None and b is None else change(a, b, unit or "") for a, b, unit in metrics], pl.String),
     )

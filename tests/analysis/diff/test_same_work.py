@@ -126,3 +126,23 @@ def test_of_runs_that_share_little_nothing_is_said_of_single_launches():
     facts = asked("diff", one("first", 10_000), one("second", 30_000)).facts
     assert facts["comparability"]["shared_time"] < 0.1
     assert (facts["comparability"]["comparable"], facts["per_launch"]) == (False, ())
+
+
+def test_where_a_launch_does_other_work_its_time_per_flop_stands_beside():
+    a, b = training("a", batch=64), training("b", batch=256, took=300_000)
+    table = asked("diff", a, b)
+    names = [column.name for column in table.columns]
+    rows = {row[0]: dict(zip(names, row, strict=True)) for row in table.window(0, 99)}
+    row = rows["cudnn0_mm"]
+    gflop = 2 * 64 * 128 * 64 / 1e9
+    assert abs(row["us_per_gflop_a"] / (100 / gflop) - 1) < 0.01
+    assert abs(row["us_per_gflop_b"] / (300 / (4 * gflop)) - 1) < 0.01
+    assert row["per_gflop"] == " → ".join(f"{row[f'us_per_gflop_{side}']:,.0f}" for side in "ab")
+    section = view("diff").details(row, (a, b), Options())[0]
+    assert "0.8×" in dict(section.rows)["per FLOP"]
+
+
+def test_the_same_work_per_launch_has_no_time_per_flop():
+    table = asked("diff", training("a", batch=64), training("b", batch=64, took=300_000, calls=2))
+    names = [column.name for column in table.columns]
+    assert all(row[names.index("us_per_gflop_a")] is None for row in table.window(0, 99))
