@@ -37,10 +37,7 @@ def _build(runs: Runs, options: Options) -> Answer:
         if len(runs) == 2 and cycles.frame.is_empty():
             raise CannotAnswer(why_none(run, cycles))
     spans = tuple(cycles.frame["dur_ns"].cast(pl.Float64).to_numpy() for cycles in sides)
-    if len(runs) == 1:
-        keyed = sides[0].frame.select("cycle", "rank").with_columns(mfu_by_cycle(runs[0], sides[0]))
-        mfu = keyed.unique(["cycle", "rank"])
-        rows[0] = rows[0].join(mfu, on=["cycle", "rank"], how="left", nulls_equal=True, maintain_order="left")
+    rows = [_with_mfu(frame, run, cycles) for frame, run, cycles in zip(rows, runs, sides, strict=True)]
     notes = _notes(sides)
     labels = tuple(run.info.label for run in runs)
     shape = histogram(*spans)
@@ -57,6 +54,12 @@ def _build(runs: Runs, options: Options) -> Answer:
     spoken, moved = (headline.spoken, headline.moved) if headline is not None else ("", False)
     lines = pair_summary(labels, facts, spoken, moved)
     return Answer(_by_rank(rows[0], rows[1]), facts | {"exact": exact_mean(facts)}, lines, notes)
+
+
+def _with_mfu(frame: pl.DataFrame, run: Trace, cycles: Cycles) -> pl.DataFrame:
+    """Some of the cycles with the MFU of each."""
+    mfu = cycles.frame.select("cycle", "rank").with_columns(mfu_by_cycle(run, cycles)).unique(["cycle", "rank"])
+    return frame.join(mfu, on=["cycle", "rank"], how="left", nulls_equal=True, maintain_order="left")
 
 
 def _busy(run: Trace, cycles: Cycles) -> str:
@@ -87,6 +90,7 @@ def _by_rank(a: pl.DataFrame, b: pl.DataFrame) -> pl.LazyFrame:
                 pl.col("dur_ns").alias(f"{side}_ns"), pl.col("cycle").alias(f"cycle_{side}"),
                 pl.col("complete").alias(f"complete_{side}"), pl.col("busy_ns").alias(f"busy_{side}_ns"),
                 pl.col("rank").alias(f"rank_{side}"), pl.col("outlier").alias(f"outlier_{side}"),
+                pl.col("mfu").alias(f"mfu_{side}"),
             )
         )
 
@@ -136,6 +140,8 @@ PAIR_COLUMNS = (
     Column("rank_b", "rank B", "number", "rank of the job in run B", 6, order=3, role="where", side="b"),
     Column("busy_a_ns", "busy A", "ns", "time devices ran kernels, collectives or copies in it", 10, order=3),
     Column("busy_b_ns", "busy B", "ns", "time devices ran kernels, collectives or copies in it", 10, order=3),
+    Column("mfu_a", "MFU A", "fraction", "time its FLOPs take at the peak of their device, of its window", 6, order=4),
+    Column("mfu_b", "MFU B", "fraction", "time its FLOPs take at the peak of their device, of its window", 6, order=4),
     Column("complete_a", "whole A", "bool", "whether the recorder saw the whole cycle", 8, order=4, side="a"),
     Column("complete_b", "whole B", "bool", "whether the recorder saw the whole cycle", 8, order=4, side="b"),
     Column("outlier_a", "outlier A", "bool", "whether it stands out of run A", 8, order=None, side="a"),

@@ -71,6 +71,9 @@ def one(run: Trace, options: Options, side: Side = "a") -> OneRun:
         raise CannotAnswer(
             f"{run.info.label} holds no shapes of operators; record with torch.profiler.profile(record_shapes=True).")
     facts = facts_of(run, options, side)
+    clocks = _clocks(run, found)
+    for device in facts["devices"]:
+        device["clock_mhz"], device["peak_clock_mhz"] = clocks.get(device["device"], (None, None))
     return OneRun(found.rows.select(_NAMES), facts, _sentences(found, facts), _notes(run, found))
 
 
@@ -122,7 +125,10 @@ def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
         if peak.scaled < 1:
             notes.append(f"{name} has {units.percent(100 * peak.scaled)} of the units of {peak.model}: peaks are "
                          "scaled.")
-    notes += _clocks(run, found)
+    for where, (clock, most) in _clocks(run, found).items():
+        mean = f"{units.number(clock)} of {units.number(most)} MHz on average"
+        notes.append(f"SM clock of {display(where)} was {mean}: at that clock "
+                     f"its FLOP/s are {units.percent(100 * clock / most, places=0)} of the peak.")
     rows = found.rows
     above = rows.filter("above_peak")
     if above.height:
@@ -151,22 +157,16 @@ def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def _clocks(run: Trace, found: Roofline) -> list[str]:
-    """Devices whose clock was clearly below that of their peak while it was sampled."""
+def _clocks(run: Trace, found: Roofline) -> dict[str, tuple[float, float]]:
+    """The mean SM clock of each device that was clearly below that of its peak while it was sampled, and that, MHz."""
     if not run.has("metrics"):
-        return []
+        return {}
     means = run.metrics.filter(
         pl.col("metric").cast(pl.String).str.contains(SM_CLOCK), pl.col("unit").cast(pl.String) == "MHz",
     ).group_by(pl.col("device").cast(pl.String)).agg(pl.col("value").mean()).sort("device").collect(engine="streaming")
-    made = []
-    for device, clock in means.drop_nulls().rows():
-        peak = found.peaks.get(device)
-        most = peak.size.get("boost_mhz") if peak is not None else None
-        if most and clock < CLOCK * most:
-            mean = f"{units.number(clock)} of {units.number(most)} MHz on average"
-            made.append(f"SM clock of {display(device)} was {mean}: at that clock "
-                        f"its FLOP/s are {units.percent(100 * clock / most, places=0)} of the peak.")
-    return made
+    most = {device: peak.size.get("boost_mhz") for device, peak in found.peaks.items()}
+    return {device: (clock, top) for device, clock in means.drop_nulls().rows()
+            if (top := most.get(device)) and clock < CLOCK * top}
 
 
 def _names(operators: pl.Series) -> str:

@@ -38,12 +38,13 @@ class Dot(Struct, frozen=True):
 
 
 class Roof(Struct, frozen=True):
-    """What a device of a run can do: FLOP/s of a type and B/s."""
+    """What a device of a run can do: FLOP/s of a type and B/s; its ``clock`` where that was below the peak's."""
 
     side: int
     name: str
     flops: float
     bytes: float
+    clock: str = ""
 
 
 class RooflinePane(TablePane):
@@ -80,8 +81,11 @@ class RooflinePane(TablePane):
             model = str(device["model"] or "").removeprefix("NVIDIA ").removeprefix("AMD Instinct ")
             names = [name for name in dict.fromkeys((used, "fp32")) if name in peaks]
             doubt = " (claimed)" if device["claimed"] else ""
+            low = device.get("clock_mhz")
+            clock = f" (SM at {units.number(low)} of {units.number(device['peak_clock_mhz'])} MHz)" if low else ""
             for name in names if len(self._sides()) < 2 else names[:1]:
-                made.append(Roof(number, f"{display(model, 24)} {name}{doubt}", peaks[name], device["peak_bytes"]))
+                made.append(Roof(number, f"{display(model, 24)} {name}{doubt}", peaks[name], device["peak_bytes"],
+                                 clock if name == names[0] else ""))
         return made
 
     def _type(self, suffix: str) -> str:
@@ -109,7 +113,8 @@ class RooflinePane(TablePane):
     def answer_frame(self) -> Frame:
         """The roofs that are drawn, in the border."""
         legend: tuple[Pieces, ...] = tuple(
-            (("─ ", "b" if roof.side else "a"), (f"{roof.name} {_flops(roof.flops)}, {units.rate(roof.bytes)}", "dim"))
+            (("─ ", "b" if roof.side else "a"),
+             (f"{roof.name} {_flops(roof.flops)}{roof.clock}, {units.rate(roof.bytes)}", "dim"))
             for roof in self._roofs())
         signs = "1–9 are the first rows of the list; • A, ○ B" if len(self._sides()) > 1 else (
             "1–9 are the first rows of the list")

@@ -154,13 +154,26 @@ def test_convolutions_of_before_pytorch_2_have_the_output_that_their_backward_wa
     assert {row["op"]: row["flops"] for row in rows(made)} == {"aten::cudnn_convolution": products, back: products}
 
 
-def test_mfu_and_flops_are_of_whole_cycles() -> None:
+def looped(step: int) -> Trace:
+    """Four cycles of a product each, on an H100."""
     hosts, kernels = [], []
     for at in range(4):
-        start = 2_000_000 * at
-        hosts += [op("aten::mm", start + 10, 50, at + 1, BIG, [HALF, HALF]), call(start + 20, at + 1)]
-        kernels.append(kernel(at, start + 100, 1_000_000, correlation=at + 1))
-    facts = ask(view("roofline"), (run(hosts, kernels, cycles=steps(*[2_000_000] * 4)),), Options()).facts
+        hosts += [op("aten::mm", step * at + 10, 50, at + 1, BIG, [HALF, HALF]), call(step * at + 20, at + 1)]
+        kernels.append(kernel(at, step * at + 100, 1_000_000, correlation=at + 1))
+    return run(hosts, kernels, cycles=steps(*[step] * 4))
+
+
+def test_cycles_of_two_runs_have_their_mfu_side_by_side() -> None:
+    table = ask(view("cycles"), (looped(2_000_000), looped(4_000_000)), Options())
+    names = [column.name for column in table.columns]
+    at_peak = 2 * 4096**3 / 989.4e12 * 1e9
+    for row in table.window(0, 9):
+        assert [row[names.index(f"mfu_{side}")] for side in "ab"] == [
+            pytest.approx(at_peak / step, rel=0.001) for step in (2_000_000, 4_000_000)]
+
+
+def test_mfu_and_flops_are_of_whole_cycles() -> None:
+    facts = ask(view("roofline"), (looped(2_000_000),), Options()).facts
     assert facts["flops_per_cycle"] == 2 * 4096**3 and facts["covered"] == 1
     assert facts["mfu"] == pytest.approx(2 * 4096**3 / 989.4e12 * 1e9 / 2_000_000)
 

@@ -50,6 +50,15 @@ async def test_a_peak_that_no_second_source_confirms_is_marked_in_the_border() -
         assert "L20 bf16 (claimed)" in screen_text(app)
 
 
+async def test_a_clock_below_its_maximum_stands_beside_the_peak_in_the_border() -> None:
+    run = products("one", "NVIDIA H100 80GB HBM3", 500_000)
+    clock = {"t_ns": 10, "metric": "gpu_sm_frequency", "device": "GPU 0", "unit": "MHz", "value": 990.0}
+    sampled = run.with_tables(metrics=schema.conform("metrics", pl.DataFrame([clock]).lazy()))
+    async with app_on("one", shelf=Shelf(one=sampled), view="roofline").run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "bf16 989.4 TF/s (SM at 990 of 1,980 MHz)" in screen_text(pilot.app)
+
+
 async def test_two_runs_share_one_plot() -> None:
     shelf = Shelf(a=products("a", "NVIDIA H100 80GB HBM3", 500_000), b=products("b", "AMD Instinct MI300X", 900_000))
     app = app_on("a", "b", shelf=shelf, view="roofline")
