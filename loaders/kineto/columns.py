@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
-from functools import partial
-from itertools import compress
-from operator import is_
-from typing import Any, cast
+from itertools import count
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -62,7 +61,6 @@ INSTANT_INTS = "ts pid tid rank offset device_type device_id allocated reserved 
 
 NULL = -(1 << 63)
 
-_IS_NEW = partial(is_, None)
 _NUMBER = re.compile(r"(-?)(\d{1,15})(?:\.(\d+))?\Z", re.ASCII)
 _DECIMAL = re.compile(r"-?\d{1,18}\Z", re.ASCII)
 _FLOAT = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\Z", re.ASCII)
@@ -132,7 +130,7 @@ class Strings:
     def __init__(self) -> None:
         self._most, self._room = limits.limit("names"), limits.limit("name-bytes")
         self.texts: list[str] = []
-        self._codes: dict[str, int] = {}
+        self._codes: defaultdict[str, int] = defaultdict(count().__next__)
         self._lock = threading.Lock()
 
     def __contains__(self, text: str) -> bool:
@@ -140,26 +138,24 @@ class Strings:
 
     def code(self, text: str) -> int:
         """The number of a text, a new one where it was not seen before."""
-        code = self._codes.get(text)
-        return self.numbers((text,))[0] if code is None else code
+        code = self._codes.get(text, -1)
+        return code if 0 <= code < len(self.texts) else self.numbers((text,))[0]
 
     def numbers(self, texts: Sequence[str]) -> list[int]:
-        """The numbers of many texts. New ones are added all at once: one by one they took five times as long."""
-        codes = self._codes
-        numbers = list(map(codes.get, texts))
-        if None not in numbers:
-            return cast(list[int], numbers)
-        with self._lock:
-            fresh = [text for text in dict.fromkeys(compress(texts, map(_IS_NEW, numbers))) if text not in codes]
-            self._room -= sum(map(len, fresh))
+        """The numbers of many texts. Each is looked up once, and put in where it is not there."""
+        with self._lock:  # until there is a text for each number
+            before = len(self.texts)
+            numbers = list(map(self._codes.__getitem__, texts))
+            if len(self._codes) > before:
+                by_number = dict(zip(numbers, texts, strict=True))
+                fresh = [by_number[number] for number in range(before, len(self._codes))]
+                self.texts += fresh
+                self._room -= sum(map(len, fresh))
             if self._room < 0:
                 raise limits.Exceeded("name-bytes", "its names are longer than can be held")
-            if len(self.texts) + len(fresh) > self._most:
+            if len(self.texts) > self._most:
                 raise limits.Exceeded("names", f"has more than {self._most:,} different names and other texts")
-            first = len(self.texts)
-            self.texts += fresh  # before their numbers: whoever knows a number finds its text
-            codes.update(zip(fresh, range(first, first + len(fresh)), strict=True))
-        return list(map(codes.__getitem__, texts))
+        return numbers
 
 
 def nanoseconds(value: Any) -> int:
