@@ -142,7 +142,7 @@ def shown(value: float | None, unit: str) -> str:
         for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
             if abs(value) >= factor:
                 return f"{_figures(value / factor)} {letter}{unit}"
-        return f"{round(value)} {unit}"
+        return f"{round(value)} {unit}".replace("-", "−")
     return f"{_figures(value)}{'%' if unit == '%' else f' {unit}' if unit else ''}"
 
 
@@ -153,7 +153,8 @@ def _figures(value: float) -> str:
     size = abs(value)
     if size < LEAST_SHOWN:
         return "0"
-    return f"{value:,.0f}" if size >= 100 else f"{value:.1f}".removesuffix(".0") if size >= 1 else f"{value:.2g}"
+    text = f"{value:,.0f}" if size >= 100 else f"{value:.1f}".removesuffix(".0") if size >= 1 else f"{value:.2g}"
+    return text.replace("-", "−", 1) if value < 0 else text
 
 
 def change(a: float | None, b: float | None, unit: str) -> str:

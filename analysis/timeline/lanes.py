@@ -20,7 +20,7 @@ from ..communication.arrivals import arrivals_of
 from ..contract.options import Options
 from ..core.intervals import union
 from ..cycles.detection import cycles_of
-from .classes import call_class, device_class, host_class, kernel_class
+from .classes import CODES, call_class, device_class, host_class, kernel_class
 from .counters import Counter, counters_of
 from .coverage import ClassTimes, Coverage, Ints, class_times, covered, levels
 from .slices import Key, Slices, by_lane, drawn_slices
@@ -235,9 +235,13 @@ def _stream(key: Key, slices: Slices) -> Iterator[Lane]:
 
 
 def _thread(key: Key, slices: Slices) -> Iterator[Lane]:
-    rank, pid, tid = key
-    for level, level_slices in _levels(slices, MOST_DEPTHS):
-        yield _lane(level_slices, None, None, pid, tid, rank, level or 0)
+    """What is nested by its depth, then what the scheduler did, which begins and ends across calls."""
+    (rank, pid, tid), sched, depth = key, slices.classes == CODES["sched"], 0
+    parts = (slices.pick(~sched), slices.pick(sched)) if sched.any() else (slices,)
+    for some in parts:
+        for _, level_slices in _levels(some, MOST_DEPTHS):
+            yield _lane(level_slices, None, None, pid, tid, rank, depth)
+            depth += 1
 
 
 def _levels(slices: Slices, most: int) -> Iterator[tuple[int | None, Slices]]:
@@ -245,7 +249,8 @@ def _levels(slices: Slices, most: int) -> Iterator[tuple[int | None, Slices]]:
     level = levels(slices.starts, slices.ends, most)
     sizes = np.bincount(level)
     if len(sizes) < 2:
-        yield None, slices
+        if len(slices):
+            yield None, slices
         return
     ordered, edge = slices.pick(np.argsort(level, kind="stable")), 0
     for row, size in enumerate(sizes.tolist()):

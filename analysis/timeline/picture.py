@@ -6,6 +6,7 @@ copies in strokes. A slice wide enough to be read is ``[its name]``. A blank is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -101,11 +102,12 @@ def _named(
     """A lane whose columns are drawn, with the names of the slices that have room for one on its uppermost line."""
     named: list[tuple[int, int, int]] = []
     for one in wide(lane, window, NAMED):
-        width = one.last - one.first + 1
-        if width >= NAMED and (not named or one.first > named[-1][2]):
+        first = max(one.first, named[-1][2] + 1) if named else one.first  # one column may hold an end and a beginning
+        width = one.last - first + 1
+        if width >= NAMED:
             name = fit_name(timeline.names[int(lane.slices.names[one.at])], width - 2)
-            drawn[0][one.first : one.last + 1] = f"[{name:<{width - 2}}]"[:width].ljust(width)
-            named.append((0, one.first, one.last))
+            drawn[0][first : one.last + 1] = f"[{name:<{width - 2}}]"[:width].ljust(width)
+            named.append((0, first, one.last))
     apart = [one for one in letters if not any(first <= one[1] <= last for _, first, last in named)]
     return Line(row.label, tuple(map("".join, drawn)), classes, tuple(sorted([*named, *apart])))
 
@@ -168,14 +170,15 @@ _SCALES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 def moment_text(moment: int, step: int) -> str:
     """A time (ns) in the largest unit in which a step of that length is a whole number: '12,345 µs'."""
     scale, unit = next(pair for pair in _SCALES if step >= pair[0])
-    return f"{moment / scale:,.0f} {unit}"
+    return f"{moment / scale:,.0f} {unit}".replace("-", "−")
 
 
 def span_text(start: int, end: int) -> str:
-    """A stretch of time (ns) in one unit, as exact as it is short: '120.0–140.0 ms'."""
+    """A stretch of time (ns) in one unit, as exact as it is short: '120.0–140.0 ms', '−5 to 10 s'."""
     scale, unit = next((pair for pair in _SCALES if max(abs(start), abs(end)) >= pair[0]), _SCALES[-1])
     places = 0 if scale == 1 else max(0, len(str(scale * 20 // max(1, end - start))) - 1)
-    return f"{start / scale:,.{places}f}–{end / scale:,.{places}f} {unit}"
+    first, last = (f"{round(at / scale, places) + 0.0:,.{places}f}".replace("-", "−") for at in (start, end))
+    return f"{first}{' to ' if first.startswith('−') else '–'}{last} {unit}"
 
 
 def _round_step(least: int) -> int:
@@ -193,6 +196,11 @@ def marks(timeline: Timeline, window: Window) -> str:
     return cycle_line(timeline.marks, window)
 
 
+_NUMBER = re.compile(r"\D*?(\d+)")
+BRIEF = 8
+"""Cells from which a cut name of a cycle is worth showing; its number alone is where there are fewer."""
+
+
 def cycle_line(marks: Marks, window: Window) -> str:
     """Cycles in a line: a bar where each begins, its label where there is room; '' where there are too many."""
     line = [" "] * window.columns
@@ -208,7 +216,9 @@ def cycle_line(marks: Marks, window: Window) -> str:
             continue
         label = marks.labels[at]
         if len(label) >= room:
-            label = fit_name(label.removeprefix("cycle "), room) if room >= 2 else ""
+            number = _NUMBER.fullmatch(label)  # a letter or two of a longer one say nothing
+            brief = number[1] if number and len(number[1]) < room else ""
+            label = brief or (fit_name(label, room - 1) if room > BRIEF else "")
         line[first : last + 1] = ("├" + label + "─" * room)[: room + 1]
     return "".join(line)
 

@@ -20,6 +20,7 @@ from ...analysis.kernels.family import ACTIVITIES, LETTERS, family
 from ..terminal import sanitiser
 from . import cells, glyphs
 from .columns import GRAPHIC, Layout, Placed, is_text, listed
+from .wrapping import wrapped
 
 if TYPE_CHECKING:
     from ...analysis.contract.column import Column
@@ -60,6 +61,7 @@ class Page:
         sides: tuple[Segment, ...] = (), empty: str = "",
     ) -> None:
         """``sides`` are the border at both ends of every row, beyond ``width``; ``empty`` is said of no rows."""
+        self._wraps = wrapped(table, layout, height)
         self._empty = cells.fit(f"  {empty}", width)
         self.key = key
         self.layout = layout
@@ -69,8 +71,9 @@ class Page:
         self._left, self._right = sides[:1], sides[1:]
         self._start = start(table)
         self._lettered = lettered(table)
-        self._named = next((at for at, one in enumerate(layout.placed) if one.column.role in ("name", "tree")), next(
-            (at for at, one in enumerate(layout.placed) if is_text(one.column) and not one.column.side), 0))
+        texts = [at for at, one in enumerate(layout.placed) if is_text(one.column) and not one.column.side]
+        named = [at for at in texts if layout.placed[at].column.role in ("name", "tree")]
+        self._named = next(iter([*named, *(at for at in texts if layout.placed[at].column.pinned), *texts]), 0)
         self._emphasis = table.threshold(TOP)  # name of the column that matters, size of its third largest
         self._share = next((one.name for one in table.columns if one.role == "share" and not one.side), None)
         also = {self._emphasis[0]} if self._emphasis else set()
@@ -127,12 +130,15 @@ class Page:
         """
         table, made = self._table, []
         for y in lines:
-            position = self._top + y - 1
+            index, part = self.row_at(y - 1)
+            position = self._top + index
             if y == 0:
                 if self._head is None or self._head[0] != selected:
                     self._head = selected, self._strip(self.header(table, selected))
                 made.append(self._head[1])
-            elif y > len(self.values):  # below the last row, or no column has room
+            elif part:
+                made.append(self._strip(self._continued(index, part)))
+            elif index >= len(self.values):  # below the last row, or no column has room
                 said = self._empty if y == 2 and not len(table) else " " * self._width
                 made.append(self._strip([Segment(said, self._look.dim)]))
             else:
@@ -140,10 +146,29 @@ class Page:
                 key = style if position == cursor else None, marked, needle
                 known = self._strips.get(y)
                 if known is None or known[0] != key:
-                    known = key, self._strip(self.line(y - 1, position, *key))
+                    known = key, self._strip(self.line(index, position, *key))
                     self._strips[y] = known
                 made.append(known[1])
         return made
+
+    def row_at(self, line: int) -> tuple[int, int]:
+        """The row of the page on that line below the header, and which of its lines that is."""
+        if self._wraps is None:
+            return line, 0
+        spread = self._wraps.spread
+        return spread[line] if 0 <= line < len(spread) else (line + len(self.values), 0)
+
+    def line_of(self, index: int) -> int:
+        """The line below the header on which a row of the page begins."""
+        return index if self._wraps is None else self._wraps.first(index)
+
+    def _continued(self, index: int, part: int) -> list[Segment]:
+        """A further line of a row, which has nothing but the sentence."""
+        assert self._wraps is not None
+        out = RowSegments(self._look.base, self._width)
+        placed = next(one for one in self.layout.placed if one.column.name == self._wraps.column)
+        out.put(placed.x, cells.fit(self._wraps.texts[index][part], placed.width), self._weight(self.values[index]))
+        return out.segments()
 
     def _strip(self, line: list[Segment]) -> Strip:
         return Strip([*self._left, *line, *self._right])
@@ -226,6 +251,8 @@ class Page:
         return made
 
     def _cell(self, placed: Placed, value: Any, row: tuple[Any, ...]) -> str:
+        if self._wraps is not None and placed.column.name == self._wraps.column:
+            return cells.fit(self._wraps.texts[self.values.index(row)][0], placed.width)
         value, mark = self._told(placed.column, value, row)
         return cells.cell(value, placed.column, placed.width, self._most.get(placed.column.name) or 1.0, mark)
 

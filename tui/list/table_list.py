@@ -25,6 +25,7 @@ from ..session.jobs import QueryRunner
 from ..session.keys import bindings
 from ..session.session import Choice
 from . import columns, frame, row_painter
+from .wrapping import wrapped
 
 if TYPE_CHECKING:
     from ...analysis.contract.column import Column
@@ -86,8 +87,6 @@ class TableList(ScrollView, can_focus=True):
         self._choices: dict[str, Choice] = {}
         self.empty = ""
 
-    # What the rest of the app asks for ------------------------------------------------------------------------------
-
     def show(self, table: Table | None) -> None:
         """Show a table. The cursor and the marks stay where it has the same rows as the one before, else start anew."""
         before, self.table = self.table, table
@@ -114,6 +113,13 @@ class TableList(ScrollView, can_focus=True):
         self._choices = dict(choices)
         self._first = None
         self._repaint()
+
+    @property
+    def lines(self) -> int:
+        """Lines that all its rows take as wide as the screen, sentences wrapped that would be cut."""
+        width = self.app.size.width - FRAME
+        wraps = None if self.table is None else wrapped(self.table, self._layout(self._first, width))
+        return len(self.table or ()) if wraps is None else len(wraps.spread)
 
     @property
     def in_sight(self) -> set[str]:
@@ -176,8 +182,6 @@ class TableList(ScrollView, can_focus=True):
             self._refresh_rows(old, self.cursor)
         if old != self.cursor:
             self.post_message(self.Highlighted(self, self.cursor))
-
-    # Keys -----------------------------------------------------------------------------------------------------------
 
     def action_move(self, step: int) -> None:
         """Move the cursor by rows."""
@@ -252,8 +256,6 @@ class TableList(ScrollView, can_focus=True):
         if self.table is not None and len(self.table):
             self.post_message(self.Opened(self, self.cursor))
 
-    # Mouse ----------------------------------------------------------------------------------------------------------
-
     def on_click(self, event: events.Click) -> None:
         """A click puts the cursor there, a second one opens the row; on the header it sorts."""
         if self.table is None:
@@ -264,7 +266,8 @@ class TableList(ScrollView, can_focus=True):
                 self._column = placed.index
                 same = placed.column.name == self.table.sorted_by
                 self.sort_by(placed.column.name, not self.table.descending if same else None)
-        elif event.y > 1 and (position := self._top + event.y - 2) < min(len(self.table), self._top + self._rows()):
+        elif event.y > 1 and self._top <= (position := self._top + self._lines().row_at(event.y - 2)[0]) < min(
+                len(self.table), self._top + self._rows()):
             self.action_move(position - self.cursor)
             if event.chain == 2:
                 self.action_open()
@@ -286,8 +289,6 @@ class TableList(ScrollView, can_focus=True):
         self._top = max(0, min(len(self.table) - height, self._top + step))
         self._repaint()
         self.go(max(self._top, min(self._top + height - 1, self.cursor)))
-
-    # Drawing --------------------------------------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines in sight, past Textual's cache of them: the page keeps its own, and the border is drawn here."""
@@ -333,15 +334,15 @@ class TableList(ScrollView, can_focus=True):
             line = look.focus if focus else look.frame
             sides = (Segment("│", line), Segment(" │", line)) if inset else ()
             self._page = row_painter.Page(
-                key, self.table, self._top, height, self._layout(self._first), width, look, sides, self.empty
-            )
+                key, self.table, self._top, height, self._layout(self._first), width, look, sides, self.empty)
         return self._page
 
-    def _layout(self, first: int | None) -> columns.Layout:
+    def _layout(self, first: int | None, width: int | None = None) -> columns.Layout:
         assert self.table is not None
         table = self.table
         return columns.arrange(
-            self.listed, self.size.width - FRAME * self._inset, row_painter.start(table), first,
+            self.listed, self.size.width - FRAME * self._inset if width is None else width,
+            row_painter.start(table), first,
             lambda column: table.widest(column.name),
         )
 
@@ -360,7 +361,8 @@ class TableList(ScrollView, can_focus=True):
         self.refresh()
 
     def _refresh_rows(self, *positions: int) -> None:
-        self.refresh(*(Region(0, position - self._top + 2, self.size.width, 1) for position in positions))
+        lines = (self._lines().line_of(position - self._top) for position in positions)
+        self.refresh(*(Region(0, line + 2, self.size.width, 1) for line in lines))
 
     def on_resize(self) -> None:
         """Keep the cursor in sight; where the list was drawn in its new size before it heard of it, that is done."""
@@ -373,8 +375,6 @@ class TableList(ScrollView, can_focus=True):
         self.refresh()
 
     on_blur = on_focus
-
-    # Inside ---------------------------------------------------------------------------------------------------------
 
     def _select(self, index: int) -> None:
         assert self.table is not None

@@ -27,8 +27,8 @@ LEAST = 0.005
 """Causes below this share of the idle time are one, ``other``."""
 _OTHER = "other"
 _CAUSES = re.compile(r"( gaps?): [^;]*")
-MOST_DRAWN, LINES = 5, 3
-"""Gaps that are drawn, and lines of each."""
+MOST_DRAWN = 5
+"""Gaps that are drawn."""
 _LABEL, _BESIDE = 10, 30
 """Cells before the lanes of a gap, and of what is said beside them where there is room."""
 
@@ -87,14 +87,20 @@ class IdlePane(TablePane):
         said = super().picture(width)
         if self.shown is None or self.message:
             return said
-        room = (self.size.height * 3 // 5 - len(said.plain.splitlines()) - 2) // LINES
-        gaps = self._gaps[:room] if room > 0 else []
+        room = self.size.height * 3 // 5 - len(said.plain.splitlines()) - 2
+        gaps: list[GapPicture] = []
+        lines: list[Content] = []
+        for one in self._gaps:
+            drawn = gap_lines(one, width - 4)
+            if len(lines) + len(drawn) > room:
+                break
+            gaps, lines = [*gaps, one], [*lines, *drawn]
         if not gaps:
             return said
         frame = Frame("Longest gaps" if self.shown.table.sorted_by is None else "First gaps",
                       dim("what ran before and after, and what the launching thread did"),
                       legend=dim("◂ what emptied the queue") if any(one.row["drained_by"] for one in gaps) else ())
-        return joined([said, *boxed([line for one in gaps for line in gap_lines(one, width - 4)], frame, width)])
+        return joined([said, *boxed(lines, frame, width)])
 
     def drawn_text(self) -> tuple[str, ...]:
         """The bars and the gaps as text, for an export."""
@@ -140,8 +146,8 @@ def _columns(width: int) -> int:
 
 
 def gap_lines(gap: GapPicture, width: int) -> list[Content]:
-    """Length, cause, what ran before and after; the device; the launching thread, whose slices have names and the
-    colour of the cause that they are."""
+    """Length, cause, what ran before and after; the device; the launching thread where it was recorded, whose slices
+    have names and the colour of the cause that they are."""
     from ...analysis.core.names.short_name import fit_name
 
     row, columns, beside = gap.row, len(gap.busy), width - _LABEL - len(gap.busy) - 2
@@ -166,12 +172,14 @@ def gap_lines(gap: GapPicture, width: int) -> list[Content]:
         at = one.last + 1
     host.append((" " * (columns - at), ""))
     said = [display(str(row["op"] or ""), max(1, beside)), f"◂ {display(str(row['drained_by']), max(1, beside - 2))}"
-            if row["drained_by"] else display(str(row["frame"] or ""), max(1, beside))]
+            if row["drained_by"] else fit_name(row["frame"] or "", max(1, beside))]
     device = display(str(row["device"] or "device"), _LABEL - 2)
     first = Content.assemble((f"{length:>9} ", "bold"), (cells.fit(row["cause"], 12), content_style(
         ROLES.get(row["cause"], "device"))), head)
     made = [Content.assemble(first, " " * max(1, width - first.cell_length - len(where)), (where, QUIET))]
     for label, drawn, text in ((device, lane, said[0]), ("host", Content.assemble(*host), said[1])):
+        if label == "host" and not gap.host and not text:
+            break
         line = Content.assemble((f"{label:>{_LABEL - 1}} ", QUIET), drawn)
         made.append(Content.assemble(line, "  ", (text, QUIET)) if beside > 8 else line)
     return made

@@ -116,7 +116,8 @@ def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) ->
     """The number and what is found, in a frame, and how many of the findings that are."""
     facts, lead, told = table.facts, table.facts.get("lead"), 0
     if lead is None and facts.get("step_ns"):
-        median = (facts.get("cycles") or {}).get("median_ns") if (facts.get("steps") or 0) > 1 else None
+        cycles = facts.get("cycles") or {}
+        median = cycles.get("median_ns") if (cycles.get("count") or 0) > 1 else None
         number, _, unit = units.duration(median or facts["step_ns"]).partition(" ")
         of = "median cycle" if median else "cycle"
         lead = {"number": number, "caption": f"{unit}, {of}", "judgement": ""}

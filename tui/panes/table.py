@@ -247,7 +247,7 @@ class TablePane(PaneActions, can_focus=False):
 
     def list_lines(self) -> int:
         """Lines the list needs to show all its rows."""
-        return len(self.table or ()) + 3
+        return self.rows.lines + 3
 
     def make_room(self) -> None:
         """Let the details stand where there is room for them."""

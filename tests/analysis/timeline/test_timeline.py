@@ -22,7 +22,7 @@ from warplens.analysis.timeline.counters import strips
 from warplens.analysis.timeline.coverage import class_times, covered, levels
 from warplens.analysis.timeline.lanes import extent_of, timeline_of
 from warplens.analysis.timeline.layout import layout
-from warplens.analysis.timeline.picture import axis, lines_of, minimap
+from warplens.analysis.timeline.picture import axis, cycle_line, lines_of, minimap
 from warplens.analysis.timeline.place import arrow, counterpart, describe, find, launcher
 from warplens.analysis.timeline.queue_depth import queue_depths
 from warplens.analysis.timeline.window import Window, at_moment, counts, fractions, gap_at, longest, same_name, wide
@@ -416,3 +416,27 @@ def test_all_ranks_are_on_the_clock_of_the_first() -> None:
                             "device": "GPU 1"})
     assert found is not None and found.start == 200
     assert extent_of(run, Options()) == timeline.extent
+
+
+def test_what_the_scheduler_did_is_in_lanes_of_its_own_however_it_crosses_calls() -> None:
+    calls = [host(f"step {at}", 100 * at, 90) for at in range(20)]
+    quanta = [host("on CPU", 50 + 100 * at, 95, "sched") for at in range(20)]
+    made = timeline_of(run_of(kernels=[kernel(0, 0, 10)], host=[*calls, *quanta]), Options())
+    threads = [lane for lane in made.lanes if lane.tid is not None]
+    assert [(lane.depth, len(lane.slices)) for lane in threads] == [(0, 20), (1, 20)]
+
+
+def test_neighbours_that_share_a_column_both_carry_their_names() -> None:
+    slices = [host("forward", at * 1_000, 1_000, "annotation") for at in range(4)]
+    made = timeline_of(run_of(kernels=[kernel(0, 0, 4_000)], host=slices), Options())
+    (line,) = [one for one in picture(made, Window(0, 4_000, 42)) if "thread" in one]
+    assert line.count("[forward") == 4
+
+
+def test_a_cycle_that_is_no_room_for_its_name_has_its_number_or_nothing() -> None:
+    edges = np.arange(0, 700, 100)
+    marks = lanes.Marks(edges, edges + 100, tuple(f"cycle {9 + at}" for at in range(7)))
+    assert [part.strip("─") for part in cycle_line(marks, Window(0, 700, 40)).split("├")[1:]] == [
+        "9", "10", "11", "12", "13", "14", "15"]
+    ranges = lanes.Marks(edges, edges + 100, tuple(f"Step {at} to {at + 10}" for at in range(7)))
+    assert not cycle_line(ranges, Window(0, 700, 40)).strip("├─")

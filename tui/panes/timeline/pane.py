@@ -394,5 +394,7 @@ class TimelinePane(TablePane):
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""
+        if self.message:
+            return ["palette", "quit"]
         return ("zoom_in zoom_out fit zoom_to goto same_next arrow fold_lanes critical_path range export copy "
                 "open_trace palette help quit").split()

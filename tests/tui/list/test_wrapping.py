@@ -1,0 +1,59 @@
+"""Rows of several lines: whole sentences where there is room, one item for the cursor, and nothing else moves."""
+
+from __future__ import annotations
+
+import pytest
+from app_runs import press, screen_text, settled
+from demo_app import demo_app
+from rich.cells import cell_len
+
+from warplens.tui.list.table_list import TableList
+from warplens.tui.list.wrapping import wrapped
+
+
+def lines_of(rows: TableList) -> list[str]:
+    return ["".join(segment.text for segment in strip) for strip in rows._drawn(range(rows.size.height))]
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20), (200, 60)])
+async def test_every_line_is_as_wide_as_the_list_and_sentences_are_whole_where_there_is_room(
+    size: tuple[int, int],
+) -> None:
+    app = demo_app("triage")
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        rows = app.main.pane.rows  # type: ignore[union-attr]
+        assert {cell_len(line) for line in lines_of(rows)} == {rows.size.width}
+        assert rows.table is not None
+        whole = wrapped(rows.table, rows._lines().layout)
+        room = rows.size.height - 3
+        if whole is not None and len(whole.spread) <= room:
+            shown = " ".join(" ".join(lines_of(rows)).split())
+            said = [str(rows.row(at)[4]) for at in range(len(rows.table))]  # type: ignore[index]
+            assert "…" not in "".join(lines_of(rows)) and said[1].split()[-1] in shown
+
+
+async def test_the_cursor_goes_by_items_and_a_click_on_any_line_of_one_is_on_it() -> None:
+    app = demo_app("triage")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        rows = app.main.pane.rows  # type: ignore[union-attr]
+        page = rows._lines()
+        assert page.line_of(1) == 2, "the first finding has two lines"
+        await press(pilot, "j")
+        assert rows.cursor == 1 and lines_of(rows)[4].startswith("│▌")
+        await pilot.click(TableList, offset=(30, 3))
+        await settled(pilot)
+        assert rows.cursor == 0
+        await press(pilot, "G")
+        assert rows.cursor == len(rows.table or ()) - 1 and rows._top == 0
+        assert "88% of the kernel time" in next(line for line in lines_of(rows) if line.startswith("│▌"))
+        assert screen_text(app).count("Host-bound") >= 2
+
+
+async def test_a_word_longer_than_its_column_is_cut_and_not_broken() -> None:
+    app = demo_app("calls")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        rows = app.main.pane.rows  # type: ignore[union-attr]
+        assert rows.table is not None and wrapped(rows.table, rows._lines().layout) is None
