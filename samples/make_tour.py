@@ -24,6 +24,7 @@ from rich.text import Text
 
 COLUMNS, LINES, SECONDS = 110, 30, 4
 CELL, LINE = 8.4, 18.0
+INK, GROUND = "#c5c8c6", "#121212"
 TOUR = (
     ((), "warplens demo: two runs of a serving job, and what changed"),
     (("Down", "Enter"), "Enter: the evidence behind the first suspect"),
@@ -76,13 +77,17 @@ def picture(shown: list[list[Text]]) -> str:
             y, parts = (row + 2) * LINE, []
             for start, stop, style in runs(line):
                 words, x = line.plain[start:stop], CELL + start * CELL
-                if ground := hexadecimal(style.bgcolor):
+                ink, ground = hexadecimal(style.color), hexadecimal(style.bgcolor)
+                if style.reverse:
+                    ink, ground = ground or GROUND, ink or INK
+                if ground:
                     body.append(f'<rect x="{x:.1f}" y="{y - LINE * 0.75:.1f}" width="{(stop - start) * CELL:.1f}" '
                                 f'height="{LINE:.0f}" fill="{ground}"/>')
                 if words.strip():
-                    look = f"fill:{hexadecimal(style.color) or '#c5c8c6'}" + (";font-weight:bold" if style.bold else "")
+                    look = f"fill:{ink or INK}" + (";font-weight:bold" if style.bold else "")
                     name = classes.setdefault(look, f"c{len(classes)}")
-                    parts.append(f'<tspan class="{name}" x="{x:.1f}">{escape(words)}</tspan>')
+                    parts.append(f'<tspan class="{name}" x="{x:.1f}" textLength="{len(words) * CELL:.1f}" '
+                                 f'lengthAdjust="spacingAndGlyphs">{escape(words)}</tspan>')
             if parts:
                 body.append(f'<text y="{y:.0f}">{"".join(parts)}</text>')
         bodies.append(f'<g class="f" style="animation-delay:{number * SECONDS - len(shown) * SECONDS}s">'
@@ -90,11 +95,12 @@ def picture(shown: list[list[Text]]) -> str:
     each = 100 / len(shown)
     rules = "".join(f".{name}{{{look}}}" for look, name in classes.items())
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}">\n<style>'
+        '<svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}">\n<style>'
         f"text{{font:14px ui-monospace,Menlo,Consolas,monospace;white-space:pre}}.t{{fill:#ffd75f}}{rules}"
         f".f{{visibility:hidden;animation:a {len(shown) * SECONDS}s step-end infinite}}"
         f"@keyframes a{{0%{{visibility:visible}}{each:.3f}%{{visibility:hidden}}}}</style>\n"
-        f'<rect width="100%" height="100%" rx="6" fill="#121212"/>\n' + "\n".join(bodies) + "\n</svg>\n"
+        f'<rect width="100%" height="100%" rx="6" fill="{GROUND}"/>\n' + "\n".join(bodies) + "\n</svg>\n"
     )
 
 
