@@ -20,7 +20,7 @@ ALLREDUCE, ALLGATHER, REDUCE_SCATTER, ALL_TO_ALL = "allreduce", "allgather", "re
 BROADCAST, REDUCE, GATHER, SCATTER, BARRIER = "broadcast", "reduce", "gather", "scatter", "barrier"
 SEND, RECEIVE, SEND_RECEIVE, UNKNOWN = "send", "recv", "sendrecv", "collective"
 _NAMES = (
-    (REDUCE_SCATTER, r"reduce_?scatter"), (ALLREDUCE, r"all_?reduce|allreduce|multimem_(?:one|two)_shot"),
+    (REDUCE_SCATTER, r"reduce_?scatter"), (ALLREDUCE, r"all_?reduce|cross_device_reduce|multimem_(?:one|two)_shot"),
     (ALLGATHER, r"all_?gather"), (ALL_TO_ALL, r"all_?to_?all|deep_?ep"), (SEND_RECEIVE, r"send_?recv"),
     (BROADCAST, r"broadcast"), (BARRIER, r"barrier"), (GATHER, r"gather"), (SCATTER, r"scatter"), (REDUCE, r"reduce"),
     (SEND, r"send"), (RECEIVE, r"recv"),

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from . import units
 from .text import display
 
 Floats = NDArray[np.float64]
@@ -138,7 +139,9 @@ def shown(value: float | None, unit: str) -> str:
     """A value with its unit as a sentence has it: 1,187 MHz, 250 GB/s, 56%."""
     if value is None:
         return "–"
-    if unit in ("B", "B/s"):
+    if unit == "B":
+        return units.size(value)
+    if unit == "B/s":
         for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
             if abs(value) >= factor:
                 return f"{_figures(value / factor)} {letter}{unit}"

@@ -6,7 +6,7 @@ here, so that the screen only places them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil
 
 import polars as pl
@@ -87,8 +87,9 @@ def _refused_or(sections: Callable[[], list[Section]]) -> list[Section]:
 
 def _named(table: Table, row: Row) -> tuple[Section, ...]:
     """The name of what the row is of, as the title."""
-    names = (row[column.name] for column in table.columns if column.role in ("name", "label"))
-    return tuple(Section(display(str(name))) for name in names if name is not None)[:1]
+    texts = [column for column in table.columns if column.unit == "text" and row[column.name] is not None]
+    named = [one for one in texts if one.role in ("name", "label")] or [one for one in texts if one.pinned]
+    return tuple(Section(display(str(row[one.name]))) for one in named[:1])
 
 
 def fields(columns: tuple[Column, ...], row: Row) -> Section:
@@ -126,7 +127,7 @@ def kernel_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     sections: list[Section] = []
     if any(map(len, launches)):
         spans = [some["dur_ns"].cast(pl.Float64).to_numpy() for some in launches]
-        sections.append(Section("Latencies", shape=histogram(*spans)))
+        sections += [Section("Latency", shape=histogram(*spans)), _percentiles(launches)]
     for number, (run, some) in enumerate(zip(runs, launches, strict=True)):
         if some.is_empty():
             continue
@@ -134,7 +135,7 @@ def kernel_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
         ordered = some.sort("dur_ns").partition_by("rank", "device", as_dict=True)
         spans_on = {(at[0], at[1]): one["dur_ns"].to_numpy() for at, one in ordered.items()}
         sections += [
-            _percentiles(some, ending), *device_section(spans_on, ending), *_groups(some, ending, options),
+            *device_section(spans_on, ending), *_groups(some, ending, options),
             *_by_cycle(some, run, options, ending),
             *_longest(some, ending), *caller_section(run, some, ending),
             *_longest_callers(some, run, number, ending),
@@ -142,13 +143,15 @@ def kernel_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     return sections
 
 
-def _percentiles(launches: pl.DataFrame, tail: str) -> Section:
-    ordered = launches["dur_ns"].sort()
-    count = len(ordered)
-    rows = [("min", units.duration(ordered[0]))]
-    rows += [(f"p{p:g}", units.duration(ordered[ceil(p / 100 * count) - 1])) for p in PERCENTILES]  # nearest rank
-    rows.append(("max", units.duration(ordered[-1])))
-    return Section(f"Latency{tail}, {units.counted(len(ordered), 'launch', 'launches')}", tuple(rows))
+def _percentiles(launches: Sequence[pl.DataFrame]) -> Section:
+    """Those of one run, or of both beside each other, by the nearest rank."""
+    ordered = [(side, some["dur_ns"].sort()) for side, some in zip("AB", launches, strict=False) if len(some)]
+    rows = [("launches", *(units.count(len(one)) for _, one in ordered)),
+            ("min", *(units.duration(one[0]) for _, one in ordered))]
+    rows += [(f"p{p:g}", *(units.duration(one[ceil(p / 100 * len(one)) - 1]) for _, one in ordered))
+             for p in PERCENTILES]
+    rows.append(("max", *(units.duration(one[-1]) for _, one in ordered)))
+    return Section("Percentiles", tuple(rows), ("", *(side for side, _ in ordered)) if len(launches) > 1 else ())
 
 
 def _groups(launches: pl.DataFrame, tail: str, options: Options) -> list[Section]:

@@ -22,7 +22,7 @@ CAUSES = {
 
 LABELS = {
     "input": "DataLoader", "sync": "host waits for the device", "allocation": "allocation", "copy": "copy call",
-    "runtime": "other runtime call", "python": "Python code", "op": "host operators", "untraced": "untraced host code",
+    "runtime": "other runtime call", "python": "Python code", "op": "host ops", "untraced": "untraced host code",
     "launch": "launch call", "dispatch": "start of launched work", "queued": "blocked in the queue",
     "graph": "inside a graph launch", "profiler": "profiler", "unknown": "launch not recorded",
 }

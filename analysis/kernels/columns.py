@@ -60,10 +60,10 @@ COLUMNS = (
 PAIR_COLUMNS = tuple(replace(one, width=8) if one.unit == "trend" else one for one in pair_columns(COLUMNS))
 EXTREMES = (
     Column("devices", "devices", "count", "devices it ran on", width=7, order=3, role="where"),
-    Column("most_ns", "most", "ns", "its time on the device where it took most", width=9, order=1),
-    Column("most_on", "most on", "text", "the device, or rank, where it took most", width=9, order=1),
-    Column("least_ns", "least", "ns", "its time on the device where it took least", width=9, order=2),
-    Column("least_on", "least on", "text", "the device, or rank, where it took least", width=9, order=2),
+    Column("most_ns", "max/device", "ns", "its time on the device where it took most", width=10, order=1),
+    Column("most_on", "max on", "text", "the device, or rank, where it took most", width=9, order=1),
+    Column("least_ns", "min/device", "ns", "its time on the device where it took least", width=10, order=2),
+    Column("least_on", "min on", "text", "the device, or rank, where it took least", width=9, order=2),
 )
 """What a row that is summed over devices says of them; null where there is one device."""
 

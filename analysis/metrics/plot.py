@@ -76,7 +76,7 @@ def _range(unit: str, series: Sequence[Series]) -> tuple[float, float, float]:
         return low, 100.0, 25.0
     if high <= low:
         high = low + (abs(low) * 0.1 or 1.0)
-    step = _round_up((high - low) / 4)
+    step = 2.0 ** math.ceil(math.log2((high - low) / 4)) if unit == "B" else _round_up((high - low) / 4)
     return math.floor(low / step) * step, math.ceil(high / step) * step, step
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -45,8 +46,9 @@ class Overview(Struct, frozen=True):
 
 
 class Basis(Struct, frozen=True):
-    """What the figures rest on: how many windows, their mean length and the mean cycle time (ns), the source of both.
-    ``held`` is the share of the device time that belongs to the cycles, 0-1, None where nobody measured it."""
+    """What the figures rest on: how many windows, their mean length and the mean cycle time (ns), the source of both,
+    and the median cycle time. ``held`` is the share of the device time that belongs to the cycles, 0-1, None where
+    nobody measured it."""
 
     windows: int | None = None
     window_ns: float | None = None
@@ -54,6 +56,7 @@ class Basis(Struct, frozen=True):
     source: str | None = None
     left_out: int | None = None
     held: float | None = None
+    median_ns: float | None = None
 
 
 def overview(
@@ -65,7 +68,8 @@ def overview(
     facts = {
         "devices": evidence.devices,
         **finding_facts(found), "top_kernels": evidence.top, "families": evidence.families,
-        "steps": basis.windows, "step_ns": basis.step_ns, "window_ns": basis.window_ns,
+        "steps": basis.windows, "step_ns": basis.step_ns, "median_step_ns": basis.median_ns,
+        "window_ns": basis.window_ns,
         "coverage": {"steps_left_out": basis.left_out, "activity_in_steps": basis.held, "source": run.info.coverage},
     }
     if host:
@@ -88,6 +92,12 @@ def span(cycles: Cycles, word: str) -> str:
     mean = units.duration(float(steady.to_numpy().mean())) if len(steady) else units.MISSING
     without = f" without {units.count(count - len(steady))} of warm-up" if len(steady) < count else ""
     return f"{many} of {mean}" if count == 1 else f"{many}, mean {mean}{without}"
+
+
+def median_length(cycles: Cycles) -> float | None:
+    """ns, of all cycles, as the cycles view has it."""
+    spans = cycles.frame["dur_ns"].drop_nulls().to_numpy()
+    return float(np.median(spans)) if len(spans) else None
 
 
 def _busy_of(device: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from ..findings.evidence.measured import measured
 from ..kernels.by_name import table as kernel_table
 from .categories import CATEGORIES
 from .devices import GAUGES
-from .overview import Basis, Overview, kernels, overview, span
+from .overview import Basis, Overview, kernels, median_length, overview, span
 from .reduced import reduced_overview
 from .timed import timed
 
@@ -107,7 +107,8 @@ def _profiled(run: Trace, limited: Trace, options: Options, cycle: int | None) -
     )
     notes = (left_out(cycles), "Sums per function and cycle: overlap is not removed; Other is the rest of it.")
     step_ns = float(cycles.frame["dur_ns"].to_numpy().mean())
-    basis = Basis(count, length, step_ns, cycles.source, cycles.frame.height - whole.height)
+    basis = Basis(count, length, step_ns, cycles.source, cycles.frame.height - whole.height,
+                  median_ns=median_length(cycles))
     said = tuple(note for note in notes if note)
     return overview(run, times, "cycle", span(cycles, "cycle"), evidence, basis, said, host)
 

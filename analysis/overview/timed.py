@@ -37,7 +37,7 @@ from .activities import Activities, activities_of
 from .categories import CATEGORIES
 from .devices import gauges
 from .host_times import HostTimes, RuntimeCalls, host_times
-from .overview import Basis, Overview, kernels, overview, span
+from .overview import Basis, Overview, kernels, median_length, overview, span
 from .windows import Windows, WindowSums, of_cycles, of_recording
 
 
@@ -209,7 +209,8 @@ def told(
     else:
         step_ns = float(cycles.frame["dur_ns"].to_numpy().mean())
         lacking = int((~cycles.frame["complete"]).sum())
-        basis = Basis(count, window_ns, step_ns, cycles.source, lacking, cycles.held if cycle is None else None)
+        basis = Basis(count, window_ns, step_ns, cycles.source, lacking, cycles.held if cycle is None else None,
+                      median_length(cycles))
         headline = span(cycles, word)
         of_whole = cycles.frame.filter("complete")["dur_ns"].mean() or step_ns
         longer = window_ns / float(of_whole) - 1  # type: ignore[arg-type]

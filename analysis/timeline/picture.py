@@ -202,23 +202,25 @@ BRIEF = 8
 
 
 def cycle_line(marks: Marks, window: Window) -> str:
-    """Cycles in a line: a bar where each begins, its label where there is room; '' where there are too many."""
+    """Cycles in a line: a bar where each begins, then its label, of all the number alone where one of those wholly in
+    sight has no room for more; '' where there are too many."""
     line = [" "] * window.columns
     begin = int(np.searchsorted(marks.ends, window.start, side="right"))
     stop = int(np.searchsorted(marks.starts, window.end, side="left"))
     if stop - begin > window.columns:
         return ""
-    for at in range(begin, stop):
-        first = max(0, window.column(int(marks.starts[at])))
-        last = min(window.columns - 1, window.column(int(marks.ends[at]) - 1))
+    cycles = [(marks.labels[at], window.column(int(marks.starts[at])), window.column(int(marks.ends[at]) - 1))
+              for at in range(begin, stop)]
+    tight = any(len(label) >= end - start and start >= 0 and end < window.columns for label, start, end in cycles)
+    for label, start, end in cycles:
+        first, last = max(0, start), min(window.columns - 1, end)
         room = last - first
         if room < 0:
             continue
-        label = marks.labels[at]
-        if len(label) >= room:
+        if tight or len(label) >= room:
             number = _NUMBER.fullmatch(label)  # a letter or two of a longer one say nothing
             brief = number[1] if number and len(number[1]) < room else ""
-            label = brief or (fit_name(label, room - 1) if room > BRIEF else "")
+            label = brief or (label if len(label) < room else fit_name(label, room - 1) if room > BRIEF else "")
         line[first : last + 1] = ("├" + label + "─" * room)[: room + 1]
     return "".join(line)
 

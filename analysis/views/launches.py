@@ -28,7 +28,7 @@ COLUMNS = (
     Column("name", "kernel", "text", "short form of the name; the details show it as recorded", width=34,
            order=0, elastic=True, pinned=True, role="name"),
     Column("kind", "kind", "text", "kernel, collective, memcpy or memset", width=10, order=7, role="where"),
-    Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=6, role="where"),
+    Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=3, role="where"),
     Column("stream", "stream", "number", "stream or queue", width=6, order=5, role="where"),
     Column("tensor", "tensor", "fraction", "tensor-core utilisation, of peak", width=12, order=2, bar="tensor",
            estimate="compute_of_peak"),

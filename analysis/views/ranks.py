@@ -17,6 +17,7 @@ from ..communication.arrivals import Arrivals, arrivals_of
 from ..communication.devices import communication
 from ..contract.column import Column, side_by_side
 from ..contract.options import SIDES, Options
+from ..contract.sections import Section
 from ..contract.view import Answer, CannotAnswer, Runs, View, lettered
 from ..core import units
 from ..core.intervals import union
@@ -240,4 +241,20 @@ def heat_of(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, Any] 
     }
 
 
-VIEW = View("ranks", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="ranks")
+def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
+    """The collectives that a rank took part in by their kind, those that others waited in for it first."""
+    from ..details.listed import listed, sides, span
+
+    made: list[Section] = []
+    for _, scope, tail in sides(runs, options):
+        arrivals = arrivals_of(scope)
+        mine = [at for at, one in enumerate(arrivals.members) if [*one] == [row.get("rank"), row.get("device")]]
+        sums = arrivals.frame.drop_nulls("instance").filter(pl.col("member").is_in(mine)).group_by("kind").agg(
+            pl.len(), pl.col("last").sum().cast(pl.Int64), pl.col("wait_ns", "caused_ns").sum())
+        made += listed(
+            f"Collectives it took part in{tail}", sums.sort("caused_ns", "kind", descending=[True, False]),
+            (str, units.count, units.count, span, span), ("collective", "count", "last at", "waited", "caused wait"))
+    return made
+
+
+VIEW = View("ranks", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="ranks", details=details)

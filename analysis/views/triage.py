@@ -38,7 +38,7 @@ _NAME = 64
 KERNELS, DEVICES, CAUSES = 5, 8, 4
 """Rows of kernels and devices, and causes of a device, on the page."""
 COLUMNS = (
-    Column("run", "run", "text", "A or B", width=3, order=0, role="where"),
+    Column("run", "run", "text", "A or B; empty of one run", width=3, order=0, role="where"),
     Column("severity", "kind", "text", "problem: time is lost; hint: worth a look; fact: to judge the rest; unchecked: "
            "the recording lacks what the rule looks at", width=9, order=1),
     Column("rule", "rule", "text", "what was looked for", width=14, order=2),
@@ -88,7 +88,8 @@ def build(runs: Runs, options: Options) -> Answer:
         raise CannotAnswer(notes[0] if notes else "Nothing was found.")
     names = [column.name for column in COLUMNS]
     frame = pl.DataFrame(rows, schema={name: _DTYPES.get(name, pl.String()) for name in names}, orient="row")
-    facts = facts if len(runs) == 2 else facts.get("a", {})
+    if len(runs) == 1:
+        facts, frame = facts.get("a", {}), frame.with_columns(run=pl.lit(None, pl.String()))
     return Answer(frame.lazy(), facts, tuple(summary), tuple(notes), page=tuple(sections))
 
 

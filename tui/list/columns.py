@@ -106,6 +106,7 @@ def arrange(
             if not columns[worst].order:
                 break
             chosen.remove(worst)
+        chosen = [index for index in chosen if not columns[index].order or _compared(columns, index, chosen)]
         left = right = False
     else:
         rest = [index for index in shown if index not in stay and index >= first]
@@ -140,6 +141,17 @@ def arrange(
     if first is None:
         return Layout(tuple(placed), 0, left, right or len(chosen) < len(shown))
     return Layout(tuple(placed), len(stay), left, right)
+
+
+def _compared(columns: Sequence[Column], index: int, chosen: Sequence[int]) -> bool:
+    """Whether the value of one run has beside it that of the other, or the difference, where the view has one. A bar
+    is compared with those above and below it."""
+    one = columns[index]
+    if one.side not in ("a", "b") or one.bar:
+        return True
+    others = {f"{one.name.removesuffix(one.side)}{end}" for end in ("a", "b", "delta")} - {one.name}
+    there = {columns[at].name for at in chosen}
+    return bool(others & there) or not any(column.name in others for column in columns)
 
 
 def _needs(needs: dict[int, int], chosen: Sequence[int], gap: int) -> int:

@@ -9,7 +9,7 @@ from textual.content import Content
 
 from ...analysis.core import units
 from ...analysis.core.text import display
-from ...analysis.idle.cause_meanings import LABELS, ROLES
+from ...analysis.idle.cause_meanings import ROLES
 from ...analysis.views import Entry
 from ..list import cells
 from ..list.frame import Frame, Pieces, boxed, dim, widest
@@ -104,7 +104,7 @@ class IdlePane(TablePane):
 
     def drawn_text(self) -> tuple[str, ...]:
         """The bars and the gaps as text, for an export."""
-        bars = (f"{name}  {stacked_text([(LABELS.get(cause, cause), '', float(ns)) for cause, ns in _parts(one)])}"
+        bars = (f"{name}  {stacked_text([(cause, '', float(ns)) for cause, ns in _parts(one)])}"
                 for name, one in self._devices())
         return (*bars, *(line.plain.rstrip() for one in self._gaps for line in gap_lines(one, 116)))
 
@@ -123,7 +123,7 @@ class IdlePane(TablePane):
         made = []
         for name, one in devices[:room]:
             share = f" {units.percent(100 * one['idle_ns'] / max(1, one['window_ns']), places=0):>4} idle"
-            parts = [(LABELS.get(cause, cause), ROLES.get(cause, "device"), float(ns)) for cause, ns in _parts(one)]
+            parts = [(cause, ROLES.get(cause, "device"), float(ns)) for cause, ns in _parts(one)]
             made.append(Content.assemble(
                 (cells.fit(name, label), QUIET), stacked(parts, width - label - len(share)), (share, "bold")))
         if len(devices) > room:

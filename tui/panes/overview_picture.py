@@ -68,6 +68,8 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int) 
     if room >= len(sides):
         bars, smaller = _time(parts, left - 4, room - len(sides))
         lines = max(len(bars), min(len(gauges), room))
+        if len(gauges) > lines and gauges[lines].plain.startswith(" "):  # that of B: A alone compares nothing
+            gauges = gauges[: lines - 1]
         pad = [Content("")] * lines
         frame = Frame("Where the time goes", dim(_where(sides[0])), legend=dim(
             units.counted(smaller, "smaller part", "smaller parts") if smaller else ""))
@@ -116,8 +118,7 @@ def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) ->
     """The number and what is found, in a frame, and how many of the findings that are."""
     facts, lead, told = table.facts, table.facts.get("lead"), 0
     if lead is None and facts.get("step_ns"):
-        cycles = facts.get("cycles") or {}
-        median = cycles.get("median_ns") if (cycles.get("count") or 0) > 1 else None
+        median = facts.get("median_step_ns") if (facts.get("steps") or 0) > 1 else None
         number, _, unit = units.duration(median or facts["step_ns"]).partition(" ")
         of = "median cycle" if median else "cycle"
         lead = {"number": number, "caption": f"{unit}, {of}", "judgement": ""}

@@ -67,7 +67,7 @@ def even(count: int, ranks: int = 4, late: int | None = None, by: int = 0, seed:
         ("ncclDevKernel_ReduceScatter_Sum_f16_RING_LL(ncclDevComm*)", "reducescatter"), ("allreduce", "allreduce"),
         ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, x)", "sendrecv"), ("broadcast", "broadcast"),
         ("ncclDevKernel_Generic(ncclDevComm*, channelMasks, ncclWork*)", "collective"), ("barrier", "barrier"),
-        ("void cross_device_reduce_2stage<half, 8>(RankData*)", "reduce"), (None, "collective"), ("send", "send"),
+        ("void cross_device_reduce_2stage<half, 8>(RankData*)", "allreduce"), (None, "collective"), ("send", "send"),
     ],
 )
 def test_a_name_tells_the_kind(name: str | None, kind: str) -> None:

@@ -36,7 +36,7 @@ def test_a_clock_that_falls_under_load_and_not_one_that_falls_without() -> None:
 
 
 @pytest.mark.parametrize(("most", "sentences"), [
-    (79e9, ["GPU 0 fills its memory: 79 GB of 80 GB used at most."]), (70e9, [])])
+    (79e9, ["GPU 0 fills its memory: 73.6 GiB of 74.5 GiB used at most."]), (70e9, [])])
 def test_memory_that_fills(most: float, sentences: list[str]) -> None:
     assert said(log("memory.used", 1e9, most, unit="B"), log("memory.total", 80e9, 80e9, unit="B")) == sentences
 

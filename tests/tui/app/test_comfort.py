@@ -470,7 +470,7 @@ async def test_the_run_named_is_the_one_whose_rows_are_shown(monkeypatch: pytest
         assert "A and B" in screen_text(app) and "run A" not in screen_text(app)
         await press(pilot, "enter")
         assert isinstance(app.screen, DetailsScreen)
-        assert "Latency · B" in str(app.screen.lines.render()), "details of both, as the row is"
+        assert "Longest · B" in str(app.screen.lines.render()), "details of both, as the row is"
         await press(pilot, "escape")
         ((job, then),) = held
         then(job())

@@ -63,7 +63,7 @@ async def details(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "enter")
     assert "Kernels: details" in screen_text(app)
     shown = app.screen.lines.render().plain
-    assert "Latency · A" in shown and "By cycle · B" in shown
+    assert "Longest · A" in shown and "By cycle · B" in shown
     await press(pilot, "escape")
     assert app.screen is app.main
 

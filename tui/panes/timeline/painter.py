@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from ....analysis.core.text import display
+from ....analysis.core.text import cut_end, display
 from ...list import cells, frame
 from ...session.themes import Look
 
@@ -184,7 +184,8 @@ class Painter(Struct, frozen=True):
             short = [Segment(f"{side} {text}  ", look.base) for side, text, _, _, _ in selected.bars]
             short += [Segment(f"{remark}  ", look.role(judged or "base")) for *_, remark, judged in selected.bars[-1:]]
             said = " · ".join(filter(None, selected.lines))
-            return [self.line([*short, Segment(said, look.dim)])]
+            room = self.width - SIDES - sum(one.cell_length for one in short)
+            return [self.line([*short, Segment(cut_end(said, room), look.dim)])]
         room = max(10, (self.width - SIDES) * 5 // 10)
         for side, text, length, remark, judged in selected.bars:
             bar = cells.bar(length / max(most, 1), room)

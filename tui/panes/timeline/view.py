@@ -286,7 +286,7 @@ class LaneView(Widget, can_focus=True):
     def painter(self) -> Painter:
         """What draws at this size, in this theme."""
         width = self.size.width
-        return Painter(themes.look(self.app.theme), width, max(14, min(24, width // 5 + 2)), self.has_focus)
+        return Painter(themes.look(self.app.theme), width, max(17, min(24, width // 5 + 2)), self.has_focus)
 
     def repaint(self) -> None:
         """What was drawn is no longer so."""
