@@ -250,7 +250,7 @@ def _pattern(text: str) -> str:
 def whole_number(text: str) -> int:
     """A number of things there must be one of at least."""
     if not re.fullmatch(r"\+?[0-9]{1,9}", text) or not int(text):
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least 1")
     return int(text)
 
 

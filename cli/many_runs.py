@@ -42,7 +42,7 @@ def open_history(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[T
     stored = summary_store.read(store) if store else None
     named, in_time = _named(paths, getattr(arguments, "list", None))
     if "-" in [path for path, _ in named]:
-        raise UsageError("a history reads runs by their names; - is none")
+        raise UsageError("a history needs files; it cannot read - (stdin)")
     if not named and (stored is None or stored.is_empty()):
         raise UsageError("name three runs or more, a folder of them, or a --store that has some")
     worker = getattr(arguments, "worker", None)

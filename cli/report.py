@@ -86,7 +86,7 @@ def _print_many(arguments: argparse.Namespace) -> int:
         emit([_many(arguments)], arguments)
         return FINE
     if arguments.view not in (None, "history"):
-        raise UsageError(f"{len(arguments.runs)} runs: the view {arguments.view} is of one, or of two to compare",
+        raise UsageError(f"{len(arguments.runs)} runs: the view {arguments.view} takes one, or two to compare",
                          f"Of more: {', '.join(ANSWERED)}, history.")
     if not arguments.runs:
         raise UsageError("name the runs of the history")

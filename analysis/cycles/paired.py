@@ -211,9 +211,9 @@ def _why(runs: Runs, whole: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:
     """Why whole recordings are compared."""
     lacking = [letter for letter, side in zip("AB", whole, strict=True) if not side]
     if not lacking:
-        return ("Whole recordings are compared: the runs have no kind of cycle in common.",)
+        return ("Sums are not per cycle: the runs have no kind of cycle in common.",)
     who = "neither run has" if len(lacking) == 2 else f"{lacking[0]} has no"
-    return (f"Whole recordings are compared: {who} whole cycles.",)
+    return (f"Sums are not per cycle: {who} whole cycles.",)
 
 
 def _mix(shares: dict[str, float], kinds: Sequence[dict[str, WholeCycles]]) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def _run(run: Trace, options: Options) -> Run:
     """The run's cycle in ms, and per function (name, device, kind) launches and ms per cycle, over its processes."""
     work = work_of(run, options)
     if work.rows.is_empty():
-        raise CannotAnswer(f"{run.info.label} has no cycles; repeated runs are compared by theirs.")
+        raise CannotAnswer(f"{run.info.label} has no cycles; repeated runs are compared cycle by cycle.")
     collected: dict[Function, list[tuple[float, float]]] = {}
     lengths = []
     for one in with_idle_time(match(work, work, options), (work, work), {}, options):

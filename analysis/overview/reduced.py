@@ -31,11 +31,11 @@ NOTE = (
 def reduced_overview(run: Trace, options: Options, cycle: int | None) -> Overview:
     """The overview of the dataset. Raises CannotAnswer for one cycle, of which it holds no breakdown."""
     if cycle is not None:
-        raise ScopeRefused(f"{run.info.label} is a reduced dataset: where the time of one cycle goes is not in it.")
+        raise ScopeRefused(f"{run.info.label} is a reduced dataset, which has no breakdown of a single cycle.")
     cycles = counted_cycles(run, options)
     parts = _parts(run)
     if not parts and not options.warm_up:
-        raise ScopeRefused(f"{run.info.label} is a reduced dataset: where the time without warm-up goes is not in it.")
+        raise ScopeRefused(f"{run.info.label} is a reduced dataset, which has no breakdown without warm-up.")
     if not parts:
         raise CannotAnswer(f"{run.info.label} holds no device activities with times, so no overview.")
     made = told(run, run, options, cycles, parts, None)

@@ -89,7 +89,7 @@ def _profiled(run: Trace, limited: Trace, options: Options, cycle: int | None) -
         .select(*same, "cycle_ns", "pid", "kind", "device", "dur_ns").collect(engine="streaming")
     )
     if rows.is_empty():
-        raise CannotAnswer(f"{run.info.label} has no cycle whose device records are whole.")
+        raise CannotAnswer(f"{run.info.label} has no cycle with complete device records.")
     spans = rows.unique([*same, "pid"])
     count = spans.height
     length = int(spans["cycle_ns"].sum()) / count

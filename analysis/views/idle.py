@@ -99,7 +99,7 @@ def _in_cycles(cycles: WholeCycles, options: Options, side: Side, by_rank: bool)
         return _one(cycles.run, options, side, by_rank).frame
     idle = idle_by_cycle(cycles.run, cycles.frame)
     if idle.is_empty():
-        raise CannotAnswer(f"{cycles.run.info.label} holds no idle time of single cycles.")
+        raise CannotAnswer(f"{cycles.run.info.label} has no idle time per cycle.")
     same = ["device", "rank", "cause"]
     covered = pl.col("covered") | ~pl.col("covered").any().over(same)
     means = idle.filter(covered).group_by(same, maintain_order=True).agg(pl.col("dur_ns").mean())

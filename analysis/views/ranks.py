@@ -74,7 +74,7 @@ def _one(run: Trace, options: Options) -> OneRun:
     begun = beginnings_of(run, arrivals, options)
     frame = by_rank(run, arrivals, options, begun)
     if frame.is_empty():
-        raise CannotAnswer(f"{run.info.label} holds no device activity with times: its ranks did nothing recorded.")
+        raise CannotAnswer(f"{run.info.label} holds no device activity with times to compare ranks by.")
     late = straggler_of(run, arrivals, begun)
     facts: dict[str, Any] = {
         "straggler": late.facts() if late else None, "collectives": arrivals.count,

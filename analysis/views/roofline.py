@@ -59,7 +59,7 @@ _DTYPES = {"str": pl.String(), "int": pl.Int64(), "float": pl.Float64(), "bool":
 def one(run: Trace, options: Options, side: Side = "a") -> OneRun:
     """The rows of one run, its facts and what to know of them. Raises CannotAnswer."""
     if not run.has("kernels"):
-        raise CannotAnswer(f"{run.info.label} holds no launches, so there is nothing to hold against a peak.")
+        raise CannotAnswer(f"{run.info.label} holds no launches, so there is nothing to compare with a peak.")
     try:
         found = roofline_of(run)
     except BadPeaks as error:

@@ -37,12 +37,12 @@ def regular(name: str, spool: Callable[[], Path], progress: Callable[[int, int, 
         reason = "is a link to a file that does not exist" if broken else "no such file or directory"
         raise Unreadable(name, reason, "Check the name; `warplens` alone lists what is here.") from None
     except PermissionError:
-        raise Unreadable(name, "may not be read (permission denied)", _RIGHTS) from None
+        raise Unreadable(name, "cannot be read (permission denied)", _RIGHTS) from None
     except (OSError, ValueError) as error:
         raise Unreadable(name, _clause(error), "Check the name.") from None
     if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
         if not os.access(path, os.R_OK):
-            raise Unreadable(name, "may not be read (permission denied)", _RIGHTS)
+            raise Unreadable(name, "cannot be read (permission denied)", _RIGHTS)
         return path
     if stat.S_ISFIFO(mode):
         return _fifo(name, path, spool, progress)

@@ -45,7 +45,7 @@ def read(file: Path) -> pl.DataFrame:
         version = pl.read_parquet_metadata(file).get(_MARK)
         frame = pl.read_parquet(file) if version == str(VERSION) else None
     except (OSError, parquet_check.Implausible, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise Unreadable(str(file), f"is no history store ({_first(error)})", _OTHER_FILE) from None
+        raise Unreadable(str(file), f"is not a history store ({_first(error)})", _OTHER_FILE) from None
     if version is None:
         raise Unreadable(str(file), "is a Parquet file, but no history store", _OTHER_FILE)
     if frame is None or dict(frame.schema) != _SCHEMA:

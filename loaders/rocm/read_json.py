@@ -106,7 +106,7 @@ def _document(job: Job, text: bytes) -> tuple[RocprofDocument, float | None]:
     repaired = text.decode("utf-8", "replace").encode()
     if repaired != text:
         return _document(job, repaired)
-    raise Unreadable(job.path, f"is damaged: it is no whole JSON document ({reason})", "Write or copy it again.")
+    raise Unreadable(job.path, f"is damaged: it is not a complete JSON document ({reason})", "Write or copy it again.")
 
 
 def _decoded(raw: Raw, kind: type[Any] | GenericAlias, fallback: Any) -> Any:

@@ -105,7 +105,7 @@ def _head(display_name: str, path: Path) -> bytes:
                 raise Unreadable(display_name, source.ended or "is compressed and has nothing in it", _AGAIN)
     except PermissionError:
         advice = "Copy it to where you may read it."
-        raise Unreadable(display_name, "may not be read (permission denied)", advice) from None
+        raise Unreadable(display_name, "cannot be read (permission denied)", advice) from None
     except OSError as error:
         raise Unreadable(display_name, f"cannot be read ({(error.strerror or str(error)).lower()})", _AGAIN) from None
     raise Unreadable(display_name, "is empty", _AGAIN)
