@@ -31,6 +31,9 @@ imports: $(VENV)/.dev-installed
 unit: $(VENV)/.dev-installed
 	$(BIN)/pytest -n 2 --dist worksteal
 
+# what they compile is kept for the other processes they start, also where the environment says otherwise
+unit test-deep: export PYTHONDONTWRITEBYTECODE =
+
 # the same tests with fifteen times as many cases, others each time: about one and a half times as long
 test-deep: $(VENV)/.dev-installed $(OLDEST)/.installed
 	WARPLENS_EXPLORE=1 $(BIN)/pytest -n 2 --dist worksteal

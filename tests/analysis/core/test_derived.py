@@ -36,8 +36,10 @@ def answers(*paths: str, each_anew: bool = False) -> dict[str, Any]:
 @pytest.mark.parametrize("pattern", ["*.pt.trace.json*", "*.sqlite", "*.xplane.pb", "*.rpd", "ncu_*.csv"])
 @pytest.mark.parametrize("runs", [1, 2])
 def test_kept_answers_are_those_that_were_found_out(
-    samples: Path, pattern: str, runs: int, monkeypatch: pytest.MonkeyPatch
+    samples: Path, pattern: str, runs: int, deep: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if runs == 2 and not deep and pattern not in ("*.pt.trace.json*", "ncu_*.csv"):
+        pytest.skip("make test-deep; a pair with cycles and one without are kept alike whatever the format")
     paths = [str(path) for path in sorted(samples.rglob(pattern))[:runs]]
     fresh = answers(*paths)
     run = open_run(paths[0])[0]
