@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -36,6 +37,7 @@ TOUR = (
     (("1",), "1: the overview, with what to do first"),
 )
 """Keys as tmux calls them, and what the frame shows."""
+WORDS = re.compile(r"\S+(?: \S+)*")
 WAITING = ("omputing…", "as they are read", "opening")
 
 
@@ -83,11 +85,11 @@ def picture(shown: list[list[Text]]) -> str:
                 if ground:
                     body.append(f'<rect x="{x:.1f}" y="{y - LINE * 0.75:.1f}" width="{(stop - start) * CELL:.1f}" '
                                 f'height="{LINE:.0f}" fill="{ground}"/>')
-                if words.strip():
-                    look = f"fill:{ink or INK}" + (";font-weight:bold" if style.bold else "")
-                    name = classes.setdefault(look, f"c{len(classes)}")
-                    parts.append(f'<tspan class="{name}" x="{x:.1f}" textLength="{len(words) * CELL:.1f}" '
-                                 f'lengthAdjust="spacingAndGlyphs">{escape(words)}</tspan>')
+                look = f"fill:{ink or INK}" + (";font-weight:bold" if style.bold else "")
+                for piece in WORDS.finditer(words):  # each at its place: not every viewer keeps spaces
+                    name, long = classes.setdefault(look, f"c{len(classes)}"), len(piece[0]) * CELL
+                    parts.append(f'<tspan class="{name}" x="{x + piece.start() * CELL:.1f}" textLength="{long:.1f}" '
+                                 f'lengthAdjust="spacingAndGlyphs">{escape(piece[0])}</tspan>')
             if parts:
                 body.append(f'<text y="{y:.0f}">{"".join(parts)}</text>')
         bodies.append(f'<g class="f" style="animation-delay:{number * SECONDS - len(shown) * SECONDS}s">'
