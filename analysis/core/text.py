@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from itertools import groupby
 
 from rich.cells import cell_len
 
@@ -98,8 +99,17 @@ _SHAPE = re.compile(r"\[\s*(\d[\d\s,]*)\]")
 
 def shapes(recorded: str) -> str:
     """Recorded shapes (``[[16,559],[559,64],[]]``) as a person writes them, ``16×559 559×64``, without scalars."""
-    found = ["×".join(part.strip() for part in one.split(",")) for one in _SHAPE.findall(recorded)]
-    return " ".join(found) or ("scalars" if "[]" in recorded else display(recorded))
+    return " ".join(_sizes(recorded)) or ("scalars" if "[]" in recorded else display(recorded))
+
+
+def few_shapes(recorded: str) -> str:
+    """The same for a sentence: equal ones in a row once, as ``3 of 16×559``."""
+    rows = [(one, len(list(same))) for one, same in groupby(_sizes(recorded))]
+    return " ".join(one if count == 1 else f"{count} of {one}" for one, count in rows) or shapes(recorded)
+
+
+def _sizes(recorded: str) -> list[str]:
+    return ["×".join(part.strip() for part in one.split(",")) for one in _SHAPE.findall(recorded)]
 
 
 def nearest(word: str, names: Iterable[str], all_of: str = "There are") -> str:

@@ -15,7 +15,7 @@ from ..contract.column import Column, pair_columns
 from ..contract.options import Options, Side
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
-from ..core.text import display, shapes
+from ..core.text import display, few_shapes
 from ..cycles.paired import OneRun, paired
 from ..work.counters import has_counters, rows_of
 from ..work.details import sections
@@ -99,8 +99,8 @@ def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
         peak = f"{top['dtype']} peak" if top["bound"] == "compute" else "peak memory bandwidth"
         more = "or more " if top["bound"] == "memory" and doubt(top["op"]) else ""
         lines.append(
-            f"{display(top['op'])} {shapes(top['shapes'] or '')} runs at {units.percent(100 * of)} {more}of {peak} for "
-            f"{units.percent(100 * top['device_ns'] / total)} of the device time: "
+            f"{display(top['op'])} {few_shapes(top['shapes'] or '')} runs at {units.percent(100 * of)} {more}of {peak} "
+            f"for {units.percent(100 * top['device_ns'] / total)} of device time: "
             f"{units.duration(top['lost_ns'])} above its least time.")
     parts = []
     if facts["mfu"] is not None:
@@ -108,7 +108,7 @@ def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
     if facts["flops_per_cycle"] is not None:
         parts.append(f"{units.work(facts['flops_per_cycle'])} per cycle")
     if found.known is not None:
-        parts.append(f"work known for {units.percent(100 * found.known)} of the device time")
+        parts.append(f"work known for {units.percent(100 * found.known)} of device time")
     return (*lines, " · ".join(parts)) if parts else tuple(lines)
 
 

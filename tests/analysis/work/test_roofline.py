@@ -13,6 +13,7 @@ from runs import host, kernel, run_of, samples, steps
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.core.text import few_shapes
 from warplens.analysis.details.row_details import details
 from warplens.analysis.kernels import peak_shares
 from warplens.analysis.query.ask import ask
@@ -176,6 +177,11 @@ def test_mfu_and_flops_are_of_whole_cycles() -> None:
     facts = ask(view("roofline"), (looped(2_000_000),), Options()).facts
     assert facts["flops_per_cycle"] == 2 * 4096**3 and facts["covered"] == 1
     assert facts["mfu"] == pytest.approx(2 * 4096**3 / 989.4e12 * 1e9 / 2_000_000)
+
+
+def test_a_sentence_names_equal_shapes_in_a_row_once() -> None:
+    assert few_shapes("[[16,559],[16,559],[],[2]]") == "2 of 16×559 2" and few_shapes("[[],[]]") == "scalars"
+    assert "aten::mm 2 of 4096×4096 runs at" in ask(view("roofline"), (looped(2_000_000),), Options()).summary[0]
 
 
 def test_without_shapes_the_view_says_how_to_record_them_and_has_no_tab() -> None:
