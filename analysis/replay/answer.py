@@ -15,11 +15,11 @@ from ..contract.options import Options
 from ..contract.sections import Section
 from ..contract.view import CannotAnswer
 from ..core import units
+from ..core.call_tree import Ints
 from ..core.names.short_name import short_name
 from ..idle.cause_meanings import LABELS
 from . import path_rows
 from .accuracy import PREDICTS, TRUSTED, Accuracy
-from .apply import with_half_the_host
 from .candidates import ALL, MOSTLY, WHOLE_CAUSES, candidates, how
 from .critical_path import MEANINGS, critical_path
 from .job import Job, job_of
@@ -141,14 +141,15 @@ def _rows(run: Trace, replayed: Replayed) -> tuple[Prediction, ...]:
         if (turned := knobs.turned(recorded)) in seen:
             continue
         seen.add(turned)
-        saved = replayed.saved_with(knobs)
+        cycles = model.cycles_with(knobs, half_host=True, at_peak=_at_peak(replayed, one.change))
+        saved, with_host, *at_peak = (replayed.cycle_ns - cycle for cycle in cycles)
         share = saved / cycle if abs(saved) > _NOTHING * cycle else 0.0
         if one.device_ns is None and share < _UNWORTHY:
             continue
         rows.append(Prediction(
             one.kind, one.name, None if one.device_ns is None else round(one.device_ns),
             None if one.device_ns is None else one.device_ns / cycle, round(share * cycle), share,
-            _at_peak(replayed, one.change), round(replayed.saved_with(with_half_the_host(knobs))), one.count,
+            round(at_peak[0]) if at_peak else None, round(with_host), one.count,
             how(one.change, one.name) if share >= _UNWORTHY else NOBODY, one.change.text,
             *_place(model, knobs.largest(recorded)),
         ))
@@ -169,12 +170,12 @@ def _place(model: Model, largest: tuple[str, int] | None) -> tuple[int | None, i
     return int(c.start[at]), int(c.end[at] - c.start[at])
 
 
-def _at_peak(replayed: Replayed, change: Change) -> int | None:
-    """What is saved where it takes the least time its work allows; None where that is not known of any of it."""
+def _at_peak(replayed: Replayed, change: Change) -> Ints | None:
+    """Durations where it takes the least time its work allows; None where that is not known of any of it."""
     if change.kind not in ("kernel", "op", "copy") or np.isnan(replayed.least).all():
         return None
     knobs, unmatched = replayed.knobs(replace(change, factor=None))
-    return None if unmatched else round(replayed.saved_with(knobs))
+    return None if unmatched else knobs.dur
 
 
 def _scenario(replayed: Replayed, outcome: Outcome, changes: Sequence[Change]) -> dict[str, Any]:

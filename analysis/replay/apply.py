@@ -9,7 +9,6 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace
 
 from ..contract.changes import FAMILY, Change
 from ..core.call_tree import Ints, Mask
@@ -50,11 +49,6 @@ def apply(
 
 def _scaled(values: Ints, some: Mask, factor: float) -> Ints:
     return np.where(some, np.round(values * factor).astype(np.int64) if factor else 0, values)
-
-
-def with_half_the_host(knobs: Knobs) -> Knobs:
-    """The knobs with the host code that they leave twice as fast."""
-    return replace(knobs, gap=_scaled(knobs.gap, knobs.gap > 0, 0.5))
 
 
 def activities(model: Model, kind: str, pattern: re.Pattern[str]) -> Mask:

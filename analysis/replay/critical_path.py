@@ -118,7 +118,7 @@ def critical_path(model: Model, host: HostTime, outcome: Outcome) -> Path:
     It is that of one rank, and goes over to the one that came last at a collective; times are on the common clock."""
     a, c, links = model.recording.activities, model.recording.calls, model.links
     ends_of = model.cycle_ends(outcome)
-    own, ahead = links.ahead, links.calls_ahead
+    own, ahead, by_own = links.ahead, links.calls_ahead, outcome
     outcome = replace(outcome, begin=outcome.begin - ahead, finish=outcome.finish - ahead, start=outcome.start - own,
                       end=outcome.end - own)
     rows, ends = max(zip(model.cycle_rows, ends_of, strict=True), key=lambda one: len(one[0]),
@@ -128,7 +128,8 @@ def critical_path(model: Model, host: HostTime, outcome: Outcome) -> Path:
         last, host_end = int(outcome.end.argmax()), int(outcome.finish.argmax())
         device_last = outcome.end[last] >= outcome.finish[host_end]
         end = int(max(outcome.end[last], outcome.finish[host_end]))
-        return Path(None, begin, end, _walked(model, host, outcome, begin, end, last if device_last else -1, host_end))
+        return Path(None, begin, end, _walked(
+            model, host, by_own, outcome, begin, end, last if device_last else -1, host_end))
     chain = model.chain_of(rows)
     lengths, ends = np.diff(ends), ends - int(ahead[np.argmax(c.chain == chain)])
     at = 1 + int(np.argsort(lengths, kind="stable")[(len(lengths) - 1) // 2])
@@ -138,13 +139,15 @@ def critical_path(model: Model, host: HostTime, outcome: Outcome) -> Path:
     before = np.flatnonzero((c.chain == chain) & (outcome.begin <= end))
     call = int(before[-1]) if len(before) else 0
     on_device = last >= 0 and int(outcome.end[last]) >= end - 1
-    return Path(int(rows[at]), begin, end, _walked(model, host, outcome, begin, end, last if on_device else -1, call))
+    return Path(int(rows[at]), begin, end, _walked(
+        model, host, by_own, outcome, begin, end, last if on_device else -1, call))
 
 
 def _walked(
-    model: Model, host: HostTime, outcome: Outcome, begin: int, end: int, activity: int, call: int
+    model: Model, host: HostTime, by_own: Outcome, outcome: Outcome, begin: int, end: int, activity: int, call: int
 ) -> tuple[Step, ...]:
-    """The steps between two moments, backwards from an activity (or, where that is -1, from a call)."""
+    """The steps between two moments, backwards from an activity (or, where that is -1, from a call), of an outcome by
+    each rank's own clock and by the common one."""
     a, c, links = model.recording.activities, model.recording.calls, model.links
     steps, cursor = list[Step](), end
     last = _last_of(links.group, outcome.start)
@@ -170,7 +173,7 @@ def _walked(
             step(_kind(a.kind.texts[a.kind.number[activity]]), a.name.texts[a.name.number[activity]] or "",
                  outcome.start[late], recorded)
             activity = late
-            by = int(outcome.activity_by[activity])
+            by = model.started_after(by_own, activity)
             if by >= 0:
                 step(QUEUE, "gap before it" if by == a.before[activity] else "wait for another stream",
                      outcome.end[by], a.end[by])
@@ -182,7 +185,7 @@ def _walked(
             else:
                 break
         elif returned:
-            by, name = int(outcome.call_by[call]), c.names[c.name[call]]
+            by, name = model.returned_after(by_own, call), c.names[c.name[call]]
             if by >= 0:
                 step(RETURN, name, outcome.end[by], a.end[by])
                 activity = by

@@ -9,83 +9,120 @@ from __future__ import annotations
 from typing import Any
 
 NEVER = -(1 << 62)
-BEGIN, START, FINISH = 0, 1, 2
-"""Events, as ``3 * row + kind``: a call begins, an activity starts, a call returns."""
+BEGIN, START, FINISH, MOVE, TIED = range(5)
+"""Events, as ``8 * row + kind``: a call begins, an activity starts, a call returns, a call begins and returns at once;
+an activity that more than its launch and its predecessor on the stream decides starts."""
 
 
 def run(
     events: Any, gap: Any, length: Any, floor: Any, wait_share: Any, chain: Any, advances: Any, waits_to: Any,
     wait_on: Any, wait_lag: Any, launch: Any, launch_lag: Any, fixed: Any, base: Any, base_lag: Any, before: Any,
     before_lag: Any, cross_to: Any, cross_on: Any, cross_lag: Any, dur: Any, group: Any, transfer: Any, ahead: Any,
-    late: Any, arrival: Any, now: Any, begin: Any, finish: Any, start: Any, end: Any, call_by: Any, activity_by: Any,
+    late: Any, cycle: Any, members: Any, mark_at: Any, mark_end: Any, other_gap: Any, other_dur: Any, lanes: int,
+    call_mask: int, mask: int, arrival: Any, now: Any, begin: Any, finish: Any, start: Any, end: Any, reach: Any,
+    marks: Any,
 ) -> int:
-    """Fill ``begin finish`` of calls and ``start end`` of activities, and what each came right after.
+    """Fill ``begin finish`` of calls, ``start end`` of activities, how far the activities of each cycle ``reach``, and
+    the begin or end (``mark_end``) of calls at ``mark_at``, which are places among the events and -1 at last.
 
     A call begins ``gap`` after its chain's last call returned and lasts ``length``, or until the activities it waits
     for ended plus a lag, at least ``floor`` (``wait_share`` of the wait is left). An activity starts after its launch,
     its predecessor on the stream, those it waits for and ``fixed``. Members of a collective (``group``) end
     ``transfer`` after the last one came on the common clock, which theirs is ``ahead`` of, and each ``late`` after that
-    by its own. ``call_by`` is the activity a call returned after; ``activity_by`` the activity that one started after,
-    or -2 - its launch call.
+    by its own.
+
+    Up to three replays go through the events together, as lanes of what is filled: with these times, with host code
+    (``gap``) half as long, and with the ``other`` times. Row ``n`` is at ``n & mask``: where only cycles are asked for
+    there is room for those rows alone that another one may still wait for.
     """
-    for event in events:
-        row = event // 3
-        kind = event - 3 * row
-        if kind == 0:
-            begin[row] = now[chain[row]] + gap[row]
-            finish[row] = begin[row] + length[row]
-            call_by[row] = -1
-            if waits_to[row] == waits_to[row + 1] and advances[row]:
-                now[chain[row]] = finish[row]
-        elif kind == 1:
-            at = fixed[row]
-            by = -1
-            call = launch[row]
-            if call >= 0 and launch_lag[row] != NEVER and begin[call] + launch_lag[row] > at:
-                at = begin[call] + launch_lag[row]
-                by = -2 - call
-            other = base[row]
-            if other >= 0 and start[other] + base_lag[row] > at:
-                at = start[other] + base_lag[row]
-                by = activity_by[other]
-            other = before[row]
-            if other >= 0:
-                ready = end[other] if group[other] < 0 else arrival[group[other]] + transfer[group[other]] + late[other]
-                if ready + before_lag[row] > at:
-                    at = ready + before_lag[row]
-                    by = other
-            for place in range(cross_to[row], cross_to[row + 1]):
-                other = cross_on[place]
-                ready = end[other] if group[other] < 0 else arrival[group[other]] + transfer[group[other]] + late[other]
-                if ready + cross_lag[place] > at:
-                    at = ready + cross_lag[place]
-                    by = other
-            start[row] = at
-            end[row] = at + dur[row]
-            activity_by[row] = by
-            if group[row] >= 0 and at - ahead[row] > arrival[group[row]]:
-                arrival[group[row]] = at - ahead[row]
+    mark = 0
+    for at in range(len(events)):
+        event = events[at]
+        row = event >> 3
+        kind = event & 7
+        if kind == START:
+            own = (row & mask) * lanes
+            called = (launch[row] & call_mask) * lanes
+            last = before[row]
+            behind = (last & mask) * lanes
+            within = cycle[row] * lanes
+            for lane in range(lanes):
+                moment = begin[called + lane] + launch_lag[row]
+                if last >= 0 and end[behind + lane] + before_lag[row] > moment:
+                    moment = end[behind + lane] + before_lag[row]
+                start[own + lane] = moment
+                moment += dur[row] if lane < 2 else other_dur[row]
+                end[own + lane] = moment
+                if within >= 0 and moment > reach[within + lane]:
+                    reach[within + lane] = moment
+        elif kind == TIED:
+            own = (row & mask) * lanes
+            within = cycle[row] * lanes
+            for lane in range(lanes):
+                moment = fixed[row]
+                other = launch[row]
+                if other >= 0 and launch_lag[row] != NEVER:
+                    moment = max(moment, begin[(other & call_mask) * lanes + lane] + launch_lag[row])
+                other = base[row]
+                if other >= 0:
+                    moment = max(moment, start[(other & mask) * lanes + lane] + base_lag[row])
+                for place in range(cross_to[row] - 1, cross_to[row + 1]):
+                    other = before[row] if place < cross_to[row] else cross_on[place]
+                    lag = before_lag[row] if place < cross_to[row] else cross_lag[place]
+                    if other < 0:
+                        continue
+                    ready = end[(other & mask) * lanes + lane]
+                    if group[other] >= 0:
+                        ready = arrival[group[other] * lanes + lane] + transfer[group[other]] + late[other]
+                    moment = max(moment, ready + lag)
+                start[own + lane] = moment
+                if group[row] >= 0:
+                    at_group = group[row] * lanes + lane
+                    arrival[at_group] = max(arrival[at_group], moment - ahead[row])
+                moment += dur[row] if lane < 2 else other_dur[row]
+                end[own + lane] = moment
+                if within >= 0 and group[row] < 0:
+                    reach[within + lane] = max(reach[within + lane], moment)
         else:
-            until = NEVER
-            by = -1
-            for place in range(waits_to[row], waits_to[row + 1]):
-                other = wait_on[place]
-                ready = end[other] if group[other] < 0 else arrival[group[other]] + transfer[group[other]] + late[other]
-                if ready > until:
-                    until = ready
-                    by = other
-            least = begin[row] + floor[row]
-            until = until + wait_lag[row]
-            if until > least and wait_share[row] > 0:
-                finish[row] = least + int((until - least) * wait_share[row])
-                call_by[row] = by
-            else:
-                finish[row] = least
-            if advances[row]:
-                now[chain[row]] = finish[row]
-    for row in range(len(group)):
+            own = (row & call_mask) * lanes
+            host = chain[row] * lanes
+            for lane in range(lanes):
+                if kind == FINISH:
+                    until = NEVER
+                    for place in range(waits_to[row], waits_to[row + 1]):
+                        other = wait_on[place]
+                        ready = end[(other & mask) * lanes + lane]
+                        if group[other] >= 0:
+                            ready = arrival[group[other] * lanes + lane] + transfer[group[other]] + late[other]
+                        until = max(until, ready)
+                    least = begin[own + lane] + floor[row]
+                    until += wait_lag[row]
+                    finish[own + lane] = least
+                    if until > least and wait_share[row] > 0:
+                        finish[own + lane] = least + int((until - least) * wait_share[row])
+                    if advances[row]:
+                        now[host + lane] = finish[own + lane]
+                    continue
+                idle = gap[row] if lane < 2 else other_gap[row]
+                if lane == 1 and idle > 0:
+                    idle = (idle >> 1) + (idle & (idle >> 1) & 1)  # rounded to even
+                begin[own + lane] = now[host + lane] + idle
+                finish[own + lane] = begin[own + lane] + length[row]
+                if kind == MOVE:
+                    now[host + lane] = finish[own + lane]
+            while mark_at[mark] == at:
+                for lane in range(lanes):
+                    marks[mark * lanes + lane] = finish[own + lane] if mark_end[mark] else begin[own + lane]
+                mark += 1
+    for place in range(len(members)):
+        row = members[place]
         if group[row] >= 0:
-            end[row] = arrival[group[row]] + transfer[group[row]] + late[row]
+            own = (row & mask) * lanes
+            for lane in range(lanes):
+                moment = arrival[group[row] * lanes + lane] + transfer[group[row]] + late[row]
+                end[own + lane] = moment
+                if cycle[row] >= 0:
+                    reach[cycle[row] * lanes + lane] = max(reach[cycle[row] * lanes + lane], moment)
     return len(events)
 
 

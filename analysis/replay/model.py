@@ -10,11 +10,12 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ..core.call_tree import Ints, Mask
-from .loop import BEGIN, FINISH, NEVER, START, run
+from .events import events_of
+from .loop import NEVER, run
 from .program import REPLAY
 from .recording import Recording
 from .together import Together, apart
-from .waits import Order, order_of, plain
+from .waits import order_of, plain
 
 Floats = npt.NDArray[np.float64]
 
@@ -60,15 +61,22 @@ class Knobs(Struct):
             else float(getattr(self, name).sum() - getattr(recorded, name).sum()) for name in self.__struct_fields__)
 
 
+class Reached(Struct, frozen=True):
+    """How far the activities of each cycle reach in a replay (``NEVER`` without any), and when its marks are, ns."""
+
+    cycles: Ints
+    marks: Ints
+
+
 class Outcome(Struct, frozen=True):
-    """Where a replay puts everything, ns; ``call_by`` and ``activity_by`` say what came before (``loop.run``)."""
+    """Where a replay with these knobs puts everything, ns."""
 
     begin: Ints
     finish: Ints
     start: Ints
     end: Ints
-    call_by: Ints
-    activity_by: Ints
+    reached: Reached
+    knobs: Knobs
 
 
 class Model:
@@ -76,23 +84,29 @@ class Model:
 
     def __init__(self, recording: Recording, links: Together | None = None) -> None:
         self.recording, self.order, self.links = recording, order_of(recording), links or apart(recording)
-        a, c = recording.activities, recording.calls
-        self.events, self.gap, self.anchor, self.advances = _events(recording, self.order, self.links)
-        chains = int(c.chain.max()) + 1
-        self.first = np.full(chains, np.iinfo(np.int64).max)
+        self.events = events_of(recording, self.order, self.links)
+        self.gap, self.anchor = self.events.gap, self.events.anchor
+        c = recording.calls
+        self.first = np.full(int(c.chain.max()) + 1, np.iinfo(np.int64).max)
         np.minimum.at(self.first, c.chain, c.start)
-        order = self.order
         self._native = REPLAY.load()
-        fixed = {
-            "events": self.events, "chain": c.chain, "advances": self.advances, "waits_to": order.waits.to,
-            "wait_on": order.waits.on, "wait_lag": order.wait_lag, "launch": a.call, "fixed": order.fixed,
-            "base": order.base, "base_lag": order.base_lag, "before": a.before, "ahead": self.links.ahead,
-            "late": self.links.late,
+
+    @cached_property
+    def _fixed(self) -> dict[str, Any]:
+        """What no change turns, as the loop takes it."""
+        order, events, a, links = self.order, self.events, self.recording.activities, self.links
+        narrow: dict[str, npt.NDArray[Any]] = {
+            "events": events.code, "chain": self.recording.calls.chain, "advances": events.advances,
+            "waits_to": order.waits.to, "wait_on": events.wait, "launch": events.launch, "base": events.base,
+            "before": events.before, "cross_to": order.cross.to, "cross_on": events.cross, "cycle": a.cycle,
+            "members": np.flatnonzero(links.group >= 0), "mark_at": self._marks[2], "mark_end": self._marks[3],
         }
-        self._cross = [self._made(one) for one in (order.cross.to, order.cross.on, order.cross.lag)]
-        self._fixed = {
-            name: self._made(values) for name, values in fixed.items()
+        wide = {
+            "wait_lag": order.wait_lag, "fixed": order.fixed, "base_lag": order.base_lag, "cross_lag": order.cross.lag,
+            "ahead": links.ahead, "late": links.late,
         }
+        return {name: self._made(values, np.int32) for name, values in narrow.items()} | {
+            name: self._made(values) for name, values in wide.items()}
 
     @cached_property
     def recorded(self) -> Knobs:
@@ -104,44 +118,75 @@ class Model:
 
     def replay(self, knobs: Knobs | None = None) -> Outcome:
         """Replay the run, as recorded or with the knobs turned."""
-        return self._replayed(knobs or self.recorded, *(np.empty(len(size), dtype=np.int64) for size in self._sizes))
+        return self._replayed(knobs or self.recorded, 1, None, True)[0]
 
-    def cycle_with(self, knobs: Knobs) -> float:
-        """Time of a cycle (``cycle_ns``) with the knobs turned, in memory that the next one uses again."""
-        return self.cycle_ns(self._replayed(knobs, *self._scratch))
+    def cycles_with(self, knobs: Knobs, half_host: bool = False, at_peak: Ints | None = None) -> list[float]:
+        """Time of a cycle (``cycle_ns``) with the knobs turned, then with host code half as long as they leave it, then
+        as recorded with these durations of activities, in one go."""
+        lanes = 3 if at_peak is not None else 2 if half_host else 1
+        return [self.cycle_ns(one) for one in self._replayed(knobs, lanes, at_peak, not self.cycles)]
 
-    @property
-    def _sizes(self) -> tuple[Ints, ...]:
-        """Arrays as long as those of an ``Outcome``."""
-        calls, activities = self.gap, self.links.group
-        return calls, calls, activities, activities, calls, activities
-
-    @cached_property
-    def _scratch(self) -> tuple[Ints, ...]:
-        return tuple(np.empty(len(size), dtype=np.int64) for size in self._sizes)
-
-    def _replayed(self, knobs: Knobs, *filled: Ints) -> Outcome:
-        for values, value in zip(filled, (0, 0, NEVER, NEVER, -1, -1), strict=True):
-            values.fill(value)
-        made, fixed = self._made, self._fixed
-        outputs = [made(values) for values in filled]
+    def _replayed(self, knobs: Knobs, lanes: int, at_peak: Ints | None, whole: bool) -> list[Outcome]:
+        """One outcome for each lane; unless it is whole, rows of it are overwritten by later ones."""
+        made, fixed, sizes, masks = self._made, self._fixed, [], []
+        for rows, room in ((len(self.gap), self.events.call_room), (len(self.links.group), self.events.room)):
+            whole_of = whole or room >= rows
+            sizes.append(rows if whole_of else room)
+            masks.append(-1 if whole_of else room - 1)
+        calls, activities = sizes
+        cycles, marks = self.recording.cycles.height, len(self._marks[2]) - 1
+        arrays = [np.full(len(knobs.transfer) * lanes, NEVER), np.repeat(self.first, lanes)]
+        arrays += [np.empty(size * lanes, dtype=np.int64) for size in (calls, calls, activities, activities)]
+        arrays += [np.full(cycles * lanes, NEVER), np.empty(marks * lanes, dtype=np.int64)]
+        outputs = [made(one) for one in arrays]
         arguments = [
-            fixed["events"], made(knobs.gap), made(knobs.length), made(knobs.floor), made(knobs.wait_share),
-            fixed["chain"], fixed["advances"], fixed["waits_to"], fixed["wait_on"], fixed["wait_lag"], fixed["launch"],
-            made(knobs.launch_lag), fixed["fixed"], fixed["base"], fixed["base_lag"], fixed["before"],
-            made(knobs.before_lag), *self._cross, made(knobs.dur), made(knobs.group), made(knobs.transfer),
-            fixed["ahead"], fixed["late"], made(np.full(len(knobs.transfer), NEVER, dtype=np.int64)),
-            made(self.first.astype(np.int64)),
+            fixed["events"], made(knobs.gap), made(knobs.length), made(knobs.floor), made(knobs.wait_share, np.float64),
+            *(fixed[name] for name in ("chain", "advances", "waits_to", "wait_on", "wait_lag", "launch")),
+            made(knobs.launch_lag), *(fixed[name] for name in ("fixed", "base", "base_lag", "before")),
+            made(knobs.before_lag), *(fixed[name] for name in ("cross_to", "cross_on", "cross_lag")), made(knobs.dur),
+            made(knobs.group, np.int32), made(knobs.transfer),
+            *(fixed[name] for name in ("ahead", "late", "cycle", "members", "mark_at", "mark_end")), made(self.gap),
+            made(knobs.dur if at_peak is None else at_peak), lanes, *masks,
         ]
         if self._native is not None:
             self._native.call("run", *arguments, *outputs)
         else:
             run(*arguments, *outputs)
-        begin, finish, start, end, call_by, activity_by = (np.asarray(one, dtype=np.int64) for one in outputs)
-        return Outcome(begin, finish, start, end, call_by, activity_by)
+        filled = [np.asarray(one, dtype=np.int64).reshape(-1, lanes).T for one in outputs[2:]]
+        return [
+            Outcome(begin, finish, start, end, Reached(reach, at_marks), knobs)
+            for begin, finish, start, end, reach, at_marks in zip(*filled, strict=True)
+        ]
 
-    def _made(self, values: npt.NDArray[Any]) -> Any:
-        return plain(values) if self._native is not None else values.tolist()
+    def _made(self, values: npt.NDArray[Any], kind: type = np.int64) -> Any:
+        return plain(values, kind) if self._native is not None else values.tolist()
+
+    def started_after(self, outcome: Outcome, row: int) -> int:
+        """What an activity started right after in a replay: another one, or -2 - its launch call; -1 for neither."""
+        order, events, knobs = self.order, self.events, outcome.knobs
+        moment, by = int(order.fixed[row]), -1
+        call, base = int(events.launch[row]), int(events.base[row])
+        if call >= 0 and knobs.launch_lag[row] != NEVER and outcome.begin[call] + knobs.launch_lag[row] > moment:
+            moment, by = int(outcome.begin[call] + knobs.launch_lag[row]), -2 - call
+        if base >= 0 and outcome.start[base] + order.base_lag[row] > moment:
+            moment, by = int(outcome.start[base] + order.base_lag[row]), self.started_after(outcome, base)
+        crossed = slice(order.cross.to[row], order.cross.to[row + 1])
+        for other, lag in ((events.before[row], knobs.before_lag[row]), *zip(
+                events.cross[crossed], order.cross.lag[crossed], strict=True)):
+            if other >= 0 and outcome.end[other] + lag > moment:
+                moment, by = int(outcome.end[other] + lag), int(other)
+        return by
+
+    def returned_after(self, outcome: Outcome, call: int) -> int:
+        """The activity that a call returned right after in a replay, -1 for none."""
+        order, knobs = self.order, outcome.knobs
+        waits = self.events.wait[order.waits.to[call] : order.waits.to[call + 1]]
+        waits = waits[waits >= 0]
+        if not len(waits) or knobs.wait_share[call] <= 0:
+            return -1
+        by = int(waits[outcome.end[waits].argmax()])
+        least = outcome.begin[call] + knobs.floor[call]
+        return by if outcome.end[by] + order.wait_lag[call] > least else -1
 
     def total(self, outcome: Outcome) -> int:
         """How long a replay took from the first call or activity to the end of the last, ns."""
@@ -152,23 +197,29 @@ class Model:
         return int(min(outcome.start.min(), outcome.begin[self._real].min()))
 
     @cached_property
-    def _marks(self) -> list[tuple[Ints, Floats, Ints, Ints, Mask]]:
-        """For each rank its cycles' rows and ends (ns), and of its host timeline the begins and ends of calls around
-        these: 2 · call, + 1 for an end, when that was recorded (ns), and which are later than all before them."""
+    def _marks(self) -> tuple[list[tuple[Ints, Floats, Ints, Mask]], Ints, Ints, Ints]:
+        """For each rank its cycles' rows and ends (ns), and when those begins and ends of calls on its host timeline
+        that are around these ends were recorded (ns), with which of them are later than all before them; then, of all
+        ranks together, the place of each of these among the ``Reached.marks``, and of those where they are among the
+        events (-1 at last) and which are ends."""
         c, cycles = self.recording.calls, self.recording.cycles
-        marks = (cycles["start_ns"] + cycles["dur_ns"]).to_numpy().astype(np.float64)
-        found = []
+        ends_of = (cycles["start_ns"] + cycles["dur_ns"]).to_numpy().astype(np.float64)
+        found, places = [], [np.zeros(0, dtype=np.int64)]
         for rows in self.cycle_rows:
-            mine = np.flatnonzero((c.chain == self.chain_of(rows)) & (self.advances > 0))
+            mine = np.flatnonzero((c.chain == self.chain_of(rows)) & (self.events.advances > 0))
             recorded = np.stack((c.start[mine], c.end[mine]), axis=1).ravel()
             later = np.append(True, recorded[1:] > np.maximum.accumulate(recorded)[:-1])
             rising, step = recorded[later], np.cumsum(later) - 1
-            last = np.searchsorted(rising, marks[rows], side="right") - 1
+            last = np.searchsorted(rising, ends_of[rows], side="right") - 1
             near = np.zeros(len(rising), dtype=bool)
             near[np.concatenate((last, last + 1, [0, len(rising) - 1])).clip(0, len(rising) - 1)] = True
             keep = np.flatnonzero(near[step] & (recorded == rising[step]))
-            found.append((rows, marks[rows], 2 * mine[keep // 2] + keep % 2, recorded[keep], later[keep]))
-        return found
+            found.append((rows, ends_of[rows], recorded[keep], later[keep]))
+            places.append(2 * mine[keep // 2] + keep % 2)
+        place = np.concatenate(places)
+        at = np.where(place % 2, self.events.returned[place // 2], self.events.begun[place // 2])
+        order = np.argsort(at, kind="stable")
+        return found, np.argsort(order), np.append(at[order], -1), np.append(place[order] % 2, 0)
 
     @cached_property
     def launches(self) -> Mask:
@@ -207,18 +258,20 @@ class Model:
 
     def cycle_ends(self, outcome: Outcome | None = None) -> list[Floats]:
         """For each rank where its cycles' work ends, ns: with their mark or the last activity launched in them."""
-        a = self.recording.activities
-        reach = np.full(self.recording.cycles.height, NEVER, dtype=np.int64)
-        inside, first = self._by_cycle
-        if len(inside):
-            end = a.end if outcome is None else outcome.end
-            reach[a.cycle[inside[first]]] = np.maximum.reduceat(end[inside], first)
-        found = []
-        for rows, ends, place, recorded, later in self._marks:
+        marked, place, _, _ = self._marks
+        if outcome is None:
+            reach = np.full(self.recording.cycles.height, NEVER, dtype=np.int64)
+            inside, first = self._by_cycle
+            if len(inside):
+                reach[self.recording.activities.cycle[inside[first]]] = np.maximum.reduceat(
+                    self.recording.activities.end[inside], first)
+        else:
+            reach = outcome.reached.cycles
+        found, count = [], 0
+        for rows, ends, recorded, later in marked:
             if outcome is not None:
-                ends = _between(ends, recorded, later, np.where(
-                    place % 2, outcome.finish[place // 2], outcome.begin[place // 2]))
-            work = reach[rows]
+                ends = _between(ends, recorded, later, outcome.reached.marks[place[count : count + len(recorded)]])
+            work, count = reach[rows], count + len(recorded)
             found.append(np.where(work == NEVER, ends, work if self.recording.device_time else np.maximum(ends, work)))
         return found
 
@@ -252,40 +305,3 @@ def _between(moments: Floats, recorded: Ints, later: Mask, replayed: Ints) -> Fl
     at = np.interp(moments, recorded, replayed)
     at = np.where(moments < recorded[0], moments - recorded[0] + replayed[0], at)
     return np.asarray(np.where(moments > recorded[-1], moments - recorded[-1] + replayed[-1], at))
-
-
-def _events(recording: Recording, order: Order, links: Together) -> tuple[Ints, Ints, Ints, Ints]:
-    """The events in recorded order; of each call the host time before it, the call that ended then, and whether it
-    moves its host timeline on."""
-    a, c = recording.activities, recording.calls
-    calls, activities = np.arange(len(c.start)), np.arange(len(a.start))
-    begun = np.where(a.call >= 0, np.maximum(a.start, c.start[np.maximum(a.call, 0)]), a.start)
-    instant = np.diff(order.waits.to) == 0  # when it returns is known as it begins
-    returns = calls[~instant]
-    ahead = links.calls_ahead
-    time = np.concatenate((c.start - ahead, begun - links.ahead, c.end[returns] - ahead[returns]))
-    code = np.concatenate((3 * calls + BEGIN, 3 * activities + START, 3 * returns + FINISH))
-    kind = np.concatenate((np.full(len(calls), 1), np.full(len(activities), 2), np.zeros(len(returns), dtype=np.int64)))
-    events = code[np.lexsort((kind, time))]
-    gap, anchor = np.zeros(len(calls), dtype=np.int64), np.full(len(calls), -1, dtype=np.int64)
-    advances = np.zeros(len(calls), dtype=np.int64)
-    of_calls = events[events % 3 != START]
-    moves = of_calls[(of_calls % 3 == FINISH) | instant[of_calls // 3]] // 3
-    begins = events[events % 3 == BEGIN] // 3
-    place = {kind: np.full(len(calls), -1, dtype=np.int64) for kind in (BEGIN, FINISH)}
-    for one in (BEGIN, FINISH):
-        at = np.flatnonzero(events % 3 == one)
-        place[one][events[at] // 3] = at
-    place[FINISH][instant] = place[BEGIN][instant]
-    for chain in np.unique(c.chain):
-        mine = moves[c.chain[moves] == chain]
-        reach = np.maximum.accumulate(c.end[mine])
-        forward = c.end[mine] >= reach
-        mine, reach = mine[forward], reach[forward]
-        advances[mine] = 1
-        own = begins[c.chain[begins] == chain]
-        last = np.searchsorted(place[FINISH][mine], place[BEGIN][own], side="left") - 1
-        first = int(c.start[own].min())
-        gap[own] = c.start[own] - np.where(last >= 0, c.end[mine[np.maximum(last, 0)]], first)
-        anchor[own] = np.where(last >= 0, mine[np.maximum(last, 0)], -1)
-    return events.astype(np.int64), gap, anchor, advances

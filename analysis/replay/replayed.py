@@ -69,7 +69,7 @@ class Replayed:
     def saved_with(self, knobs: Knobs) -> float:
         """How much shorter a cycle is with these knobs, ns."""
         assert self.model is not None
-        return self.cycle_ns - self.model.cycle_with(knobs)
+        return self.cycle_ns - self.model.cycles_with(knobs)[0]
 
     def saved_ns(self, *changes: Change) -> float:
         """How much shorter a cycle is with the changes, ns; negative where it is longer."""

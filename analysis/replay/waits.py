@@ -391,7 +391,6 @@ def _links(count: int, rows: Ints, on: Ints, lag: Ints) -> Links:
     return Links(np.searchsorted(rows[order], np.arange(count + 1)).astype(np.int64), on[order], lag[order])
 
 
-def plain(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+def plain(values: npt.NDArray[np.generic], kind: type = np.int64) -> npt.NDArray[np.generic]:
     """The values as compiled code takes them: in one piece and writeable."""
-    kind = np.float64 if values.dtype.kind == "f" else np.int64
     return np.require(values, kind, ["C", "W", "O"])
