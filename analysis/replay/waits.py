@@ -24,6 +24,8 @@ NEAR_NS, FAR_NS = 5_000, 25_000
 19 us after what they waited for, NCCL's kernels 14 to 19 us."""
 LAG_NS = 30_000
 """A call returns so soon after the work it waited for."""
+_SEVERAL = 8
+"""Waits of a process that must return equally long after the work, to within NEAR_NS, for that to be its return."""
 LONG_NS = 20_000
 """Time without a recorded cause counts as unexplained from here on."""
 AFTER_EVENT_NS = 2_000
@@ -326,10 +328,11 @@ class _Inference:
         blocks = pageable | ~c.named(_ASYNC)[by] | (self.length[by] > _BLOCKED_NS)
         add(by[blocks], final[blocks], c.end[by[blocks]] - a.end[final[blocks]])
         # calls that returned right after work ended
-        near = (self.length >= _BUSY_NS) & (done > c.start) & (c.end - done < LAG_NS)
+        constant = self.returned_alike(c.end - done)
+        near = (self.length >= _BUSY_NS) & (done > c.start) & (c.end - done < LAG_NS) | constant
         waits = np.flatnonzero(self.is_wait & ~self.launches & near)
         lags = _by_name(c.end[waits] - done[waits], c.name[waits], len(c.names), 0.5, default=_RETURN_NS)
-        add(waits, ended[waits], lags[c.name[waits]])
+        add(waits, ended[waits], np.where(constant[waits], c.end[waits] - done[waits], lags[c.name[waits]]))
         short = np.flatnonzero(self.is_wait & ~self.launches & ~near & (self.length < _BLOCKED_NS))
         base = _by_name(self.length[short], c.name[short], len(c.names), _LOW, default=AFTER_EVENT_NS)
         base = np.where(np.array([bool(WAITS.search(name)) for name in c.names]), base, self.usual)
@@ -359,6 +362,20 @@ class _Inference:
         self.unexplained["blocking calls that nothing recorded explains"] += int(self.length[bare].sum())
         links = _links(len(c.start), np.concatenate(rows), np.concatenate(on), np.zeros(sum(map(len, on)), np.int64))
         return links, lag, np.minimum(self.length, base[c.name])
+
+    def returned_alike(self, after: Ints) -> Mask:
+        """Calls that return later after the work than others do, but most of their process and all equally long after
+        it: what else one may wait for does not end so regularly. How long that is counts as unexplained."""
+        c = self.c
+        long = self.c.named(_STREAM_OR_DEVICE) & ~self.launches & (self.length > _BLOCKED_NS) & (after < self.length)
+        some, late = np.zeros(len(c.start), dtype=bool), long & (after >= LAG_NS)
+        for chain in np.unique(c.chain[late]):
+            mine = np.flatnonzero(late & (c.chain == chain))
+            low, high = np.quantile(after[mine], (0.1, 0.9))
+            if len(mine) >= max(_SEVERAL, int((long & (c.chain == chain)).sum()) / 2) and high - low <= NEAR_NS:
+                some[mine[np.abs(after[mine] - (low + high) / 2) <= NEAR_NS]] = True
+        self.unexplained["waits that return late"] += int(after[some].sum())
+        return some
 
     def stream_used(self, call: int) -> list[int]:
         """The stream that the thread of a call launched on last before it."""

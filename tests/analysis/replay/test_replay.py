@@ -178,3 +178,23 @@ def test_a_tenth_slower_costs_what_a_tenth_faster_saves_in_a_replay_and_in_the_s
     assert cost == pytest.approx(slow - cycle, abs=2e-3 * cycle)
     if cycle - fast == pytest.approx(slow - cycle, rel=0.01) and cycle - fast > 2e-3 * cycle:
         assert saved == pytest.approx(cost, rel=0.03)
+
+
+def waiting(delays: list[int]) -> Replayed:
+    """A run whose host waits for each of its kernels of 1 ms, and goes on so long (ns) after it ended."""
+    kernels, calls, now = list[dict[str, object]](), list[dict[str, object]](), 0
+    for number, delay in enumerate(delays):
+        end = now + 9_000 + 1_000_000
+        kernels.append(kernel(number, now + 9_000, 1_000_000, "gemm", correlation=number + 1, pid=1, stream=7))
+        calls += [host("cudaLaunchKernel", now, 5_000, "runtime", correlation=number + 1),
+                  host("cudaStreamSynchronize", now + 6_000, end + delay - now - 6_000, "runtime")]
+        now = end + delay + 20_000
+    return Replayed(run_of(kernels=kernels, host=calls), Options())
+
+
+def test_waits_that_all_return_equally_late_are_waits_for_the_device_and_others_are_not() -> None:
+    late = waiting([99_000 + 200 * n for n in range(12)])
+    assert late.accuracy.trusted and late.accuracy.unexplained == pytest.approx(100 / 1_129, rel=0.05)
+    assert late.saved_ns(Change("kernel", "gemm", 0.5)) == pytest.approx(12 * 500_000, rel=0.01)
+    irregular, few = waiting([40_000 + 37_000 * (5 * n % 12) for n in range(12)]), waiting([100_000] * 5)
+    assert irregular.accuracy.reason is not None and few.accuracy.reason is not None
