@@ -73,6 +73,8 @@ def events_of(recording: Recording, order: Order, links: Together) -> Events:
     last_call = np.maximum.accumulate(np.where((kind == BEGIN) | (kind == MOVE), row, -1))
     last = np.maximum.accumulate(np.where((kind == START) | (kind == TIED), row, -1))
     call_room = _room((last_call[started], launch), (last_call[returned], calls))
+    if (returned < begun).any():  # a wait of no length returns before it begins, at 0 then
+        call_room = len(calls)
     room = _room(
         (last[started], activities), (last[started], before), (last[started], base),
         (last[np.repeat(started, np.diff(order.cross.to))], cross),

@@ -91,6 +91,8 @@ def run(
                     until = NEVER
                     for place in range(waits_to[row], waits_to[row + 1]):
                         other = wait_on[place]
+                        if other < 0:
+                            continue
                         ready = end[(other & mask) * lanes + lane]
                         if group[other] >= 0:
                             ready = arrival[group[other] * lanes + lane] + transfer[group[other]] + late[other]

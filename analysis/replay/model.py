@@ -136,7 +136,7 @@ class Model:
         calls, activities = sizes
         cycles, marks = self.recording.cycles.height, len(self._marks[2]) - 1
         arrays = [np.full(len(knobs.transfer) * lanes, NEVER), np.repeat(self.first, lanes)]
-        arrays += [np.empty(size * lanes, dtype=np.int64) for size in (calls, calls, activities, activities)]
+        arrays += [np.zeros(size * lanes, dtype=np.int64) for size in (calls, calls, activities, activities)]
         arrays += [np.full(cycles * lanes, NEVER), np.empty(marks * lanes, dtype=np.int64)]
         outputs = [made(one) for one in arrays]
         arguments = [
