@@ -124,8 +124,7 @@ def _idle(run: Trace, scope: Trace, steps: Steps | None) -> Idle:
     if REDUCED in run.info.facts:
         reduced = reduced_idle(scope)
         if reduced is None:
-            why = "why devices waited in single cycles is not in it"
-            raise CannotAnswer(f"{run.info.label} is a reduced dataset: {why}.")
+            raise CannotAnswer(f"{run.info.label} is a reduced dataset, which has no idle causes of a single cycle.")
         return reduced
     idle = idle_of(run, scope, steps) if scope.has("kernels") else None
     if idle is None:

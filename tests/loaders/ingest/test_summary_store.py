@@ -41,7 +41,7 @@ def test_a_store_of_another_version_is_refused_with_what_to_do(tmp_path: Path) -
 def test_what_is_no_store_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "history.parquet"
     file.write_bytes(content)
-    with pytest.raises(Unreadable, match="no history store"):
+    with pytest.raises(Unreadable, match="is not a history store"):
         summary_store.read(file)
 
 
