@@ -103,9 +103,9 @@ def shapes(recorded: str) -> str:
 
 
 def few_shapes(recorded: str) -> str:
-    """The same for a sentence: equal ones in a row once, as ``3 of 16×559``."""
+    """The same for a sentence: equal ones in a row once, as ``3 tensors of 16×559``."""
     rows = [(one, len(list(same))) for one, same in groupby(_sizes(recorded))]
-    return " ".join(one if count == 1 else f"{count} of {one}" for one, count in rows) or shapes(recorded)
+    return ", ".join(one if count == 1 else f"{count} tensors of {one}" for one, count in rows) or shapes(recorded)
 
 
 def _sizes(recorded: str) -> list[str]:

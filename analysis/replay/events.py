@@ -58,14 +58,14 @@ def events_of(recording: Recording, order: Order, links: Together) -> Events:
     returned[row[at[FINISH]]] = at[FINISH]
     gap, anchor, advances = _host_time(recording, begun, returned)
 
-    def known(rows: Ints | Places, by: Places) -> Places:
+    def if_started(rows: Ints | Places, by: Places) -> Places:
         """The activities, but -1 for those that start after a place among the events."""
         return np.where((rows >= 0) & (started[np.maximum(rows, 0)] < by), rows, -1).astype(np.int32)
 
     launch = np.where((a.call >= 0) & (begun[np.maximum(a.call, 0)] < started), a.call, -1).astype(np.int32)
-    before, base = known(a.before, started), known(order.base, started)
-    cross = known(order.cross.on, np.repeat(started, np.diff(order.cross.to)))
-    wait = known(order.waits.on, np.repeat(returned, np.diff(order.waits.to)))
+    before, base = if_started(a.before, started), if_started(order.base, started)
+    cross = if_started(order.cross.on, np.repeat(started, np.diff(order.cross.to)))
+    wait = if_started(order.waits.on, np.repeat(returned, np.diff(order.waits.to)))
     tied = (launch < 0) | (order.launch_lag == NEVER) | (base >= 0) | (order.fixed != NEVER) | (links.group >= 0)
     tied |= (np.diff(order.cross.to) > 0) | ((before >= 0) & (links.group[np.maximum(before, 0)] >= 0))
     kind[at[START]] = np.where(tied[row[at[START]]], TIED, START)

@@ -98,8 +98,9 @@ def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
         of = top["compute_of_peak"] if top["bound"] == "compute" else top["memory_of_peak"]
         peak = f"{top['dtype']} peak" if top["bound"] == "compute" else "peak memory bandwidth"
         more = "or more " if top["bound"] == "memory" and doubt(top["op"]) else ""
+        sizes = f" ({few_shapes(top['shapes'])})" if top["shapes"] else ""
         lines.append(
-            f"{display(top['op'])} {few_shapes(top['shapes'] or '')} runs at {units.percent(100 * of)} {more}of {peak} "
+            f"{display(top['op'])}{sizes} runs at {units.percent(100 * of)} {more}of {peak} "
             f"for {units.percent(100 * top['device_ns'] / total)} of device time: "
             f"{units.duration(top['lost_ns'])} above its least time.")
     parts = []
