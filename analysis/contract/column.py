@@ -42,6 +42,9 @@ Per = Literal["cycle", "recording"]  # What the sums of two runs are compared pe
 
 Bar = Literal["", "share", "lost", "tensor", "dram"]  # What a bar is drawn of, which is its colour; '' for no bar.
 
+ABOVE_PEAK = 1.1
+"""A share of a peak above which something is wrong: clocks above the data sheet's explain less."""
+
 _DTYPES: dict[Unit, Dtype] = {
     "text": "str", "count": "int", "ns": "int", "bytes": "int", "kinds": "int", "bool": "bool", "trend": "list",
     "list": "list", "measure": "str", "series": "list",
@@ -90,6 +93,11 @@ class Column(Struct, frozen=True):
     doubt: float = 0.0
     estimate: str = ""
     heading: bool = False
+
+    def mark(self, value: float | None, estimated: bool) -> str:
+        """What stands before a share of a peak: ``!`` where it cannot be, ``~`` where it was not counted."""
+        above = value is not None and self.bar in ("tensor", "dram") and self.side != "delta" and value > ABOVE_PEAK
+        return "!" if above else "~" if estimated and value is not None else ""
 
     @property
     def dtype(self) -> Dtype:

@@ -43,7 +43,7 @@ def device_labels(places: Collection[Place]) -> dict[Place, str | None]:
 
 
 def scope_text(options: Options, runs: int = 1) -> str:
-    """Display text such as 'cycle 5, rank 3, from 1.50 ms to 2.00 ms'; empty where the question is about all."""
+    """Display text such as 'cycle 5, rank 3, 1.50–2.00 ms'; empty where the question is about all."""
     pair = runs == 2
     parts = [
         _of_both("cycle", options.cycle, options.cycle_b, pair), _of_both("pid", options.pid_a, options.pid_b, pair),
@@ -57,6 +57,8 @@ def scope_text(options: Options, runs: int = 1) -> str:
 
 
 def _window(scope: Scope) -> str:
+    if scope.from_ns is not None and scope.to_ns is not None:
+        return units.span_text(scope.from_ns, scope.to_ns)
     return " ".join(f"{word} {units.duration(at)}" for word, at in (("from", scope.from_ns), ("to", scope.to_ns))
                     if at is not None)
 

@@ -33,6 +33,14 @@ def _that_fits(value: float, units: Sequence[tuple[float, str]], digits: float) 
     return next((pair for pair in units if abs(value) >= pair[0] * (1 - 1 / digits)), units[-1])
 
 
+def span_text(start: int, end: int) -> str:
+    """A stretch of time (ns) in one unit, as exact as it is short: '120.0–140.0 ms', '−5 to 10 s'."""
+    scale, unit = next((pair for pair in _TIMES if max(abs(start), abs(end)) >= pair[0]), _TIMES[-1])
+    places = 0 if scale == 1 else max(0, len(str(int(scale * 20) // max(1, end - start))) - 1)
+    first, last = (f"{round(at / scale, places) + 0.0:,.{places}f}".replace("-", "−") for at in (start, end))
+    return f"{first}{' to ' if first.startswith('−') else '–'}{last} {unit.rstrip()}"
+
+
 def part_of(ns: float, whole_ns: float) -> str:
     """A time of a longer one, the unit once where both have it: 6.66 of 14.52 s, 382.0 ms of 1.20 s."""
     part, whole = duration(ns), duration(whole_ns)

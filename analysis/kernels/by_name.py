@@ -89,14 +89,15 @@ def sentence(run: Trace, facts: dict[str, Any]) -> str:
     work = [kinds[kind] for kind in ("kernel", "collective") if kind in kinds]
     moved = [kinds[kind] for kind in ("memcpy", "memset") if kind in kinds]
     parts = []
+    copies, in_copies = (sum(kind[what] or 0 for kind in moved) for what in ("count", "total_ns"))
     if work:
-        parts.append(units.counted(sum(kind["count"] for kind in (*work, *moved)), "launch", "launches"))
+        launches = units.counted(copies + sum(kind["count"] for kind in work), "launch", "launches")
+        parts.append(f"{launches}, {units.count(copies)} of them copies and sets" if moved else launches)
         times = [kind["total_ns"] for kind in work if kind["total_ns"] is not None]
         parts.append(f"{units.duration(sum(times))} of kernel time" if times else "durations not recorded")
     if moved:
-        count = units.counted(sum(kind["count"] for kind in moved), "copy or set", "copies and sets")
-        parts.append(f"{count}{' among them' if work else ''}, "
-                     f"{units.duration(sum(kind['total_ns'] or 0 for kind in moved))}")
+        count = "copies and sets" if work else units.counted(copies, "copy or set", "copies and sets")
+        parts.append(f"{units.duration(in_copies)} of {count}" if work else f"{count}, {units.duration(in_copies)}")
     return " · ".join(parts) + (", serialised replay" if run.info.serialised else "")
 
 

@@ -24,7 +24,7 @@ COLUMNS = (
     Column("name", "kernel", "text", "short form of the name; the details show it as recorded", width=34,
            order=0, elastic=True, pinned=True, role="name", pairs="key"),
     Column("groups", "", "kinds", "groups of clearly different launches under the name, by grid or duration",
-           width=3, order=8, pairs="alone"),
+           width=3, order=1, pairs="alone"),
     Column("kind", "kind", "text", "kernel, collective, memcpy or memset", width=10, order=9, role="where", pairs="key",
            pair_order=(11,)),
     Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=8, role="where",

@@ -35,13 +35,14 @@ ACTIVITIES = frozenset(("kernel", *_BY_KIND))
 """The kinds that have a family."""
 _BY_NAME: dict[Family, str] = {
     "attention": r"flash|fmha|attention|attn|pagedkv|mha_|_mha|sdpa",
-    "conv": r"conv(?!ert)|[wd]grad|winograd|fprop|im2col",
-    "gemm": r"gemm|gemv|xmma|matmul|cutlass|cublas|nvjet|cijk|splitk|_mm_|bmm|mma_",
+    "conv": r"conv(?!ert)|[wd]grad|winograd|fprop|im2col|[sh]cudnn",
+    "gemm": r"gemm|gemv|xmma|matmul|cutlass|cublas|nvjet|cijk|splitk|_mm_|bmm|mma_|mul_mat",
     "norm": r"norm|softmax|\bbn_",
-    "move": r"copy|\bcat|index|gather|scatter|transpose|permute|embedding|nhwcto|nchwto|concat|fill|arange|roll|pad",
+    "move": r"copy|\bcpy|\bcat|index|gather|scatter|transpose|permute|embedding|nhwcto|nchwto|concat|fill|arange|roll|"
+            r"pad|[gs]et_rows",
     "reduce": r"reduc|\bsum|mean|argm|topk|sort|scan|cum|pool|triton_(red|per)|loss|sampling",
     "elementwise": r"elementwise|pointwise|triton_poi|act_|silu|gelu|relu|sigmoid|tanh|add|mul|sub|div|exp|pow|cast|"
-                   r"dropout|adam|multi_tensor|rotary|rope|lamb|sgd|mask|where|clamp|compare",
+                   r"dropout|adam|multi_tensor|rotary|rope|lamb|sgd|mask|where|clamp|compare|unary|scale_|quantize",
 }
 """What the short form of a name holds, in lower case; the first that fits counts."""
 _PATTERNS = [(family, re.compile(pattern)) for family, pattern in _BY_NAME.items()]

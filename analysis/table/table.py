@@ -96,11 +96,10 @@ class Table(Struct, frozen=True):
 
     def told(self, row: Sequence[Any], at: int) -> str:
         """The value of a column in a row of all columns as a list shows it, or that which stands in for it."""
-        column, value, mark = self.columns[at], row[at], ""
-        if column.estimate and (value is None or value != value):
+        column, value = self.columns[at], row[at]
+        if estimated := bool(column.estimate) and (value is None or value != value):
             value = next(row[number] for number, other in enumerate(self.columns) if other.name == column.estimate)
-            mark = "~" if value is not None else ""
-        return mark + units.short(value, column)
+        return column.mark(value, estimated) + units.short(value, column)
 
     def row_id(self, position: int) -> int:
         """An identity of the row at that position that survives sorting and filtering."""

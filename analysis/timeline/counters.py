@@ -69,7 +69,7 @@ class Strip(Struct, frozen=True):
         if one.constant:
             text += ", constant"
         else:
-            text += f" ({metrics.change(one.low, one.high, unit).replace(' → ', '–')})"
+            text += f" ({metrics.change(one.low, one.high, unit).replace(' → ', ' to ' if one.low < 0 else '–')})"
         if self.before is None:
             return text
         arrow = "▼" if one.mean < self.before.mean else "▲"

@@ -34,7 +34,7 @@ _DRAWN = np.array([list(_SIGNS.get(code, _BLOCKS)) for code in range(len(CLASSES
 
 
 _SOLID = np.array(list(_BLOCKS))
-_LETTERS = list(LETTERS.values())  # Of the first of ``CLASSES``, the families; what a thread does has none.
+_LETTERS = [LETTERS.get(name, "") for name in CLASSES]
 
 
 def _eighths(busy: npt.NDArray[np.float64], lines: int = 1) -> npt.NDArray[np.intp]:
@@ -83,7 +83,7 @@ def _tall(
     begun = np.diff(np.searchsorted(lane.slices.starts, window.edges[[0, -1]]))[0]
     letters = []
     if begun <= window.columns:  # else a column holds many, and a letter would be that of one of them
-        new = (high > 0) & (classes < len(_LETTERS))
+        new = high > 0
         new[1:] &= (high[:-1] == 0) | (classes[1:] != classes[:-1])
         for column in np.flatnonzero(new).tolist():
             line = row.lines - 1 - -(-int(high[column]) // 8)
@@ -143,7 +143,9 @@ def _other(row: Row, window: Window) -> Line:
     """A counter with its value, calls that fill the whole window, or the text of a folded lane."""
     classes, width = np.full(window.columns, CODES["python"], dtype=np.uint8), window.columns
     if row.counter is not None:
-        said = f" {row.counter.value(window.start, window.end)}  "[: width // 2 + 8]
+        said = f" {row.counter.value(window.start, window.end)}  "
+        if len(said) > (room := width // 2 + 8):
+            said = re.sub(r" \([^)]*\)", "", said)[:room]
         return Line(row.label, ((said + strip(row.counter, window)[len(said) :])[:width],), classes, said=said[:width])
     if row.crumbs:
         return Line(row.label, (f" {crumbs(row.crumbs, width - 2)}".ljust(width),), classes, ((0, 0, width - 1),))
@@ -171,14 +173,6 @@ def moment_text(moment: int, step: int) -> str:
     """A time (ns) in the largest unit in which a step of that length is a whole number: '12,345 µs'."""
     scale, unit = next(pair for pair in _SCALES if step >= pair[0])
     return f"{moment / scale:,.0f} {unit}".replace("-", "−")
-
-
-def span_text(start: int, end: int) -> str:
-    """A stretch of time (ns) in one unit, as exact as it is short: '120.0–140.0 ms', '−5 to 10 s'."""
-    scale, unit = next((pair for pair in _SCALES if max(abs(start), abs(end)) >= pair[0]), _SCALES[-1])
-    places = 0 if scale == 1 else max(0, len(str(scale * 20 // max(1, end - start))) - 1)
-    first, last = (f"{round(at / scale, places) + 0.0:,.{places}f}".replace("-", "−") for at in (start, end))
-    return f"{first}{' to ' if first.startswith('−') else '–'}{last} {unit}"
 
 
 def _round_step(least: int) -> int:

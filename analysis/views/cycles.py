@@ -128,7 +128,7 @@ COLUMNS = (
     Column("last_index", "last launch", "number", "index of its last launch", 12, order=None),
 )
 PAIR_COLUMNS = (
-    Column("time_rank", "rank", "number", "rank by time in each run; 1 is the slowest", 5, order=0, pinned=True,
+    Column("time_rank", "#", "number", "rank by time in each run; 1 is the slowest", 5, order=0, pinned=True,
            role="place"),
     Column("a_ns", "A", "ns", "cycle time in run A", 12, order=0),
     Column("b_ns", "B", "ns", "cycle time in run B", 12, order=0),

@@ -116,7 +116,8 @@ def _sentence(arrivals: Arrivals, late: Straggler | None, frame: pl.DataFrame) -
     if late is not None:
         return late.sentence
     if len(arrivals.members) < 2 or not arrivals.count:
-        ranks = units.counted(frame.height, "rank", "ranks")
+        one, many = ("rank", "ranks") if frame["rank"].count() else ("device", "devices")
+        ranks = units.counted(frame.height, one, many)
         return f"{ranks}; a straggler shows only at collectives that several share."
     shared = units.counted(arrivals.count, "collective", "collectives")
     return (

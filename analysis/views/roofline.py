@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..contract.column import Column, pair_columns
+from ..contract.column import ABOVE_PEAK, Column, pair_columns
 from ..contract.options import Options, Side
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
@@ -21,7 +21,7 @@ from ..work.counters import has_counters, rows_of
 from ..work.details import sections
 from ..work.operators import doubt
 from ..work.peaks import BadPeaks
-from ..work.roofline import WRONG, Roofline, facts_of, roofline_of
+from ..work.roofline import Roofline, facts_of, roofline_of
 
 COLUMNS = (
     Column("op", "operator", "text", "operator as recorded", 30, order=0, elastic=True, pinned=True, role="name",
@@ -133,7 +133,7 @@ def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
     rows = found.rows
     above = rows.filter("above_peak")
     if above.height:
-        notes.append(f"{units.counted(above.height, 'row is', 'rows are')} above {WRONG:.0%} of a "
+        notes.append(f"{units.counted(above.height, 'row is', 'rows are')} above {ABOVE_PEAK:.0%} of a "
                      "peak: data that stays in a cache, or work counted that the kernel does not do.")
     for name in rows.drop_nulls("bytes")["op"].unique(maintain_order=True).cast(pl.String):
         if (why := doubt(name)):

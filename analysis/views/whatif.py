@@ -66,7 +66,8 @@ def build(runs: Runs, options: Options) -> Answer:
     if len(runs) == 2 and (line := answer.came_true(sides)):
         said.append(line)
     notes = tuple(dict.fromkeys(note for one in sides for note in one.notes))
-    doubt = max((answer.doubt_of(one.accuracy) for one in sides if one.accuracy is not None), default=0.0)
+    doubt = max((answer.doubt_of(one.accuracy) for one in sides if one.accuracy is not None and one.rows),
+                default=0.0)
     doubts = dict.fromkeys(("saved_ns", "saved_at_peak_ns", "saved_with_host_ns"), doubt)
     if len(runs) == 1:
         return Answer(frame.drop("run").lazy(), facts[0], tuple(said), notes, picture=sides[0].picture, rows_below=True,

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
+from ..contract.column import ABOVE_PEAK
 from ..contract.options import Options, Side
 from ..core.batches import TextColumn
 from ..core.callers import callers_of
@@ -26,8 +27,6 @@ from .attribution import Attribution, attribution_of
 from .peaks import BadPeaks, DevicePeak, peak_of
 
 COMPUTE, MEMORY = "compute", "memory"
-WRONG = 1.1
-"""A share of a peak above which something is wrong: clocks above the data sheet's explain less."""
 KEYS = ("op", "shapes", "dtype", "device", "inputs")
 _SIGNATURE = {
     "signature": pl.Int64(), "op": pl.String(), "shapes": pl.String(), "inputs": pl.String(), "dtype": pl.String(),
@@ -209,7 +208,7 @@ def _rows(activities: pl.DataFrame, divided: Divided, together: dict[str, str]) 
         bound=pl.when(pl.col("least_ns").is_not_null()).then(
             pl.when(pl.col("compute_ns") > pl.col("memory_ns")).then(pl.lit(COMPUTE)).otherwise(pl.lit(MEMORY))),
         least_ns=least, lost_ns=(pl.col("device_ns") - least).clip(0),
-    ).with_columns(above_peak=pl.max_horizontal("compute_of_peak", "memory_of_peak") > WRONG)
+    ).with_columns(above_peak=pl.max_horizontal("compute_of_peak", "memory_of_peak") > ABOVE_PEAK)
     rows = rows.with_columns(pl.col("op", "device").cast(NAME))
     return rows.sort("lost_ns", "device_ns", "op", "shapes", "inputs", "device", "dtype",
                      descending=[True, True, False, False, False, False, False], nulls_last=True)

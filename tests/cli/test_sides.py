@@ -84,4 +84,4 @@ def test_a_window_of_each_run_is_compared(samples: Path, capsys: pytest.CaptureF
     assert status == FINE and len(sums) == 2
     assert [sum(row[f"launches_{side}"] for row in rows) for side in "ab"] == [count for count, _ in sums]
     assert [sum(row[f"{side}_ms"] for row in rows) for side in "ab"] == pytest.approx([ms for _, ms in sums])
-    assert told["state"]["scope"] == "A from 1.50 s to 1.90 s, B from 2.30 s to 2.70 s"
+    assert told["state"]["scope"] == "A 1.5–1.9 s, B 2.3–2.7 s"

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec.structs import replace
+from rich.console import Console
 from textual.binding import BindingType
 from textual.filter import LineFilter
 from textual.reactive import Initialize, Reactive
@@ -266,7 +268,9 @@ def run(
     start: Start | None = None, recorded: Recorded | None = None,
 ) -> int:
     """Open the app on these inputs; returns the exit status. Leaves no process and no thread behind."""
-    app = WarplensApp(paths, opener, discover, settings, start, recorded)
+    chosen = settings or Settings()
+    drawn = themes.for_colours(chosen.theme, Console(force_terminal=True).color_system)
+    app = WarplensApp(paths, opener, discover, replace(chosen, theme=drawn), start, recorded)
     units.use(app.settings.units)
     sys.setswitchinterval(TURN)
     app.take_input()

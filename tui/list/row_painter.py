@@ -196,14 +196,15 @@ class Page:
                 continue
             if cells.drawn(column, placed.width) and not cells.missing(value):
                 graph = placed.width - cells.bar_number(column) - len(mark)
-                colour = look.dim if mark else look.role(family) if family and column.bar == "share" else look.bar
+                colour = look.role(family) if family and column.bar == "share" else look.bar
+                colour = look.warn if mark == "!" else look.dim if mark else colour
                 whole = values[self._at[column.under]] if column.under in self._at else None
                 drawn = shown[:graph] if whole is None else shown[:graph].rstrip()
                 out.put(placed.x, drawn, look.bad if column.bar == "lost" else colour)
                 if whole is not None:
                     rest = round(graph * whole / self._most[column.name])
                     out.put(placed.x + len(drawn), glyphs.REST * (rest - len(drawn)), look.faint)
-                out.put(placed.x + graph, shown[graph:], weight)
+                out.put(placed.x + graph, shown[graph:], look.warn if mark == "!" else weight)
                 continue
             if at != self._named and cells.missing(value):
                 style = look.missing
@@ -259,7 +260,8 @@ class Page:
     def _told(self, column: Column, value: Any, row: tuple[Any, ...]) -> tuple[Any, str]:
         """The value, or that which stands in for one that was not recorded, and its mark."""
         at = self._at.get(column.estimate) if cells.missing(value) and column.estimate else None
-        return (value, "") if at is None or row[at] is None else (row[at], "~")
+        value = value if at is None or row[at] is None else row[at]
+        return value, column.mark(value, at is not None)
 
     def _weight(self, values: tuple[Any, ...]) -> Style:
         if self._emphasis is not None:

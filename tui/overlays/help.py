@@ -35,6 +35,7 @@ WORDS = [
 SIGNS = [
     (f"{MARKS['bad']} {MARKS['look']} {MARKS['good']}", "bad, worth a look, good"),
     (f"{MARKS['same']} {MARKS['unchecked']}", "unchanged, not checked"),
+    ("~57% !158%", "share of a peak from the work of operators, not counted; above 110%, so something is wrong"),
     (" ".join(LETTERS.values()), ", ".join(TITLES[one] for one in LETTERS)),
 ]
 

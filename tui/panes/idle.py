@@ -9,7 +9,7 @@ from textual.content import Content
 
 from ...analysis.core import units
 from ...analysis.core.text import display
-from ...analysis.idle.cause_meanings import ROLES
+from ...analysis.idle.cause_meanings import LABELS, ROLES
 from ...analysis.views import Entry
 from ..list import cells
 from ..list.frame import Frame, Pieces, boxed, dim, widest
@@ -135,9 +135,15 @@ class IdlePane(TablePane):
         devices = self._devices()
         order = list(dict.fromkeys(cause for _, one in devices for cause, _ in _parts(one)))
         legend: list[list[Pieces]] = [
-            [(("■ ", ROLES.get(cause, "device")), (f"{cause}{_sum(devices, cause) if sums else ''}", "dim"))
-             for cause in order] for sums in (True, False)]
+            [(("■ ", ROLES.get(cause, "device")),
+              (f"{_long(cause) if long else cause}{_sum(devices, cause) if sums else ''}", "dim")) for cause in order]
+            for long, sums in ((True, True), (True, False), (False, True), (False, False))]
         return Frame("Idle", dim("causes of the time without activity"), legend=widest(self.size.width, *legend))
+
+
+def _long(cause: str) -> str:
+    """The cause as other views call it, and as filters do."""
+    return f"{LABELS[cause]} ({cause})" if cause in LABELS else cause
 
 
 def _columns(width: int) -> int:

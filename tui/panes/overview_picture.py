@@ -71,7 +71,7 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int) 
         if len(gauges) > lines and gauges[lines].plain.startswith(" "):  # that of B: A alone compares nothing
             gauges = gauges[: lines - 1]
         pad = [Content("")] * lines
-        frame = Frame("Where the time goes", dim(_where(sides[0])), legend=dim(
+        frame = Frame("Where the time goes", dim(_where(sides, left - 26)), legend=dim(
             units.counted(smaller, "smaller part", "smaller parts") if smaller else ""))
         drawn = boxed([*bars, *pad][:lines], frame, left)
         made += side_by_side(
@@ -159,9 +159,15 @@ def _categories(table: Table, side: str) -> list[Part]:
             for row in rows if row[f"time_ns{side}"]]
 
 
-def _where(facts: dict[str, Any]) -> str:
-    device, within = _first(facts), " in steps" if facts.get("in_steps") else ""
-    return "" if device is None else f"{device['device'] or 'device'}, {units.duration(device['window_ns'])}{within}"
+def _where(sides: Sequence[dict[str, Any]], room: int) -> str:
+    """Which device it is about and how long a time, of two runs both; without what there is no room for."""
+    devices = [one for one in map(_first, sides) if one is not None]
+    if not devices:
+        return ""
+    text = " → ".join(units.duration(one["window_ns"]) for one in devices)
+    within = f"{text} in steps" if sides[0].get("in_steps") else text
+    named = f"{devices[0]['device'] or 'device'}, {within}"
+    return next((one for one in (named, within) if len(one) <= room), text)
 
 
 def _first(facts: dict[str, Any]) -> dict[str, Any] | None:
@@ -182,18 +188,18 @@ def _time(parts: list[list[Part]], width: int, room: int) -> tuple[list[Content]
     every = {one.name: one for side in parts for one in side}
     most = {name: max(side.get(name, 0.0) for side in shares) for name in every}
     order = sorted(every, key=lambda name: -most[name])
-    wide = min(34, width - 23, max((len(name) for name in order), default=0))
+    wide = min(34, width - (19 if len(parts) == 1 else 18), max((len(name) for name in order), default=0))
     for name in order[:room]:
         one, values = every[name], [side.get(name, 0.0) for side in shares]
         head = [(f"{one.letter or '·'} ", content_style(one.role)), (cells.fit(name, wide), "")]
         if len(parts) == 1:
-            head.append((f"{units.duration(one.ns):>11}", ""))
+            head.append((f"{units.duration(one.ns):>9}", ""))
         head += [(f"{units.percent(100 * value):>7} ", "") for value in values]
         space = width - sum(len(text) for text, _ in head)
         if len(parts) > 1:
             points = 100 * (values[1] - values[0])
-            head.append((f"{units.percent(points, signed=True)[:-1]:>7} pt"
-                         if space > 14 and abs(points) >= 0.05 else "", content_style("dim")))
+            head.append((f"{units.percent(points, signed=True)[:-1]:>6} pt"
+                         if space >= 9 and abs(points) >= 0.05 else "", content_style("dim")))
         else:
             drawn = cells.bar(values[0] / max(most.values()), space) if space > 5 else ""
             head.append((drawn, content_style(one.role)))
@@ -255,7 +261,9 @@ def _findings(table: Table, pair: bool) -> list[tuple[str, str]]:
         said = [(lead.get("judgement", "") if at == 0 else "", display(str(one)))
                 for at, one in enumerate(facts.get("findings") or []) if " busy " not in str(one)]
         for side in "ab":
-            said += [(judged, f"{side.upper()}: {sentence}") for judged, sentence in _ruled(facts[side]) if judged]
+            told = side == "b" and lead and lead["judgement"] != "bad"  # the first sentence names outliers of B
+            said += [(judged, f"{side.upper()}: {sentence}")
+                     for judged, sentence in _ruled(facts[side], "slow cycles" if told else "") if judged]
         return said
     said = _ruled(facts)
     if facts.get("unchecked"):
@@ -263,6 +271,6 @@ def _findings(table: Table, pair: bool) -> list[tuple[str, str]]:
     return said
 
 
-def _ruled(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _ruled(facts: dict[str, Any], but: str = "") -> list[tuple[str, str]]:
     return [(_SEVERITIES.get(one["severity"], ""), display(one["sentence"])) for one in facts.get("rules") or []
-            if one["severity"] != "unchecked" and one["rule"] not in _DRAWN]
+            if one["severity"] != "unchecked" and one["rule"] not in (*_DRAWN, but)]

@@ -11,7 +11,7 @@ from textual.content import Content
 
 from ...analysis.core import units
 from ...analysis.core.text import display
-from ..list.frame import Frame, Pieces, dim, pieces_of
+from ..list.frame import Frame, Pieces, dim, widest
 from ..widgets.drawing import QUIET, A, B
 from .table import TablePane
 
@@ -112,13 +112,15 @@ class RooflinePane(TablePane):
 
     def answer_frame(self) -> Frame:
         """The roofs that are drawn, in the border."""
-        legend: tuple[Pieces, ...] = tuple(
-            (("─ ", "b" if roof.side else "a"),
-             (f"{roof.name} {_flops(roof.flops)}{roof.clock}, {units.rate(roof.bytes)}", "dim"))
-            for roof in self._roofs())
+        roofs = self._roofs()
+        legend: list[list[Pieces]] = [
+            [(("─ ", "b" if roof.side else "a"), (said, "dim")) for roof, said in zip(roofs, way, strict=True)]
+            for way in ([f"{one.name} {_flops(one.flops)}{one.clock}, {units.rate(one.bytes)}" for one in roofs],
+                        [f"{one.name} {_flops(one.flops)}, {units.rate(one.bytes)}" for one in roofs],
+                        [f"{one.name} {_flops(one.flops)}" for one in roofs])]
         signs = "1–9 are the first rows of the list; • A, ○ B" if len(self._sides()) > 1 else (
             "1–9 are the first rows of the list")
-        return Frame("Roofline", dim(signs if self._drawn() else ""), legend=pieces_of(legend))
+        return Frame("Roofline", dim(signs if self._drawn() else ""), legend=widest(self.size.width, *legend))
 
 
 def plot(dots: list[Dot], roofs: list[Roof], width: int, height: int) -> list[Content]:

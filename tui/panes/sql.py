@@ -5,6 +5,7 @@ A query that cannot be run leaves the result before it and says why, under the q
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from textual.content import Content
@@ -43,15 +44,22 @@ class SqlPane(TablePane):
         first = self._epoch == -1
         self._epoch = 0
         self.say("Type a query at the prompt: Tab completes, ↑ brings back queries typed before, Enter runs. "
-                 "0 opens the prompt again. Tables: " + ", ".join(self._tables()) + ".")
+                 f"0 opens the prompt again. {self._names()}.")
         self.tell()
         if first:
             self.asked_again()
 
-    def _tables(self) -> Any:
+    def _tables(self) -> Mapping[str, tuple[str, ...]]:
         from ...analysis.table.sql import tables
 
         return tables(len(self.session.traces) or 1)  # none while a run is read again under an open prompt
+
+    def _names(self) -> str:
+        """The tables in words, those of two runs once."""
+        pair = len(self.session.traces) > 1
+        names = [name.removeprefix("a_") for name in self._tables() if not pair or name.startswith("a_")]
+        both = ", each with a_ before its name for run A and b_ for run B" if pair else ""
+        return f"Tables{both}: {', '.join(names)}"
 
     def asked_again(self) -> None:
         """Take a query, starting from the last one."""

@@ -44,13 +44,14 @@ def frame_text(
     if arrangement.filter:
         filtered = ((f" {'not ' if arrangement.invert else ''}{display(arrangement.filter, 40)} ", "match"),)
     scope: Pieces = ((session.scope_text, "warn"),) if session.scope_text else dim("all cycles")
+    in_force = (filtered, scope) if arrangement.filter or not session.scope_text else (scope, filtered)
     per = dim(f"per {table.per}") if table is not None and table.per else ()
     which = subject_text(session, view, subject)
     same = dim(table.same_line) if table is not None else ()
     return Frame(
         title=entry.title if view is None or view.noun == "rows" else _noun(view, table).capitalize(),
         note=pieces_of((dim(order_text(table)), search, marks)),
-        right=pieces_of((filtered, scope, per, ((which, "top"),) if which else (), same), " · "),
+        right=pieces_of((*in_force, per, ((which, "top"),) if which else (), same), " · "),
         position=dim(rows_text(shown, session, narrow)),
     )
 
@@ -67,7 +68,7 @@ def order_text(table: Table | None) -> str:
     if table.sorted_by is None:
         if table.view in ORDERS and not table.per:
             return ORDERS[table.view]
-        listed = {"order": "as recorded", "tree": "as a tree", "place": "as ranked"}
+        listed = {"order": "as recorded", "tree": "as a tree", "place": "longest first"}
         if table.columns[0].heading:
             return "by section"
         if table.columns[0].role in listed:

@@ -56,7 +56,7 @@ class WhatIfPane(TablePane):
             said = tuple(line for line in said if not line.startswith(("Recorded", "Critical path")))
             said = said["scenario" in sides[0][1] :]
         number, _, unit = _won(most["saved_ns"], sides[0][1]["replay"]).partition(" ") if most else ("", "", "")
-        lead = {"number": number, "caption": unit, "judgement": "good"} if most else None
+        lead = {"number": number, "caption": f"{unit} saved", "judgement": "good"} if most else None
 
         def drawn(cells: int, most: int) -> list[Content]:
             def draw(lines: Sequence[str]) -> list[Content]:

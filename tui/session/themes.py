@@ -106,6 +106,12 @@ def _files() -> dict[str, Path]:
     return {name: Path(path) for name, path in extensions("themes").items()} | ours
 
 
+def for_colours(name: str, system: str | None) -> str:
+    """The theme that is drawn where that is chosen: of a terminal with 16 colours its own, in which families differ;
+    the nearest of them to most colours of other themes is a grey. ``system`` is Rich's name for what there is."""
+    return "terminal" if system == "standard" and not _read(name)["theme"].get("ansi") else name
+
+
 @cache
 def _read(name: str) -> dict[str, Any]:
     path = _files().get(name, FOLDER / f"{name}.toml")

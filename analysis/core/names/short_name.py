@@ -25,6 +25,7 @@ _LONGEST = 8192  # Characters of a demangled name that are parsed.
 
 _CPP = re.compile(r"^void |^(?:at|c10|std|native|cub|thrust)::|[\w>]<.|^.+\)$|^\(anonymous namespace\)::", re.S)
 _DESCRIPTOR = re.compile(r"(?:\.kd| \[clone \.kd\])$")  # AMD names the kernel's descriptor, not its code.
+_API_VERSION = re.compile(r"^((?:cuda|cu[A-Z]|hip)\w+)_v\d{4,5}$")  # Nsight Systems adds that of the interface.
 _PYTHON = re.compile(r"^<|^\w+\.py|: ")
 _GENERIC = re.compile(r"(?:[Kk]ernel\d?|globalKernel|kernel_\w{1,4}|run|apply|operator\(\)|impl|type)$")
 _NO_SUBJECT = frozenset(("", "impl", "detail", "internal", "kernel", "kernels", "device", "native"))
@@ -46,6 +47,7 @@ def short_name(raw: str | None) -> str:
         if readable is None:
             return clean(next((one for one in source_names(text) if not functors.wraps(one)), raw))
         text = readable[:_LONGEST]
+    text = _API_VERSION.sub(r"\1", text)
     made = short_generated(text) or (_cpp(text) if _CPP.search(text) and not _PYTHON.search(text) else None)
     return clean(made) if made and made.strip() else clean(text) or clean(raw)
 

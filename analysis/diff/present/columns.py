@@ -35,7 +35,8 @@ COLUMNS: tuple[Column, ...] = (
            width=13, order=3, sorts="us_per_gflop_b"),
     Column("a_ms", "A ms", "ms", "ms per cycle in A, a trimmed mean; other views show plain means", width=9, order=8),
     Column("b_ms", "B ms", "ms", "ms per cycle in B", width=9, order=8, role="time"),
-    Column("delta_ms", "Δ ms/cycle", "ms", "B − A in ms per cycle", width=10, order=0, signed=True),
+    Column("delta_ms", "Δ ms", "ms", "B − A in ms per cycle; per step, call or recording where cycles are too "
+           "few", width=8, order=0, signed=True),
     Column("ci_low_ms", "from", "ms", "low end of the 95% interval of Δ", width=8, order=7, signed=True),
     Column("ci_high_ms", "to", "ms", "high end of the 95% interval of Δ", width=8, order=7, signed=True),
     Column("q", "q", "number", "false-alarm rate over the list: chance that any row of it moves this far", width=7,

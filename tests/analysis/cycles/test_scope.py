@@ -185,11 +185,11 @@ def test_a_list_of_cycles_is_limited_to_the_one_asked_for() -> None:
 
 def test_a_scope_is_said_in_words() -> None:
     scope = Options(cycle=5, cycle_b=5, rank=3, rank_b=3, device="GPU\x1b 0", from_ns=1_500_000, to_ns=2_000_000)
-    assert scope_text(scope, 2) == "cycle 5, rank 3, GPU␛ 0, from 1.50 ms to 2.00 ms"
+    assert scope_text(scope, 2) == "cycle 5, rank 3, GPU␛ 0, 1.5–2.0 ms"
     assert scope_text(Options(pid_a=1, pid_b=2, warm_up=False), 2) == "pid 1 of A, pid 2 of B, without warm-up"
     ranges = Options(from_ns=1_500_000, to_ns=2_000_000, window_b=(3_000_000, None))
-    assert scope_text(ranges, 2) == "A from 1.50 ms to 2.00 ms, B from 3.00 ms"
-    assert scope_text(ranges.swapped(), 2) == "A from 3.00 ms, B from 1.50 ms to 2.00 ms"
+    assert scope_text(ranges, 2) == "A 1.5–2.0 ms, B from 3.00 ms"
+    assert scope_text(ranges.swapped(), 2) == "A from 3.00 ms, B 1.5–2.0 ms"
     assert scope_text(Options(), 2) == ""
 
 

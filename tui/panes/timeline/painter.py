@@ -6,6 +6,7 @@ place: it knows the theme, the width and how many cells say what a line is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -185,7 +186,8 @@ class Painter(Struct, frozen=True):
             short += [Segment(f"{remark}  ", look.role(judged or "base")) for *_, remark, judged in selected.bars[-1:]]
             said = " · ".join(filter(None, selected.lines))
             room = self.width - SIDES - sum(one.cell_length for one in short)
-            return [self.line([*short, Segment(cut_end(said, room), look.dim)])]
+            whole = next((one for one in _shorter(said) if len(one) <= room), "" if short else cut_end(said, room))
+            return [self.line([*short, Segment(whole, look.dim)])]
         room = max(10, (self.width - SIDES) * 5 // 10)
         for side, text, length, remark, judged in selected.bars:
             bar = cells.bar(length / max(most, 1), room)
@@ -195,6 +197,12 @@ class Painter(Struct, frozen=True):
         for text in selected.lines[: lines - len(made)]:
             made.append(self.line([Segment(cells.fit(text, self.width - SIDES), look.base if not made else look.dim)]))
         return made + [self.line([])] * (lines - len(made))
+
+
+def _shorter(said: str) -> list[str]:
+    """The text, then without one part of it after the other from its end."""
+    parts = re.split(r"(?= · | on thread | by )", said)
+    return ["".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def calls(row: Row) -> str:

@@ -26,8 +26,6 @@ def draw(view: LaneView) -> tuple[list[Strip], list[int | None]]:
     paint, height = view.painter(), view.size.height
     if not view.runs or height < 4:
         return [Strip.blank(view.size.width, paint.look.base)] * height, []
-    from ....analysis.timeline.picture import span_text
-
     framed, (start, end) = height >= FRAMED, view.window_ns
     windows = [view.window(run) for run in range(len(view.runs))]
     cycle = view.cycle_shown()
@@ -35,7 +33,7 @@ def draw(view: LaneView) -> tuple[list[Strip], list[int | None]]:
     head = _overview(view, paint, windows, cycle) if framed else []
     of = "the recording" if cycle is None else view.runs[0].marks.labels[cycle]
     head.append(paint.upper(frame.Frame(
-        span_text(start - origin, end - origin), frame.dim(f"of {display(of, 40)}"),
+        units.span_text(start - origin, end - origin), frame.dim(f"of {display(of, 40)}"),
         frame.dim(_aligned(view, cycle)) if framed else view.frame.right), True))
     head.append(paint.ruler(windows[0], origin))
     room = view.room()
