@@ -45,7 +45,8 @@ def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bo
         return _profiled(run, limited, options, cycle)
     if run.has("kernels") or run.has("kernel_stats"):
         return _untimed(limited, options)
-    only = "only times of its cycles (see the cycles view)" if run.has("cycles") else "nothing that takes time"
+    nothing = "no device activity, operators or calls with times"
+    only = "only times of its cycles (see the cycles view)" if run.has("cycles") else nothing
     raise CannotAnswer(f"{run.info.label} holds {only}: no overview.")
 
 

@@ -5,11 +5,14 @@ Which cycles there are and where their windows lie is said in one place (``cycle
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
+from ..core.batches import CALLS
 from ..core.intervals import Intervals, Ints, union
 from ..cycles.assignment import WINDOW
 from .activities import Activities
@@ -60,12 +63,21 @@ def of_cycles(cycles: pl.DataFrame, recorded: bool) -> Windows:
     return Windows(starts, ends, recorded and bool((np.diff(at) == 1).all()))
 
 
-def of_recording(run: Trace, activities: Activities | None) -> Windows | None:
-    """One window around every operator, wait for data and device activity; None where none of them has a time."""
-    bounds = run.host.filter(pl.col("kind").is_in(["op", "dataloader"])).select(
+def _extent(run: Trace, kinds: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Where the host slices of these kinds begin and end, ns; empty where there are none."""
+    bounds = run.host.filter(pl.col("kind").is_in(kinds)).select(
         pl.col("start_ns").min().alias("a"), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("b")
     ).collect(engine="streaming")
     first, last = ([moment] if moment is not None else [] for moment in bounds.row(0))
+    return first, last
+
+
+def of_recording(run: Trace, activities: Activities | None) -> Windows | None:
+    """One window around every operator, wait for data and device activity, of a recording of calls alone around these;
+    None where none of them has a time."""
+    first, last = _extent(run, ["op", "dataloader"])
+    if not first and activities is None:
+        first, last = _extent(run, CALLS)
     if activities is not None:
         first.append(int(activities.starts.min()))
         last.append(int(activities.ends.max()))

@@ -35,6 +35,8 @@ def _find(evidence: Evidence) -> FullPrecision | Unchecked | None:
     if kernels.tensor_types is None:
         return Unchecked("whether the device has tensor cores is not recorded")
     win = (evidence.measured.below_peak or {}).get("fp32")
+    if win is not None and win.win_ns is not None and not win.worth_saying(evidence.step_ns * evidence.steps):
+        return None  # nobody waits for these products
     return FullPrecision(kernels.fp32, kernels.total_ns, kernels.tensor_types, win, evidence.step_word)
 
 

@@ -6,7 +6,8 @@ from ...core import units
 from ..rule import Evidence, Rule
 
 LEAST = 0.005  # Shares below this are not listed.
-KNOWN = 0.1  # Where it is known for less than this share of the kernel time, nothing is said.
+KNOWN = 0.5  # Where it is known for less than this share of the kernel time, nothing is said.
+UNKNOWN = 0.1  # From this share on it is said for how much it is unknown.
 Shares = tuple[tuple[str, float], ...]
 
 
@@ -23,7 +24,7 @@ def _sentence(shares: Shares) -> str:
         for name, share in shares
     ]
     unknown = 1 - sum(share for _, share in shares)
-    rest = f", unknown for {units.percent(100 * unknown, places=0)}" if unknown >= KNOWN else ""
+    rest = f", unknown for {units.percent(100 * unknown, places=0)}" if unknown >= UNKNOWN else ""
     worked_out = all(name.startswith("~") for name, _ in shares)
     how = " (from the work of operators, no counters)" if worked_out else ""
     return f"Bottlenecks by kernel time{how}: {', '.join(parts)}{rest}."

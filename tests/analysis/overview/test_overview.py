@@ -206,6 +206,18 @@ def test_launches_without_times_divide_by_kind_and_say_why(run_of, asked):
     assert "Bottlenecks by kernel time: 80% compute, 20% memory." in answer.facts["findings"]
 
 
+def test_what_limits_kernels_is_not_said_where_it_is_unknown_for_most_of_them(run_of, asked):
+    kernels = [{"name": "a", "kind": "kernel", "dur_ns": 40_000, "tensor": 0.9, "dram": 0.1},
+               {"name": "b", "kind": "kernel", "dur_ns": 60_000}]
+    assert not [said for said in asked("overview", run_of(kernels=kernels)).facts["findings"] if "Bottlenecks" in said]
+
+
+def test_a_recording_of_calls_alone_says_how_much_of_its_time_they_take(run_of, asked):
+    answer = asked("overview", run_of(host=[call(100, 300, 1), call(900, 100, 2, "cudaFree")]))
+    assert [row for row in answer.frame.rows() if row[1]] == [
+        ("Runtime", 400, 400 / 900, "host"), ("Other", 500, 500 / 900, None)]
+
+
 def test_findings_name_what_devices_wait_for(run_of, asked):
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     run = run_of(cycles=[step(1, 0, 1000)], host=[op(0, 600, loader, "dataloader"), call(600, 5, 1)],

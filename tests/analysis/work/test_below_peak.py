@@ -22,9 +22,9 @@ SCORES, VALUES = [[64, 512, 64], [64, 64, 512]], [[64, 512, 512], [64, 512, 64]]
 Part = tuple[str, Any, list[str], int, str]
 
 
-def looped(parts: list[Part], count: int = 4) -> Trace:
+def looped(parts: list[Part], count: int = 4, beside: str = "") -> Trace:
     """Steps that launch these operators one after the other and wait for the device: (operator, shapes, types, ns,
-    kernel) each."""
+    kernel) each. The kernel ``beside`` runs on another stream and ends before the others."""
     hosts: list[dict[str, Any]] = []
     kernels: list[dict[str, Any]] = []
     for step in range(count):
@@ -33,6 +33,10 @@ def looped(parts: list[Part], count: int = 4) -> Trace:
             number, begin = len(kernels) + 1, start + 10_000 * at
             hosts += [op(name, begin, 9_000, number, shapes, types),
                       host("cudaLaunchKernel", begin + 1_000, 5_000, "runtime", correlation=number)]
+            if called == beside:
+                kernels.append(kernel(len(kernels), begin + 9_000, took, called, correlation=number, op_id=number,
+                                      stream=8))
+                continue
             free = max(free, begin + 9_000)
             kernels.append(kernel(len(kernels), free, took, called, correlation=number, op_id=number, stream=7))
             free += took
@@ -85,6 +89,15 @@ def test_products_smaller_than_the_device_and_fp32_where_tf32_is_there() -> None
     found = findings(looped(parts))
     assert "GEMMs too small to fill the device take 100%" in found["small products"]["sentence"]
     assert found["fp32"]["time_to_win_ns"] == pytest.approx(900_000, rel=0.02)
+
+
+def test_fp32_products_that_nobody_waits_for_are_no_finding() -> None:
+    parts: list[Part] = [
+        ("aten::mm", [[64, 4096], [4096, 64]], ["float", "float"], 400_000, "ampere_sgemm_64x64_nn"),
+        ("aten::relu", [[4096, 4096]], [HALF], 900_000, "relu"),
+    ]
+    assert findings(looped(parts))["fp32"]["time_to_win_ns"] > 300_000
+    assert "fp32" not in findings(looped(parts, beside="ampere_sgemm_64x64_nn"))
 
 
 def test_adam_in_passes_wins_what_one_pass_does_not_take() -> None:
