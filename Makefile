@@ -56,6 +56,8 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install -q --disable-pip-version-check -e .
 	@touch $@
 
+# a third of the time would be for compiling what nobody imports; 0 is how this one of pip's variables says yes
+$(VENV)/.dev-installed: export PIP_NO_COMPILE = 0
 $(VENV)/.dev-installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/.installed

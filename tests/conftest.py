@@ -30,6 +30,11 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A text of megabytes is no name of a test, which a worker sends with all it reports."""
+    return ascii(val[:60]) if isinstance(val, str | bytes) and len(val) > 200 else None
+
+
 def pytest_collection_finish() -> None:
     """What was imported and collected stays: a hundredth of a second for each look through it adds up to a minute."""
     gc.collect()

@@ -174,7 +174,7 @@ def run_commands(tree: Path, commands: list[str]) -> str:
 def test_what_the_examples_add_passes_the_tests_after_the_commands_named(tree: Path) -> None:
     """Tables and golden files of the copy are brought up to date; then its own tests accept every example."""
     commands = [command for command in COMMANDS if "snapshot" not in command]
-    check = [command.replace("WARPLENS_UPDATE=1 ", "") for command in commands]
+    check = [command.replace("WARPLENS_UPDATE=1 ", "") for command in commands if "WARPLENS_UPDATE=1 " in command]
     assert "launch_log" in run_commands(tree, check), "without the commands its tests say what is missing"
     assert run_commands(tree, commands) == "" and run_commands(tree, check) == ""
     package = tree / "warplens"

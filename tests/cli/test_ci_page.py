@@ -1,4 +1,4 @@
-"""docs/ci.md: its shell lines are run over three builds, of which the last is slower on the GPU."""
+"""docs/ci.md: its shell lines are run over builds, of which the last is slower on the GPU."""
 
 from __future__ import annotations
 
@@ -43,17 +43,19 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-ec", command], cwd=folder, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("place", ["GitHub Actions", "GitLab"])
-def test_the_third_build_stops_the_pipeline(place: str, build: Path, samples: Path) -> None:
+@pytest.mark.parametrize(("place", "sides"), [("GitHub Actions", ["normal", "abnormal"]), ("GitLab", ["abnormal"])])
+def test_a_slower_build_stops_the_pipeline(place: str, sides: list[str], build: Path, samples: Path) -> None:
+    """The gate is the same line in both pipelines, so one of them says that it passes what is not slower."""
+    assert len({line for one in ("GitHub Actions", "GitLab") for line in lines(one) if " diff " in line}) == 1
     gates = []
-    for side in ("normal", "normal", "abnormal"):
+    for side in sides:
         shutil.copy(samples / "demo" / f"{side}.json.gz", build / "run.json.gz")
         done = [shell(line, build) for line in lines(place)]
         gates.append(next(one for line, one in zip(lines(place), done, strict=True) if " diff " in line))
         assert all(one.returncode == 0 for one in done if one is not gates[-1])
-    assert [one.returncode for one in gates] == [0, 0, 1]
-    assert "PASS: no cycle-time regression above 5%" in gates[0].stderr
-    assert "FAIL: GPU work of GPU 7 42.9 → 155 ms per cycle" in gates[2].stderr
+    assert [one.returncode for one in gates] == [int(side == "abnormal") for side in sides]
+    assert all("PASS: no cycle-time regression above 5%" in one.stderr for one in gates[:-1])
+    assert "FAIL: GPU work of GPU 7 42.9 → 155 ms per cycle" in gates[-1].stderr
     suite = ElementTree.parse(build / "gate.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     report = (build / ("summary.md" if place == "GitHub Actions" else "report.md")).read_text(encoding="utf-8")

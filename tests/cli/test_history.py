@@ -42,13 +42,29 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "run", run)
 
 
-@pytest.fixture
-def nights(tmp_path: Path, recordings: list[bytes]) -> list[str]:
-    folder = tmp_path / "nights"
+def written(folder: Path, recordings: list[bytes]) -> list[str]:
     folder.mkdir()
     for number, content in enumerate(recordings):
         (folder / f"night-{number:02}.json").write_bytes(content)
     return [str(folder / f"night-{number:02}.json") for number in range(RUNS)]
+
+
+@pytest.fixture
+def own_nights(tmp_path: Path, recordings: list[bytes]) -> list[str]:
+    """Files that a test may change, and nothing known of them."""
+    return written(tmp_path / "nights", recordings)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, recordings: list[bytes]) -> list[str]:
+    return written(tmp_path_factory.mktemp("shared") / "nights", recordings)
+
+
+@pytest.fixture
+def nights(shared: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Files that no test changes, in a cache of their own, so that most tests find them read."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path(shared[0]).parents[1] / "cache"))
+    return shared
 
 
 def _facts(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> dict[str, Any]:
@@ -71,26 +87,26 @@ def test_runs_are_in_the_order_given_and_a_step_is_found(
 
 
 def test_a_run_is_read_once(
-    nights: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    own_nights: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = _facts(capsys, *nights)
+    first = _facts(capsys, *own_nights)
     monkeypatch.setattr(summaries, "open_run", lambda *a, **k: pytest.fail("opened again"))
-    assert _facts(capsys, *nights) == first
+    assert _facts(capsys, *own_nights) == first
 
 
 def test_a_folder_is_in_the_order_of_time_and_equal_times_in_that_of_the_names(
-    nights: list[str], capsys: pytest.CaptureFixture[str]
+    own_nights: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = str(Path(nights[0]).parent)
-    for number, path in enumerate(nights):
+    folder = str(Path(own_nights[0]).parent)
+    for number, path in enumerate(own_nights):
         os.utime(path, (1_700_000_000 + (number if number < 10 else 100),) * 2)
-    os.utime(nights[3], (1_600_000_000,) * 2)
+    os.utime(own_nights[3], (1_600_000_000,) * 2)
     in_time = [3, 0, 1, 2, *range(4, RUNS)]
     assert _names(_facts(capsys, folder)) == [f"night-{number:02}" for number in in_time]
 
 
 def test_a_list_gives_order_and_labels(
-    nights: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own_nights: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listing = tmp_path / "runs.txt"
     listing.write_text("# nightly\nnights/night-01.json\tmonday\n\nnights/night-00.json\nnights/night-02.json\twed\n")
@@ -132,14 +148,14 @@ def test_of_a_file_with_several_runs_one_is_chosen(
 
 
 def test_a_store_keeps_runs_whose_recordings_are_gone(
-    nights: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own_nights: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = ["--store", str(tmp_path / "years.parquet"), "--no-cache"]
-    for path in nights[:6]:
+    for path in own_nights[:6]:
         assert main(["history", path, *store]) == 0
         os.unlink(path)
     capsys.readouterr()
-    facts = _facts(capsys, *nights[6:], *store)
+    facts = _facts(capsys, *own_nights[6:], *store)
     assert _names(facts) == [f"night-{number:02}" for number in range(RUNS)]
     assert [step["index"] for step in facts["steps"] if step["kind"] == "kernel"] == [AT]
     assert _facts(capsys, *store) == facts

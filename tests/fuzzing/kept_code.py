@@ -1,4 +1,5 @@
-"""What numba makes of a program, kept between workers and runs: the scanner alone takes fifteen seconds.
+"""The machine code of a program: what was built into the package where it is of these sources, else what numba makes of
+them, kept between workers and runs, for the scanner alone takes fifteen seconds.
 
 That a program is compiled from its sources, and anew when they change, is tested where the product does it
 (tests/loaders/native); here it is a means.
@@ -9,13 +10,17 @@ from __future__ import annotations
 import json
 import platform
 import tempfile
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from warplens.loaders.native.functions import Native
+from msgspec import DecodeError, msgpack
+
+from warplens.loaders import private
+from warplens.loaders.native.functions import Code, Native
 from warplens.loaders.native.processor import levels_here
-from warplens.loaders.native.program import Program
+from warplens.loaders.native.program import HOST, SHIPPED, CompiledFile, Program
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,9 +50,24 @@ def compiled(program: Program) -> list[tuple[str, str]]:
     return made
 
 
-def native(program: Program) -> Native:
+def code(program: Program) -> Code:
     """A program as it is loaded: an image where this processor's level is known, else object files."""
+    level = next(iter(levels_here()), None)
+    with suppress(OSError, ValueError, DecodeError):
+        built = read_file(SHIPPED / f"{program.name}-{level or HOST}")
+        if built.digest == program.digest():
+            return built.code
     from warplens.loaders.native.emit import image, objects
 
-    functions, level = compiled(program), next(iter(levels_here()), None)
-    return Native(image(functions, level) if level else objects(functions), program.names)
+    functions = compiled(program)
+    return image(functions, level) if level else objects(functions)
+
+
+def read_file(path: Path) -> CompiledFile:
+    """What a file of code holds. Raises OSError, ValueError and DecodeError."""
+    return msgpack.decode(private.unsealed(path.read_bytes()), type=CompiledFile)
+
+
+def native(program: Program) -> Native:
+    """The functions of a program."""
+    return Native(code(program), program.names)

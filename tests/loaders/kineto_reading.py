@@ -52,13 +52,6 @@ class Reading:
         return self.kernels, self.host, self.metrics, self.cycles, self.allocations
 
 
-def functions() -> list[tuple[str, str]]:
-    """What numba makes of the scanner."""
-    from kept_code import compiled
-
-    return compiled(SCANNER)
-
-
 @cache
 def native() -> Native:
     """The compiled scanner."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import kept_code
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
@@ -45,6 +47,7 @@ def word(text, at):
 
 """
 FUNCTIONS = ("weighed", "int64[:, ::1], int64"), ("word", "uint8[::1], int64")
+ROOT = Path(__file__).resolve().parents[3]
 LEVEL = next(iter(processor.levels_here()), None)
 needs_level = pytest.mark.skipif(LEVEL is None, reason="no level of x86-64 is known here")
 
@@ -217,12 +220,27 @@ def test_a_processor_has_the_levels_whose_abilities_it_has(monkeypatch: pytest.M
         processor.levels_here.cache_clear()
 
 
-def test_building_writes_every_file_of_a_target(tmp_path: Path) -> None:
-    """Through the command that the build hook runs."""
-    target = LEVEL or HOST
-    command = [sys.executable, "-m", "warplens.loaders.native.build", str(tmp_path / "built"), target]
-    subprocess.run(command, check=True)
-    assert {file.name for file in (tmp_path / "built").iterdir()} == {f"{p.name}-{target}" for p in build.programs()}
+@needs_level
+def test_building_for_a_level_writes_an_image_for_it(program: Program, tmp_path: Path) -> None:
+    """In a process of its own, as the build hook does, for numba is told the level before it is imported."""
+    build_one = (
+        "from warplens.loaders.native import build, program; "
+        f"build.programs = lambda: [program.Program('test', {program.module!r}, {FUNCTIONS!r}, {program.sources!r})]; "
+        f"build.main({str(programs.SHIPPED)!r}, {LEVEL!r})"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / '.dev'}{os.pathsep}{tmp_path}"}
+    subprocess.run([sys.executable, "-c", build_one], check=True, env=environment)
+    (file,) = programs.SHIPPED.iterdir()
+    code = kept_code.read_file(file).code
+    assert isinstance(code, Image) and code.level == LEVEL and file.name == f"test-{LEVEL}"
+    assert answers(Native(code, program.names)) == EXPECTED
+
+
+@needs_level
+@pytest.mark.parametrize("one", build.programs(), ids=lambda one: str(one.name))
+def test_a_program_is_an_image_that_needs_nothing_outside_itself(one: Program) -> None:
+    code = kept_code.code(one)
+    assert isinstance(code, Image) and 0 < len(code.code) < 1 << 16
 
 
 def _object(text: str) -> bytes:
