@@ -104,7 +104,7 @@ def timed(run: Trace, limited: Trace, options: Options, cycle: int | None, whole
         cycles = cycles_spoken_of(run, options)
         cycles = replace(cycles, frame=cycles.frame.filter(pl.col("cycle") == cycle))
     if whole:
-        cycles = replace(cycles, frame=cycles.frame.clear())
+        cycles = replace(cycles, frame=cycles.frame.clear(), ignored="", notes=(_NO_OTHERS,))
     usual = not whole and cycle is None and options.warm_up and options.cycle_anchor is None
     parts = [part for _, part in rank_figures(run, cycles, usual)]
     return told(run, limited, options, cycles, parts, cycle) if parts else None
@@ -275,6 +275,7 @@ def _notes(
     return tuple(note for note in said if note)
 
 
+_NO_OTHERS = "The other run has no cycles to compare these with."
 _NO_DEVICE = "No device activity was recorded: what devices did is not known."
 
 

@@ -158,13 +158,14 @@ class Table(Struct, frozen=True):
 
     def without_nothing(self) -> Table:
         """The answer without rows that say nothing: every listed value is 0 or, of two runs, the sums of both are."""
-        sums = [one.name for one in self.columns if one.order is not None and (
-            one.per and one.side in ("a", "b") if self.per else one.sized and one.role not in ("where", "order"))]
+        listed = [one for one in self.columns if one.order is not None]
+        summed = [one.name for one in listed if self.per and one.per and one.side in ("a", "b")]
+        sums = summed or [one.name for one in listed if one.sized and one.role not in ("where", "order")]
         if not sums or self.rows.on_disk or any(one.role == "tree" for one in self.columns):
             return self
         some = pl.Series([False]).new_from_index(0, self.rows.height)
         for name in sums:
-            some = some | (self.rows.column(name).fill_null(0 if self.per else 1) != 0)
+            some = some | (self.rows.column(name).fill_null(0 if summed else 1) != 0)
         shown = pl.Series(range(self.rows.height), dtype=pl.UInt32) if self.order is None else self.order
         kept = None if self.kept is None else self.kept.filter(some.gather(self.kept))
         ids = shown.filter(some.gather(shown))
