@@ -286,9 +286,7 @@ def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None
     runs, options = chosen_runs(arguments, runs)
     if arguments.format == "json" and options == options.without_part():
         find_ahead(runs, options)  # JSON speaks of them beside every answer
-    rows: dict[str, Any] = {
-        "top": arguments.top or None, "name_width": arguments.name_width, "per": arguments.per
-    }
+    rows: dict[str, Any] = {"name_width": arguments.name_width, "per": arguments.per}
     if name is not None:
         return [table(name, runs, options, filter=arguments.filter, sort=arguments.sort, ascending=arguments.ascending,
                       tree=getattr(arguments, "tree", False), **rows)]

@@ -166,12 +166,12 @@ class Table(Struct, frozen=True):
         some = pl.Series([False]).new_from_index(0, self.rows.height)
         for name in sums:
             some = some | (self.rows.column(name).fill_null(0 if summed else 1) != 0)
-        shown = pl.Series(range(self.rows.height), dtype=pl.UInt32) if self.order is None else self.order
-        kept = None if self.kept is None else self.kept.filter(some.gather(self.kept))
-        ids = shown.filter(some.gather(shown))
-        whole = len(ids if kept is None else kept)
-        return replace(self, order=ids, kept=ids if kept is None else kept, passed=None, total_rows=whole) if (
-            len(ids) < len(self)) else self
+        every = pl.Series(range(self.rows.height), dtype=pl.UInt32)
+        order, kept = (rows.filter(some.gather(rows))
+                       for rows in (one if one is not None else every for one in (self.order, self.kept)))
+        if some.all():
+            return self
+        return replace(self, order=order, kept=kept, passed=None, total_rows=len(kept))
 
     def head(self, rows: int) -> Table:
         """The first rows in the order shown; ``total_rows`` still counts all."""
