@@ -102,7 +102,7 @@ def test_a_suspended_one_gives_the_terminal_back_and_takes_it_again(app: Callabl
 def test_one_that_is_continued_takes_keys_and_ends(app: Callable[..., Session], stops: list[int]) -> None:
     session = app()
     session.until_shown("launch")
-    for _ in range(3):
+    for _ in range(2):
         for number in stops:
             os.kill(session.pid, number)
             assert os.WIFSTOPPED(ended(session, os.WUNTRACED))
