@@ -25,6 +25,7 @@ OF_TWO_RUNS = ("cycles", "diff", "pairs")
 
 
 plotted = cache(counted)
+warned = cache(lambda: run_of_the_demo("normal").warn("3 events were dropped"))  # what follows is found out once
 many = cache(lambda: history_trace(stepped(40, "gemm_c", 1.1, 25)))
 
 
@@ -34,7 +35,7 @@ def snap(snap_compare: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.chdir(tmp_path)
 
     def compare(*keys: str, view: str, size: tuple[int, int] = (120, 40), **more: Any) -> bool:
-        shelf = Shelf(a=run_of_the_demo("normal").warn("3 events were dropped"), b=run_of_the_demo("abnormal"),
+        shelf = Shelf(a=warned(), b=run_of_the_demo("abnormal"),
                       many=many(), counted=plotted(), slower=plotted("slower", 1200.0),
                       bad="bad.json: ends in the middle of an event.")
         runs = more.pop("runs", ("a", "b") if view in OF_TWO_RUNS else ("a",))
