@@ -115,6 +115,8 @@ def _matched(rows: pl.DataFrame, counted: pl.DataFrame, recording: Recording) ->
         first, second = (frame.sort("start", "dispatch_id", maintain_order=True).with_columns(
             at=pl.int_range(pl.len()).over(kernel), of=pl.len().over(kernel)) for frame in (counted, rows))
         joined = first.join(second.select(*kernel, "at", "of", "launch"), on=[*kernel, "at", "of"], how="left")
+    # a dispatch that is written twice has counters once: it would become two launches
+    joined = joined.with_columns(launch=pl.when(pl.col("launch").is_first_distinct()).then("launch"))
     if lost := joined["launch"].null_count():
         recording.faults.sentences.append(
             f"the counters of {lost:,} of {joined.height:,} dispatches fit no timed launch and were left out"

@@ -252,6 +252,21 @@ def test_utilisation_of_a_workload_follows_its_counters(tmp_path: Path) -> None:
     assert not run.info.serialised
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_counters_of_a_dispatch_that_is_written_twice_are_taken_once(tmp_path: Path, alone: bool) -> None:
+    folder = Path(shutil.copytree(SAMPLES / "rocprofiler_compute", tmp_path / "workload"))
+    counters = folder / "pmc_perf.csv"
+    lines = counters.read_text().splitlines()
+    counters.write_text("\n".join([*lines, *lines[1:3]]) + "\n")
+    if alone:
+        (folder / "timestamps.csv").unlink()
+    (run,) = open_run(str(folder))
+    kernels = run.kernels.collect()
+    assert kernels.height == len(lines) - 1 + 2 * alone and kernels["tensor"].null_count() == 2 * alone
+    left_out = f"the counters of 2 of {len(lines) + 1} dispatches fit no timed launch and were left out"
+    assert left_out in run.info.warnings
+
+
 @pytest.mark.parametrize("lost", ["sysinfo.csv", "pmc_perf.csv"])
 def test_without_limits_or_counters_utilisation_is_not_known(lost: str, tmp_path: Path) -> None:
     shutil.copytree(SAMPLES / "rocprofiler_compute", tmp_path / "workload")
