@@ -34,7 +34,7 @@ _DRAWN = np.array([list(_SIGNS.get(code, _BLOCKS)) for code in range(len(CLASSES
 
 
 _SOLID = np.array(list(_BLOCKS))
-_LETTERS = [LETTERS.get(name, "") for name in CLASSES]
+_LETTERS = list(LETTERS.values())  # Of the first of ``CLASSES``, the families; what a thread does has none.
 
 
 def _eighths(busy: npt.NDArray[np.float64], lines: int = 1) -> npt.NDArray[np.intp]:
@@ -83,7 +83,7 @@ def _tall(
     begun = np.diff(np.searchsorted(lane.slices.starts, window.edges[[0, -1]]))[0]
     letters = []
     if begun <= window.columns:  # else a column holds many, and a letter would be that of one of them
-        new = high > 0
+        new = (high > 0) & (classes < len(_LETTERS))
         new[1:] &= (high[:-1] == 0) | (classes[1:] != classes[:-1])
         for column in np.flatnonzero(new).tolist():
             line = row.lines - 1 - -(-int(high[column]) // 8)

@@ -306,6 +306,15 @@ def test_a_tall_stream_is_as_high_as_it_was_busy_and_says_the_family_of_each_bar
     assert line.named == ((0, 3, 3),), "over a bar that is full the letter stands in it"
 
 
+def test_slices_of_no_known_thread_fill_a_tall_lane_as_wide_as_the_window_without_letters():
+    calls = [host("aten::mm", 0, 50), host("aten::add", 100, 25), host("aten::layer_norm", 200, 200)]
+    timeline = timeline_of(run_of(host=[{**call, "tid": None} for call in calls]), Options())
+    window = Window(0, 400, 16)
+    (row,) = layout(timeline, window, 3)
+    (line,) = lines_of(timeline, [row], window)
+    assert line.lines == ("██  █   [ate…rm]", "██  █   ████████", "██  █   ████████")
+
+
 def test_a_counter_that_never_moved_has_a_lane_with_its_value_and_what_it_was_in_the_other_run():
     clock = [samples("gpu_sm_frequency", "GPU 0", (0, mhz), (10, mhz), unit="MHz") for mhz in (1155.0, 210.0)]
     runs = [timeline_of(run_of(kernels=[kernel(0, 0, 10)], metrics=one), Options()) for one in clock]
