@@ -117,10 +117,11 @@ def options_of(arguments: argparse.Namespace) -> Options:
 def scope_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The same as fields of Options, without the cycle, which keys of the app change."""
     pid_a, pid_b = pids_of(arguments.pid)
+    columns, changes = getattr(arguments, "columns", 100), tuple(getattr(arguments, "change", ()))
     return {
         "cycle_anchor": arguments.cycle_anchor, "pid_a": pid_a, "pid_b": pid_b, "rank": arguments.rank,
         "rank_b": arguments.rank, "device": arguments.device, **_window(arguments.from_ns, arguments.to_ns),
-        "columns": arguments.columns, "changes": tuple(arguments.change), "warm_up": not arguments.no_warm_up,
+        "columns": columns, "changes": changes, "warm_up": not arguments.no_warm_up,
     }
 
 
@@ -149,8 +150,8 @@ def opening_arguments(parser: argparse.ArgumentParser) -> None:
     """How runs are opened."""
     group = parser.add_argument_group("opening")
     worker_argument(group)
-    group.add_argument("--capture", metavar="FILE", help="recording of the graphs being captured, whose kernels the "
-                       "replays have; default: the folder capture_traces beside the trace")
+    group.add_argument("--capture", metavar="FILE", help="the recording in which the run's graphs were captured: it "
+                       "has the operators of their kernels; default: the folder capture_traces beside the trace")
     group.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
     group.add_argument(
         "--align", type=_seconds, metavar="SECONDS",
@@ -190,18 +191,21 @@ def scope_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cycle-anchor", type=_pattern, metavar="REGEX", help="take the slices of this name as the cycles"
     )
-    group.add_argument("--columns", type=_whole, default=100, metavar="N", help="number of columns of the timeline")
-    group.add_argument(
-        "--change", action="append", default=[], type=_change, metavar="KIND:REGEX=FACTOR",
-        help="with --view whatif: replay the run with this: kernel:gemm=0.5, host=0, graph; several are one change",
-    )
     group.add_argument("--no-warm-up", action="store_true", help="leave warm-up cycles out")
 
 
-def pair_arguments(parser: argparse.ArgumentParser) -> None:
-    """How two runs are compared."""
+def view_arguments(parser: argparse.ArgumentParser) -> None:
+    """What views are asked besides, and how two runs are compared."""
+    parser.add_argument("--columns", type=_whole, default=100, metavar="N",
+                        help="with --view timeline: how many columns wide it is")
+    parser.add_argument(
+        "--change", action="append", default=[], type=_change, metavar="KIND:REGEX=FACTOR",
+        help="with --view whatif: replay the run with this change: kernel:gemm=0.5, host=0, graph; several "
+        "together are one change",
+    )
     parser.add_argument("--per", choices=("cycle", "recording"), default="cycle",
-                        help="what the sums of two runs are compared per; default: cycle, where both have some")
+                        help="compare the sums of two runs per cycle (default, where both have cycles) or per "
+                        "recording")
 
 
 def output_arguments(parser: argparse.ArgumentParser, more: tuple[str, ...] = ()) -> None:

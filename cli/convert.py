@@ -10,8 +10,8 @@ from .output import print_path
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs=1, metavar="RUN")
-    parser.add_argument("-o", "--output", metavar="DIR", required=True)
+    parser.add_argument("runs", nargs=1, metavar="RUN", help="a file, a directory of ranks, or - for stdin")
+    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder to write the files to")
     opening_arguments(parser)
 
 

@@ -21,9 +21,9 @@ from .arguments import (
     opening_arguments,
     options_of,
     output_arguments,
-    pair_arguments,
     scope_arguments,
     side_arguments,
+    view_arguments,
 )
 from .junit import JUNIT, Case, junit, require_gate
 from .output import emit, write
@@ -41,7 +41,7 @@ def _diff_arguments(parser: argparse.ArgumentParser) -> None:
     side_arguments(parser)
     opening_arguments(parser)
     scope_arguments(parser)
-    pair_arguments(parser)
+    view_arguments(parser)
     output_arguments(parser, (JUNIT,))
 
 

@@ -21,7 +21,7 @@ from msgspec import Struct
 from ..analysis.views import VIEWS
 from ..library import UsageError
 from ..loaders.events import Event, Loaded
-from .arguments import Command, opening_arguments, pair_arguments, scope_arguments, scope_of
+from .arguments import Command, opening_arguments, scope_arguments, scope_of, view_arguments
 from .many_runs import open_history
 from .report import print_report
 
@@ -46,7 +46,7 @@ def app_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ascii", action="store_true", help="no box, block or arrow glyphs")
     opening_arguments(parser)
     scope_arguments(parser)
-    pair_arguments(parser)
+    view_arguments(parser)
 
 
 def open_runs_in_app(arguments: argparse.Namespace) -> int:

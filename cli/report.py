@@ -17,9 +17,9 @@ from .arguments import (
     opening_arguments,
     options_of,
     output_arguments,
-    pair_arguments,
     scope_arguments,
     side_arguments,
+    view_arguments,
 )
 from .diff import labelled, repeated
 from .many_runs import open_history, print_history
@@ -45,7 +45,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     side_arguments(parser)
     opening_arguments(parser)
     scope_arguments(parser)
-    pair_arguments(parser)
+    view_arguments(parser)
     output_arguments(parser)
 
 

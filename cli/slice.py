@@ -11,7 +11,7 @@ from .output import print_path
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs=1, metavar="RUN")
+    parser.add_argument("runs", nargs=1, metavar="RUN", help="a file, a directory of ranks, or - for stdin")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write; .gz compresses it")
     opening_arguments(parser)
     scope_arguments(parser)
