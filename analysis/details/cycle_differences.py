@@ -198,7 +198,7 @@ def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[dict[str, Any
 def _sections(differences: Differences, cycle: int, rank: int | None, title: str) -> list[Section]:
     difference = differences.of(cycle, rank, MOST)
     if difference is None:
-        return [Section(title, (("", "too few cycles are like it to say what is different"),))]
+        return [Section(title, (("", "too few similar cycles to compare it with"),))]
     rows = [("time", _against(difference.time_ns, difference.usual_ns))]
     for label, here, usual in (
         ("busy", difference.busy_ns, difference.usual_busy_ns), ("idle", difference.idle_ns, difference.usual_idle_ns)

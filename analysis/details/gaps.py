@@ -17,7 +17,7 @@ from ..core.names.short_name import fit_name, short_name
 from ..core.text import display
 from ..idle.attribution import idle_of
 from ..idle.sampled import samples_of
-from .listed import listed, tail, text
+from .listed import in_run, listed, tail, text
 
 CELLS, BRIEF_CELLS = 28, 16
 """Width of the picture of a gap, and of that beside the list."""
@@ -44,7 +44,8 @@ def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[Row], list[Se
 
     def of(row: Row) -> list[Section]:
         if len(runs) == 2 and row.get("cause") is not None:
-            return [one for number, run in enumerate(runs) for one in _by_operator(run, row, tail(number, runs))]
+            return [one for number, run in enumerate(runs)
+                    for one in _by_operator(run, in_run(row, runs, number), tail(number, runs))]
         if len(runs) != 1 or row.get("index") is None:
             return []
         begin, end = row["start_ns"], row["start_ns"] + row["dur_ns"]

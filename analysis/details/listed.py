@@ -11,6 +11,7 @@ from ...loaders.trace import Trace
 from ..contract.options import SIDES, Options
 from ..contract.sections import MOST, Section
 from ..core import units
+from ..core.device_pairs import mapped
 from ..core.names.short_name import fit_name
 from ..core.text import display
 from ..cycles.scope import scoped
@@ -25,6 +26,14 @@ def sides(runs: Runs, options: Options) -> Iterator[tuple[int, Trace, str]]:
     """Each run restricted to the cycle in scope, with its number and what titles say of it: ' · B', '' for one run."""
     for number, (run, side) in enumerate(zip(runs, SIDES, strict=False)):
         yield number, scoped(run, options, side), tail(number, runs)
+
+
+def in_run(row: Row, runs: Runs, number: int) -> Row:
+    """The row with its device under the name it has in that run: a row of two runs has A's."""
+    if not number or row.get("device") is None:
+        return row
+    names = mapped(*([one.id for one in run.info.devices] for run in runs))
+    return row | {"device": next((b for b, a in names.items() if a == row["device"]), row["device"])}
 
 
 def tail(number: int, runs: Sequence[object]) -> str:

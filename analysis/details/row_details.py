@@ -26,7 +26,7 @@ from ..kernels.sources import kernels_of
 from ..table.table import Table
 from .event_arguments import callers, event, longest_calls
 from .glances import device_section
-from .listed import Row, Runs, caller_section, kernel_section, launch, listed, sides, span, tail, text
+from .listed import Row, Runs, caller_section, in_run, kernel_section, launch, listed, sides, span, tail, text
 from .measured import launch_measurements
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99, 99.9)
@@ -123,7 +123,7 @@ def _launches_of(row: Row, scope: Trace) -> pl.DataFrame:
 
 def kernel_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """The launches behind the name: their distribution, kinds, cycles, the longest and who launched it."""
-    launches = [_launches_of(row, scope) for _, scope, _ in sides(runs, options)]
+    launches = [_launches_of(in_run(row, runs, number), scope) for number, scope, _ in sides(runs, options)]
     sections: list[Section] = []
     if any(map(len, launches)):
         spans = [some["dur_ns"].cast(pl.Float64).to_numpy() for some in launches]
@@ -144,12 +144,14 @@ def kernel_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
 
 
 def _percentiles(launches: Sequence[pl.DataFrame]) -> Section:
-    """Those of one run, or of both beside each other, by the nearest rank."""
+    """Those of one run, or of both beside each other, by the nearest rank; of few launches without those that say the
+    shortest or the longest again."""
     ordered = [(side, some["dur_ns"].sort()) for side, some in zip("AB", launches, strict=False) if len(some)]
+    many = max((len(one) for _, one in ordered), default=0)
     rows = [("launches", *(units.count(len(one)) for _, one in ordered)),
             ("min", *(units.duration(one[0]) for _, one in ordered))]
     rows += [(f"p{p:g}", *(units.duration(one[ceil(p / 100 * len(one)) - 1]) for _, one in ordered))
-             for p in PERCENTILES]
+             for p in PERCENTILES if p == 50 or 1 < ceil(p / 100 * many) < many]
     rows.append(("max", *(units.duration(one[-1]) for _, one in ordered)))
     return Section("Percentiles", tuple(rows), ("", *(side for side, _ in ordered)) if len(launches) > 1 else ())
 

@@ -56,7 +56,8 @@ def _lead(figure: Number, caption: str) -> Lead:
 
 def _cycles(facts: Facts) -> Number | None:
     median = facts.get("median_us")
-    return Number(units.duration(1000 * median), "median cycle") if median else None
+    of = "cycle" if facts.get("n") == 1 else "median cycle"
+    return Number(units.duration(1000 * median), of) if median else None
 
 
 def _kernels(facts: Facts) -> Number | None:

@@ -22,7 +22,7 @@ from .lanes import Lane, Timeline
 from .window import Window, spans
 
 COUNTERS = 6  # Strips of counters at most.
-TALLEST = 12  # Lines of a stream.
+TALLEST = 24  # Lines of a stream.
 _ROOMY = 9  # Lines of a run from which two counters have one each.
 Group = tuple[object, ...]
 """What opens and closes together: a run's streams of a rank, or a thread."""

@@ -39,7 +39,6 @@ def _build(runs: Runs, options: Options) -> Answer:
     spans = tuple(cycles.frame["dur_ns"].cast(pl.Float64).to_numpy() for cycles in sides)
     rows = [_with_mfu(frame, run, cycles) for frame, run, cycles in zip(rows, runs, sides, strict=True)]
     notes = _notes(sides)
-    labels = tuple(run.info.label for run in runs)
     shape = histogram(*spans)
     if len(sides) == 1:
         facts = facts_of(sides[0]) | {"histogram": shape}
@@ -52,7 +51,7 @@ def _build(runs: Runs, options: Options) -> Answer:
 
     headline = pair_headline((runs[0], runs[1]), options)
     spoken, moved = (headline.spoken, headline.moved) if headline is not None else ("", False)
-    lines = pair_summary(labels, facts, spoken, moved)
+    lines = pair_summary(facts, spoken, moved)
     return Answer(_by_rank(rows[0], rows[1]), facts | {"exact": exact_mean(facts)}, lines, notes)
 
 
@@ -191,11 +190,11 @@ def run_summary(cycles: Cycles, facts: dict[str, Any], busy: str = "") -> tuple[
     return tuple(lines)
 
 
-def pair_summary(labels: tuple[str, ...], facts: dict[str, Any], headline: str, moved: bool) -> tuple[str, ...]:
+def pair_summary(facts: dict[str, Any], headline: str, moved: bool) -> tuple[str, ...]:
     """Lines for two runs: the pair's headline, their numbers, their means and medians. ``moved`` is whether the
     headline says that cycles take longer or shorter."""
     left, right = facts["a"], facts["b"]
-    first = f"A {display(labels[0], 32)} {left['n']} · B {display(labels[1], 32)} {right['n']} · {_anchor(left)}"
+    first = f"{units.counted(left['n'], 'cycle', 'cycles')} in A, {right['n']:,} in B · {_anchor(left)}"
     if (left["anchor"], left["source"]) != (right["anchor"], right["source"]):
         first += f" (B: {_anchor(right)})"
     lacking = left["incomplete"] + right["incomplete"]

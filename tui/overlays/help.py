@@ -55,7 +55,7 @@ class HelpScreen(Overlay):
         made = [Content.styled(entry.question, "bold")]
         self._add(made, "Keys of this view", [keys[key.name] for key in KEYS if key.name in self._wanted])
         if table is not None:
-            self._add(made, "Columns", [(one.header, f"{one.help} ({one.name})") for one in table.columns])
+            self._add(made, "Columns", [(one.header or "▸2", f"{one.help} ({one.name})") for one in table.columns])
         self._add(made, "Filters", FILTER_HELP)
         self._add(made, "Words", WORDS)
         self._add(made, "Signs", SIGNS)

@@ -6,7 +6,7 @@ from textual.content import Content
 
 from ..list.frame import Frame, boxed
 from ..widgets.drawing import joined
-from .cycles_strip import LEGEND, Bar, strip
+from .cycles_strip import Bar, legend, strip
 from .picture import MOST_HEIGHT
 from .table import TablePane
 
@@ -30,7 +30,7 @@ class CyclesPane(TablePane):
         drawn = strip(bars, width - 4, max(least, room))
         if not drawn:
             return said
-        return joined([said, *boxed(drawn, Frame("In order", legend=LEGEND), width)])
+        return joined([said, *boxed(drawn, Frame("In order", legend=legend(bars)), width)])
 
     def drawn_text(self) -> tuple[str, ...]:
         """The strip as text, for an export."""

@@ -10,12 +10,10 @@ from msgspec import Struct
 from textual.content import Content
 
 from ...analysis.core import units
-from ..list.frame import Pieces
+from ..list.frame import Pieces, pieces_of
 from ..session.themes import content_style
 from ..widgets.drawing import QUIET, A, B
 
-LEGEND: Pieces = (("█", "top"), (" busy  ", "dim"), ("▓", "bar"), (" waiting  ", "dim"), ("▒", "faint"),
-                  (" no device records  ", "dim"), ("▲", "bad"), (" outlier", "dim"))
 _LABEL = 9
 _LEVELS = " ▁▂▃▄▅▆▇█"
 
@@ -29,6 +27,16 @@ class Bar(Struct, frozen=True):
     outlier: bool
 
 
+def legend(sides: Sequence[Sequence[Bar]]) -> Pieces:
+    """What the signs mean of those that are drawn."""
+    bars = [bar for side in sides for bar in side]
+    signs = (("█", "top", "busy", any(bar.busy for bar in bars)),
+             ("▓", "bar", "waiting", any(bar.busy is not None and bar.busy < bar.ns for bar in bars)),
+             ("▒", "faint", "no device records", any(bar.busy is None for bar in bars)),
+             ("▲", "bad", "outlier", any(bar.outlier for bar in bars)))
+    return pieces_of([((sign, role), (f" {name}", "dim")) for sign, role, name, drawn in signs if drawn])
+
+
 def strip(sides: Sequence[Sequence[Bar]], width: int, height: int) -> list[Content]:
     """The bars of one run, or of both next to one another on one scale, in ``height`` lines with their numbers."""
     sides = [side for side in sides if side]
@@ -36,7 +44,7 @@ def strip(sides: Sequence[Sequence[Bar]], width: int, height: int) -> list[Conte
     if not sides or room < 10 or height < 4:
         return []
     most = max(bar.ns for side in sides for bar in side)
-    wide = max(1, min(5, room // max(map(len, sides))))
+    wide = max(1, min(9, room // max(map(len, sides))))
     drawn = [_side(side, most, room, wide, height - 2) for side in sides]
     made = []
     factor, unit = units.axis(most)

@@ -41,6 +41,7 @@ class IdlePane(TablePane):
         self._gaps: list[GapPicture] = []
         self._drawn: tuple[object, ...] = ()
         self._reading = QueryRunner(self.app)
+        self._width = 0  # of the frame of the gaps, which is narrower where details stand beside it
 
     def show(self, shown: Shown) -> None:
         """Put the answer on the screen; the gaps that come first are read in the background."""
@@ -59,7 +60,7 @@ class IdlePane(TablePane):
             return
         names = [column.name for column in shown.table.columns]
         rows = [dict(zip(names, values, strict=True)) for values in shown.table.window(0, MOST_DRAWN)]
-        columns = _columns(self.size.width - 4)
+        columns = _columns((self._width or self.size.width) - 4)
         asked = (self._epoch, columns, *(row["index"] for row in rows))
         if asked == self._drawn or columns < 20:
             return
@@ -87,6 +88,9 @@ class IdlePane(TablePane):
         said = super().picture(width)
         if self.shown is None or self.message:
             return said
+        if width != self._width:
+            self._width = width
+            self._read_gaps()
         room = self.size.height * 3 // 5 - len(said.plain.splitlines()) - 2
         gaps: list[GapPicture] = []
         lines: list[Content] = []
@@ -138,7 +142,8 @@ class IdlePane(TablePane):
             [(("■ ", ROLES.get(cause, "device")),
               (f"{_long(cause) if long else cause}{_sum(devices, cause) if sums else ''}", "dim")) for cause in order]
             for long, sums in ((True, True), (True, False), (False, True), (False, False))]
-        return Frame("Idle", dim("causes of the time without activity"), legend=widest(self.size.width, *legend))
+        width = self.drawing.size.width
+        return Frame("Idle", dim("causes of the time without activity"), legend=widest(width, *legend))
 
 
 def _long(cause: str) -> str:

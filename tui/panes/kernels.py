@@ -76,4 +76,4 @@ class KernelsPane(TablePane):
             for names in ({}, BRIEF)]
         rows = self.shown.table.total_rows if self.shown is not None else 0
         note = dim("device time by family" if sides else "")
-        return Frame(units.counted(rows, "kernel", "kernels"), note, legend=widest(self.size.width, *legend))
+        return Frame(units.counted(rows, "kernel", "kernels"), note, legend=widest(self.drawing.size.width, *legend))

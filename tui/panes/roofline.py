@@ -120,7 +120,7 @@ class RooflinePane(TablePane):
                         [f"{one.name} {_flops(one.flops)}" for one in roofs])]
         signs = "1–9 are the first rows of the list; • A, ○ B" if len(self._sides()) > 1 else (
             "1–9 are the first rows of the list")
-        return Frame("Roofline", dim(signs if self._drawn() else ""), legend=widest(self.size.width, *legend))
+        return Frame("Roofline", dim(signs if self._drawn() else ""), legend=widest(self.drawing.size.width, *legend))
 
 
 def plot(dots: list[Dot], roofs: list[Roof], width: int, height: int) -> list[Content]:

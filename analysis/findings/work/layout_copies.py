@@ -7,8 +7,7 @@ from .below import rule, taken, win
 
 
 def _sentence(one: Below, word: str) -> str:
-    return (f"Copies that keep type and shape, and change at most the layout, take {taken(one)}: going without them "
-            f"{win(one, word)}.")
+    return f"Copies that keep type and shape take {taken(one)}: removing them {win(one, word)}."
 
 
 RULE = rule("layout copies", "layout", _sentence, "op~copy")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from runs import host, kernel, run_of, steps
 
 from warplens.analysis.contract.options import Options
@@ -20,7 +21,7 @@ from warplens.analysis.details.row_details import glance_of, kernel_sections
 from warplens.analysis.kernels.launch_index import launch_index
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
-from warplens.loaders.trace import Trace
+from warplens.loaders.trace import Device, Trace
 
 
 def told(name: str, *runs: Trace, position: int = 0) -> dict[str, Any]:
@@ -88,6 +89,19 @@ def test_a_kernel_of_two_devices_is_found_on_each_and_on_both() -> None:
     assert [index.durations(index.groups("gemm", device=f"GPU {n}")).tolist() for n in (0, 1)] == [[10, 12], [11, 13]]
     assert index.durations(index.groups("gemm")).tolist() == [10, 11, 12, 13]
     assert index.groups("nobody") == [] and len(index.durations([])) == 0 and index.callers([0]).is_empty()
+
+
+def test_details_of_a_pair_are_of_the_devices_that_are_compared() -> None:
+    """B ran on GPU 2 and 3 what A ran on GPU 0 and 1: a row has A's name of the device."""
+    runs = []
+    for first in (0, 2):
+        run = run_of(kernels=[kernel(n, 100 * n, 10 + n + first, device=f"GPU {first + n % 2}") for n in range(4)])
+        devices = tuple(Device(f"GPU {first + n}") for n in range(2))
+        runs.append(replace(run, info=replace(run.info, devices=devices)))
+    row = {"name": "gemm", "kind": "kernel", "device": "GPU 1"}
+    percentiles = next(one for one in kernel_sections(row, tuple(runs), Options()) if one.title == "Percentiles")
+    assert percentiles.rows == (
+        ("launches", "2", "2"), ("min", "11 ns", "13 ns"), ("p50", "11 ns", "13 ns"), ("max", "13 ns", "15 ns"))
 
 
 def test_a_row_summed_over_devices_tells_what_ran_on_each() -> None:
