@@ -56,7 +56,7 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install -q --disable-pip-version-check -e .
 	@touch $@
 
-# a third of the time would be for compiling what nobody imports; 0 is how this one of pip's variables says yes
+# compiling every module it installs takes pip a third of its time; for this variable 0 means "do not compile"
 $(VENV)/.dev-installed: export PIP_NO_COMPILE = 0
 $(VENV)/.dev-installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
