@@ -62,7 +62,7 @@ def _cycles(facts: Facts) -> Number | None:
 
 def _kernels(facts: Facts) -> Number | None:
     kinds = facts.get("by_kind") or {}
-    total = sum(kinds[kind]["total_ns"] for kind in ("kernel", "collective") if kind in kinds)
+    total = sum(kinds[kind]["total_ns"] or 0 for kind in ("kernel", "collective") if kind in kinds)
     return Number(units.duration(total), "of kernel time") if total else None
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from runs import run_of
 
 from warplens.analysis.core import units
 from warplens.analysis.overview.leads import lead_of
@@ -31,6 +32,13 @@ def test_kernel_time_is_that_of_kernels_and_collectives(runs: tuple[Trace, Trace
     ran = runs[0].kernels.filter(pl.col("kind").cast(pl.String).is_in(["kernel", "collective"]))
     total = units.duration(ran.select(pl.col("dur_ns").sum()).collect().item())
     assert number("kernels", runs[0]) == f"{total} of kernel time"
+
+
+def test_kernels_without_durations_take_no_number_from_the_others() -> None:
+    work = [{"index": at, "name": kind, "kind": kind, "dur_ns": ns} for at, (kind, ns) in
+            enumerate((("kernel", 5_000), ("collective", None)))]
+    assert number("kernels", run_of(kernels=work)) == "5.00 µs of kernel time"
+    assert number("kernels", run_of(kernels=work[1:])) == ""
 
 
 def test_two_runs_are_compared_per_cycle(runs: tuple[Trace, Trace]) -> None:

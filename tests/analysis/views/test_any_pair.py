@@ -18,6 +18,7 @@ import polars.selectors as cs
 import pytest
 
 from warplens.analysis.contract.options import Options
+from warplens.analysis.overview.leads import lead_of
 from warplens.analysis.query.report import report
 from warplens.analysis.table.export import json, text
 from warplens.analysis.views import VIEWS
@@ -121,6 +122,7 @@ def test_every_view_answers_or_says_why_not(draw: int) -> None:
             table = report(view.name, runs, Options(), top=20)
             text.render([table])
             json.render([table])
+            lead_of(table)
         except Exception as error:
             failed.append(f"{view.name}: {error!r}")
             continue
