@@ -92,7 +92,8 @@ def sentence(run: Trace, facts: dict[str, Any]) -> str:
     copies, in_copies = (sum(kind[what] or 0 for kind in moved) for what in ("count", "total_ns"))
     if work:
         launches = units.counted(copies + sum(kind["count"] for kind in work), "launch", "launches")
-        parts.append(f"{launches}, {units.count(copies)} of them copies and sets" if moved else launches)
+        among = units.counted(copies, "of them a copy or set", "of them copies and sets")
+        parts.append(f"{launches}, {among}" if moved else launches)
         times = [kind["total_ns"] for kind in work if kind["total_ns"] is not None]
         parts.append(f"{units.duration(sum(times))} of kernel time" if times else "durations not recorded")
     if moved:

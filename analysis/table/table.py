@@ -166,11 +166,11 @@ class Table(Struct, frozen=True):
         some = pl.Series([False]).new_from_index(0, self.rows.height)
         for name in sums:
             some = some | (self.rows.column(name).fill_null(0 if summed else 1) != 0)
-        every = pl.Series(range(self.rows.height), dtype=pl.UInt32)
-        order, kept = (rows.filter(some.gather(rows))
-                       for rows in (one if one is not None else every for one in (self.order, self.kept)))
         if some.all():
             return self
+        every = pl.int_range(self.rows.height, dtype=pl.UInt32, eager=True)
+        order, kept = (rows.filter(some.gather(rows))
+                       for rows in (one if one is not None else every for one in (self.order, self.kept)))
         return replace(self, order=order, kept=kept, passed=None, total_rows=len(kept))
 
     def head(self, rows: int) -> Table:

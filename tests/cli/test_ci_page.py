@@ -1,4 +1,4 @@
-"""docs/ci.md: its shell lines are run over builds, of which the last is slower on the GPU."""
+"""docs/ci.md: its shell lines, run over builds; the last build is slower on the GPU."""
 
 from __future__ import annotations
 

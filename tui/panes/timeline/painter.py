@@ -186,7 +186,8 @@ class Painter(Struct, frozen=True):
             short += [Segment(f"{remark}  ", look.role(judged or "base")) for *_, remark, judged in selected.bars[-1:]]
             said = " · ".join(filter(None, selected.lines))
             room = self.width - SIDES - sum(one.cell_length for one in short)
-            whole = next((one for one in _shorter(said) if len(one) <= room), "" if short else cut_end(said, room))
+            cut = "" if short else cut_end(said, room)
+            whole = next((one for one in _with_fewer_parts(said) if len(one) <= room), cut)
             return [self.line([*short, Segment(whole, look.dim)])]
         room = max(10, (self.width - SIDES) * 5 // 10)
         for side, text, length, remark, judged in selected.bars:
@@ -199,7 +200,7 @@ class Painter(Struct, frozen=True):
         return made + [self.line([])] * (lines - len(made))
 
 
-def _shorter(said: str) -> list[str]:
+def _with_fewer_parts(said: str) -> list[str]:
     """The text, then without one part of it after the other from its end."""
     parts = re.split(r"(?= · | on thread | by )", said)
     return ["".join(parts[:count]) for count in range(len(parts), 0, -1)]
