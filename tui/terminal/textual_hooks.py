@@ -30,6 +30,7 @@ from textual import constants, events
 from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.driver import Driver
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.strip import Strip
 
@@ -243,6 +244,13 @@ def quiet(driver: type[Driver]) -> type[Driver]:
                 self._wake_read, self._wake_write = os.pipe()
             LinuxDriver.start_application_mode(self)
             self._suspended = not self._has_terminal  # in the background: the next SIGCONT tries again
+            # Textual's handler can be interrupted by itself, and then the older size is reported last
+            asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._terminal_resized)
+
+        def _terminal_resized(self) -> None:
+            if not self._in_band_window_resize:
+                size = Size(*self._get_terminal_size())
+                self._app.post_message(events.Resize(size, size))
 
         def stop_application_mode(self) -> None:
             super().stop_application_mode()
