@@ -12,7 +12,7 @@ from ..rule import Evidence, Rule, Unchecked
 from ..spread import share_text
 from ..work.below import win
 
-LEAST = 0.05  # Share of the kernel time below which this is not mentioned.
+LEAST = 0.05  # Share of the kernel time, and of the steps on all devices, below which this is not mentioned.
 _KERNEL = 40
 
 
@@ -30,12 +30,14 @@ def _find(evidence: Evidence) -> FullPrecision | Unchecked | None:
     kernels = evidence.measured.kernels
     if kernels is None:
         return Unchecked("no kernels are recorded one by one")
-    if kernels.fp32 is None or kernels.fp32.total_ns <= LEAST * kernels.total_ns or kernels.tensor_types == ():
+    steps_ns = evidence.step_ns * evidence.steps
+    least = LEAST * max(kernels.total_ns, steps_ns * len(evidence.devices))
+    if kernels.fp32 is None or kernels.fp32.total_ns <= least or kernels.tensor_types == ():
         return None
     if kernels.tensor_types is None:
         return Unchecked("whether the device has tensor cores is not recorded")
     win = (evidence.measured.below_peak or {}).get("fp32")
-    if win is not None and win.win_ns is not None and not win.worth_saying(evidence.step_ns * evidence.steps):
+    if win is not None and win.win_ns is not None and not win.worth_saying(steps_ns):
         return None  # nobody waits for these products
     return FullPrecision(kernels.fp32, kernels.total_ns, kernels.tensor_types, win, evidence.step_word)
 

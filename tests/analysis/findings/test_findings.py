@@ -337,6 +337,11 @@ def test_an_old_device_has_no_tensor_cores_to_miss() -> None:
     assert FP32.id not in rules(old)
 
 
+def test_products_that_take_little_of_a_step_are_not_mentioned() -> None:
+    kernels, _ = launched([20 * MS] * 8, name="ampere_sgemm_128x64_nn")
+    assert FP32.id not in rules(on_a100(kernels=kernels))
+
+
 def on(name: str | None, capability: int | None, kernel: str = "volta_sgemm_128x64_nn") -> str:
     own = {} if capability is None else {"computeMajor": capability}
     run = on_a100(kernels=launched([0] * 8, name=kernel)[0])
