@@ -374,8 +374,10 @@ def columns_of(frame: pl.LazyFrame | pl.DataFrame) -> pl.Schema:
 
 
 def conform(table: str, frame: pl.LazyFrame) -> pl.LazyFrame:
-    """The frame with exactly the table's columns in order: missing ones null, all cast to the table's dtypes."""
-    have = columns_of(frame)
+    """The frame with exactly the table's columns in order: missing ones null, all cast to the table's dtypes. A frame
+    without columns has no rows."""
+    if not (have := columns_of(frame)):
+        return empty(table)  # else the nulls would be a row
     return frame.select(_column(field, have.get(field.name)) for field in TABLES[table])
 
 

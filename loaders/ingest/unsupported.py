@@ -17,6 +17,7 @@ _ANOTHER = "Give the profiler's trace, not this file."
 _UNPACK = "Unpack it and give the trace inside."
 _RECOMPRESS = "Unpack it, or compress it with gzip or zstd instead."
 _BINARY = "It may have been damaged by a copy in text mode; copy it again in binary mode."
+_KINETO = "Export the trace itself with `prof.export_chrome_trace('trace.json')`."
 _NSYS = "Export it with `nsys export --type sqlite FILE` and open the .sqlite file."
 _SNAPSHOT = "Memory snapshots are read as `torch.cuda.memory._dump_snapshot('file.pickle')` writes them."
 _NCU = "Print it with `ncu --import FILE --csv --page raw` (or `--page details`) into a file and open that."
@@ -67,11 +68,18 @@ _HEADERS: tuple[tuple[frozenset[str], str, str], ...] = tuple(
 )
 """Columns of a CSV header, in lower case → what it is and what to do: tables of AMD's tools that are no traces."""
 
+_PRINTED: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
+    (re.compile(rb"^==\d+== (NVPROF|Profiling)", re.MULTILINE), "is printed by nvprof, which is not supported",
+     "Record with Nsight Systems: `nsys profile -o run PROGRAM`."),
+    (re.compile(rb"Self CPU %"), "is the table that key_averages() prints, not a trace", _KINETO),
+    (re.compile(rb"Projected Start \("), "holds ranges of nsys stats, but no activities", _NSYS),
+)
+"""What stands in a text → what it is and what to do."""
+
 _ASCEND = "is a database of Ascend's profiler without the tables of tasks and texts", (
     "Open the folder ASCEND_PROFILER_OUTPUT (kernel_details.csv, trace_view.json). Where it has the database only, "
     "write the others: `from torch_npu.profiler.profiler import analyse; analyse('FOLDER', export_type='text')`."
 )
-_KINETO = "Export the trace itself with `prof.export_chrome_trace('trace.json')`."
 
 
 def recognise(path: Path, head: bytes) -> tuple[str, str] | None:
@@ -116,6 +124,9 @@ def _text(head: bytes) -> tuple[str, str] | None:
         return None
     if b"\0" in head[:4096]:
         return None
+    for pattern, reason, advice in _PRINTED:
+        if pattern.search(head):
+            return reason, advice
     columns = {cell.strip().strip(b'"').lower() for cell in start.split(b"\n", 1)[0].split(b",")}
     for needed, reason, advice in _HEADERS:
         if {column.encode() for column in needed} <= columns:

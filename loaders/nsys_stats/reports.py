@@ -14,7 +14,7 @@ _CSV = re.compile(rb'(?m)^"?(?:Start ?\(|Time ?\(%\)|Total ?\([kKMG]?i?B\),|Rang
 _PRINTED = re.compile(rb"(?m)^( *(?:Start|Time|Total)\b[^\r\n]*)\r?\n( *-{3,}(?: {1,4}-{3,})+) *\r?$")
 _UNIT = re.compile(r"\(([^()]*)\)\s*$")
 _TITLE = re.compile(rb"\(([a-z][a-z_0-9:]+)\):|'([a-z][a-z_0-9:]+)' stats report")
-_BLANK = re.compile(rb"\r?\n[ \t]*\r?(?:\n|\Z)")
+_END = re.compile(rb"\r?\n(?:[ \t]*\r?(?:\n|\Z)| ?\*\* )")  # an empty line, or the title of the next
 COUNTS = ("instances", "count", "operations")  # What a summary's number of rows is called.
 Columns = dict[str, tuple[str, str]]
 """Plain name ('start', 'total time') → the column as written and its unit."""
@@ -51,7 +51,7 @@ def reports_in(text: bytes) -> list[StatsReport]:
         limit = headers[number + 1][0] if number + 1 < len(headers) else len(text)
         titles = _TITLE.findall(text, before, start)
         title = next((cell.decode() for cell in titles[-1] if cell), "") if titles else ""
-        blank = _BLANK.search(text, end, limit)
+        blank = _END.search(text, end, limit)
         stop = blank.start() if blank else limit
         if header.re is _PRINTED:
             rules = re.finditer(rb"-+", header[2])

@@ -140,6 +140,21 @@ def test_every_printed_report_of_a_real_session_is_read_as_it_stands(data, tmp_p
     assert len(want) >= 4 and got == want
 
 
+def test_reports_that_follow_each_other_without_an_empty_line_end_at_the_next_title(tmp_path) -> None:
+    """As scripts write them together: a title is no row of the report before it."""
+    text = ('** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):\n"Time (%)","Total Time (ns)","Instances","Name"\n'
+            '"100.0","2000000","20","k"\n** CUDA API Summary (cuda_api_sum):\n'
+            '"Time (%)","Total Time (ns)","Num Calls","Name"\n"100.0","9000000","20","cudaLaunchKernel"\n')
+    run = load(tmp_path / "stats.csv", tmp_path, text)
+    assert run.info.warnings == () and run.kernel_stats.collect().height == run.host_stats.collect().height == 1
+
+
+def test_a_summary_of_calls_alone_has_no_row_of_kernels(tmp_path) -> None:
+    text = '"Time (%)","Total Time (ns)","Num Calls","Name"\n"100.0","9000000","20","cudaLaunchKernel"\n'
+    run = load(tmp_path / "stats.csv", tmp_path, text)
+    assert (rows(run.kernel_stats, "name"), rows(run.host_stats, "name")) == ([], [("cudaLaunchKernel",)])
+
+
 @pytest.mark.parametrize("text", [
     "Time (%),Total Time (ns),Source,Avg (ns),Name\n1,2,x,4,MPI_Send\n",
     " Time (%)  Total Time (ns)  Instances  Name\n   50.0      2   3   k\n",
