@@ -130,7 +130,15 @@ def _predicted(run: Trace, options: Options, side: Side, found: list[dict[str, A
     def saved(change: str | None) -> int | None:
         return None if change is None else max(0, round(replayed.saved_ns(parse(change))))
 
-    return [one if one["change"] is None else one | {"time_to_win_ns": saved(one["change"])} for one in found]
+    return _largest_first([
+        one if one["change"] is None else one | {"time_to_win_ns": saved(one["change"])} for one in found])
+
+
+def _largest_first(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that a replay predicts by what they save, in the places these have; the others stay where they are."""
+    predicted = [one for one in found if one["time_to_win_ns"] is not None]
+    ordered = iter(sorted(predicted, key=lambda one: -one["time_to_win_ns"]))
+    return [one if one["time_to_win_ns"] is None else next(ordered) for one in found]
 
 
 def _saves(finding: dict[str, Any]) -> str:

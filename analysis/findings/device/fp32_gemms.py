@@ -57,10 +57,14 @@ def _won(products: FullPrecision) -> str:
     return f" and {win(one, products.word)}" if one is not None and one.win_ns is not None else ""
 
 
+def _cost(products: FullPrecision) -> float:
+    """What a replay says is won, else that twice as fast is the least a tensor core gives over an FP32 unit."""
+    win = products.win
+    return products.kernels.total_ns / 2 if win is None or win.win_ns is None else win.cost_ns
+
+
 RULE = Rule(
-    "fp32", "hint", _find, _sentence, rows=lambda products: products.kernels.rows,
-    # twice as fast is the least a tensor core gives over an FP32 unit
-    cost_ns=lambda products: products.kernels.total_ns / 2,
+    "fp32", "hint", _find, _sentence, rows=lambda products: products.kernels.rows, cost_ns=_cost,
     win_ns=lambda products: products.win.win_ns if products.win is not None else None, view="kernels",
     filter="name~sgemm|cudnn|grad|simt",
 )

@@ -55,6 +55,11 @@ class Below(Struct, frozen=True):
     win_ns: float | None
     replayed_cycles: int
 
+    @property
+    def cost_ns(self) -> float:
+        """What puts the finding in order: what is won in all, where a replay tells, else what is lost."""
+        return self.lost_ns if self.win_ns is None else self.win_ns * max(1, self.replayed_cycles)
+
     def worth_saying(self, steps_ns: float) -> bool:
         """Whether anything is won, of steps that take so long together: what nobody waits for wins nothing, however
         long it runs, and what no replay tells wins no more than is lost above the least."""

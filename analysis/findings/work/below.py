@@ -30,7 +30,7 @@ def rule(id: str, pattern: str, sentence: Callable[[Below, str], str], filter: s
         id, "hint", find, lambda found: sentence(found.below, found.word),
         rows=lambda found: ({"op": found.below.op, "device_ns": found.below.device_ns, "share": found.below.share,
                              "of_peak": found.below.of_peak, "lost_ns": found.below.lost_ns},),
-        cost_ns=lambda found: found.below.lost_ns, win_ns=lambda found: found.below.win_ns, view="roofline",
+        cost_ns=lambda found: found.below.cost_ns, win_ns=lambda found: found.below.win_ns, view="roofline",
         filter=filter,
     )
 

@@ -18,7 +18,7 @@ class Used(Struct, frozen=True):
 
 def _find(evidence: Evidence) -> Used | None:
     work = evidence.measured.utilisation
-    return None if work is None else Used(work, evidence.step_word)
+    return Used(work, evidence.step_word) if work is not None and work.flops else None
 
 
 def _sentence(used: Used) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from warplens.analysis.overview.sources import overview_of
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import render
 from warplens.analysis.views import view
+from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Device, Trace
 
 US, MS = 1_000, 1_000_000
@@ -226,6 +228,15 @@ def test_what_costs_most_comes_first_and_facts_after_it() -> None:
     assert order.index("input") < order.index("fp32") < order.index("busy")
     costs = [one.cost_ns for one in costly(run)]
     assert len(costs) > 1 and costs == sorted(costs, key=lambda time: -(time or 0))
+
+
+def test_what_a_replay_says_is_won_puts_findings_in_order(data: Path) -> None:
+    """Most of this run's kernel time is FP32, and the host sets its pace: faster products win 1% of the step."""
+    file = data / "traces/kineto/tb_plugin/samples/resnet50_num_workers_4/worker0.1623212756351.pt.trace.json.gz"
+    (run,) = open_run(str(file), use_cache=False)
+    assert [one.rule for one in costly(run)].index("host") < [one.rule for one in costly(run)].index("fp32")
+    saved = ask(view("triage"), (run,)).frame["time_to_win_ns"].drop_nulls().to_list()
+    assert len(saved) >= 3 and saved == sorted(saved, reverse=True)
 
 
 def test_nothing_says_what_could_be_won_before_a_replay_does() -> None:
