@@ -224,5 +224,7 @@ def _is_same(one: object, other: object) -> bool:
 TABLE_NAMES: tuple[str, ...] = tuple(
     name for name in Trace.__struct_fields__ if name not in ("info", "derived_store", "filled", "captures", "memo")
 )
+NO_DEVICE = "no device activity was recorded"
+"""How a warning about that begins; what is said of such a run elsewhere needs not say it again."""
 REDUCED = "reduced"
 """In the facts of a run that is a reduced dataset: it holds sums of each rank, and not what they are sums of."""

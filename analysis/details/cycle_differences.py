@@ -23,6 +23,7 @@ from ..cycles.completeness import like
 from ..cycles.detection import Cycles, find_cycles
 from ..cycles.whole import cycle_of
 from ..idle.attribution import idle_of
+from ..idle.cause_meanings import idle_name
 
 LEAST = 3  # With fewer cycles that are alike none can be called usual.
 MOST_CELLS = 2_000_000  # Cycles times parts that are held; of more parts those that take least are left out.
@@ -215,7 +216,7 @@ def _against(here: float, usual: float) -> str:
 
 def _parts(difference: Difference) -> list[Section]:
     rows = tuple(
-        (f"idle: {one.name}" if one.idle else fit_name(one.name, 60),
+        (idle_name(one.name) if one.idle else fit_name(one.name, 60),
          units.duration(one.here_ns), units.duration(one.delta_ns, signed=True), _launches(one))
         for one in difference.parts if abs(one.delta_ns) >= LEAST_SHARE * difference.time_ns
     )

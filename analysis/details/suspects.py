@@ -19,13 +19,13 @@ from ..core.distribution import histogram
 from ..core.metrics import metric
 from ..core.text import display
 from ..cycles.scope import scoped
-from ..diff.prepare.idle_time import idle_name
 from ..diff.prepare.prepared import Prepared, prepared
 from ..diff.prepare.samples import HOST, Matched, of_process, work_of
 from ..diff.stats.reference import compare
 from ..diff.stats.robust_location import Floats
 from ..diff.verdict.cycle_time import spread
 from ..diff.verdict.resources import recorded_units
+from ..idle.cause_meanings import idle_name
 from ..idle.causes import named_cause
 from ..kernels.launch_index import launch_index
 from .glances import Glances, latency_section

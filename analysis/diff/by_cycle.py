@@ -17,7 +17,8 @@ from ..core.batches import CALLS
 from ..core.distribution import histogram
 from ..core.names.short_name import fit_name
 from ..core.processes import recorded
-from .prepare.idle_time import UNKNOWN, idle_name
+from ..idle.cause_meanings import idle_name
+from .prepare.idle_time import UNKNOWN
 from .prepare.prepared import Prepared, replay_notes, replays
 from .prepare.samples import HOST, IDLE, Matched, Work
 from .present.sentences import cause_lines, cycle_line, data_line, device_lines, explanation, launches_text, line

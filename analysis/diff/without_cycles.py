@@ -22,8 +22,9 @@ from ..contract.view import Answer, CannotAnswer
 from ..core import device_pairs as devices
 from ..core import units
 from ..core.names.same_function import Function, same_functions
+from ..idle.cause_meanings import idle_name
 from ..kernels.sources import kernels_of
-from .prepare.idle_time import idle_name, mean_idle_time
+from .prepare.idle_time import mean_idle_time
 from .prepare.prepared import replay_notes, replay_reasons, replays
 from .prepare.samples import HOST, IDLE, SWAPPED
 from .prepare.swapped_calls import SwappedCalls, swapped_calls

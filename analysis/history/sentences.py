@@ -86,7 +86,7 @@ def name_of(kind: str, name: str) -> str:
     if kind == COMMON:
         return "The common factor"
     if kind == IDLE:
-        return f"Idle time, {LABELS.get(name, display(name))} ({display(name)}),"
+        return f"Idle time, {LABELS.get(name, display(name))},"
     return f"{'Operator ' if kind == OP else ''}{fit_name(name, 60)}"
 
 

@@ -21,13 +21,18 @@ CAUSES = {
 """Every cause and its meaning; a nanosecond of idle time has exactly one."""
 
 LABELS = {
-    "input": "DataLoader", "sync": "host waits for the device", "allocation": "allocation", "copy": "copy call",
-    "runtime": "other runtime call", "python": "Python code", "op": "host ops", "untraced": "untraced host code",
-    "launch": "launch call", "dispatch": "start of launched work", "queued": "blocked in the queue",
-    "graph": "inside a graph launch", "profiler": "profiler", "unknown": "launch not recorded",
+    "input": "DataLoader (input)", "sync": "host sync", "allocation": "allocation", "copy": "copy calls",
+    "runtime": "other runtime calls", "python": "Python code", "op": "host ops", "untraced": "untraced host code",
+    "launch": "launch calls", "dispatch": "dispatch", "queued": "queued work", "graph": "gaps in graphs",
+    "profiler": "profiler", "unknown": "unknown launches",
 }
-"""What a list of functions calls each cause."""
+"""What sentences and pictures call each cause: the word that lists and filters have is in it."""
 
 ROLES = {"input": "python", "python": "python", "untraced": "python", "op": "op", "launch": "launch",
          "runtime": "launch", "allocation": "launch", "copy": "launch", "sync": "sync", "profiler": "launch"}
 """The colour of each cause: warm where somebody can change it; those that are missing are the device's own."""
+
+
+def idle_name(cause: str) -> str:
+    """What is lost by that cause: 'idle: DataLoader (input)'."""
+    return f"idle: {LABELS[cause]}"

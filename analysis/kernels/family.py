@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..core.names.short_name import short_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import polars as pl
+
+    from ..contract.column import Column
 
 Family = Literal[
     "gemm", "conv", "attention", "norm", "reduce", "elementwise", "move", "collective", "copy", "other",
@@ -46,6 +50,12 @@ _BY_NAME: dict[Family, str] = {
 }
 """What the short form of a name holds, in lower case; the first that fits counts."""
 _PATTERNS = [(family, re.compile(pattern)) for family, pattern in _BY_NAME.items()]
+
+
+def named_activities(columns: Sequence[Column]) -> str | None:
+    """The column of names that rows have a family by, and its letter; None where rows are of no activities."""
+    names = [column.name for column in columns if column.role == "name" and column.order is not None]
+    return names[0] if names and any(column.name == "kind" for column in columns) else None
 
 
 def device_families(frame: pl.DataFrame) -> list[dict[str, Any]]:

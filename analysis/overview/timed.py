@@ -17,7 +17,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...loaders.trace import REDUCED, Trace
+from ...loaders.trace import NO_DEVICE, REDUCED, Trace
 from ..communication.devices import Communication, communication
 from ..contract.options import Options
 from ..core import units
@@ -217,6 +217,8 @@ def told(
         if longer > MUCH_LONGER:
             headline += f", {units.duration(window_ns)} with the device work launched in it"
     notes = _notes(cycles, parts, basis, word, cycle, longer)
+    if any(NO_DEVICE in warning for warning in run.info.warnings):
+        notes = tuple(note for note in notes if note != _UNSEEN)  # exports say both
     made = overview(run, times, word, headline, evidence, basis, notes)
     whole = {"in_steps": in_steps_of(idle, steps), "in_recording": in_recording_of(idle, steps)}
     return replace(made, facts=made.facts | whole)
@@ -261,7 +263,7 @@ def _notes(
         if cycles.ignored is not None:
             first = f"{cycles.notes[-1]} The whole recording counts as one."
         told = any(part.figures.devices for part in parts) or _active(parts)
-        return (first,) if told else (first, _NO_DEVICE)
+        return (first,) if told else (first, _UNSEEN)
     said = [*cycles.notes, why_guessed(cycles), left_out(cycles), homeless(cycles) if cycle is None else None]
     if basis.window_ns and longer > LONGER:
         said.append(
@@ -269,14 +271,14 @@ def _notes(
             "end of the last activity launched in it."
         )
     if not _active(parts):
-        said.append(_NO_DEVICE)
+        said.append(_UNSEEN)
     if len(parts) > 1:
         said.append(f"Means over the {word}s of all {units.count(len(parts))} ranks.")
     return tuple(note for note in said if note)
 
 
 _NO_OTHERS = "The other run has no cycles to compare these with."
-_NO_DEVICE = "No device activity was recorded: what devices did is not known."
+_UNSEEN = f"{NO_DEVICE[0].upper()}{NO_DEVICE[1:]}: what devices did is not known."
 
 
 def _active(parts: list[RankFigures]) -> bool:

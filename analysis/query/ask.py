@@ -167,7 +167,8 @@ def _restricted(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[
 
 def _listed(column: Column, rows: Rows, same: Collection[str]) -> Column:
     """The column as a list of these rows has it: one that says nothing takes room from those that do."""
-    blank = column.order and all(rows.blank(name) for name in (column.name, column.estimate) if name)
+    given = (name for name in (column.name, column.estimate) if name)
+    blank = column.order is not None and not column.elastic and all(map(rows.blank, given))
     if column.name in same or blank:
         return replace(column, order=None)
     if column.role != "moment" or not rows.height:

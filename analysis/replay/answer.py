@@ -243,7 +243,7 @@ _NOUN = {"sync": "waiting in ", "host": "host code of ", "op": "operator "}
 
 def _named(row: Prediction) -> str:
     if row.kind == "idle":
-        return f"idle time by {LABELS[row.name]}"
+        return f"idle time from {LABELS[row.name]}"
     return f"{_NOUN.get(row.kind, '')}{short_name(row.name)}"
 
 

@@ -53,10 +53,11 @@ def candidates(run: Trace, replayed: Replayed) -> list[Candidate]:
     """What is tried, by kind; of two that come to the same the first is listed. The run must be replayed."""
     model = replayed.model
     assert model is not None
+    graph = f"one graph launch per {'cycle' if model.cycles else 'recording'}"
     return [
         *_activities(model), *_operators(run, model, replayed), *_idle(model, replayed),
         *_host(run, model, replayed.host), *_calls(model),
-        Candidate(Change(GRAPH), "one graph launch per cycle", None, _per(model, _launches(model))),
+        Candidate(Change(GRAPH), graph, None, _per(model, _launches(model))),
     ]
 
 
@@ -209,6 +210,8 @@ def how(change: Change, name: str) -> str:
         return _HOW_IDLE.get(name, "")
     if change.kind == "sync" and _LAUNCHES.search(name):
         return _FULL
+    if change.kind == "copy" and "pinned" in name.lower():
+        return _HOW["copy"].removeprefix("pinned memory and ")
     if change.kind == "copy" and _DEVICE_COPY.search(name):
         return "fewer copies: in-place operators, views, contiguous layouts"
     if change.pattern.startswith(FAMILY):

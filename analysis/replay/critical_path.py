@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.call_tree import Ints
+from ..idle.cause_meanings import LABELS
 from ..kernels.family import LETTERS, TITLES, family
 from .host_time import HostTime
 from .model import Model, Outcome
@@ -216,11 +217,6 @@ def _kind(kind: str | None) -> str:
     return kind if kind in ("kernel", "collective") else "memcpy"
 
 
-_CAUSES = {"input": "loading input", "python": "Python", "op": "operators", "untraced": "not traced",
-           "profiler": "profiler"}
-
-
 def _host_name(host: HostTime, call: int) -> str:
     """What most of the host time before a call was."""
-    cause = max(host.by_cause, key=lambda name: int(host.by_cause[name][call]))
-    return _CAUSES.get(cause, f"{cause} calls")
+    return LABELS[max(host.by_cause, key=lambda name: int(host.by_cause[name][call]))]

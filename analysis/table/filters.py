@@ -3,7 +3,8 @@
 A filter is terms separated by spaces, all of which must hold. A term is ``column OP value`` with OP one of
 ``= != > >= < <= ~`` (``~`` is a regular expression), where a value may carry a unit (``total_ns>1.5ms``,
 ``share>5%``), or plain text, found in any text column without regard to case. ``!`` before a term inverts it; quotes
-keep spaces together.
+keep spaces together. ``family=gemm`` (or its letter, ``family=g``) takes what lists show before a name, where rows have
+a name and a kind.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from msgspec import Struct
 
 from ..contract.column import Column
 from ..core.text import nearest
+from ..kernels.family import ACTIVITIES, LETTERS, family, named_activities
 from .rows import Rows
 
 _TERM = re.compile(r"^(?P<column>[A-Za-z_]\w*)\s*(?P<op>!=|>=|<=|=|>|<|~)\s*(?P<value>.+)$", re.DOTALL)
@@ -79,9 +81,35 @@ def _term(term: str, rows: Rows, columns: Sequence[Column]) -> pl.Series:
         return ~_term(term[1:], rows, columns)
     match = _TERM.match(term)
     asked = _columns(match["column"], columns) if match else []
+    if match and (name := _family_of(match, asked, columns)):
+        return _of_family(term, match["op"], match["value"], name, rows)
     if match is None or not asked:
         return rows.containing(term)
     return reduce(operator.or_, (_passes(term, match["op"], match["value"], column, rows) for column in asked))
+
+
+def _family_of(match: re.Match[str], asked: Sequence[Column], columns: Sequence[Column]) -> str | None:
+    """The column of names whose family a term asks for, which is no column itself; None where it asks for another."""
+    return named_activities(columns) if match["column"] == "family" and not asked else None
+
+
+def _of_family(term: str, op: str, wanted: str, name: str, rows: Rows) -> pl.Series:
+    """Which rows are of a family, by its name or letter; none where a row is of no activity."""
+    asked = next((one for one, letter in LETTERS.items() if wanted.lower() in (one, letter)), None)
+    if op not in ("=", "!=") or asked is None:
+        known = ", ".join(f"{one} ({letter})" for one, letter in LETTERS.items())
+        raise BadFilter(f"{term}: family is = or != one of {known}")
+
+    def of(texts: pl.Series, test: Callable[[str | None], bool]) -> pl.Series:
+        return pl.Series([test(text) for text in texts.cast(pl.String)], dtype=pl.Boolean)
+
+    kernel = rows.matching("kind", lambda kinds: kinds == "kernel")
+    by_name = rows.matching(name, lambda names: of(names, lambda text: family(text, "kernel") == asked))
+    by_name = by_name.fill_null(family(None, "kernel") == asked)
+    by_kind = rows.matching("kind", lambda kinds: of(kinds, lambda text: family(None, text) == asked))
+    activity = rows.matching("kind", lambda kinds: kinds.is_in(list(ACTIVITIES)))
+    passed = (kernel & by_name) | (~kernel & by_kind)
+    return (passed if op == "=" else ~passed) & activity
 
 
 def _passes(term: str, op: str, wanted: str, column: Column, rows: Rows) -> pl.Series:
@@ -114,7 +142,8 @@ def unknown_column(text: str, columns: Sequence[Column]) -> str | None:
     """A sentence where a term looks like a comparison but names no column, and so was looked for as text."""
     for term in _split(text):
         match = _TERM.match(term.removeprefix("!"))
-        if match and not _columns(match["column"], columns):
+        asked = _columns(match["column"], columns) if match else []
+        if match and not asked and not _family_of(match, asked, columns):
             near = nearest(match["column"], [column.name for column in columns], "Columns")
             return f"Unknown column '{match['column']}'. {near} Searched for {term} as text."
     return None

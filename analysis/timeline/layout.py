@@ -1,8 +1,9 @@
 """Which lines the timeline has in a window, what each is called, and how high it is where there is room.
 
 Streams come first, the busiest with what height is left over. The thread that launches is open, a lane for each depth
-named by what runs in it; every other thread is one line, and what is idle in the window is one line together. What
-folds says how many lanes it hides. Text without a height has a line for every stream, every depth and six counters.
+named by what runs in it; every other thread is one line unless all have room, and what is idle in the window is one
+line together. What folds says how many lanes it hides. Text without a height has a line for every stream, every depth
+and six counters.
 """
 
 from __future__ import annotations
@@ -108,15 +109,16 @@ def _threads(
     alone = len(timeline.ranks) < 2
     if room is not None and main is not None:
         threads = [main, *(one for one in threads if one is not main)]
-    for key, lanes in threads:
-        mine = _depths(timeline, window, edges, key, lanes)
+    depths = [(key, _depths(timeline, window, edges, key, lanes)) for key, lanes in threads]
+    roomy = room is not None and sum(len(mine) for _, mine in depths) <= room // 3
+    for key, mine in depths:
         if not mine:
             idle += 1
         elif room is None:
             rows += _numbered(mine)
         else:
             group = ("thread", *key)
-            is_open = (alone and main is not None and key == main[0]) != (group in turned)
+            is_open = (alone and main is not None and (roomy or key == main[0])) != (group in turned)
             few = max(3, room // 3) if group not in turned else len(mine)
             rows += [replace(row, group=group) for row in _numbered(_folded(mine, few if is_open else 1))]
     if idle and room is not None:
@@ -190,7 +192,8 @@ def _heightened(rows: list[Row], edges: Ints, room: int) -> list[Row]:
         for row in rows
     ]
     spare, lines = room - len(rows), [1] * len(rows)
-    order = sorted((at for at, ns in enumerate(ran) if ns), key=lambda at: -ran[at])
+    seen = max(ran, default=0) // TALLEST  # what ran less than that would be blank lines
+    order = sorted((at for at, ns in enumerate(ran) if ns > seen), key=lambda at: -ran[at])
     for _ in range(1, TALLEST):
         for at in order:
             if spare > 0:

@@ -22,7 +22,7 @@ COLUMNS = (
            "idle (a cause of it), sync (calls that wait), graph", width=11, order=1),
     Column("name", "what", "text", "what would take no time: a kernel, an operator with its kernels and host time, "
            "host code, a cause of idle time, a call that would no longer wait", width=34, order=0, pinned=True,
-           role="name"),
+           elastic=True, role="name"),
     Column("share", "of cycle", "fraction", "saved / cycle; drawn before what it takes, ░", width=46, order=2,
            role="share", bar="share", under="takes"),
     Column("device_ns", "takes", "ns", "device time per cycle; empty for host code and waits, which overlap the device",

@@ -17,6 +17,7 @@ import polars as pl
 from msgspec import Struct
 
 from .. import schema
+from ..trace import NO_DEVICE
 
 Shape = Callable[[pl.LazyFrame], pl.LazyFrame]
 WAITING_BYTES = 32 << 20  # Of a table in memory before it goes to files; as much again may be on its way there.
@@ -155,7 +156,7 @@ def warnings_of(kernels: TableSpool, host: TableSpool, kinds: set[str]) -> list[
     """What is missing or wrong in the rows of both tables, in words; ``kinds`` are those of the activities."""
     warnings = []
     if not kernels.rows:
-        warnings.append("no device activity was recorded: no kernels, copies or sets")
+        warnings.append(f"{NO_DEVICE}: no kernels, copies or sets")
     elif not kinds & {"kernel", "collective"}:
         warnings.append("no kernels were recorded, only copies, sets or waits")
     for spool, what in ((kernels, "device activities"), (host, "host slices")):

@@ -28,7 +28,7 @@ from ..loader import Job
 from ..native.allocator import keep_freed
 from ..protobuf.tokens import Ints, map_distinct
 from ..protobuf.walk import walk_for
-from ..trace import Device, Info, Trace
+from ..trace import NO_DEVICE, Device, Info, Trace
 from .events import Details, Operators, XPlaneEvents, XPlaneReader
 from .space import Line, Plane, Space, space_of
 
@@ -245,7 +245,7 @@ class _Load:
         if self.tables.negative:
             warnings.append(f"{self.tables.negative:,} negative durations taken as not recorded")
         if not self.tables.spools["kernels"].rows:
-            warnings.append("no device activity was recorded, only the host")
+            warnings.append(f"{NO_DEVICE}, only the host")
         warnings += [f"the recorder says: {' '.join(text.split())[:200]}" for text in space.complaints[:5]]
         return tuple(warnings)
 

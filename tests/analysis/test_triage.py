@@ -119,6 +119,12 @@ def test_the_rows_are_the_findings_for_scripts() -> None:
     assert "FINDINGS" in text and "IDLE BY CAUSE" in text
 
 
+def test_what_no_row_of_one_run_has_takes_no_room(samples: Path) -> None:
+    table = ask(view("triage"), open_run(str(samples / "kineto.pt.trace.json"), use_cache=False))
+    order = {column.name: column.order for column in table.columns}
+    assert order["run"] is None and order["finding"] is not None
+
+
 def test_what_a_finding_would_save_is_what_the_replay_says():
     run = run_of(**tables("gemm", 5 * MS))
     page = ask(view("triage"), (run,))

@@ -21,6 +21,7 @@ FILTER_HELP = [
     ("gemm", "text found in any text column, without regard to case"),
     ("total>1ms share>5%", "numbers with their units; all terms must hold"),
     ("name~^void", "a regular expression"),
+    ("family=gemm", "kernels and launches of that family; its letter will do: family=g"),
     ("!copy", "a term inverted; the key ! inverts the whole filter"),
     ('"two words"', "quotes keep spaces together"),
 ]

@@ -9,6 +9,7 @@ from textual.content import Content
 
 from ...analysis.core import units
 from ...analysis.core.text import display
+from ...analysis.findings.spread import share_text
 from ...analysis.idle.cause_meanings import LABELS, ROLES
 from ...analysis.views import Entry
 from ..list import cells
@@ -102,7 +103,7 @@ class IdlePane(TablePane):
         if not gaps:
             return said
         frame = Frame("Longest gaps" if self.shown.table.sorted_by is None else "First gaps",
-                      dim("what ran before and after, and what the launching thread did"),
+                      dim("what ran before, after and on the host"),
                       legend=dim("◂ what emptied the queue") if any(one.row["drained_by"] for one in gaps) else ())
         return joined([said, *boxed(lines, frame, width)])
 
@@ -126,7 +127,7 @@ class IdlePane(TablePane):
         label = max((len(name) for name, _ in devices), default=0) + 1
         made = []
         for name, one in devices[:room]:
-            share = f" {units.percent(100 * one['idle_ns'] / max(1, one['window_ns']), places=0):>4} idle"
+            share = f" {share_text(one['idle_ns'] / max(1, one['window_ns'])):>4} idle"
             parts = [(cause, ROLES.get(cause, "device"), float(ns)) for cause, ns in _parts(one)]
             made.append(Content.assemble(
                 (cells.fit(name, label), QUIET), stacked(parts, width - label - len(share)), (share, "bold")))
@@ -140,15 +141,11 @@ class IdlePane(TablePane):
         order = list(dict.fromkeys(cause for _, one in devices for cause, _ in _parts(one)))
         legend: list[list[Pieces]] = [
             [(("■ ", ROLES.get(cause, "device")),
-              (f"{_long(cause) if long else cause}{_sum(devices, cause) if sums else ''}", "dim")) for cause in order]
+              (f"{LABELS.get(cause, cause) if long else cause}{_sum(devices, cause) if sums else ''}", "dim"))
+             for cause in order]
             for long, sums in ((True, True), (True, False), (False, True), (False, False))]
         width = self.drawing.size.width
         return Frame("Idle", dim("causes of the time without activity"), legend=widest(width, *legend))
-
-
-def _long(cause: str) -> str:
-    """The cause as other views call it, and as filters do."""
-    return f"{LABELS[cause]} ({cause})" if cause in LABELS else cause
 
 
 def _columns(width: int) -> int:
@@ -162,7 +159,7 @@ def gap_lines(gap: GapPicture, width: int) -> list[Content]:
     from ...analysis.core.names.short_name import fit_name
 
     row, columns, beside = gap.row, len(gap.busy), width - _LABEL - len(gap.busy) - 2
-    where = f"at {units.duration(row['start_ns'])}"
+    where = f"at {units.duration(row['start_ns'])}" if width > 64 else ""  # names before times
     room = max(8, (width - _LABEL - 12 - len(where) - 6) // 2)
     before, after = (fit_name(str(row[name]), room) if row[name] else "?" for name in ("before", "after"))
     head = f"{before} ─▸ {after}"

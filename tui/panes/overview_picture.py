@@ -10,7 +10,7 @@ from textual.content import Content
 
 from ...analysis.core import units
 from ...analysis.core.text import display
-from ...analysis.idle.cause_meanings import LABELS, ROLES
+from ...analysis.idle.cause_meanings import ROLES, idle_name
 from ...analysis.kernels.family import LETTERS, TITLES
 from ..list import cells
 from ..list.frame import Frame, boxed, dim
@@ -145,7 +145,7 @@ def parts_of(facts: dict[str, Any]) -> list[Part]:
     if device is None:
         return made
     causes = [(cause, ns) for cause, ns in device["causes"].items() if ns >= LEAST * device["window_ns"]]
-    made += [Part(f"idle: {LABELS[cause]}", "", ROLES.get(cause, "device"), ns) for cause, ns in causes]
+    made += [Part(idle_name(cause), "", ROLES.get(cause, "device"), ns) for cause, ns in causes]
     if (rest := device["idle_ns"] - sum(ns for _, ns in causes)) > 0:
         made.append(Part("idle: other causes", "", "device", rest))
     return made

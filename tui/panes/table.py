@@ -112,7 +112,7 @@ class TablePane(PaneActions, can_focus=False):
         """The view is looked at: ask again if what is open or the scope changed since it was last asked."""
         if not self.session.traces:
             self.forget()
-            self.say("Rows appear here as they are read." if self.session.loading else "")
+            self.say("Rows appear here once they are computed." if self.session.loading else "")
         elif force or self._epoch != self.session.epoch:
             self._epoch = self.session.epoch
             self._ask_anew()

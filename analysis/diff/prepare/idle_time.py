@@ -14,7 +14,7 @@ from ....loaders.trace import Trace
 from ...contract.options import Options
 from ...core.derived import derived, is_stored
 from ...cycles.detection import find_cycles
-from ...idle.cause_meanings import CAUSES, LABELS
+from ...idle.cause_meanings import CAUSES, idle_name
 from ..stats.robust_location import Floats
 from .samples import IDLE, Flags, Matched, Side, Work
 
@@ -22,11 +22,6 @@ MOSTLY = 0.5  # Share of a device's idle time without a recorded launch from whi
 UNKNOWN = "unknown"
 _Idle = dict[tuple[int | None, str | None], pl.DataFrame]
 """By rank and device (as A calls it): ``cycle cause dur_ns covered``."""
-
-
-def idle_name(cause: str) -> str:
-    """What the row of a cause is called: 'idle: DataLoader (input)'."""
-    return f"idle: {LABELS[cause]} ({cause})"
 
 
 def with_idle_time(

@@ -18,8 +18,9 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from ...idle.cause_meanings import idle_name
 from ...idle.causes import named_cause
-from ..prepare.idle_time import UNKNOWN, idle_name
+from ..prepare.idle_time import UNKNOWN
 from ..prepare.samples import HOST, IDLE
 from .cycle_time import LEAST_SHIFT, CycleTime
 

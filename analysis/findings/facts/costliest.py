@@ -13,7 +13,9 @@ _KERNEL = 40  # Cells for the name of a kernel: about what the list below gives 
 
 def _find(evidence: Evidence) -> dict[str, Any] | None:
     first = evidence.costliest or (evidence.top[0] if evidence.top else None)
-    return first if first is not None and first["share"] else None
+    if first is None or not first["share"]:
+        return None
+    return first | {"within": evidence.where if first is evidence.costliest else ""}
 
 
 def _sentence(kernel: dict[str, Any]) -> str:
@@ -21,8 +23,8 @@ def _sentence(kernel: dict[str, Any]) -> str:
     devices = kernel.get("devices") or 1
     whose = "device time" if devices == 1 else f"the time of {units.count(devices)} devices"
     what = kernel.get("kind") if kernel.get("kind") in ("kernel", "collective") else "activity"
-    return (f"Top {what}: {fit_name(kernel['name'], _KERNEL)}, {units.percent(100 * kernel['share'])} of {whose} "
-            f"({units.duration(kernel['total_ns'])}{count}).")
+    return (f"Top {what}: {fit_name(kernel['name'], _KERNEL)}, {units.percent(100 * kernel['share'])} of {whose}"
+            f"{kernel['within']} ({units.duration(kernel['total_ns'])}{count}).")
 
 
 RULE = Rule(

@@ -15,7 +15,7 @@ from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.details.row_details import details
 from warplens.analysis.idle.attribution import idle_of
-from warplens.analysis.idle.cause_meanings import CAUSES
+from warplens.analysis.idle.cause_meanings import CAUSES, LABELS
 from warplens.analysis.idle.causes import cause_of_call
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
@@ -246,6 +246,11 @@ def test_causes_that_are_not_named_are_summed():
     causes = {"op": 40, "untraced": 25, "allocation": 15, "sync": 12, "input": 8}
     one = Idle(pl.LazyFrame(), (DeviceIdle("GPU 0", None, 200, 100, 100, causes, 9),), ())
     assert _summary(one, None)[0].endswith("op 40%, untraced 25%, allocation 15%, sync 12%, other 8%")
+
+
+def test_the_name_of_a_cause_holds_the_word_that_lists_and_filters_have():
+    assert list(LABELS) == list(CAUSES)
+    assert [cause for cause, name in LABELS.items() if cause not in name.lower()] == []
 
 
 def test_of_many_devices_one_sentence_names_those_that_waited_most():

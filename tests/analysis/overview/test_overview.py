@@ -218,6 +218,13 @@ def test_a_recording_of_calls_alone_says_how_much_of_its_time_they_take(run_of, 
         ("Runtime", 400, 400 / 900, "host"), ("Other", 500, 500 / 900, None)]
 
 
+def test_that_no_device_activity_was_recorded_is_said_once(run_of, asked):
+    run = run_of(host=[call(100, 300, 1)])
+    assert [note for note in asked("overview", run).notes if "o device activity" in note]
+    warned = run.warn("no device activity was recorded: no kernels, copies or sets")
+    assert not [note for note in asked("overview", warned).notes if "o device activity" in note]
+
+
 def test_findings_name_what_devices_wait_for(run_of, asked):
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     run = run_of(cycles=[step(1, 0, 1000)], host=[op(0, 600, loader, "dataloader"), call(600, 5, 1)],

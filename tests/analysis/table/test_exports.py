@@ -13,7 +13,7 @@ from warplens.analysis.contract.column import Column
 from warplens.analysis.table.export import WrongFormat, render
 from warplens.analysis.table.export.kernel_table import short_name
 from warplens.analysis.table.export.markdown import code, escape
-from warplens.analysis.table.filters import Filter
+from warplens.analysis.table.filters import BadFilter, Filter, unknown_column
 from warplens.analysis.table.rows import Rows
 from warplens.analysis.table.table import Source, Table
 
@@ -123,12 +123,30 @@ def test_text_has_no_control_byte() -> None:
 
 
 def test_a_comparison_with_no_such_column_says_it_was_looked_for_as_text() -> None:
-    from warplens.analysis.contract.column import Column
-    from warplens.analysis.table.filters import unknown_column
-
     columns = (Column("total_ns", "total", "ns", "time"),)
     assert unknown_column("nope>5", columns) == "Unknown column 'nope'. Columns: total_ns. Searched for nope>5 as text."
     assert unknown_column("total_ns>5 gemm", columns) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "passed"),
+    [("family=gemm", "b gemm"), ("family=G", "b gemm"), ("family=copy", "memcpy gemm"),
+     ("family!=g", "nccl memcpy gemm relu -"), ("!family=g", "nccl memcpy gemm relu op -"), ("family=a", ""),
+     ("family=o", "-")],
+)
+def test_a_filter_takes_families_by_name_and_letter(text: str, passed: str) -> None:
+    columns = (*COLUMNS, Column("kind", "kind", "text", "what it is"))
+    frame = pl.DataFrame({
+        "name": pl.Series(["b gemm", "nccl", "memcpy gemm", "relu", "op", None], dtype=pl.Categorical),
+        "kind": pl.Series(["kernel", "collective", "memcpy", "kernel", "op", "kernel"], dtype=pl.Categorical),
+    })
+    rows = Rows(frame, named=("name",))
+    assert " ".join(frame["name"].filter(Filter(text).mask(rows, columns)).fill_null("-")) == passed
+    assert unknown_column(text, columns) is None
+    assert "Unknown column 'family'" in str(unknown_column(text, COLUMNS))
+    for wrong in ("family=foo", "family~g"):
+        with pytest.raises(BadFilter, match="gemm \\(g\\), conv"):
+            Filter(wrong).mask(rows, columns)
 
 
 def test_the_histogram_of_a_ticket_passes_over_empty_bins() -> None:

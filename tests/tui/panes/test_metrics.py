@@ -163,3 +163,14 @@ async def test_hostile_names_are_harmless_beside_their_lines() -> None:
     async with app_on("a", shelf=Shelf(a=run), view="metrics").run_test(size=(120, 40)) as pilot:
         text = screen_text(await opened(pilot))
         assert "\x1b" not in text and "\x07" not in text and "[red]a␛[31m" in text
+
+
+async def test_the_mark_of_the_cursor_leaves_no_half_of_a_label() -> None:
+    async with app_on("a", shelf=shelf(), view="metrics").run_test(size=(120, 40)) as pilot:
+        app = await opened(pilot, "j", "tab", "home")
+        labels = set(screen_text(app).split("▲")[1].split("\n")[0].replace("╵", " ").split("  "))
+        for _ in range(30):
+            await press(pilot, "right")
+            before, after = next(line for line in screen_text(app).split("\n") if "▲" in line).split("▲")
+            ruler = f"{before[before.index('  ', 9):]}  {after}".replace("╵", " ").replace("│", "")
+            assert {one.strip() for one in ruler.split("  ")} <= {one.strip() for one in labels} | {""}, ruler

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
 import pytest
 from app_runs import PER_STEP, Shelf, app_on, press, said, screen_text, settled, small_run
 from demo_app import demo_app
@@ -20,6 +21,7 @@ from textual.strip import Strip
 
 from warplens import __version__
 from warplens.analysis.timeline import chrome_trace, place
+from warplens.loaders import schema
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.panes.timeline import scene
 from warplens.tui.panes.timeline.canvas import TimelineCanvas
@@ -70,6 +72,20 @@ async def test_key(name: str) -> None:
         await CHECKS[name](shown, pilot)
         begin, end = shown.window_ns
         assert end - begin >= LEAST_NS and begin <= shown.moment <= end, "the cursor is outside the picture"
+
+
+async def test_the_cursor_begins_on_the_stream_that_ran_most_which_has_the_height() -> None:
+    usual = small_run()
+    rows = usual.kernels.collect().with_columns(pl.lit(7).cast(pl.Int64).alias("stream"))
+    late = rows.tail(1).with_columns(
+        pl.lit(1).cast(pl.Int64).alias("stream"), pl.lit(500).cast(rows["dur_ns"].dtype).alias("dur_ns"))
+    run = usual.with_tables(kernels=schema.conform("kernels", pl.concat([rows, late]).lazy()))
+    async with app_on("a", shelf=Shelf(a=run), view="timeline").run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        shown = canvas(pilot.app)  # type: ignore[arg-type]
+        named = {row.label: row.lines for _, row in shown.rows()}
+        assert next(iter(named)) == "GPU 0 stream 1" and named["GPU 0 stream 1"] == 1 < named["GPU 0 stream 7"]
+        assert shown.lane is not None and shown.lane.name == "GPU 0 stream 7"
 
 
 def length(c: TimelineCanvas) -> int:

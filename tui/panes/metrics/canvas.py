@@ -7,6 +7,7 @@ axis and the values in the legends, so that moving it changes little of the scre
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -299,6 +300,9 @@ class MetricsCanvas(Widget, can_focus=True):
 
         text = ruler(self.window, self.timed).ljust(self.window.columns)
         at = self.column
+        under = next((one for one in re.finditer(r"\S+(?: \S+)*", text) if one.start() < at < one.end()), None)
+        if under:  # what is left of a label that the mark stands in is another number
+            text = f"{text[: under.start()]}{' ' * len(under[0])}{text[under.end() :]}"
         here = look.cursor if self.has_focus else look.mark
         return self._strip([
             Segment(f"{place_text(self.moment, self.window, self.timed):>{LABEL - 1}} ", look.top),

@@ -68,6 +68,8 @@ class LaneView(Widget, can_focus=True):
             self.window_ns = self.whole()
             self.column = self.window(0).columns // 2
         self._laid_out = ()
+        if not same:
+            self.selected = max(range(len(self.rows())), key=lambda at: self.rows()[at][1].lines, default=0)
         self.changed()
 
     def whole(self) -> tuple[int, int]:
