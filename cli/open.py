@@ -42,7 +42,7 @@ def app_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--view", choices=[entry.name for entry in VIEWS], help="the view to begin with")
     parser.add_argument("--resume", action="store_true", help="continue where you left this run or pair")
     parser.add_argument("--watch", metavar="DIR", help="offer new traces as a profiler writes them here")
-    parser.add_argument("--theme", metavar="NAME", help="colours: dark, light, terminal, monochrome")
+    parser.add_argument("--theme", metavar="NAME", help="colours: dark, light, colour-blind, terminal, monochrome")
     parser.add_argument("--ascii", action="store_true", help="no box, block or arrow glyphs")
     opening_arguments(parser)
     scope_arguments(parser)
