@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..contract.view import Judgement, Lead
 from ..core import units
+from ..findings.spread import share_text
 from ..table.table import Table
 
 Facts = dict[str, Any]
@@ -70,7 +71,7 @@ def _idle(facts: Facts) -> Number | None:
     devices = list((facts.get("in_steps") or facts).get("devices") or [])
     idle, window = (sum(one[name] or 0 for one in devices) for name in ("idle_ns", "window_ns"))
     name = devices[0]["device"] or "device" if len(devices) == 1 else f"{len(devices)} devices"
-    return Number(units.percent(100 * idle / window, places=0), f"idle on {name}") if window else None
+    return Number(share_text(idle / window), f"idle on {name}") if window else None
 
 
 def _ranks(facts: Facts) -> Number | None:

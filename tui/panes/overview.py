@@ -96,4 +96,4 @@ class OverviewPane(TablePane):
             return Content("")
         height = self.size.height
         least = 10 if height > 30 else 8 if height > 24 else 6  # lines of the list
-        return overview_picture(self.overview, self.failed, width, height - least)
+        return overview_picture(self.overview, self.failed, width, height - least, height - self.list_lines())

@@ -26,6 +26,8 @@ LOW = 18
 BUSY = 0.9
 """A device busy for this share of its steps has little idle time to win."""
 MOST_DEVICES = 2
+LEAST_BAR = 4
+"""Cells from which a share has a bar; of two runs ``█`` is what both have, ``░`` what one has more."""
 LEAST = 0.005
 """Idle causes under this share of the time are one part."""
 _CATEGORIES = {
@@ -50,8 +52,9 @@ class Part(Struct, frozen=True):
     ns: float
 
 
-def overview_picture(table: Table | None, failed: str, width: int, height: int) -> Content:
-    """As much of it in ``width`` cells as ``height`` lines hold, the answer first."""
+def overview_picture(table: Table | None, failed: str, width: int, height: int, free: int = 0) -> Content:
+    """As much of it in ``width`` cells as ``height`` lines hold, the answer first, its parts in
+    as many of the ``free`` ones as there are: nobody else wants them."""
     if table is None:
         return joined(boxed(wrapped(failed, width - 4), Frame("Overview"), width))
     facts = table.facts
@@ -64,15 +67,16 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int) 
     side = min(46, max(30, width // 3)) if width >= 76 else 0
     gauges = _devices(facts, pair, side - 4) if side else []
     left = width - (side if gauges else 0)
-    room = min(12 if height > LOW else 6, height - len(made) - 2)
+    room = min(max(12 if height > LOW else 6, free - len(made) - 2), height - len(made) - 2)
     if room >= len(sides):
         bars, smaller = _time(parts, left - 4, room - len(sides))
         lines = max(len(bars), min(len(gauges), room))
         if len(gauges) > lines and gauges[lines].plain.startswith(" "):  # that of B: A alone compares nothing
             gauges = gauges[: lines - 1]
         pad = [Content("")] * lines
-        frame = Frame("Where the time goes", dim(_where(sides, left - 26)), legend=dim(
-            units.counted(smaller, "smaller part", "smaller parts") if smaller else ""))
+        folded = (units.counted(smaller, "smaller part", "smaller parts"),) if smaller else ()
+        legend = (*folded, *(("░ more in A or B",) if any("░" in line.plain for line in bars) else ()))
+        frame = Frame("Where the time goes", dim(_where(sides, left - 26)), legend=dim(" · ".join(legend)))
         drawn = boxed([*bars, *pad][:lines], frame, left)
         made += side_by_side(
             drawn, boxed([*gauges, *pad][:lines], Frame("Gauges"), side), left) if gauges else drawn
@@ -198,11 +202,14 @@ def _time(parts: list[list[Part]], width: int, room: int) -> tuple[list[Content]
         space = width - sum(len(text) for text, _ in head)
         if len(parts) > 1:
             points = 100 * (values[1] - values[0])
-            head.append((f"{units.percent(points, signed=True)[:-1]:>6} pt"
-                         if space >= 9 and abs(points) >= 0.05 else "", content_style("dim")))
-        else:
-            drawn = cells.bar(values[0] / max(most.values()), space) if space > 5 else ""
-            head.append((drawn, content_style(one.role)))
+            said = f"{units.percent(points, signed=True)[:-1]:>6} pt" if space >= 9 and abs(points) >= 0.05 else ""
+            head.append((said.ljust(min(space, 10)), content_style("dim")))
+            space -= 10
+        if space >= LEAST_BAR:
+            least, largest = min(values) / max(most.values()), most[name] / max(most.values())
+            drawn = cells.bar(least, space).rstrip()
+            more = max(0, round(space * largest) - len(drawn))
+            head.append((drawn + "░" * more, content_style(one.role)))
         made.append(Content.assemble(*head))
     return made, max(0, len(order) - room)
 
