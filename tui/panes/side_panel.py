@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 REST = 0.06
 """Seconds the cursor rests before details are looked up: longer than the time between two keys of one held down."""
 WIDE = 140
-"""Columns of a terminal from which the details stand beside the list."""
+"""Columns of a terminal from which the details stand beside the list, whose columns give way to them."""
 WIDTH = 0.36
 """Share of the width they take there, between ``NARROWEST`` and ``WIDEST`` cells."""
 NARROWEST, WIDEST = 50, 84
 BELOW_WIDTH, BELOW_HEIGHT, LEAST_LINES = 76, 22, 8
 """A terminal from that size has them below the list where it leaves that many lines free."""
+AMPLE = 24
+"""Lines a short list leaves free from which a wide terminal has them below it, too."""
 _LEAST_BLOCK = 3
 """Lines of a section that are worth showing: a title without anything under it says nothing."""
 COLUMN = 58

@@ -29,7 +29,7 @@ from ..widgets.spoken import Spoken
 from .actions import PaneActions
 from .picture import MOST_HEIGHT, Picture
 from .shown import Shown, arranged, scoped_table, sentence
-from .side_panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, SidePanel
+from .side_panel import AMPLE, BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, SidePanel
 
 if TYPE_CHECKING:
     from ...analysis.contract.view import View
@@ -254,8 +254,8 @@ class TablePane(PaneActions, can_focus=False):
         (width, height), shown = self.app.size, self.shown
         wanted = shown is not None and shown.view.details is not None and len(shown.table) > 0
         wanted = wanted and self.session.details and not self.message
-        right = wanted and width >= WIDE and height > LEAST_LINES
         left = self.size.height - self.drawing.lines - self.list_lines()
+        right = wanted and width >= WIDE and height > LEAST_LINES and left < AMPLE
         small = width < BELOW_WIDTH or height < BELOW_HEIGHT or left < LEAST_LINES
         if self.side_panel.stand(right, 0 if right or small or not wanted else left, width):
             self.follow_cursor()

@@ -38,7 +38,7 @@ async def test_details_follow_the_cursor_where_there_is_room(size: tuple[int, in
             assert pane is not None
             assert str(pane.row()["name"])[:12] in text(app) and "Latency" in text(app)
             await press(pilot, "j")
-        assert details(app).has_class("below" if size[0] < side_panel.WIDE else "right")
+        assert details(app).has_class("right" if size == (160, 24) else "below"), "below a short list"
 
 
 async def test_a_small_terminal_stays_as_it_is() -> None:
