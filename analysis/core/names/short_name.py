@@ -90,7 +90,8 @@ def _named(name: Name) -> str | None:
     base = own.name
     if _GENERIC.fullmatch(base):
         scopes = [part.name for part in name.parts[: name.parts.index(own)] if part.name not in _NO_SUBJECT]
-        base = scopes[-1] if scopes else base
+        taken = (_CUBLAS.match(one.last.name) for one in own.arguments or () if one.parts)
+        base = scopes[-1] if scopes else next((match[1].lower() for match in taken if match), base)
     else:
         base = _TAIL.sub("", base) or base
     kind = functors.first_dtype(Name([own]))
@@ -99,6 +100,7 @@ def _named(name: Name) -> str | None:
     return f"{base}<{inside}>" if inside else base
 
 
+_CUBLAS = re.compile(r"cublas(Gem[mv])")  # cublasGemvParamsEx: what a kernel named "kernel" is of
 _LONGEST_IDENTIFIER = 512  # Characters a generated identifier has at most.
 
 _TILE = re.compile(r"(?:tilesize|t|MT|bt)?(\d+x\d+(?:x\d+)?)(?:u\d+)?$")

@@ -61,6 +61,8 @@ GELU = (
          "(c10::Half*, c10::Half const*, int)", "act_and_mul<half, silu>"),
         ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, float, float, false, 7>"
          "(cublasGemvParams<float>)", "gemvx<float>"),
+        ("enable_if<!T7, void>::type kernel<int, int, __nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float, 0, 1, "
+         "cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<const __nv_bfloat16>>>(T13)", "gemv<bf16>"),
         ("void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4, false, false, cutlass::half_t, "
          "Flash_kernel_traits<128, 64, 128, 4, cutlass::half_t> >, false, true>(flash::Flash_fwd_params)",
          "flash_fwd_splitkv<half, 128 64x128>"),
