@@ -32,6 +32,8 @@ _SMALL, _LARGE = 0.25, 0.10
 """Something that takes that share of the cycle and wins no more than that share of itself is worth a sentence."""
 _NOTHING, _UNWORTHY = 1e-5, 1e-3
 """A share of the cycle that is rounding, and one under which a change is not worth the name."""
+_APART = 1.1
+"""From so many times what cycles take on, the time from end to end holds more than the cycle."""
 NOBODY = "nothing waits for it"
 _HALF_HOST = Change("host", "", 0.5)
 _FORMATS = "Kineto, Nsight Systems, rocprofv3, rocpd, RPD and Perfetto recordings with runtime calls"
@@ -220,7 +222,7 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
         f", not the {units.duration(best.device_ns)} of device time")
     lines = [
         f"Best single change: {'' if best.kind == GRAPH else 'no '}{_named(best)} saves "
-        f"{_won(best.saved_ns, replayed)} of {units.duration(replayed.cycle_ns)} per {unit} "
+        f"{_won(best.saved_ns, replayed)} of {units.duration(replayed.cycle_ns)} per {unit}{_between(replayed)} "
         f"({units.percent(100 * best.share, places=0)}){takes}."
     ]
     apart = best.saved_ns + replayed.saved_ns(_HALF_HOST)
@@ -236,6 +238,14 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
             f"{units.percent(100 * max(most.share, 0.0), places=0)}: something else sets the pace while it runs."
         )
     return lines
+
+
+def _between(replayed: Replayed) -> str:
+    """That the time of a cycle is from end to end, where that is more than cycles are said to take elsewhere."""
+    model = replayed.model
+    mean = model.recording.cycles["dur_ns"].mean() if model is not None and replayed.accuracy.cycles else None
+    apart = isinstance(mean, float) and replayed.cycle_ns > _APART * mean
+    return ", the time between cycles included" if apart else ""
 
 
 _NOUN = {"sync": "waiting in ", "host": "host code of ", "op": "operator "}

@@ -259,6 +259,7 @@ class TablePane(PaneActions, can_focus=False):
         small = width < BELOW_WIDTH or height < BELOW_HEIGHT or left < LEAST_LINES
         if self.side_panel.stand(right, 0 if right or small or not wanted else left, width):
             self.follow_cursor()
+            self.call_after_refresh(self._settle)  # what is drawn above wraps otherwise now
 
     def follow_cursor(self) -> None:
         """The details are to be those of the row under the cursor."""
@@ -316,8 +317,7 @@ class TablePane(PaneActions, can_focus=False):
             beside = led is not None and len(words) + len(below) <= NUMBER_LINES
             return [*words, *(self.evidence(cells) if beside else ())]
 
-        lines = beside_number(led, drawn, width - 4, most)
-        lines += () if beside else below
+        lines = [*beside_number(led, drawn, width - 4, most), *(() if beside else below)]
         return joined(boxed(lines, self.answer_frame(), width, self.drawing.has_focus)) if lines else Content("")
 
     def sentences(self, shown: Shown) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from runs import host, kernel, run_of, steps
 from simulator import KINDS, simulate
@@ -108,6 +109,14 @@ def test_launches_of_a_recording_without_cycles_become_one_per_recording() -> No
     (graph,) = (row for row in answer.frame.collect().to_dicts() if row["kind"] == "graph")
     assert graph["name"] == "one graph launch per recording" and "per recording" in answer.summary[0]
     assert "per cycle" not in " ".join(answer.summary)
+
+
+@pytest.mark.parametrize("part", [1.0, 0.5])
+def test_a_time_per_cycle_that_holds_more_than_the_cycles_says_so(part: float) -> None:
+    run, _ = simulate(3, "host")
+    marked = run.cycles.with_columns((pl.col("dur_ns") * part).cast(pl.Int64))
+    said = view("whatif").build((run.with_tables(cycles=marked),), Options()).summary[0]
+    assert ("per cycle, the time between cycles included (" in said) == (part < 1)
 
 
 def test_waits_that_nobody_recorded_are_refused() -> None:
