@@ -1,7 +1,8 @@
 """Speedscope: the tree of operators as the flame graphs of speedscope.app, by device time and by idle time.
 
 Every stack is one sample that weighs its own time in nanoseconds, so that "left heavy" shows the tree and its sums. The
-format is described by https://www.speedscope.app/file-format-schema.json (frames shared, profiles of type ``sampled``).
+format is described by https://www.speedscope.app/file-format-schema.json (frames shared, profiles of type ``sampled``);
+the importer of speedscope 1.25.0 reads these files with the same sums.
 """
 
 from __future__ import annotations
