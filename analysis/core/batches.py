@@ -76,7 +76,7 @@ def ids(column: pl.Series) -> Ints:
     lacking = column.null_count()
     if lacking == len(column) or (not lacking and column.min() == column.max()):
         return np.broadcast_to(np.int64(column[0] if lacking < len(column) else ABSENT), len(column))
-    return column.fill_null(ABSENT).to_numpy()
+    return (column.fill_null(ABSENT) if lacking else column).to_numpy()
 
 
 def _is_constant(key: Ints) -> bool:
@@ -238,10 +238,10 @@ class TextColumn(Struct, frozen=True):
                   for at, part in zip(edges[:-1], parts, strict=True)]
         return cls(whole.distinct, whole.texts, np.concatenate(number))
 
-    def where(self, condition: Callable[[str], object]) -> npt.NDArray[np.bool_]:
-        """Which rows have a text for which the condition holds; null is none."""
+    def where(self, condition: Callable[[str], object], rows: Ints | slice = slice(None)) -> npt.NDArray[np.bool_]:
+        """Which rows, of all or of these, have a text for which the condition holds; null is none."""
         holds = np.array([text is not None and bool(condition(text)) for text in self.texts], dtype=bool)
-        return holds[self.number]
+        return holds[self.number[rows]]
 
     def told(self, tell: Callable[[str | None], int]) -> npt.NDArray[np.int8]:
         """A small number for each row, by its text."""

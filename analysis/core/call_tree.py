@@ -174,6 +174,11 @@ class HostSlices:
         """Which of these slices have a name for which the condition holds."""
         return self.name.where(condition) & among
 
+    def rows_named(self, condition: Callable[[str], object], *kinds: str) -> Ints:
+        """The rows of slices of these kinds that have a name for which the condition holds."""
+        rows = np.flatnonzero(self.name.where(condition))
+        return rows[self.kind.where(kinds.__contains__, rows)]
+
     def names_of(self, rows: Ints) -> pl.Series:
         """The name of each row, null for -1."""
         if not len(self.name.number):

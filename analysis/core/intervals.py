@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from .batches import numbered
+
 Ints = npt.NDArray[np.int64]
 _WIDEST = 2**62
 
@@ -100,7 +102,9 @@ def union_per_owner(starts: Ints, ends: Ints, owner: Ints) -> tuple[Ints, Ints, 
         return EMPTY.starts, EMPTY.ends, EMPTY.starts
     zero = int(starts.min())
     room = int(ends.max()) - zero + 1
-    owners, number = np.unique(owner, return_inverse=True)
+    number = numbered(owner)
+    owners = np.zeros(int(number.max()) + 1, dtype=np.int64)
+    owners[number] = owner
     if len(owners) * room < _WIDEST:
         # owners are laid end to end on one axis, so that one union does for all
         shift = number * room - zero

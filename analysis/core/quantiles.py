@@ -181,6 +181,17 @@ def dense(codes: Codes) -> tuple[Codes, Codes]:
     return number[shifted], place[present]
 
 
+def order_by(*keys: Ints) -> Ints:
+    """The rows in order of the first key, then of the next: ``np.lexsort``, which takes 100 ms for a million rows,
+    unless they are in that order already, as recordings mostly are."""
+    open_ties = np.ones(max(len(keys[0]) - 1, 0), dtype=bool)
+    for key in keys:
+        if (open_ties & (key[1:] < key[:-1])).any():
+            return np.lexsort(keys[::-1])
+        open_ties &= key[1:] == key[:-1]
+    return np.arange(len(keys[0]))
+
+
 def stable_order(keys: Ints) -> Ints:
     """The places of numbers that are not negative in their order, equal ones as they come. Sorted in one word with
     their places they take a sixth of the time of ``np.argsort(kind="stable")``: 222,000 take 3.4 ms instead of 21."""

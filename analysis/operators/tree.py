@@ -19,7 +19,7 @@ from ...loaders.trace import Trace
 from ..core.batches import ABSENT, CALLS, gathered, ids, in_order, match, numbered, numbers
 from ..core.call_tree import Ints, Parents, among, crossings, nearest, pack, slices_of, sum_below
 from ..core.derived import derived_value
-from ..core.quantiles import Codes, dense
+from ..core.quantiles import Codes, dense, order_by
 from ..kernels.tensor_cores import OPERATORS, by_tensor_cores, share_on_tensor_cores
 
 DATA_LOADER = re.compile(r"enumerate\(DataLoader\)#.*\.__next__$|enumerate\(DataPipe\)#")
@@ -235,15 +235,22 @@ class Calls(Struct, frozen=True):
     rank: Ints
 
     @property
-    def outermost(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which calls did not begin inside another call of their thread."""
+    def outer(self) -> Ints:
+        """For each call the outermost call of its thread that it began in, which may be itself."""
         thread = numbered(self.rank, self.pid, self.tid)
         key = pack(np.concatenate((thread, thread)), np.concatenate((self.starts, self.ends)))
         starts, ends = key[: len(thread)], key[len(thread) :]
-        order = np.lexsort((-ends, starts))
-        outer = np.ones(len(order), dtype=bool)
-        outer[order[1:]] = starts[order[1:]] >= np.maximum.accumulate(ends[order])[:-1]
-        return outer
+        order = order_by(starts, -ends)
+        last = np.arange(len(order))
+        last[1:][starts[order[1:]] < np.maximum.accumulate(ends[order])[:-1]] = 0
+        found = np.empty_like(order)
+        found[order] = order[np.maximum.accumulate(last)]
+        return found
+
+    @property
+    def outermost(self) -> Mask:
+        """Which calls did not begin inside another call of their thread."""
+        return np.asarray(self.outer == np.arange(len(self.row)))
 
 
 def calls_of(run: Trace) -> Calls:

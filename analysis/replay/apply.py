@@ -14,7 +14,7 @@ from ..contract.changes import FAMILY, Change
 from ..core.call_tree import Ints, Mask
 from ..idle.causes import cause_of_call
 from ..kernels.family import family
-from .host_time import HostTime
+from .host_time import CODE, HostTime
 from .loop import NEVER
 from .model import Floats, Knobs, Model
 from .recording import EDGE
@@ -60,11 +60,11 @@ def activities(model: Model, kind: str, pattern: re.Pattern[str]) -> Mask:
     return of_kind & a.name.where(lambda name: name is not None and pattern.search(name))
 
 
-def launched_under(model: Model, host: HostTime, pattern: re.Pattern[str]) -> tuple[Mask, Mask]:
-    """The operators of that name among the slices, and the activities that were launched in them."""
+def launched_under(model: Model, host: HostTime, pattern: re.Pattern[str]) -> tuple[Ints, Mask]:
+    """The rows of operators of that name among the slices, and the activities that were launched in them."""
     if pattern not in host.launched:
         slices, a, c = model.recording.slices, model.recording.activities, model.recording.calls
-        some = slices.named(pattern.search, slices.of_kind("op"))
+        some = slices.rows_named(pattern.search, "op")
         calls = host.calls_inside(some, c.thread, c.start)
         host.launched[pattern] = some, (a.call >= 0) & calls[np.maximum(a.call, 0)]
     return host.launched[pattern]
@@ -77,24 +77,24 @@ def _causes(names: tuple[str, ...]) -> npt.NDArray[np.str_]:
 
 
 class _Turning:
-    """Knobs while changes are applied; ``_taken`` are the slices whose time was changed already, None for none."""
+    """Knobs while changes are applied; ``_taken`` are the rows of slices whose time was changed already."""
 
     def __init__(self, model: Model, host: HostTime, knobs: Knobs) -> None:
         self.model, self._host, self.knobs = model, host, knobs
-        self._taken: Mask | None = None
+        self._taken = np.zeros(0, dtype=np.int64)
 
     def _take(self, spans: Ints, factor: float) -> None:
         """Host time before calls becomes that part of itself."""
         less = np.round(spans * (1 - factor)).astype(np.int64)
         self.knobs.gap = self.knobs.gap - np.minimum(less, np.maximum(self.knobs.gap, 0))
 
-    def _take_slices(self, some: Mask, factor: float) -> bool:
+    def _take_slices(self, some: Ints, factor: float) -> bool:
         """The same for the time in slices, of which those inside changed ones count no more."""
-        if some.any():
-            before = 0 if self._taken is None else self._host.inside(self._taken)
-            self._taken = some if self._taken is None else self._taken | some
+        if len(some):
+            before = self._host.inside(self._taken)
+            self._taken = np.union1d(self._taken, some) if len(self._taken) else some
             self._take(self._host.inside(self._taken) - before, factor)
-        return bool(some.any())
+        return bool(len(some))
 
     def to_peak(self, kind: str, pattern: re.Pattern[str], least: Floats) -> bool:
         """Activities take the least time their work allows."""
@@ -124,7 +124,7 @@ class _Turning:
         if not pattern.pattern:
             self.knobs.gap = _scaled(self.knobs.gap, self.knobs.gap > 0, factor)
             return True
-        return self._take_slices(self.model.recording.slices.named(pattern.search, self._host.code), factor)
+        return self._take_slices(self.model.recording.slices.rows_named(pattern.search, *CODE), factor)
 
     def idle(self, pattern: re.Pattern[str], factor: float) -> bool:
         """Causes of idle time."""

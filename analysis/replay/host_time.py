@@ -10,6 +10,7 @@ import numpy as np
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints, Mask, pack
 from ..core.intervals import EMPTY, union_per_owner
+from ..core.quantiles import order_by
 from ..idle.causes import BY_SLICE
 from ..idle.host import host_causes, timeline_of
 from ..idle.thread_time import ThreadWindows, time_by_cause
@@ -27,7 +28,7 @@ class HostTime:
 
     def __init__(self, run: Trace, recording: Recording, gap: Ints, anchor: Ints) -> None:
         self._run, self._slices = run, recording.slices
-        self.launched = dict[re.Pattern[str], tuple[Mask, Mask]]()  # what ``apply`` found of operators
+        self.launched = dict[re.Pattern[str], tuple[Ints, Mask]]()  # what ``apply`` found of operators
         c = recording.calls
         self.count = len(c.start)
         rows = np.flatnonzero(gap > 0)
@@ -36,28 +37,27 @@ class HostTime:
         handed = np.flatnonzero(previous != thread)
         woke = begin.copy()
         if len(handed):
-            starts, ends, owner = self._union(self.code)
+            starts, ends, owner = self._union(np.flatnonzero(self.code))
             at = _last_at(starts, owner, thread[handed], end[handed])
             here = (at >= 0) & (owner[np.maximum(at, 0)] == thread[handed]) & (ends[np.maximum(at, 0)] >= end[handed])
             woke[handed] = np.where(here, np.maximum(starts[np.maximum(at, 0)], begin[handed]), end[handed])
-        self._row = np.concatenate((rows, rows[handed]))
-        self._windows = ThreadWindows(
-            np.concatenate((thread, previous[handed])), np.concatenate((woke, begin[handed])),
-            np.concatenate((end, woke[handed])),
-        )
+        parts = [np.concatenate(both) for both in (
+            (rows, rows[handed]), (thread, previous[handed]), (woke, begin[handed]), (end, woke[handed]))]
+        order = order_by(parts[1], parts[2])
+        self._row, *windows = (part[order] for part in parts)
+        self._windows = ThreadWindows(*windows)
 
     @cached_property
     def code(self) -> Mask:
         """The slices that are host code."""
         return self._slices.of_kind(*CODE)
 
-    def _union(self, some: Mask) -> tuple[Ints, Ints, Ints]:
-        rows = np.flatnonzero(some)
+    def _union(self, rows: Ints) -> tuple[Ints, Ints, Ints]:
         return union_per_owner(
             self._slices.start[rows], self._slices.ends(rows), self._slices.thread[rows].astype(np.int64)
         )
 
-    def inside(self, some: Mask) -> Ints:
+    def inside(self, some: Ints) -> Ints:
         """Of the host time before each call, ns in these slices, whatever they called included."""
         starts, ends, owner = self._union(some)
         if not len(starts):
@@ -72,7 +72,7 @@ class HostTime:
             until.append(np.where(at >= 0, sums[known] + part - starts[known], 0))
         return self._per_call(until[1] - until[0])
 
-    def calls_inside(self, some: Mask, thread: Ints, moment: Ints) -> Mask:
+    def calls_inside(self, some: Ints, thread: Ints, moment: Ints) -> Mask:
         """Which moments of threads lie in one of these slices."""
         starts, ends, owner = self._union(some)
         if not len(starts):
@@ -106,6 +106,9 @@ class HostTime:
 def _last_at(starts: Ints, owner: Ints, thread: Ints, moment: Ints) -> Ints:
     """The last of some intervals (by owner, then start) that began by a moment on its thread or one before it."""
     packed = pack(np.concatenate((owner, thread)), np.concatenate((starts, moment)))
-    return np.searchsorted(packed[: len(starts)], packed[len(starts) :], side="right") - 1
+    begins, moments = packed[: len(starts)], packed[len(starts) :]
+    if len(begins) < len(moments) and (moments[1:] >= moments[:-1]).all():  # the fewer are looked up among the others
+        return np.cumsum(np.bincount(np.searchsorted(moments, begins), minlength=len(moments))[: len(moments)]) - 1
+    return np.searchsorted(begins, moments, side="right") - 1
 
 

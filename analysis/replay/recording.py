@@ -16,6 +16,7 @@ from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..core.batches import ABSENT, TextColumn, match, numbered, numbers
 from ..core.call_tree import HostSlices, Ints, Mask, pack, slices_of
+from ..core.quantiles import order_by
 from ..cycles import assignment
 from ..cycles.detection import counted_cycles
 from ..operators.tree import Calls, calls_of
@@ -110,14 +111,14 @@ def recording_of(run: Trace, options: Options) -> Recording | str:
         return "nothing ran on a device, or its times were not recorded"
     if not run.has("host"):
         return "no launch calls were recorded"
-    order = np.lexsort((ids["dur_ns"], ids["start_ns"]))
+    order = order_by(ids["start_ns"], ids["dur_ns"])
     ids = {name: values[order] for name, values in ids.items()}
     every, slices = calls_of(run), slices_of(run)
     asked = np.where(ids["correlation"] == 0, np.int64(ABSENT), ids["correlation"])
     call = match((ids["rank"], asked), (every.rank, every.correlation)) if len(every.row) else np.full(len(order), -1)
     if not (call >= 0).any():
         return "no launch calls were recorded"
-    outer, names = _outermost(every), slices.name
+    outer, names = every.outer, slices.name
     call = np.where(call >= 0, outer[np.maximum(call, 0)], -1)
     account = counted_cycles(run, options)
     cycles = account.frame.filter(pl.col("start_ns").is_not_null())
@@ -140,25 +141,17 @@ def _activities(ids: dict[str, Ints], call: Ints, process: Ints, named: pl.DataF
     before = np.full(len(order), -1, dtype=np.int64)
     same = stream[order[1:]] == stream[order[:-1]]
     before[order[1:][same]] = order[:-1][same]
+    launched = np.flatnonzero(call >= 0)[::-1]
+    first_of = np.full(int(call.max(initial=-1)) + 1, -1)
+    first_of[call[launched]] = launched  # the first of several is written last
     first = np.zeros(len(order), dtype=bool)
-    launched = np.flatnonzero(call >= 0)
-    first[launched[np.unique(call[launched], return_index=True)[1]]] = True
+    first[first_of[first_of >= 0]] = True
     start = ids["start_ns"]
     return DeviceActivities(
         ids["row"], start, start + np.maximum(ids["dur_ns"], 0), TextColumn.of(named["name"]),
         TextColumn.of(named["kind"]), stream, numbered(ids["rank"], ids["device"]), numbered(ids["rank"], process),
         call, first, before, cycle,
     )
-
-
-def _outermost(calls: Calls) -> Ints:
-    """For each call the outermost call of its thread that it began in, which may be itself."""
-    thread = numbered(calls.rank, calls.pid, calls.tid)
-    order = np.lexsort((-calls.ends, calls.starts, thread))
-    outer = np.where(calls.outermost[order], np.arange(len(order)), 0)
-    found = np.empty(len(order), dtype=np.int64)
-    found[order] = order[np.maximum.accumulate(outer)]
-    return found
 
 
 def _calls(
@@ -169,22 +162,22 @@ def _calls(
     use = slices.name.where(lambda name: name is not None and WAITS.search(name))[every.row] & itself
     use[launched[launched >= 0]] = True
     chain = numbered(every.rank, every.pid)
-    last = np.lexsort((every.ends, chain))
+    last = order_by(chain, every.ends)
     use[last[np.append(np.diff(chain[last]) != 0, True)]] = True
     rows = np.flatnonzero(use)
     texts = [text or "" for text in slices.name.texts]
     names = (*texts, EDGE)
     start, end, chain = every.starts[rows], every.ends[rows], chain[rows]
-    _, chain = np.unique(chain, return_inverse=True)
+    chain = numbered(chain)
     thread, name = slices.thread[every.row[rows]].astype(np.int64), slices.name.number[every.row[rows]].astype(np.int64)
-    follows = np.lexsort((start, thread))
+    follows = order_by(thread, start)
     same = thread[follows[1:]] == thread[follows[:-1]]
     earlier, later = follows[:-1][same], follows[1:][same]
     end[earlier] = np.minimum(end[earlier], start[later])  # rounded times overlap
     edges, of_chain = _edges(cycles, start, end, chain, every.rank[rows])
     host_row = np.concatenate((every.row[rows], np.full(len(edges), -1)))
     moment = np.concatenate((start, edges))
-    order = np.lexsort((host_row >= 0, moment))  # an edge comes before the call that begins with its cycle
+    order = order_by(moment, np.minimum(host_row, 0))  # an edge comes before the call that begins with its cycle
     number = np.full(len(every.row) + 1, -1, dtype=np.int64)  # the last is that of -1
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))

@@ -339,17 +339,18 @@ class _Inference:
         # launches into a full queue
         owner = a.owner[self.launched]
         sent, gone = np.sort(self.of_owner(owner, self.called[self.launched])), np.sort(keys[self.launched])
-        flight = np.searchsorted(sent, self.of_owner(self.owner, c.start), side="left") - np.searchsorted(
-            gone, returned, side="right")
         full = self.launches & ~waiting & (self.length > _BLOCKED_NS) & (done > c.start) & (c.end - done < LAG_NS)
-        blocked = np.flatnonzero(full & (flight > FULL))
+        some = np.flatnonzero(full)
+        flight = np.searchsorted(sent, self.of_owner(self.owner, c.start)[some], side="left") - np.searchsorted(
+            gone, returned[some], side="right")
+        blocked = some[flight > FULL]
         add(blocked, ended[blocked], c.end[blocked] - done[blocked])
         self.blocked = blocked
         # what did not wait, yet would if the device were slower; and whatever else a device is waited for
-        everything, some = c.named(_ALL), c.named(_STREAM_OR_DEVICE)
+        everything, synchronising = c.named(_ALL), c.named(_STREAM_OR_DEVICE)
         owner_of = np.zeros(self.streams, dtype=np.int64)
         owner_of[a.stream] = a.owner
-        for call in np.flatnonzero(some & ~self.launches & (~waiting | everything)).tolist():
+        for call in np.flatnonzero(synchronising & ~self.launches & (~waiting | everything)).tolist():
             mine = np.flatnonzero(owner_of == self.owner[call]) if self.room else np.arange(self.streams)
             streams = mine.tolist() if everything[call] else self.stream_used(call)
             last_of = np.array([self.last_launched(stream, int(c.start[call])) for stream in streams], dtype=np.int64)
@@ -393,13 +394,15 @@ def _by_name(
     values: Ints, names: Ints, count: int, quantile: float, least: int = 1, default: int = 0
 ) -> Ints:
     """For each name that quantile of its values; of all values where it has too few, the default without any."""
-    whole = int(np.sort(values)[int(len(values) * quantile)]) if len(values) else default
-    out = np.full(count, whole if least > 1 else default, dtype=np.int64)
-    order = np.lexsort((values, names))
+    def at_quantile(some: Ints) -> int:
+        place = int(len(some) * quantile)
+        return int(np.partition(some, place)[place])
+
+    out = np.full(count, at_quantile(values) if least > 1 and len(values) else default, dtype=np.int64)
+    order = np.argsort(names.astype(np.min_scalar_type(count)), kind="stable")
     edges = np.searchsorted(names[order], np.arange(count + 1))
-    sizes = np.diff(edges)
-    enough = sizes >= least
-    out[enough] = values[order[(edges[:-1] + (sizes * quantile).astype(np.int64))[enough]]]
+    for name in np.flatnonzero(np.diff(edges) >= least).tolist():
+        out[name] = at_quantile(values[order[edges[name] : edges[name + 1]]])
     return out
 
 

@@ -15,12 +15,14 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
+from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.batches import numbered, numbers
+from ..core.batches import at_rows, numbered, numbers
 from ..core.call_tree import Ints, Mask, nearest, slices_of
 from ..core.callers import callers_of, operator_rows
 from ..core.captures import Joined
 from ..core.derived import derived
+from ..core.quantiles import codes, combined, dense
 from . import experts
 from .arguments import PRECISIONS, Call, Contradiction, Unknown, call_of
 from .formulas import Cost
@@ -28,6 +30,8 @@ from .old_convolutions import old_convolutions
 from .operators import entry, work_of
 
 ARGUMENTS = ("name", "shapes", "types", "inputs")
+_CODES = [pl.col(name).to_physical().cast(pl.Int64).fill_null(-1) for name in ARGUMENTS]
+"""What was recorded of an operator's arguments, as numbers that tell it from others."""
 Text = tuple[str, str | None, str | None, str | None]
 _NONE, _COMPOSITE, _OWN = range(3)
 _ELEMENT = re.compile(r"\b(?:OpaqueType<(?P<size>\d+)u>|(?P<type>c10::BFloat16|c10::Half|double|float)\b)")
@@ -103,27 +107,23 @@ def _with_captures(
 
 def _signatures(run: Trace, owner: Ints, kernels: pl.Series) -> tuple[Ints, tuple[Signature, ...]]:
     """The number of each owner's signature, -1 for none, and the signatures."""
-    rows, inverse = np.unique(owner, return_inverse=True)
+    inverse, place = dense(owner)
+    rows = owner[place]
     known = rows[rows >= 0]
-    arguments = _arguments(run, known)
-    keys = [arguments[name].to_physical().cast(pl.Int64).fill_null(-1).to_numpy() for name in ARGUMENTS]
-    number = numbered(*keys) if len(known) else np.zeros(0, np.int64)
+    arguments = at_rows(run.host.select(_CODES), known)
+    number = numbered(*arguments.values()) if len(known) else np.zeros(0, np.int64)
     signature = np.concatenate([np.full(len(rows) - len(known), -1), number])[inverse]
-    first = np.unique(number, return_index=True)[1]
     names = _kernel_names(kernels, signature)
-    texts = _texts(arguments[pl.Series(first.astype(np.int64))])
+    texts = _texts(arguments, number)
     return signature, tuple(_signature(text, names.get(at, ()), run) for at, text in enumerate(texts))
 
 
-def _arguments(run: Trace, rows: Ints) -> pl.DataFrame:
-    """The recorded arguments of these host rows, in their order."""
-    wanted = pl.DataFrame({"row": rows}, schema={"row": pl.UInt32})
-    found = run.host.select(*ARGUMENTS).with_row_index("row").join(wanted.lazy(), on="row", how="semi")
-    return found.sort("row").collect(engine="streaming").drop("row")
-
-
-def _texts(arguments: pl.DataFrame) -> list[Text]:
-    return [(name, shapes, types, inputs) for name, shapes, types, inputs in arguments.cast(pl.String).rows()]
+def _texts(arguments: dict[str, Ints], number: Ints) -> list[Text]:
+    """The arguments (``_CODES``) behind each number."""
+    first = dense(number)[1]
+    columns = (pl.Series(name, arguments[name][first]) for name in ARGUMENTS)
+    frame = pl.DataFrame([column.set(column < 0, None).cast(pl.UInt32).cat.to(NAME) for column in columns])
+    return [(name, shapes, types, inputs) for name, shapes, types, inputs in frame.cast(pl.String).rows()]
 
 
 def _signature(text: Text, kernels: Iterable[str], run: Trace) -> Signature:
@@ -191,16 +191,12 @@ def _entries(
     """Which host rows are operators whose work is known, composites apart."""
     height = len(parent)
     some = pl.col("kind") == "op", pl.col("shapes").is_not_null()
-    columns = (pl.col(name).to_physical().cast(pl.Int64).alias(name) for name in ARGUMENTS)
-    found = numbers(run.host.with_row_index("row").filter(*some).select("row", *columns), "row", *ARGUMENTS)
+    found = numbers(run.host.with_row_index("row").filter(*some).select("row", *_CODES), "row", *ARGUMENTS)
     if not len(found["row"]):
         return np.zeros(height, bool), np.zeros(height, bool)
     number = numbered(*(found[name] for name in ARGUMENTS))
-    first = found["row"][np.unique(number, return_index=True)[1]]
-    order = np.argsort(first)
-    texts: dict[int, Text] = dict(
-        zip(order.tolist(), _texts(_arguments(run, first[order])), strict=True))
-    states = np.array([_state(texts[at], run) for at in range(len(first))] + [_NONE], np.int8)
+    texts = _texts(found, number)
+    states = np.array([_state(text, run) for text in texts] + [_NONE], np.int8)
     signature = np.full(height, -1, np.int32)
     signature[found["row"]] = number
     unsure = nearest(parent, operator, states[signature] < 0)
@@ -227,6 +223,11 @@ def _state(text: Text, run: Trace) -> int:
 
 def _kernel_names(name: pl.Series, group: Ints) -> dict[int, list[str]]:
     """The distinct names of the activities of each group."""
-    frame = pl.DataFrame({"group": group, "name": name}).filter(pl.col("group") >= 0).unique(maintain_order=True)
-    found = frame.group_by("group").agg(pl.col("name").cast(pl.String).drop_nulls()).rows()
-    return dict(found)
+    some = np.flatnonzero(group >= 0)
+    if not len(some):
+        return {}
+    number, places = dense(combined((group[some], codes(name)[some])))
+    places[number[::-1]] = some[::-1]  # the first of each is written last
+    first = pl.Series(np.sort(places))
+    frame = pl.DataFrame({"group": pl.Series(group).gather(first), "name": name.gather(first).cast(pl.String)})
+    return dict(frame.group_by("group").agg(pl.col("name").drop_nulls()).rows())
