@@ -22,6 +22,7 @@ Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 CALLS = ("runtime", "driver")  # Kinds of host slices that put work on a device.
 _ROOMY = 8  # Ids that leave at most so much room between them are looked up in a table.
 _BLOCK = 1 << 17
+_FEW = 5
 ABSENT = np.iinfo(np.int64).min  # Stands for a null id in arrays of ids.
 
 
@@ -239,9 +240,16 @@ class TextColumn(Struct, frozen=True):
         return cls(whole.distinct, whole.texts, np.concatenate(number))
 
     def where(self, condition: Callable[[str], object], rows: Ints | slice = slice(None)) -> npt.NDArray[np.bool_]:
-        """Which rows, of all or of these, have a text for which the condition holds; null is none."""
+        """Which rows, of all or of these, have a text for which the condition holds; null is none. A few texts are
+        compared, which of 4.8 M rows takes 2 ms each; more are looked up in a table, which takes 20 ms."""
         holds = np.array([text is not None and bool(condition(text)) for text in self.texts], dtype=bool)
-        return holds[self.number[rows]]
+        number = self.number[rows]
+        if np.count_nonzero(holds) > _FEW:
+            return holds[number]
+        result = np.zeros(len(number), dtype=bool)
+        for one in np.flatnonzero(holds).tolist():
+            result |= number == one
+        return result
 
     def told(self, tell: Callable[[str | None], int]) -> npt.NDArray[np.int8]:
         """A small number for each row, by its text."""

@@ -98,6 +98,8 @@ class HostTime:
         return {**named, "profiler": self._per_call(profiler), "untraced": self._per_call(rest)}
 
     def _per_call(self, values: Ints) -> Ints:
+        if not values.any():
+            return np.broadcast_to(np.int64(0), self.count)
         total = np.zeros(self.count, dtype=np.int64)
         np.add.at(total, self._row, np.maximum(values, 0))
         return total

@@ -17,11 +17,11 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.batches import at_rows, numbered, numbers
+from ..core.batches import numbered, numbers
 from ..core.call_tree import Ints, Mask, nearest, slices_of
 from ..core.callers import callers_of, operator_rows
 from ..core.captures import Joined
-from ..core.derived import derived
+from ..core.derived import derived_value
 from ..core.quantiles import codes, combined, dense
 from . import experts
 from .arguments import PRECISIONS, Call, Contradiction, Unknown, call_of
@@ -30,8 +30,6 @@ from .old_convolutions import old_convolutions
 from .operators import entry, work_of
 
 ARGUMENTS = ("name", "shapes", "types", "inputs")
-_CODES = [pl.col(name).to_physical().cast(pl.Int64).fill_null(-1) for name in ARGUMENTS]
-"""What was recorded of an operator's arguments, as numbers that tell it from others."""
 Text = tuple[str, str | None, str | None, str | None]
 _NONE, _COMPOSITE, _OWN = range(3)
 _ELEMENT = re.compile(r"\b(?:OpaqueType<(?P<size>\d+)u>|(?P<type>c10::BFloat16|c10::Half|double|float)\b)")
@@ -75,15 +73,16 @@ def _attribution(run: Trace) -> Attribution | None:
     found = callers_of(run) if run.captures is not None else None
     kernels = run.kernels.select("name").collect(engine="streaming")["name"]
 
-    def owners() -> pl.DataFrame:
+    def owners() -> tuple[pl.DataFrame, pl.DataFrame]:
         operator = operator_rows(run) if found is None else found.operator
         assert operator is not None  # there are launches and a host
-        return pl.DataFrame({"owner": _owners(run, operator, kernels)})
+        return _arguments(run, _owners(run, operator, kernels))
 
-    owner = derived(run, "work-owners", owners)["owner"].cast(pl.Int64).to_numpy()
-    signature, signatures = _signatures(run, owner, kernels)
+    activities, texts = derived_value(run, "work-owners", tuple[pl.DataFrame, pl.DataFrame], owners)
+    owner, signature = (activities[name].cast(pl.Int64).to_numpy() for name in ("owner", "signature"))
+    signatures = _signatures(run, texts, signature, kernels)
     if found is not None and found.joined is not None:
-        owner, signature, signatures = _with_captures(found.joined, owner.copy(), signature, signatures)
+        owner, signature, signatures = _with_captures(found.joined, owner.copy(), signature.copy(), signatures)
     return Attribution(owner, signature, signatures)
 
 
@@ -96,7 +95,9 @@ def _with_captures(
         if not len(rows):
             continue
         owners = _owners(captured.run, captured.operator, captured.names)
-        number, more = _signatures(captured.run, owners, captured.names)
+        activities, texts = _arguments(captured.run, owners)
+        number = activities["signature"].cast(pl.Int64).to_numpy()
+        more = _signatures(captured.run, texts, number, captured.names)
         launch = found.launch[rows]
         signature[rows] = np.where(number[launch] >= 0, number[launch] + len(signatures), -1)
         calls = numbered(found.replay[rows], owners[launch]) + int(owner.max(initial=-1)) + 1
@@ -105,25 +106,34 @@ def _with_captures(
     return owner, signature, signatures
 
 
-def _signatures(run: Trace, owner: Ints, kernels: pl.Series) -> tuple[Ints, tuple[Signature, ...]]:
-    """The number of each owner's signature, -1 for none, and the signatures."""
+def _arguments(run: Trace, owner: Ints) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Each ``owner`` with the number of its ``signature``, -1 for none, and the ``ARGUMENTS`` behind each number."""
     inverse, place = dense(owner)
     rows = owner[place]
     known = rows[rows >= 0]
-    arguments = at_rows(run.host.select(_CODES), known)
-    number = numbered(*arguments.values()) if len(known) else np.zeros(0, np.int64)
+    found = _recorded(run, known)
+    keys = [found[name].to_physical().cast(pl.Int64).fill_null(-1).to_numpy() for name in ARGUMENTS]
+    number = numbered(*keys) if len(known) else np.zeros(0, np.int64)
     signature = np.concatenate([np.full(len(rows) - len(known), -1), number])[inverse]
+    first = pl.Series(dense(number)[1].astype(np.int64))
+    activities = pl.DataFrame({"owner": owner.astype(np.int32), "signature": signature.astype(np.int32)})
+    return activities, found[first].cast(pl.String)
+
+
+def _recorded(run: Trace, rows: Ints) -> pl.DataFrame:
+    """The recorded arguments of these host rows, in their order."""
+    wanted = pl.DataFrame({"row": rows}, schema={"row": pl.UInt32})
+    found = run.host.select(*ARGUMENTS).with_row_index("row").join(wanted.lazy(), on="row", how="semi")
+    return found.sort("row").collect(engine="streaming").drop("row")
+
+
+def _texts(arguments: pl.DataFrame) -> list[Text]:
+    return [(name, shapes, types, inputs) for name, shapes, types, inputs in arguments.cast(pl.String).rows()]
+
+
+def _signatures(run: Trace, texts: pl.DataFrame, signature: Ints, kernels: pl.Series) -> tuple[Signature, ...]:
     names = _kernel_names(kernels, signature)
-    texts = _texts(arguments, number)
-    return signature, tuple(_signature(text, names.get(at, ()), run) for at, text in enumerate(texts))
-
-
-def _texts(arguments: dict[str, Ints], number: Ints) -> list[Text]:
-    """The arguments (``_CODES``) behind each number."""
-    first = dense(number)[1]
-    columns = (pl.Series(name, arguments[name][first]) for name in ARGUMENTS)
-    frame = pl.DataFrame([column.set(column < 0, None).cast(pl.UInt32).cat.to(NAME) for column in columns])
-    return [(name, shapes, types, inputs) for name, shapes, types, inputs in frame.cast(pl.String).rows()]
+    return tuple(_signature(text, names.get(at, ()), run) for at, text in enumerate(_texts(texts)))
 
 
 def _signature(text: Text, kernels: Iterable[str], run: Trace) -> Signature:
@@ -191,12 +201,16 @@ def _entries(
     """Which host rows are operators whose work is known, composites apart."""
     height = len(parent)
     some = pl.col("kind") == "op", pl.col("shapes").is_not_null()
-    found = numbers(run.host.with_row_index("row").filter(*some).select("row", *_CODES), "row", *ARGUMENTS)
+    columns = (pl.col(name).to_physical().cast(pl.Int64).alias(name) for name in ARGUMENTS)
+    found = numbers(run.host.with_row_index("row").filter(*some).select("row", *columns), "row", *ARGUMENTS)
     if not len(found["row"]):
         return np.zeros(height, bool), np.zeros(height, bool)
     number = numbered(*(found[name] for name in ARGUMENTS))
-    texts = _texts(found, number)
-    states = np.array([_state(text, run) for text in texts] + [_NONE], np.int8)
+    first = found["row"][np.unique(number, return_index=True)[1]]
+    order = np.argsort(first)
+    texts: dict[int, Text] = dict(
+        zip(order.tolist(), _texts(_recorded(run, first[order])), strict=True))
+    states = np.array([_state(texts[at], run) for at in range(len(first))] + [_NONE], np.int8)
     signature = np.full(height, -1, np.int32)
     signature[found["row"]] = number
     unsure = nearest(parent, operator, states[signature] < 0)
@@ -226,7 +240,7 @@ def _kernel_names(name: pl.Series, group: Ints) -> dict[int, list[str]]:
     some = np.flatnonzero(group >= 0)
     if not len(some):
         return {}
-    number, places = dense(combined((group[some], codes(name)[some])))
+    number, places = dense(combined((group[some], codes(name.cast(NAME))[some])))
     places[number[::-1]] = some[::-1]  # the first of each is written last
     first = pl.Series(np.sort(places))
     frame = pl.DataFrame({"group": pl.Series(group).gather(first), "name": name.gather(first).cast(pl.String)})
