@@ -241,7 +241,7 @@ class TextColumn(Struct, frozen=True):
 
     def where(self, condition: Callable[[str], object], rows: Ints | slice = slice(None)) -> npt.NDArray[np.bool_]:
         """Which rows, of all or of these, have a text for which the condition holds; null is none. A few texts are
-        compared, which of 4.8 M rows takes 2 ms each; more are looked up in a table, which takes 20 ms."""
+        compared: of 4.8 M rows one takes 2 ms and five 35, where the table that more are looked up in takes 50."""
         holds = np.array([text is not None and bool(condition(text)) for text in self.texts], dtype=bool)
         number = self.number[rows]
         if np.count_nonzero(holds) > _FEW:
