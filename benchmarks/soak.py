@@ -32,6 +32,7 @@ from attack import recordings
 from textual import _wait
 from textual.pilot import WaitForScreenTimeout
 
+from warplens.analysis.operators.call_paths import is_tree
 from warplens.analysis.views import VIEWS
 from warplens.loaders.ingest.process import Ingest
 from warplens.tui.app.app import WarplensApp
@@ -117,7 +118,9 @@ async def stale(app: WarplensApp) -> str | None:
     app.session.answers = before
     if not isinstance(fresh, Shown) or pane.shown is None:
         return None
-    return "" if pane.shown.table.shown().equals(fresh.table.shown()) else str(pane.entry.name)
+    whole = "base" if is_tree(fresh.base) else "table"  # which rows of a tree are open is the reader's
+    shown, now = (getattr(one, whole).shown() for one in (pane.shown, fresh))
+    return "" if shown.equals(now) else str(pane.entry.name)
 
 
 async def soak(files: list[Path], minutes: float, seed: int, home: Path) -> int:
