@@ -225,6 +225,6 @@ TABLE_NAMES: tuple[str, ...] = tuple(
     name for name in Trace.__struct_fields__ if name not in ("info", "derived_store", "filled", "captures", "memo")
 )
 NO_DEVICE = "no device activity was recorded"
-"""How a warning about that begins; what is said of such a run elsewhere needs not say it again."""
+"""The start of a loader's warning. Where a run has it, the overview leaves out its own note of that."""
 REDUCED = "reduced"
 """In the facts of a run that is a reduced dataset: it holds sums of each rank, and not what they are sums of."""

@@ -22,7 +22,7 @@ Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 CALLS = ("runtime", "driver")  # Kinds of host slices that put work on a device.
 _ROOMY = 8  # Ids that leave at most so much room between them are looked up in a table.
 _BLOCK = 1 << 17
-_FEW = 5
+_FEW = 5  # Texts up to which rows are compared with each.
 ABSENT = np.iinfo(np.int64).min  # Stands for a null id in arrays of ids.
 
 

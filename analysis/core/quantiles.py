@@ -182,8 +182,8 @@ def dense(codes: Codes) -> tuple[Codes, Codes]:
 
 
 def order_by(*keys: Ints) -> Ints:
-    """The rows in order of the first key, then of the next: ``np.lexsort``, which takes 100 ms for a million rows,
-    unless they are in that order already, as recordings mostly are."""
+    """The rows in order of the first key, then of the next, as ``np.lexsort`` has them. Rows that are in order already,
+    as recordings mostly are, are not sorted: two keys of a million rows take 5 ms instead of 0.4 s."""
     open_ties = np.ones(max(len(keys[0]) - 1, 0), dtype=bool)
     for key in keys:
         if (open_ties & (key[1:] < key[:-1])).any():

@@ -52,7 +52,7 @@ _BY_NAME: dict[Family, str] = {
 _PATTERNS = [(family, re.compile(pattern)) for family, pattern in _BY_NAME.items()]
 
 
-def named_activities(columns: Sequence[Column]) -> str | None:
+def family_column(columns: Sequence[Column]) -> str | None:
     """The column of names that rows have a family by, and its letter; None where rows are of no activities."""
     names = [column.name for column in columns if column.role == "name" and column.order is not None]
     return names[0] if names and any(column.name == "kind" for column in columns) else None

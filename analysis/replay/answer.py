@@ -33,7 +33,7 @@ _SMALL, _LARGE = 0.25, 0.10
 _NOTHING, _UNWORTHY = 1e-5, 1e-3
 """A share of the cycle that is rounding, and one under which a change is not worth the name."""
 _APART = 1.1
-"""From so many times what cycles take on, the time from end to end holds more than the cycle."""
+"""A replayed cycle that takes this many times the mean cycle holds the time between cycles, too."""
 NOBODY = "nothing waits for it"
 _HALF_HOST = Change("host", "", 0.5)
 _FORMATS = "Kineto, Nsight Systems, rocprofv3, rocpd, RPD and Perfetto recordings with runtime calls"

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from ..contract.column import Column
 from ..core.text import nearest
-from ..kernels.family import ACTIVITIES, LETTERS, family, named_activities
+from ..kernels.family import ACTIVITIES, LETTERS, family, family_column
 from .rows import Rows
 
 _TERM = re.compile(r"^(?P<column>[A-Za-z_]\w*)\s*(?P<op>!=|>=|<=|=|>|<|~)\s*(?P<value>.+)$", re.DOTALL)
@@ -90,7 +90,7 @@ def _term(term: str, rows: Rows, columns: Sequence[Column]) -> pl.Series:
 
 def _family_of(match: re.Match[str], asked: Sequence[Column], columns: Sequence[Column]) -> str | None:
     """The column of names whose family a term asks for, which is no column itself; None where it asks for another."""
-    return named_activities(columns) if match["column"] == "family" and not asked else None
+    return family_column(columns) if match["column"] == "family" and not asked else None
 
 
 def _of_family(term: str, op: str, wanted: str, name: str, rows: Rows) -> pl.Series:

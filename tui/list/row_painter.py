@@ -16,7 +16,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from ...analysis.core import text
-from ...analysis.kernels.family import ACTIVITIES, LETTERS, family, named_activities
+from ...analysis.kernels.family import ACTIVITIES, LETTERS, family, family_column
 from ..terminal import sanitiser
 from . import cells, glyphs
 from .columns import GRAPHIC, Layout, Placed, is_text, listed
@@ -43,7 +43,7 @@ _UNDECIDED = frozenset(("~", "too few cycles"))
 
 def lettered(table: Table) -> bool:
     """Whether rows are of activities, which have a family and its letter."""
-    return named_activities(table.columns) is not None
+    return family_column(table.columns) is not None
 
 
 def start(table: Table) -> int:
