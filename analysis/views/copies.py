@@ -6,7 +6,6 @@ the bytes of one copy over its duration; copies without bytes or of no duration 
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import polars as pl
@@ -18,6 +17,7 @@ from ..contract.options import Options, Side
 from ..contract.sections import Section
 from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
+from ..core.copies import direction, memory
 from ..core.intervals import Ints, union
 from ..cycles.paired import OneRun, answered_by
 from ..details.listed import Row, caller_section, launch, listed, sides, span, sums_by, text
@@ -63,35 +63,6 @@ def _sentence(facts: dict[str, Any]) -> str:
 
 KINDS = ("memcpy", "memset")
 KEYS = ("kind", "direction", "memory", "device")
-_HOST, _DEVICE = r"(?:host|h)", r"(?:device|d)"
-_TO = r"[ _-]*(?:to|2|->)[ _-]*"
-_DIRECTIONS = (
-    ("H2D", re.compile(rf"(?<![a-z]){_HOST}{_TO}{_DEVICE}(?![a-z])")),
-    ("D2H", re.compile(rf"(?<![a-z]){_DEVICE}{_TO}{_HOST}(?![a-z])")),
-    ("P2P", re.compile(r"(?<![a-z])(?:p|peer)[ _-]*(?:to|2)[ _-]*(?:p|peer)(?![a-z])")),
-    ("D2D", re.compile(rf"(?<![a-z]){_DEVICE}{_TO}{_DEVICE}(?![a-z])")),
-    ("H2H", re.compile(rf"(?<![a-z]){_HOST}{_TO}{_HOST}(?![a-z])")),
-)
-_CAPITALS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_SIDES = re.compile(r"\((.+?)\s*->\s*(.+?)\)")
-_PLACES = ("pageable", "pinned", "managed")
-
-
-def direction(name: str) -> str | None:
-    """H2D, D2H, D2D, P2P (another device) or H2H as the name of a copy says it; None where it does not."""
-    words = _CAPITALS.sub(" ", _SIDES.sub("", name)).lower().replace("memcpy", "memcpy ")
-    match = next((word for word, pattern in _DIRECTIONS if pattern.search(words)), None)
-    sides = _SIDES.search(name)
-    if match is None and sides:  # only the memories are named
-        at = ["D" if side.lower().startswith(("device", "array")) else "H" for side in sides.groups()]
-        return "2".join(at)
-    return match
-
-
-def memory(name: str) -> str | None:
-    """pageable, pinned or managed where the name of a copy says so of one of its sides; None where it does not."""
-    text = name.lower()
-    return next((place for place in _PLACES if place in text), None)
 
 
 def copies_of(run: Trace) -> pl.DataFrame | None:

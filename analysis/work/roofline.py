@@ -1,7 +1,8 @@
 """How far operators are from what their device can do: achieved rates, peaks, least time and time lost.
 
 The least time of a call is the larger of FLOPs / peak and bytes / peak of its memory; what its activities took above
-that is lost. Work above a peak loses nothing.
+that is lost. Work above a peak loses nothing. A copy to the host or another device is held
+against no peak: its link sets how long it takes.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from ..contract.column import ABOVE_PEAK
 from ..contract.options import Options, Side
 from ..core.batches import TextColumn
 from ..core.callers import callers_of
+from ..core.copies import over_link
 from ..cycles.assignment import WINDOW, in_cycles
 from ..cycles.detection import Cycles
 from ..cycles.whole import whole_cycles
 from .attribution import Attribution, attribution_of
 from .peaks import BadPeaks, DevicePeak, peak_of
 
-COMPUTE, MEMORY = "compute", "memory"
+COMPUTE, MEMORY, LINK = "compute", "memory", "link"
 KEYS = ("op", "shapes", "dtype", "device", "inputs")
 _SIGNATURE = {
     "signature": pl.Int64(), "op": pl.String(), "shapes": pl.String(), "inputs": pl.String(), "dtype": pl.String(),
@@ -87,13 +89,15 @@ def peaks_of(run: Trace) -> dict[str, DevicePeak]:
 
 class Divided(Struct, frozen=True):
     """What each activity of ``run.kernels`` is of the work of its call. ``work`` has the work of one call by signature
-    and device, ``number`` is the row of it (null for none) and ``share`` the activity's part of its call's time."""
+    and device (``LINK`` for what went over a link), ``number`` is the row of it (null for none), ``share`` the
+    activity's part of its call's time, and ``link`` tells the calls that mostly copied over a link."""
 
     attribution: Attribution
     signatures: pl.DataFrame
     work: pl.DataFrame
     number: pl.Series
     share: pl.Series
+    link: pl.Series
 
     def part(self, name: str) -> pl.Series:
         """That column of ``work``, divided among the activities of a call by their time."""
@@ -109,23 +113,28 @@ def _divided(run: Trace) -> Divided | None:
     attribution = attribution_of(run)
     if attribution is None:
         return None
-    recorded = run.kernels.select("device", "dur_ns", sync=pl.col("kind") == "sync").collect(engine="streaming")
+    recorded = run.kernels.select("device", "dur_ns", "kind", "name").collect(engine="streaming")
     device = TextColumn.of(recorded["device"])
+    places = [*device.texts, LINK]
     signatures = _signatures(attribution)
-    devices = pl.DataFrame({"device": device.texts}, schema={"device": pl.String})
+    devices = pl.DataFrame({"device": places}, schema={"device": pl.String})
     of_call = signatures.select("signature", "flops", "bytes", "matrix")
     work = of_call.join(devices, how="cross", maintain_order="left_right").join(
-        _rates(signatures, peaks_of(run), device.texts), on=["signature", "device"], how="left", nulls_equal=True,
+        _rates(signatures, peaks_of(run), places), on=["signature", "device"], how="left", nulls_equal=True,
         maintain_order="left")
-    number = pl.Series(attribution.signature * len(device.texts) + device.number).set(
-        pl.Series(attribution.signature < 0), None)
-    counted = recorded.select(pl.col("dur_ns").is_not_null() & ~pl.col("sync").fill_null(False)).to_series().to_numpy()
+    counted = recorded.select(
+        pl.col("dur_ns").is_not_null() & (pl.col("kind") != "sync").fill_null(True)).to_series().to_numpy()
     took = recorded["dur_ns"].fill_null(0).to_numpy()
     row = np.where(counted, attribution.owner + 1, 0)
     whole = np.bincount(row, weights=took)[row] if len(row) else took
     share = np.full(len(took), np.nan)
     np.divide(took, whole, out=share, where=counted & (whole > 0))
-    return Divided(attribution, signatures, work, number, pl.Series(share).fill_nan(None))
+    copied = np.flatnonzero((recorded["kind"] == "memcpy").fill_null(False).to_numpy())
+    copied = copied[over_link(recorded["name"][copied])]
+    link = 2 * np.bincount(row[copied], weights=took[copied], minlength=int(row.max(initial=0)) + 1)[row] > whole
+    number = pl.Series(attribution.signature * len(places) + np.where(link, len(device.texts), device.number)).set(
+        pl.Series(attribution.signature < 0), None)
+    return Divided(attribution, signatures, work, number, pl.Series(share).fill_nan(None), pl.Series(link))
 
 
 def _roofline(run: Trace) -> Roofline | None:
@@ -139,7 +148,7 @@ def _roofline(run: Trace) -> Roofline | None:
     activities = recorded.with_columns(
         launched=pl.Series((callers.call >= 0) | (callers.operator >= 0)), owner=pl.Series(attribution.owner),
         signature=pl.Series(attribution.signature.astype("int64")),
-        matrix=divided.work["matrix"].gather(divided.number),
+        link=divided.link, matrix=divided.work["matrix"].gather(divided.number),
     ).with_columns(divided.part(name).alias(name) for name in ("flops", "bytes", "compute_ns", "memory_ns", "least_ns"))
     return Roofline(activities, _rows(activities, divided, alike(run)), peaks_of(run), attribution)
 
@@ -185,15 +194,17 @@ def alike(run: Trace) -> dict[str, str]:
 
 def _rows(activities: pl.DataFrame, divided: Divided, together: dict[str, str]) -> pl.DataFrame:
     """One row per operator, shapes and type on the devices of a model, most time lost first."""
-    calls = activities.filter(pl.col("kind") != "sync", pl.col("signature") >= 0).group_by("signature", "device").agg(
-        pl.col("owner").n_unique().alias("calls").cast(pl.Int64), pl.col("dur_ns").sum().alias("device_ns"),
-    )
-    told = calls.join(divided.signatures.drop("flops", "bytes", "matrix"), on="signature").join(
-        divided.work, on=["signature", "device"], how="left", nulls_equal=True
-    ).with_columns(pl.col("device").replace(together))
+    calls = activities.filter(pl.col("kind") != "sync", pl.col("signature") >= 0).group_by(
+        "signature", "device", "link",
+    ).agg(pl.col("owner").n_unique().alias("calls").cast(pl.Int64), pl.col("dur_ns").sum().alias("device_ns"))
+    told = calls.join(divided.signatures.drop("flops", "bytes", "matrix"), on="signature").with_columns(
+        place=pl.when("link").then(pl.lit(LINK)).otherwise("device"),
+    ).join(
+        divided.work.rename({"device": "place"}), on=["signature", "place"], how="left", nulls_equal=True,
+    ).with_columns(pl.col("device").replace(together) + pl.when("link").then(pl.lit(f" {LINK}")).otherwise(pl.lit("")))
     each = pl.col("calls")  # of types that the key does not tell, such as what a copy converts to, the mean call
     summed = told.sort("signature").group_by(*KEYS, maintain_order=True).agg(
-        pl.col("calls", "device_ns").sum(), pl.col("matrix").first(), pl.col("contradicts").any(),
+        pl.col("calls", "device_ns").sum(), pl.col("matrix", "link").first(), pl.col("contradicts").any(),
         *(pl.when(pl.col(name).null_count() == 0).then((pl.col(name) * each).sum() / each.sum()).alias(name)
           for name in ("flops", "bytes", "compute_ns", "memory_ns", "least_ns")),
     ).with_columns(pl.col("flops", "bytes").round().cast(pl.Int64))
@@ -205,7 +216,7 @@ def _rows(activities: pl.DataFrame, divided: Divided, together: dict[str, str]) 
         flops_per_s=pl.col("flops") * pl.col("calls") / took * 1e9,
         bytes_per_s=pl.col("bytes") * pl.col("calls") / took * 1e9,
         compute_of_peak=compute / took, memory_of_peak=memory / took,
-        bound=pl.when(pl.col("least_ns").is_not_null()).then(
+        bound=pl.when("link").then(pl.lit(LINK)).when(pl.col("least_ns").is_not_null()).then(
             pl.when(pl.col("compute_ns") > pl.col("memory_ns")).then(pl.lit(COMPUTE)).otherwise(pl.lit(MEMORY))),
         least_ns=least, lost_ns=(pl.col("device_ns") - least).clip(0),
     ).with_columns(above_peak=pl.max_horizontal("compute_of_peak", "memory_of_peak") > ABOVE_PEAK)

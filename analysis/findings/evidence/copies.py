@@ -4,6 +4,7 @@ long the host waited for them."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from ....loaders.schema import NAME
 from ....loaders.trace import Trace
+from ...core.copies import direction
 from ...core.derived import derived_value
 from ...core.intervals import union
 from ...core.run_labels import device_labels
@@ -20,7 +22,6 @@ from ...idle.blocking_copies import PAGEABLE, blocking_copies
 from ...kernels.sources import ACTIVITIES
 
 _PLACE = re.compile(r"pageable|pinned", re.I)
-_HOST = re.compile(r"HtoD|DtoH|Host ?-?(to|2|->)|(to|2|->) ?Host|HOST_TO|TO_HOST|H2D|D2H", re.I)
 
 
 class CopyTime(Struct, frozen=True):
@@ -128,16 +129,17 @@ def _of_device(device: str | None, rows: pl.DataFrame, names: pl.Series) -> Copi
     ends = rows["start_ns"] + rows["dur_ns"]
     window = int(ends.to_numpy().max() - rows["start_ns"].to_numpy().min())
 
-    def named(pattern: re.Pattern[str]) -> pl.Series:
-        wanted = pl.Series([name for name in names.to_list() if pattern.search(name)], dtype=NAME)
+    def named(so: Callable[[str], object]) -> pl.Series:
+        wanted = pl.Series([name for name in names.to_list() if so(name)], dtype=NAME)
         return rows["name"].is_in(wanted.implode()).fill_null(False)
 
     work = rows.filter(kind.is_in(["kernel", "collective"]))
-    pageable = (kind == "memcpy") & named(PAGEABLE)
-    other = ((kind == "memcpy") & named(_HOST) & ~pageable) | (kind == "memset")
+    pageable = (kind == "memcpy") & named(PAGEABLE.search)
+    with_host = named(lambda name: direction(name) in ("H2D", "D2H"))
+    other = ((kind == "memcpy") & with_host & ~pageable) | (kind == "memset")
     return Copies(
         device, window, _time(rows.filter(pageable), work),
-        _time(rows.filter(other), work), bool(((kind == "memcpy") & named(_PLACE)).any()),
+        _time(rows.filter(other), work), bool(((kind == "memcpy") & named(_PLACE.search)).any()),
         union(*_ends(work)).length,
     )
 

@@ -8,9 +8,9 @@ import pytest
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.core.copies import direction, memory
 from warplens.analysis.details.row_details import details
 from warplens.analysis.views import view
-from warplens.analysis.views.copies import direction, memory
 
 
 @pytest.mark.parametrize(("name", "where", "place"), [

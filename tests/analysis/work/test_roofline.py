@@ -107,6 +107,22 @@ def test_work_above_a_peak_loses_nothing_and_is_marked() -> None:
     assert any("above 110%" in note for note in ask(view("roofline"), (made,), Options()).notes)
 
 
+def test_a_copy_over_a_link_is_a_row_of_its_own_and_held_against_no_peak() -> None:
+    """The first row of a training run was its input, held against the bandwidth of the device's own memory."""
+    shapes, types = [[1 << 20], [1 << 20], []], ["float", "float", "Scalar"]
+    hosts = [*(op("aten::copy_", 100 * at, 90, at + 1, shapes, types) for at in range(2)), call(10, 1), call(110, 2)]
+    names = "Memcpy HtoD (Pageable -> Device)", "Memcpy DtoD (Device -> Device)"
+    made = run(hosts, [kernel(at, 1_000_000 * at, 500_000, correlation=at + 1, kind="memcpy", name=name)
+                       for at, name in enumerate(names)])
+    found = {row["device"]: row for row in rows(made)}
+    within, link = found["GPU 0"], found["GPU 0 link"]
+    assert (within["calls"], within["bound"], within["bytes"]) == (1, "memory", 8 << 20) and within["lost_ns"] > 0
+    assert (link["calls"], link["bound"], link["bytes"], link["device_ns"]) == (1, "link", 8 << 20, 500_000)
+    assert link["least_ns"] is link["lost_ns"] is link["memory_of_peak"] is None
+    least = least_of(made)
+    assert least is not None and least.is_null().to_list() == [True, False]
+
+
 def test_what_is_not_in_the_table_and_what_contradicts_itself_has_no_work_and_is_counted() -> None:
     hosts = [
         op("my::op", 0, 10, 1, BIG, [HALF, HALF]), call(1, 1),

@@ -1,0 +1,46 @@
+"""What the name of a copy says: its direction and the kind of memory. Each tool spells them its own way."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from .call_tree import Mask
+
+_HOST, _DEVICE = r"(?:host|h)", r"(?:device|d)"
+_TO = r"[ _-]*(?:to|2|->)[ _-]*"
+_DIRECTIONS = (
+    ("H2D", re.compile(rf"(?<![a-z]){_HOST}{_TO}{_DEVICE}(?![a-z])")),
+    ("D2H", re.compile(rf"(?<![a-z]){_DEVICE}{_TO}{_HOST}(?![a-z])")),
+    ("P2P", re.compile(r"(?<![a-z])(?:p|peer)[ _-]*(?:to|2)[ _-]*(?:p|peer)(?![a-z])")),
+    ("D2D", re.compile(rf"(?<![a-z]){_DEVICE}{_TO}{_DEVICE}(?![a-z])")),
+    ("H2H", re.compile(rf"(?<![a-z]){_HOST}{_TO}{_HOST}(?![a-z])")),
+)
+_CAPITALS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SIDES = re.compile(r"\((.+?)\s*->\s*(.+?)\)")
+_PLACES = ("pageable", "pinned", "managed")
+
+
+def direction(name: str) -> str | None:
+    """H2D, D2H, D2D, P2P (another device) or H2H as the name of a copy says it; None where it does not."""
+    words = _CAPITALS.sub(" ", _SIDES.sub("", name)).lower().replace("memcpy", "memcpy ")
+    match = next((word for word, pattern in _DIRECTIONS if pattern.search(words)), None)
+    sides = _SIDES.search(name)
+    if match is None and sides:  # only the memories are named
+        at = ["D" if side.lower().startswith(("device", "array")) else "H" for side in sides.groups()]
+        return "2".join(at)
+    return match
+
+
+def memory(name: str) -> str | None:
+    """pageable, pinned or managed where the name of a copy says so of one of its sides; None where it does not."""
+    text = name.lower()
+    return next((place for place in _PLACES if place in text), None)
+
+
+def over_link(names: pl.Series) -> Mask:
+    """Which of these copies went to or from the device's memory over a link: to the host or to another device."""
+    some = names.unique()
+    linked = [name for name in some.cast(pl.String).drop_nulls() if direction(name) in ("H2D", "D2H", "P2P")]
+    return names.is_in(pl.Series(linked, dtype=names.dtype).implode()).fill_null(False).to_numpy()
