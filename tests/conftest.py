@@ -12,8 +12,8 @@ import pytest
 from hypothesis import settings
 
 # a busy machine is no failure, and the same commit gives the same result; WARPLENS_EXPLORE=1 (make test-deep) looks for
-# new cases, and for fifteen times as many
-settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
+# new cases, and for twenty times as many
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=15)
 settings.register_profile("deep", deadline=None, max_examples=300)
 DEEP = "WARPLENS_EXPLORE" in os.environ
 settings.load_profile("deep" if DEEP else "quick")
@@ -33,6 +33,13 @@ DATA = ROOT.parent / "shared" / "data"
 def pytest_make_parametrize_id(val: object) -> str | None:
     """A text of megabytes is no name of a test, which a worker sends with all it reports."""
     return ascii(val[:60]) if isinstance(val, str | bytes) and len(val) > 200 else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked ``deep`` are long and have a shorter one beside them."""
+    for item in () if DEEP else items:
+        if item.get_closest_marker("deep"):
+            item.add_marker(pytest.mark.skip(reason="long: make test-deep runs it"))
 
 
 def pytest_collection_finish() -> None:

@@ -43,7 +43,9 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-ec", command], cwd=folder, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(("place", "sides"), [("GitHub Actions", ["normal", "abnormal"]), ("GitLab", ["abnormal"])])
+@pytest.mark.parametrize(("place", "sides"), [
+    ("GitHub Actions", ["normal", "abnormal"]), pytest.param("GitLab", ["abnormal"], marks=pytest.mark.deep),
+])
 def test_a_slower_build_stops_the_pipeline(place: str, sides: list[str], build: Path, samples: Path) -> None:
     """The gate is the same line in both pipelines, so one of them says that it passes what is not slower."""
     assert len({line for one in ("GitHub Actions", "GitLab") for line in lines(one) if " diff " in line}) == 1
@@ -70,8 +72,9 @@ def test_the_baseline_line_runs(build: Path, samples: Path) -> None:
     assert done.returncode == 0 and "PASS" in done.stderr, done.stderr
 
 
-def test_a_step_in_night_30_fails_the_nights_32_to_34(
-    build: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("step", [10, pytest.param(30, marks=pytest.mark.deep)])
+def test_a_step_fails_the_third_to_fifth_night_of_it(
+    step: int, build: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Both pipelines have the same line. The nights around the first failure run it in a shell, the others in this
     process; each night's recording is gone before the next."""
@@ -79,10 +82,10 @@ def test_a_step_in_night_30_fails_the_nights_32_to_34(
     assert command == gitlab and not more
     monkeypatch.chdir(build)
     statuses, said = [], []
-    for night in range(36):
-        made = write_run(build / "night.json", {"gemm_c": 1.05 if night >= 30 else 1.0}, night)
+    for night in range(step + 6):
+        made = write_run(build / "night.json", {"gemm_c": 1.05 if night >= step else 1.0}, night)
         (build / "night.json.gz").write_bytes(gzip.compress(made.read_bytes(), 1))
-        if night in (31, 32):
+        if night in (step + 1, step + 2):
             done = shell(command, build)
             statuses, said = [*statuses, done.returncode], [*said, done.stderr]
         else:
@@ -90,10 +93,10 @@ def test_a_step_in_night_30_fails_the_nights_32_to_34(
             said.append(capsys.readouterr().err)
         for name in ("night.json", "night.json.gz"):
             (build / name).unlink()
-    assert statuses == [0] * 32 + [1, 1, 1, 0]
-    assert "PASS: 1 comparable run so far" in said[0] and "PASS: no step of 3% or more" in said[31]
-    assert "FAIL: kernel gemm_c +" in said[32] and "since run 30 (night" in said[32]
-    assert "1 older step" in said[35] and "gemm_c is" in (build / "history.md").read_text()
+    assert statuses == [0] * (step + 2) + [1, 1, 1, 0]
+    assert "PASS: 1 comparable run so far" in said[0] and "PASS: no step of 3% or more" in said[step + 1]
+    assert "FAIL: kernel gemm_c +" in said[step + 2] and f"since run {step} (night" in said[step + 2]
+    assert "1 older step" in said[step + 5] and "gemm_c is" in (build / "history.md").read_text()
 
 
 def test_the_table_of_gates_has_every_gate() -> None:

@@ -168,7 +168,8 @@ def test_two_datasets_are_compared(both: tuple[Trace, Trace], tmp_path: Path) ->
     assert "The late rank changed: rank 2 in A, rank 1 in B." in ranks.summary
 
 
-@pytest.mark.parametrize("reduced", [False, True], ids=["recordings", "datasets"])
+@pytest.mark.parametrize("reduced", [
+    pytest.param(False, id="recordings"), pytest.param(True, id="datasets", marks=pytest.mark.deep)])
 def test_ranks_on_hosts_that_number_alike_are_compared_each_with_itself(tmp_path: Path, reduced: bool) -> None:
     # ranks 3 and 11 are both GPU 3 with pid 4003, on two hosts; of the others one a host was recorded
     jobs = [write_job(tmp_path / name, ranks=16, late=late, steps=6, layers=1) for name, late in (("a", 3), ("b", 11))]

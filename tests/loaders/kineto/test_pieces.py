@@ -42,7 +42,7 @@ def test_pieces_follow_each_other_without_a_gap(anywhere: bool, block: int, long
     assert all(piece.bordered for piece in found) or (anywhere and (block < 200 or long))
 
 
-@pytest.mark.parametrize("size", [0, 1, 300, 3_000_000])
+@pytest.mark.parametrize("size", [0, 1, 300, pytest.param(3_000_000, marks=pytest.mark.deep)])
 def test_an_event_longer_than_what_is_looked_at_for_a_border(tmp_path: Path, size: int) -> None:
     events = [event(at, args={"x": "},{" * (size // 3 if at in (3, 4, 30) else 0)}) for at in range(60)]
     text = json.dumps(events).encode()

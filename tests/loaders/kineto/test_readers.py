@@ -266,6 +266,7 @@ def test_without_compiled_code_the_plain_reader_does_it(tmp_path: Path, monkeypa
     assert trace.kernels.collect().height == len(reference(json.dumps(EVENTS).encode())[0])
 
 
+@pytest.mark.deep
 def test_where_code_cannot_be_linked_the_object_files_read_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
