@@ -1,13 +1,13 @@
 """Random keys on many recordings in one app: no exception, no stale answer, and how much memory grew.
 
-The app runs without a terminal in this process; keys, sizes and recordings come from a seeded generator. Every forty
-keys it opens another recording, or two, of the folder named (else the demo pair stays), as copies: one in four is still
-being written while it is read, one in four is cut, grows or vanishes while it is looked at. Where nothing was changed,
-it then waits until nothing is being asked, asks what the view shows once more without anything remembered, and compares
-all values in the order shown. A key that takes longer than the pilot waits (30 s, on a machine that stands still) is
-counted as late. Growth of memory is that of the median over the quarter behind the first eighth to the median over the
-last quarter. Prints one line a minute; fails where something was raised, an answer was stale, or memory grew by more
-than a tenth.
+The app runs without a terminal in this process, which is set up as the command sets up its own; keys, sizes and
+recordings come from a seeded generator. Every forty keys it opens another recording, or two, of the folder named (else
+the demo pair stays), as copies: one in four is still being written while it is read, one in four is cut, grows or
+vanishes while it is looked at. Where nothing was changed, it then waits until nothing is being asked, asks what the
+view shows once more without anything remembered, and compares all values in the order shown. A key that takes longer
+than the pilot waits (30 s, on a machine that stands still) is counted as late. Growth of memory is that of the median
+over the quarter behind the first eighth to the median over the last quarter. Prints one line a minute; fails where
+something was raised, an answer was stale, or memory grew by more than a tenth.
 
     python benchmarks/soak.py --minutes 120 FOLDER_OR_FILE...
 """
@@ -27,6 +27,10 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from warplens.cli.main import set_up
+
+set_up()  # before polars is imported
 
 from attack import recordings
 from textual import _wait

@@ -39,13 +39,18 @@ def command_of(name: str) -> Command:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
+    set_up()
+    words = list(sys.argv[1:] if argv is None else argv)
+    return _guarded(lambda: _run(words), "--format=json" in words or ("--format", "json") in pairwise(words))
+
+
+def set_up() -> None:
+    """Settings of this process; those of libraries count where these are not imported yet."""
     # Its threads spin for a while after they start, beside the ones that read; nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # polars' allocator keeps freed memory in each of four arenas a core: with two the same question takes 50 MB less.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:2")
     gc.set_threshold(_COLLECT)
-    words = list(sys.argv[1:] if argv is None else argv)
-    return _guarded(lambda: _run(words), "--format=json" in words or ("--format", "json") in pairwise(words))
 
 
 def _run(words: list[str]) -> int:
