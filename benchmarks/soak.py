@@ -36,7 +36,7 @@ from attack import recordings
 from textual import _wait
 from textual.pilot import WaitForScreenTimeout
 
-from warplens.analysis.operators.call_paths import is_tree
+from warplens.analysis.table.tree import is_tree
 from warplens.analysis.views import VIEWS
 from warplens.loaders.ingest.process import Ingest
 from warplens.tui.app.app import WarplensApp

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from ..loaders.trace import Trace
 
 
+_FLAMES = {"ops": ("device", "idle"), "stacks": ("samples",)}  # Views with a flame graph, and what it is of.
+
+
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="*", metavar="RUN", help="a file, a directory of ranks, or - for stdin")
     parser.add_argument("--view", choices=[entry.name for entry in VIEWS], help="one view instead of the summary")
@@ -38,10 +41,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--samples", action="store_true", help="with --view metrics: the samples instead of one row per counter"
     )
-    parser.add_argument("--tree", action="store_true", help="with --view ops: as a tree of modules, operators, kernels")
+    parser.add_argument("--tree", action="store_true", help="with --view ops: as a tree of modules, operators, "
+                        "kernels; with --view stacks: of who called whom on each thread")
     parser.add_argument(
-        "--flame", choices=["device", "idle"], help="with --view ops and --format svg or folded: the tree as a flame "
-        "graph of device time, or of the idle time before launches; speedscope has both")
+        "--flame", choices=["device", "idle", "samples"], help="with --format svg or folded: the tree as a flame "
+        "graph, of ops by device time or the idle time before launches (speedscope has both), of stacks by samples")
     side_arguments(parser)
     opening_arguments(parser)
     scope_arguments(parser)
@@ -68,8 +72,9 @@ def print_report(arguments: argparse.Namespace) -> int:
         return FINE
     flame = getattr(arguments, "flame", None)
     if flame or format_of(arguments, ()) in ("folded", "speedscope"):
-        if arguments.view != "ops":
-            raise UsageError("flame graphs are of operators; ask with --view ops")
+        if flame not in (None, *_FLAMES.get(arguments.view, ())) or arguments.view not in _FLAMES:
+            raise UsageError("flame graphs are of operators (--view ops) by device or idle time, and of functions "
+                             "(--view stacks) by samples")
         arguments.tree = True
     if arguments.view is None and (arguments.filter or arguments.sort or getattr(arguments, "tree", False)):
         raise UsageError("--filter, --sort and --tree are for one view; name it with --view")

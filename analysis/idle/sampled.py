@@ -9,6 +9,7 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..core import units
+from ..core.call_stacks import sampled
 from ..core.text import display
 
 MOST = 20  # Functions of a device in the facts.
@@ -19,9 +20,9 @@ _NAMED = r"^[^\[]"  # A frame with a symbol; '[module]' is one without.
 def samples_of(run: Trace, begin: int, end: int) -> pl.DataFrame:
     """The CPU samples between two moments: ``function``, the nearest named function that it was called ``from`` (null
     where none has a symbol) and how many ``samples``, most first."""
-    inside = pl.col("call").is_null() & pl.col("start_ns").is_between(begin, end, closed="left")
+    inside = pl.col("start_ns").is_between(begin, end, closed="left")
     texts = pl.col("function", "stack").cast(pl.String)
-    rows = run.call_chains.filter(inside).select(texts).collect(engine="streaming")
+    rows = sampled(run).filter(inside).select(texts).collect(engine="streaming")
     callers = pl.col("stack").str.split("\n").list.slice(1)
     named = callers.list.eval(pl.element().filter(pl.element().str.contains(_NAMED))).list.first()
     return rows.select("function", named.alias("from")).group_by("function", "from").agg(samples=pl.len()).sort(
@@ -33,7 +34,7 @@ def sampled_while_idle(run: Trace, gaps: pl.LazyFrame) -> list[dict[str, Any]]:
     how many of them each function was the innermost; no entry where no samples were recorded."""
     if not run.has("call_chains"):
         return []
-    samples = run.call_chains.filter(pl.col("call").is_null()).select(
+    samples = sampled(run).select(
         "start_ns", pl.col("function").cast(pl.String), "rank").sort("start_ns").collect(engine="streaming")
     idle = gaps.select(pl.col("device").cast(pl.String), "rank", "start_ns", "dur_ns").sort("start_ns").collect(
         engine="streaming")

@@ -8,27 +8,19 @@ recorded its launch it stands at the root. Times of a node that are not its chil
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection
-
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..core.call_tree import HostSlices, Ints, Mask, nearest, slices_of, sum_below
 from ..core.callers import MODULE, callers_of, forward_of, places_of
-from ..core.names.display_names import display_names
 from ..core.quantiles import dense
 from ..idle.attribution import idle_of
-from ..table.rows import Rows
-from ..table.table import Table
+from ..table.tree import DEEPEST, PATH
 from .tree import is_data_loader, no_operator
 
 MODULE_KIND, OPERATOR_KIND = "module", "operator"
-DEEPEST = 400  # Levels of modules and operators that are told apart; what is deeper counts as its ancestor there.
-PATH = " › "  # Between the names of a path.
 FRAME = {
     "path": pl.String, "name": pl.String, "kind": pl.String, "depth": pl.Int64, "parent": pl.String,
     "count": pl.Int64, "device_self_ns": pl.Int64, "device_total_ns": pl.Int64, "idle_total_ns": pl.Int64,
@@ -196,96 +188,3 @@ def kernels_below(tree: pl.DataFrame, path: str) -> pl.DataFrame:
     leaves = tree.filter(kernel, pl.col("path").str.starts_with(path + PATH))
     return leaves.group_by("name").agg(pl.col("count").sum(), total_ns=pl.col("device_total_ns").sum()).sort(
         "total_ns", "count", "name", descending=[True, True, False])
-
-
-def in_order(tree: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
-    """The rows of a tree (``path parent depth``) each after the one above it, siblings by size, then name. ``by`` are
-    the sizes, the first first. Adds ``under``: how many rows follow that are below it."""
-    sizes = [pl.col(key).abs() for key in by]
-    ranked = tree.sort(*sizes, "name", "path", descending=[*[True] * len(by), False, False], nulls_last=True)
-    number = {path: at for at, path in enumerate(ranked["path"].to_list())}
-    children: dict[int, list[int]] = {}
-    for at, above in enumerate(ranked["parent"].to_list()):
-        children.setdefault(-1 if above is None else number[above], []).append(at)
-    order: list[int] = []
-    under = [0] * ranked.height
-    stack = children.get(-1, [])[::-1]
-    leaving: list[tuple[int, int]] = []
-    while stack:
-        at = stack.pop()
-        if at < 0:
-            row, begun = leaving.pop()
-            under[row] = len(order) - begun
-            continue
-        order.append(at)
-        if below := children.get(at):
-            leaving.append((at, len(order)))
-            stack.append(-1)
-            stack += below[::-1]
-    return ranked.with_columns(pl.Series("under", under, dtype=pl.Int64))[order]
-
-
-OPEN, CLOSED, LEAF = "▾ ", "▸ ", "  "
-INDENTED = 24  # Levels that are indented; what is deeper stands there.
-_SIZES = ("device_total_ns", "device_total_ns_delta", "host_total_ns", "host_total_ns_delta")
-SHOWN_AT_FIRST = 30  # Rows from which no more of them are opened by themselves.
-
-
-def texts_of(tree: pl.DataFrame) -> pl.Series:
-    """Each row's name under what calls it, no two names alike; ``tree`` has ``name`` and ``depth``."""
-    shown = display_names(tree["name"].unique().sort(), None)
-    texts = [" " * _indent(depth) + shown[name] for name, depth in tree.select("name", "depth").rows()]
-    return pl.Series("tree", texts, dtype=pl.String)
-
-
-def _indent(depth: int) -> int:
-    return 2 * min(depth, INDENTED)
-
-
-def is_tree(table: Table) -> bool:
-    """Whether rows stand under one another, as built."""
-    return table.columns[0].role == "tree" and table.sorted_by is None and table.filter is None
-
-
-def opened_at_first(table: Table) -> set[int]:
-    """The rows to open before anybody asks: what takes most, level by level, until ``SHOWN_AT_FIRST`` rows are seen."""
-    sizes = [name for name in table.frame.columns if name in _SIZES]
-    frame = table.frame.select("depth", "under", *sizes)
-    depth, under = frame["depth"].to_list(), frame["under"].to_list()
-    size = [tuple(-abs(one or 0) for one in row) for row in frame.select(sizes).rows()]
-    opened: set[int] = set()
-    seen = [at for at, one in enumerate(depth) if one == 0]
-    count, closed = len(seen), [(size[at], at) for at in seen if under[at]]
-    heapq.heapify(closed)
-    while closed and count < SHOWN_AT_FIRST:
-        _, at = heapq.heappop(closed)
-        below = [one for one in range(at + 1, at + under[at] + 1) if depth[one] == depth[at] + 1]
-        opened.add(at)
-        count += len(below)
-        for one in below:
-            if under[one]:
-                heapq.heappush(closed, (size[one], one))
-    return opened
-
-
-def folded(table: Table, opened: Collection[int]) -> Table:
-    """The table with the rows below those that are not ``opened`` (numbers of rows as built) left out."""
-    frame = table.frame
-    shown, signs, at = [], [LEAF] * frame.height, 0
-    under = frame["under"].to_list()
-    while at < frame.height:
-        shown.append(at)
-        if under[at]:
-            signs[at] = OPEN if at in opened else CLOSED
-        at += 1 if not under[at] or at in opened else under[at] + 1
-    texts = [text[: _indent(depth)] + sign + text[_indent(depth) :] for (text, depth), sign in zip(
-        frame.select("tree", "depth").rows(), signs, strict=True)]
-    rows = Rows(frame.with_columns(pl.Series("tree", texts, dtype=pl.String)), named=table.rows.named)
-    order = None if len(shown) == frame.height else pl.Series(shown, dtype=pl.UInt32)
-    return replace(table, rows=rows, order=order, kept=None, passed=None, answer=table.answer or table.rows)
-
-
-def row_above(table: Table, row: int) -> int | None:
-    """The row that a row stands under; None at the root."""
-    depth = table.frame["depth"].to_list()
-    return next((at for at in range(row - 1, -1, -1) if depth[at] == depth[row] - 1), None)

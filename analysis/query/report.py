@@ -60,7 +60,7 @@ def report(
     one = view(name) if isinstance(name, str) else name
     if tree:
         if one.other is None:
-            raise CannotAnswer(f"The {one.name} view is no tree; ops is one.")
+            raise CannotAnswer(f"The {one.name} view is no tree; ops and stacks are.")
         one = one.other
     if len(runs) == 1 and not one.one_run:
         raise CannotAnswer(f"The {one.name} view compares two runs; name a second one.")

@@ -1,6 +1,6 @@
-"""The tree of operators as a flame graph: frames one under the other, each as wide as its device or idle time.
+"""A tree as a flame graph: frames one under the other, each as wide as its device or idle time, or its CPU samples.
 
-The frames are the rows of the tree of the view ops, so that their sums are its sums, to the nanosecond. Of two runs a
+The frames are the rows of the tree of a view, so that their sums are its sums, to the nanosecond. Of two runs a
 frame is as wide as it is in the second one and knows how wide it was in the first.
 """
 
@@ -11,16 +11,20 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ..core import units
 from .table import Table
 
-Weight = Literal["device", "idle"]
-WEIGHTS: dict[Weight, str] = {"device": "device time", "idle": "idle time before launches"}
-COLUMN: dict[Weight, str] = {"device": "device_total_ns", "idle": "idle_total_ns"}
+Weight = Literal["device", "idle", "samples"]
+WEIGHTS: dict[Weight, str] = {
+    "device": "device time", "idle": "idle time before launches", "samples": "CPU samples"}
+COLUMN: dict[Weight, str] = {"device": "device_total_ns", "idle": "idle_total_ns", "samples": "samples"}
+OUTER, CALLS = ("module", "thread"), ("operator", "function")  # Kinds of frames that are no activity of a device.
 
 
 class Frame(Struct, frozen=True):
     """A frame: its number, that of the one around it (-1 at the root), how deep it is, where it begins and how wide it
-    is (ns), and how wide it was in run A of two (None of one). ``kind`` is module, operator or an activity's."""
+    is (ns, or samples), and how wide it was in run A of two (None of one). ``kind`` is thread, module, operator,
+    function or an activity's."""
 
     at: int
     above: int
@@ -33,7 +37,7 @@ class Frame(Struct, frozen=True):
 
 
 class Flame(Struct, frozen=True):
-    """Frames, each after the one around it. ``lost`` is what only run A had (ns); ``per`` what two runs are compared
+    """Frames, each after the one around it. ``lost`` is what only run A had; ``per`` what two runs are compared
     per."""
 
     frames: tuple[Frame, ...]
@@ -43,12 +47,16 @@ class Flame(Struct, frozen=True):
     lost: int = 0
     per: str = "recording"
 
+    def amount(self, value: int) -> str:
+        """A width in words."""
+        return units.counted(value, "sample", "samples") if self.weight == "samples" else units.duration(value)
+
     def below(self, at: int) -> list[Frame]:
         """The frames directly below one of them, or the outermost for -1."""
         return [frame for frame in self.frames if frame.above == at]
 
     def own(self) -> list[int]:
-        """Of each frame what none below it has, ns; sums per cycle are rounded and may be one nanosecond apart."""
+        """Of each frame what none below it has; sums per cycle are rounded and may be one nanosecond apart."""
         made = [frame.value for frame in self.frames]
         for frame in self.frames:
             if frame.above >= 0:
@@ -64,13 +72,17 @@ class Flame(Struct, frozen=True):
         return made[::-1]
 
 
-def has_flame(table: Table) -> bool:
-    """Whether the rows are those of the tree of ops, in whatever order."""
-    return bool(table.columns) and table.columns[0].role == "tree"
+def weights_of(table: Table) -> tuple[Weight, ...]:
+    """What a tree, in whatever order, can be a flame graph of; of two runs that takes sums that are compared."""
+    if not table.columns or table.columns[0].role != "tree":
+        return ()
+    return tuple(one for one, name in COLUMN.items() if {name, f"{name}_delta"} & {*table.rows.schema})
 
 
-def flame_of(table: Table, weight: Weight = "device", side: Literal["a", "b"] | None = None) -> Flame:
-    """The frames of the tree of ops as it was built, of both runs or of one ``side``."""
+def flame_of(table: Table, weight: Weight | None = None, side: Literal["a", "b"] | None = None) -> Flame:
+    """The frames of a tree as it was built, of both runs or of one ``side``, by the first that it has where no
+    ``weight`` is named."""
+    weight = weight or table.facts.get("flame_by") or weights_of(table)[0]
     column, frame = COLUMN[weight], table.frame
     pair = f"{column}_b" in frame.columns
     of = column.replace("_ns", "_per_cycle_ns") if pair and table.per == "cycle" else column
@@ -101,10 +113,10 @@ def flame_of(table: Table, weight: Weight = "device", side: Literal["a", "b"] | 
 
 
 def flames_of(table: Table) -> Sequence[tuple[str, Flame]]:
-    """Every flame of the tree, with its name: by device time and by idle time, of each run."""
-    pair = f"{COLUMN['device']}_b" in table.frame.columns
+    """Every flame of the tree, with its name: by all that it can be of, of each run."""
     made = []
-    for weight, title in WEIGHTS.items():
+    for weight in weights_of(table):
+        title, pair = WEIGHTS[weight], f"{COLUMN[weight]}_b" in table.rows.schema
         for side in ("a", "b") if pair else (None,):
             one = flame_of(table, weight, side)
             if one.frames:

@@ -218,7 +218,7 @@ class Table(Struct, frozen=True):
         return self.rows.gather(self.kept)
 
     def as_flame(self, by: str) -> Table:
-        """The tree of ops, exported as a flame graph of this time: 'device' or 'idle'."""
+        """A tree, exported as a flame graph of that (``flame.Weight``)."""
         return replace(self, facts=self.facts | {"flame_by": by})
 
     def same_rows(self, other: Table) -> bool:

@@ -22,10 +22,11 @@ from ..cycles.paired import OneRun, answered_by, cycle_sums
 from ..details.glances import Glances, kernel_glance, operator_glance, summed_kernels
 from ..details.listed import tail
 from ..details.row_details import kernel_sections, operator_sections
-from ..operators.call_paths import MODULE_KIND, OPERATOR_KIND, call_paths, in_order, kernels_below, texts_of
+from ..operators.call_paths import MODULE_KIND, OPERATOR_KIND, call_paths, kernels_below
 from ..operators.captured import with_captures
 from ..operators.tree import operators_of
 from ..table.sides import paired_rows
+from ..table.tree import in_order, texts_of
 
 COLUMNS = (
     Column("name", "operator", "text", "operator as recorded", width=34, order=0, elastic=True, pinned=True,

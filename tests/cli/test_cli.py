@@ -340,8 +340,17 @@ def test_operators_as_a_tree(tmp_path: Path, capsysbinary: Captured) -> None:
 
 def test_a_view_that_is_no_tree_says_which_is(table: Path, capsysbinary: Captured) -> None:
     assert main(["report", str(table), "--view", "kernels", "--tree"]) == USAGE
-    assert b"ops is one" in capsysbinary.readouterr().err
+    assert b"ops and stacks are" in capsysbinary.readouterr().err
     assert main(["report", str(table), "--tree"]) == USAGE
+
+
+@pytest.mark.parametrize("words", [
+    ["--view", "kernels", "--format", "folded"], ["--view", "stacks", "--flame", "device"],
+    ["--view", "ops", "--flame", "samples", "--format", "svg"],
+])
+def test_a_flame_graph_of_what_has_none_is_refused(table: Path, words: list[str], capsysbinary: Captured) -> None:
+    assert main(["report", str(table), *words]) == USAGE
+    assert b"flame graphs are of operators (--view ops) by device" in capsysbinary.readouterr().err
 
 
 def test_the_summary_gives_the_mean_cycle_exactly(capsysbinary: Captured) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .table import TablePane
 
 SPECIAL: dict[str, str] = {
-    "ops": "ops.OpsPane",
+    "ops": "tree.TreePane",
     "overview": "overview.OverviewPane",
     "cycles": "cycles.CyclesPane",
     "diff": "diff.DiffPane",
@@ -23,6 +23,7 @@ SPECIAL: dict[str, str] = {
     "metrics": "metrics.pane.MetricsPane",
     "ranks": "ranks.RanksPane",
     "roofline": "roofline.RooflinePane",
+    "stacks": "tree.TreePane",
     "sql": "sql.SqlPane",
     "whatif": "whatif.WhatIfPane",
     "timeline": "timeline.pane.TimelinePane",

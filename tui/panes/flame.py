@@ -1,4 +1,4 @@
-"""The flame graph of the ops view: the tree as boxes under one another, as wide as their device or idle time.
+"""The flame graph of a tree: boxes under one another, as wide as their device or idle time, or their CPU samples.
 
 The cursor stands on a box; Enter makes that box as wide as the screen, ``=`` shows all of it again. The boxes are those
 of ``analysis.table.flame``, which exports write too.
@@ -59,7 +59,7 @@ class FlameCanvas(Widget, can_focus=True):
         self.refresh()
 
     def _span(self) -> tuple[int, int]:
-        """What the screen is as wide as: begin and length, ns."""
+        """What the screen is as wide as: begin and length."""
         assert self.flame is not None
         if self.zoomed < 0:
             return 0, max(1, self.flame.total)
@@ -155,7 +155,8 @@ class FlameCanvas(Widget, can_focus=True):
             inner = Strip(segments).adjust_cell_length(max(0, width - 4), look.base)
             made.append(Strip([Segment("│ ", side), *inner, Segment(" │", side)]))
         position = f"level {one.depth + 1} of {1 + max(each.depth for each in self.flame.frames)}"
-        foot = frame.Frame(legend=frame.dim("r device or idle time  s list"), position=frame.dim(position))
+        other = "" if self.flame.weight == "samples" else "r device or idle time  "
+        foot = frame.Frame(legend=frame.dim(f"{other}s list"), position=frame.dim(position))
         return [*made, frame.strip(frame.lower(foot, width, self.has_focus), look)][:height]
 
     def _boxes(self, line: list[tuple[Frame, int, int]], look: themes.Look) -> list[Segment]:
@@ -189,9 +190,10 @@ class FlameCanvas(Widget, can_focus=True):
     @staticmethod
     def _style(one: Frame, look: themes.Look) -> Style:
         from ...analysis.table.export.flame_picture import changed
+        from ...analysis.table.flame import CALLS, OUTER
 
         if one.before is not None:
             return (look.dim, look.bad, look.good)[changed(one)]
-        if one.kind in ("module", "operator"):
-            return look.python if one.kind == "module" else look.op
+        if one.kind in (*OUTER, *CALLS):
+            return look.python if one.kind in OUTER else look.op
         return look.role(family(one.name, one.kind))

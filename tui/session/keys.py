@@ -56,8 +56,8 @@ KEYS: tuple[Key, ...] = (
     Key("sort_right", "greater_than_sign", "sort_next(1)", "sort", "Sort by the column to the right", "list"),
     Key("reverse", "r", "reverse", "reverse", "Sort by this column, or reverse the order", "list"),
     Key("order", "s", "order", "order", "Switch the order (cycles: as recorded or by rank; diff: by verdict or by "
-        "suspicion; ops: by operator, as a tree, as a flame graph; what-if: changes or the critical path; history: "
-        "series or runs)", rank=4),
+        "suspicion; ops and CPU stacks: as a list, as a tree, as a flame graph; what-if: changes or the critical path; "
+        "history: series or runs)", rank=4),
     Key("try_change", "a", "try_change", "try", "What-if: type a change and see the cycle it gives; Enter on marked "
         "rows replays them as one", rank=5),
     Key("unfold", "plus", "fold(1)", "unfold", "Open the row of a tree, or all that takes most below it", rank=5),

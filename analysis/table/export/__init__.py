@@ -34,8 +34,8 @@ FORMATS: tuple[Format, ...] = (
     Format("svg", ".svg", "svg", "a picture of what text shows"),
     Format("csv", ".csv", "csv", "rows with raw numbers", several=False),
     Format("parquet", ".parquet", "parquet", "rows, typed", several=False),
-    Format("folded", ".folded", "folded", "ops: a stack and its time a line, for flame graph tools", several=False),
-    Format("speedscope", ".speedscope.json", "speedscope", "ops: flame graphs for speedscope", several=False),
+    Format("folded", ".folded", "folded", "a tree: a stack and its time a line, for flame graph tools", several=False),
+    Format("speedscope", ".speedscope.json", "speedscope", "a tree: flame graphs for speedscope", several=False),
     Format("kernel-table", ".txt", "kernel_table", "four columns a launch: name, latency, tensor, DRAM", several=False),
 )
 

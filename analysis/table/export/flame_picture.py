@@ -1,6 +1,6 @@
-"""The flame graph of operators as SVG: boxes as wide as their time, the outermost on top, each with a tooltip.
+"""A flame graph as SVG: boxes as wide as their time or samples, the outermost on top, each with a tooltip.
 
-Kernels have a grey of their own, modules and operators two others; of two runs a box that takes longer in B is orange,
+Kernels have a grey of their own, what is around them two others; of two runs a box that takes longer in B is orange,
 one that takes less blue, and its tooltip has both figures. Nothing recorded is anything but escaped text.
 """
 
@@ -10,13 +10,13 @@ from html import escape
 
 from ...core import units
 from ...core.text import cut, display
-from ..flame import WEIGHTS, Flame, Frame, Weight, flame_of
+from ..flame import CALLS, OUTER, WEIGHTS, Flame, Frame, flame_of
 from ..table import Table
 
 WIDTH, LINE, LEFT = 1200, 18, 8
 _CELL = 6.7  # Width of a character at a font size of 11.
 _LEAST = 0.3  # Pixels below which a box is not drawn.
-_MODULE, _OPERATOR, _KERNEL = "#c9ae74", "#e0a070", "#9db4d0"
+_OUTER, _CALL, _KERNEL = "#c9ae74", "#e0a070", "#9db4d0"
 _MORE, _LESS, _SAME = "#ff9a5c", "#7fb2ff", "#cfcfcf"
 SAME = 0.05
 """Share by which a box of two runs differs to be called longer or shorter."""
@@ -34,24 +34,23 @@ def title(flame: Flame) -> str:
     """What the picture is of, in one line."""
     per = " per cycle" if flame.per == "cycle" and flame.before is not None else ""
     if flame.before is None:
-        return f"{WEIGHTS[flame.weight]}, {units.duration(flame.total)}"
-    lost = f"; {units.duration(flame.lost)} of A is not in B" if flame.lost else ""
-    times = f"{units.duration(flame.before)} → {units.duration(flame.total)}"
+        return f"{WEIGHTS[flame.weight]}, {flame.amount(flame.total)}"
+    lost = f"; {flame.amount(flame.lost)} of A is not in B" if flame.lost else ""
+    times = f"{flame.amount(flame.before)} → {flame.amount(flame.total)}"
     return f"{WEIGHTS[flame.weight]}{per}, A → B {times}{lost}"
 
 
 def described(flame: Flame, frame: Frame) -> str:
-    """A frame's time, its share, and what it was in run A."""
+    """How wide a frame is, its share, and what it was in run A."""
     share = units.percent(100 * frame.value / max(1, flame.total))
     if frame.before is None:
-        return f"{units.duration(frame.value)}, {share}"
-    return f"{units.duration(frame.before)} → {units.duration(frame.value)}, {share} of B"
+        return f"{flame.amount(frame.value)}, {share}"
+    return f"{flame.amount(frame.before)} → {flame.amount(frame.value)}, {share} of B"
 
 
 def render(table: Table) -> bytes:
-    """The picture of the tree by the time that the table is a flame of."""
-    weight: Weight = table.facts.get("flame_by", "device")
-    flame = flame_of(table, weight)
+    """The picture of the tree by what the table is a flame of."""
+    flame = flame_of(table)
     scale = (WIDTH - 2 * LEFT) / max(1, flame.total)
     shown = [frame for frame in flame.frames if frame.value * scale >= _LEAST]
     height = LINE * (3 + max((frame.depth for frame in shown), default=0)) + 8
@@ -76,4 +75,4 @@ def render(table: Table) -> bytes:
 def _fill(frame: Frame) -> str:
     if frame.before is not None:
         return (_SAME, _MORE, _LESS)[changed(frame)]
-    return {"module": _MODULE, "operator": _OPERATOR}.get(frame.kind, _KERNEL)
+    return _OUTER if frame.kind in OUTER else _CALL if frame.kind in CALLS else _KERNEL

@@ -1,4 +1,5 @@
-"""Folded stacks: a line for each stack of modules, operators and kernels with its own time in nanoseconds.
+"""Folded stacks: a line for each stack of modules, operators and kernels with its own time in nanoseconds, or
+of functions with its CPU samples.
 
 What Brendan Gregg's FlameGraph tools and most viewers read. A ``;`` in a name would begin another frame, so it is a
 comma. Two runs are two figures a line, A before B, as ``difffolded.pl`` writes them.
@@ -8,24 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...contract.options import SIDES, Side
 from ...core.text import visible
-from ..flame import COLUMN, Flame, Weight, flame_of, has_flame
+from ..flame import Flame, flame_of, weights_of
 from ..table import Table
 from . import WrongFormat
 
-NOT_A_TREE = "is of the tree of operators; ask with --view ops --tree"
+NOT_A_TREE = "is of a tree; ask with --view ops --tree, or of one run --view stacks --tree"
 
 
 def render(tables: Sequence[Table]) -> bytes:
-    """The stacks by the time that the table is a flame of. Raises WrongFormat."""
+    """The stacks by what the table is a flame of. Raises WrongFormat."""
     (table,) = tables
-    if not has_flame(table):
+    if not weights_of(table):
         raise WrongFormat(f"folded {NOT_A_TREE}")
-    weight: Weight = table.facts.get("flame_by", "device")
-    sides = ("a", "b") if f"{COLUMN[weight]}_b" in table.frame.columns else (None,)
+    sides: tuple[Side | None, ...] = SIDES if len(table.sources) > 1 else (None,)
     stacks: dict[str, list[int]] = {}
     for number, side in enumerate(sides):
-        for stack, own in _stacks(flame_of(table, weight, side)):  # type: ignore[arg-type]
+        for stack, own in _stacks(flame_of(table, side=side)):
             stacks.setdefault(stack, [0] * len(sides))[number] += own
     lines = (f"{stack} {' '.join(map(str, own))}\n" for stack, own in stacks.items())
     return "".join(lines).encode("utf-8", "backslashreplace")

@@ -1,8 +1,8 @@
-"""Speedscope: the tree of operators as the flame graphs of speedscope.app, by device time and by idle time.
+"""Speedscope: a tree as the flame graphs of speedscope.app, by all that it can be of.
 
-Every stack is one sample that weighs its own time in nanoseconds, so that "left heavy" shows the tree and its sums. The
-format is described by https://www.speedscope.app/file-format-schema.json (frames shared, profiles of type ``sampled``);
-the importer of speedscope 1.25.0 reads these files with the same sums.
+Every stack is one sample that weighs its own time in nanoseconds, or counts its CPU samples, so that "left heavy" shows
+the tree and its sums. The format is described by https://www.speedscope.app/file-format-schema.json (frames shared,
+profiles of type ``sampled``); the importer of speedscope 1.25.0 reads these files with the same sums.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 
 from ...core.text import visible
-from ..flame import Flame, flames_of, has_flame
+from ..flame import Flame, flames_of, weights_of
 from ..table import Table
 from . import WrongFormat
 from .folded import NOT_A_TREE
@@ -20,7 +20,7 @@ from .folded import NOT_A_TREE
 def render(tables: Sequence[Table]) -> bytes:
     """One document with a profile for each flame. Raises WrongFormat."""
     (table,) = tables
-    if not has_flame(table):
+    if not weights_of(table):
         raise WrongFormat(f"speedscope {NOT_A_TREE}")
     numbers: dict[str, int] = {}
     profiles = [_profile(name, flame, numbers) for name, flame in flames_of(table)]
@@ -40,5 +40,6 @@ def _profile(name: str, flame: Flame, numbers: dict[str, int]) -> dict[str, obje
         if own:
             samples.append(list(stack))
             weights.append(own)
-    return {"type": "sampled", "name": name, "unit": "nanoseconds", "startValue": 0, "endValue": sum(weights),
+    unit = "none" if flame.weight == "samples" else "nanoseconds"
+    return {"type": "sampled", "name": name, "unit": unit, "startValue": 0, "endValue": sum(weights),
             "samples": samples, "weights": weights}

@@ -12,7 +12,7 @@ from html import escape
 from rich.cells import cell_len
 
 from ...core.text import clean
-from ..flame import has_flame
+from ..flame import weights_of
 from ..table import Table
 from .flame_picture import render as flame_picture
 from .text import block
@@ -23,8 +23,8 @@ _BACKGROUND, _INK = "#121212", "#d0d0d0"
 
 
 def render(tables: Sequence[Table]) -> bytes:
-    """The views one under the other; the tree of ops is a flame graph."""
-    if len(tables) == 1 and has_flame(tables[0]):
+    """The views one under the other; a tree is a flame graph."""
+    if len(tables) == 1 and weights_of(tables[0]):
         return flame_picture(tables[0])
     lines = [clean(line) for table in tables for line in block(table).splitlines()]
     width = CELL * (max((cell_len(line) for line in lines), default=0) + 2)

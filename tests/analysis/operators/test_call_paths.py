@@ -12,22 +12,12 @@ from runs import host, kernel, run_of
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
-from warplens.analysis.operators.call_paths import (
-    CLOSED,
-    DEEPEST,
-    OPEN,
-    PATH,
-    call_paths,
-    folded,
-    in_order,
-    kernels_below,
-    opened_at_first,
-    row_above,
-)
+from warplens.analysis.operators.call_paths import call_paths, kernels_below
 from warplens.analysis.operators.tree import operators_of
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.filters import Filter
 from warplens.analysis.table.table import Table
+from warplens.analysis.table.tree import CLOSED, DEEPEST, OPEN, PATH, folded, in_order, opened_at_first, row_above
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 

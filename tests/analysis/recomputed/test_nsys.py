@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import sqlite3
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -123,6 +123,48 @@ def test_processor_samples_while_the_device_was_idle(data: Path) -> None:
     assert device["samples"] == sum(counted.values()) > 300
     assert len(device["functions"]) == 20
     assert device["functions"] == {name: counted[name] for name in device["functions"]}
+
+
+def test_functions_and_their_tree_are_those_of_all_processor_samples(data: Path) -> None:
+    export = data / "traces" / "nsys_sqlite" / POWER
+    with closing(sqlite3.connect(f"file:{export}?mode=ro&immutable=1", uri=True)) as database:
+        recorded = database.execute(
+            "select e.id, globalTid & 0xffffff, s.value, m.value, unresolved from COMPOSITE_EVENTS e join "
+            "SAMPLING_CALLCHAINS c on c.id = e.id join StringIds s on s.id = symbol join StringIds m on m.id = module "
+            "order by e.id, stackDepth").fetchall()
+    stacks: dict[int, list[Any]] = {}
+    for sample, thread, function, module, unresolved in recorded:
+        of = Path(module).name.strip("[]")
+        frame = (f"[{of}]" if unresolved else function, of)
+        stack = stacks.setdefault(sample, [thread])
+        if not (unresolved and stack[-1] == frame):
+            stack.append(frame)
+    own, total = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    nodes = defaultdict[tuple[Any, ...], list[int]](lambda: [0, 0])
+    for thread, *frames in stacks.values():
+        own[frames[0]] += 1
+        if len(frames) > 1:
+            total.update(set(frames))
+            for length in range(len(frames) + 1):
+                node = nodes[thread, *frames[::-1][:length]]
+                node[0] += 1
+                node[1] += length == len(frames)
+    listed = view_of(export, "stacks")
+    assert {(row["name"], row["module"]): (row["self_samples"], row["samples"]) for row in listed.rows} == {
+        frame: (own[frame], total[frame]) for frame in {*own, *total}}
+    walked = sum(len(stack) > 2 for stack in stacks.values())
+    assert (listed.facts["samples"], listed.facts["with_callers"]) == (len(stacks), walked) == (893, 223)
+    assert listed.facts["without_symbols"] == sum(many for (name, _), many in own.items() if name.startswith("["))
+    assert [one for row in listed.rows for one in (row["self_share"], row["share"])] == pytest.approx(
+        [one for row in listed.rows for one in (row["self_samples"] / 893, row["samples"] / 223)])
+    rows = view_of(export, "stacks", "--tree").rows
+    assert [row["samples"] for row in rows if row["kind"] == "thread"] == [
+        one[0] for one in sorted((one for key, one in nodes.items() if len(key) == 1), reverse=True)]
+    around: list[Any] = []
+    for row in rows:
+        around[row["depth"]:] = [(row["name"], row["module"]) if row["kind"] == "function" else int(row["thread"])]
+        assert [row["samples"], row["self_samples"]] == nodes.pop(tuple(around))
+    assert not nodes
 
 
 def test_calls_of_the_system_have_the_chains_that_were_recorded_with_them(data: Path) -> None:

@@ -12,7 +12,7 @@ from app_runs import Shelf, app_on, frame, press, screen_text, settled, small_ru
 from warplens.analysis.core import units
 from warplens.loaders.ingest.call_tree import deferred
 from warplens.loaders.trace import Trace
-from warplens.tui.panes.ops import OpsPane
+from warplens.tui.panes.tree import TreePane
 
 
 def with_calls() -> Trace:
@@ -97,7 +97,7 @@ async def test_s_goes_on_to_the_flame_graph_whose_boxes_zoom(tmp_path: Path, mon
         await settled(pilot)
         await press(pilot, "s", "s")
         pane = app.main.pane
-        assert isinstance(pane, OpsPane) and pane.flame.flame is not None
+        assert isinstance(pane, TreePane) and pane.flame.flame is not None
         text = screen_text(app)
         assert "Flame graph" in text and "▏Layer_" in text and "level 1 of 3" in text
         assert f"device time, {units.duration(pane.flame.flame.total)}" in text
@@ -112,3 +112,24 @@ async def test_s_goes_on_to_the_flame_graph_whose_boxes_zoom(tmp_path: Path, mon
         assert json.loads(speedscope.read_text())["profiles"] and "idle time" in svg.read_text()
         await press(pilot, "s")
         assert "largest first" in screen_text(app) and pane.rows.display and not pane.flame.display
+
+
+async def test_functions_of_samples_have_a_list_a_tree_and_a_flame_graph() -> None:
+    stacks = ["mul (libm)\nstep (app)\nmain (app)"] * 3 + ["[libcuda.so.1]\nmain (app)", "idle (libc)\nstart (libc)"]
+    rows = [{"start_ns": at, "pid": 1, "tid": 1 + (at == 4), "function": stack.split(" ")[0], "stack": stack}
+            for at, stack in enumerate(stacks)]
+    app = app_on("a", shelf=Shelf(a=small_run().with_tables(call_chains=frame("call_chains", rows))), view="stacks")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        text = screen_text(app)
+        assert "5 CPU samples on 2 threads" in text and "mul" in text and "60.0%" in text
+        await press(pilot, "s")
+        assert "▾ thread 1" in screen_text(app) and "▸ step" in screen_text(app).replace("▾", "▸")
+        await press(pilot, "s")
+        pane = app.main.pane
+        assert isinstance(pane, TreePane) and pane.flame.flame is not None
+        assert "CPU samples, 5 samples" in screen_text(app) and "device/idle" not in screen_text(app)
+        await press(pilot, "r", "down", "enter")
+        assert "main  4 samples, 80.0%" in screen_text(app)
+        await press(pilot, "s")
+        assert "largest first" in screen_text(app)

@@ -1,9 +1,9 @@
-"""Ops: operators by time, as a tree of modules, operators and kernels whose rows open, or as a flame graph."""
+"""Views that are a list, a tree whose rows open, or a flame graph: operators, and functions of CPU samples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from textual.app import ComposeResult
@@ -18,14 +18,15 @@ from .shown import Shown
 from .table import TablePane
 
 if TYPE_CHECKING:
+    from ...analysis.table.flame import Weight
     from ...analysis.table.table import Table
 
 _FILES = {"s": ("SVG, the flame graph as a picture", ".svg"), "p": ("speedscope JSON", ".speedscope.json"),
           "f": ("folded stacks", ".folded"), "m": ("markdown, the tree", ".md")}
 
 
-class OpsPane(TablePane):
-    """The operators, in any shape."""
+class TreePane(TablePane):
+    """Such a view, in any shape."""
 
     def __init__(self, entry: Entry, session: Session) -> None:
         super().__init__(entry, session)
@@ -33,7 +34,7 @@ class OpsPane(TablePane):
         self._tree: Table | None = None
         self.flame = FlameCanvas()
         self._as_flame = False
-        self._by: Literal["device", "idle"] = "device"
+        self._by: Weight | None = None
 
     def compose(self) -> ComposeResult:
         """The list and what is around it, or the flame graph."""
@@ -47,13 +48,13 @@ class OpsPane(TablePane):
 
     @property
     def _is_flame(self) -> bool:
-        from ...analysis.table.flame import has_flame
+        from ...analysis.table.flame import weights_of
 
-        return self._as_flame and self.shown is not None and has_flame(self.shown.base)
+        return self._as_flame and self.shown is not None and bool(weights_of(self.shown.base))
 
     def show(self, shown: Shown) -> None:
         """Put the answer on the screen; a tree that was not seen before opens at what takes most."""
-        from ...analysis.operators.call_paths import folded, is_tree, opened_at_first
+        from ...analysis.table.tree import folded, is_tree, opened_at_first
 
         if is_tree(shown.table):
             if self._tree is None or self._tree.rows is not shown.base.rows:
@@ -95,9 +96,9 @@ class OpsPane(TablePane):
 
     def action_order(self) -> None:
         """From the list to the tree, to the flame graph, and to the list again."""
-        from ...analysis.table.flame import has_flame
+        from ...analysis.table.flame import weights_of
 
-        if self.shown is not None and has_flame(self.shown.base) and not self._as_flame:
+        if self.shown is not None and weights_of(self.shown.base) and not self._as_flame:
             self._as_flame = True
             self._show_flame()
             self.tell()
@@ -108,15 +109,22 @@ class OpsPane(TablePane):
 
     def on_flame_canvas_weighed(self, event: FlameCanvas.Weighed) -> None:
         """Device time, or the idle time before launches."""
+        from ...analysis.table.flame import weights_of
+
         event.stop()
-        self._by = "idle" if self._by == "device" else "device"
+        assert self.shown is not None
+        one, *others = weights_of(self.shown.base)
+        if not others:
+            self.app.bell()
+            return
+        self._by = others[0] if self._by in (one, None) else one
         self._show_flame()
         self.tell()
 
     def export_job(self) -> Callable[[], Table] | None:
         """The rows as they stand; of a flame graph with what it is by."""
-        job = super().export_job()
-        return None if job is None else (lambda: job().as_flame(self._by)) if self._is_flame else job
+        job, flame = super().export_job(), self.flame.flame if self._is_flame else None
+        return job if job is None or flame is None else lambda: job().as_flame(flame.weight)
 
     def action_export(self) -> None:
         """A flame graph leaves as a picture, or for another viewer."""
@@ -135,7 +143,7 @@ class OpsPane(TablePane):
 
     def action_fold(self, step: int) -> None:
         """Open the row under the cursor, or close it; of a row that cannot be closed, the one it stands under."""
-        from ...analysis.operators.call_paths import is_tree, row_above
+        from ...analysis.table.tree import is_tree, row_above
 
         table = self.rows.table
         if self.shown is None or table is None or not len(table) or not is_tree(table) or self._is_flame:
@@ -161,9 +169,10 @@ class OpsPane(TablePane):
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""
-        from ...analysis.operators.call_paths import is_tree
+        from ...analysis.table.tree import is_tree
 
         if self._is_flame:
-            return "into flame_whole flame_by order other_run export palette help quit".split()
+            by = "" if self.flame.flame is not None and self.flame.flame.weight == "samples" else "flame_by"
+            return f"into flame_whole {by} order other_run export palette help quit".split()
         tree = self.table is not None and is_tree(self.table)
         return [*super().wanted(), *(["fold", "unfold"] if tree else [])]

@@ -1,0 +1,120 @@
+"""CPU samples: how often each stack of each thread was seen, the frames it is made of, and the tree of who called whom.
+
+A frame is a line of ``call_chains.stack``: 'function (module)', or '[module]' where it has no symbol. All is numbers
+until it is shown: an hour of eight threads has a few hundred thousand stacks of a few thousand frames.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from .call_tree import Ints, sum_below
+from .quantiles import dense
+
+THREAD = ("rank", "pid", "tid")
+_FRAME = r"(?s)^(.*) \(([^()]*)\)$"
+
+
+def sampled(run: Trace) -> pl.LazyFrame:
+    """The CPU samples among the call chains of a run."""
+    return run.call_chains.filter(pl.col("call").is_null())
+
+
+def function_of(frame: str) -> pl.Expr:
+    """The function that a column of frames names; '[module]' of one without a symbol."""
+    return pl.coalesce(pl.col(frame).str.extract(_FRAME, 1), frame)
+
+
+def module_of(frame: str) -> pl.Expr:
+    """The module that a column of frames names."""
+    plain = pl.when(pl.col(frame).str.starts_with("[")).then(pl.col(frame).str.strip_chars("[]"))
+    return pl.coalesce(plain, pl.col(frame).str.extract(_FRAME, 2))
+
+
+class Stacks(Struct, frozen=True):
+    """The stacks of a run. ``names`` are the distinct frames; ``lines`` has a row for each frame of each stack, the
+    innermost first: ``at`` (of the stack), its ``code`` among the names, ``samples`` of the stack on all threads and
+    whether it was ``walked``; ``seen`` has the ``samples`` of each stack by thread (``at``, a number as ``thread``);
+    ``threads`` are the ``THREAD`` of each number.
+
+    A walked stack was recorded with callers: Nsight Systems may walk that of every fourth sample only and keep the
+    innermost frame of the others. Where none has more than one frame all count as walked."""
+
+    names: pl.Series
+    lines: pl.DataFrame
+    seen: pl.DataFrame
+    threads: pl.DataFrame
+
+
+def stacks_of(run: Trace) -> Stacks:
+    """The stacks of a run; none where it has no samples."""
+    seen = sampled(run).drop_nulls("stack").group_by(*THREAD, "stack").agg(samples=pl.len().cast(pl.Int64)).collect(
+        engine="streaming").sort(*THREAD)
+    threads = seen.select(THREAD).unique(maintain_order=True).with_row_index("thread")
+    stacks = seen.select("stack").unique().with_row_index("at")
+    seen = seen.join(threads, on=THREAD, nulls_equal=True).join(stacks, on="stack").select("at", "thread", "samples")
+    lines = stacks.select("at", frame=pl.col("stack").cast(pl.String).str.split("\n")).explode("frame")
+    names = lines.select("frame").unique(maintain_order=True).with_row_index("code")
+    several = pl.len().over("at") > 1
+    lines = lines.join(names, on="frame", maintain_order="left").select("at", "code").join(
+        seen.group_by("at").agg(pl.col("samples").sum()), on="at", maintain_order="left",
+    ).with_columns(walked=several | ~several.any())
+    return Stacks(names["frame"], lines, seen, threads)
+
+
+class StackTree(Struct, frozen=True):
+    """Stacks from their outermost frame on as a tree, a node after the one above it (``above``, -1 at a root). ``name``
+    is a code of the stacks' names, or that many more than a thread's number; ``samples`` were taken in a node or below
+    it, ``own`` in itself. ``path`` is a number of the frames from the root on, the same for the same ones anywhere."""
+
+    above: Ints
+    depth: Ints
+    name: Ints
+    samples: Ints
+    own: Ints
+    path: pl.Series
+
+    def at_least(self, samples: int) -> StackTree:
+        """The nodes with so many samples; what is above one has no fewer."""
+        kept = np.flatnonzero(self.samples >= samples)
+        number = np.full(len(self.samples) + 1, -1, dtype=np.int64)
+        number[kept] = np.arange(len(kept))
+        return StackTree(number[self.above[kept]], self.depth[kept], self.name[kept], self.samples[kept],
+                         self.own[kept], self.path[kept])
+
+
+def tree_of(stacks: Stacks, by_thread: bool, deepest: int) -> StackTree:
+    """The tree of the walked stacks, under their threads or of all together; what is deeper counts as its ancestor."""
+    count, lines = len(stacks.names), stacks.lines
+    at, code = lines["at"].to_numpy(), lines["code"].to_numpy().astype(np.int64)
+    last = np.flatnonzero(np.append(at[1:] != at[:-1], True))  # the outermost frame of each stack
+    length = np.diff(last, prepend=-1)
+    seen = stacks.seen.join(lines.filter("walked").select("at").unique(), on="at", how="semi")
+    mine = seen["at"].to_numpy()
+    hashes = np.concatenate([
+        stacks.names.hash(0).to_numpy(), stacks.threads["thread"].hash(1).to_numpy()]).astype(np.uint64)
+    node, path = np.full(len(mine), -1, dtype=np.int64), np.zeros(1, dtype=np.uint64)
+    above, name, depth = list[Ints](), list[Ints](), list[Ints]()
+    made, some = 0, np.arange(len(mine))
+    for level in range(min(int(length.max(initial=0)), deepest) + by_thread):
+        if by_thread and not level:
+            called = count + seen["thread"].to_numpy().astype(np.int64)
+        else:
+            frame = level - by_thread
+            some = some[length[mine[some]] > frame]
+            called = code[last[mine[some]] - frame]
+        up = node[some]
+        place, first = dense((up + 1) * len(hashes) + called)
+        path = np.append(path, (path[up[first] + 1] ^ hashes[called[first]]) * np.uint64(0x9E3779B97F4A7C15))
+        node[some] = made + place
+        above.append(up[first])
+        name.append(called[first])
+        depth.append(np.full(len(first), level))
+        made += len(first)
+    nothing = np.zeros(0, dtype=np.int64)
+    of, names, deep = (np.concatenate([nothing, *one]) for one in (above, name, depth))
+    own = np.bincount(node, weights=seen["samples"].to_numpy(), minlength=made).astype(np.int64)
+    return StackTree(of, deep, names, sum_below(of, deep, own), own, pl.Series("path", path[1:]))
