@@ -6,10 +6,11 @@ import re
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from ...loaders.trace import Trace
-from ..core.call_tree import Ints, Mask, pack
-from ..core.intervals import EMPTY, union_per_owner
+from ..core.call_tree import Ints, Mask
+from ..core.intervals import EMPTY, Intervals, union
 from ..core.quantiles import order_by
 from ..idle.causes import BY_SLICE
 from ..idle.host import host_causes, timeline_of
@@ -35,51 +36,45 @@ class HostTime:
         begin, end, thread = c.start[rows] - gap[rows], c.start[rows], c.thread[rows]
         previous = np.where(anchor[rows] >= 0, c.thread[np.maximum(anchor[rows], 0)], thread)
         handed = np.flatnonzero(previous != thread)
+        self._low = int(begin.min(initial=c.start.min()))
+        self._room = int(c.start.max()) - self._low + 2
         woke = begin.copy()
         if len(handed):
-            starts, ends, owner = self._union(np.flatnonzero(self.code))
-            at = _last_at(starts, owner, thread[handed], end[handed])
-            here = (at >= 0) & (owner[np.maximum(at, 0)] == thread[handed]) & (ends[np.maximum(at, 0)] >= end[handed])
-            woke[handed] = np.where(here, np.maximum(starts[np.maximum(at, 0)], begin[handed]), end[handed])
+            busy, moment = self._union(np.flatnonzero(self.code)), self._axis(thread[handed], end[handed])
+            at = np.searchsorted(busy.starts, moment, side="right") - 1
+            here = np.flatnonzero(at >= 0)
+            here = here[busy.ends[at[here]] >= moment[here]]
+            woke[handed] = end[handed]
+            woke[handed[here]] -= np.minimum(moment[here] - busy.starts[at[here]], (end - begin)[handed[here]])
         parts = [np.concatenate(both) for both in (
             (rows, rows[handed]), (thread, previous[handed]), (woke, begin[handed]), (end, woke[handed]))]
         order = order_by(parts[1], parts[2])
         self._row, *windows = (part[order] for part in parts)
         self._windows = ThreadWindows(*windows)
+        self._begins, self._ends = (self._axis(windows[0], moments) for moments in windows[1:])
+
+    def _axis(self, thread: npt.NDArray[np.integer], moments: Ints) -> Ints:
+        """Moments on one axis on which threads follow one another, each as long as the calls are."""
+        within = moments.clip(self._low, self._low + self._room - 1) - self._low
+        return np.asarray(thread * np.int64(self._room) + within)
 
     @cached_property
     def code(self) -> Mask:
         """The slices that are host code."""
         return self._slices.of_kind(*CODE)
 
-    def _union(self, rows: Ints) -> tuple[Ints, Ints, Ints]:
-        return union_per_owner(
-            self._slices.start[rows], self._slices.ends(rows), self._slices.thread[rows].astype(np.int64)
-        )
+    def _union(self, rows: Ints) -> Intervals:
+        thread = self._slices.thread[rows]
+        return union(self._axis(thread, self._slices.start[rows]), self._axis(thread, self._slices.ends(rows)))
 
     def inside(self, some: Ints) -> Ints:
         """Of the host time before each call, ns in these slices, whatever they called included."""
-        starts, ends, owner = self._union(some)
-        if not len(starts):
-            return np.zeros(self.count, dtype=np.int64)
-        sums = np.concatenate(([0], np.cumsum(ends - starts)))
-        windows = self._windows
-        until = []
-        for moment in (windows.starts, windows.ends):
-            at = _last_at(starts, owner, windows.thread, moment)
-            known = np.maximum(at, 0)
-            part = np.where(owner[known] == windows.thread, np.minimum(moment, ends[known]), ends[known])
-            until.append(np.where(at >= 0, sums[known] + part - starts[known], 0))
-        return self._per_call(until[1] - until[0])
+        return self._per_call(self._union(some).within(self._begins, self._ends))
 
     def calls_inside(self, some: Ints, thread: Ints, moment: Ints) -> Mask:
         """Which moments of threads lie in one of these slices."""
-        starts, ends, owner = self._union(some)
-        if not len(starts):
-            return np.zeros(len(moment), dtype=bool)
-        at = _last_at(starts, owner, thread, moment)
-        known = np.maximum(at, 0)
-        return np.asarray((at >= 0) & (owner[known] == thread) & (moment < ends[known]), dtype=bool)
+        busy, moments = self._union(some), self._axis(thread, moment)
+        return np.asarray(moments < np.append(-1, busy.ends)[np.searchsorted(busy.starts, moments, side="right")])
 
     @cached_property
     def by_cause(self) -> dict[str, Ints]:
@@ -103,14 +98,3 @@ class HostTime:
         total = np.zeros(self.count, dtype=np.int64)
         np.add.at(total, self._row, np.maximum(values, 0))
         return total
-
-
-def _last_at(starts: Ints, owner: Ints, thread: Ints, moment: Ints) -> Ints:
-    """The last of some intervals (by owner, then start) that began by a moment on its thread or one before it."""
-    packed = pack(np.concatenate((owner, thread)), np.concatenate((starts, moment)))
-    begins, moments = packed[: len(starts)], packed[len(starts) :]
-    if len(begins) < len(moments) and (moments[1:] >= moments[:-1]).all():  # the fewer are looked up among the others
-        return np.cumsum(np.bincount(np.searchsorted(moments, begins), minlength=len(moments))[: len(moments)]) - 1
-    return np.searchsorted(begins, moments, side="right") - 1
-
-
