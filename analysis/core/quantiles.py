@@ -187,9 +187,17 @@ def order_by(*keys: Ints) -> Ints:
     open_ties = np.ones(max(len(keys[0]) - 1, 0), dtype=bool)
     for key in keys:
         if (open_ties & (key[1:] < key[:-1])).any():
-            return np.lexsort(keys[::-1])
+            break
         open_ties &= key[1:] == key[:-1]
-    return np.arange(len(keys[0]))
+    else:
+        return np.arange(len(keys[0]))
+    order = np.argsort(keys[0], kind="stable")
+    first = keys[0][order]
+    ties = first[1:] == first[:-1]
+    tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
+    rows = order[tied]
+    order[tied] = rows[np.lexsort([key[rows] for key in keys[::-1]])]
+    return order
 
 
 def stable_order(keys: Ints) -> Ints:

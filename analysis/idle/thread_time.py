@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ..core.call_tree import Ints
 from ..core.intervals import Intervals
+from ..core.quantiles import order_by
 from .causes import BY_SLICE
 from .sweep import SWEEP, spent
 
@@ -43,7 +44,7 @@ def time_by_cause(timeline: ThreadTimeline, windows: ThreadWindows, overhead: In
     slices = [starts, ends, timeline.thread, timeline.cause]
     before = starts[1:] > starts[:-1]
     if not (before | ((starts[1:] == starts[:-1]) & (ends[1:] <= ends[:-1]))).all():
-        order = np.lexsort((-ends, starts))
+        order = order_by(starts, -ends)
         slices = [values[order] for values in slices]
     moments = np.concatenate((windows.starts, windows.ends))
     if len(overhead.starts):

@@ -408,7 +408,7 @@ def _by_name(
 
 def _links(count: int, rows: Ints, on: Ints, lag: Ints) -> Links:
     order = np.argsort(rows, kind="stable")
-    return Links(np.searchsorted(rows[order], np.arange(count + 1)).astype(np.int64), on[order], lag[order])
+    return Links(np.append(0, np.cumsum(np.bincount(rows, minlength=count))), on[order], lag[order])
 
 
 def plain(values: npt.NDArray[np.generic], kind: type = np.int64) -> npt.NDArray[np.generic]:
