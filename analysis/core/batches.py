@@ -8,6 +8,7 @@ share a correlation id; the call and its operator share an external id.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.schema import NAME, columns_of
-from .quantiles import Codes, codes, dense
+from .quantiles import Codes
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -165,15 +166,10 @@ def batches(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 def numbers(frame: pl.LazyFrame, *narrow: str) -> dict[str, Ints]:
     """Columns of whole numbers as arrays, ``ABSENT`` for null. One with a single value takes no room. ``narrow`` ones
     are ids, which are compared and not added up: of 32 bits where they fit these."""
-    pieces: dict[str, list[Ints]] = {name: [] for name in columns_of(frame).names()}
+    columns = Columns(narrow)
     for batch in batches(frame):
-        for column in batch if batch.height else ():
-            values = ids(column)
-            # a copy, for what is left of a batch keeps all of its memory from being used again
-            if values.strides != (0,):
-                values = values.astype(_width(values) if column.name in narrow else np.int64)
-            pieces[column.name].append(values)
-    return {name: in_one(some) for name, some in pieces.items()}
+        columns.add(batch)
+    return {name: columns.numbers(name) for name in columns_of(frame).names()}
 
 
 def at_rows(frame: pl.LazyFrame, rows: Ints) -> dict[str, Ints]:
@@ -212,6 +208,34 @@ def in_one(pieces: Sequence[Ints]) -> Ints:
     return np.concatenate(pieces)
 
 
+class Columns:
+    """Columns of a table of which batches are read, in no more room than they need in the end."""
+
+    def __init__(self, narrow: Sequence[str] = ()) -> None:
+        self._narrow, self._pieces = narrow, dict[str, list[Any]]()
+
+    def add(self, batch: pl.DataFrame) -> None:
+        """The next rows."""
+        for column in batch if batch.height else ():
+            if column.dtype == NAME:
+                codes = (column.to_physical().cast(pl.UInt32) + 1).fill_null(0).to_numpy()
+                values: Codes = codes.astype(np.min_scalar_type(codes.max()))
+            else:
+                values = ids(column)
+                # a copy, for what is left of a batch keeps all of its memory from being used again
+                if values.strides != (0,):
+                    values = values.astype(_width(values) if column.name in self._narrow else np.int64)
+            self._pieces.setdefault(column.name, []).append(values)
+
+    def numbers(self, name: str) -> Ints:
+        """A column of whole numbers, as in the function of that name."""
+        return in_one(self._pieces.get(name, []))
+
+    def texts(self, name: str) -> TextColumn:
+        """A categorical column."""
+        return TextColumn.of_codes(name, self._pieces.get(name, []))
+
+
 class TextColumn(Struct, frozen=True):
     """``number`` of each row among the ``distinct`` texts (categorical, in the order of their codes, null last)."""
 
@@ -222,22 +246,32 @@ class TextColumn(Struct, frozen=True):
     @classmethod
     def of(cls, column: pl.Series) -> TextColumn:
         """The texts of a categorical column."""
-        number, first = dense(codes(column))
-        distinct = column.gather(pl.Series(first))
-        return cls(distinct, tuple(distinct.cast(pl.String)), number.astype(np.min_scalar_type(len(first))))
+        columns = Columns()
+        columns.add(column.to_frame())
+        return columns.texts(column.name)
+
+    @classmethod
+    def of_codes(cls, name: str, pieces: Sequence[Codes]) -> TextColumn:
+        """The texts of a categorical column of that name whose codes are one less than these; 0 is null."""
+        there = np.zeros(1 + max((int(piece.max()) for piece in pieces), default=0), dtype=bool)
+        for piece in pieces:
+            there |= np.bincount(piece, minlength=len(there)) > 0
+        present = np.append(np.flatnonzero(there[1:]) + 1, np.zeros(int(there[0]), dtype=np.int64))
+        number = np.zeros(len(there), dtype=np.min_scalar_type(len(present)))
+        number[present] = np.arange(len(present))
+        codes = pl.Series(name, np.maximum(present, 1) - 1).set(pl.Series(present == 0), None)
+        distinct = codes.cast(pl.UInt32).cat.to(NAME)
+        return cls(distinct, tuple(distinct.cast(pl.String)), np.concatenate(
+            [number[:0], *(number[piece] for piece in pieces)]))
 
     @classmethod
     def in_batches(cls, frame: pl.LazyFrame) -> TextColumn:
         """The texts of the one categorical column of a frame, of which only the numbers are ever in memory as a whole.
         Of 4.3 M names that is 9 MB, instead of 45 MB on the way."""
-        parts = [cls.of(batch.to_series()) for batch in batches(frame)]
-        if len(parts) < 2:
-            return parts[0] if parts else cls.of(frame.collect().to_series())
-        whole = cls.of(pl.concat([part.distinct for part in parts]))
-        edges = np.cumsum([0, *(len(part.distinct) for part in parts)])
-        number = [whole.number[at : at + len(part.distinct)][part.number]
-                  for at, part in zip(edges[:-1], parts, strict=True)]
-        return cls(whole.distinct, whole.texts, np.concatenate(number))
+        columns = Columns()
+        for batch in batches(frame):
+            columns.add(batch)
+        return columns.texts(columns_of(frame).names()[0])
 
     def where(self, condition: Callable[[str], object], rows: Ints | slice = slice(None)) -> npt.NDArray[np.bool_]:
         """Which rows, of all or of these, have a text for which the condition holds; null is none. A few texts are

@@ -8,7 +8,7 @@ the table, or of some of its rows with parents numbered among them.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ...loaders.trace import Trace
-from .batches import ABSENT, TextColumn, at_rows, gathered, numbered, numbers
+from .batches import ABSENT, Columns, TextColumn, at_rows, batches, gathered, numbered, numbers
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -102,6 +102,11 @@ def calls_where(host: pl.LazyFrame, inside: pl.Expr) -> pl.LazyFrame:
     ).drop("_row", "_new")
 
 
+def _threads(*keys: Ints) -> npt.NDArray[np.int32]:
+    number = numbered(*keys)
+    return number.astype(np.int32) if number.any() else np.broadcast_to(np.int32(0), len(number))
+
+
 def slices_of(run: Trace) -> HostSlices:
     """The host slices of a run: for all who have them at the same time the same, so that no column is read twice. They
     go with the last who does."""
@@ -118,6 +123,18 @@ class HostSlices:
 
     def __init__(self, run: Trace) -> None:
         self._run = run
+
+    def read(self, more: Sequence[str], also: Callable[[pl.DataFrame], None]) -> None:
+        """Read at once what most questions need, which takes half the time, and let somebody else see the batches, with
+        ``more`` columns."""
+        ids, times = ("rank", "pid", "tid"), ("start_ns", "dur_ns")
+        columns = Columns(("dur_ns", *ids))
+        for batch in batches(self._run.host.select("name", "kind", *times, *ids, *more)):
+            columns.add(batch.select("name", "kind", *ids, *(pl.col(time).fill_null(0) for time in times)))
+            also(batch)
+        self.name, self.kind = columns.texts("name"), columns.texts("kind")
+        self.start, self.dur = columns.numbers("start_ns"), columns.numbers("dur_ns")
+        self.rank, self.thread = columns.numbers("rank"), _threads(*map(columns.numbers, ids))
 
     @cached_property
     def name(self) -> TextColumn:
@@ -152,8 +169,7 @@ class HostSlices:
     @cached_property
     def thread(self) -> npt.NDArray[np.int32]:
         """A number from 0 for the thread (rank, pid, tid) of each."""
-        number = numbered(*(self._numbers(key, narrow=True) for key in ("rank", "pid", "tid")))
-        return number.astype(np.int32) if number.any() else np.broadcast_to(np.int32(0), len(number))
+        return _threads(*(self._numbers(key, narrow=True) for key in ("rank", "pid", "tid")))
 
     def ends(self, some: slice | Ints) -> Ints:
         """End of some of them, ns."""

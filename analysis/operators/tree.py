@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from ...loaders import schema
 from ...loaders.trace import Trace
-from ..core.batches import ABSENT, CALLS, gathered, ids, in_order, match, numbered, numbers
-from ..core.call_tree import Ints, Parents, among, crossings, nearest, pack, slices_of, sum_below
+from ..core.batches import ABSENT, CALLS, Columns, batches, gathered, ids, in_order, match, numbered, numbers
+from ..core.call_tree import HostSlices, Ints, Parents, among, crossings, nearest, pack, slices_of, sum_below
 from ..core.derived import derived_value
 from ..core.quantiles import Codes, dense, order_by
 from ..kernels.tensor_cores import OPERATORS, by_tensor_cores, share_on_tensor_cores
@@ -253,13 +253,38 @@ class Calls(Struct, frozen=True):
         return np.asarray(self.outer == np.arange(len(self.row)))
 
 
+_KEYS = ("correlation", "external_id", "pid", "tid", "rank")
+
+
 def calls_of(run: Trace) -> Calls:
     """Every runtime and driver call of the run with a start and a duration, by start."""
-    keys = ("correlation", "external_id", "pid", "tid", "rank")
-    result = numbers(
-        run.host.with_row_index("row").filter(pl.col("kind").is_in(CALLS)).select("row", "start_ns", "dur_ns", *keys)
-        .drop_nulls(["start_ns", "dur_ns"]), "row", *keys,
-    )
-    order = np.argsort(result["start_ns"], kind="stable")
-    row, starts, spans = (in_order(result[name], order) for name in ("row", "start_ns", "dur_ns"))
-    return Calls(row, starts, starts + spans, *(in_order(result[name], order) for name in keys))
+    columns = Columns(("row", *_KEYS))
+    for batch in batches(_calls(run.host.with_row_index("row"))):
+        columns.add(batch)
+    return _by_start(columns)
+
+
+def calls_and_slices(run: Trace) -> tuple[Calls, HostSlices]:
+    """The same with the slices, of which most is read in the same go."""
+    columns, slices, begin = Columns(("row", *_KEYS)), slices_of(run), 0
+
+    def add(batch: pl.DataFrame) -> None:
+        nonlocal begin
+        columns.add(_calls(batch.lazy().with_row_index("row", begin)).collect())
+        begin += batch.height
+
+    slices.read(_KEYS[:2], add)
+    return _by_start(columns), slices
+
+
+def _calls(host: pl.LazyFrame) -> pl.LazyFrame:
+    rows = host.filter(pl.col("kind").is_in(CALLS)).select("row", "start_ns", "dur_ns", *_KEYS)
+    return rows.drop_nulls(["start_ns", "dur_ns"])
+
+
+def _by_start(columns: Columns) -> Calls:
+    starts = columns.numbers("start_ns")
+    order = np.argsort(starts, kind="stable")
+    row, spans, *keys = (in_order(columns.numbers(name), order) for name in ("row", "dur_ns", *_KEYS))
+    starts = in_order(starts, order)
+    return Calls(row, starts, starts + spans, *keys)

@@ -15,11 +15,11 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..core.batches import ABSENT, TextColumn, match, numbered, numbers
-from ..core.call_tree import HostSlices, Ints, Mask, pack, slices_of
+from ..core.call_tree import HostSlices, Ints, Mask, pack
 from ..core.quantiles import order_by
 from ..cycles import assignment
 from ..cycles.detection import counted_cycles
-from ..operators.tree import Calls, calls_of
+from ..operators.tree import Calls, calls_and_slices
 
 WAITS = re.compile(
     r"(Stream|Device|Event|Ctx)Synchronize|^(cuda|hip)(Memcpy(?!.*Async)|Free|Malloc|HostAlloc|HostFree|FreeHost"
@@ -113,7 +113,7 @@ def recording_of(run: Trace, options: Options) -> Recording | str:
         return "no launch calls were recorded"
     order = order_by(ids["start_ns"], ids["dur_ns"])
     ids = {name: values[order] for name, values in ids.items()}
-    every, slices = calls_of(run), slices_of(run)
+    every, slices = calls_and_slices(run)
     asked = np.where(ids["correlation"] == 0, np.int64(ABSENT), ids["correlation"])
     call = match((ids["rank"], asked), (every.rank, every.correlation)) if len(every.row) else np.full(len(order), -1)
     if not (call >= 0).any():
