@@ -111,6 +111,8 @@ def operators_of_launches(run: Trace) -> pl.Series | None:
         return None if callers is None else callers.frame["op"]
     if not run.has("host") or not run.has("kernels"):
         return None
+    if (frame := known(run, _MEMO)) is not None:
+        return frame["op"]
     operators = numbers(run.host.filter(pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
         "rank", "external_id", name=pl.col("name").to_physical().cast(pl.Int64)), "external_id", "name")
     rows = numbers(run.kernels.select("rank", "op_id", "graph"), "op_id")
