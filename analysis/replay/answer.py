@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,6 +19,7 @@ from ..core.names.short_name import short_name
 from ..idle.cause_meanings import LABELS
 from . import path_rows
 from .accuracy import PREDICTS, TRUSTED, Accuracy
+from .apply import NO_LEAST
 from .candidates import ALL, MOSTLY, WHOLE_CAUSES, candidates, how
 from .critical_path import MEANINGS, critical_path
 from .job import Job, job_of
@@ -136,6 +136,7 @@ def _rows(run: Trace, replayed: Replayed) -> tuple[Prediction, ...]:
     takes time on a device, for that is what other lists show."""
     model = replayed.model
     assert model is not None
+    _ = replayed.least  # what it takes is given back before the slices of the host are read
     cycle, rows, recorded = max(replayed.cycle_ns, 1.0), [], model.recorded
     seen = {recorded.turned(recorded)}
     for one in candidates(run, replayed):
@@ -174,7 +175,7 @@ def _place(model: Model, largest: tuple[str, int] | None) -> tuple[int | None, i
 
 def _at_peak(replayed: Replayed, change: Change) -> Ints | None:
     """Durations where it takes the least time its work allows; None where that is not known of any of it."""
-    if change.kind not in ("kernel", "op", "copy") or np.isnan(replayed.least).all():
+    if change.kind not in ("kernel", "op", "copy") or (replayed.least == NO_LEAST).all():
         return None
     knobs, unmatched = replayed.knobs(replace(change, factor=None))
     return None if unmatched else knobs.dur

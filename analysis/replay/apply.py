@@ -16,21 +16,23 @@ from ..idle.causes import cause_of_call
 from ..kernels.family import family
 from .host_time import CODE, HostTime
 from .loop import NEVER
-from .model import Floats, Knobs, Model
+from .model import Knobs, Model
 from .recording import EDGE
 
 _ACTIVITIES = {"kernel": ("kernel",), "collective": ("collective",), "copy": ("memcpy", "memset")}
 _SLICED = ("input", "python", "op", "runtime", "copy", "allocation", "sync", "profiler", "untraced")
 CAUSES = (*_SLICED, "launch", "dispatch", "graph", "unknown")
 """Causes of idle time that a replay can change; ``queued`` is what it has no cause for."""
+NO_LEAST = np.iinfo(np.int64).max
+"""The least time of an activity whose work or peak is not known."""
 
 
 def apply(
-    model: Model, host: HostTime, changes: Sequence[Change], least: Callable[[], Floats]
+    model: Model, host: HostTime, changes: Sequence[Change], least: Callable[[], Ints]
 ) -> tuple[Knobs, tuple[str, ...]]:
     """The knobs with every change applied, and those changes (as typed) that match nothing.
 
-    ``least`` gives the least time of each activity (ns, NaN where its work or the peak is not known). Slices that two
+    ``least`` gives the least time of each activity, ns or ``NO_LEAST``. Slices that two
     changes are of are changed once, by the smaller factor; a factor on all host code is on what the others leave.
     """
     turning, unmatched = _Turning(model, host, copy(model.recorded)), []
@@ -96,12 +98,12 @@ class _Turning:
             self._take(self._host.inside(self._taken) - before, factor)
         return bool(len(some))
 
-    def to_peak(self, kind: str, pattern: re.Pattern[str], least: Floats) -> bool:
+    def to_peak(self, kind: str, pattern: re.Pattern[str], least: Ints) -> bool:
         """Activities take the least time their work allows."""
         model, dur = self.model, self.knobs.dur
         some = launched_under(model, self._host, pattern)[1] if kind == "op" else activities(model, kind, pattern)
-        some = some & ~np.isnan(least)
-        self.knobs.dur = np.where(some & (least < dur), least, dur).astype(np.int64)
+        some = some & (least != NO_LEAST)
+        self.knobs.dur = np.where(some, np.minimum(least, dur), dur)
         return bool(some.any())
 
     def activities(self, some: Mask, factor: float) -> bool:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..contract.changes import FAMILY, GRAPH, Change, exactly
+from ..core.batches import batches
 from ..core.call_tree import Ints
 from ..core.callers import operators_of_launches
 from ..kernels.family import TITLES, family
@@ -136,10 +137,16 @@ def _operators(run: Trace, model: Model, replayed: Replayed) -> list[Candidate]:
 def _host(run: Trace, model: Model, host: HostTime) -> list[Candidate]:
     """All host code, and what takes most of it on the threads that launch."""
     slices, c = model.recording.slices, model.recording.calls
-    some = np.flatnonzero(host.code & np.isin(slices.thread, np.unique(c.thread[c.row >= 0])))
-    own = run.host.select("self_ns").collect()["self_ns"].gather(pl.Series(some)).fill_null(0).to_numpy()
-    names = slices.name.number[some].astype(np.int64)
-    total, count = np.bincount(names, weights=own), np.bincount(names)
+    launching = np.zeros(int(slices.thread.max(initial=0)) + 1, dtype=bool)
+    launching[c.thread[c.row >= 0]] = True
+    total, count = np.zeros(len(slices.name.texts)), np.zeros(len(slices.name.texts), dtype=np.int64)
+    begin = 0
+    for batch in batches(run.host.select(pl.col("self_ns").fill_null(0))):
+        rows = slice(begin, begin := begin + batch.height)
+        some = np.flatnonzero(host.code[rows] & launching[slices.thread[rows]])
+        names = slices.name.number[rows][some]
+        total += np.bincount(names, weights=batch.to_series().to_numpy()[some], minlength=len(total))
+        count += np.bincount(names, minlength=len(count))
     marks = set(model.recording.cycles["label"])
     return [
         Candidate(Change("host"), ALL["host"], None, _per(model, float((model.gap > 0).sum()))),

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+import polars as pl
 
 from ...loaders.trace import Trace
 from ..contract.changes import Change
 from ..contract.options import Options
+from ..core.call_tree import Ints
 from ..work.roofline import least_of
 from .accuracy import Accuracy, accuracy_of
-from .apply import apply
+from .apply import NO_LEAST, apply
 from .host_time import HostTime
-from .model import Floats, Knobs, Model, Outcome
+from .model import Knobs, Model, Outcome
 from .recording import recording_of
 from .together import together
 
@@ -48,12 +50,13 @@ class Replayed:
         return HostTime(self._run, self.model.recording, self.model.gap, self.model.anchor)
 
     @cached_property
-    def least(self) -> Floats:
-        """The least time of each activity at the peak of its device, ns; NaN where it is not known."""
+    def least(self) -> Ints:
+        """The least time of each activity at the peak of its device, ns; ``NO_LEAST`` where it is not known."""
         assert self.model is not None
         rows = self.model.recording.activities.row
         least = least_of(self._run)
-        return np.full(len(rows), np.nan) if least is None else least.gather(rows).fill_null(np.nan).to_numpy()
+        return np.full(len(rows), NO_LEAST) if least is None else least.cast(
+            pl.Int64, strict=False).fill_null(NO_LEAST).gather(rows).to_numpy()
 
     def knobs(self, *changes: Change) -> tuple[Knobs, tuple[str, ...]]:
         """The knobs with the changes, and those of them that match nothing."""

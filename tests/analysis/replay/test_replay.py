@@ -12,6 +12,7 @@ from simulator import KINDS, simulate
 
 from warplens.analysis.contract.changes import Change, NotAChange, parse
 from warplens.analysis.contract.options import Options
+from warplens.analysis.replay.apply import NO_LEAST
 from warplens.analysis.replay.replayed import Replayed
 from warplens.analysis.views import view
 from warplens.loaders.ingest.opening import open_run
@@ -141,9 +142,9 @@ def test_a_change_is_written_as_it_is_typed(text: str) -> None:
 def test_peak_takes_what_is_known_to_its_least_time_and_leaves_the_rest() -> None:
     replayed = Replayed(simulate(13, "device")[0], Options())
     work = replayed.model.recording.activities if replayed.model else None
-    assert work is not None and np.isnan(replayed.least).all()
+    assert work is not None and (replayed.least == NO_LEAST).all()
     assert replayed.with_changes((Change("kernel", "", None),))[1] == ("kernel=peak",)
-    replayed.least = np.where(work.name.where(lambda name: name == "norm"), work.dur / 4, np.nan)
+    replayed.least = np.where(work.name.where(lambda name: name == "norm"), work.dur // 4, NO_LEAST)
     saved = replayed.saved_ns(Change("kernel", "norm", 0.25))
     assert replayed.saved_ns(Change("kernel", "", None)) == pytest.approx(saved, rel=1e-4)
 
