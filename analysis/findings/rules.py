@@ -17,7 +17,17 @@ from .device import (
     short_kernels,
     small_grids,
 )
-from .facts import bound, busy, costliest, processor, recorded_verdict, serialised, step_trace, tensor_cores
+from .facts import (
+    bound,
+    busy,
+    costliest,
+    processor,
+    recorded_verdict,
+    serialised,
+    step_trace,
+    tensor_cores,
+    top_operator,
+)
 from .rule import Evidence, Finding, Rule
 from .waiting import (
     allocation,
@@ -43,7 +53,7 @@ RULES: tuple[Rule[Any], ...] = (
     eager_attention.RULE, unfused_norm.RULE, unfused_optimiser.RULE, small_products.RULE, layout_copies.RULE,
     fp32_gemms.RULE, clock_drop.RULE, occupancy.RULE, short_kernels.RULE, small_grids.RULE, memory_full.RULE,
     clocks.RULE, start_up.RULE, warm_up.RULE, recorded_verdict.RULE, busy.RULE, utilisation.RULE, processor.RULE,
-    costliest.RULE, bound.RULE, serialised.RULE, tensor_cores.RULE, step_trace.RULE,
+    costliest.RULE, top_operator.RULE, bound.RULE, serialised.RULE, tensor_cores.RULE, step_trace.RULE,
 )
 
 

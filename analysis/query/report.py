@@ -19,11 +19,9 @@ from ..core.run_labels import scope_text
 from ..core.text import nearest
 from ..table.filters import BadFilter, Filter, unknown_column
 from ..table.table import Table
-from ..views import VIEWS, view
+from ..views import VIEWS, lacking, view
 from .ask import ask, unanswered
 
-SUMMARY_ONE = ("overview", "cycles", "kernels")
-SUMMARY_TWO = ("overview", "cycles", "diff")
 _WITHOUT_DEVICE_WORK = frozenset(("metrics", "allocations", "host", "host_stats"))
 """Tables that a run without device work may have. With operators or steps it still has an overview."""
 
@@ -84,16 +82,23 @@ def summary(
     runs: tuple[Trace, ...], options: Options, top: int | None = None, name_width: int | None = None,
     per: Per = "cycle",
 ) -> list[Table]:
-    """What ``report`` without ``--view`` prints: overview, cycles with their exact mean, and kernels or diff."""
+    """What ``report`` without ``--view`` prints: overview, cycles with their exact mean, and a list or the diff."""
     from ..views.kernels import in_overview  # no other question needs it
 
     registered = {entry.name for entry in VIEWS}
-    wanted = without_device_work(runs) or (*(SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE), *explained(runs))
+    usual = ("overview", "cycles", "diff" if len(runs) == 2 else _list_of(runs))
+    wanted = without_device_work(runs) or (*usual, *explained(runs))
     tables = [
         report(in_overview(runs) if name == "kernels" else name, runs, options, top=top, name_width=name_width, per=per)
         for name in wanted if name in registered
     ]
     return [replace(one, summary=(*one.summary, exact)) if (exact := one.facts.get("exact")) else one for one in tables]
+
+
+def _list_of(runs: Sequence[Trace]) -> str:
+    """The view that lists what takes time: kernels, or operators, ranges or host calls where no device was recorded."""
+    (kernels,) = (entry for entry in VIEWS if entry.name == "kernels")
+    return next(iter(_host_lists(runs)), "kernels") if lacking(kernels, tuple(runs)) else "kernels"
 
 
 def explained(runs: Sequence[Trace]) -> tuple[str, ...]:
@@ -109,15 +114,21 @@ def without_device_work(runs: Sequence[Trace]) -> tuple[str, ...]:
         return ("history",)
     if not filled <= _WITHOUT_DEVICE_WORK:
         return ()
+    lists = _host_lists(runs)
+    if "ops" in lists:
+        return ()
+    return (*lists, *(name for name, table in (("memory", "allocations"), ("metrics", "metrics")) if table in filled))
+
+
+def _host_lists(runs: Sequence[Trace]) -> tuple[str, ...]:
+    """The views that list what the host did, of those that these runs have something for."""
     from ..views.calls import CALL_KINDS
     from ..views.ranges import RANGE_KINDS
 
     kinds: set[str] = set()
     for table in ("host", "host_stats"):
-        for run in runs if table in filled else ():
-            kinds.update(run.table(table).select(pl.col("kind").unique().cast(pl.String)).collect().to_series())
-    if "op" in kinds:
-        return ()
-    has = {"ranges": bool(kinds.intersection(RANGE_KINDS)), "calls": bool(kinds.intersection(CALL_KINDS)),
-           "memory": "allocations" in filled, "metrics": "metrics" in filled}
-    return tuple(name for name, answers in has.items() if answers)
+        for run in runs:
+            if run.has(table):
+                kinds.update(run.table(table).select(pl.col("kind").unique().cast(pl.String)).collect().to_series())
+    lists = {"ops": ("op",), "ranges": RANGE_KINDS, "calls": CALL_KINDS}
+    return tuple(name for name, some in lists.items() if kinds.intersection(some))

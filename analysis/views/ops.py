@@ -59,7 +59,10 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
         note = f"{units.percent(100 * lost)} of the device time was launched by no recorded operator."
         unclaimed = (note,) if operators.unclaimed_ns > 0 else ()
         notes = (*unclaimed, *crossing_notes(operators.crossing))
-        return OneRun(operators.frame.select(names), facts, notes=notes, sums=(_sentence(facts),))
+        frame = operators.frame.select(names)
+        if not run.has("kernels"):
+            frame = _on_the_host(frame).sort("host_self_ns", "name", descending=[True, False])
+        return OneRun(frame, facts, notes=notes, sums=(_sentence(facts, run.has("kernels")),))
     if run.has("operators"):
         frame = run.operators.select(names).collect().sort(
             "device_self_ns", "host_self_ns", pl.col("name").cast(pl.String), descending=[True, True, False],
@@ -67,7 +70,7 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
         )
         facts = _facts(frame)
         note = "The input holds sums per operator as its own tool made them."
-        return OneRun(frame, facts, notes=(note,), sums=(_sentence(facts),))
+        return OneRun(frame, facts, notes=(note,), sums=(_sentence(facts, True),))
     raise CannotAnswer(f"{run.info.label} holds no operators; a PyTorch trace with CPU activities has them.")
 
 
@@ -78,10 +81,17 @@ def _facts(frame: pl.DataFrame) -> dict[str, Any]:
     }
 
 
-def _sentence(facts: dict[str, Any]) -> str:
+def _on_the_host(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a run without a device: what that did is not known, rather than nothing."""
+    of_device = [name for name in frame.columns if name.startswith(("device_", "tc_", "idle_"))]
+    return frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in of_device)
+
+
+def _sentence(facts: dict[str, Any], device: bool) -> str:
+    on_device = f"{units.duration(facts['device_self_ns'])} on the device · " if device else ""
     return (
         f"{units.count(facts['operators'])} operators · {units.count(facts['calls'])} calls · "
-        f"{units.duration(facts['device_self_ns'])} on the device · {units.duration(facts['host_self_ns'])} on the host"
+        f"{on_device}{units.duration(facts['host_self_ns'])} on the host"
     )
 
 
@@ -120,6 +130,7 @@ def build_tree(runs: Runs, options: Options) -> Answer:
         made = in_order(trees[0], ("device_total_ns", "host_total_ns"))
         rows = made.with_columns(texts_of(made))
         listed = rows.select(column.name for column in TREE_COLUMNS)
+        listed = listed if runs[0].has("kernels") else _on_the_host(listed)
         return Answer(listed.lazy(), _tree_facts(rows), (_tree_sentence(rows),), notes)
     keys = tuple(Column(name, name, "text", "", pairs="key") for name in _KEYS)
     sums = (*keys, *(column for column in TREE_COLUMNS if column.sums))

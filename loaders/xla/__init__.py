@@ -26,7 +26,7 @@ class Xla(FormatLoader):
     reader = "read"
     fills = ("kernels", "host", "metrics", "cycles")
     folder_is_one_run = True
-    twins = (".trace.json.gz", ".trace.json")
+    twins = (".trace.json.gz", ".trace.json", "perfetto_trace.json.gz")
 
     def sniff(self, head: bytes) -> bool:
         """A first plane that begins with its number and its name, as every writer of the format orders them."""

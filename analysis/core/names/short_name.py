@@ -133,6 +133,7 @@ _IGEMM = re.compile(
 _ACLNN = re.compile(r"aclnn([A-Z][A-Za-z0-9]*)_\w{1,200}_([A-Z][A-Za-z0-9]*)$")
 _COPY = re.compile(r"(Mem(?:cpy|set))(?: (\w+))? \((\w+)(?: -> (\w+))?\)$")
 _FRAME = re.compile(r"(?:.*[/\\])?([^/\\]+\.pyx?|<[^<>]{1,80}>)\((\d+)\): (.+)$", re.S)
+_JAX_FRAME = re.compile(r"\$([^\s/\\]+\.py:\d+ .+)$", re.S)
 _BUILT_IN = re.compile(
     r"<built-in (?:method|function) (\S+)(?: of (?:type|(\w[\w.]*))(?: object)?(?: at 0x[0-9a-fA-F]+)?)?>$"
 )
@@ -223,6 +224,7 @@ _SPELLED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (_IGEMM, lambda at: f"igemm {at[1]} {_DTYPES.get(at[3], at[3])} {at[4]} {at[2]}"),
     (_ACLNN, lambda at: f"{at[2]} in {at[1]}"),  # the kernel, and the call of CANN's operator library it is part of
     (_FRAME, lambda at: f"{at[1].strip('<>')}:{at[2]} {at[3]}"),  # without its folders: loss.py:41 forward
+    (_JAX_FRAME, lambda at: at[1]),  # $array.py:12 add
     (_BUILT_IN, lambda at: f"{at[1]} of {at[2]}" if at[2] else at[1]),
     (_AUTOGRAD, lambda at: f"autograd {at[1]}"),
 )

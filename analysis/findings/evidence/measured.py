@@ -12,6 +12,7 @@ from ...contract.options import Options
 from ...cycles.detection import find_cycles
 from ...cycles.whole import Steps, in_steps
 from ...measured.rules import RecordedRules, recorded_of
+from ...operators.tree import operators_of
 from .below_peak import Below, Utilisation, below_peak_of, utilisation_of
 from .copies import Blocking, Copies, blocking_of, copies_of
 from .cycle_times import CycleTimes, cycle_times_of
@@ -25,6 +26,16 @@ def step_trace_of(run: Trace) -> dict[str, Any] | None:
     """The first row of Ascend's ``step_trace_time.csv``: µs as text by column, of the first step of ``steps``."""
     rows = run.info.facts.get("step_trace_time")
     return {**rows[0], "steps": len(rows)} if isinstance(rows, list) and rows and isinstance(rows[0], dict) else None
+
+
+def top_operator_of(run: Trace) -> dict[str, Any] | None:
+    """The operator that takes most host time itself: ``name calls host_self_ns share``, of that of all operators."""
+    operators = operators_of(run)
+    rows = None if operators is None else operators.frame.sort("host_self_ns", descending=True)
+    if rows is None or not (total := rows["host_self_ns"].sum()):
+        return None
+    first = rows.select(pl.col("name").cast(pl.String), "calls", "host_self_ns").row(0, named=True)
+    return first | {"share": first["host_self_ns"] / total}
 
 
 class Measured(Struct, frozen=True):
@@ -41,6 +52,7 @@ class Measured(Struct, frozen=True):
     blocking: Blocking | None = None
     step_trace: dict[str, Any] | None = None
     recorded: RecordedRules | None = None
+    operator: dict[str, Any] | None = None
 
 
 def measured(
@@ -50,9 +62,10 @@ def measured(
     within = in_steps(piece, steps)
     below, use = (below_peak_of(run, piece, options, steps), utilisation_of(run, options)) if cycle is None else (
         None, None)
+    operator = None if run.has("kernels") else top_operator_of(within)
     return Measured(
         waits_of(run, piece, steps, within), copies_of(within), kernel_times_of(within),
         cycle_times_of(run, options) if cycle is None else None, samples_of(run, within),
         outside_of(run, steps, find_cycles(run, options).frame["label"].cast(pl.String)) if cycle is None else None,
-        below, use, blocking_of(run, within), step_trace_of(run), recorded_of(within),
+        below, use, blocking_of(run, within), step_trace_of(run), recorded_of(within), operator,
     )

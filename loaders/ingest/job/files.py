@@ -22,6 +22,7 @@ from .. import cache, discovery, ranks, stream
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
 _AGAIN = "Write or copy it again."
+_SESSIONS = "plugins", "profile"  # Where TensorBoard's profiler keeps a folder for each time it was asked to record.
 _DEEPEST = 3  # Folders within folders that may hold a job's ranks.
 SCANNED = 4096  # Files of a folder that are looked into; more are not the ranks of one job.
 
@@ -130,6 +131,10 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
     folders = [Path(name) for name in names if os.path.isdir(name) and not discovery.leads_back(Path(name))]
     if not names:
         raise Unreadable(display_name, "is an empty folder", _GIVE)
+    if folder.resolve().parts[-2:] == _SESSIONS and len(folders) > 1:
+        newest, unread = in_folder(display_name, folders[-1], request, depth + 1)
+        said = f"{folders[-1].name} is the newest of {len(folders)} sessions; to see another, open its folder"
+        return newest, [*unread, said]
     folder_files = registry.directory_files()
     if matches := [file for file in files if file.name in folder_files]:
         return [file_of(str(matches[0]), matches[0], request)], []

@@ -75,6 +75,7 @@ GELU = (
         ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", "nvjet tst 144x128 TNN bias"),
         ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
          "nccl AllReduce Sum bf16 RING LL"),
+        ("$array_methods.py:782 _operator_rmul", "array_methods.py:782 _operator_rmul"),
         ("Memcpy HtoD (Pinned -> Device)", "Memcpy HtoD (Pinned)"),
         ("Memcpy DtoD (Device -> Device)", "Memcpy DtoD"),
         ("torch/nn/modules/module.py(1501): _call_impl", "module.py:1501 _call_impl"),

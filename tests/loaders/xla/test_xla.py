@@ -130,6 +130,22 @@ def test_the_hosts_of_a_run_are_its_ranks(samples: Path, tmp_path: Path) -> None
     assert trace.kernels.group_by("rank").len().sort("rank").collect().rows() == [(0, 20), (1, 20)]
 
 
+def test_of_a_log_folder_the_newest_session_is_opened(samples: Path, tmp_path: Path) -> None:
+    """Each time has a folder of its own, the same profile in up to three formats; two were ranks 23 and 44 of a job."""
+    for time in ("2026_11_26_12_23_18", "2026_11_26_12_44_18"):
+        session = tmp_path / "plugins" / "profile" / time
+        session.mkdir(parents=True)
+        shutil.copy(samples / "xla_gpu.xplane.pb", session / "vm.xplane.pb")
+        for name in ("vm.trace.json.gz", "perfetto_trace.json.gz"):
+            (session / name).write_bytes(gzip.compress(b'{"traceEvents": [{"ph": "X", "pid": 1}]}'))
+    for folder in (tmp_path, tmp_path / "plugins", session.parent):
+        (trace,) = open_run(str(folder), use_cache=False)
+        assert trace.info.format == "xla" and trace.info.source == str(session / "vm.xplane.pb")
+        assert trace.info.warnings[-1].startswith("2026_11_26_12_44_18 is the newest of 2 sessions")
+    (one,) = open_run(str(session), use_cache=False)
+    assert one.info.warnings == ()
+
+
 def test_a_profile_a_text_tool_went_over_is_refused_with_the_reason(data: Path, tmp_path: Path) -> None:
     with pytest.raises(Unreadable, match="its bytes were replaced") as caught:
         load(data / "traces/malformed/tpu_inference_2.utf8-mangled.xplane.pb", tmp_path)
