@@ -20,7 +20,7 @@ from ..core.derived import derived_rows, derived_value
 from ..core.intervals import EMPTY, Intervals
 from ..cycles.whole import Steps
 from .cause_meanings import CAUSES
-from .causes import BY_SLICE, DISPATCH_NS
+from .causes import BY_SLICE, DISPATCH_NS, functions
 from .gaps import DeviceGaps, activities_of, gaps_of
 from .host import Host, drained_by, host_of, timeline_of
 from .scope import Part, ScopeSums
@@ -207,7 +207,7 @@ def _explained(
     if host is not None and launches is not None:
         rows, callers = pl.Series(launches.row), host.callers.frame
         told = {
-            "call": host.slices.names_of(launches.call), "op": callers["op"].gather(rows),
+            "call": functions(host.slices.names_of(launches.call)), "op": callers["op"].gather(rows),
             "frame": callers["frame"].gather(rows), **drained_by(host, gaps.starts, launches.call),
         }
     most = parts.argmax(axis=0) if count else np.zeros(0, dtype=np.int64)

@@ -6,7 +6,9 @@ import re
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
+from ...loaders.schema import NAME
 from ..core.batches import CALLS
 from ..core.call_tree import HostSlices, Mask
 
@@ -31,6 +33,12 @@ Kinds = npt.NDArray[np.int8]
 def function(name: str) -> str:
     """The function behind a recorded name: Nsight Systems adds the version of its interface (cudaMalloc_v3020)."""
     return _VERSION.sub("", name)
+
+
+def functions(names: pl.Series) -> pl.Series:
+    """The functions behind recorded names."""
+    plain = {name: function(name) for name in names.unique().cast(pl.String).drop_nulls() if function(name) != name}
+    return names.cast(pl.String).replace(plain).cast(NAME) if plain else names
 
 
 def cause_of_call(name: str) -> str:

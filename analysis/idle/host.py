@@ -20,7 +20,7 @@ from ..core.callers import Callers, Places, callers_of, places_of
 from ..core.intervals import Intervals, union
 from ..core.names.short_name import short_name
 from .blocking_copies import blocking_copies
-from .causes import BY_SLICE, Kinds, blocking, causes_of
+from .causes import BY_SLICE, Kinds, blocking, causes_of, functions
 from .thread_time import ThreadTimeline, ThreadWindows
 
 _BLOCK = 1 << 16  # Rows whose first start and last end are known.
@@ -108,7 +108,7 @@ def drained_by(host: Host, begins: Ints, call: Ints) -> dict[str, pl.Series]:
     found = _last_wait(host, begins, call) if len(waits) and len(call) else np.full(len(call), -1, dtype=np.int64)
     operator = nearest(slices.parent, found, host.is_op)
     _, frame = host.places.around(slices, found)
-    rows = pl.DataFrame({"who": slices.names_of(np.where(operator >= 0, operator, found)), "frame": frame})
+    rows = pl.DataFrame({"who": functions(slices.names_of(np.where(operator >= 0, operator, found))), "frame": frame})
     lines = {line: short_name(line) for line in frame.cast(pl.String).unique().drop_nulls()}
     text = pl.concat_str(
         pl.col("who").cast(pl.String), pl.col("frame").cast(pl.String).replace(lines), separator=", ", ignore_nulls=True

@@ -50,7 +50,8 @@ OURS: tuple[Entry, ...] = (
     Entry("launches", "4", "Launches", "What ran, launch by launch?", "launches", ("kernels",), short="Lnch"),
     Entry("types", "T", "Types", "Which types of operators take the device time?",
           "..reported.types:VIEW", ("kernels.op_type",)),
-    Entry("ops", "5", "Ops", "Which operators take time on the host and on the device?", "ops", ("host", "operators")),
+    Entry("ops", "5", "Ops", "Which operators take time on the host and on the device?", "ops",
+          ("host.kind=op", "operators")),
     Entry("timeline", "6", "Timeline", "What ran where and when?", "timeline",
           ("kernels.start_ns", "host.start_ns"), short="Time"),
     Entry("diff", "7", "Diff", "What changed between two runs beyond chance, and which resource explains it?", "diff",
@@ -101,7 +102,7 @@ VIEWS = (*OURS, *_installed())
 _NEEDS = {
     "kernels": "device activities", "kernels.start_ns": "device activities with times", "host": "host calls",
     "host.start_ns": "host calls with times", "metrics": "counters", "launch_metrics": "metrics of single launches",
-    "kernels.kind=collective": "collectives",
+    "kernels.kind=collective": "collectives", "host.kind=op": "operators of a framework",
     "call_chains": "CPU samples (nsys profile --sample=process-tree)",
     "kernels.op_type": "types of operators (Ascend has them)",
     "allocations": "allocations (profile_memory=True, or a memory snapshot)",

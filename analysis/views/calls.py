@@ -30,7 +30,7 @@ from ..cycles.paired import OneRun, answered_by
 from ..details.event_arguments import longest_calls
 from ..details.listed import Row, listed, sides, span, sums_by, text
 from ..idle.blocking_copies import blocking_copies
-from ..idle.causes import always_waits, cause_of_call, function
+from ..idle.causes import always_waits, cause_of_call, function, functions
 from .ranges import RANGE_KINDS
 
 COLUMNS = (
@@ -105,9 +105,7 @@ def calls_of(run: Trace) -> pl.DataFrame | None:
         return None
     callers = callers_of(run)
     waits = calls.waits | np.isin(calls.row, blocking_copies(run)["row"].to_numpy())
-    distinct = calls.name.unique().cast(pl.String)
-    plain = {text: function(text) for text in distinct if function(text) != text}
-    name, kind = (calls.name.cast(pl.String).replace(plain).cast(NAME) if plain else calls.name), calls.kind
+    name, kind = functions(calls.name), calls.kind
     of, first = dense(combined([codes(name), codes(kind)]))
     count = len(first)
     dur = np.maximum(calls.dur, 0)

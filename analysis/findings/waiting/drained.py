@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...core.text import display
-from ...idle.causes import function
 from ..evidence.waits import Waits
 from ..rule import WAITING, Evidence, Rule, Unchecked
 
@@ -16,7 +15,7 @@ def _find(evidence: Evidence) -> Waits | Unchecked | None:
 
 
 def _sentence(waits: Waits) -> str:
-    where = waits.drained.most(lambda site: f", most in {display(function(site.who or ''), _NAME)}")
+    where = waits.drained.most(lambda site: f", most in {display(site.who or '', _NAME)}")
     return (f"Synchronisation empties the queue: {waits.who} is idle {waits.of(waits.drained.idle_ns)} because the "
             f"host waited for it{where}.")
 

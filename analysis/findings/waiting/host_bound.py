@@ -10,7 +10,6 @@ from ...contract.changes import GRAPH
 from ...core import units
 from ...core.names.short_name import short_name
 from ...core.text import display
-from ...idle.causes import function
 from ...idle.scope import Site
 from ..evidence.outside import MODULE_NS
 from ..evidence.waits import Waits
@@ -57,7 +56,7 @@ def _where(waits: Waits) -> str:
     if behind.sites and not _LAUNCHES.search(behind.sites[0].who or ""):
         return behind.most(_place)
     if emptied.sites and 2 * emptied.sites[0].idle_ns > behind.idle_ns:
-        return emptied.most(lambda site: f"; most after {display(function(site.who or ''), _NAME)} emptied the queue")
+        return emptied.most(lambda site: f"; most after {display(site.who or '', _NAME)} emptied the queue")
     return ""
 
 
@@ -72,8 +71,7 @@ def _modules(waits: Waits) -> str:
 
 def _place(site: Site) -> str:
     line = f"at {short_name(site.frame)}, " if site.frame and site.who else ""
-    who = function(site.who or "")
-    return f"; most {display(f'{line}before {who}', _NAME)}"
+    return "; most " + display(f"{line}before {site.who or ''}", _NAME)
 
 
 RULE = Rule(

@@ -116,6 +116,12 @@ def test_the_wait_that_was_on_when_the_gap_began_emptied_the_queue_not_the_one_a
     assert row["drained_by"] == "cudaMemcpy"
 
 
+def test_a_gap_names_functions_without_the_version_that_nsight_systems_adds() -> None:
+    line = host("train.py(3): loop", 0, 200 * US, "python")
+    (row,) = ask(view("idle"), (gap(line, call(2 * US, 20 * US, None, "cudaMemcpy_v3020")),)).frame.to_dicts()
+    assert row["drained_by"] == "cudaMemcpy, train.py:3 loop"
+
+
 def test_streams_count_together_and_devices_apart() -> None:
     run = run_of(kernels=[
         kernel(0, 0, 50, stream=1), kernel(1, 40, 30, stream=2), kernel(2, 90, 10, stream=1),
