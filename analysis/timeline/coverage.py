@@ -104,24 +104,26 @@ def class_times(starts: Ints, ends: Ints, classes: npt.NDArray[np.uint8]) -> Cla
 
 def levels(starts: Ints, ends: Ints, most: int) -> npt.NDArray[np.uint16]:
     """The row each slice is drawn in, so that none hides another: 0 outermost, ``most`` − 1 for all that are deeper.
-    Slices come in the order of their starts. One goes a row deeper than any earlier one that it overlaps: a stack has
-    for each row when the last slice in it or deeper ends, rows that end together as one, so that each slice is pushed
-    and popped once, however deep they are: half the time that numpy takes row by row where calls are 70 deep."""
+    Slices come in the order of their starts. One goes below the deepest that is not over where it lies within that one,
+    else into the first free row: a step that begins in a call which it outlasts stands in the row of the step before."""
     level = np.zeros(len(starts), dtype=np.uint16)
     if not (starts[1:] < np.maximum.accumulate(ends)[:-1]).any():
         return level
-    stack: list[tuple[int, int]] = []
-    deep = 0
+    over: list[int] = []  # when each row is free again
+    deepest = -1
     for begin in range(0, len(starts), _BLOCK):
         block, rows = slice(begin, begin + _BLOCK), list[int]()
         for start, end in zip(starts[block].tolist(), ends[block].tolist(), strict=True):
-            while stack and stack[-1][0] <= start:
-                deep -= stack.pop()[1]
-            rows.append(deep)
-            together = 1
-            while stack and stack[-1][0] <= end:
-                together += stack.pop()[1]
-            stack.append((end, together))
-            deep += 1
+            while deepest >= 0 and over[deepest] <= start:
+                deepest -= 1
+            row = deepest + 1
+            if deepest >= 0 and over[deepest] < end:
+                row = next(place for place in range(row + 1) if place == row or over[place] <= start)
+            if row > deepest:
+                deepest = row
+                if row == len(over):
+                    over.append(end)
+            over[row] = end
+            rows.append(row)
         level[block] = np.minimum(rows, most - 1)
     return level
