@@ -104,8 +104,8 @@ def class_times(starts: Ints, ends: Ints, classes: npt.NDArray[np.uint8]) -> Cla
 
 def levels(starts: Ints, ends: Ints, most: int) -> npt.NDArray[np.uint16]:
     """The row each slice is drawn in, so that none hides another: 0 outermost, ``most`` − 1 for all that are deeper.
-    Slices come in the order of their starts. One goes below the deepest that is not over where it lies within that one,
-    else into the first free row: a step that begins in a call which it outlasts stands in the row of the step before."""
+    Slices come in the order of their starts. One goes below the deepest that is not over if it lies within that one,
+    else into the first free row: a step that begins in a call it outlasts stands in the row of the step before."""
     level = np.zeros(len(starts), dtype=np.uint16)
     if not (starts[1:] < np.maximum.accumulate(ends)[:-1]).any():
         return level

@@ -110,7 +110,9 @@ def _threads(
     if room is not None and main is not None:
         threads = [main, *(one for one in threads if one is not main)]
     depths = [(key, _depths(timeline, window, edges, key, lanes)) for key, lanes in threads]
-    roomy = room is not None and sum(len(mine) for _, mine in depths) <= room // 3
+    devices = any(lane.tid is None for lane in timeline.drawn)
+    most = 0 if room is None else max(3, room // 3 if devices else 3 * room // 4)
+    roomy = sum(len(mine) for _, mine in depths) <= most
     for key, mine in depths:
         if not mine:
             idle += 1
@@ -119,7 +121,7 @@ def _threads(
         else:
             group = ("thread", *key)
             is_open = (alone and main is not None and (roomy or key == main[0])) != (group in turned)
-            few = max(3, room // 3) if group not in turned else len(mine)
+            few = most if group not in turned else len(mine)
             rows += [replace(row, group=group) for row in _numbered(_folded(mine, few if is_open else 1))]
     if idle and room is not None:
         rows.append(Row(f"+{idle} thread{'s' if idle > 1 else ''}", text="idle here"))
