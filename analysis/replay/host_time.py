@@ -19,7 +19,7 @@ from .recording import Recording
 
 CODE = ("op", "python", "annotation", "dataloader", "io")
 """Kinds of slices that are host code."""
-_WINDOWS = 1 << 17
+_WINDOWS = 1 << 15
 """Windows that are looked at together, with all slices between the first and the last."""
 
 
@@ -49,9 +49,8 @@ class HostTime:
         parts = [np.concatenate(both) for both in (
             (rows, rows[handed]), (thread, previous[handed]), (woke, begin[handed]), (end, woke[handed]))]
         order = order_by(parts[1], parts[2])
-        self._row, *windows = (part[order] for part in parts)
-        self._windows = ThreadWindows(*windows)
-        self._begins, self._ends = (self._axis(windows[0], moments) for moments in windows[1:])
+        self._row, thread, begin, end = (part[order] for part in parts)
+        self._begins, self._ends = self._axis(thread, begin), self._axis(thread, end)
 
     def _axis(self, thread: npt.NDArray[np.integer], moments: Ints) -> Ints:
         """Moments on one axis on which threads follow one another, each as long as the calls are."""
@@ -69,7 +68,9 @@ class HostTime:
 
     def inside(self, some: Ints) -> Ints:
         """Of the host time before each call, ns in these slices, whatever they called included."""
-        return self._per_call(self._union(some).within(self._begins, self._ends))
+        total = np.zeros(self.count, dtype=np.int64)
+        np.add.at(total, self._row, np.maximum(self._union(some).within(self._begins, self._ends), 0))
+        return total
 
     def calls_inside(self, some: Ints, thread: Ints, moment: Ints) -> Mask:
         """Which moments of threads lie in one of these slices."""
@@ -79,22 +80,19 @@ class HostTime:
     @cached_property
     def by_cause(self) -> dict[str, Ints]:
         """The host time before each call by its cause, as idle time is told apart."""
-        host, windows = host_causes(self._run), self._windows
-        length = windows.ends - windows.starts
+        host = host_causes(self._run)
         overhead = next(iter(host.overhead.values()), EMPTY) if len(host.overhead) < 2 else EMPTY
-        parts, order = np.zeros((len(BY_SLICE), len(length)), dtype=np.int64), np.argsort(windows.starts, kind="stable")
+        sums = dict.fromkeys((*BY_SLICE, "profiler", "untraced"), np.broadcast_to(np.int64(0), self.count))
+        order = np.argsort(self._begins % self._room, kind="stable")
         for at in range(0, len(order), _WINDOWS):
             rows = order[at : at + _WINDOWS]
-            some = ThreadWindows(windows.thread[rows], windows.starts[rows], windows.ends[rows])
-            parts[:, rows] = time_by_cause(timeline_of(host, some), some, overhead)
-        profiler = overhead.within(windows.starts, windows.ends)
-        rest = length - profiler - parts.sum(axis=0)
-        named = {cause: self._per_call(part) for cause, part in zip(BY_SLICE, parts, strict=True)}
-        return {**named, "profiler": self._per_call(profiler), "untraced": self._per_call(rest)}
-
-    def _per_call(self, values: Ints) -> Ints:
-        if not values.any():
-            return np.broadcast_to(np.int64(0), self.count)
-        total = np.zeros(self.count, dtype=np.int64)
-        np.add.at(total, self._row, np.maximum(values, 0))
-        return total
+            thread, begins = np.divmod(self._begins[rows], self._room)
+            windows = ThreadWindows(thread, begins + self._low, self._ends[rows] % self._room + self._low)
+            parts = time_by_cause(timeline_of(host, windows), windows, overhead)
+            profiler = overhead.within(windows.starts, windows.ends)
+            rest = windows.ends - windows.starts - profiler - parts.sum(axis=0)
+            for cause, part in zip(sums, (*parts, profiler, rest), strict=True):
+                if part.any():
+                    sums[cause] = sums[cause] if sums[cause].flags.writeable else np.zeros(self.count, dtype=np.int64)
+                    np.add.at(sums[cause], self._row[rows], np.maximum(part, 0))
+        return sums
