@@ -241,14 +241,6 @@ class Model:
         return [group["at"].to_numpy().astype(np.int64) for _, group in cycles.group_by("rank", maintain_order=True)]
 
     @cached_property
-    def _by_cycle(self) -> tuple[Ints, Ints]:
-        """The activities in cycles by cycle, and where those of each that has any begin among them."""
-        cycle = self.recording.activities.cycle
-        order = np.flatnonzero(cycle >= 0)
-        order = order[np.argsort(cycle[order], kind="stable")]
-        return order, np.flatnonzero(np.diff(cycle[order], prepend=-1))
-
-    @cached_property
     def by_call(self) -> tuple[Ints, Ints]:
         """The activities by call, and where those of each call begin among them."""
         call = self.recording.activities.call
@@ -260,11 +252,8 @@ class Model:
         """For each rank where its cycles' work ends, ns: with their mark or the last activity launched in them."""
         marked, place, _, _ = self._marks
         if outcome is None:
-            reach = np.full(self.recording.cycles.height, NEVER, dtype=np.int64)
-            inside, first = self._by_cycle
-            if len(inside):
-                reach[self.recording.activities.cycle[inside[first]]] = np.maximum.reduceat(
-                    self.recording.activities.end[inside], first)
+            reach = np.full(self.recording.cycles.height + 1, NEVER, dtype=np.int64)  # the last is of none
+            np.maximum.at(reach, self.recording.activities.cycle, self.recording.activities.end)
         else:
             reach = outcome.reached.cycles
         found, count = [], 0
