@@ -40,7 +40,7 @@ def lanes_of(run: Trace, replayed: Replayed, path: Path) -> list[str]:
     names = np.full(len(path.steps), "host", dtype=object)
     on_host = np.array([step.kind in HOST_SIDE or step.activity < 0 for step in path.steps], dtype=bool)
     rows = a.row[[step.activity for step in path.steps]][~on_host]
-    where = run.kernels.select(pl.col("device").cast(pl.String), "stream", "rank").collect()[rows]
+    where = run.kernels.select("device", "stream", "rank").collect()[rows].cast({"device": pl.String})
     several = run.kernels.select(pl.col("rank").n_unique()).collect().item() > 1
     names[~on_host] = [
         f"{'' if rank is None or not several else f'rank {rank} '}{device or 'device'}"
