@@ -100,6 +100,7 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
             note = f"{run.info.label} is a reduced dataset: its launches are in the recordings, which can be replayed."
             return Predictions(run.info.label, sentences=(job.sentence(),), notes=(note,), job=job)
         raise CannotAnswer(f"{run.info.label} cannot be replayed: it holds no launches. {_FORMATS} can.")
+    run.host.select("parent").head(1).collect()  # the call tree takes most room to find: first, and alone
     replayed = replay_of(run, options)
     accuracy = replayed.accuracy
     if replayed.model is None:
