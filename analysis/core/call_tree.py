@@ -21,6 +21,7 @@ from .batches import ABSENT, Columns, TextColumn, at_rows, batches, gathered, nu
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int32]  # For each something else of which there are fewer than 2^31; -1 for none.
 Parents = npt.NDArray[np.int64] | npt.NDArray[np.int32]  # For each row the number of another one, -1 for none.
 _Rows = TypeVar("_Rows", npt.NDArray[np.int64], npt.NDArray[np.int32])
 _ROUNDS = 40
@@ -83,12 +84,12 @@ def crossing_notes(count: int) -> tuple[str, ...]:
     return (f"{slices} after the slice of the same thread in which they begin: not counted as its children.",)
 
 
-def pack(thread: Ints, times: Ints) -> Ints:
+def pack(thread: Ints | Rows, times: Ints) -> Ints:
     """One number per (thread, time) that sorts like the pair."""
     zero = int(times.min(initial=0))
     room = int(times.max(initial=0)) - zero + 2
     if (int(thread.max(initial=0)) + 1) * room < 2**62:
-        return thread * room + (times - zero)
+        return thread * np.int64(room) + (times - zero)
     ranks = np.unique(times, return_inverse=True)[1].astype(np.int64)
     return thread * (len(times) + 1) + ranks
 

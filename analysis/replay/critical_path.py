@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.call_tree import Ints
+from ..core.call_tree import Ints, Rows
 from ..idle.cause_meanings import LABELS
 from ..kernels.family import LETTERS, TITLES, family
 from .host_time import HostTime
@@ -204,7 +204,7 @@ def _walked(
     return tuple(steps[::-1])
 
 
-def _last_of(group: Ints, start: Ints) -> Ints:
+def _last_of(group: Rows, start: Ints) -> Ints:
     """Of each collective of several ranks the member that started last."""
     members = np.flatnonzero(group >= 0)
     members = members[np.argsort(start[members], kind="stable")]

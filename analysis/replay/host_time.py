@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...loaders.trace import Trace
-from ..core.call_tree import Ints, Mask
+from ..core.call_tree import Ints, Mask, Rows
 from ..core.intervals import EMPTY, Intervals, union
 from ..core.quantiles import order_by
 from ..idle.causes import BY_SLICE
@@ -72,7 +72,7 @@ class HostTime:
         np.add.at(total, self._row, np.maximum(self._union(some).within(self._begins, self._ends), 0))
         return total
 
-    def calls_inside(self, some: Ints, thread: Ints, moment: Ints) -> Mask:
+    def calls_inside(self, some: Ints, thread: Rows, moment: Ints) -> Mask:
         """Which moments of threads lie in one of these slices."""
         busy, moments = self._union(some), self._axis(thread, moment)
         return np.asarray(moments < np.append(-1, busy.ends)[np.searchsorted(busy.starts, moments, side="right")])

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ..core.call_tree import Ints, Mask
+from ..core.call_tree import Ints, Mask, Rows
 from .events import events_of
 from .loop import NEVER, run
 from .program import REPLAY
@@ -34,7 +34,7 @@ class Knobs(Struct):
     wait_share: Floats
     launch_lag: Ints
     before_lag: Ints
-    group: Ints
+    group: Rows
     transfer: Ints
 
     def largest(self, recorded: Knobs) -> tuple[str, int] | None:

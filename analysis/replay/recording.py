@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..core.batches import ABSENT, TextColumn, match, numbered, numbers
-from ..core.call_tree import HostSlices, Ints, Mask, pack
+from ..core.call_tree import HostSlices, Ints, Mask, Rows, pack
 from ..core.quantiles import order_by
 from ..cycles import assignment
 from ..cycles.detection import counted_cycles
@@ -43,13 +43,13 @@ class DeviceActivities(Struct, frozen=True):
     end: Ints
     name: TextColumn
     kind: TextColumn
-    stream: Ints
-    device: Ints
-    owner: Ints
-    call: Ints
+    stream: Rows
+    device: Rows
+    owner: Rows
+    call: Rows
     first: Mask
-    before: Ints
-    cycle: Ints
+    before: Rows
+    cycle: Rows
 
     @property
     def dur(self) -> Ints:
@@ -66,8 +66,8 @@ class HostCalls(Struct, frozen=True):
     row: Ints
     start: Ints
     end: Ints
-    chain: Ints
-    thread: Ints
+    chain: Rows
+    thread: Rows
     name: Ints
     names: tuple[str, ...]
 
@@ -84,7 +84,7 @@ class Recording(Struct, frozen=True):
 
     activities: DeviceActivities
     calls: HostCalls
-    stream_waits: tuple[Ints, Ints]
+    stream_waits: tuple[Rows, Ints]
     cycles: pl.DataFrame
     device_time: bool
     slices: HostSlices
@@ -130,15 +130,15 @@ def recording_of(run: Trace, options: Options) -> Recording | str:
     activities = _activities(ids, number[call], process, named, cycle)
     waits = names.where(lambda name: name is not None and STREAM_WAITS.search(name))[every.row]
     return Recording(
-        activities, calls, (slices.thread[every.row[waits]].astype(np.int64), every.starts[waits]), cycles,
+        activities, calls, (slices.thread[every.row[waits]], every.starts[waits]), cycles,
         account.device_time, slices,
     )
 
 
 def _activities(ids: dict[str, Ints], call: Ints, process: Ints, named: pl.DataFrame, cycle: Ints) -> DeviceActivities:
-    stream = numbered(ids["rank"], process, ids["device"], ids["stream"])
+    stream = numbered(ids["rank"], process, ids["device"], ids["stream"]).astype(np.int32)
     order = np.argsort(stream, kind="stable")
-    before = np.full(len(order), -1, dtype=np.int64)
+    before = np.full(len(order), -1, dtype=np.int32)
     same = stream[order[1:]] == stream[order[:-1]]
     before[order[1:][same]] = order[:-1][same]
     launched = np.flatnonzero(call >= 0)[::-1]
@@ -149,8 +149,8 @@ def _activities(ids: dict[str, Ints], call: Ints, process: Ints, named: pl.DataF
     start = ids["start_ns"]
     return DeviceActivities(
         ids["row"], start, start + np.maximum(ids["dur_ns"], 0), TextColumn.of(named["name"]),
-        TextColumn.of(named["kind"]), stream, numbered(ids["rank"], ids["device"]), numbered(ids["rank"], process),
-        call, first, before, cycle,
+        TextColumn.of(named["kind"]), stream, numbered(ids["rank"], ids["device"]).astype(np.int32),
+        numbered(ids["rank"], process).astype(np.int32), call.astype(np.int32), first, before, cycle.astype(np.int32),
     )
 
 
@@ -190,7 +190,8 @@ def _calls(
         after = np.minimum.accumulate(after[::-1])[::-1]
         threads[mine] = np.where(threads[mine[after]] >= 0, threads[mine[after]], threads[mine].max())
     return HostCalls(
-        host_row[order], moment[order], np.concatenate((end, edges))[order], chains, threads,
+        host_row[order], moment[order], np.concatenate((end, edges))[order], chains.astype(np.int32),
+        threads.astype(np.int32),
         np.concatenate((name, np.full(len(edges), len(names) - 1)))[order], names,
     ), number
 
@@ -213,6 +214,6 @@ def _edges(cycles: pl.DataFrame, start: Ints, end: Ints, chain: Ints, rank: Ints
     return np.concatenate(moments), np.concatenate(chains)
 
 
-def stream_keys(stream: Ints, moment: Ints) -> Ints:
+def stream_keys(stream: Ints | Rows, moment: Ints) -> Ints:
     """One number per (stream, moment) that sorts like the pair."""
     return pack(stream, moment)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..communication.arrivals import arrivals_of
 from ..communication.collectives import ENDS_TOGETHER
-from ..core.call_tree import Ints
+from ..core.call_tree import Ints, Rows
 from .recording import Recording
 
 
@@ -22,8 +22,8 @@ class Together(Struct, frozen=True):
     is ``ahead``, and how ``late`` after the transfer a member ends by its own clock; ns. ``transfer`` is of each
     collective, ``calls_ahead`` of each call."""
 
-    group: Ints
-    rank: Ints
+    group: Rows
+    rank: Rows
     ahead: Ints
     late: Ints
     transfer: Ints
@@ -33,7 +33,8 @@ class Together(Struct, frozen=True):
 def apart(recording: Recording) -> Together:
     """No collective is matched, and there is one clock."""
     none = np.zeros(len(recording.activities.start), dtype=np.int64)
-    return Together(none - 1, none, none, none, none[:0], np.zeros(len(recording.calls.start), dtype=np.int64))
+    few = none.astype(np.int32)
+    return Together(few - 1, few, none, none, none[:0], np.zeros(len(recording.calls.start), dtype=np.int64))
 
 
 def together(run: Trace, recording: Recording) -> Together:
@@ -62,7 +63,7 @@ def together(run: Trace, recording: Recording) -> Together:
     of_chain = np.zeros(int(c.chain.max()) + 1, dtype=np.int64)
     launched = a.call >= 0
     of_chain[c.chain[a.call[launched]]] = ours[launched]
-    return Together(group, rank, ours, late, transfer, of_chain[c.chain])
+    return Together(group.astype(np.int32), rank.astype(np.int32), ours, late, transfer, of_chain[c.chain])
 
 
 def evened(recording: Recording, links: Together, gap: Ints, only: int | None = None) -> tuple[Ints, Ints]:
@@ -80,7 +81,7 @@ def evened(recording: Recording, links: Together, gap: Ints, only: int | None = 
     return dur, gap
 
 
-def _even(name: Ints, rank: Ints, values: Ints, only: int | None) -> Ints:
+def _even(name: Ints, rank: Ints | Rows, values: Ints, only: int | None) -> Ints:
     """What all ranks have equally often of a name is compared one by one, the rest by its mean."""
     rows = pl.DataFrame({"name": name, "rank": rank, "value": values}).with_columns(
         at=pl.int_range(pl.len()).over("name", "rank"), count=pl.len().over("name", "rank"),

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ..core.call_tree import Ints, Mask
+from ..core.call_tree import Ints, Mask, Rows
 from .loop import NEVER, bind
 from .program import REPLAY
 from .recording import WAITS, Recording, stream_keys
@@ -42,13 +42,12 @@ _ALL = re.compile(r"(Device|Ctx)Synchronize")
 _STREAM_OR_DEVICE = re.compile(r"(Stream|Device|Ctx)Synchronize|^hipStreamSynchronize")
 _BLOCKING = re.compile(r"Synchronize|^(cuda|hip)Memcpy(?!.*Async)|MemcpyWithStream|signal_wait")
 _ASYNC = re.compile("Async")
-Floats = npt.NDArray[np.float64]
 
 
 class Links(Struct, frozen=True):
     """For each row a list of others: those of row ``n`` are ``on[to[n]:to[n + 1]]``, each with its ``lag`` in ns."""
 
-    to: Ints
+    to: Rows
     on: Ints
     lag: Ints
 
@@ -105,9 +104,9 @@ class _Inference:
         self.streams = int(a.stream.max()) + 1
         self.of_stream = np.searchsorted(a.stream[self.queue], np.arange(self.streams + 1))
 
-    def of_owner(self, owner: Ints, moment: Ints) -> Ints:
+    def of_owner(self, owner: Ints | Rows, moment: Ints) -> Ints:
         """Moments (ns) that sort by process first: a call waits for no activity of another one, whose clock differs."""
-        return owner * self.room + (moment - self.zero)
+        return owner * np.int64(self.room) + (moment - self.zero)
 
     def order(self) -> Order:
         """Everything, in the order in which one thing needs another."""
@@ -194,7 +193,7 @@ class _Inference:
         ended = np.searchsorted(self.end_times, a.start[rows] + AFTER_EVENT_NS, side="right")
         reach = np.where(asked[rows] | ~self.launched[rows], FAR_NS, NEAR_NS)
         src, lag, room = (np.full(len(rows), -1, dtype=np.int64) for _ in range(3))
-        arrays = [
+        arrays: list[npt.NDArray[Any]] = [
             rows, a.start, a.end, a.stream, a.owner, self.called, rest[rows], reach, self.by_end, self.end_times, ended,
         ]
         outputs = [src, lag, room]
@@ -208,8 +207,8 @@ class _Inference:
             src, lag, room = (np.array(one, dtype=np.int64) for one in lists)
         bound = src >= 0
         learned: dict[int, Counter[int]] = {}
-        pairs, first, times = np.unique(
-            a.stream[rows[bound]] * self.streams + a.stream[src[bound]], return_index=True, return_counts=True)
+        both = a.stream[rows[bound]] * np.int64(self.streams) + a.stream[src[bound]]
+        pairs, first, times = np.unique(both, return_index=True, return_counts=True)
         for at in np.argsort(first):
             stream, other = divmod(int(pairs[at]), self.streams)
             learned.setdefault(stream, Counter())[other] = int(times[at])
@@ -309,11 +308,11 @@ class _Inference:
         last = np.searchsorted(keys[by_end], returned, side="right") - 1  # the last to end before it returned
         ended = by_end[np.maximum(last, 0)]
         done = np.where((last >= 0) & ((a.owner[ended] == self.owner) | (not self.room)), a.end[ended], NEVER)
-        rows, on = list[Ints](), list[Ints]()
+        rows, on = list[Ints | Rows](), list[Ints]()
         lag = np.zeros(len(c.start), dtype=np.int64)
         waiting = np.zeros(len(c.start), dtype=bool)
 
-        def add(some: Ints, activities: Ints, lags: Ints) -> None:
+        def add(some: Ints | Rows, activities: Ints, lags: Ints) -> None:
             rows.append(some)
             on.append(activities)
             lag[some], waiting[some] = lags, True
@@ -408,7 +407,8 @@ def _by_name(
 
 def _links(count: int, rows: Ints, on: Ints, lag: Ints) -> Links:
     order = np.argsort(rows, kind="stable")
-    return Links(np.append(0, np.cumsum(np.bincount(rows, minlength=count))), on[order], lag[order])
+    to = np.append(0, np.cumsum(np.bincount(rows, minlength=count))).astype(np.int32)
+    return Links(to, on[order], lag[order])
 
 
 def plain(values: npt.NDArray[np.generic], kind: type = np.int64) -> npt.NDArray[np.generic]:
