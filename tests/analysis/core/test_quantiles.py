@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.core.quantiles import BINS, codes, combined, dense, latencies, stable_order
+from warplens.analysis.core.quantiles import BINS, codes, combined, dense, latencies, order_by, stable_order
 from warplens.analysis.kernels import launch_groups
 
 spans = st.integers(0, 10**6) | st.integers(0, 63).map(lambda bit: (1 << bit) - 1)
@@ -59,6 +59,12 @@ def test_combinations_get_the_same_number_exactly_where_they_are_the_same(rows):
 def test_equal_numbers_keep_their_order_whether_or_not_they_fit_one_word_with_their_places(numbers):
     keys = np.array(numbers)
     assert stable_order(keys).tolist() == sorted(range(len(numbers)), key=lambda place: numbers[place])
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1), st.booleans())
+def test_rows_come_in_the_order_of_all_keys_with_equal_ones_as_they_are(rows, nearly):
+    keys = [np.array(key) for key in zip(*(sorted(rows) if nearly else rows), strict=True)]
+    assert order_by(*keys).tolist() == np.lexsort(keys[::-1]).tolist()
 
 
 def test_a_missing_category_is_one_of_its_own():

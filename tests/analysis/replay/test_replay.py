@@ -128,6 +128,16 @@ def test_waits_that_nobody_recorded_are_refused() -> None:
     assert accuracy.unexplained is not None and accuracy.unexplained > 0.1
 
 
+def test_threads_that_launch_in_turn_without_recorded_host_code_have_untraced_time() -> None:
+    kernels = [kernel(n, 10_000 * n + 6_000, 3_000, correlation=n + 1, pid=1) for n in range(10)]
+    calls = [host("cudaLaunchKernel", 10_000 * n, 5_000, "runtime", correlation=n + 1) | {"tid": n % 2}
+             for n in range(10)]
+    replayed = Replayed(run_of(kernels=kernels, host=calls, cycles=steps(50_000, 50_000)), Options())
+    assert {cause: int(time.sum()) for cause, time in replayed.host.by_cause.items() if time.any()} == {
+        "untraced": int(replayed.model.gap.sum()) if replayed.model else 0}
+    assert replayed.saved_ns(Change("host", "")) == 25_000
+
+
 @pytest.mark.parametrize("text", ["kernel", "gpu:x=0", "kernel:(=0", "kernel:x=-1", "kernel:x=fast", "sync:x=peak"])
 def test_what_is_no_change_is_refused(text: str) -> None:
     with pytest.raises(NotAChange):
