@@ -161,7 +161,7 @@ def data_line(comparability: Comparability, matched: list[Matched], row_noise_ms
     if warm_up:
         parts.append(f"{warm_up} warm-up cycle{'' if warm_up == 1 else 's'} left out")
     if row_noise_ms is not None:
-        parts.append(f"noise floor ±{units.amount(row_noise_ms)}")
+        parts.append(f"noise floor of a row at most ±{units.amount(row_noise_ms)}")
     return line("Data", "; ".join(parts))
 
 
