@@ -21,6 +21,7 @@ from .quantiles import Codes
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 CALLS = ("runtime", "driver")  # Kinds of host slices that put work on a device.
+SCHEDULED = ("on CPU", "oncpu", "runq")  # Slices of kind ``sched`` that are the scheduler's, and no calls.
 _ROOMY = 8  # Ids that leave at most so much room between them are looked up in a table.
 _BLOCK = 1 << 17
 _FEW = 5  # Texts up to which rows are compared with each.

@@ -13,6 +13,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from .call_tree import Ints, sum_below
 from .quantiles import dense
+from .thread_names import thread_name
 
 THREAD = ("rank", "pid", "tid")
 _FRAME = r"(?s)^(.*) \(([^()]*)\)$"
@@ -38,7 +39,7 @@ class Stacks(Struct, frozen=True):
     """The stacks of a run. ``names`` are the distinct frames; ``lines`` has a row for each frame of each stack, the
     innermost first: ``at`` (of the stack), its ``code`` among the names, ``samples`` of the stack on all threads and
     whether it was ``walked``; ``seen`` has the ``samples`` of each stack by thread (``at``, a number as ``thread``);
-    ``threads`` are the ``THREAD`` of each number.
+    ``threads`` are the ``THREAD`` of each number and what it is ``called``.
 
     A walked stack was recorded with callers: Nsight Systems may walk that of every fourth sample only and keep the
     innermost frame of the others. Where none has more than one frame all count as walked."""
@@ -54,6 +55,7 @@ def stacks_of(run: Trace) -> Stacks:
     seen = sampled(run).drop_nulls("stack").group_by(*THREAD, "stack").agg(samples=pl.len().cast(pl.Int64)).collect(
         engine="streaming").sort(*THREAD)
     threads = seen.select(THREAD).unique(maintain_order=True).with_row_index("thread")
+    called = [thread_name(run, *thread) for thread in threads.select(THREAD).rows()]
     stacks = seen.select("stack").unique().with_row_index("at")
     seen = seen.join(threads, on=THREAD, nulls_equal=True).join(stacks, on="stack").select("at", "thread", "samples")
     lines = stacks.select("at", frame=pl.col("stack").cast(pl.String).str.split("\n")).explode("frame")
@@ -62,7 +64,7 @@ def stacks_of(run: Trace) -> Stacks:
     lines = lines.join(names, on="frame", maintain_order="left").select("at", "code").join(
         seen.group_by("at").agg(pl.col("samples").sum()), on="at", maintain_order="left",
     ).with_columns(walked=several | ~several.any())
-    return Stacks(names["frame"], lines, seen, threads)
+    return Stacks(names["frame"], lines, seen, threads.with_columns(pl.Series("called", called, dtype=pl.String)))
 
 
 class StackTree(Struct, frozen=True):

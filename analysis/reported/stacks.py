@@ -157,9 +157,7 @@ def _tree(stacks: Stacks, by_thread: bool) -> tuple[pl.DataFrame, int]:
     if len(tree.own) > MOST_PATHS:
         least = int(np.sort(tree.samples)[-MOST_PATHS]) + 1
         tree = tree.at_least(least)
-    rank = pl.format("rank {} ", "rank").fill_null("")
-    threads = stacks.threads.select(pl.format("{}thread {}", rank, pl.col("tid").cast(pl.String).fill_null("?")))
-    names = pl.concat([stacks.names, threads.to_series().alias("frame")])
+    names = pl.concat([stacks.names, stacks.threads["called"].alias("frame")])
     of_thread = tree.name >= len(stacks.names)
     root = np.arange(len(tree.above))
     for row, above in enumerate(tree.above.tolist()):  # a node comes after the one above it

@@ -7,7 +7,7 @@ each, and names are looked up only where a slice is wide enough to be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,9 @@ from msgspec import Struct, structs
 from ...loaders.trace import Trace
 from ..communication.arrivals import arrivals_of
 from ..contract.options import Options
+from ..core.batches import SCHEDULED
 from ..core.intervals import union
+from ..core.thread_names import thread_name
 from ..cycles.detection import cycles_of
 from .classes import CODES, call_class, device_class, host_class, kernel_class
 from .counters import Counter, counters_of
@@ -38,7 +40,8 @@ class Lane(Struct, frozen=True):
     """A stream (``stream`` set) or one depth of a thread (``tid`` set): its slices and when it was busy. ``by_class``
     is how long each class ran, None where all slices are of the commonest one, ``main``. ``longest`` is the length (ns)
     of the longest slice of each ``BLOCK`` of them. A stream whose slices overlap is several lanes, of which the
-    ``depth`` tells which. ``hidden`` slices begin under another one of the lane."""
+    ``depth`` tells which. ``hidden`` slices begin under another one of the lane; ``thread`` is what its thread is
+    called."""
 
     slices: Slices
     busy: Coverage
@@ -53,16 +56,17 @@ class Lane(Struct, frozen=True):
     depth: int | None = None
     hidden: int = 0
     title: str = ""
+    thread: str = ""
 
     @property
     def name(self) -> str:
         """What the lane is called: 'GPU 0 stream 7', 'thread 1234 depth 2', or its own title."""
         if self.title:
             return self.title
+        if self.thread:
+            return self.thread + (f" depth {self.depth}" if self.depth else "")
         of = "" if self.rank is None else f"rank {self.rank} "
-        if self.tid is None:
-            return f"{of}{self.device or 'device'} stream {'?' if self.stream is None else self.stream}"
-        return f"{of}thread {self.tid}" + (f" depth {self.depth}" if self.depth else "")
+        return f"{of}{self.device or 'device'} stream {'?' if self.stream is None else self.stream}"
 
 
 class Marks(Struct, frozen=True):
@@ -204,9 +208,10 @@ def _threads(run: Trace, names: dict[int, str], clocks: Mapping[int, int]) -> li
     threads = by_lane(run.host, ("rank", "pid", "tid"), drawn, names, call_class)
     threads.sort(key=lambda one: -union(one[1].starts, one[1].ends).length)
     lanes: list[Lane] = []
+    scheduled = [code for code, name in names.items() if name in SCHEDULED]
     threads.reverse()
     while threads:
-        lanes += _thread(*threads.pop())
+        lanes += _thread(run, scheduled, *threads.pop())
     return lanes
 
 
@@ -234,13 +239,15 @@ def _stream(key: Key, slices: Slices) -> Iterator[Lane]:
         yield _lane(row_slices, device, stream, None, None, rank, row)
 
 
-def _thread(key: Key, slices: Slices) -> Iterator[Lane]:
+def _thread(run: Trace, scheduled: Sequence[int], key: Key, slices: Slices) -> Iterator[Lane]:
     """What is nested by its depth, then what the scheduler did, which begins and ends across calls."""
-    (rank, pid, tid), sched, depth = key, slices.classes == CODES["sched"], 0
+    (rank, pid, tid), depth = key, 0
+    sched = (slices.classes == CODES["sched"]) & np.isin(slices.names, scheduled)
     parts = (slices.pick(~sched), slices.pick(sched)) if sched.any() else (slices,)
+    name = thread_name(run, rank, pid, tid)
     for some in parts:
         for _, level_slices in _levels(some, MOST_DEPTHS):
-            yield _lane(level_slices, None, None, pid, tid, rank, depth)
+            yield structs.replace(_lane(level_slices, None, None, pid, tid, rank, depth), thread=name)
             depth += 1
 
 

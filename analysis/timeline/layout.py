@@ -109,7 +109,7 @@ def _threads(
     alone = len(timeline.ranks) < 2
     if room is not None and main is not None:
         threads = [main, *(one for one in threads if one is not main)]
-    depths = [(key, _depths(timeline, window, edges, key, lanes)) for key, lanes in threads]
+    depths = [(key, _depths(timeline, window, edges, lanes)) for key, lanes in threads]
     devices = any(lane.tid is None for lane in timeline.drawn)
     most = 0 if room is None else max(3, room // 3 if devices else 3 * room // 4)
     roomy = sum(len(mine) for _, mine in depths) <= most
@@ -135,16 +135,14 @@ def _launches(lane: Lane) -> int:
 
 
 def _depths(
-    timeline: Timeline, window: Window, edges: Ints, key: tuple[object, ...], lanes: Sequence[Lane]
+    timeline: Timeline, window: Window, edges: Ints, lanes: Sequence[Lane]
 ) -> list[Row]:
     """The lanes of a thread in which anything ran. The calls that take the whole window are one line together, so that
     a deep Python stack leaves room for what changes."""
     rows: list[Row] = []
-    rank, _, tid = key
-    name = f"{'' if rank is None else f'rank {rank} '}thread {tid}"
     for lane in lanes:
         whole = spans(lane, window)
-        label = f"  {HOST_WORDS[CLASSES[lane.main]]}" if rows else name
+        label = f"  {HOST_WORDS[CLASSES[lane.main]]}" if rows else lane.thread
         if whole is not None:
             call = timeline.names[int(lane.slices.names[whole])]
             if rows and rows[-1].crumbs:

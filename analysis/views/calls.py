@@ -21,7 +21,7 @@ from ..contract.options import Options, Side
 from ..contract.sections import Section
 from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
-from ..core.batches import ABSENT, CALLS, TextColumn, numbered, numbers
+from ..core.batches import ABSENT, CALLS, SCHEDULED, TextColumn, numbered, numbers
 from ..core.call_tree import Ints, Mask, nearest, slices_of
 from ..core.callers import Callers, callers_of
 from ..core.quantiles import Codes, codes, combined, dense, latencies
@@ -77,7 +77,6 @@ def _sentence(facts: dict[str, Any]) -> str:
 
 CALL_KINDS = (*CALLS, "sched", "io")
 """Kinds of host slices that are calls somebody made; ``sched`` and ``io`` are of the operating system's libraries."""
-_SCHEDULED = ("on CPU", "oncpu", "runq")  # Slices of kind ``sched`` that are the scheduler's, and no calls.
 _LAUNCHES = re.compile(r"Launch")  # What tells a launch where the recording does not tie calls to what they launched.
 _PURPOSE = {"sync": "wait", "allocation": "allocate", "copy": "copy", "runtime": "other"}
 
@@ -126,7 +125,7 @@ def calls_of(run: Trace) -> pl.DataFrame | None:
 
 
 def _recorded(run: Trace) -> _Calls:
-    is_scheduled = pl.col("name").is_in(pl.Series(_SCHEDULED, dtype=NAME).implode())
+    is_scheduled = pl.col("name").is_in(pl.Series(SCHEDULED, dtype=NAME).implode())
     rows = run.host.with_row_index("row").filter(
         pl.col("kind").is_in(CALL_KINDS), pl.col("name").is_not_null(), ~is_scheduled)
     times = pl.col("start_ns", "dur_ns").fill_null(0)

@@ -123,7 +123,7 @@ def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]
         infos[0], source=source, label=label, epoch_ns=zero, warnings=tuple(warnings), **totals(infos),
         ranks=tuple(rank for rank, _ in ordered),
         facts={
-            **infos[0].facts, "files": {str(rank): trace.info.source for rank, trace in ordered},
+            **infos[0].facts, "threads": {}, "files": {str(rank): trace.info.source for rank, trace in ordered},
             "hosts": {str(rank): trace.info.facts.get("host_name") for rank, trace in ordered},
         },
     )

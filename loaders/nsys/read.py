@@ -10,6 +10,7 @@ named here are ever read.
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,7 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
     for block in call_chains.blocks(database, strings):
         recording.add_call_chains(_plausible(block))
     recording.described.update(_devices(database))
+    info.facts["threads"] = _threads(database, strings, pids)
     recording.faults.sentences += [*_recorded_warnings(database), *database.faults]
     ranks, start, zero = _ranks(database), _epoch(database), recording.earliest or 0
 
@@ -164,6 +166,15 @@ def _devices(database: NsysDatabase) -> dict[str, Device]:
         }
         results[f"GPU {number}"] = Device(f"GPU {number}", str(name) if name else None, properties)
     return results
+
+
+def _threads(database: NsysDatabase, strings: pl.DataFrame, pids: Collection[int | None]) -> dict[str, str]:
+    """The names of the threads of some processes, by ``pid tid``."""
+    texts = dict(strings.select("id", pl.col("text").cast(pl.String)).rows())
+    names = {number: texts.get(name) for number, name in database.rows("ThreadNames", "globalTid", "nameId")
+             if isinstance(number, int)}
+    return {f"{number >> 24 & 0xFFFFFF} {number & 0xFFFFFF}": name for number, name in names.items()
+            if name and number >> 24 & 0xFFFFFF in pids}
 
 
 def _ranks(database: NsysDatabase) -> dict[int, int]:

@@ -93,6 +93,13 @@ def nested(deep):
         host("cudaLaunchKernel", 1_900, 10, "runtime")])
 
 
+def test_what_the_scheduler_did_lies_under_the_calls_it_runs_across() -> None:
+    calls = [host("poll", 100 * at, 95, "sched") for at in range(20)]
+    run = run_of(host=[*calls, *(host("on CPU", 100 * at + 90, 20, "sched") for at in range(20))])
+    lanes = timeline_of(run, Options()).lanes
+    assert [(lane.name, len(lane.slices)) for lane in lanes] == [("thread 1", 20), ("thread 1 depth 1", 20)]
+
+
 @pytest.mark.parametrize("deep", [55, 300])
 def test_calls_are_shown_however_deep_they_are(deep):
     table = ask(VIEW, (nested(deep),), Options(columns=20))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import json
+import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -15,9 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from warplens.analysis.contract.options import Options
+from warplens.analysis.core.thread_names import thread_name
+from warplens.analysis.timeline.lanes import timeline_of
 from warplens.loaders.errors import Cancelled, Unreadable
 from warplens.loaders.ingest import store
 from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.ingest.ranks import merge
 from warplens.loaders.loader import Job
 from warplens.loaders.nsys import LOADER, database, host
 from warplens.loaders.nsys.database import NsysDatabase
@@ -398,3 +404,22 @@ def test_a_big_export_goes_through_files_and_comes_out_the_same(
 def directory(parent: Path, name: str) -> Path:
     (parent / name).mkdir()
     return parent / name
+
+
+def test_threads_are_called_by_their_recorded_names(samples: Path, tmp_path: Path) -> None:
+    path = tmp_path / "named.sqlite"
+    shutil.copy(samples / "nsys.sqlite", path)
+    with closing(sqlite3.connect(path)) as database:
+        thread, = database.execute("select globalTid from CUPTI_ACTIVITY_KIND_RUNTIME").fetchone()
+        database.executescript(f"""create table ThreadNames (nameId integer, priority integer, globalTid integer);
+            insert into StringIds values (9001, 'pt_main_0'), (9002, 'someone else''s');
+            insert into ThreadNames values (9001, 20, {thread}), (9002, 20, {1 << 48 | 1 << 24 | 5})""")
+        database.commit()
+    (run,) = open_run(str(path), use_cache=False)
+    pid, tid = thread >> 24 & 0xFFFFFF, thread & 0xFFFFFF
+    assert run.info.facts["threads"] == {f"{pid} {tid}": "pt_main_0"}
+    assert thread_name(run, None, pid, tid) == f"thread {tid} pt_main_0"
+    assert thread_name(run, 3, pid, 1) == "rank 3 thread 1"
+    assert f"thread {tid} pt_main_0" in [lane.name for lane in timeline_of(run, Options()).lanes]
+    job = merge("job", "job", (run, run), (0, 1))
+    assert thread_name(job, 1, pid, tid) == f"rank 1 thread {tid}", "of a job each rank has names of its own"
