@@ -160,6 +160,8 @@ class MainScreen(Screen[None]):
         """Other runs are opened: no pane shows, or asks anything about, rows of those before."""
         self.headline, self.warnings = "", ()
         for pane in self.panes.query_children(TablePane):
+            for runner in pane.runners:
+                runner.drop()
             pane.forget()
 
     def on_table_pane_changed(self) -> None:

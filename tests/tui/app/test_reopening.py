@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,25 @@ async def test_opening_other_runs_leaves_no_rows_of_those_before_on_any_pane(
         app.open_runs([str(other)])
         assert [pane.entry.name for pane in panes if pane.shown is not None] == []
         await settled(pilot)
+
+
+async def test_an_answer_that_comes_when_its_runs_were_closed_is_not_shown(
+    trace: Path, other: Path, shelf: Shelf
+) -> None:
+    """The idle view drew the gaps of a run that was gone, and that ended the app."""
+    app, closed = app_on(str(trace), shelf=shelf, view="idle"), threading.Event()
+    del shelf.runs[str(other)]  # it takes for ever to open
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        pane = app.main.pane
+        assert pane is not None and pane.shown is not None
+        answer = pane.shown
+        pane.runner.ask(lambda: answer if closed.wait(9) else None, pane._take)
+        app.open_runs([str(other)])
+        closed.set()
+        for _ in range(5):
+            await pilot.pause(0.05)
+        assert pane.shown is None and app.session.traces == ()
 
 
 def test_a_recording_given_twice_is_two_runs() -> None:
