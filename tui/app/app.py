@@ -168,17 +168,7 @@ class WarplensApp(Wired, Background):
         self.session.subject = "both"
         self.session.scope(None, None)
         self.main.forget()
-        self._forget_names()
         self._open_all()
-
-    def _forget_names(self) -> None:
-        """Those of one recording are rarely those of the next, and the caches of what they become hold 65,000."""
-        from ...analysis.core.names.short_name import short_name
-        from ...analysis.kernels.family import family
-        from ..list import cells
-
-        for cached in (short_name, family, cells.name, cells.words):
-            cached.cache_clear()
 
     def _tick(self) -> None:
         self.main.reading.watch_runs(self.session.inputs)
