@@ -147,10 +147,12 @@ def _owners(calls: Calls, nodes: Nodes) -> Ints:
     call began and it is not just the correlation id again: some recorders wrote other numbers there, which hit an
     operator by chance. A negative one was made by the loader from a recorded arrow, and holds though the call came
     later, from the thread that empties a queue."""
+    if not len(nodes.starts):
+        return np.full(len(calls.starts), -1, dtype=np.int64)
     rank, external = ids(nodes.frame["rank"]), ids(nodes.frame["external_id"])
     earliest = np.argsort(nodes.starts, kind="stable")
     result = match((calls.rank, calls.external_id), (rank[earliest], external[earliest]))
-    owner = np.where(result >= 0, earliest[np.maximum(result, 0)], -1) if len(earliest) else result
+    owner = np.where(result >= 0, earliest[np.maximum(result, 0)], -1)
     owned = np.maximum(owner, 0)
     late = (calls.starts > nodes.ends[owned]) & (calls.external_id >= 0)
     strange = (calls.starts < nodes.starts[owned]) | late

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.operators.tree import launching_calls
 
 
 def op(name, start_ns, dur_ns, external_id=None, kind="op", tid=1):
@@ -126,3 +127,10 @@ def test_operators_that_cross_are_counted_in_a_note(run_of, asked) -> None:
             for name, start in (("aten::a", 0), ("aten::b", 30_000))]
     assert any("1 host slice ends after the slice" in note for note in asked("ops", run_of(host=rows)).notes)
     assert not asked("ops", run_of(host=rows[:1])).notes
+
+
+def test_a_run_whose_calls_no_operator_made_has_none_that_launched(run_of) -> None:
+    """The diff of two devices, one recorded without operators, ended with an IndexError."""
+    run = run_of(host=[call(0, 10, 7)], kernels=[launch(300, 7)])
+    found = launching_calls(run, run.kernels.collect())
+    assert found.rows() == [(None, -1)]
