@@ -210,7 +210,7 @@ def in_one(pieces: Sequence[Ints]) -> Ints:
 
 
 class Columns:
-    """Columns of a table of which batches are read, in no more room than they need in the end."""
+    """Columns collected batch by batch, in arrays no wider than their values need."""
 
     def __init__(self, narrow: Sequence[str] = ()) -> None:
         self._narrow, self._pieces = narrow, dict[str, list[Any]]()

@@ -21,7 +21,7 @@ from .batches import ABSENT, Columns, TextColumn, at_rows, batches, gathered, nu
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int32]  # For each something else of which there are fewer than 2^31; -1 for none.
+Rows = npt.NDArray[np.int32]  # Numbers of rows, calls or threads, fewer than 2^31 of each; -1 for none.
 Parents = npt.NDArray[np.int64] | npt.NDArray[np.int32]  # For each row the number of another one, -1 for none.
 _Rows = TypeVar("_Rows", npt.NDArray[np.int64], npt.NDArray[np.int32])
 _ROUNDS = 40

@@ -267,7 +267,7 @@ def calls_of(run: Trace) -> Calls:
 
 
 def calls_and_slices(run: Trace) -> tuple[Calls, HostSlices]:
-    """The same with the slices, of which most is read in the same go."""
+    """The calls, and the slices of the host; most columns of the slices are read in the same pass."""
     columns, slices, begin = Columns(("row", *_KEYS)), slices_of(run), 0
 
     def add(batch: pl.DataFrame) -> None:

@@ -124,7 +124,7 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 def _answer(rows: pl.DataFrame, stacks: Sequence[Stacks], *notes: str) -> Answer:
-    """The rows with what is said of the stacks they are of."""
+    """The answer of these rows, with the facts, sentences and notes of their stacks."""
     facts = [_facts(one) for one in stacks]
     if len(stacks) == 1:
         return Answer(rows.lazy(), facts[0], (_sentence(facts[0]),), (*_notes(facts[0]), *notes))

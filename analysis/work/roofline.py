@@ -1,8 +1,8 @@
 """How far operators are from what their device can do: achieved rates, peaks, least time and time lost.
 
 The least time of a call is the larger of FLOPs / peak and bytes / peak of its memory; what its activities took above
-that is lost. Work above a peak loses nothing. A copy to the host or another device is held
-against no peak: its link sets how long it takes.
+that is lost. Work above a peak loses nothing. No peak applies to
+a copy to the host or another device: its link sets how long it takes.
 """
 
 from __future__ import annotations
