@@ -108,7 +108,7 @@ def test_the_compiled_sweep_gives_what_the_plain_one_gives(monkeypatch: pytest.M
     plain = call_tree(table, compiled=False)
     code = native(SWEEP)
     monkeypatch.setattr(columns, "WORTH_COMPILING", 0)
-    monkeypatch.setattr(type(SWEEP), "functions", lambda self: code)
+    monkeypatch.setattr(type(SWEEP), "load", lambda self: code)
     compiled = call_tree(table)
     assert plain["crosses"].any()
     assert_frame_equal(plain, compiled, check_dtypes=False)
