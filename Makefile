@@ -28,8 +28,9 @@ types: $(VENV)/.dev-installed
 imports: $(VENV)/.dev-installed
 	cd .dev && PYTHONPATH=. ../$(BIN)/lint-imports --config ../pyproject.toml --no-cache
 
+# asserts that tell their values cost each worker 16 s of CPU time to make: they are made for what failed alone
 unit: $(VENV)/.dev-installed
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal --assert=plain || { $(BIN)/pytest --last-failed; exit 1; }
 
 # what they compile is kept for the other processes they start, also where the environment says otherwise
 unit test-deep: export PYTHONDONTWRITEBYTECODE =

@@ -159,24 +159,22 @@ def test_the_examples_follow_the_house_style(tree: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def run_commands(tree: Path, commands: list[str]) -> str:
-    """What the pytest commands print in the copy, cut to the cheap tests; "" where all pass."""
-    for command in commands:
-        update, files = "WARPLENS_UPDATE=1" in command, re.findall(r"tests/\S+", command)
-        environment = {**os.environ, "PYTHONPATH": str(tree), "WARPLENS_UPDATE": "1" if update else ""}
-        words = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-k", CHEAP, *files]
-        done = subprocess.run(words, capture_output=True, text=True, cwd=tree / "warplens", env=environment)
-        if done.returncode:
-            return done.stdout
-    return ""
+def run_tests(tree: Path, files: list[str], update: bool = False) -> str:
+    """What pytest prints of the cheap tests of these files in the copy; "" where all pass."""
+    environment = {**os.environ, "PYTHONPATH": str(tree), "WARPLENS_UPDATE": "1" if update else ""}
+    words = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-k", CHEAP, *files]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tree / "warplens", env=environment)
+    return done.stdout if done.returncode else ""
 
 
 def test_what_the_examples_add_passes_the_tests_after_the_commands_named(tree: Path) -> None:
     """Tables and golden files of the copy are brought up to date; then its own tests accept every example."""
-    commands = [command for command in COMMANDS if "snapshot" not in command]
-    check = [command.replace("WARPLENS_UPDATE=1 ", "") for command in commands if "WARPLENS_UPDATE=1 " in command]
-    assert "launch_log" in run_commands(tree, check), "without the commands its tests say what is missing"
-    assert run_commands(tree, commands) == "" and run_commands(tree, check) == ""
+    update, snapshots, check = COMMANDS
+    updated = re.findall(r"tests/\S+", update)
+    assert update.startswith("WARPLENS_UPDATE=1 ") and "snapshot" in snapshots
+    assert "launch_log" in run_tests(tree, updated), "without the commands its tests say what is missing"
+    assert run_tests(tree, updated, update=True) == ""
+    assert run_tests(tree, updated + re.findall(r"tests/\S+", check)) == ""
     package = tree / "warplens"
     assert "median kernel" in (package / "docs" / "findings.md").read_text()
     assert "Half of all kernels take" in (package / "tests" / "golden" / "views" / "overview-one.txt").read_text()

@@ -269,8 +269,11 @@ def test_a_stream_nobody_takes_changes_no_result(where: str, table: Path, tmp_pa
     assert (tmp_path / "kernels.csv").read_text().startswith("name,")
 
 
-@pytest.mark.parametrize("words", [["report", "{}"], ["sql", "{}", "select 1"], ["diff", "{}", "{}"], ["doctor"],
-                                   ["convert", "{}", "-o", "tables"], ["{}"], ["--help"]], ids=" ".join)
+@pytest.mark.parametrize("words", [
+    ["report", "{}"], ["diff", "{}", "{}"], ["{}"], ["--help"],
+    *(pytest.param(words, marks=pytest.mark.deep) for words in (
+        ["sql", "{}", "select 1"], ["doctor"], ["convert", "{}", "-o", "tables"])),
+], ids=" ".join)
 def test_a_closed_output_is_no_failure(
     words: list[str], table: Path, tmp_path: Path, capsysbinary: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

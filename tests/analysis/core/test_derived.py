@@ -33,7 +33,9 @@ def answers(*paths: str, each_anew: bool = False) -> dict[str, Any]:
     return said
 
 
-@pytest.mark.parametrize("pattern", ["*.pt.trace.json*", "*.sqlite", "*.xplane.pb", "*.rpd", "ncu_*.csv"])
+@pytest.mark.parametrize("pattern", [
+    "*.pt.trace.json*", "*.sqlite", *(pytest.param(one, marks=pytest.mark.deep) for one in ("*.xplane.pb", "*.rpd")),
+    "ncu_*.csv"])
 @pytest.mark.parametrize("runs", [1, 2])
 def test_kept_answers_are_those_that_were_found_out(
     samples: Path, pattern: str, runs: int, deep: bool, monkeypatch: pytest.MonkeyPatch

@@ -31,7 +31,8 @@ def told(path: str, options: Options | None = None, each_anew: bool = True) -> d
 
 
 @pytest.mark.parametrize(("name", "options"), [
-    ("demo/normal.json.gz", None), ("kineto.pt.trace.json", None), ("kineto.pt.trace.json", Options(warm_up=False)),
+    pytest.param("demo/normal.json.gz", None, marks=pytest.mark.deep),
+    ("kineto.pt.trace.json", None), ("kineto.pt.trace.json", Options(warm_up=False)),
 ], ids=["demo", "kineto", "kineto without warm-up"])
 def test_a_pair_asked_again_is_told_the_same(
     name: str, options: Options | None, samples: Path, monkeypatch: pytest.MonkeyPatch

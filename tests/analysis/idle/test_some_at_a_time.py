@@ -6,7 +6,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from runs import host, kernel, run_of
@@ -46,6 +46,7 @@ def idle(rows: list[dict[str, Any]], activities: list[dict[str, Any]]) -> Idle:
     return found
 
 
+@settings(max_examples=settings().max_examples // 2)  # half a second each
 @given(st.lists(slices(), min_size=1, max_size=20), st.integers(1, 12).flatmap(
     lambda count: st.tuples(*(kernels(index) for index in range(count)))))
 def test_however_many_gaps_at_once_the_account_is_the_same(

@@ -22,7 +22,8 @@ from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
 
 KINETO = (
-    "kineto/hta/nccl_parser_config/nccl_data.json.gz", "kineto/hta/trace_diff/control/control.json.gz",
+    "kineto/hta/nccl_parser_config/nccl_data.json.gz",
+    pytest.param("kineto/hta/trace_diff/control/control.json.gz", marks=pytest.mark.deep),
     "kineto/tb_plugin/samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz",
     "kineto/tracelens/h100/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz",
 )

@@ -64,7 +64,7 @@ def tables(run: Trace) -> dict[str, pl.DataFrame]:
     return {name: run.table(name).collect() for name in TABLE_NAMES if run.has(name)}
 
 
-@pytest.mark.parametrize("memory", [1 << 30, 0])
+@pytest.mark.parametrize("memory", [pytest.param(1 << 30, marks=pytest.mark.deep), 0])
 def test_it_holds_what_its_files_hold_one_by_one(job: Path, monkeypatch: pytest.MonkeyPatch, memory: int) -> None:
     monkeypatch.setattr(small_files, "_MOST_MEMORY", memory)
     cold, again, without = opened(job), opened(job), opened(job, use_cache=False)
