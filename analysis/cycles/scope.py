@@ -64,7 +64,7 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
         return reduced.of_cycle(run, mine)
     windows = mine.select("rank", *assignment.WINDOW).rows()
     kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
-    return run.with_tables(
+    cut = run.with_tables(
         kernels=kernels.filter(pl.col("cycle") == wanted).select(columns_of(run.kernels).names()),
         host=calls_where(run.host, moment_in("start_ns", _bounds(mine))),
         metrics=run.metrics.filter(moment_in("ts_ns", windows)),
@@ -73,6 +73,13 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
         cycles=mine.select(columns_of(run.cycles).names()).lazy(),
         profile=run.profile.filter(pl.col("cycle") == wanted),
     )
+    cut.remember("cut from", (), lambda: run)
+    return cut
+
+
+def cut_from(piece: Trace) -> Trace | None:
+    """What a piece that ``scoped`` gave is one cycle of; None where it is none."""
+    return piece.remember("cut from", (), lambda: None)
 
 
 def _steady(run: Trace, options: Options) -> Trace:

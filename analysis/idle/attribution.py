@@ -18,10 +18,11 @@ from ..core.batches import ABSENT, CALLS, ids
 from ..core.call_tree import HostSlices, Ints, Mask, crossing_notes, crossings
 from ..core.derived import derived_rows, derived_value
 from ..core.intervals import EMPTY, Intervals
+from ..cycles.scope import cut_from
 from ..cycles.whole import Steps
 from .cause_meanings import CAUSES
 from .causes import BY_SLICE, DISPATCH_NS, functions
-from .gaps import DeviceGaps, activities_of, gaps_of
+from .gaps import DeviceGaps, activities_around, activities_of, gaps_of
 from .host import Host, drained_by, host_of, timeline_of
 from .scope import Part, ScopeSums
 from .thread_time import ThreadWindows, time_by_cause
@@ -63,16 +64,23 @@ class Idle(Struct, frozen=True):
 
 
 def idle_of(run: Trace, piece: Trace, steps: Steps | None = None) -> Idle | None:
-    """Idle time between the activities of ``piece``, which is the run or a part of it; None without any times."""
+    """Idle time between the activities of ``piece``, which is the run or a part of it; None without any times. Of a piece
+    that is one cycle it is what of the gaps lies in the cycle's window, that before its first launch included."""
     return piece.remember("idle", (steps,), lambda: _kept(run, steps) if piece is run else _found(run, piece, steps))
 
 
 def _found(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None:
     """The idle time of a part of the run, by cause."""
-    attributed = _attributed(run, activities_of(piece), steps)
+    mine, whole = activities_of(piece), cut_from(piece)
+    if whole is None or steps is None or mine.is_empty():
+        attributed = _attributed(run, mine, steps)
+        return None if attributed is None else Idle(
+            pl.concat(attributed.longest_first()).lazy(), attributed.devices, attributed.notes, attributed.scope)
+    attributed = _attributed(run, activities_around(whole, *steps.bounds), steps)
     if attributed is None:
         return None
-    return Idle(pl.concat(attributed.longest_first()).lazy(), attributed.devices, attributed.notes, attributed.scope)
+    gaps = pl.concat(attributed.longest_first()).join(mine, on="index", how="semi", maintain_order="left")
+    return Idle(gaps.lazy(), tuple(one.sums for one in attributed.scope), attributed.notes, attributed.scope)
 
 
 def _kept(run: Trace, steps: Steps | None) -> Idle | None:

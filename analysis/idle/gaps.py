@@ -63,10 +63,21 @@ class DeviceGaps(Struct, frozen=True):
 
 def activities_of(run: Trace) -> pl.DataFrame:
     """The device activities with a start and a duration: ``index start_ns dur_ns name device rank correlation``."""
+    return _timed(run).collect(engine="streaming")
+
+
+def activities_around(run: Trace, first: int, last: int) -> pl.DataFrame:
+    """``activities_of`` from one moment (ns) to another, with the last one of each device before."""
+    end, until = pl.col("start_ns") + pl.col("dur_ns"), _timed(run).filter(pl.col("start_ns") < last)
+    before = until.filter(end <= first).sort(end, maintain_order=True).unique(["rank", "device"], keep="last")
+    return pl.concat([before, until.filter(end > first)]).collect(engine="streaming")
+
+
+def _timed(run: Trace) -> pl.LazyFrame:
     return (
         run.kernels.filter(pl.col("kind").is_in(ACTIVITIES))
         .select("index", "start_ns", "dur_ns", "name", "device", "rank", "correlation")
-        .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+        .drop_nulls(["start_ns", "dur_ns"])
     )
 
 

@@ -155,14 +155,21 @@ def test_of_two_runs_the_causes_are_compared() -> None:
     assert next(iter(rows)) == "queued"
 
 
-def test_a_scope_to_a_cycle_leaves_the_gaps_between_its_own_launches() -> None:
+def test_a_scope_to_a_cycle_leaves_its_gaps_and_the_idle_time_that_the_cycles_view_has() -> None:
     run = run_of(
         host=[call(5 * n, 2, n + 1) for n in range(4)],
         kernels=[kernel(n, 100 * n, 50, correlation=n + 1) for n in range(4)],
         cycles=[{"cycle": n, "start_ns": 10 * n, "dur_ns": 10, "kind": "step", "complete": True} for n in range(2)],
     )
-    rows = ask(view("idle"), (run,), Options(cycle=1)).frame.to_dicts()
-    assert [(row["start_ns"], row["cycle"]) for row in rows] == [(250, 1)]
+    every = ask(view("idle"), (run,), Options()).frame
+    limited = ask(view("idle"), (run,), Options(cycle=1))
+    same = ["start_ns", "dur_ns", "cause", "cycle"]
+    assert limited.frame[same].rows() == every.filter(pl.col("cycle") == 1)[same].rows()
+    assert limited.frame["start_ns"].to_list() == [150, 250], "the gap before its first launch is its own"
+    cycles = ask(view("cycles"), (run,), Options()).frame
+    [device] = limited.facts["devices"]
+    assert device["idle_ns"] == cycles.filter(pl.col("cycle") == 1)["idle_ns"].item() == 100
+    assert ask(view("overview"), (run,), Options(cycle=1)).facts["devices"][0]["busy"] == 0.5
 
 
 @pytest.mark.parametrize(("name", "cause"), [
