@@ -58,8 +58,9 @@ def print_report(arguments: argparse.Namespace) -> int:
     if len(arguments.runs) > 2 or arguments.view == "history":
         return _print_many(arguments)
     samples = getattr(arguments, "samples", False)
-    if samples and arguments.view != "metrics":
-        raise UsageError("--samples goes with --view metrics")
+    for option, of in (("samples", "metrics"), ("change", "whatif")):
+        if getattr(arguments, option, None) and arguments.view != of:
+            raise UsageError(f"--{option} goes with --view {of}")
     if getattr(arguments, "baseline", None) or getattr(arguments, "candidate", None):
         return _print_sides(arguments)
     if not arguments.runs:

@@ -22,6 +22,7 @@ from ..contract.view import Answer, CannotAnswer
 from ..core import device_pairs as devices
 from ..core import units
 from ..core.names.same_function import Function, same_functions
+from ..cycles.detection import find_cycles
 from ..idle.cause_meanings import idle_name
 from ..kernels.sources import kernels_of
 from .prepare.idle_time import mean_idle_time
@@ -56,7 +57,9 @@ def aggregates(runs: tuple[Trace, Trace], options: Options) -> Answer:
     result = [kernels_of(run) for run in runs]
     if (result[0] is None or result[1] is None) and steps is None:
         lacking = [run.info.label for run, side in zip(runs, result, strict=True) if side is None]
-        raise CannotAnswer(f"{' and '.join(lacking)} hold neither cycles nor launches nor sums of kernels to compare.")
+        holds = "holds" if len(lacking) == 1 else "hold"
+        raise CannotAnswer(
+            f"{' and '.join(lacking)} {holds} neither cycles nor launches nor sums of kernels to compare.")
     names = [side.frame["device"].cast(pl.String).to_list() if side is not None else [] for side in result]
     apart = not devices.together(*names)
     a, b = (sums_of(side.frame, apart) if side is not None else {} for side in result)
@@ -238,7 +241,8 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
         "no readings of the machine were recorded")
     lines += [total_line(whole, work is not None if comparability.comparable else None), line("Cause", resources)]
     reasons = comparability.why or "comparable" if comparability.comparable else f"NOT comparable: {comparability.why}"
-    samples = "too few steps to tell chance by them" if by_step else "no cycles"
+    cycles = all(find_cycles(run, options).frame.height for run in runs)
+    samples = "too few steps to tell chance by them" if by_step else "too few cycles" if cycles else "no cycles"
     data = line("Data", f"{reasons}; {samples}: each launch is a sample")
     ordered = [*lines, data] if comparability.comparable else [data, *lines]
     notes = [*devices.note(moved), *replay_notes((replays(runs[0]), replays(runs[1]))),
@@ -308,7 +312,7 @@ def _scale_note(work: WorkTime | None, window: bool) -> str:
         return "Launches and ms are per recorded step; what lies outside of the steps is left out."
     if work is not None and work.unit is not None and abs(work.per_b - 1) > BETWEEN_RUNS:
         return f"Launches and ms of B are scaled by {1 / work.per_b:.3f} to A's amount of work ({work.unit.what})."
-    return "Launches and ms are per run: no cycles were found in one run at least."
+    return "Launches and ms are per run: one run at least has no two cycles with times to compare."
 
 
 def _launches(kernels: pl.LazyFrame) -> dict[tuple[str, str | None], Launches]:

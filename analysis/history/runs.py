@@ -199,7 +199,8 @@ def _asides(
     made = []
     for run, part, group in zip(runs, parts, groups, strict=True):
         if group is None:
-            without = "no cycles" if all(one.cycle_kind == RECORDING for one in run.parts) else f"no {kind} cycles"
+            without = "no cycles" if all(one.cycle_kind == RECORDING for one in run.parts) else (
+                f"no {kind} cycles" if kind != RECORDING else "it has cycles, the runs compared have none")
             made.append("nothing ran on a device" if part is not None else without)
         elif group == chosen or chosen is None:
             made.append("")

@@ -64,7 +64,7 @@ class Idle(Struct, frozen=True):
 
 
 def idle_of(run: Trace, piece: Trace, steps: Steps | None = None) -> Idle | None:
-    """Idle time between the activities of ``piece``, which is the run or a part of it; None without any times. Of a piece
+    """Idle time between the activities of ``piece``, the run or a part of it; None without any times. Of a piece
     that is one cycle it is what of the gaps lies in the cycle's window, that before its first launch included."""
     return piece.remember("idle", (steps,), lambda: _kept(run, steps) if piece is run else _found(run, piece, steps))
 

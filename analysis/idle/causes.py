@@ -18,7 +18,7 @@ DISPATCH_NS = 20_000  # What a device may take to start what it was given.
 _OPS = ("op", "annotation", "dataloader")
 _SYNC = re.compile(r"Synchronize|StreamWait|EventQuery|StreamQuery|signal_wait", re.I)
 _ALLOCATION = re.compile(
-    r"Malloc|Free|HostAlloc|HostRegister|HostUnregister|ModuleLoad|LibraryLoad|MemCreate|MemMap|MemUnmap|MemRelease"
+    r"Malloc|Free(?!ze)|HostAlloc|HostRegister|HostUnregister|ModuleLoad|LibraryLoad|MemCreate|MemMap|MemUnmap|MemRelease"
     r"|AddressReserve", re.I,
 )
 _COPY = re.compile(r"Memcpy|Memset", re.I)

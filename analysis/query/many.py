@@ -15,6 +15,7 @@ from ...loaders.trace import Trace
 from ..contract.column import Column, keys_of
 from ..contract.options import Options
 from ..contract.view import View
+from ..core import device_pairs as devices
 from ..core.names.display_names import of_runs
 from ..table.export.state import notes
 from ..table.row_ids import ID
@@ -82,6 +83,7 @@ def across(table: Table) -> Table:
     by_name = {column.name: column for column in table.columns}
     main = by_name.get("per_cycle_ns") or next(column for column in table.columns if column.role == "time")
     runs = frame["run"].unique(maintain_order=True).to_list()
+    frame, said = _under_the_same_devices(frame, runs)
     wide = frame.pivot(
         on="run", index=[key.name for key in keys], values=main.name, maintain_order=True,
         aggregate_function="sum" if main.sums else "first")
@@ -90,4 +92,19 @@ def across(table: Table) -> Table:
         *(replace(main, name=run, header=run, help=f"{main.help}: {run}", order=0) for run in runs),
     )
     rows = Rows(wide.select(column.name for column in columns), named=table.rows.named)
-    return replace(table, columns=columns, rows=rows, total_rows=wide.height, order=None, kept=None, passed=None)
+    return replace(table, columns=columns, rows=rows, total_rows=wide.height, order=None, kept=None, passed=None,
+                   notes=(*table.notes, *said))
+
+
+def _under_the_same_devices(frame: pl.DataFrame, runs: list[str]) -> tuple[pl.DataFrame, list[str]]:
+    """The rows with the devices of every run under the names of the first's where they used different ones, and notes
+    that say so."""
+    if "device" not in frame.columns:
+        return frame, []
+    names = {run: frame.filter(pl.col("run") == run)["device"].cast(pl.String).unique() for run in runs}
+    moved = {run: devices.mapped(names[runs[0]], names[run]) for run in runs[1:]}
+    device = pl.coalesce(*(pl.when(pl.col("run") == run).then(devices.under(pairs)) for run, pairs in moved.items()),
+                         "device")
+    return frame.with_columns(device), [
+        f"{run}: {theirs} stands under {mine} of {runs[0]}." for run, pairs in moved.items()
+        for theirs, mine in pairs.items()]

@@ -198,10 +198,12 @@ def per(replayed: Replayed) -> str:
 
 def _scenario_sentence(scenario: dict[str, Any], replayed: Replayed) -> str:
     before, after, saved = scenario["cycle_ns"], scenario["predicted_ns"], scenario["saved_ns"]
+    what = f"With {' and '.join(scenario['changes'])} the {per(replayed)} takes"
+    if not saved:
+        return f"{what} as long as without: {units.duration(before)}."
     faster = f", {before / after:.2f}× as fast" if after > 0 and saved > 0 else ""
     words = f"{_won(abs(saved), replayed)} {'less' if saved >= 0 else 'more'}{faster}"
-    return (f"With {' and '.join(scenario['changes'])} the {per(replayed)} takes {_won(after, replayed)} instead of "
-            f"{units.duration(before)}: {words}.")
+    return f"{what} {_won(after, replayed)} instead of {units.duration(before)}: {words}."
 
 
 def doubt_of(accuracy: Accuracy) -> float:

@@ -93,8 +93,9 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     texts = [measured_change(a, b, unit, (text_a, text_b)) for a, b, unit, text_a, text_b in shown.select(
         "value_a", "value_b", "unit", *(pl.when(pl.col("what") == METRIC).then(f"shown_{side}").alias(f"shown_{side}")
                                         for side in "ab")).rows()]
+    values = pl.Series(texts, dtype=pl.String)
     return joined.with_columns(
-        values=pl.Series(texts, dtype=pl.String),
+        values=pl.when("rule").then("est. " + values).otherwise(values),
         change=pl.when(a_value != 0).then((b_value - a_value) / a_value.abs()),
     ).sort("_kernel", ~pl.col("rule"), pl.when(~pl.col("rule")).then("_section"), "row")
 

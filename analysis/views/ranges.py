@@ -76,7 +76,7 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
 
 
 def _sentence(facts: dict[str, Any]) -> str:
-    text = f"{units.count(facts['count'])} ranges of {units.counted(facts['ranges'], 'name', 'names')}"
+    text = f"{units.counted(facts['count'], 'range', 'ranges')} of {units.counted(facts['ranges'], 'name', 'names')}"
     return text + (f" · {units.duration(facts['device_ns'])} on the devices in all" if facts["device_ns"] else "")
 
 

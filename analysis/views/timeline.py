@@ -168,7 +168,7 @@ def build(runs: Runs, options: Options) -> Answer:
         clocks |= {f"{side}rank {rank}": ahead for rank, ahead in timeline.clocks.items()}
         if told := on_one_clock(timeline):
             notes.append(f"{side}{told}")
-        summary.append(f"{side}{timeline.label}: {span}, {timeline.streams} streams")
+        summary.append(f"{side}{timeline.label}: {span}, {units.counted(timeline.streams, 'stream', 'streams')}")
         if hidden := sum(lane.hidden for lane in timeline.drawn):
             notes.append(f"{side}{units.counted(hidden, 'slice begins', 'slices begin')} under another one in the last "
                          "lane of a stream or thread: too many overlap to show each.")

@@ -356,6 +356,12 @@ def test_a_flame_graph_of_what_has_none_is_refused(table: Path, words: list[str]
     assert b"flame graphs are of operators (--view ops) by device" in capsysbinary.readouterr().err
 
 
+@pytest.mark.parametrize("words", [[], ["--view", "kernels"]])
+def test_a_change_that_no_view_would_replay_is_refused(table: Path, words: list[str], capsysbinary: Captured) -> None:
+    assert main(["report", str(table), "--change", "kernel:gemm=0.5", *words]) == USAGE
+    assert b"--change goes with --view whatif" in capsysbinary.readouterr().err
+
+
 def test_the_summary_gives_the_mean_cycle_exactly(capsysbinary: Captured) -> None:
     assert main(["demo"]) == FINE
     text = capsysbinary.readouterr().out.decode()

@@ -66,5 +66,5 @@ def _cost(products: FullPrecision) -> float:
 RULE = Rule(
     "fp32", "hint", _find, _sentence, rows=lambda products: products.kernels.rows, cost_ns=_cost,
     win_ns=lambda products: products.win.win_ns if products.win is not None else None, view="kernels",
-    filter="name~sgemm|cudnn|grad|simt",
+    filter="name~sgemm|scudnn|ffma|simt_s|f32f32|(gemm|convolve|fprop|[dw]grad)[^<]*<(int,.)?float",
 )

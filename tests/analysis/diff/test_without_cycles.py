@@ -86,6 +86,15 @@ def test_a_function_whose_launches_have_no_durations_has_no_change(first: bool) 
     assert row["verdict"] == "too few cycles" and row["a_ms" if first else "b_ms"] is None
 
 
+def test_a_single_cycle_is_not_called_none() -> None:
+    one, guessed = (run_of(source, cycles=steps(*lengths, source=source), kernels=[
+        kernel(number, 1_000 * number, 400 + number) for number in range(20)
+    ]) for source, lengths in (("annotation", (30_000,)), ("pattern", (10_000, 10_000))))
+    table = ask(view("diff"), (one, guessed))
+    assert any("too few cycles: each launch is a sample" in said for said in table.summary)
+    assert any("no two cycles" in note for note in table.notes) and "no cycles" not in " ".join(table.notes)
+
+
 def test_one_step_on_devices_of_other_numbers_is_compared() -> None:
     def on(device: str) -> Trace:
         return run_of(device, cycles=steps(100_000), kernels=[

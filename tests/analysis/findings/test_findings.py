@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from msgspec.structs import replace
 from runs import Rows, host, kernel, run_of, samples, steps
@@ -19,9 +20,12 @@ from warplens.analysis.findings.evidence.samples import Clock, Samples
 from warplens.analysis.findings.rule import Evidence, Finding
 from warplens.analysis.findings.rules import RULES
 from warplens.analysis.findings.waiting.communication import RULE as COMMUNICATION
+from warplens.analysis.kernels import tensor_cores
 from warplens.analysis.overview.sources import overview_of
 from warplens.analysis.query.ask import ask
+from warplens.analysis.query.report import report
 from warplens.analysis.table.export import render
+from warplens.analysis.table.filters import Filter
 from warplens.analysis.views import view
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Device, Trace
@@ -194,6 +198,20 @@ def test_a_rule_finds_the_trouble_it_is_about(rule: str, run: Callable[[], Trace
     found = trouble(run())
     assert rule in found
     assert words in found[rule]["sentence"]
+
+
+@pytest.mark.parametrize("name", [
+    "ampere_sgemm_128x64_nn", "volta_scudnn_128x64_relu_small_nn_v1", "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_ffma",
+    "void cudnn::detail::dgrad_engine<float, 512, 6>", "void cutlass_80_simt_sgemm_64x64", "void gemv2N_kernel<float>",
+    "void gemmSN_NN_kernel<float, 256>", "void gemmk1_kernel<int, float, 256>",
+    "void implicit_convolve_sgemm<float, 128>", "void cudnn::bn_bw_1C11_kernel_new<float, float>",
+    "void layer_norm_grad_input_kernel<float, float>",
+])
+def test_the_kernels_that_the_fp32_finding_opens_are_those_it_counts(name: str) -> None:
+    rows = run_of(kernels=[kernel(0, 0, 1, name)])
+    opened = report("kernels", (rows,), Options()).filtered(Filter(FP32.filter or "")).shown().height
+    counted = pl.DataFrame({"name": [name]}).select(tensor_cores.named(tensor_cores.FP32)).item()
+    assert opened == counted
 
 
 def test_nothing_fires_on_a_healthy_run_and_everything_was_checked() -> None:

@@ -123,6 +123,11 @@ def test_runs_without_cycles_among_others_are_not_compared_with_them() -> None:
     assert table.facts["tested"]["runs"] == 38
 
 
+def test_a_run_with_cycles_among_recordings_says_what_the_others_lack() -> None:
+    table = _asked([sums(n, cycle_kind="step" if n == 3 else "recording") for n in range(40)])
+    assert "Run 3: it has cycles, the runs compared have none. Shown, not tested." in table.notes
+
+
 def test_a_recording_is_no_history(demo: object = None) -> None:
     from warplens.loaders.trace import Info, Trace
 

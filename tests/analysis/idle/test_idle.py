@@ -176,6 +176,7 @@ def test_a_scope_to_a_cycle_leaves_its_gaps_and_the_idle_time_that_the_cycles_vi
     ("cudaDeviceSynchronize", "sync"), ("hipStreamWaitEvent", "sync"), ("cudaEventQuery", "sync"),
     ("cudaFree", "allocation"), ("cuModuleLoadData", "allocation"), ("cudaHostRegister", "allocation"),
     ("cudaMemcpyAsync", "copy"), ("hipMemsetAsync", "copy"), ("cudaLaunchKernel", "runtime"),
+    ("hsa_executable_freeze", "runtime"), ("hsa_amd_memory_pool_free", "allocation"),
 ])
 def test_calls_are_told_by_name(name: str, cause: str) -> None:
     assert cause_of_call(name) == cause

@@ -12,6 +12,7 @@ from simulator import KINDS, simulate
 
 from warplens.analysis.contract.changes import Change, NotAChange, parse
 from warplens.analysis.contract.options import Options
+from warplens.analysis.core import units
 from warplens.analysis.replay.apply import NO_LEAST
 from warplens.analysis.replay.replayed import Replayed
 from warplens.analysis.views import view
@@ -87,6 +88,8 @@ def test_a_scenario_says_old_and_new_cycle_and_what_matches_nothing() -> None:
     assert scenario["cycle_ns"] == pytest.approx(cycle, rel=1e-3)
     assert scenario["saved_ns"] == scenario["cycle_ns"] - scenario["predicted_ns"] > 0
     assert any("kernel:absent=0 matches nothing" in note for note in answer.notes)
+    nothing = view("whatif").build((run,), Options(changes=("kernel:absent=0",)))
+    assert nothing.summary[0] == f"With kernel:absent=0 the cycle takes as long as without: {units.duration(cycle)}."
 
 
 def test_a_pair_says_what_was_predicted_and_what_came() -> None:

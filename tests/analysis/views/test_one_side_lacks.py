@@ -37,6 +37,7 @@ def test_the_run_that_lacks_it_is_the_one_named(whole: Trace, bare: Trace, name:
     with pytest.raises(CannotAnswer) as refused:
         ask(view(name), (bare, whole) if first else (whole, bare))
     assert str(refused.value).startswith("bare ") and "whole" not in str(refused.value)
+    assert not str(refused.value).startswith("bare hold "), "one run holds"
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["A lacks it", "B lacks it"])
