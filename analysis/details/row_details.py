@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ...loaders.trace import Trace
 from ..contract.column import Column
 from ..contract.options import SIDES, Options
-from ..contract.sections import MOST, Detail, Section
+from ..contract.sections import Detail, Section
 from ..contract.view import CannotAnswer, View
 from ..core import units
 from ..core.distribution import histogram
@@ -25,7 +25,7 @@ from ..cycles.scope import part, scoped
 from ..kernels.sources import kernels_of
 from ..table.table import Table
 from .event_arguments import callers, event, longest_calls
-from .glances import device_section
+from .glances import device_section, summed_kernels
 from .listed import Row, Runs, caller_section, in_run, kernel_section, launch, listed, sides, span, tail, text
 from .measured import launch_measurements
 
@@ -244,15 +244,10 @@ def cycle_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
         rank = row.get(f"rank_{side}", row.get("rank"))
         inside = scoped(run, Options(cycle=int(cycle), rank=rank, cycle_anchor=options.cycle_anchor))
         kernels = kernels_of(inside)
-        rows: tuple[tuple[str, ...], ...] = ()
-        if kernels is not None:
-            top = kernels.frame.sort("total_ns", descending=True, maintain_order=True).head(MOST)
-            rows = tuple(
-                (display(str(name)), units.count(n or 0), units.duration(total))
-                for name, n, total in top.select(pl.col("name").cast(pl.String), "count", "total_ns").rows()
-            )
         of_rank = f" of rank {rank}" if rank is not None and len(run.info.ranks) > 1 else ""
         title = f"Cycle {cycle}{of_rank}" + (f" of {side.upper()}" if len(runs) > 1 else "") + ": most time"
-        sections.append(Section(title, rows or (("no device activity was recorded in it", "", ""),),
-                                ("kernel", "launches", "total")))
+        nothing = Section(title, (("no device activity was recorded in it", "", ""),), ("kernel", "launches", "total"))
+        sections += [nothing] if kernels is None else summed_kernels(title, kernels.frame.sort(
+            "total_ns", descending=True, maintain_order=True).select(
+                pl.col("name").cast(pl.String), pl.col("count").fill_null(0), "total_ns")) or [nothing]
     return sections

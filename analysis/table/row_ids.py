@@ -40,10 +40,10 @@ class RowIds(Struct, frozen=True):
         return [f"{self.word}:" + "@".join(str(value) for value in row if value is not None) for row in rows]
 
     def names(self, row_id: str, asked: str) -> bool:
-        """Whether ``asked`` means this row: its id, or enough of the beginning of a hash."""
+        """Whether ``asked`` means this row: its id, enough of the beginning of a hash, or one without its rank."""
         return row_id == asked or (
             self.hashed and len(asked) >= len(self.word) + 1 + LEAST_DIGITS and row_id.startswith(asked)
-        )
+        ) or (not self.hashed and row_id.startswith(f"{asked}@"))
 
 
 def row_ids(view: View, runs: int) -> RowIds | None:

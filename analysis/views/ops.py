@@ -163,8 +163,9 @@ def _tree_sentence(rows: pl.DataFrame) -> str:
     modules, operators = counted.get(MODULE_KIND, 0), counted.get(OPERATOR_KIND, 0)
     kernels = sum(counted.values()) - modules - operators
     return " · ".join(
-        f"{units.count(number)} {what}" for number, what in (
-            (modules, "modules"), (operators, "operators by their path"), (kernels, "kernels under them")) if number
+        f"{units.counted(number, one, many)}{what}" for number, one, many, what in (
+            (modules, "module", "modules", ""), (operators, "operator", "operators", " by their path"),
+            (kernels, "kernel", "kernels", " under them")) if number
     )
 
 

@@ -110,6 +110,17 @@ def test_the_beginning_of_a_hash_is_enough_and_what_names_nothing_is_said(sample
         assert capsys.readouterr().err == f"warplens: {says}\n"
 
 
+def test_a_cycle_is_found_without_its_rank_where_one_rank_has_it(tmp_path: Path, capsys: Captured) -> None:
+    for rank in (0, 1):
+        step = {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{5 + rank}", "pid": 1, "tid": 1, "ts": 1,
+                "dur": 9}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps({"distributedInfo": {"rank": rank}, "traceEvents": [
+            step, {**step, "name": "ProfilerStep#7", "ts": 20}]}))
+    assert printed(capsys, str(tmp_path), "--row", "cycle:5")["rows"][0]["id"] == "cycle:5@0"
+    assert main(["report", str(tmp_path), "--row", "cycle:7"]) == USAGE
+    assert "cycle:7 names 2 rows of the view cycles: cycle:7@0, cycle:7@1." in capsys.readouterr().err
+
+
 def test_ids_are_printed_where_they_are_wanted(samples: Path, capsys: Captured) -> None:
     path = str(samples / "kernel_table_bert_training.txt")
     ids = [row["id"] for row in printed(capsys, path, "--view", "kernels")["rows"]]

@@ -17,7 +17,7 @@ from warplens.analysis.core.distribution import THINNED, histogram, sorted_histo
 from warplens.analysis.core.names.short_name import short_name
 from warplens.analysis.details.cycle_differences import LEAST, differences
 from warplens.analysis.details.glances import kernel_glance
-from warplens.analysis.details.row_details import glance_of, kernel_sections
+from warplens.analysis.details.row_details import details, glance_of, kernel_sections
 from warplens.analysis.kernels.launch_index import launch_index
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
@@ -125,6 +125,14 @@ def test_a_cycle_says_what_made_it_different() -> None:
     assert rows["extra"] == ("700 ns", "+700 ns", "1 of 0")
     assert rows["idle: DataLoader (input)"][:2] == ("7.78 µs", "+7.78 µs")  # the whole gap
     assert "gemm" not in rows and "copy" not in rows
+
+
+def test_the_kernels_of_a_cycle_have_the_names_that_lists_give_them() -> None:
+    tensile = [f"Cijk_Alik_Bljk_BBS_BH_Bias_MT32x32x256_MI16x16x16x1_SN_NTA{tuned}_WG32_8_1" for tuned in (0, 4)]
+    run = run_of(cycles=steps(1_000), kernels=[kernel(at, 100 * at, 50 - at, name) for at, name in enumerate(tensile)])
+    sections = details(view("cycles"), ask(view("cycles"), (run,), Options()), 0, (run,), Options()).sections
+    [kernels] = [one.rows for one in sections if "most time" in one.title]
+    assert [row[0] for row in kernels] == ["gemm bf16 32x32x256 TN bias ·NTA0", "gemm bf16 32x32x256 TN bias ·NTA4"]
 
 
 def test_a_cycle_like_the_others_says_so() -> None:
