@@ -64,7 +64,7 @@ def _diff(arguments: argparse.Namespace) -> int:
 
     if arguments.format == JUNIT:
         cases = [(text, judge(table, one)) for text, one in zip(arguments.fail_on, conditions, strict=True)]
-        write(junit("diff", [Case(text, *one) for text, one in cases]), arguments)
+        write([junit("diff", [Case(text, *one) for text, one in cases])], arguments)
     passed, sentence = gate(table, conditions)
     print(display(sentence), file=sys.stderr)
     return FINE if passed else GATE_FAILED

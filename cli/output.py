@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +39,7 @@ def format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
 
 def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
     """Render the first rows of the tables, as many as are wanted, to stdout or the file that was named."""
-    from ..analysis.table.export import WrongFormat, render
+    from ..analysis.table.export import WrongFormat, pieces, render
 
     chosen = format_of(arguments, tables)
     if chosen == JUNIT:  # the gate writes its own file
@@ -54,23 +54,26 @@ def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
     is_read = not to_file and arguments.top is None and chosen in _READ
     try:
         if is_read:
-            made = _some_rows(tables, partial(render, format=chosen))
+            made: Iterable[bytes] = [_some_rows(tables, partial(render, format=chosen))]
         else:
-            made = render([table.head(arguments.top) if arguments.top else table for table in tables], chosen)
+            made = pieces([table.head(arguments.top) if arguments.top else table for table in tables], chosen)
     except WrongFormat as error:
         raise UsageError(str(error)) from error
-    write(_for_terminal(made, chosen) if not to_file and sys.stdout.isatty() else made, arguments)
+    if not to_file and sys.stdout.isatty():
+        made = (_for_terminal(piece, chosen) for piece in made)
+    write(made, arguments)
 
 
-def write(made: bytes, arguments: argparse.Namespace) -> None:
-    """To the file that was named, or to stdout."""
+def write(made: Iterable[bytes], arguments: argparse.Namespace) -> None:
+    """Pieces of one text to the file that was named, or to stdout."""
     from ..analysis.core.text import display
 
     if arguments.output and arguments.output != "-":
-        Path(arguments.output).write_bytes(made)
+        with open(arguments.output, "wb") as file:
+            file.writelines(made)
         print(f"wrote {display(arguments.output)}", file=sys.stderr)
     else:
-        sys.stdout.buffer.write(made)
+        sys.stdout.buffer.writelines(made)
         sys.stdout.buffer.flush()
 
 

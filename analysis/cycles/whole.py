@@ -7,6 +7,7 @@ start of the first whole cycle that is not warm-up to the end of the last one: w
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 from ...loaders.schema import columns_of
 from ...loaders.trace import Trace
 from ..contract.options import Options, Side
+from ..core.batches import match, numbers, values_at
 from ..core.call_tree import calls_where
 from . import assignment, reduced
 from .assignment import WINDOW, in_cycles
@@ -186,7 +188,7 @@ def cycle_of(run: Trace, index: pl.LazyFrame, options: Options) -> pl.Series | N
     cycles = find_cycles(run, options)
     if cycles.frame.is_empty():
         return None
-    inside = in_cycles(run, cycles.frame, cycles.device_time).select("index", pl.col("cycle").cast(pl.Int64))
-    numbers = inside.collect(engine="streaming").unique("index", keep="first", maintain_order=True)
-    launches = index.select("index").collect(engine="streaming")
-    return launches.join(numbers, on="index", how="left", maintain_order="left")["cycle"]
+    inside = numbers(in_cycles(run, cycles.frame, cycles.device_time).select("index", pl.col("cycle").cast(pl.Int64)))
+    rank = np.zeros(1, dtype=np.int64)  # launches are numbered through all of them
+    found = match((rank, numbers(index.select("index"))["index"]), (rank, inside["index"]))
+    return values_at(inside["cycle"], found).alias("cycle")

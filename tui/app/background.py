@@ -221,7 +221,7 @@ class Background(HookedApp):
             self.driver.flush()
             self.notify(f"Copied {units.counted(len(text.splitlines()), 'line', 'lines')}.", markup=False)
             return
-        written = new_file(Path(name), text.encode())
+        written = new_file(Path(name), [text.encode()])
         self.notify(f"No clipboard here; written to {display(str(written))}", markup=False)
 
 

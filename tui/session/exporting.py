@@ -28,20 +28,20 @@ def exported(table: Table, view: str, name: str | None) -> Path:
 
     Raises OSError, WrongFormat, and ValueError for an ending that is no format's.
     """
-    from ...analysis.table.export import FORMATS, render
+    from ...analysis.table.export import FORMATS, pieces
 
     if not name:
-        text = render(table, "md")
-        return new_file(Path(file_name(view, table, ".md")), text)
+        return new_file(Path(file_name(view, table, ".md")), pieces(table, "md"))
     path = Path(os.path.expanduser(name))
     chosen = next((one for one in FORMATS[::-1] if path.name.endswith(one.suffix)), None)
     if chosen is None:
         known = " ".join(sorted({one.suffix for one in FORMATS}))
         raise ValueError(f"{path.suffix or 'no ending'} is not an export format; use {known}")
-    text = render(table, chosen.name)
+    made = pieces(table, chosen.name)
     if name == file_name(view, table, chosen.suffix):
-        return new_file(path, text)
-    path.write_bytes(text)
+        return new_file(path, made)
+    with open(path, "wb") as file:
+        file.writelines(made)
     return path
 
 
@@ -50,7 +50,7 @@ def new_trace(pieces: Iterable[bytes], label: str) -> Path:
     from ...analysis.timeline.chrome_trace import save
 
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.")[:60]
-    path = new_file(Path(f"warplens-slice-{name}.json.gz"), b"")
+    path = new_file(Path(f"warplens-slice-{name}.json.gz"), ())
     try:
         save(pieces, path)
     except BaseException:
@@ -71,12 +71,12 @@ def _names(path: Path) -> Iterator[Path]:
         yield path if number == 1 else path.with_name(f"{stem.removesuffix(whole)}-{number}{whole}")
 
 
-def new_file(path: Path, text: bytes) -> Path:
-    """Write under that name, or with the first free number after it."""
+def new_file(path: Path, made: Iterable[bytes]) -> Path:
+    """Write pieces under that name, or with the first free number after it."""
     for wanted in _names(path):
         try:
             with open(wanted, "xb") as file:
-                file.write(text)
+                file.writelines(made)
             return wanted
         except FileExistsError:
             continue

@@ -1,12 +1,13 @@
 """Table → bytes in a file format a person or a script carries away.
 
-A format is one module here with ``render(tables) -> bytes`` and one line in ``FORMATS``. Every export says what it was
+A format is one module here with ``render(tables) -> bytes``, or ``pieces(tables)`` that yields the bytes where rows are
+written as they are read, and one line in ``FORMATS``. Every export says what it was
 made from and under which filter, order and scope; machine formats carry raw numbers in the unit the column name says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -54,11 +55,16 @@ def format_named(name: str) -> Format:
 
 def render(table: Table | Sequence[Table], format: str) -> bytes:
     """The table, or several views of the same runs, in that format (UTF-8 where it is text). Raises WrongFormat."""
+    return b"".join(pieces(table, format))
+
+
+def pieces(table: Table | Sequence[Table], format: str) -> Iterable[bytes]:
+    """As ``render``, some rows at a time where the format can: a million gaps are half a gigabyte of JSON."""
     from ..table import Table
 
     tables = (table,) if isinstance(table, Table) else tuple(table)
     chosen = format_named(format)
     if len(tables) > 1 and not chosen.several:
         raise WrongFormat(f"{chosen.name} holds one view; name it with --view")
-    made: bytes = import_module(f".{chosen.module}", __package__).render(tables)
-    return made
+    module = import_module(f".{chosen.module}", __package__)
+    return module.pieces(tables) if hasattr(module, "pieces") else (module.render(tables),)

@@ -7,7 +7,7 @@ and one with a return in it is quoted: a bare return ends the row for a spreadsh
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -36,13 +36,14 @@ class _Lines(list[str]):
         self.append(row.removesuffix("\r\n") + "\n")
 
 
-def render(tables: Sequence[Table]) -> bytes:
+def pieces(tables: Sequence[Table]) -> Iterator[bytes]:
     """The rows in the order shown."""
     (table,) = tables
     out = _Lines()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow([column.name for column in table.columns])
-    for start in range(0, len(table), _BLOCK):
+    for start in range(0, max(len(table), 1), _BLOCK):
         for row in table.window(start, min(start + _BLOCK, len(table))):
             writer.writerow([_cell(value) for value in row])
-    return "".join(out).encode("utf-8", "backslashreplace")
+        yield "".join(out).encode("utf-8", "backslashreplace")
+        out.clear()

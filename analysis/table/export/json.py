@@ -73,20 +73,22 @@ def _rows(table: Table) -> Iterator[bytes]:
     names = [column.name for column in table.columns]
     for start in range(0, len(table), _BLOCK):
         stop = min(start + _BLOCK, len(table))
-        block = [dict(zip(names, row, strict=True)) for row in table.window(start, stop)]
-        if "id" not in names:
-            ids = table.row_ids(start, stop)
-            block = [{"id": one, **row} for one, row in zip(ids, block, strict=True)] if ids else block
-        yield (b"," if start else b"") + _dump(block)[1:-1]
+        rows, ids = table.window(start, stop), [] if "id" in names else table.row_ids(start, stop)
+        keys = ("id", *names) if ids else names
+        rows = [(one, *row) for one, row in zip(ids, rows, strict=True)] if ids else rows
+        yield (b"," if start else b"") + _dump([dict(zip(keys, row, strict=True)) for row in rows])[1:-1]
 
 
-def _one(table: Table) -> bytes:
-    head = _dump(document(table))
-    return head[:-1] + b',"rows":[' + b"".join(_rows(table)) + b"]}"
+def pieces(tables: Sequence[Table]) -> Iterator[bytes]:
+    """One object for one view, ``{"views": [...]}`` for several. What may fail has not when this returns."""
+    return _pieces(tables, [_dump(document(table))[:-1] for table in tables])
 
 
-def render(tables: Sequence[Table]) -> bytes:
-    """One object for one view, ``{"views": [...]}`` for several."""
-    if len(tables) == 1:
-        return _one(tables[0]) + b"\n"
-    return b'{"schema":%d,"views":[' % SCHEMA + b",".join(_one(table) for table in tables) + b"]}\n"
+def _pieces(tables: Sequence[Table], heads: Sequence[bytes]) -> Iterator[bytes]:
+    if len(tables) > 1:
+        yield b'{"schema":%d,"views":[' % SCHEMA
+    for number, (table, head) in enumerate(zip(tables, heads, strict=True)):
+        yield b"," * (number > 0) + head + b',"rows":['
+        yield from _rows(table)
+        yield b"]}"
+    yield b"]}\n" if len(tables) > 1 else b"\n"
