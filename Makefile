@@ -30,7 +30,7 @@ imports: $(VENV)/.dev-installed
 
 # asserts that tell their values cost each worker 16 s of CPU time to make: they are made for what failed alone
 unit: $(VENV)/.dev-installed
-	$(BIN)/pytest -n 2 --dist worksteal --assert=plain || { $(BIN)/pytest --last-failed; exit 1; }
+	$(BIN)/pytest -n 2 --dist worksteal --assert=plain || { $(BIN)/pytest --last-failed --last-failed-no-failures none; exit 1; }
 
 # what they compile is kept for the other processes they start, also where the environment says otherwise
 unit test-deep: export PYTHONDONTWRITEBYTECODE =
