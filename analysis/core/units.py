@@ -209,7 +209,8 @@ def short(value: Any, column: Column) -> str:
         case "ms":
             return _figures(value, signed)
         case "fraction":
-            shown = percent(100 * value, signed, places=0 if column.bar in ("tensor", "dram") else 1)
+            whole = column.bar in ("tensor", "dram") or (column.side == "delta" and abs(value) >= 0.9995)
+            shown = percent(100 * value, signed, places=0 if whole else 1)  # +100 pt is as wide as +99.9 pt
             return f"{shown[:-1]} pt" if column.side == "delta" else shown
         case "percent":
             return percent(value, signed)

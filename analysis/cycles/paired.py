@@ -55,7 +55,7 @@ def paired(runs: Runs, options: Options, columns: Sequence[Column], one: One, wi
     sides = [one(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
     per = cycle_sums(runs, options, columns, [side.frame for side in sides], within or (
         lambda cycles, options, side: one(cycles.part, options, side).frame))
-    (a, b), moved = _on_the_same_devices(per.frames)
+    (a, b), moved = on_the_same_devices(per.frames)
     joined = paired_rows(a, b, with_cycle_sums(columns))
     lines = lettered([side.summary for side in sides])
     summary = lettered([(*side.sums, *side.summary) for side in sides])
@@ -194,7 +194,7 @@ def _divisor(rows: pl.DataFrame, keys: Sequence[str], cycles: WholeCycles) -> pl
     return made
 
 
-def _on_the_same_devices(frames: Frames) -> tuple[Frames, dict[str, str]]:
+def on_the_same_devices(frames: Frames) -> tuple[Frames, dict[str, str]]:
     """The frames with B's devices under the names of A's where the runs used different ones, and which these are."""
     a, b = frames
     if "device" not in a.columns:

@@ -237,12 +237,12 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
         unit_of_work=work.unit if work else None, per_launch=changes,
     )
     lines = [] if work is None else [line("Cycle" if by_step else "Work", work_sentence(work))]
-    resources = "readings cannot be tied to the work without cycles" if all(run.has("metrics") for run in runs) else (
+    cycles = "too few cycles" if all(find_cycles(run, options).frame.height for run in runs) else "no cycles"
+    resources = f"{cycles} to tie readings to the work" if all(run.has("metrics") for run in runs) else (
         "no readings of the machine were recorded")
     lines += [total_line(whole, work is not None if comparability.comparable else None), line("Cause", resources)]
     reasons = comparability.why or "comparable" if comparability.comparable else f"NOT comparable: {comparability.why}"
-    cycles = all(find_cycles(run, options).frame.height for run in runs)
-    samples = "too few steps to tell chance by them" if by_step else "too few cycles" if cycles else "no cycles"
+    samples = "too few steps to tell chance by them" if by_step else cycles
     data = line("Data", f"{reasons}; {samples}: each launch is a sample")
     ordered = [*lines, data] if comparability.comparable else [data, *lines]
     notes = [*devices.note(moved), *replay_notes((replays(runs[0]), replays(runs[1]))),

@@ -20,11 +20,12 @@ from ..contract.options import SIDES, Options
 from ..contract.sections import Section
 from ..contract.view import Answer, CannotAnswer, Runs, View, lettered
 from ..core import units
+from ..core.device_pairs import note
 from ..core.intervals import union
 from ..core.text import display
 from ..cycles.assignment import row_at
 from ..cycles.detection import spoken_of
-from ..cycles.paired import OneRun
+from ..cycles.paired import OneRun, on_the_same_devices
 from ..cycles.reduced import lacking
 from ..ranks.beginnings import Beginnings, Straggler, beginnings_of, straggler_of
 from ..ranks.memory import memory_of, of_place
@@ -66,8 +67,9 @@ def build(runs: Runs, options: Options) -> Answer:
         return sides[0].answer()
     facts: dict[str, Any] = {side: one.facts for side, one in zip(SIDES, sides, strict=True)}
     summary, notes = lettered([one.summary for one in sides]), lettered([one.notes for one in sides])
-    rows = paired_rows(sides[0].frame, sides[1].frame, COLUMNS)
-    return Answer(rows.lazy(), facts, (*summary, *_changed(facts)), notes)
+    frames, moved = on_the_same_devices((sides[0].frame, sides[1].frame))
+    rows = paired_rows(*(frame.with_columns(pl.col("device").cast(pl.String)) for frame in frames), COLUMNS)
+    return Answer(rows.lazy(), facts, (*summary, *_changed(facts)), (*notes, *note(moved)))
 
 
 def _one(run: Trace, options: Options) -> OneRun:
@@ -245,12 +247,12 @@ def heat_of(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, Any] 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     """The collectives that a rank took part in by their kind, those that others waited in for it first."""
-    from ..details.listed import listed, sides, span
+    from ..details.listed import in_run, listed, sides, span
 
     made: list[Section] = []
-    for _, scope, tail in sides(runs, options):
-        arrivals = arrivals_of(scope)
-        mine = [at for at, one in enumerate(arrivals.members) if [*one] == [row.get("rank"), row.get("device")]]
+    for number, scope, tail in sides(runs, options):
+        arrivals, here = arrivals_of(scope), in_run(row, runs, number)
+        mine = [at for at, one in enumerate(arrivals.members) if [*one] == [here.get("rank"), here.get("device")]]
         sums = arrivals.frame.drop_nulls("instance").filter(pl.col("member").is_in(mine)).group_by("kind").agg(
             pl.len(), pl.col("last").sum().cast(pl.Int64), pl.col("wait_ns", "caused_ns").sum())
         made += listed(

@@ -398,3 +398,12 @@ def test_of_hosts_that_are_not_recorded_nothing_is_said() -> None:
     assert "until the host launched it" in behind(run.with_tables(host=seen.host))[
         "Between the collective before and this one"
     ]
+
+
+def test_a_rank_that_ran_on_a_device_of_another_number_is_one_row_of_two_runs() -> None:
+    runs = [run_of(device, cycles=steps(100_000), kernels=[kernel(0, 0, busy, device=device)])
+            for device, busy in (("GPU 0", 400), ("GPU 2", 500))]
+    table = answer("ranks", *runs)
+    [row] = table.frame.to_dicts()
+    assert (row["device"], row["busy_ns_a"], row["busy_ns_b"]) == ("GPU 0", 400, 500)
+    assert "The runs used different device numbers: GPU 2 of B with GPU 0 of A are compared." in table.notes

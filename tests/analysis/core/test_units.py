@@ -112,3 +112,10 @@ def test_bytes_and_rates_that_round_up_have_the_next_unit_too() -> None:
 
 def test_a_small_number_keeps_three_figures() -> None:
     assert [units.number(value) for value in (0.0315, 0.00316, 0.315)] == ["0.0315", "0.00316", "0.315"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.999, "+99.9 pt"), (1.0, "+100 pt"), (-1.0, "−100 pt"), (-0.9994, "−99.9 pt")]
+)
+def test_a_share_that_one_run_has_all_of_is_no_wider_than_others(value: float, text: str) -> None:
+    assert units.short(value, Column("x", "x", "fraction", "", signed=True, side="delta")) == text
