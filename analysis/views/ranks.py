@@ -67,8 +67,9 @@ def build(runs: Runs, options: Options) -> Answer:
         return sides[0].answer()
     facts: dict[str, Any] = {side: one.facts for side, one in zip(SIDES, sides, strict=True)}
     summary, notes = lettered([one.summary for one in sides]), lettered([one.notes for one in sides])
-    frames, moved = on_the_same_devices((sides[0].frame, sides[1].frame))
-    rows = paired_rows(*(frame.with_columns(pl.col("device").cast(pl.String)) for frame in frames), COLUMNS)
+    (a, b), moved = on_the_same_devices((sides[0].frame, sides[1].frame))
+    device = pl.col("device").cast(pl.String)
+    rows = paired_rows(a.with_columns(device), b.with_columns(device), COLUMNS)
     return Answer(rows.lazy(), facts, (*summary, *_changed(facts)), (*notes, *note(moved)))
 
 
