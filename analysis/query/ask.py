@@ -36,6 +36,7 @@ from ..table.row_ids import row_ids
 from ..table.rows import Rows
 from ..table.sorting import true_ids
 from ..table.table import Table, names_of, sources
+from ..work.peaks import settings_text
 
 MOST_BYTES = 24 << 20  # An answer that takes more in memory is not kept; 1,300 lanes of 100 columns take 10 MB.
 MOST_ANSWERS = 40  # Answers kept with one recording: all views of it, and its comparisons with some others.
@@ -68,7 +69,7 @@ def known_answer(view: View, runs: Runs, options: Options, names: Sequence[str],
     store = runs[0].derived_store if runs and all(is_stored(run) for run in runs) else None
     if store is None or options != Options() or view.free_columns:
         return find()
-    question = [view.name, view.build.__module__, view.build.__qualname__, code()]
+    question = [view.name, view.build.__module__, view.build.__qualname__, code(), settings_text()]
     for run in runs:
         assert run.derived_store is not None
         question += [run.derived_store.identity, repr(run.info)]

@@ -168,6 +168,14 @@ def checked(peaks: Any) -> dict[str, dict[str, float]]:
     return {name: {key: float(value) for key, value in figures.items()} for name, figures in peaks.items()}
 
 
+def settings_text() -> str:
+    """What the settings say of peaks, or what is wrong with it: what is kept and rests on peaks goes with it."""
+    try:
+        return repr(of_settings())
+    except BadPeaks as error:
+        return str(error)
+
+
 @cache
 def of_settings() -> dict[str, dict[str, float]]:
     """What ``[peaks]`` of the settings says. Raises BadPeaks."""

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 from msgspec.structs import replace
+from platformdirs import user_config_path
 
 from warplens.analysis.contract.column import Column
 from warplens.analysis.contract.options import Options
@@ -19,6 +20,7 @@ from warplens.analysis.core import derived
 from warplens.analysis.query import ask as kept_answers
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.table import Table
+from warplens.analysis.work.peaks import of_settings
 from warplens.loaders.ingest import cache
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
@@ -112,6 +114,18 @@ def test_another_shape_and_other_code_are_other_questions(path: Path, monkeypatc
     ask(replace(view, name="shape"), (opened(path),))
     monkeypatch.setattr(kept_answers, "code", lambda: "0123456789abcdef")
     ask(view, (opened(path),))
+    assert len(asked) == 3
+
+
+def test_other_peaks_in_the_settings_are_another_question(path: Path) -> None:
+    view, asked = counting()
+    for said in ("", '[peaks."A100"]\nbf16 = 1e14', '[peaks."A100"]\nbf16 = -1', '[peaks."A100"]\nbf16 = -1'):
+        settings = user_config_path("warplens") / "config.toml"
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        settings.write_text(said)
+        of_settings.cache_clear()
+        ask(view, (opened(path),))
+    of_settings.cache_clear()
     assert len(asked) == 3
 
 
