@@ -12,7 +12,9 @@ from simulator import KINDS, simulate
 
 from warplens.analysis.contract.changes import Change, NotAChange, parse
 from warplens.analysis.contract.options import Options
-from warplens.analysis.core import units
+from warplens.analysis.core import derived, units
+from warplens.analysis.replay import answer
+from warplens.analysis.replay.answer import predictions
 from warplens.analysis.replay.apply import NO_LEAST
 from warplens.analysis.replay.replayed import Replayed
 from warplens.analysis.views import view
@@ -90,6 +92,19 @@ def test_a_scenario_says_old_and_new_cycle_and_what_matches_nothing() -> None:
     assert any("kernel:absent=0 matches nothing" in note for note in answer.notes)
     nothing = view("whatif").build((run,), Options(changes=("kernel:absent=0",)))
     assert nothing.summary[0] == f"With kernel:absent=0 the cycle takes as long as without: {units.duration(cycle)}."
+
+
+def test_rows_are_kept_beside_the_tables_under_the_same_peaks(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, found = samples / "demo" / "normal.json.gz", list[Replayed]()
+    fresh, rows = predictions(open_run(str(path))[0], Options(), ()), answer._rows
+    monkeypatch.setattr(answer, "_rows", lambda run, replayed: found.append(replayed) or rows(run, replayed))
+    monkeypatch.setattr(derived, "LEAST_BYTES", 0)
+    for settings, count in (("", 1), ("", 1), ("others", 2), ("", 2)):
+        monkeypatch.setattr(answer, "settings_text", lambda said=settings: said)
+        again = predictions(open_run(str(path))[0], Options(), (Change("host", "", 0.5),))
+        assert again.rows == fresh.rows != () and again.scenario is not None and len(found) == count
+    predictions(open_run(str(path))[0], Options(cycle_anchor="ProfilerStep"), ())
+    assert len(found) == 3
 
 
 def test_a_pair_says_what_was_predicted_and_what_came() -> None:
