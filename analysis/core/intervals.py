@@ -38,7 +38,7 @@ class Intervals(Struct, frozen=True):
         if len(self.starts) == 1:
             return np.asarray(np.clip(moments - self.starts[0], 0, self.ends[0] - self.starts[0]), dtype=np.int64)
         covered = np.concatenate(([0], np.cumsum(self.ends - self.starts)))
-        at = _begun(self.starts, moments)
+        at = begun(self.starts, moments)
         last = np.maximum(at - 1, 0)
         past = np.clip(moments - self.starts[last], 0, self.ends[last] - self.starts[last])
         return np.where(at > 0, covered[last] + past, 0)
@@ -57,7 +57,7 @@ class Intervals(Struct, frozen=True):
         return _overlaps(self, Intervals(np.append(_FIRST, other.ends), np.append(other.starts, _LAST)))
 
 
-def _begun(starts: Ints, moments: Ints) -> Ints:
+def begun(starts: Ints, moments: Ints) -> Ints:
     """How many begin by each moment. The fewer are looked up among the others."""
     if len(starts) < len(moments) and (moments[1:] >= moments[:-1]).all():
         return np.cumsum(np.bincount(np.searchsorted(moments, starts), minlength=len(moments))[: len(moments)])

@@ -93,7 +93,7 @@ class _Turning:
     def _take_slices(self, some: Ints, factor: float) -> bool:
         """The same for the time in slices, of which those inside changed ones count no more."""
         if len(some):
-            before = self._host.inside(self._taken)
+            before = self._host.inside(self._taken) if len(self._taken) else 0
             self._taken = np.union1d(self._taken, some) if len(self._taken) else some
             self._take(self._host.inside(self._taken) - before, factor)
         return bool(len(some))

@@ -120,8 +120,9 @@ def critical_path(model: Model, host: HostTime, outcome: Outcome) -> Path:
     a, c, links = model.recording.activities, model.recording.calls, model.links
     ends_of = model.cycle_ends(outcome)
     own, ahead, by_own = links.ahead, links.calls_ahead, outcome
-    outcome = replace(outcome, begin=outcome.begin - ahead, finish=outcome.finish - ahead, start=outcome.start - own,
-                      end=outcome.end - own)
+    if own.any() or ahead.any():
+        outcome = replace(outcome, begin=outcome.begin - ahead, finish=outcome.finish - ahead,
+                          start=outcome.start - own, end=outcome.end - own)
     rows, ends = max(zip(model.cycle_rows, ends_of, strict=True), key=lambda one: len(one[0]),
                      default=(np.zeros(0, dtype=np.int64), np.zeros(0)))
     if len(rows) < 2:

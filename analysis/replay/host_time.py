@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints, Mask, Rows
-from ..core.intervals import EMPTY, Intervals, union
+from ..core.intervals import EMPTY, Intervals, begun, union
 from ..core.quantiles import order_by
 from ..idle.causes import BY_SLICE
 from ..idle.host import host_causes, timeline_of
@@ -75,7 +75,7 @@ class HostTime:
     def calls_inside(self, some: Ints, thread: Rows, moment: Ints) -> Mask:
         """Which moments of threads lie in one of these slices."""
         busy, moments = self._union(some), self._axis(thread, moment)
-        return np.asarray(moments < np.append(-1, busy.ends)[np.searchsorted(busy.starts, moments, side="right")])
+        return np.asarray(moments < np.append(-1, busy.ends)[begun(busy.starts, moments)])
 
     @cached_property
     def by_cause(self) -> dict[str, Ints]:

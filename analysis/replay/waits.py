@@ -101,6 +101,7 @@ class _Inference:
         launched = np.flatnonzero(self.launched)
         keys = stream_keys(a.stream[launched], self.called[launched])
         self.queue = launched[np.argsort(keys, kind="stable")]  # by stream, then launch
+        self.queued = self.called[self.queue]
         self.streams = int(a.stream.max()) + 1
         self.of_stream = np.searchsorted(a.stream[self.queue], np.arange(self.streams + 1))
 
@@ -281,7 +282,7 @@ class _Inference:
     def last_launched(self, stream: int, moment: int) -> int:
         """The last activity of a stream launched before a moment, -1 for none."""
         low, high = self.of_stream[stream], self.of_stream[stream + 1]
-        at = int(np.searchsorted(self.called[self.queue[low:high]], moment, side="left")) - 1
+        at = int(np.searchsorted(self.queued[low:high], moment, side="left")) - 1
         return int(self.queue[low + at]) if at >= 0 else -1
 
     def pinned(self, latency: Ints, source: Ints) -> Ints:
@@ -383,9 +384,9 @@ class _Inference:
             c, first = self.c, np.flatnonzero(self.a.first)
             key = stream_keys(c.thread[self.a.call[first]], self.called[first])
             self._threads = first[np.argsort(key, kind="stable")]
-            self._thread_of = c.thread[self.a.call[self._threads]]
+            self._thread_of, self._at = c.thread[self.a.call[self._threads]], self.called[self._threads]
         low, high = np.searchsorted(self._thread_of, (self.c.thread[call], self.c.thread[call] + 1))
-        at = int(np.searchsorted(self.called[self._threads[low:high]], self.c.start[call])) - 1
+        at = int(np.searchsorted(self._at[low:high], self.c.start[call])) - 1
         return [int(self.a.stream[self._threads[low + at]])] if at >= 0 else []
 
 
