@@ -290,6 +290,24 @@ async def test_two_runs_are_above_one_another_at_the_same_step() -> None:
         assert "A GPU 0 stream 7" in shown and "B GPU 0 stream 7" in shown
 
 
+@pytest.mark.parametrize("runs", [("a",), ("a", "b")])
+async def test_the_cycle_that_all_views_are_limited_to_is_what_it_shows(runs: tuple[str, ...]) -> None:
+    app = app_on(*runs, view="cycles")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "j", "j", "c", "6")
+        session, c = app.main.session, canvas(app)
+        for _ in range(2):
+            wanted = [run.cycles.collect().row(by_predicate=pl.col("cycle") == cycle, named=True)
+                      for run, cycle in zip(session.traces, (session.cycle, session.cycle_b), strict=False)]
+            assert [c.window(at).start for at in range(len(runs))] == [one["start_ns"] for one in wanted]
+            assert c.window_ns[1] - c.window_ns[0] == max(one["dur_ns"] for one in wanted)
+            assert session.scope_text in screen_text(app)
+            await press(pilot, "+", "]")
+        await press(pilot, "C")
+        assert c.window_ns == c.whole()
+
+
 async def test_a_range_of_each_run_is_compared() -> None:
     spans = ((20, 29), (56, 65))
     app = app_on("a", "b", view="timeline")

@@ -72,9 +72,11 @@ class TimelinePane(TablePane):
     def _question(self) -> Any:
         entry, session = self.entry, self.session
 
-        def job() -> tuple[View, Runs, tuple[Timeline, ...], tuple[int, ...], ShortNames]:
+        def job() -> tuple[View, Runs, tuple[Timeline, ...], tuple[int, ...], ShortNames, tuple[tuple[int, int], ...]]:
+            from ....analysis.contract.options import SIDES
             from ....analysis.contract.view import CannotAnswer
             from ....analysis.core.names.display_names import of_runs
+            from ....analysis.cycles.whole import steps_in_scope
             from ....analysis.timeline.lanes import timeline_of
             from ....analysis.views.timeline import aligned
 
@@ -86,18 +88,23 @@ class TimelinePane(TablePane):
                     raise CannotAnswer(f"{run.info.label} holds no activity or call with a time.")
             names = of_runs(runs)
             len(names.names)  # read here and not on the way to the screen
-            return view, runs, lanes, aligned([one.extent for one in lanes]), names
+            scoped = [steps_in_scope(run, options, side) for run, side in zip(runs, SIDES, strict=False)
+                      if options.scope(side).cycle is not None]
+            cycles = tuple(one.bounds for one in scoped if one is not None)
+            return (view, runs, lanes, aligned([one.extent for one in lanes]), names,
+                    cycles if len(cycles) == len(runs) else ())
 
         return job
 
     def _take(self, value: Any) -> None:
         if isinstance(value, tuple):
-            self._view, self._runs, lanes, offsets, self.canvas.names = value
+            self._view, self._runs, lanes, offsets, self.canvas.names, cycles = value
             self.subject = self.session.subject
             self.say("")
             self.canvas.notes = self.session.time_notes
             self._show_ranges()
             self.canvas.show(lanes, offsets)
+            self.canvas.limit(cycles)
             self._arrive()
             self._ask_more(lanes)
         else:

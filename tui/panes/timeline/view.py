@@ -52,6 +52,7 @@ class LaneView(Widget, can_focus=True):
         self.families: set[str] = set()
         self.notes: list[TimeNote] = []
         self.ranges: Ranges = (None, None)
+        self.in_scope: tuple[tuple[int, int], ...] = ()
         self._counters: list[tuple[CounterStrip, ...]] = []
         self._rows: list[tuple[int, Row]] = []
         self._laid_out: tuple[object, ...] = ()
@@ -64,7 +65,7 @@ class LaneView(Widget, can_focus=True):
         self.runs, self.offsets = runs, offsets
         self._counters = strips([one.counters for one in runs], [one.device for one in runs])
         if not same:
-            self.selected, self.top, self.turned = 0, 0, set()
+            self.selected, self.top, self.turned, self.in_scope = 0, 0, set(), ()
             self.window_ns = self.whole()
             self.column = self.window(0).columns // 2
         self._laid_out = ()
@@ -231,6 +232,18 @@ class LaneView(Widget, can_focus=True):
         self.align(run, start)
         self.look(start - self.offsets[run], end - self.offsets[run])
         self.selected = next((at for at, (of, _) in enumerate(self.rows()) if of == run), 0)
+        self.changed()
+
+    def limit(self, cycles: tuple[tuple[int, int], ...]) -> None:
+        """Show the cycle (ns) of each run that all views were limited to, or everything where they no longer are."""
+        before, self.in_scope = self.in_scope, cycles
+        if cycles:
+            self.offsets = tuple(start - cycles[0][0] for start, _ in cycles)
+        if cycles and cycles != before:
+            self.look(cycles[0][0], cycles[0][0] + max(end - start for start, end in cycles))
+            self.aligned_at = self.cycle_shown()
+        elif before and not cycles:
+            self.window_ns = self.whole()
         self.changed()
 
     def select(self, run: int, lane: Lane) -> None:
