@@ -110,7 +110,7 @@ def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
     if facts["flops_per_cycle"] is not None:
         parts.append(f"{units.work(facts['flops_per_cycle'])} per cycle")
     if found.known is not None:
-        parts.append(f"work known for {units.percent(100 * found.known)} of device time")
+        parts.append(f"work known for {units.percent(100 * found.known)} of device time without collectives")
     return (*lines, " · ".join(parts)) if parts else tuple(lines)
 
 

@@ -24,8 +24,9 @@ def _find(evidence: Evidence) -> Used | None:
 def _sentence(used: Used) -> str:
     work = used.work
     name = "HFU (recomputation counted)" if work.recomputes else "MFU"
-    return (f"{name} {units.percent(100 * work.mfu)}: {units.work(work.flops)} per {used.word}, "
-            f"with the work of {units.percent(100 * work.covered, places=0)} of the recorded launches' time known.")
+    covered = units.percent(100 * work.covered, places=0)
+    return (f"{name} {units.percent(100 * work.mfu)}: {units.work(work.flops)} per {used.word}; work known for "
+            f"{covered} of the time of recorded launches, without collectives.")
 
 
 RULE = Rule("utilisation", "fact", _find, _sentence, view="roofline", rows=lambda used: (

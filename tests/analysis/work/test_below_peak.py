@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
 import pytest
 from msgspec.structs import replace
 from runs import host, kernel, run_of, steps
@@ -15,6 +16,7 @@ from warplens.analysis.findings.rules import RULES
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.filters import Filter
 from warplens.analysis.views import view
+from warplens.loaders import schema
 from warplens.loaders.trace import Trace
 
 STEP = 2_000_000
@@ -135,6 +137,18 @@ def test_the_utilisation_is_of_a_step() -> None:
     (row,) = findings(looped(parts))["utilisation"]["rows"]
     assert row["flops_per_cycle"] == 2 * 4096**3
     assert row["mfu"] == pytest.approx(2 * 4096**3 / 989.4e12 * 1e9 / STEP, rel=0.01)
+
+
+def test_what_share_of_the_time_has_known_work_is_said_to_leave_collectives_out() -> None:
+    run = looped([("aten::mm", [[4096, 4096], [4096, 4096]], [HALF, HALF], 1_000_000, "gemm")])
+    gathers = [kernel(10 + at, at * STEP, STEP, "ncclDevKernel_AllGather", stream=9) | {"kind": "collective"}
+               for at in range(4)]
+    busy = run.with_tables(kernels=pl.concat([
+        run.kernels, schema.conform("kernels", pl.DataFrame(gathers, infer_schema_length=None).lazy())]))
+    assert findings(busy)["utilisation"]["sentence"].endswith(
+        "work known for 100% of the time of recorded launches, without collectives.")
+    assert "work known for 100.0% of device time without collectives" in ask(
+        view("roofline"), (busy,), Options()).summary[-1]
 
 
 def test_of_a_run_without_a_replay_only_what_loses_much_of_the_steps_is_said() -> None:
