@@ -69,8 +69,17 @@ def build(runs: Runs, options: Options) -> Answer:
     summary, notes = lettered([one.summary for one in sides]), lettered([one.notes for one in sides])
     (a, b), moved = on_the_same_devices((sides[0].frame, sides[1].frame))
     device = pl.col("device").cast(pl.String)
-    rows = paired_rows(a.with_columns(device), b.with_columns(device), COLUMNS)
+    rows = _of_ranks_there(paired_rows(a.with_columns(device), b.with_columns(device), COLUMNS))
     return Answer(rows.lazy(), facts, (*summary, *_changed(facts)), (*notes, *note(moved)))
+
+
+def _of_ranks_there(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows without the sums of a rank that a run does not have: nobody waited 0 ns for it there."""
+    a, b = (pl.col(f"busy_ns_{side}").is_not_null() for side in SIDES)
+    there = {"a": a, "b": b, "delta": a & b}
+    return rows.with_columns(
+        pl.when(known).then(f"{column.name}_{side}").alias(f"{column.name}_{side}")
+        for column in COLUMNS if column.pairs == "sum" for side, known in there.items())
 
 
 def _one(run: Trace, options: Options) -> OneRun:

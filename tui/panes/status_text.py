@@ -96,8 +96,14 @@ def rows_text(shown: Shown | None, session: Session, narrow: bool) -> str:
         return ""
     if shown.bad_filter:
         return display(shown.bad_filter, 60)
-    total, rows = units.count(shown.table.total_rows), units.count(len(shown.table))
-    text = f"{rows} of {total}" + ("" if narrow else f" {_noun(shown.view, shown.table)}")
+    table = shown.table
+    rows = len(table)
+    if table.view == "diff":
+        from ...analysis.diff.present.groups import heads
+
+        rows = min(rows - heads(table), table.total_rows)
+    text = f"{units.count(rows)} of {units.count(table.total_rows)}"
+    text += ("" if narrow else f" {_noun(shown.view, shown.table)}")
     if session.preview:
         text = f"preview: {text}" if narrow else f"preview of what was read first: {text}"
     elif shown.coverage is not None:

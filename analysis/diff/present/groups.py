@@ -61,6 +61,11 @@ def grouped(table: Table) -> Table:
     return replace(table, rows=Rows(whole, named=table.rows.named), order=order, kept=order, passed=None)
 
 
+def heads(table: Table) -> int:
+    """How many rows of a table of groups are their heads, which no program sees."""
+    return int(table.rows.column("kind").cast(pl.String).is_in([CAUSE, UNCHANGED]).sum())
+
+
 def _sums(frame: pl.DataFrame, members: list[tuple[int, int]]) -> dict[str, Any]:
     rows = frame[[first for first, _ in members]]
     return {name: rows[name].sum() for name in ("a_ms", "b_ms", "delta_ms", "lost") if rows[name].count()}

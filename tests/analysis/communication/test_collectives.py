@@ -407,3 +407,13 @@ def test_a_rank_that_ran_on_a_device_of_another_number_is_one_row_of_two_runs() 
     [row] = table.frame.to_dicts()
     assert (row["device"], row["busy_ns_a"], row["busy_ns_b"]) == ("GPU 0", 400, 500)
     assert "The runs used different device numbers: GPU 2 of B with GPU 0 of A are compared." in table.notes
+
+
+def test_of_a_rank_that_a_run_does_not_have_nothing_is_known_not_even_zero() -> None:
+    def job(*ranks: int) -> Trace:
+        return run_of("job", kernels=[kernel(rank, 0, 400, rank=rank, device=f"GPU {rank}") for rank in ranks])
+
+    rows = {row["rank"]: row for row in answer("ranks", job(0, 1), job(0)).frame.to_dicts()}
+    assert rows[1]["busy_ns_a"] == 400
+    missing = [f"{name}_{side}" for name in ("caused_wait_ns", "last_count") for side in ("b", "delta")]
+    assert [rows[1][name] for name in missing] == [None] * 4

@@ -43,6 +43,8 @@ async def test_plus_and_minus_open_and_close_a_row_under_the_cursor() -> None:
         await press(pilot, "slash", *"conv", "enter")
         await settled(pilot)
         assert "7 unchanged" in screen_text(app)  # one row
+        total = pane.rows.table.total_rows if pane.rows.table is not None else 0
+        assert f"{len(pane.rows.table or ()) - 1} of {total} rows" in screen_text(app), "a group's head is no row"
         for _ in range(len(pane.rows.table or ())):
             if pane.row()["parts"]:
                 break
