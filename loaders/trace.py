@@ -136,6 +136,7 @@ class Trace(Struct, frozen=True):
     filled: dict[str, tuple[pl.LazyFrame, bool]] = field(default_factory=dict)  # what ``has`` found, and of which
     captures: Callable[[], tuple[Trace | str, ...]] | None = None  # of its graphs, or why one cannot be read
     memo: dict[str, list[tuple[tuple[object, ...], Any]]] = field(default_factory=dict)  # see ``remember``
+    keeper: object = None  # of the directories that its tables are in
 
     def table(self, name: str) -> pl.LazyFrame:
         """The table of that name; KeyError for a name that is none."""
@@ -222,7 +223,7 @@ def _is_same(one: object, other: object) -> bool:
 
 
 TABLE_NAMES: tuple[str, ...] = tuple(
-    name for name in Trace.__struct_fields__ if name not in ("info", "derived_store", "filled", "captures", "memo")
+    name for name in Trace.__struct_fields__ if Trace.__annotations__[name] == "pl.LazyFrame"
 )
 NO_DEVICE = "no device activity was recorded"
 """The start of a loader's warning. Where a run has it, the overview leaves out its own note of that."""

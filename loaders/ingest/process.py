@@ -99,7 +99,8 @@ class Ingest:
             self._reader = threading.Thread(target=self._listen, args=(on_event,), name="ingest", daemon=True)
         elif self._entry is not None and not self._cancelled.is_set():
             opened = {"shown": self.path, "files": [self.path], "directories": [str(self._entry.directory)]}
-            loaded = Loaded(partial(_traces, opened, self._worker, self._capture))
+            keeper = spill.Keeper([self._entry.directory])
+            loaded = Loaded(partial(_traces, opened, self._worker, self._capture, keeper))
             self._reader = threading.Thread(target=on_event, args=(loaded,), daemon=True)
         elif self._in_place and not self._cancelled.is_set():
             self._reader = threading.Thread(target=self._open, args=(on_event,), daemon=True)
@@ -132,7 +133,8 @@ class Ingest:
         except Exception as error:  # of ours, not of a loader: those are sentences already
             event = Failed(f"{self.path}: could not be opened ({type(error).__name__}).", "Report this.")
         else:
-            event = Loaded(partial(opened.traces, self._worker, self._capture))
+            keeper = spill.Keeper(opened.directories)
+            event = Loaded(lambda: _kept(opened.traces(self._worker, self._capture), keeper))
         if not self._cancelled.is_set():
             on_event(event)
 
@@ -164,12 +166,11 @@ class Ingest:
         if kind == "failed":
             return Failed(**message)
         spill.expect(len(message["directories"]))
-        for directory in message["directories"]:
-            spill.hold(Path(directory))
+        keeper = spill.Keeper(map(Path, message["directories"]))
         if kind == "first":
             count, of = message.pop("read", 0), message.pop("of", 0)
-            return FirstRows(partial(_traces, message, None, None), count, of)
-        return Loaded(partial(_traces, message, self._worker, self._capture))
+            return FirstRows(partial(_traces, message, None, None, keeper), count, of)
+        return Loaded(partial(_traces, message, self._worker, self._capture, keeper))
 
 
 def _next(pipe: Any) -> dict[str, Any] | None:
@@ -185,7 +186,9 @@ def _next(pipe: Any) -> dict[str, Any] | None:
     return message
 
 
-def _traces(opened: dict[str, Any], worker: int | None, capture: str | None) -> tuple[Trace, ...]:
+def _traces(
+    opened: dict[str, Any], worker: int | None, capture: str | None, keeper: spill.Keeper
+) -> tuple[Trace, ...]:
     from ..errors import Unreadable
     from ..native.allocator import return_freed
     from .opening import Opened
@@ -195,7 +198,8 @@ def _traces(opened: dict[str, Any], worker: int | None, capture: str | None) -> 
     try:
         unread = tuple(opened.get("unread", ()))
         files, align_s = tuple(opened["files"]), opened.get("align_s")
-        return Opened(opened["shown"], files, directories, unread=unread, align_s=align_s).traces(worker, capture)
+        made = Opened(opened["shown"], files, directories, unread=unread, align_s=align_s)
+        return _kept(made.traces(worker, capture), keeper)
     except Unreadable:
         raise
     except Exception as error:
@@ -203,3 +207,9 @@ def _traces(opened: dict[str, Any], worker: int | None, capture: str | None) -> 
             cache.drop(directory)
         reason = f"its tables are damaged and were dropped ({type(error).__name__})"
         raise Unreadable(opened["shown"], reason, "Open it again; it will be read from the start.") from None
+
+
+def _kept(traces: tuple[Trace, ...], keeper: spill.Keeper) -> tuple[Trace, ...]:
+    from msgspec.structs import replace
+
+    return tuple(replace(trace, keeper=keeper) for trace in traces)

@@ -18,6 +18,9 @@ import stat
 import tempfile
 import threading
 import time
+import weakref
+from collections import Counter, deque
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
@@ -36,6 +39,9 @@ _OTHER_FILES = 512  # Open files a process may need beside the directories it ho
 _temporary: dict[Path, int] = {}
 _shared: dict[Path, int] = {}
 _swept: set[Path] = set()
+_keepers = Counter[Path]()
+_gone = deque[tuple[Path, ...]]()  # what keepers that are no more had
+_counting = threading.Lock()
 _owner: list[int] = []
 
 
@@ -132,6 +138,28 @@ def hand_over(folder: Path) -> None:
 def held() -> frozenset[Path]:
     """The finished directories this process holds."""
     return frozenset(_shared)
+
+
+class Keeper:
+    """Holds directories for as long as it lives.
+
+    They are let go of, and temporary ones removed, when the next keeper is made: that takes time, and an object may die
+    in any thread. What is still read then has a keeper.
+    """
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        mine = tuple(folders)
+        with _counting:
+            for folder in mine:
+                hold(folder)
+            _keepers.update(mine)
+            while _gone:
+                for folder in _gone.popleft():
+                    _keepers[folder] -= 1
+                    if not _keepers[folder]:
+                        del _keepers[folder]
+                        (remove if folder in _temporary else release)(folder)
+        weakref.finalize(self, _gone.append, mine).atexit = False
 
 
 def release(folder: Path) -> None:

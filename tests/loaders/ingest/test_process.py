@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from warplens.loaders.events import Event, Failed, FirstRows, Loaded, Progress
 from warplens.loaders.ingest import cache, spill
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.ingest.process import Ingest
+from warplens.loaders.trace import Trace
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +67,30 @@ def test_it_gives_what_opening_gives(samples: Path, use_cache: bool) -> None:
     assert isinstance(again[-1], Loaded)
     assert len(again) == 1 or not use_cache, "a cached one is there at once"
     remove_tables(last)
+
+
+def test_tables_of_recordings_that_were_closed_are_removed_and_entries_released(
+    samples: Path, own_temporary_place: Path, tmp_path: Path
+) -> None:
+    """An app that follows a growing file opens it again and again: each is a directory and an open file."""
+    sample = samples / "kernel_table_unet_training.txt"
+
+    def run_of(path: Path, **options: object) -> Trace:
+        last = events_of(path, **options)[-1]
+        assert isinstance(last, Loaded)
+        (run,) = last.traces
+        return run
+
+    kept = run_of(sample, use_cache=False)
+    for number in range(4):
+        copy = tmp_path / f"{number}.txt"
+        shutil.copy(sample, copy)
+        run_of(copy)
+        run_of(sample, use_cache=False).remember("itself", (), lambda: kept)
+        gc.collect()
+    assert kept.kernels.collect().height == 560
+    assert len(list(own_temporary_place.iterdir())) == 2, "that which is open, and that which was closed last"
+    assert not [folder for folder in spill.held() if folder.is_relative_to(cache.path())]
 
 
 def test_a_folder_of_ranks_is_shown_rank_by_rank(tmp_path: Path) -> None:
