@@ -69,8 +69,14 @@ def write(made: Iterable[bytes], arguments: argparse.Namespace) -> None:
     from ..analysis.core.text import display
 
     if arguments.output and arguments.output != "-":
+        new = not os.path.lexists(arguments.output)
         with open(arguments.output, "wb") as file:
-            file.writelines(made)
+            try:
+                file.writelines(made)
+            except BaseException:
+                if new:  # no half file is left behind
+                    os.unlink(arguments.output)
+                raise
         print(f"wrote {display(arguments.output)}", file=sys.stderr)
     else:
         sys.stdout.buffer.writelines(made)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import csv
+import errno
 import io
 import json
 import os
@@ -11,6 +13,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -18,6 +21,8 @@ import pytest
 
 from warplens.cli import arguments
 from warplens.cli.main import FINE, NAMES, UNREADABLE, USAGE, main
+from warplens.cli.output import write
+from warplens.tui.session.exporting import new_file
 
 Captured = pytest.CaptureFixture[bytes]
 
@@ -288,6 +293,22 @@ def test_a_closed_output_is_no_failure(
         assert main(words) == FINE
     whole = capsysbinary.readouterr().out.decode()
     assert len(without_errors.stdout.splitlines()) == len(whole.splitlines()) > 0
+
+
+def test_a_file_that_cannot_be_written_to_its_end_is_not_left_behind(tmp_path: Path) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"name\n"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    there = tmp_path / "there.csv"
+    there.write_text("mine")
+    for file, left in ((tmp_path / "new.csv", False), (there, True)):
+        with pytest.raises(OSError):
+            write(pieces(), argparse.Namespace(output=str(file)))
+        assert file.exists() == left
+    with pytest.raises(OSError):
+        new_file(tmp_path / "app.csv", pieces())
+    assert [path.name for path in tmp_path.glob("*.csv")] == ["there.csv"]
 
 
 def test_an_output_without_room_is_an_error_in_one_line(table: Path, tmp_path: Path) -> None:

@@ -72,11 +72,15 @@ def _names(path: Path) -> Iterator[Path]:
 
 
 def new_file(path: Path, made: Iterable[bytes]) -> Path:
-    """Write pieces under that name, or with the first free number after it."""
+    """Write pieces under that name, or with the first free number after it; no half file is left behind."""
     for wanted in _names(path):
         try:
             with open(wanted, "xb") as file:
-                file.writelines(made)
+                try:
+                    file.writelines(made)
+                except BaseException:
+                    wanted.unlink(missing_ok=True)
+                    raise
             return wanted
         except FileExistsError:
             continue
