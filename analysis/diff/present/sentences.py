@@ -166,11 +166,13 @@ def data_line(comparability: Comparability, matched: list[Matched], row_noise_ms
 
 
 def left_out(matched: list[Matched]) -> tuple[int, int, int]:
-    """Cycles in all, those without whole device records and those of warm-up, over both runs and all processes."""
-    seen: dict[tuple[str, int | None], tuple[int, int, int]] = {}
+    """Cycles in all, those without whole device records and those of warm-up, over both runs and all processes.
+    Processes with the same cycles share them: of one pattern of launches they are counted once, as everywhere."""
+    seen: dict[tuple[str, bytes, bytes], tuple[int, int, int]] = {}
     for one in matched:
-        for run, pid, lengths in (("a", one.pair.a, one.coverage_a), ("b", one.pair.b, one.coverage_b)):
-            seen[run, pid] = (lengths.cycles, lengths.not_whole, lengths.warm_up)
+        for run, side, lengths in (("a", one.a, one.coverage_a), ("b", one.b, one.coverage_b)):
+            shared = run, side.cycles.tobytes(), side.cycle_ms.tobytes()
+            seen[shared] = (lengths.cycles, lengths.not_whole, lengths.warm_up)
     columns = list(zip(*seen.values(), strict=True)) or [(0,), (0,), (0,)]
     return sum(columns[0]), sum(columns[1]), sum(columns[2])
 

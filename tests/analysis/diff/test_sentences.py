@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+import polars as pl
 import pytest
 from msgspec.structs import replace
 from runs import run_of, steps
 
 from warplens.analysis.core.metrics import metric
+from warplens.analysis.core.processes import ProcessPair
 from warplens.analysis.core.run_labels import distinct_labels
-from warplens.analysis.diff.present.sentences import cause_lines, cycle_sentence, device_lines
+from warplens.analysis.diff.prepare.samples import Matched, SampleCoverage, Side
+from warplens.analysis.diff.present.sentences import cause_lines, cycle_sentence, device_lines, left_out
 from warplens.analysis.diff.verdict.comparability import Comparability
 from warplens.analysis.diff.verdict.cycle_time import CycleTime, SlowCycle
 from warplens.analysis.diff.verdict.device_work import DeviceWork, agreed
@@ -207,3 +211,17 @@ def test_the_facts_of_an_export_are_the_verdict_they_were_written_from() -> None
 def test_a_metric_knows_which_other_one_says_what_the_process_uses_of_it() -> None:
     assert metric("host_cpu_usage", "%", 56.0).own_use == "process_cpu_usage"
     assert metric("gpu_sm_frequency", "MHz", 118_000.0).own_use is None
+
+
+def test_cycles_that_processes_share_are_counted_once_and_those_of_ranks_each() -> None:
+    def side(*lengths: float) -> Side:
+        none = np.zeros((0, len(lengths)))
+        return Side(np.arange(len(lengths)), np.array(lengths), np.ones(len(lengths), dtype=bool), none, none)
+
+    def counted(*a: Side) -> tuple[int, int, int]:
+        b = side(9.0, 9.5)
+        return left_out([Matched(ProcessPair(pid, 7, False), pl.DataFrame(), one, b, SampleCoverage(3, 1, 0),
+                                 SampleCoverage(2, 0, 0)) for pid, one in enumerate(a)])
+
+    assert counted(side(1.0, 2.0, 3.0), side(1.0, 2.0, 3.0)) == (5, 1, 0), "one pattern of launches of two processes"
+    assert counted(side(1.0, 2.0, 3.0), side(1.1, 2.1, 3.1)) == (8, 2, 0), "steps of two ranks"
