@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
+from ..core import units
 from ..core.batches import ABSENT, CALLS, ids
 from ..core.call_tree import HostSlices, Ints, Mask, crossing_notes, crossings
 from ..core.derived import derived_rows, derived_value
@@ -280,8 +281,8 @@ def _notes(run: Trace, host: Host | None, devices: list[DeviceIdle]) -> list[str
             "the device; the cause is unknown."
         )
     elif unknown:
-        share = 100 * unknown / idle
-        notes.append(f"{share:.1f}% of the idle time ended with an activity whose launch is not recorded.")
+        share = units.percent(100 * unknown / idle)
+        notes.append(f"{share} of the idle time ended with an activity whose launch is not recorded.")
     if host is not None:
         notes += crossing_notes(crossings(run.host))
     if host is not None and (bare := _bare_graphs(run, host.slices)):

@@ -417,3 +417,21 @@ def test_of_a_rank_that_a_run_does_not_have_nothing_is_known_not_even_zero() -> 
     assert rows[1]["busy_ns_a"] == 400
     missing = [f"{name}_{side}" for name in ("caused_wait_ns", "last_count") for side in ("b", "delta")]
     assert [rows[1][name] for name in missing] == [None] * 4
+
+
+def test_of_two_runs_waits_and_transfers_are_per_cycle_as_the_total_is() -> None:
+    def job(cycles: int) -> Trace:
+        late, kernels = 40 * US, list[dict[str, Any]]()
+        for at in range(2 * cycles):
+            for rank in (0, 1):
+                start = 1_000 * US * at + rank * late
+                kernels.append(kernel(len(kernels), start, 100 * US - rank * late, "ncclDevKernel_AllReduce", rank=rank,
+                                      device=f"GPU {rank}", seq=at, process_group="0") | {"kind": "collective"})
+        return run_of("job", kernels=sorted(kernels, key=lambda row: row["start_ns"]), cycles=[
+            one | {"rank": rank} for rank in (0, 1) for one in steps(*[2_000 * US] * cycles)])
+
+    [row] = answer("collectives", job(3), job(6)).frame.to_dicts()
+    for side in "ab":
+        told = {name: row[f"{name}_{side}"] for name in ("per_cycle_ns", "wait_per_cycle_ns", "transfer_per_cycle_ns")}
+        assert told["per_cycle_ns"] == told["wait_per_cycle_ns"] + told["transfer_per_cycle_ns"], told
+        assert told["wait_per_cycle_ns"] > 0
