@@ -87,6 +87,8 @@ def across(table: Table) -> Table:
     wide = frame.pivot(
         on="run", index=[key.name for key in keys], values=main.name, maintain_order=True,
         aggregate_function="sum" if main.sums else "first")
+    if keys[0].role == "order":  # cycles of one run may not be those of the others
+        wide = wide.sort([key.name for key in keys], maintain_order=True)
     columns = (
         *(replace(key, order=0) for key in keys),
         *(replace(main, name=run, header=run, help=f"{main.help}: {run}", order=0) for run in runs),

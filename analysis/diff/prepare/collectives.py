@@ -38,13 +38,15 @@ class RankWait(Struct, frozen=True):
 
 class CollectiveTiming(Struct, frozen=True):
     """One collective over the ranks of a job: the transfer itself, which rank came last (None where none did more often
-    than chance), and what each waited."""
+    than chance) and in how many of how many cycles, and what each waited."""
 
     function: str
     transfer_a_us: float
     transfer_b_us: float
     last_a: str | None
     last_b: str | None
+    often_a: tuple[int, int]
+    often_b: tuple[int, int]
     waits: tuple[RankWait, ...]
 
     @property
@@ -78,7 +80,7 @@ def split(matched: list[Matched]) -> tuple[list[Matched], CollectiveWaits, list[
         devices = _called([(matched[at], row) for at, row in present])
         last_a, last_b = (None if side.last is None else devices[side.last] for side in (a, b))
         timings.append(CollectiveTiming(
-            function, a.transfer_us, b.transfer_us, last_a, last_b,
+            function, a.transfer_us, b.transfer_us, last_a, last_b, a.often, b.often,
             tuple(RankWait(*wait) for wait in zip(devices, a.wait_ms, b.wait_ms, strict=True)),
         ))
     reduced = [
@@ -93,6 +95,7 @@ class _Transfer(Struct, frozen=True):
     wait_ms: list[float]
     transfer_us: float
     last: int | None
+    often: tuple[int, int]
 
 
 def _called(present: list[tuple[Matched, int]]) -> list[str]:
@@ -127,16 +130,17 @@ def _transfer(ranks: list[tuple[Side, int]]) -> _Transfer | None:
         values[side.seen[row] & (side.launches[row] == 0)] = 0.0
         transfer.append(values)
     waits = [float(np.median((each[i] - shortest) * launches[i])) for i in range(len(ranks))]
-    return _Transfer(transfer, waits, float(np.median(shortest)) * 1e3, _last(each))
+    return _Transfer(transfer, waits, float(np.median(shortest)) * 1e3, *_last(each))
 
 
-def _last(each: Floats) -> int | None:
-    """The rank (row) that is shortest in most cycles (columns); None where chance makes one so often."""
+def _last(each: Floats) -> tuple[int | None, tuple[int, int]]:
+    """The rank (row) that is shortest in most cycles (columns), None where chance makes one so often, and in how many
+    of how many."""
     from scipy.special import bdtrc
 
     times = np.bincount(each.argmin(axis=0), minlength=len(each))
     chance = len(each) * float(bdtrc(int(times.max()) - 1, each.shape[1], 1 / len(each)))
-    return int(times.argmax()) if chance < CHANCE else None
+    return int(times.argmax()) if chance < CHANCE else None, (int(times.max()), each.shape[1])
 
 
 def sentence(timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: float) -> str | None:
@@ -153,8 +157,9 @@ def sentence(timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: f
         if timing.last_a is not None and timing.last_b is not None:
             return (f"the late rank changed sides: {name} waited for {timing.last_a}, now for {timing.last_b} "
                     f"(which waited {waited[timing.last_b]} per cycle); {transfer}")
-        late = next((f"in {run} {last} comes" for run, last in (("A", timing.last_a), ("B", timing.last_b)) if last),
-                    "no rank comes")
+        sides = ("A", timing.last_a, *timing.often_a), ("B", timing.last_b, *timing.often_b)
+        late = next((f"in {run} {last} comes last in {times} of {of} cycles" for run, last, times, of in sides if last),
+                    "no rank comes last more often than chance")
         most = max(timing.waits, key=lambda wait: abs(wait.b_ms - wait.a_ms)).device
-        return f"{most} waits {waited[most]} per cycle at {name}; {late} last more often than chance; {transfer}"
+        return f"{most} waits {waited[most]} per cycle at {name}; {late}; {transfer}"
     return None

@@ -23,3 +23,11 @@ def test_names_that_runs_share_mean_what_they_say() -> None:
                  for label, devices in (("a", (0, 1)), ("b", (1, 2)), ("c", (0,))))
     shown = across(many("kernels", runs, Options())).shown()
     assert shown["device"].to_list() == ["GPU 0", "GPU 1", "GPU 2"]
+
+
+def test_cycles_are_in_order_whichever_run_has_them() -> None:
+    whole = run_of("whole", cycles=steps(1_000, 1_000, 1_000), kernels=[kernel(at, 1_000 * at, 10) for at in range(3)])
+    later = run_of("later", kernels=[kernel(0, 1_000, 10)]).with_tables(cycles=whole.cycles.slice(1))
+    table = across(many("cycles", (later, whole, whole), Options()))
+    assert table.shown().get_column("cycle").to_list() == sorted(table.shown()["cycle"])
+    assert table.shown()["later"].null_count() == 1 and len(table) == 3
