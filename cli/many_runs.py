@@ -33,7 +33,8 @@ def print_history(run: Trace, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def open_history(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trace, Unreadable | None]:
-    """All runs as one input, and why the last of them is not read, if so. Raises UsageError, Unreadable if none is."""
+    """All runs as one input, and why the last of them is not read, if so. Raises UsageError, and Unreadable where some
+    are not read and one at most is."""
     from ..analysis.history.runs import history_trace
     from ..analysis.history.sums import packed, unpacked_sums
     from ..loaders.ingest import summary_store
@@ -63,9 +64,10 @@ def open_history(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[T
     if store is not None:
         frame = summary_store.add(store, [(stamp, packed(one).decode()) for stamp, one in rows])
         runs = [unpacked_sums(text) for text in frame["summary"]]
-    for said in (*notes, *(errors if runs else errors[1:])):
+    too_few = bool(lost) and len(runs) < 2
+    for said in (*notes, *errors[too_few:]):
         _say(said)
-    if not runs and lost:
+    if too_few:
         raise next(iter(lost.values()))
     last = lost.get(len(wanted) - 1) if wanted and wanted[-1] == len(named) - 1 else None
     return history_trace(runs, [*notes, *errors]), last

@@ -124,6 +124,10 @@ def test_a_run_that_does_not_open_is_said_and_the_others_go_on(
     told = capsys.readouterr()
     assert len(json.loads(told.out)["facts"]["runs"]) == RUNS and all(Path(path).name in told.err for path in lost)
     assert main(["history", str(broken), str(broken)]) == 3
+    capsys.readouterr()
+    assert main(["query", nights[0], str(broken)]) == 3, "one run is no history, and `query` is no command"
+    told = capsys.readouterr()
+    assert told.out == "" and "query: no such file or directory" in told.err and "broken.json" in told.err
 
 
 def test_a_run_given_twice_counts_once(nights: list[str], capsys: pytest.CaptureFixture[str]) -> None:
