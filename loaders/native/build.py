@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from itertools import repeat
 from pathlib import Path
@@ -33,6 +32,8 @@ def programs() -> list[Program]:
 
 def build(folder: Path, target: str) -> list[Path]:
     """The files written. Raises whatever numba does where it cannot compile, NotLinked, OSError."""
+    from concurrent.futures import ProcessPoolExecutor
+
     with ProcessPoolExecutor() as pool:  # the scanner takes twice as long as the others together
         return list(pool.map(_written, programs(), repeat(folder), repeat(target)))
 
