@@ -67,16 +67,10 @@ def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
 def write(made: Iterable[bytes], arguments: argparse.Namespace) -> None:
     """Pieces of one text to the file that was named, or to stdout."""
     from ..analysis.core.text import display
+    from ..analysis.table.export import save
 
     if arguments.output and arguments.output != "-":
-        new = not os.path.lexists(arguments.output)
-        with open(arguments.output, "wb") as file:
-            try:
-                file.writelines(made)
-            except BaseException:
-                if new:  # no half file is left behind
-                    os.unlink(arguments.output)
-                raise
+        save(made, arguments.output)
         print(f"wrote {display(arguments.output)}", file=sys.stderr)
     else:
         sys.stdout.buffer.writelines(made)

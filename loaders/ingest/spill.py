@@ -144,7 +144,7 @@ class Keeper:
     """Holds directories for as long as it lives.
 
     They are let go of, and temporary ones removed, when the next keeper is made: that takes time, and an object may die
-    in any thread. What is still read then has a keeper.
+    in any thread. What is still read has another keeper.
     """
 
     def __init__(self, folders: Iterable[Path]) -> None:

@@ -28,7 +28,7 @@ def exported(table: Table, view: str, name: str | None) -> Path:
 
     Raises OSError, WrongFormat, and ValueError for an ending that is no format's.
     """
-    from ...analysis.table.export import FORMATS, pieces
+    from ...analysis.table.export import FORMATS, pieces, save
 
     if not name:
         return new_file(Path(file_name(view, table, ".md")), pieces(table, "md"))
@@ -40,8 +40,7 @@ def exported(table: Table, view: str, name: str | None) -> Path:
     made = pieces(table, chosen.name)
     if name == file_name(view, table, chosen.suffix):
         return new_file(path, made)
-    with open(path, "wb") as file:
-        file.writelines(made)
+    save(made, path)
     return path
 
 

@@ -7,6 +7,7 @@ made from and under which filter, order and scope; machine formats carry raw num
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -56,6 +57,18 @@ def format_named(name: str) -> Format:
 def render(table: Table | Sequence[Table], format: str) -> bytes:
     """The table, or several views of the same runs, in that format (UTF-8 where it is text). Raises WrongFormat."""
     return b"".join(pieces(table, format))
+
+
+def save(made: Iterable[bytes], path: str | os.PathLike[str]) -> None:
+    """Write pieces to a file; where there was none no half file is left behind. Raises OSError and what they raise."""
+    new = not os.path.lexists(path)
+    with open(path, "wb") as file:
+        try:
+            file.writelines(made)
+        except BaseException:
+            if new:
+                os.unlink(path)
+            raise
 
 
 def pieces(table: Table | Sequence[Table], format: str) -> Iterable[bytes]:
