@@ -19,7 +19,9 @@ from ...core import device_pairs as devices
 from . import collectives, renamed
 from .idle_time import with_idle_time
 from .renamed import Key, with_swapped
-from .samples import Matched, Work, match
+from .samples import HOST, Matched, Work, match
+
+SHOWN = 3  # Processes that are named.
 
 
 class Prepared(Struct, frozen=True):
@@ -43,11 +45,29 @@ def prepared(a: Work, b: Work, options: Options) -> Prepared:
     a, b, moved = _on_one_device(a, b)
     a, b, excluded = same_kind(a, b)
     works, names = _under_one_name(a, b, moved, options)
-    matched, waits, timings = collectives.split(match(*works, options))
+    pairs = match(*works, options)
+    alone = [] if options.pid_a is not None or options.pid_b is not None else _alone(pairs, works)
+    matched, waits, timings = collectives.split(pairs)
     matched, parts = with_swapped(matched, works, names, moved, options)
     matched = with_idle_time(matched, works, moved, options)
     works = replace(works[0], rows=works[0].rows.clear()), replace(works[1], rows=works[1].rows.clear())
-    return Prepared(works, matched, names, moved, waits, timings, (*devices.note(moved), *excluded), parts)
+    return Prepared(works, matched, names, moved, waits, timings, (*devices.note(moved), *excluded, *alone), parts)
+
+
+def _alone(matched: list[Matched], works: tuple[Work, Work]) -> list[str]:
+    """What is not compared: processes of a run that is no job for which the other run has none."""
+    made = []
+    pairs = [one.pair for one in matched if one.pair.rank is None]
+    for work, name, other, used in zip(
+            works, "AB", "BA", ({pair.a for pair in pairs}, {pair.b for pair in pairs}), strict=True):
+        left = work.rows.filter(~pl.col("pid").is_in(list(used))).group_by("pid").agg(
+            pl.col("device").cast(pl.String).unique().sort()) if used else work.rows.clear()
+        for pid, where in left.select("pid", "device").sort("pid").rows()[:SHOWN]:
+            ran = ", ".join(device for device in where if device not in (None, HOST)) or "no device"
+            made.append(f"Process {pid} of {name} ({ran}) has no counterpart in {other} and is not compared.")
+        if left.height > SHOWN:
+            made.append(f"{left.height - SHOWN} more processes of {name} have none in {other}.")
+    return made
 
 
 def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:

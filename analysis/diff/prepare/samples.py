@@ -185,14 +185,7 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
     pairs = job_pairs(a.processes, b.processes, options)
     if pairs is None:
         pairs = process_pairs(a.rows["pid"].unique().to_list(), b.rows["pid"].unique().to_list(), options)
-        crossed = [pair for pair in pairs if not pair.strict]
-        used = [
-            {pid: frozenset(of_process(rows, pid).filter(pl.col("device") != HOST)["device"].unique()) for pid in pids}
-            for rows, pids in ((a.rows, {pair.a for pair in crossed}), (b.rows, {pair.b for pair in crossed}))
-        ]
-        alike = [pair for pair in crossed if used[0][pair.a] == used[1][pair.b]]
-        whole = {pair.a for pair in alike} == set(used[0]) and {pair.b for pair in alike} == set(used[1])
-        pairs = [pair for pair in pairs if pair.strict or pair in alike] if whole else pairs
+        pairs = _by_devices(pairs, a, b)
     of_a, of_b = (_by_process(work.rows) for work in (a, b))
     made = []
     for pair in pairs:
@@ -203,6 +196,25 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
         side_b, coverage_b = _side(theirs, runs[1], keys, b)
         functions = keys.with_columns(pl.col("function", "device", "kind").cast(pl.String))
         made.append(Matched(pair, functions, side_a, side_b, coverage_a, coverage_b))
+    return made
+
+
+def _by_devices(pairs: list[ProcessPair], a: Work, b: Work) -> list[ProcessPair]:
+    """Of crossed pairs those of processes that used the same devices, else some of the same, and what is then left in
+    both runs in order. A process that has no partner is in no pair."""
+    made = [pair for pair in pairs if pair.strict]
+    left = [pair for pair in pairs if not pair.strict]
+    used_a, used_b = (
+        {pid: set(of_process(work.rows, pid).filter(pl.col("device") != HOST)["device"].unique()) for pid in pids}
+        for work, pids in ((a, {pair.a for pair in left}), (b, {pair.b for pair in left})))
+    for fits in (set.__eq__, set.intersection):
+        some = [pair for pair in left if fits(used_a[pair.a], used_b[pair.b])]
+        mine, theirs = {pair.a for pair in some}, {pair.b for pair in some}
+        left = [pair for pair in left if pair.a not in mine and pair.b not in theirs]
+        made += some
+    while left:
+        made.append(left[0])
+        left = [pair for pair in left if pair.a != left[0].a and pair.b != left[0].b]
     return made
 
 

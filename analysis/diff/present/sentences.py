@@ -99,7 +99,7 @@ def device_lines(
 ) -> list[str]:
     """What the devices did: the one whose work changed most, and how many others."""
     made = []
-    changed_most = sorted(work, key=lambda row: -abs(row.delta_ms))
+    changed_most = sorted(work, key=lambda row: (row.only_in is not None, -abs(row.delta_ms)))
     devices = len({row.device for row in work})
     for row in changed_most[:2]:
         prefix = f"{row.device} " if devices > 1 else ""
@@ -119,6 +119,8 @@ def _device_text(row: DeviceWork) -> str:
     text = "work per cycle"
     if row.communication_a_ms or row.communication_b_ms:
         text += ", without collectives"  # which wait for other ranks, and have a line of their own
+    if row.only_in is not None:
+        return f"ran only in {row.only_in}: {units.amount(max(row.busy_a_ms, row.busy_b_ms))} of {text}"
     text += f": {units.amount(row.busy_a_ms, row.busy_b_ms)}"
     if ratio is None:
         return f"{text} ({'new' if row.busy_b_ms else 'none'})"

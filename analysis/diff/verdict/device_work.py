@@ -73,6 +73,12 @@ class DeviceWork(Struct, frozen=True):
             force_setattr(self, name, value)
 
     @property
+    def only_in(self) -> Literal["A", "B"] | None:
+        """The run that alone used the device."""
+        a, b = self.busy_a_ms or self.communication_a_ms, self.busy_b_ms or self.communication_b_ms
+        return None if bool(a) == bool(b) else "A" if a else "B"
+
+    @property
     def slower(self) -> bool:
         """Whether its launches take longer; where they were not counted, whether it works longer."""
         return self._grown is not None and self._grown > 1 + CHANGED
@@ -107,7 +113,8 @@ def device_work(ready: Prepared, cycles: CycleTime, options: Options) -> list[De
             else:  # of sums, where collectives count as what they move
                 work = replace(work, others_waited_for=bool(ready.timings))
             made.append(replace(work, path=_path(work, cycles)))
-    return made
+    in_both = {(one.rank, one.device) for one in made if one.only_in is None}
+    return [one for one in made if one.only_in is None or (one.rank, one.device) not in in_both]
 
 
 def _of_device(one: Matched, device: str | None, rows: Flags) -> DeviceWork | None:
@@ -125,7 +132,7 @@ def _of_device(one: Matched, device: str | None, rows: Flags) -> DeviceWork | No
     launches = [float(centre(side.launches[computing].sum(axis=0)[_known(side, computing)])) for side in (one.a, one.b)]
     together = [float(centre(_busy(side, rows))) for side in (one.a, one.b)]
     cycle = [float(np.median(side.cycle_ms)) for side in (one.a, one.b)]
-    idle = [1 - busy / length if busy <= length else None for busy, length in zip(together, cycle, strict=True)]
+    idle = [1 - busy / length if 0 < busy <= length else None for busy, length in zip(together, cycle, strict=True)]
     communication = [
         float(centre(_busy(side, communicating))) if communicating.any() else 0.0 for side in (one.a, one.b)
     ]

@@ -351,3 +351,33 @@ def test_other_devices_and_restarted_processes_are_compared_in_order() -> None:
     table = diff(profile(seed=1), profile(seed=2, spoil=moved))
     assert called(table) == {}
     assert table.notes[0] == "The runs used different device numbers: GPU 5 of B with GPU 0 of A are compared."
+
+
+def processes(*of: tuple[int, str]) -> Trace:
+    """A run in which each of these processes did the made-up work on that device."""
+    rows: list[Row] = []
+
+    def taken(row: Row) -> Row:
+        rows.extend(row | {"pid": pid, "device": row["device"] if row["device"] == "Host" else device}
+                    for pid, device in of)
+        return row
+
+    profile(spoil=taken)
+    return run_of(rows)
+
+
+def test_a_process_only_one_run_has_is_said_once_and_the_others_rows_stand_once() -> None:
+    table = diff(processes((7, "GPU 0"), (8, "GPU 1")), processes((9, "GPU 0")))
+    assert table.frame.group_by("function", "device").len()["len"].max() == 1
+    assert set(table.frame["pid_a"]) == {7} and called(table) == {}
+    assert "Process 8 of A (GPU 1) has no counterpart in B and is not compared." in table.notes
+    assert [line for line in table.summary if line.startswith("GPU")] == [
+        "GPU     work per cycle: 0.366 → 0.366 ms (unchanged). Still 96% idle"]
+
+
+def test_a_device_only_one_run_used_did_not_fall_to_zero() -> None:
+    table = diff(processes((7, "GPU 0"), (7, "GPU 1")), processes((7, "GPU 0")))
+    lines = [line.split(": ")[0] for line in table.summary if line.startswith("GPU")]
+    assert lines == ["GPU     GPU 0 work per cycle", "GPU     GPU 1 ran only in A"]
+    apart = diff(processes((7, "GPU 0"), (8, "GPU 1")), processes((9, "GPU 0"), (9, "GPU 1")))
+    assert not any("ran only" in line for line in apart.summary)  # another process of A used it
