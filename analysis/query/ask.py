@@ -21,11 +21,11 @@ import polars as pl
 from msgspec import DecodeError, Struct
 from msgspec.structs import replace
 
-from ...loaders.trace import REDUCED, Trace
+from ...loaders.trace import Trace
 from ..contract.column import Column, Per
 from ..contract.options import SIDES, Options
 from ..contract.sections import PageSection
-from ..contract.view import Answer, CannotAnswer, Runs, ScopeRefused, View
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
 from ..core.derived import code, is_stored, packed, unpacked
 from ..core.names.display_names import of_runs, speaking_of
@@ -37,6 +37,7 @@ from ..table.rows import Rows
 from ..table.sorting import true_ids
 from ..table.table import Table, names_of, sources
 from ..work.peaks import settings_text
+from .answering import reason
 
 MOST_BYTES = 24 << 20  # An answer that takes more in memory is not kept; 1,300 lanes of 100 columns take 10 MB.
 MOST_ANSWERS = 40  # Answers kept with one recording: all views of it, and its comparisons with some others.
@@ -218,22 +219,6 @@ def _collected(answer: Answer, columns: Sequence[Column]) -> tuple[Rows, pl.Seri
         plan = plan.filter(answer.keep)
     rows = Rows(plan.select(names).collect(engine="streaming"), named=named)
     return rows, _no_parts(rows) if "parts" in names else None
-
-
-ANSWERED = frozenset({"overview", "cycles", "kernels", "collectives", "ranks", "idle", "diff", "triage", "whatif"})
-"""Views that answer from a dataset; where one of these cannot, its own reason is the one."""
-
-
-def reason(view: str, runs: tuple[Trace, ...], why: CannotAnswer) -> CannotAnswer:
-    """Why the view cannot answer: that what it needs was not reduced, where that is why, else what it said."""
-    reduced = [run.info.label for run in runs if REDUCED in run.info.facts]
-    if not reduced or view in ANSWERED or isinstance(why, ScopeRefused):
-        return why
-    are, they = ("are reduced datasets", "them") if len(reduced) > 1 else ("is a reduced dataset", "it")
-    return CannotAnswer(
-        f"{' and '.join(reduced)} {are}: what the {view} view needs stayed in the recordings, not in {they}. "
-        "Open the recording of a rank for that; the ranks view says which is worth it."
-    )
 
 
 _MEASURED = ("value", "time", "share", "count", "moment")

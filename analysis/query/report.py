@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import polars as pl
 from msgspec.structs import replace
 
-from ...loaders.trace import TABLE_NAMES, Trace
+from ...loaders.trace import Trace
 from ..contract.column import Per
 from ..contract.options import Options
 from ..contract.view import CannotAnswer, ScopeRefused, View
@@ -20,10 +19,8 @@ from ..core.text import nearest
 from ..table.filters import BadFilter, Filter, unknown_column
 from ..table.table import Table
 from ..views import VIEWS, lacking, view
+from .answering import explained, host_lists, without_device_work
 from .ask import ask, unanswered
-
-_WITHOUT_DEVICE_WORK = frozenset(("metrics", "allocations", "host", "host_stats"))
-"""Tables that a run without device work may have. With operators or steps it still has an overview."""
 
 
 class NoSuchColumn(ValueError):
@@ -98,37 +95,4 @@ def summary(
 def _list_of(runs: Sequence[Trace]) -> str:
     """The view that lists what takes time: kernels, or operators, ranges or host calls where no device was recorded."""
     (kernels,) = (entry for entry in VIEWS if entry.name == "kernels")
-    return next(iter(_host_lists(runs)), "kernels") if lacking(kernels, tuple(runs)) else "kernels"
-
-
-def explained(runs: Sequence[Trace]) -> tuple[str, ...]:
-    """The view that says what a profiler's own rules found, where there are no times of day for others to show."""
-    return ("sections",) if any(run.has("launch_rules") and run.info.serialised for run in runs) else ()
-
-
-def without_device_work(runs: Sequence[Trace]) -> tuple[str, ...]:
-    """The views that have the answer of runs in which no device and no operator was recorded: ranges, host calls,
-    memory, counters, and that of a history; none where there is device work, or nothing at all."""
-    filled = {name for name in TABLE_NAMES if any(run.has(name) for run in runs)}
-    if "history" in filled:
-        return ("history",)
-    if not filled <= _WITHOUT_DEVICE_WORK:
-        return ()
-    lists = _host_lists(runs)
-    if "ops" in lists:
-        return ()
-    return (*lists, *(name for name, table in (("memory", "allocations"), ("metrics", "metrics")) if table in filled))
-
-
-def _host_lists(runs: Sequence[Trace]) -> tuple[str, ...]:
-    """The views that list what the host did, of those that these runs have something for."""
-    from ..views.calls import CALL_KINDS
-    from ..views.ranges import RANGE_KINDS
-
-    kinds: set[str] = set()
-    for table in ("host", "host_stats"):
-        for run in runs:
-            if run.has(table):
-                kinds.update(run.table(table).select(pl.col("kind").unique().cast(pl.String)).collect().to_series())
-    lists = {"ops": ("op",), "ranges": RANGE_KINDS, "calls": CALL_KINDS}
-    return tuple(name for name, some in lists.items() if kinds.intersection(some))
+    return next(iter(host_lists(runs)), "kernels") if lacking(kernels, tuple(runs)) else "kernels"

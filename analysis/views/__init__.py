@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ... import extensions
 
 if TYPE_CHECKING:
+    from ...loaders.trace import Trace
     from ..contract.view import Runs, View
 
 
@@ -122,6 +123,11 @@ def lacking(entry: Entry, runs: Runs) -> str:
     if not entry.tables or any(run.has(table) for table in entry.tables for run in runs):
         return ""
     return f"not recorded: {' or '.join(_NEEDS[table] for table in entry.tables if table in _NEEDS)}"
+
+
+def holds(run: Trace) -> list[str]:
+    """What a recording has, in words."""
+    return [what.partition(" (")[0] for table, what in _NEEDS.items() if "." not in table and run.has(table)]
 
 
 def answerable(runs: Runs) -> tuple[Entry, ...]:

@@ -9,8 +9,10 @@ import pytest
 from runs import host, kernel, run_of, samples, steps
 
 from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.query.answering import without_device_work
 from warplens.analysis.query.ask import ask
-from warplens.analysis.query.report import summary, without_device_work
+from warplens.analysis.query.report import summary
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 
@@ -56,3 +58,17 @@ def test_what_no_device_did_is_not_called_nothing() -> None:
     assert sentence in found.facts["findings"]
     both = run_of(host=[host("aten::mm", 0, 10)], kernels=[kernel(0, 5, 10)])
     assert "Top operator" not in str(ask(view("overview"), (both,), Options()).facts["findings"])
+
+
+@pytest.mark.parametrize("name", ["overview", "cycles", "diff"])
+def test_of_two_runs_without_a_common_question_each_is_said_with_the_view_that_shows_it(name: str) -> None:
+    """It named A alone, as if B were empty too."""
+    runs = run_of(metrics=CLOCK), run_of(kernels=[kernel(0, 0, 10)])
+    for pair, said in (
+        (runs, "A holds counters; B holds device activities: --run a --view metrics and --run b --view overview"),
+        (runs[::-1], "A holds device activities; B holds counters: --run a --view overview and --run b --view metrics"),
+    ):
+        with pytest.raises(CannotAnswer, match=said):
+            ask(view(name), pair, Options())
+    with pytest.raises(CannotAnswer, match=r"^(?!.*--run)"):
+        ask(view(name), (runs[0], runs[0]), Options())

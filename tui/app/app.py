@@ -195,7 +195,7 @@ class WarplensApp(Wired, Background):
     @property
     def _elsewhere(self) -> tuple[str, ...]:
         """The views with the answer where nobody chose one and the first has none: no device work, or no times."""
-        from ...analysis.query.report import explained, without_device_work
+        from ...analysis.query.answering import explained, without_device_work
 
         views = without_device_work(self.session.traces) or explained(self.session.traces)
         return views if not self.chosen or views == ("history",) else ()

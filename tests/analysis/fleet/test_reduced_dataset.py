@@ -13,7 +13,8 @@ from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer, ScopeRefused
 from warplens.analysis.details.suspects import function_details
 from warplens.analysis.overview.headline import headline
-from warplens.analysis.query.ask import ANSWERED, ask
+from warplens.analysis.query.answering import ANSWERED
+from warplens.analysis.query.ask import ask
 from warplens.analysis.table.table import Table
 from warplens.analysis.views import VIEWS, view
 from warplens.loaders import schema

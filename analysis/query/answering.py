@@ -1,0 +1,73 @@
+"""Which views have the answer of some runs, and why one has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from ...loaders.trace import REDUCED, TABLE_NAMES, Trace
+from ..contract.view import CannotAnswer, Runs, ScopeRefused
+from ..views import holds
+
+_WITHOUT_DEVICE_WORK = frozenset(("metrics", "allocations", "host", "host_stats"))
+"""Tables that a run without device work may have. With operators or steps it still has an overview."""
+ANSWERED = frozenset({"overview", "cycles", "kernels", "collectives", "ranks", "idle", "diff", "triage", "whatif"})
+"""Views that answer from a dataset; where one of these cannot, its own reason is the one."""
+
+
+def reason(view: str, runs: Runs, why: CannotAnswer) -> CannotAnswer:
+    """Why the view cannot answer: that what it needs was not reduced, where that is why, else what it said."""
+    if isinstance(why, ScopeRefused):
+        return why
+    reduced = [run.info.label for run in runs if REDUCED in run.info.facts]
+    if not reduced or view in ANSWERED:
+        return CannotAnswer(f"{why}{_of_each(runs)}")
+    are, they = ("are reduced datasets", "them") if len(reduced) > 1 else ("is a reduced dataset", "it")
+    return CannotAnswer(
+        f"{' and '.join(reduced)} {are}: what the {view} view needs stayed in the recordings, not in {they}. "
+        "Open the recording of a rank for that; the ranks view says which is worth it."
+    )
+
+
+def _of_each(runs: Runs) -> str:
+    """What each of two runs holds and which view shows it, where that is not the same view; else ''."""
+    views = [next(iter(without_device_work((run,))), "overview") for run in runs]
+    if len(set(views)) < 2:
+        return ""
+    a, b = (", ".join(holds(run)) or "sums" for run in runs)
+    return (f" A holds {a}; B holds {b}: --run a --view {views[0]} and --run b --view {views[1]} show each alone, "
+            "x in the app.")
+
+
+def explained(runs: Sequence[Trace]) -> tuple[str, ...]:
+    """The view that says what a profiler's own rules found, where there are no times of day for others to show."""
+    return ("sections",) if any(run.has("launch_rules") and run.info.serialised for run in runs) else ()
+
+
+def without_device_work(runs: Sequence[Trace]) -> tuple[str, ...]:
+    """The views that have the answer of runs in which no device and no operator was recorded: ranges, host calls,
+    memory, counters, and that of a history; none where there is device work, or nothing at all."""
+    filled = {name for name in TABLE_NAMES if any(run.has(name) for run in runs)}
+    if "history" in filled:
+        return ("history",)
+    if not filled <= _WITHOUT_DEVICE_WORK:
+        return ()
+    lists = host_lists(runs)
+    if "ops" in lists:
+        return ()
+    return (*lists, *(name for name, table in (("memory", "allocations"), ("metrics", "metrics")) if table in filled))
+
+
+def host_lists(runs: Sequence[Trace]) -> tuple[str, ...]:
+    """The views that list what the host did, of those that these runs have something for."""
+    from ..views.calls import CALL_KINDS
+    from ..views.ranges import RANGE_KINDS
+
+    kinds: set[str] = set()
+    for table in ("host", "host_stats"):
+        for run in runs:
+            if run.has(table):
+                kinds.update(run.table(table).select(pl.col("kind").unique().cast(pl.String)).collect().to_series())
+    lists = {"ops": ("op",), "ranges": RANGE_KINDS, "calls": CALL_KINDS}
+    return tuple(name for name, some in lists.items() if kinds.intersection(some))
