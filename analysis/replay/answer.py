@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -23,7 +25,7 @@ from ..work.peaks import settings_text
 from . import path_rows
 from .accuracy import PREDICTS, TRUSTED, Accuracy
 from .apply import NO_LEAST
-from .candidates import ALL, MOSTLY, WHOLE_CAUSES, candidates, how
+from .candidates import ALL, MOSTLY, WHOLE_CAUSES, Candidate, candidates, how
 from .critical_path import MEANINGS, critical_path
 from .job import Job, job_of
 from .model import Model, Outcome
@@ -35,6 +37,9 @@ _SMALL, _LARGE = 0.25, 0.10
 """Something that takes that share of the cycle and wins no more than that share of itself is worth a sentence."""
 _NOTHING, _UNWORTHY = 1e-5, 1e-3
 """A share of the cycle that is rounding, and one under which a change is not worth the name."""
+_AT_ONCE = 2
+"""Changes replayed at the same time, for numpy and compiled loops let each other run: the 30 of a million activities
+take 1.6 instead of 2.7 s, and 55 MB more."""
 _APART = 1.1
 """A replayed cycle that takes this many times the mean cycle holds the time between cycles, too."""
 NOBODY = "nothing waits for it"
@@ -146,30 +151,35 @@ def _kept_rows(run: Trace, options: Options, replayed: Replayed) -> tuple[Predic
 def _rows(run: Trace, replayed: Replayed) -> tuple[Prediction, ...]:
     """What is tried, most won first. Changes that come to the same are one; what nobody waits for is listed where it
     takes time on a device, for that is what other lists show."""
-    model = replayed.model
-    assert model is not None
     _ = replayed.least  # what it takes is given back before the slices of the host are read
-    cycle, rows, recorded = max(replayed.cycle_ns, 1.0), [], model.recorded
-    seen = {recorded.turned(recorded)}
-    for one in candidates(run, replayed):
-        knobs, _ = replayed.knobs(one.change)
-        if (turned := knobs.turned(recorded)) in seen:
-            continue
-        seen.add(turned)
-        cycles = model.cycles_with(knobs, half_host=True, at_peak=_at_peak(replayed, one.change))
-        saved, with_host, *at_peak = (replayed.cycle_ns - cycle for cycle in cycles)
-        share = saved / cycle if abs(saved) > _NOTHING * cycle else 0.0
-        if one.device_ns is None and share < _UNWORTHY:
-            continue
-        rows.append(Prediction(
-            one.kind, one.name, None if one.device_ns is None else round(one.device_ns),
-            None if one.device_ns is None else one.device_ns / cycle, round(share * cycle), share,
-            round(at_peak[0]) if at_peak else None, round(with_host), one.count,
-            how(one.change, one.name) if share >= _UNWORTHY else NOBODY, one.change.text,
-            *_place(model, knobs.largest(recorded)),
-        ))
-    rows.sort(key=lambda row: (-row.saved_ns, -(row.device_ns or 0), row.kind, row.name))
-    return tuple(rows)
+    tried, rows = candidates(run, replayed), dict[tuple[float, ...], Prediction | None]()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for turned, row in pool.map(partial(_tried, replayed), tried):
+            rows.setdefault(turned, row)
+    return tuple(sorted(filter(None, rows.values()), key=lambda row: (
+        -row.saved_ns, -(row.device_ns or 0), row.kind, row.name)))
+
+
+def _tried(replayed: Replayed, one: Candidate) -> tuple[tuple[float, ...], Prediction | None]:
+    """By how much a change turns the knobs, and its row; None where it wins too little for one."""
+    model, cycle = replayed.model, max(replayed.cycle_ns, 1.0)
+    assert model is not None
+    knobs, _ = replayed.knobs(one.change)
+    turned = knobs.turned(model.recorded)
+    if not any(turned):
+        return turned, None
+    cycles = model.cycles_with(knobs, half_host=True, at_peak=_at_peak(replayed, one.change))
+    saved, with_host, *at_peak = (replayed.cycle_ns - cycle for cycle in cycles)
+    share = saved / cycle if abs(saved) > _NOTHING * cycle else 0.0
+    if one.device_ns is None and share < _UNWORTHY:
+        return turned, None
+    return turned, Prediction(
+        one.kind, one.name, None if one.device_ns is None else round(one.device_ns),
+        None if one.device_ns is None else one.device_ns / cycle, round(share * cycle), share,
+        round(at_peak[0]) if at_peak else None, round(with_host), one.count,
+        how(one.change, one.name) if share >= _UNWORTHY else NOBODY, one.change.text,
+        *_place(model, knobs.largest(model.recorded)),
+    )
 
 
 def _place(model: Model, largest: tuple[str, int] | None) -> tuple[int | None, int | None]:
