@@ -104,8 +104,7 @@ def drained_by(host: Host, begins: Ints, call: Ints) -> dict[str, pl.Series]:
     did so later: a copy that waited for all that was queued counts before the synchronisation after it, which finds
     nothing to wait for. ``begins`` are the starts of the gaps (ns), ``call`` the launch calls of what ended them, -1
     for none. ``drained_by`` is where that call was made, and ``drain_ns`` how long it waited."""
-    slices, waits = host.slices, host.waits
-    found = _last_wait(host, begins, call) if len(waits) and len(call) else np.full(len(call), -1, dtype=np.int64)
+    slices, found = host.slices, _last_wait(host, begins, call)
     operator = nearest(slices.parent, found, host.is_op)
     _, frame = host.places.around(slices, found)
     rows = pl.DataFrame({"who": functions(slices.names_of(np.where(operator >= 0, operator, found))), "frame": frame})
@@ -123,9 +122,14 @@ def drained_by(host: Host, begins: Ints, call: Ints) -> dict[str, pl.Series]:
 
 def _last_wait(host: Host, begins: Ints, call: Ints) -> Ints:
     """The row of the wait that each launch came after, -1 for none."""
-    slices, waits = host.slices, host.waits
-    launch = np.maximum(call, 0)
-    thread, launcher = slices.thread[waits].astype(np.int64), slices.thread[launch].astype(np.int64)
+    slices, launch = host.slices, np.maximum(call, 0)
+    launcher = slices.thread[launch].astype(np.int64)
+    launching = np.zeros(int(slices.thread.max(initial=0)) + 1, dtype=bool)
+    launching[launcher] = True
+    waits = host.waits[launching[slices.thread[host.waits]]]  # this is asked of each device, and each has its threads
+    if not len(waits):
+        return np.full(len(call), -1, dtype=np.int64)
+    thread = slices.thread[waits].astype(np.int64)
     ends = slices.ends(waits)
     packed = pack(np.concatenate((thread, launcher, launcher)), np.concatenate((ends, slices.start[launch], begins)))
     order = np.argsort(packed[: len(waits)], kind="stable")
