@@ -1,1 +1,1 @@
-"""One sitting and what every screen shares of it: the session, jobs, messages, keys, settings and themes."""
+"""State shared by every screen of one app session: the session itself, jobs, messages, keys, settings and themes."""

@@ -1,8 +1,8 @@
-"""Answers that were given before: whoever comes back to a view, a run or a scope does not wait for them again.
+"""Cache of answers, so that going back to a view, a run or a scope shows its table without recomputing it.
 
-An answer is known by all that the question was asked with: the view and its shape, the runs, the options. A filter and
-an order are put on it afterwards. Runs that were read anew are other runs, and what was said of the old ones goes.
-Memory is bounded: the answers looked at longest ago go first, and one that fills most of the room alone is not kept.
+An answer is keyed by everything its question consists of: the view and its shape, the runs, the options. Filter and
+sort order are applied afterwards. Reloading a run makes a new run object, and answers about the old one are dropped.
+Memory is bounded: least recently used answers are evicted first, and one above half of the limit is never cached.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...analysis.table.table import Table
 
 MOST_CELLS = 4_000_000
-"""Values of all answers together: some 40 MB."""
+"""Table cells of all cached answers together: about 40 MB."""
 
 
 class _Kept(Struct, frozen=True):
@@ -28,7 +28,7 @@ class _Kept(Struct, frozen=True):
     table: Table
 
     def answers(self, view: View, runs: Runs, options: Options) -> bool:
-        """Whether this is the answer to that question."""
+        """Whether this is the answer to that view, those runs and those options."""
         return self.view is view and _same(self.runs, runs) and self.options == options
 
     @property
@@ -37,7 +37,7 @@ class _Kept(Struct, frozen=True):
 
 
 class Answers:
-    """Asks views, and remembers what they said. May be asked from any thread."""
+    """Asks views and caches their answers. Thread-safe."""
 
     def __init__(self, most_cells: int = MOST_CELLS) -> None:
         self._most = most_cells
@@ -45,7 +45,7 @@ class Answers:
         self._lock = threading.Lock()
 
     def ask(self, view: View, runs: Runs, options: Options, opened: Runs) -> Table:
-        """The view's answer; ``opened`` are the runs that there are now. Raises CannotAnswer."""
+        """The view's answer; answers about runs not in ``opened`` are dropped. Raises CannotAnswer."""
         from ...analysis.query.ask import ask
 
         with self._lock:

@@ -1,4 +1,4 @@
-"""The command line that prints what a view shows: for a ticket, a script or a colleague."""
+"""The ``warplens report`` command that prints the view on screen: for a ticket, a script or a colleague."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def command_line(session: Session, view: str, state: ViewState, table: Table | None, subject: str) -> str:
-    """``warplens report`` with the runs, the view, and what is in force for it; what no option says is left out."""
+    """``warplens report`` with the runs, the view, its filter, sort and scope; state without an option is left out."""
     paths = [os.path.abspath(run.path) if run.path != "-" else "-" for run in session.inputs]
     if len(paths) > 1 and subject in ("A", "B"):
         paths = [paths["AB".index(subject)]]

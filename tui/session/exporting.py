@@ -1,7 +1,7 @@
-"""Views leave as files or as text for the clipboard, exactly as they stand.
+"""Export of a view, exactly as shown, to a file or as text for the clipboard.
 
-Runs in a thread; knows where a file goes and what it is called, nothing of formats. What must stay true: a file that
-exists is never overwritten without having been named by the user.
+Runs in a thread; decides the file's folder and name, and leaves formats to ``table.export``. Invariant: an existing
+file is never overwritten unless the user typed its name.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def file_name(view: str, table: Table, suffix: str) -> str:
-    """``warplens-<view>-<runs>.md`` made of letters every file system takes, at most 100 characters."""
+    """``warplens-<view>-<runs>`` plus ``suffix``, in characters every file system allows; at most 100 before it."""
     labels = [re.sub(r"[^A-Za-z0-9._-]+", "-", source.label).strip("-.")[:36] for source in table.sources]
     return "-".join(["warplens", view, *filter(None, labels)])[:100] + suffix
 
 
 def exported(table: Table, view: str, name: str | None) -> Path:
-    """Write the table and say where: to the named file, whose ending chooses the format, else to a new markdown file.
+    """Write the table and return its path: the named file, whose suffix selects the format, else a new markdown file.
 
-    Raises OSError, WrongFormat, and ValueError for an ending that is no format's.
+    Raises OSError, WrongFormat, and ValueError for a suffix that belongs to no format.
     """
     from ...analysis.table.export import FORMATS, pieces, save
 
@@ -45,7 +45,7 @@ def exported(table: Table, view: str, name: str | None) -> Path:
 
 
 def new_trace(pieces: Iterable[bytes], label: str) -> Path:
-    """Write the pieces of a trace, compressed, under a name nothing has yet; no half trace is left behind."""
+    """Write the pieces of a trace, gzipped, under an unused name; a failed write leaves no partial file."""
     from ...analysis.timeline.chrome_trace import save
 
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.")[:60]
@@ -59,7 +59,7 @@ def new_trace(pieces: Iterable[bytes], label: str) -> Path:
 
 
 def free_name(name: str) -> Path:
-    """That name, or with the first number after it that nothing has."""
+    """That name, or with the first number appended that makes it unused."""
     return next(path for path in _names(Path(name)) if not path.exists())
 
 
@@ -71,7 +71,7 @@ def _names(path: Path) -> Iterator[Path]:
 
 
 def new_file(path: Path, made: Iterable[bytes]) -> Path:
-    """Write pieces under that name, or with the first free number after it; no half file is left behind."""
+    """Write the pieces under that name, or with the first free number appended; a failure leaves no partial file."""
     for wanted in _names(path):
         try:
             with open(wanted, "xb") as file:
@@ -87,7 +87,7 @@ def new_file(path: Path, made: Iterable[bytes]) -> Path:
 
 
 def copied(table: Table, view: str) -> tuple[str, str]:
-    """The view as markdown, and a file name for it should no clipboard take it."""
+    """The view as markdown, and the name of the file to write if no clipboard accepts it."""
     from ...analysis.table.export import render
 
     return render(table, "md").decode(), file_name(view, table, ".md")

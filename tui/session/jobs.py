@@ -1,11 +1,11 @@
-"""Questions in the background: a job runs in a thread, its answer comes back as a message, late answers are dropped.
+"""Background queries: a job runs in a thread, its answer comes back as a message, stale answers are dropped.
 
-Every runner has a generation number. A new question of the same runner, or ^C, raises it, and an answer that carries an
-older number is ignored: that is what cancelling a running query means here, since a query cannot be interrupted. It
-goes on behind the scenes, but no more than one such beside the one wanted: further questions wait, and of those only
-the newest is ever computed.
-Threads are kept for the next question (each new one would bring memory pools of its own), one more is started when all
-are at work, and all are daemons, so that leaving the app never waits for one.
+Every runner has a generation number. A new question to the same runner, or ^C, increments it, and an answer with an
+older number is ignored. That is all cancelling can mean here, since a running query cannot be interrupted: it runs on
+in the background. At most one such abandoned query runs beside the current one; further questions queue, and only the
+newest of them is ever computed.
+Threads are reused (each new one would allocate memory pools of its own); another one starts only when all are busy.
+All are daemons, so quitting the app never waits for one.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from textual.app import App
 
 SLOW = 0.15
-"""Seconds from which it is worth saying that something is being asked: a frame that says so delays the answer's."""
+"""Seconds after which to show that a query is running; drawing that frame delays the answer's own."""
 
 AT_ONCE = 2
-"""Questions of one runner that are computed at the same time: the one wanted, and one nobody waits for any more."""
+"""Questions one runner computes at the same time: the current one and one abandoned."""
 
 TURN = 0.001
-"""Seconds a thread keeps the interpreter when the screen wants it; Python's own 5 ms, some times a frame, are felt."""
+"""Interpreter switch interval, s, while the screen needs it: Python's 5 ms, several times a frame, is noticeable."""
 
 _runners: WeakSet[QueryRunner] = WeakSet()
 
 
 class _Threads:
-    """As many daemon threads as there ever were jobs at once."""
+    """A pool of daemon threads, as many as there were concurrent jobs at the peak."""
 
     def __init__(self) -> None:
         self.running = 0
@@ -65,33 +65,33 @@ _threads = _Threads()
 
 
 def anything_working() -> bool:
-    """Whether a question is still being computed; then leaving must not wait for the interpreter to wind down."""
+    """Whether a query is still being computed; then the app must exit without waiting for interpreter shutdown."""
     return _threads.running > 0
 
 
 def waiting(app: App[Any]) -> bool:
-    """Whether any question of this app has not been answered yet."""
+    """Whether any question of this app is still unanswered."""
     return any(runner.busy and runner.app is app for runner in _runners)
 
 
 class Answered(Message):
-    """The answer of a job: its value, or the exception it raised."""
+    """The result of a job: its value, or the exception it raised."""
 
     def __init__(self, runner: QueryRunner, generation: int, then: Callable[[Any], None], value: Any) -> None:
         super().__init__()
         self.runner, self.generation, self.then, self.value = runner, generation, then, value
 
     def deliver(self) -> None:
-        """Hand the value on, unless a newer question was asked meanwhile."""
+        """Pass the value to ``then``, unless a newer question was asked meanwhile."""
         self.runner.deliver(self)
 
 
 class Slow(Message):
-    """A question has been asked for so long that it is worth saying so."""
+    """A query has been running for ``SLOW`` seconds: show that it is running."""
 
 
 class QueryRunner:
-    """Somebody who asks one thing at a time: ``busy`` until it is answered, ``slow`` when that takes long."""
+    """Asks one question at a time: ``busy`` until it is answered, ``slow`` once it has taken ``SLOW`` seconds."""
 
     def __init__(self, app: App[Any]) -> None:
         self.app = app
@@ -105,15 +105,15 @@ class QueryRunner:
         _runners.add(self)
 
     def ask(self, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """Run ``job`` in a thread; call ``then`` on the screen's with its value, or with the exception it raised."""
+        """Run ``job`` in a thread; call ``then`` on the UI thread with its value or the exception it raised."""
         self._start(self._next_generation(), job, then)
 
     def ask_after(
         self, seconds: float, job: Callable[[], Any], then: Callable[[Any], None], slow: Callable[[], None]
     ) -> None:
-        """The same once nothing else was asked for so long: for what follows a key that may be held down.
+        """``ask`` once no other question came for that many seconds: debounces keys that may be held down.
 
-        ``slow`` is called where the answer is long in coming.
+        ``slow`` is called if the answer takes longer than ``SLOW``.
         """
         generation = self._next_generation()
 
@@ -166,13 +166,13 @@ class QueryRunner:
             self.app.post_message(Slow())
 
     def deliver(self, answer: Answered) -> None:
-        """Called by the app for each answer."""
+        """Called by the app for each answer; stale ones are ignored."""
         if answer.generation == self._generation:
             self.busy = self.slow = False
             answer.then(answer.value)
 
     def drop(self) -> bool:
-        """Ignore what is being asked; True where something was."""
+        """Discard the current question; True if there was one."""
         was = self.busy
         with self._lock:
             self._next = None

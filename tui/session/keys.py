@@ -1,8 +1,8 @@
-"""Every key of the app in one list: what it does, what the footer and the help call it, and its name in the settings.
+"""Every key of the app in one list: its action, its text in the footer and the help, and its name in the settings.
 
-Bindings, footer, help, palette and the ``[keys]`` table of the settings all read this list, so that a key is said once.
-A key belongs to the place whose method ``action_<action>`` answers it: the screen for what is true everywhere, the pane
-for what acts on the view shown, the list for what acts on its rows.
+Bindings, footer, help, palette and the ``[keys]`` table of the settings all read this list: each key is defined once.
+A key's ``place`` is the widget whose ``action_<action>`` method handles it: the screen for app-wide keys, the pane for
+keys that act on the current view, the list for keys that act on its rows.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Place = Literal["screen", "pane", "list", "timeline", "flame"]
 
 
 class Key(Struct, frozen=True):
-    """One thing a key does.
+    """One action bound to one or more keys.
 
-    ``name`` is what the settings call it, ``keys`` the keys in Textual's spelling, ``label`` the footer's word,
-    ``help`` a sentence for ``?``. ``rank`` orders the footer: low numbers are shown first, None never.
+    ``name`` is its name in the settings, ``keys`` are in Textual's spelling, ``label`` is the footer's word and
+    ``help`` the sentence in the help. ``rank`` orders the footer: lowest first, None never shown.
     """
 
     name: str
@@ -140,7 +140,7 @@ NAMES: frozenset[str] = frozenset(key.name for key in KEYS)
 
 
 def bindings(place: Place) -> list[BindingType]:
-    """Textual bindings of one place; their ids are the names the settings use."""
+    """Textual bindings of one place; ``Binding.id`` is ``Key.id``."""
     return [
         Binding(key.keys, key.action, key.label or key.help, show=key.rank is not None, id=key.id)
         for key in KEYS if key.place == place
@@ -148,7 +148,7 @@ def bindings(place: Place) -> list[BindingType]:
 
 
 def view_bindings() -> list[BindingType]:
-    """The key of each view that has one, answered by ``action_view``."""
+    """A binding for each view that has a key, handled by ``action_view``."""
     return [
         Binding(entry.key, f"view('{entry.name}')", entry.title, show=False, id=f"view_{entry.name}")
         for entry in VIEWS if entry.key
@@ -165,7 +165,7 @@ _SPELLED = {
 
 
 def spelled(keys: str, every: bool = False) -> str:
-    """Keys as a person reads them: ``ctrl+c`` is ^C; the first of several, or all of them."""
+    """Keys as displayed, ``^C`` for ``ctrl+c``: the first of several, or all of them."""
     seen = [_spell(key) for key in keys.split(",")]
     return " ".join(seen) if every else seen[0]
 
@@ -177,15 +177,15 @@ def _spell(key: str) -> str:
 
 
 def remapped(settings: Mapping[str, str]) -> dict[str, str]:
-    """Key name → keys in force: the list with the user's choices over it."""
+    """Key name → keys in effect: the defaults overridden by the user's settings."""
     return {key.name: settings.get(key.name, key.keys) for key in KEYS}
 
 
 def footer(wanted: Iterable[str] | None = None) -> list[Key]:
-    """The keys a footer shows, most wanted first; ``wanted`` limits it to those names."""
+    """The keys for the footer in order of rank; ``wanted`` limits them to those names."""
     names = None if wanted is None else set(wanted)
     shown = [key for key in KEYS if key.rank is not None and (names is None or key.name in names)]
-    return sorted(shown, key=lambda key: key.rank or 0)  # of one rank as they stand in the list
+    return sorted(shown, key=lambda key: key.rank or 0)  # a stable sort: equal ranks keep the order of KEYS
 
 
 _STAYS = ("details", "zoom_to", "palette", "quit")
@@ -193,14 +193,14 @@ _FIRST_TO_GO = ("place", "other_run", "scope", "export")
 
 
 def gives_way(key: Key) -> int:
-    """How soon a key leaves a footer that is too narrow: 0 for never, else the highest first."""
+    """Priority for dropping a key from a footer that is too narrow: highest first; 0: never dropped."""
     if key.name in _STAYS:
         return 0
     return 100 + _FIRST_TO_GO.index(key.name) if key.name in _FIRST_TO_GO else key.rank or 0
 
 
 def unknown_key(key: str) -> bool:
-    """Whether no terminal sends a key of that name."""
+    """Whether no terminal sends a key with that name."""
     from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 
     if len(key) == 1:

@@ -1,8 +1,8 @@
-"""What panes, overlays and the screen ask of what is above them.
+"""Messages that panes, overlays and the screen send upwards.
 
-Whoever shows something imports neither the screen nor the app: it posts one of these messages to the app, or, for what
-has to happen within the same frame, calls the screen by the four methods of ``Surroundings``. So imports go one way,
-app to screen to panes.
+A widget imports neither the screen nor the app: it posts one of these messages to the app, or, for what must happen
+within the same frame, calls the screen through the four methods of ``Surroundings``. So imports go one way:
+app → screen → panes.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 class Surroundings(Protocol):
-    """What a pane may do at once to the lines around it."""
+    """Synchronous calls from a pane to the prompt and the status lines around it."""
 
     def ask_for(self, kind: Any, text: str = "", placeholder: str = "", helper: Any = None) -> None:
-        """Take a line of text; the pane's ``said`` hears what is typed. ``helper`` is a ``prompt.Helper``."""
+        """Open the prompt; its input goes to the pane's ``said``. ``helper`` is a ``prompt.Helper``."""
         ...
 
     def close_prompt(self) -> None:
-        """What was typed is taken."""
+        """Close the prompt: its input was accepted."""
         ...
 
     def refuse(self, reason: str) -> None:
-        """What was typed cannot be taken; the prompt stays open and says why."""
+        """Reject the input: the prompt stays open and shows the reason."""
         ...
 
     def tell(self) -> None:
-        """Make the lines around the pane true, in the frame that is being made."""
+        """Update the lines around the pane within the current frame."""
         ...
 
 
@@ -45,7 +45,7 @@ class ViewWanted(Message):
 
 
 class ActionWanted(Message):
-    """Do what a key of that place does: 'pane' is the view shown, anything else the screen."""
+    """Run the action of a key of that place: 'pane' is the current view, anything else the screen."""
 
     def __init__(self, place: str, action: str) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class ActionWanted(Message):
 
 
 class RunsWanted(Message):
-    """Open these inputs instead of what is open; ``opened_from`` is the history that going back returns to."""
+    """Open these inputs in place of the current ones; ``opened_from`` is the history that going back returns to."""
 
     def __init__(self, paths: Sequence[str], opened_from: str = "") -> None:
         super().__init__()
@@ -61,23 +61,23 @@ class RunsWanted(Message):
 
 
 class PickerWanted(Message):
-    """Choose what to open from a list."""
+    """Open the picker of traces."""
 
 
 class WarningsWanted(Message):
-    """Show what was wrong in the inputs."""
+    """Show the warnings about the inputs."""
 
 
 class StopWanted(Message):
-    """Stop what is running."""
+    """Cancel the running query or task."""
 
 
 class ScopeChanged(Message):
-    """The session has another scope: what is shown must be asked again."""
+    """The scope of the session changed: views must be asked again."""
 
 
 class CycleStepped(Message):
-    """Scope to the cycle that many places on."""
+    """Scope to the cycle ``step`` places further on."""
 
     def __init__(self, step: int) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class CycleStepped(Message):
 
 
 class TaskWanted(Message):
-    """Do something beside the view, in the background; it is shown as ``name``, and ``then`` gets what it came to."""
+    """Run ``job`` in the background, shown as ``name``; ``then`` gets its value or the exception it raised."""
 
     def __init__(self, name: str, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class TextCopied(Message):
 
 
 class CopyWanted(Message):
-    """Copy the table that ``job`` gives as markdown; ``view`` names the file where no clipboard takes it."""
+    """Copy the table ``job`` returns as markdown; ``view`` names the file to write where there is no clipboard."""
 
     def __init__(self, job: Callable[[], Table], view: str) -> None:
         super().__init__()

@@ -1,8 +1,7 @@
-"""Opening runs: what the app needs of whoever reads traces, and what it knows of each run meanwhile.
+"""Opening runs: the interface of the app to the loaders, and the state of each run while it loads.
 
-The screens know no format, so the command line hands in an opener: something that starts a load in a process of its
-own, tells what happens from a thread of its own, and can be stopped at once. What it tells are the
-events of the loaders' contract.
+The screens know no format, so the command line passes in an opener: it starts a load in a separate process, reports
+the events of the loaders' contract from a thread of its own, and can be stopped at once.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ if TYPE_CHECKING:
 
 
 class Opening(Protocol):
-    """One load: starts once, may be cancelled at any time and from any thread."""
+    """One load: started once, may be cancelled at any time from any thread."""
 
     def start(self, on_event: Callable[[Event], None]) -> None:
-        """Begin, in a process of its own; events arrive on a thread of its own."""
+        """Begin in a separate process; ``on_event`` is called on a separate thread."""
         ...
 
     def cancel(self) -> None:
-        """Stop at once; nothing is waited for."""
+        """Stop at once, without waiting."""
         ...
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait, seconds at most, for the last event or, after ``cancel``, until nothing is left of the load."""
+        """Wait, at most ``timeout`` s, for the last event or, after ``cancel``, until the load is cleaned up."""
         ...
 
 
@@ -40,40 +39,39 @@ Opener = Callable[[str], Opening]
 
 
 class Found(Protocol):
-    """A file that looks like a trace, for the picker."""
+    """A file recognised as a trace, for the picker."""
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """Its path."""
         ...
 
     @property
     def bytes(self) -> int | None:
-        """Its size."""
+        """Its size; None where unknown."""
         ...
 
     @property
     def format(self) -> str:
-        """The format that claims it."""
+        """The format that recognised it."""
         ...
 
 
 Discover = Callable[[Path], Iterable[Found]]
-"""Recognised traces under a folder, as they are found."""
+"""Yields recognised traces under a folder while it searches."""
 Recorded = Callable[[Any, int | None, int, str], dict[str, Any]]
-"""The arguments of an event as its file has them: of which recording (its ``info``) and rank, at which byte, and its
-name."""
+"""The arguments of an event as recorded in its file, given the recording (its ``info``), rank, byte offset and name."""
 
 MOMENT = 0.25
-"""Seconds a load may take before it is spoken of."""
+"""A load shorter than this many seconds is not mentioned on the screen."""
 _CLEANING_UP = 5.0
-"""Seconds the end of the program waits for a load that was stopped to be cleaned up; it takes a few ms."""
+"""Seconds the app waits at exit for a stopped load to be cleaned up; it takes a few ms."""
 
 State = Literal["loading", "loaded", "failed", "stopped"]
 
 
 class Run(Struct, eq=False):
-    """One input being opened: progress while it loads, traces when it has, a sentence when it cannot."""
+    """One input being opened: its progress while loading, then its traces, or a message if it cannot be read."""
 
     path: str
     state: State = "loading"
@@ -88,18 +86,18 @@ class Run(Struct, eq=False):
     first_done: int = 0
     read: int = 0
     of: int = 0
-    """Recordings of a job that are shown, of so many; 0 of 0 for one file."""
+    """``read`` of ``of`` recordings of a job are shown; both 0 for a single file."""
     opening: Opening | None = None
 
     @property
     def name(self) -> str:
-        """The name of the file, for lines that speak of it."""
+        """The file name, for status lines."""
         return Path(self.path).name or self.path
 
     def open(self, opener: Opener, tell: Callable[[Run], None]) -> None:
-        """Start loading; ``tell`` is called from the reading thread when something other than progress happened."""
+        """Start loading; ``tell`` is called from the reading thread on every event except progress."""
         if self.opening is not None:
-            return  # standard input is opened before the screen takes the terminal
+            return  # standard input is opened before the TUI takes over the terminal
         try:
             self.opening = opener(self.path)
             self.opening.start(lambda event: self._take(event, tell))
@@ -109,7 +107,7 @@ class Run(Struct, eq=False):
 
     def _take(self, event: Event, tell: Callable[[Run], None]) -> None:
         if self.state != "loading":
-            return  # stopped: late news of a load nobody waits for
+            return  # a late event of a load that was stopped
         match event:
             case Progress():
                 if not self.done:
@@ -117,7 +115,7 @@ class Run(Struct, eq=False):
                 self.done, self.total, self.events = event.done, event.total, event.events
                 return
             case FirstRows():
-                self.traces, self.partial = event.traces, True  # opening the tables happens here, on this thread
+                self.traces, self.partial = event.traces, True  # opens the tables here, on the reading thread
                 self.read, self.of = event.read, event.of
             case Loaded():
                 try:
@@ -134,7 +132,7 @@ class Run(Struct, eq=False):
         self.message, self.advice, self.state = message, advice, "failed"
 
     def stop(self) -> bool:
-        """Stop the load if it runs; what was shown of it stays. True where there was something to stop."""
+        """Stop the load if it is running; rows already shown stay. True if it was running."""
         if self.state != "loading":
             return False
         self.state = "stopped"
@@ -143,27 +141,27 @@ class Run(Struct, eq=False):
         return True
 
     def wait_for_end(self) -> None:
-        """After ``stop``, before the program ends: until what was half read is removed, a moment at most."""
+        """After ``stop``, before the app exits: wait until the partly read data is removed, 5 s at most."""
         if self.state == "stopped" and self.opening is not None:
             self.opening.wait(_CLEANING_UP)
 
     @property
     def worth_telling(self) -> bool:
-        """Whether something is to be said of the load. Of one that is over in a moment it is not: laying the screen
-        out for it and back again would only delay the rows."""
+        """Whether the screen should mention the load. Not one that finishes within ``MOMENT``: changing the layout
+        for it and back would only delay the rows."""
         if self.state != "loading":
             return self.state != "loaded"
         return self.done > 0 or time.monotonic() - self.started >= MOMENT
 
     @property
     def rate(self) -> float:
-        """Bytes per second since the first of them; 0 where that is not known yet."""
+        """Bytes per second since the first progress event; 0.0 until it can be measured."""
         elapsed = time.monotonic() - self.started
         return (self.done - self.first_done) / elapsed if elapsed > 0.2 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """At the rate so far; None where the size or the rate is not known."""
+        """Estimated from the rate so far; None where the size or the rate is unknown."""
         if not self.total or not self.rate:
             return None
         return max(0.0, (self.total - self.done) / self.rate)

@@ -1,4 +1,4 @@
-"""Paths as they are typed at a prompt."""
+"""Paths typed at a prompt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def split_paths(text: str) -> list[str]:
-    """The paths typed, quotes respected, ~ expanded; the whole text where it is a path with spaces."""
+    """At most two paths, with shell quoting and ~ expanded; the whole text if it is an existing path with spaces."""
     if Path(os.path.expanduser(text.strip())).exists():
         return [os.path.expanduser(text.strip())]
     try:

@@ -1,8 +1,8 @@
-"""Runs opened before in this session: whoever comes back to a path that has not changed does not wait for it again.
+"""Runs opened earlier in this session: reopening a path that has not changed needs no second load.
 
-A path is known by what lies there: size and time of change, of a folder those of everything directly in it. What was
-only half read, or cannot be looked at beforehand (standard input), is read again. Tables are scans of what lies on the
-disk, so some runs cost little to remember; their answers are remembered as long as they are, within the same bounds.
+A path counts as unchanged while its size and mtime are the same; for a folder also those of every entry directly in
+it. Runs read only in part, and inputs that cannot be checked (standard input), are read again. Tables are scans of
+files on disk, so a cached run costs little memory; its answers stay cached as long, within their own limit.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from ...analysis.contract.view import Runs
 
 MOST_RUNS = 4
-"""Runs that are remembered, beside those that are open."""
+"""Runs cached in addition to those that are open."""
 _MOST_FILES = 4_096
-"""Files of a folder that are looked at; a larger one is read again."""
+"""Folders with more entries than this are not checked but read again."""
 _Stamp = tuple[tuple[str, int, int], ...]
 
 
 class Reopening:
-    """The runs of this session by their paths."""
+    """The cached runs of this session, by path."""
 
     def __init__(self) -> None:
         self._known: list[tuple[str, _Stamp, Run]] = []
 
     def runs(self, paths: Sequence[str]) -> list[Run]:
-        """A run for each path: the one that was read before where nothing changed since, else one to be read."""
+        """One run per path: the cached one if the path has not changed since, else a new one to be loaded."""
         self._known = [entry for entry in self._known if entry[2].state in ("loaded", "loading")]
         made: list[Run] = []
         for path in paths:
@@ -48,12 +48,12 @@ class Reopening:
 
     @property
     def traces(self) -> Runs:
-        """The recordings of all runs that are remembered."""
+        """The recordings of all cached runs."""
         return tuple(trace for _, _, run in self._known for trace in run.traces)
 
 
 def _stamp(path: str) -> _Stamp | None:
-    """What lies there; None where nobody can say."""
+    """Name, size and mtime of the path and, for a folder, its entries; None where that cannot be determined."""
     try:
         if path == "-" or not (os.path.isdir(path) or os.path.isfile(path)):
             return None

@@ -1,7 +1,7 @@
-"""What is remembered between sessions: traces opened before, and how each pair of runs was looked at.
+"""State remembered between sessions: recently opened traces, and how each set of runs was last viewed.
 
-One JSON file in the state folder of the system, written whole under a temporary name and renamed. It is a convenience:
-where it cannot be read or written nothing is said and nothing else fails.
+One JSON file in the user's state folder, written under a temporary name and renamed. It is a convenience: if it cannot
+be read or written, nothing is reported and nothing else fails.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHOICES = get_args(Choice)
 
 
 def state_path() -> Path:
-    """Where it is kept."""
+    """Path of the state file."""
     from platformdirs import user_state_path
 
     return user_state_path("warplens") / "state.json"
@@ -56,7 +56,7 @@ def _key(paths: Sequence[str]) -> str:
 
 
 def recent() -> list[tuple[Path, str]]:
-    """Traces opened before that are still there, the last one first, with their format."""
+    """Recently opened traces that still exist, newest first, with their format."""
     found: list[tuple[Path, str]] = []
     for one in _read().get("recent", []):
         if isinstance(one, dict) and isinstance(one.get("path"), str) and Path(one["path"]).exists():
@@ -65,7 +65,7 @@ def recent() -> list[tuple[Path, str]]:
 
 
 def keep(session: Session) -> None:
-    """Remember what is open and how it is looked at."""
+    """Save which inputs are open and how they are viewed."""
     lasting = (run for run in session.inputs if run.traces and run.path != "-")
     opened = [run for run in lasting if run.traces[0].info.format != "history"]
     if not opened:
@@ -98,7 +98,7 @@ def _view(state: ViewState) -> dict[str, Any]:
 
 
 def restore(session: Session) -> bool:
-    """Look at what is open as it was left; False where nothing is remembered. What does not fit is left alone."""
+    """Restore the saved state of the open inputs; False if there is none. Entries that do not parse are skipped."""
     kept = _read().get("sessions", {})
     mine = kept.get(_key([run.path for run in session.inputs])) if isinstance(kept, dict) else None
     if not isinstance(mine, dict):
@@ -126,13 +126,13 @@ def restore(session: Session) -> bool:
 
 
 def queries() -> list[str]:
-    """The SQL typed before, the last one last."""
+    """SQL statements typed before, newest last."""
     kept = _read().get("queries", [])
     return [one for one in kept if isinstance(one, str)] if isinstance(kept, list) else []
 
 
 def keep_query(statement: str) -> list[str]:
-    """Remember a query as the last one; gives all there are."""
+    """Save a statement as the newest; returns all saved ones."""
     kept = _read()
     every = [*(one for one in queries() if one != statement), statement][-MOST_QUERIES:]
     kept["queries"] = every
@@ -141,14 +141,14 @@ def keep_query(statement: str) -> list[str]:
 
 
 def columns(view: str) -> dict[str, Choice]:
-    """What was chosen of the columns of a view, in whatever run."""
+    """Saved column choices of a view, shared by all runs."""
     kept = _read().get("columns", {})
     mine = kept.get(view) if isinstance(kept, dict) else None
     return {str(name): one for name, one in mine.items() if one in CHOICES} if isinstance(mine, dict) else {}
 
 
 def keep_columns(view: str, choices: Mapping[str, Choice]) -> None:
-    """Remember what was chosen of the columns of a view."""
+    """Save the column choices of a view."""
     kept = _read()
     before = kept.get("columns")
     kept["columns"] = {**(before if isinstance(before, dict) else {}), view: dict(choices)}

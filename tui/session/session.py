@@ -1,7 +1,7 @@
-"""What is open and how it is looked at: runs, scope, and for every view its filter, sort, subject and marks.
+"""Open runs and how they are viewed: scope, run shown (A, B or both), and each view's filter, sort and marks.
 
-Plain state without widgets: panes read it, actions change it, ``resume`` writes it down per pair of runs. Filters
-are kept as the text the user typed, so that nothing heavy is imported to hold one.
+Plain state without widgets: panes read it, actions change it, ``resume`` saves it for each set of inputs. Filters are
+kept as the text the user typed, so that holding one imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from ...analysis.table.table import Table
 
 Subject = Literal["both", "A", "B"]
-"""What of two runs a view looks at."""
+"""Which of two runs a view shows."""
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 Choice = Literal["shown", "hidden", "wide"]
-"""What a user wants of a column."""
+"""The user's setting for a column."""
 
 
 class Arrangement(Struct, frozen=True):
-    """Which rows, in which order: what ``u`` goes back to."""
+    """Filter and sort order of a view: what ``u`` undoes."""
 
     filter: str = ""
     invert: bool = False
@@ -39,11 +39,11 @@ class Arrangement(Struct, frozen=True):
     alternate: bool = False
 
     def shape(self, view: View) -> View:
-        """The view, or its other shape where that is wanted and there is one."""
+        """The view, or its other shape (such as a tree) if ``alternate`` is set and it has one."""
         return view.other if self.alternate and view.other is not None else view
 
     def apply(self, table: Table, view: View) -> Table:
-        """The table so arranged. Raises BadFilter."""
+        """The table filtered and sorted. Raises BadFilter."""
         from ...analysis.table.filters import Filter
 
         if self.filter:
@@ -58,7 +58,7 @@ class Arrangement(Struct, frozen=True):
 
 
 class ViewState(Struct):
-    """How one view is looked at."""
+    """Filter, order, cursor, search and marks of one view."""
 
     arrangement: Arrangement = field(default_factory=Arrangement)
     past: list[Arrangement] = field(default_factory=list)
@@ -68,24 +68,24 @@ class ViewState(Struct):
     matches: int = 0
     notes: dict[int, str] = field(default_factory=dict)
     words: dict[int, str] = field(default_factory=dict)
-    """What marked rows say, for a page that carries them away; notes are on marked rows."""
+    """Text of each marked row, for the notes exported from the overview; only marked rows have notes."""
     aside: ViewState | None = None
-    """Marks and cursor of the other shape, whose rows are others."""
+    """Marks and cursor of the view's other shape, which has other rows."""
 
     def turn(self) -> None:
-        """The rows are those of the other shape: what was marked among these is for when they come back."""
+        """The view switched shape: set its marks, cursor and notes aside and take up those of the other shape."""
         back = self.aside or ViewState()
         self.aside = replace(self, aside=None)
         self.marks, self.cursor, self.notes, self.words = back.marks, back.cursor, back.notes, back.words
 
     def change(self, arrangement: Arrangement) -> None:
-        """Arrange otherwise, remembering how it was."""
+        """Set the arrangement and push the old one on the undo stack."""
         if arrangement != self.arrangement:
             self.past = [*self.past[-19:], self.arrangement]
             self.arrangement = arrangement
 
     def undo(self) -> bool:
-        """Back to the arrangement before; False where there was none."""
+        """Restore the previous arrangement; False if there is none."""
         if not self.past:
             return False
         self.arrangement = self.past.pop()
@@ -93,8 +93,7 @@ class ViewState(Struct):
 
 
 class TimeNote(Struct, frozen=True):
-    """A note on a stretch of a run (0 for A), from ``start`` to ``end`` (ns, as its timeline has them); ``where`` is
-    what lies there."""
+    """A note on ``start`` to ``end`` (ns of the timeline) of a run (0 for A); ``where`` names the place it is on."""
 
     run: int
     start: int
@@ -104,13 +103,13 @@ class TimeNote(Struct, frozen=True):
 
 
 Span = tuple[int, int]
-"""From when to when, ns in the time of its run."""
+"""Start and end, ns on the clock of its run."""
 Ranges = tuple[Span | None, Span | None]
-"""The range of time marked in A, and in B."""
+"""The time ranges marked in A and in B."""
 
 
 class Session(Struct):
-    """Everything open. ``epoch`` rises when any answer may have changed: traces came, the scope moved."""
+    """State of the whole app. ``epoch`` rises when any answer may have changed: a trace loaded, the scope changed."""
 
     inputs: list[Run] = field(default_factory=list)
     cycle: int | None = None
@@ -118,42 +117,42 @@ class Session(Struct):
     rank: int | None = None
     rank_b: int | None = None
     ranges: Ranges = (None, None)
-    """Marked in the timeline; every view is limited to them once each run has one."""
+    """Marked in the timeline; they limit every view once each run has one."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     per: Per = "cycle"
     subject: Subject = "both"
-    """What of two runs every view shows that can show it; ``x`` switches it for the whole app."""
+    """Which runs every view shows that has the choice; ``x`` switches it for the whole app."""
     views: dict[str, ViewState] = field(default_factory=dict)
     history: list[str] = field(default_factory=list)
     query: str = ""
-    """The SQL that the view of that name shows the result of."""
+    """The SQL statement of the view ``sql``."""
     current: str = ""
     epoch: int = 0
     details: bool = True
-    """Whether the details of the row under the cursor stand beside the list, where there is room."""
+    """Whether the side panel with the details of the current row is shown, where there is room."""
     place: tuple[int, dict[str, Any]] | None = None
-    """A row to be shown in the timeline, and the run it is of (0 for A)."""
+    """A row to show in the timeline, with the index of its run (0 for A)."""
     columns: dict[str, dict[str, Choice]] = field(default_factory=dict)
-    """What was chosen of the columns of each view, by their names."""
+    """Column choices of each view, by column name."""
     time_notes: list[TimeNote] = field(default_factory=list)
     hinted: set[str] = field(default_factory=set)
     deeds: list[str] = field(default_factory=list)
-    """What ``u`` undoes, the last one last: the view whose arrangement changed, or '' for the scope."""
+    """Undo stack of ``u``, newest last: the view whose arrangement changed, or '' for the scope."""
     scopes: list[tuple[int | None, int | None, int | None, int | None, Ranges]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
-    """Further options of the command line: cycle_anchor, and scopes that no key changes."""
+    """Further command-line options: cycle_anchor, and scopes that no key changes."""
     opened_from: str = ""
-    """The history that what is open was chosen from; '' where it was not."""
+    """The history from which the open runs were chosen; '' if from none."""
     opened: Runs = ()
     labelled: Runs = ()
-    """``opened`` under titles that tell them apart; the same objects as long as what is open is the same."""
+    """``opened`` with distinct labels; the same objects as long as the open runs are the same."""
     labelled_before: list[tuple[Runs, Runs]] = field(default_factory=list)
     answers: Answers = field(default_factory=Answers)
     reopening: Reopening = field(default_factory=Reopening)
 
     @property
     def traces(self) -> Runs:
-        """The runs as views take them: one, or A and B."""
+        """The runs in the form views take: one run, or A and B."""
         if len(self.inputs) == 1:
             return self.inputs[0].traces[:2]
         opened = tuple(trace for run in self.inputs for trace in run.traces[:1])[:2]
@@ -173,7 +172,7 @@ class Session(Struct):
 
     @property
     def remembered(self) -> Runs:
-        """The runs of which answers are kept: those open now, and those that opening their path again gives back."""
+        """The runs whose answers stay cached: those open now, and those that reopening their path returns."""
         known = self.reopening.traces
         pairs = (
             labelled for before, labelled in self.labelled_before
@@ -183,7 +182,7 @@ class Session(Struct):
 
     @property
     def marked(self) -> list[tuple[str, str, str]]:
-        """Every marked row that was seen: view, what the row says, the note on it or ''; and every note on a time."""
+        """View, row text and note ('' for none) of every marked row whose text is known; then every time note."""
         return [
             (name, state.words[mark], state.notes.get(mark, ""))
             for name, shown in self.views.items() for state in (shown, shown.aside or ViewState())
@@ -191,13 +190,12 @@ class Session(Struct):
         ] + [("timeline", self.told(one), one.text) for one in self.time_notes]
 
     def told(self, note: TimeNote) -> str:
-        """Where a note on a time is, in words."""
+        """The position of a time note, in words."""
         from ...analysis.core import units
 
         side = f"{'AB'[note.run]} " if len(self.traces) > 1 else ""
         length = f" for {units.duration(note.end - note.start)}" if note.end > note.start else ""
         return f"{side}{note.where} at {units.duration(note.start)}{length}"
-
 
     @property
     def loading(self) -> bool:
@@ -206,31 +204,31 @@ class Session(Struct):
 
     @property
     def partial(self) -> bool:
-        """Whether what is shown are first rows only, or one run of two."""
+        """Whether an input is still being read, or a run is shown by its first rows only."""
         return self.loading or self.preview
 
     @property
     def preview(self) -> bool:
-        """Whether a run is shown by its first rows only: no figure of it is one of the run."""
+        """Whether a run is shown by its first rows only, so that no figure holds for the whole run."""
         return any(run.partial for run in self.inputs)
 
     def state(self, view: str) -> ViewState:
-        """How that view is looked at."""
+        """The state of that view, created on first use."""
         return self.views.setdefault(view, ViewState())
 
     def subjects(self, view: View) -> tuple[Subject, ...]:
-        """What ``x`` goes through in that view."""
+        """The values ``x`` cycles through in that view."""
         if len(self.traces) < 2:
             return ("both",)
         if view.free_columns:
             return ("both",)
         if not view.two_runs or view.pair_columns == view.columns:
-            return ("A", "B")  # it shows one at a time
+            return ("A", "B")  # it shows one run at a time
         return ("both", "A", "B") if view.one_run else ("both",)
 
     @property
     def options(self) -> Options:
-        """What every question is asked with, apart from which run."""
+        """The options of every query, before those of one run are selected."""
         given = Options(cycle=self.cycle, cycle_b=self.cycle_b, thresholds=self.thresholds, **self.extra)
         ranks = {name: rank for name, rank in (("rank", self.rank), ("rank_b", self.rank_b)) if rank is not None}
         if self.ranged:
@@ -240,15 +238,15 @@ class Session(Struct):
 
     @property
     def ranged(self) -> bool:
-        """Whether each run has a range, so that views are limited to them."""
+        """Whether each open run has a range, so that views are limited to them."""
         return self.would_limit(self.ranges)
 
     def would_limit(self, ranges: Ranges) -> bool:
-        """Whether these are one for each run that is open."""
+        """Whether there is a range for each open run."""
         return all(ranges[: max(1, len(self.traces))])
 
     def question(self, view: View, subject: str = "") -> tuple[Runs, Options]:
-        """The runs and options to ask the view with, of the runs chosen last or of that ``subject``."""
+        """Runs and options to query the view with, for ``subject`` or, if empty, the one currently chosen."""
         subjects = self.subjects(view)
         subject = subject or self.subject
         subject = subject if subject in subjects else subjects[0]
@@ -261,14 +259,14 @@ class Session(Struct):
         return runs, options
 
     def visit(self, view: str) -> None:
-        """Go to a view, remembering where we were."""
+        """Switch to a view and push the current one on the history."""
         if view != self.current:
             if self.current:
                 self.history = [*self.history[-49:], self.current]
             self.current = view
 
     def back(self) -> str | None:
-        """The view before this one, which becomes the current one; None at the start."""
+        """Return to the previous view and give its name; None if there is none."""
         if not self.history:
             return None
         self.current = self.history.pop()
@@ -278,8 +276,7 @@ class Session(Struct):
         self, cycle: int | None, cycle_b: int | None = None, rank: int | None = None, rank_b: int | None = None,
         ranges: Ranges = (None, None),
     ) -> None:
-        """Limit every view to one cycle of each run, and of a job to one rank's, or to a range of time of each; None
-        and None is all of them."""
+        """Limit every view to one cycle, one rank or one time range of each run; None: no limit."""
         self.scopes.append((self.cycle, self.cycle_b, self.rank, self.rank_b, self.ranges))
         self.cycle, self.cycle_b = cycle, cycle_b
         self.rank, self.rank_b = rank, rank_b
@@ -288,5 +285,5 @@ class Session(Struct):
 
     @property
     def scope_text(self) -> str:
-        """The scope in words, for the state line; empty where there is none."""
+        """The scope in words, for the status line; empty if there is none."""
         return scope_text(self.options, max(1, len(self.traces)))

@@ -1,7 +1,7 @@
-"""Settings: ``~/.config/warplens/config.toml``, checked, with errors that name the file and the line.
+"""Settings: ``~/.config/warplens/config.toml``, validated, with errors that name the file and the line.
 
-Nothing in it is needed; what is unknown or wrong is refused rather than ignored, because a setting that silently does
-nothing costs more than an error.
+Every setting is optional; an unknown or wrong one is an error, because a setting that is silently ignored costs the
+user more than an error.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .keys import KEYS, NAMES, Place, unknown_key
 
 
 class BadSettings(Exception):
-    """The settings cannot be used; the message names the file, the line and what is allowed."""
+    """The settings are invalid; the message names the file, the line and the allowed values."""
 
 
 class Settings(Struct, frozen=True):
-    """What the user chose: the theme, the first view, the unit of durations, thresholds of ``bound``, keys by the names
-    of ``keys.KEYS``, and peaks of devices, which ``analysis.work.peaks`` reads for itself."""
+    """The user's theme, first view, unit of durations, thresholds of ``bound``, keys by their names in ``keys.KEYS``,
+    and device peaks (only validated here: ``analysis.work.peaks`` reads the file itself)."""
 
     theme: str = "dark"
     view: str = ""
@@ -44,14 +44,14 @@ class Settings(Struct, frozen=True):
 
 
 def config_path() -> Path:
-    """Where the settings are."""
+    """Path of the settings file."""
     from platformdirs import user_config_path
 
     return user_config_path("warplens") / "config.toml"
 
 
 def load(path: Path | None = None, *, theme: str | None = None, ascii: bool = False) -> Settings:
-    """The settings of the file, the defaults where there is none; the command line's choices over them.
+    """The settings of the file, or the defaults if there is none, overridden by the command line.
 
     Raises BadSettings.
     """
@@ -91,7 +91,7 @@ def _checked(given: dict[str, Any], text: str, path: Path) -> Settings:
 
 
 class _Wrong(Exception):
-    """A value that cannot be; ``key`` is the key inside its table."""
+    """An invalid value; ``key`` is the key inside its table."""
 
     def __init__(self, message: str, key: str = "") -> None:
         super().__init__(message)
@@ -103,7 +103,7 @@ def _error(path: Path, text: str, key: str, table: str, message: str) -> BadSett
 
 
 def _line_of(text: str, key: str, table: str) -> int:
-    """The line a key is set on, in its table where it is in one; the table's own line for a table."""
+    """The line that sets ``key``, inside ``table`` if given; else the line of the table's header."""
     inside, seen_table = not table, 1
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[\s*([\w.\"-]+)\s*\]", line)
@@ -193,7 +193,7 @@ def _peaks(value: Any) -> dict[str, dict[str, float]]:
 
 
 def _apart(one: Place, other: Place) -> bool:
-    """Whether two places are never on the screen together: the list and the timeline may share keys."""
+    """Whether two places are never on the screen together: the list and the timeline may bind the same key."""
     return {one, other} == {"list", "timeline"}
 
 

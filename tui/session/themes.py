@@ -1,8 +1,8 @@
-"""Themes: data in ``themes/*.toml`` → a Textual theme and the named styles of the list.
+"""Themes: ``themes/*.toml`` → a Textual theme and the named styles of the list.
 
-A theme is a TOML file and nothing else: ``[theme]`` holds Textual's colours, ``[list]`` one Rich style for each field
-of ``Look``. Another package registers the path of its file under ``warplens.themes``. What must stay true: A and B,
-more and less, are never told apart by red and green alone, and everything a colour says is also said by a sign or word.
+A theme is one TOML file: ``[theme]`` holds Textual's colours, ``[list]`` one Rich style for each field of ``Look``.
+Other packages register the path of their file under the entry point group ``warplens.themes``. Invariant: A and B,
+more and less, are never told apart by red and green alone, and whatever a colour says is also said by a sign or word.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ DEFAULT = "dark"
 
 
 class BadTheme(ValueError):
-    """A theme file says something a theme cannot; the message names the file and the key."""
+    """A theme file is invalid; the message names the file and the key."""
 
 
 class Look(Struct, frozen=True):
-    """Styles by role: the list's own, judgement (``good warn bad``), kernel families, what the host did in idle time.
+    """Styles by role: list elements, severity (``good warn bad``), kernel families, host activity in idle time.
 
-    Every one lies on ``base``. Nothing else on a screen has a colour of its own.
+    Each one is combined with ``base``. Nothing else on a screen has a colour of its own.
     """
 
     base: Style
@@ -71,19 +71,18 @@ class Look(Struct, frozen=True):
     device: Style
 
     def role(self, name: str) -> Style:
-        """The style of that role."""
+        """The style of a role."""
         style: Style = getattr(self, name)
         return style
 
 
 def content_style(role: str, on: str = "") -> str:
-    """What a role is called in the style of a ``Content``: a variable of the theme; before the colour of another one
-    where that lies behind it."""
+    """The style of a role for a ``Content``, as theme variables; ``on`` is the role whose colour is the background."""
     return f"$w-{role.replace('_', '-')}" + (f" $w-on-{on.replace('_', '-')}" if on else "")
 
 
 def _variable(style: Style) -> str:
-    """The attributes and the colour of a style as Textual writes them; backgrounds are left to the widget."""
+    """Attributes and foreground colour of a style in Textual's syntax; the background is the widget's."""
     return " ".join([name for name in ("bold", "dim", "underline", "reverse") if getattr(style, name)] + _colour(style))
 
 
@@ -95,20 +94,20 @@ def _colour(style: Style) -> list[str]:
 
 @cache
 def names() -> tuple[str, ...]:
-    """The themes there are, the default one first."""
+    """All theme names, the default first."""
     return tuple(sorted(_files(), key=lambda name: (name != DEFAULT, name)))
 
 
 @cache
 def _files() -> dict[str, Path]:
-    """The file of each theme; a name of ours stays ours."""
+    """Theme name → file; a built-in name cannot be overridden."""
     ours = {path.stem: path for path in FOLDER.glob("*.toml")}
     return {name: Path(path) for name, path in extensions("themes").items()} | ours
 
 
 def for_colours(name: str, system: str | None) -> str:
-    """The theme that is drawn where that is chosen: of a terminal with 16 colours its own, in which families differ;
-    the nearest of them to most colours of other themes is a grey. ``system`` is Rich's name for what there is."""
+    """The theme to draw when ``name`` is chosen. On a 16-colour terminal it is ``terminal``, unless ``name`` uses ANSI
+    colours itself: the nearest of 16 for most colours of other themes is a grey. ``system`` is Rich's colour system."""
     return "terminal" if system == "standard" and not _read(name)["theme"].get("ansi") else name
 
 
@@ -123,7 +122,7 @@ def _read(name: str) -> dict[str, Any]:
 
 @cache
 def theme(name: str) -> Theme:
-    """The Textual theme of that name. Raises BadTheme."""
+    """The Textual theme with that name. Raises BadTheme."""
     try:
         given = _read(name)["theme"]
         styles = _styles(name)
@@ -137,7 +136,7 @@ def theme(name: str) -> Theme:
 
 @cache
 def _styles(name: str) -> dict[str, Style]:
-    """The list's styles of that theme as they are written. Raises BadTheme."""
+    """The list styles of a theme as written in its file. Raises BadTheme."""
     given = _read(name).get("list", {})
     wanted = Look.__struct_fields__
     if odd := set(given) ^ set(wanted):
@@ -150,6 +149,6 @@ def _styles(name: str) -> dict[str, Style]:
 
 @cache
 def look(name: str) -> Look:
-    """The list's styles of that theme; the default theme's for a name that is none of ours. Raises BadTheme."""
+    """The list styles of a theme; an unknown name gets the default theme's. Raises BadTheme."""
     styles = _styles(name if name in names() else DEFAULT)
     return Look(**{role: styles["base"] + style for role, style in styles.items()})

@@ -1,7 +1,7 @@
 """``--watch DIR``: offers new traces as a profiler writes them.
 
-A folder is looked at every two seconds in a thread. What was there at the beginning is not new; a file is offered once
-its size has not changed between two looks, so that nothing half written is opened.
+A thread scans the folder every two seconds. Files present at the first scan are not new; a new file is offered once
+its size is the same in two consecutive scans, so that no half-written file is opened.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from pathlib import Path
 from .opening import Discover, Found
 
 EVERY = 2.0
-"""Seconds between two looks."""
+"""Seconds between two scans."""
 
 
 class Watch:
-    """What is new in a folder since it was first looked at."""
+    """Finds traces that appear in a folder after the first scan."""
 
     def __init__(self, folder: Path, discover: Discover) -> None:
         self.folder = folder
@@ -24,7 +24,7 @@ class Watch:
         self._sizes: dict[Path, int | None] = {}
 
     def look(self) -> list[Found]:
-        """Traces that appeared and are complete since the last look; slow, for a thread."""
+        """Traces that appeared and are complete since the last scan; slow, call it in a thread."""
         found = {one.path: one for one in self._discover(self.folder)}
         if self._known is None:
             self._known = set(found)
