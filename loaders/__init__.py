@@ -1,1 +1,1 @@
-"""Formats → one columnar Trace: one file a format, a registry, a cache. Knows no question and no screen."""
+"""Readers from every trace format to one columnar Trace, with a registry and a cache. Knows no view and no screen."""

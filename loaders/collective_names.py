@@ -1,4 +1,4 @@
-"""Which device activities are collectives: the one list of the names that tell them from kernels."""
+"""The one pattern that recognises collectives among kernel names."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 COLLECTIVE = re.compile(
     r"nccl|rccl|cross_device_reduce|all_?reduce|all_?gather|reduce_?scatter|multimem|symm_mem|deep_?ep", re.IGNORECASE
 )
-"""Library collectives (nccl, rccl) and the custom ones of serving engines."""
+"""Kernels of NCCL and RCCL, and the custom collectives of serving engines."""
 
 
 def kernel_kind(name: str) -> str:
-    """'collective' for the kernels of a collective, else 'kernel'."""
+    """'collective' if the name is that of a collective's kernel, else 'kernel'."""
     return "collective" if COLLECTIVE.search(name) else "kernel"

@@ -1,9 +1,9 @@
 """A finished comparison of two runs: ``strict_comparison_*.md``, or its detail table alone as CSV.
 
-The runs themselves are gone; what is left are the table of (function, metric, device) triplets and, in the report, the
-cycle times by rank. It opens as two runs all the same, so that every view of a pair works as far as the numbers go:
-the table goes to A's ``comparison``, the ranked times to the ``cycles`` of each. The runs' labels are whatever the
-headers say (``β_normal_pid_805580(%)``).
+The recordings are not available, only the table of (function, metric, device) triplets and, in the report, the cycle
+times sorted by duration ("Time Rank"). It still opens as two runs, so that every view of a pair works as far as the
+numbers allow: the table becomes A's ``comparison``, the cycle times become ``cycles`` of A and of B. Run labels are
+taken from the column headers (``β_normal_pid_805580(%)``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIXED = {
     "Δμ": "delta_mu", "Z-Score(μ)": "z_mu", "Z-Score(log_μ)": "z_log_mu", "p-value(μ)": "p_mu",
     "U-test p(μ)": "u_mu",
 }  # fmt: skip
-"""Headers that are the same in every report; the four others carry the runs' labels."""
+"""Headers that are the same in every report; the other four contain the run labels."""
 
 TEXT = ("function", "metric", "device")
 LABELLED = re.compile(r"([βμ])_(.*?)(?:_pid_(\d{1,18}))?(?:\(%\))?")
@@ -37,7 +37,7 @@ TITLE_PID = re.compile(r"\(PID:\s*(\d{1,18})\)")
 
 
 class _Report(Struct):
-    """What was found: comparison rows by column, times by rank in µs, the summary, and what could not be read."""
+    """The parsed report: comparison rows, sorted cycle times in µs of A and B, the summary, and reading errors."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class _Report(Struct):
 
 
 def number(text: str) -> float | None:
-    """A printed number: thousands commas, %, bold and signs aside; None for '-', 'nan' and the like."""
+    """Parse a printed number, with thousands commas, %, bold marks or a Unicode minus; None for '-', 'nan', 'inf'."""
     plain = text.replace(",", "").replace("*", "").replace("%", "").replace("−", "-").strip()
     try:
         value = float(plain)
@@ -59,7 +59,7 @@ def number(text: str) -> float | None:
 
 
 def _columns(header: Sequence[str]) -> tuple[list[str | None], list[str], list[int | None]]:
-    """Header cells → our columns (None: unknown), the runs' labels, their pids."""
+    """Header cells → column names (None: unknown), run labels, pids."""
     columns: list[str | None] = []
     labels: list[str] = []
     pids: list[int | None] = []
@@ -82,7 +82,7 @@ def _is_detail(cells: Sequence[str]) -> bool:
 
 
 class _Detail:
-    """Reads the rows under one detail header into a report."""
+    """Adds the rows below one detail header to a report."""
 
     def __init__(self, report: _Report, header: Sequence[str], pid: int | None) -> None:
         self.report = report
@@ -91,7 +91,7 @@ class _Detail:
         report.labels = report.labels or labels
 
     def add(self, cells: list[str]) -> None:
-        """One row. A pipe inside the function name makes too many cells: the surplus belongs to the name."""
+        """Add one row. A pipe inside the function name splits it into extra cells, which are joined again."""
         surplus = len(cells) - len(self.columns)
         if surplus > 0 and self.columns[0] == "function":
             cells = ["|".join(cells[: surplus + 1]), *cells[surplus + 1 :]]
@@ -107,13 +107,13 @@ class _Detail:
 
 
 def _cells(line: str) -> list[str]:
-    """The cells of a markdown table row, as wide as they were printed, escaped pipes among the others."""
+    """The cells of a markdown table row, padding included; escaped pipes split cells too."""
     inner = line.strip().removeprefix("|").removesuffix("|")
     return inner.replace(r"\|", "|").split("|")
 
 
 def _plain(cell: str) -> str:
-    """The text of a cell without the marks of bold or code around it."""
+    """The text of a cell without surrounding ** or backticks."""
     text = cell.strip()
     for mark in ("**", "`"):
         if len(text) > 2 * len(mark) and text.startswith(mark) and text.endswith(mark):
@@ -171,7 +171,7 @@ def _csv(text: str) -> _Report:
 
 
 class Comparison(FormatLoader):
-    """The loader of finished comparisons."""
+    """Loader for finished comparisons."""
 
     name = "comparison"
     title = "Finished comparison of two runs: a report (strict_comparison_*.md) or its detail table as CSV"
@@ -180,7 +180,7 @@ class Comparison(FormatLoader):
     fills = ("cycles", "comparison")
 
     def sniff(self, head: bytes) -> bool:
-        """The detail table's header in a document that begins as a report or with that table."""
+        """Accept a document that starts like a report or like the detail table and has that table's header."""
         start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
         if not start.startswith((b"#", b"|", b"Function Name,")):
             return False
@@ -190,7 +190,7 @@ class Comparison(FormatLoader):
         return any(b"Function Name" in line and b"Suspicion Score" in line for line in lines)
 
     def load(self, job: Job) -> tuple[Trace, ...]:
-        """Two Traces, A and B: A's ``comparison`` has the table, ``cycles`` of each the times by rank."""
+        """Two Traces, A and B: A's ``comparison`` holds the table, ``cycles`` of each its sorted cycle times."""
         data, fault = stream.whole(job.path)
         text = data.decode("utf-8-sig", "replace")
         report = _csv(text) if text.startswith("Function Name") else _markdown(text)
@@ -213,13 +213,13 @@ class Comparison(FormatLoader):
 
 
 def _row_schema() -> dict[str, pl.DataType]:
-    """The comparison's columns, names as plain strings while rows are collected."""
+    """Schema of ``comparison`` with plain strings instead of categoricals, for building the frame."""
     columns = schema.polars_schema("comparison")
     return {name: pl.String() if name in TEXT else dtype for name, dtype in columns.items()}
 
 
 def _cycles(times: Sequence[float]) -> pl.DataFrame:
-    """Times in µs by rank → cycles numbered by rank; when they happened is not known."""
+    """Sorted cycle times in µs → cycles numbered in that order; their start times are unknown."""
     return pl.DataFrame(
         {
             "cycle": range(1, len(times) + 1), "dur_ns": [round(time * 1000) for time in times],

@@ -1,9 +1,8 @@
-"""CSV as text columns, also where single lines are broken.
+"""CSV as string columns, even if some lines are malformed.
 
-The column engine reads a whole file at once and gives up at the first stray quote. A recording that was cut, edited or
-printed over is still worth reading: then every line is read on its own, and what does not fit shows up as null or as a
-row its reader cannot use. Nothing is converted here, so that no digit changes. To ask for the cells of a line is not
-to import polars, for that happens before a recording is read.
+polars parses the whole file and raises at the first stray quote. A truncated, edited or overwritten file is still worth
+reading: it is then parsed line by line, and cells that do not fit become null or rows that the caller skips. Nothing is
+converted, so that no digit changes. ``cells`` does not import polars, because it runs before a recording is read.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def read(lines: bytes, columns: Sequence[str] | None = None, separator: str = ",") -> pl.DataFrame:
-    """A table of strings. ``columns`` are the header where the lines have none, else the first line is it. A line with
-    more cells loses them, one with fewer gets nulls. Bytes that are not UTF-8 are replaced."""
+    """A frame of strings. ``columns`` is the header if the text has none; otherwise the first line is. Extra cells of a
+    line are dropped, missing ones are null. Bytes that are not UTF-8 are replaced."""
     import polars as pl
 
     if columns is not None:
@@ -34,7 +33,7 @@ def read(lines: bytes, columns: Sequence[str] | None = None, separator: str = ",
 
 
 def cells(line: str, separator: str = ",") -> list[str]:
-    """The cells of one line; [] where it cannot be one."""
+    """The cells of one line; [] if it is not valid CSV."""
     try:
         return next(csv.reader([line], delimiter=separator), [])
     except csv.Error:

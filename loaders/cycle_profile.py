@@ -1,9 +1,9 @@
-"""Cycle profiles: ``result_perf_data.csv`` and the counters sampled meanwhile, ``result_counters_data.csv``.
+"""Cycle profiles: ``result_perf_data.csv``, and ``result_counters_data.csv`` with the counters sampled alongside.
 
-The perf file has one row per cycle, process, function, metric and device, with β and μ already computed; nothing in it
-is a single launch. Its numbers go into ``profile`` as they are, on the recorder's scale, because the reference
-comparison is held to them digit for digit. Cycles are taken from the anchor function recorded with each row. A cycle
-whose device rows are missing or clearly fewer than those of its like was not seen whole: ``complete`` is false.
+The perf file has one row per cycle, process, function, metric and device, with β and μ already computed; it has no
+single launches. Its numbers go into ``profile`` unchanged, on the recorder's scale, because the reference comparison
+must match them digit for digit. Cycles are taken from the anchor function recorded with each row. A cycle with no
+device rows, or clearly fewer than usual for its process, was not recorded completely: ``complete`` is false.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ PERF_COLUMNS = ("cycle", "pid", "beta_pct", "function_name", "metric_name", "dev
 COUNTER_COLUMNS = ("counter_name", "timestamp", "value")
 
 KINDS = {"gpu_compute": "kernel", "gpu_comm": "collective", "disk_read_and_write": "disk"}
-"""Recorded kind of function → ours, beside gpu_memcpy_* (also of sets); oncpu, runq and what else there is stays."""
+"""Recorded function type → ``kind``. gpu_memcpy_* is memcpy or memset; any other type (oncpu, runq, …) is kept."""
 
 FEWER_FUNCTIONS, FEWER_LAUNCHES = 0.9, 0.8
-"""Below these shares of what a process's cycles usually hold, a cycle was not recorded whole."""
+"""A cycle with less than these fractions of its process's median functions or launches was not recorded completely."""
 
 UNITS: tuple[tuple[str, str, float], ...] = (
     (r"frequency|clock", "MHz", 1.0), (r"^process_gpu_mem_usage", "B", 1.0), (r"usage|util|occupancy", "%", 1.0),
     (r"transmit|receive|_rate$", "B/s", 1.0), (r"temperature", "C", 1.0), (r"power", "W", 1.0),
     (r"^host_mem_", "B", 1024.0), (r"mem_|disk_", "B", 1.0),
 )  # fmt: skip
-"""Counter name → unit, and what one recorded step is worth in it: host memory comes in KiB, as /proc/meminfo has it."""
+"""Counter name pattern, unit, factor from the recorded value: host memory is recorded in KiB, as in /proc/meminfo."""
 
 
 def _read(
     path: Path, needed: tuple[str, ...], columns: Callable[[pl.DataFrame], pl.DataFrame], warnings: list[str]
 ) -> pl.DataFrame:
-    """The file through ``columns``, which gets it as text and leaves out the rows it cannot read: those are counted."""
+    """Read the file as text and convert it with ``columns``; the rows that drops are counted in a warning."""
     data, fault = stream.whole(path)
     text = csv_table.read(data)
     if missing := [column for column in needed if column not in text.columns]:
@@ -57,18 +57,18 @@ def _read(
 
 
 def _float(column: str) -> pl.Expr:
-    """A number as written; null where there is none."""
+    """A column as Float64; null where it holds no finite number."""
     value = pl.col(column).str.strip_chars().cast(pl.Float64, strict=False)
     return pl.when(value.is_finite()).then(value)
 
 
 def _integer(column: str) -> pl.Expr:
-    """An integer, also when it was printed as a float."""
+    """A column as Int64, also where integers were printed as floats."""
     return _float(column).round().cast(pl.Int64, strict=False)
 
 
 def _ns(column: str) -> pl.Expr:
-    """Microseconds as text → nanoseconds, not by a float, which cannot hold 19 digits; null past 2096."""
+    """Microseconds as text → ns as Int64, not via a float, which cannot hold 19 digits; null after 2096."""
     text = pl.col(column).str.strip_chars()
     whole = text.str.extract(r"^(\d{1,16})(?:\.\d*)?$").cast(pl.Int64, strict=False)
     rest = text.str.extract(r"^\d+(\.\d+)$").cast(pl.Float64, strict=False).fill_null(0.0)
@@ -80,7 +80,7 @@ def _ns(column: str) -> pl.Expr:
 
 
 def _kind() -> pl.Expr:
-    """Kind of function in the words of ``kernels.kind``; the name tells collectives and sets, as everywhere."""
+    """Function kind as in ``kernels.kind``; collectives and memsets are recognised by name, as in every format."""
     recorded = pl.col("func_type").replace(KINDS)
     recorded = pl.when(recorded.str.starts_with("gpu_memcpy")).then(pl.lit("memcpy")).otherwise(recorded)
     name = pl.col("function_name")
@@ -92,7 +92,7 @@ def _kind() -> pl.Expr:
 
 
 def _profile(perf: pl.DataFrame) -> pl.DataFrame:
-    """Rows in the columns of ``profile``, cycle_start_ns still absolute; none without cycle or function."""
+    """Rows with the columns of ``profile``, cycle_start_ns still absolute; rows without cycle or function dropped."""
     optional = {"hostname", "func_type", "mu_pct", "sigma_pct", "duration", "interpolation_status", "anchor_name"}
     optional |= {"cycle_start_ts", "instances_count"}
     perf = perf.with_columns(
@@ -124,9 +124,9 @@ def _profile(perf: pl.DataFrame) -> pl.DataFrame:
 
 
 def _whole(profile: pl.DataFrame) -> pl.DataFrame:
-    """(pid, cycle) → ``complete``, from which device functions were seen how often. What is usual is the median over
-    the cycles of a process that have device rows at all. A cycle with fewer functions is no edge of the recording but
-    another kind of cycle (a prefill among decodes) if it has functions of its own."""
+    """``complete`` per (pid, cycle), from its number of device functions and launches. The norm is the median over the
+    process's cycles that have device rows. A cycle below the norm is not truncated but of another kind (a prefill among
+    decodes) if at least 20% of its functions occur in fewer than half of the cycles."""
     key = ["pid", "cycle"]
     distinct = profile.filter(pl.col("device") != "Host").unique([*key, "function", "device"], maintain_order=True)
     cycles = distinct.select(key).unique().group_by("pid").agg(pl.len().alias("cycles"))
@@ -152,7 +152,7 @@ def _whole(profile: pl.DataFrame) -> pl.DataFrame:
 
 
 def _cycles(profile: pl.DataFrame) -> pl.DataFrame:
-    """One row per cycle in order of time; processes that share their cycles share the rows."""
+    """One row per cycle in time order; processes with the same cycle share one row."""
     whole = profile.join(_whole(profile), ["pid", "cycle"], nulls_equal=True)
     return (
         whole.group_by(
@@ -165,12 +165,12 @@ def _cycles(profile: pl.DataFrame) -> pl.DataFrame:
 
 
 def unit_of(metric: str) -> tuple[str, float]:
-    """Unit of a counter and what its recorded value is worth in it; ('', 1) where the name tells nothing."""
+    """Unit of a counter and the factor from its recorded value to that unit; ('', 1) if the name does not say."""
     return next(((unit, scale) for pattern, unit, scale in UNITS if re.search(pattern, metric)), ("", 1.0))
 
 
 def _metrics(counters: pl.DataFrame) -> pl.DataFrame:
-    """Samples in the columns of ``metrics``, ts_ns still absolute; a process or device in the name is split off."""
+    """Samples with the columns of ``metrics``, ts_ns still absolute; a pid or GPU number in the name is split off."""
     suffix = pl.col("counter_name").str.extract(r"^(?:process|gpu)_.*_(\d[\d.]*(?:e\+?\d+)?)$")
     number = suffix.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
     of_process = pl.col("counter_name").str.starts_with("process_")
@@ -201,7 +201,7 @@ def _metrics(counters: pl.DataFrame) -> pl.DataFrame:
 
 
 class CycleProfile(FormatLoader):
-    """The loader of cycle profiles."""
+    """Loader for cycle profiles."""
 
     name = "cycle-profile"
     title = "Cycle profile: β and μ per cycle, function and metric (result_perf_data.csv), with its counters beside it"
@@ -210,21 +210,21 @@ class CycleProfile(FormatLoader):
     fills = ("metrics", "cycles", "profile")
     lies_beside = True
     directory_file = PERF
-    """A directory that holds this file is this format: perf and counters file are one recording."""
+    """A directory with this file is of this format: the perf and counters files are one recording."""
 
     def sniff(self, head: bytes) -> bool:
-        """The header of the perf file, or of a counters file on its own."""
+        """Accept the header of the perf file, or of a counters file by itself."""
         first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode("utf-8", "replace")
         columns = [column.strip().strip('"') for column in first.split(",")]
         return set(PERF_COLUMNS) <= set(columns) or columns[:3] == list(COUNTER_COLUMNS)
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """The counters file read with a perf file: beside it, with 'counters' for 'perf' in its name."""
+        """The counters file read with a perf file: in the same folder, 'perf' in its name replaced by 'counters'."""
         counters = path.with_name(path.name.replace("perf", "counters"))
         return (counters,) if counters != path and counters.is_file() else ()
 
     def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``profile``, ``cycles`` and ``metrics``; it has no single kernels and no host slices."""
+        """One Trace with ``profile``, ``cycles`` and ``metrics``; the format has no kernel launches or host slices."""
         path = job.path / PERF if job.path.is_dir() else job.path
         files = (path, *self.companions(path))
         warnings: list[str] = []
@@ -270,7 +270,7 @@ class CycleProfile(FormatLoader):
 
 
 def _devices(profile: pl.DataFrame) -> list[str]:
-    """The GPUs in the order of their numbers."""
+    """GPU names sorted by number."""
     names = [str(name) for name in profile["device"].drop_nulls().unique() if name != "Host"]
     return sorted(names, key=lambda name: (int(digits[0]) if (digits := re.findall(r"\d+", name)) else -1, name))
 

@@ -1,7 +1,7 @@
-"""What a recording says of the process that was recorded: its environment, command line and machine.
+"""The recorded process's environment variables, command line and machine, for ``doctor --environment``.
 
-Such metadata hold tokens and passwords, so no table, view, report, export or cache has any of it. It is read here from
-the file itself, for somebody who asks (``doctor --environment``), and goes to their terminal only.
+This metadata may contain tokens and passwords, so no table, view, report, export or cache holds any of it. It is read
+from the file only on request and printed only to the user's terminal.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class _Rocprofv3(msgspec.Struct):
 
 
 def recorded(path: Path) -> Facts:
-    """Name and value of everything a file says about the process, nothing where its format says nothing. Raises
-    OSError, and Unreadable as reading the file does."""
+    """(name, value) pairs of the file's metadata about the process; empty for formats that record none. Raises OSError,
+    and Unreadable if the file cannot be read."""
     with stream.Source(path) as source:
         start = source.read(64 << 10)
     if start.startswith(sqlite_file.MAGIC):
@@ -55,7 +55,7 @@ def _database(path: Path) -> Facts:
             if kind != "table" or not isinstance(name, str):
                 continue
             quoted = '"' + name.replace('"', '""') + '"'
-            if name == "StringIds":  # Nsight Systems keeps the block of variables among the names
+            if name == "StringIds":  # Nsight Systems stores the environment block in the string table
                 query = "select value from StringIds where instr(cast(value as blob), x'00')"
             elif _TABLE.search(name):
                 query = f"select * from {quoted}"
@@ -100,7 +100,7 @@ def _json(path: Path, is_rocprofv3: bool) -> Facts:
 
 
 def _flat(name: str, value: object) -> Facts:
-    """The values inside a value, by the names that lead to them."""
+    """Flatten nested values to (dotted path, text) pairs."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _flat(f"{name}.{key}" if name else str(key), inner)
@@ -112,7 +112,7 @@ def _flat(name: str, value: object) -> Facts:
 
 
 def _lines(name: str, text: str) -> Facts:
-    """A block of variables is many lines."""
+    """Split a NUL-separated environment block into one pair per variable."""
     for field in text.split("\0"):
         if field.strip():
             yield name, field

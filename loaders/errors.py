@@ -1,11 +1,11 @@
-"""The one error a user's file can cause: a sentence that names the file, the reason and what to do."""
+"""The one error for unreadable input, a sentence with the file, the reason and what to do, and ``Cancelled``."""
 
 from __future__ import annotations
 
 
 class Unreadable(Exception):
-    """The input cannot be opened as a trace. ``path`` as the user named it, ``reason`` a clause without full stop,
-    ``advice`` what to do about it."""
+    """The input cannot be opened as a trace. ``path`` is as the user typed it, ``reason`` a clause without full stop,
+    ``advice`` a sentence on what to do."""
 
     def __init__(self, path: object, reason: str, advice: str = "") -> None:
         self.path, self.reason, self.advice = str(path), reason, advice
@@ -16,4 +16,4 @@ class Unreadable(Exception):
 
 
 class Cancelled(Exception):
-    """The user stopped the load."""
+    """The user cancelled the load."""

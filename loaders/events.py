@@ -1,8 +1,7 @@
-"""What happens to a load: the types whoever reads an input and whoever waits for it both speak.
+"""Events of a load, sent by the ingest process and handled by the app.
 
-A load gives any number of ``Progress``; ``FirstRows`` once, or of a job again whenever more of its ranks were read; and
-at the end one ``Loaded`` or ``Failed``. Nothing
-heavy is imported here; the tables of a trace are opened when an event is asked for its ``traces``.
+A load sends any number of ``Progress``; one ``FirstRows``, or for a multi-rank job one whenever more ranks have been
+read; and finally one ``Loaded`` or ``Failed``. Imports nothing heavy: tables are opened when ``traces`` is read.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Progress(NamedTuple):
-    """``done`` of ``total`` bytes of the source were read (``total`` 0: not known) and ``events`` events found."""
+    """``done`` of ``total`` source bytes have been read (``total`` 0: unknown), with ``events`` events so far."""
 
     done: int
     total: int
@@ -23,8 +22,8 @@ class Progress(NamedTuple):
 
 
 class FirstRows(NamedTuple):
-    """The first rows can be shown while the rest loads; ``opened`` opens them. Of a job's recordings they are whole
-    ones: ``read`` of so many (``of``); both are 0 for the beginning of one file."""
+    """The first rows, to show while the rest loads; ``opened`` opens them. For a multi-rank job these are the complete
+    recordings read so far, ``read`` out of ``of``; both are 0 for the beginning of a single file."""
 
     opened: Callable[[], tuple[Trace, ...]]
     read: int = 0
@@ -37,18 +36,18 @@ class FirstRows(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The whole input is there; ``opened`` opens it."""
+    """The whole input has been read; ``opened`` opens it."""
 
     opened: Callable[[], tuple[Trace, ...]]
 
     @property
     def traces(self) -> tuple[Trace, ...]:
-        """The traces, as ``open_run`` would give them. Raises Unreadable where the files are no one job's."""
+        """The traces, as ``open_run`` returns them. Raises Unreadable if the files are not ranks of one job."""
         return self.opened()
 
 
 class Failed(NamedTuple):
-    """It cannot be read: a sentence that names the file and the reason, and what to do."""
+    """The input cannot be read: a sentence with the file and the reason, and what to do."""
 
     message: str
     advice: str = ""

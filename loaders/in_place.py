@@ -1,6 +1,6 @@
-"""Which folders hold tables that are read where they lie: known by a file, without importing whoever reads them.
+"""Recognises folders whose tables are read in place, by a marker file and without importing their loader.
 
-The app asks this before anything heavy is imported.
+The app calls this before anything heavy is imported.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 
 IN_PLACE = {"dataset.json": ("dataset", b'{"format":"warplens-dataset"')}
-"""By the name of that file (``directory_file``) the module of its loader, and how the file begins."""
+"""Marker file name (``directory_file``) → the loader's module, and the bytes the file begins with."""
 
 
 def in_place(path: Path) -> Path | None:
-    """The file by which that folder, or which itself, is tables to be read where they lie; None for anything else."""
+    """The marker file, if ``path`` is one or is a folder that contains one; else None."""
     for name, (_, beginning) in IN_PLACE.items():
         file = path if path.name == name else path / name
         with suppress(OSError):

@@ -1,9 +1,9 @@
 """Four-column kernel tables: name, latency in ns, tensor-core and DRAM utilisation as fractions of peak.
 
-One line is one launch, in launch order, without timestamps. The name is padded to 50 columns and cut with '...', a '|'
-ends it, and since a name may itself hold pipes the *last* one counts. Lines are never handled one by one in Python:
-blocks of bytes go through the column engine, where the usual fixed layout is sliced and only lines that do not have it
-meet a regular expression. A line that is no launch is counted in the warnings, never silently dropped.
+One line is one launch, in launch order, without timestamps. The name is padded to 50 columns or truncated with '...'
+and ends at the *last* '|', because a name may contain pipes. Lines are not processed one by one in Python: polars
+slices the usual fixed-width layout of a whole block, and only lines in another layout go through a regular expression.
+Lines that are not launches are counted in a warning, never silently dropped.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .trace import Info, Trace
 
 BLOCK_BYTES = 8 << 20
 SPILL_ROWS = 2_000_000
-"""Rows kept in memory before they go to the workspace, so that memory does not grow with the file."""
+"""Rows kept in memory before they are written to the workspace, to bound memory."""
 
 TAIL = 26
-"""Characters from the '|' to the end of a line in the usual layout: '|', 11 of latency, 7 and 7 of utilisation."""
+"""Characters from the '|' to the end of a line in the fixed layout: '|', 11 for latency, 7 + 7 for utilisation."""
 
 HEADER = re.compile(rb"\s*Kernel\s*\|?\s*Latency\s+Tensor\s+DRAM\s*")
 ROW = re.compile(rb"[^\n]*\|\s*\d+\s+\d*\.\d+\s+\d*\.\d+\s*")
@@ -36,7 +36,7 @@ HEADER_LINE = r"^\s*Kernel\s*\|?\s*Latency\s+Tensor\s+DRAM\s*$"
 
 
 class _Rows(Struct):
-    """What was read so far: frames of (dur_ns, name, tensor, dram), and what was wrong."""
+    """Rows read so far, as frames of (dur_ns, name, tensor, dram), and counts of bad lines."""
 
     workspace: Path
     frames: list[pl.DataFrame] = field(default_factory=list)
@@ -71,7 +71,7 @@ def _kernels(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _lines(block: bytes) -> tuple[pl.Series, int]:
-    """The lines of a block, and how many of them are not UTF-8: those get the replacement character."""
+    """The lines of a block, and how many are not valid UTF-8: their bad bytes become U+FFFD."""
     try:
         return pl.read_lines(block).to_series(), 0
     except pl.exceptions.ComputeError:
@@ -88,7 +88,7 @@ def _decodes(line: bytes) -> bool:
 
 
 def _fixed(lines: pl.DataFrame) -> pl.DataFrame:
-    """Rows in the usual layout; dur_ns is null where a line does not have it."""
+    """Parse lines in the fixed layout; dur_ns is null for any other line."""
     tail = pl.col("line").str.tail(TAIL)
     number = {
         "dur_ns": tail.str.slice(1, 11).str.strip_chars_start(" ").cast(pl.Int64, strict=False),
@@ -101,7 +101,7 @@ def _fixed(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _loose(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows the fixed layout left, by regular expression: a utilisation that is no number is null."""
+    """Parse the remaining rows by regular expression; a utilisation that is not a finite number is null."""
     parts = pl.col("line").str.extract_groups(ANY_ROW).struct
 
     def fraction(group: str) -> pl.Expr:
@@ -115,7 +115,7 @@ def _loose(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def parse(block: bytes) -> tuple[pl.DataFrame, int, int]:
-    """Whole lines → rows of (dur_ns, name, tensor, dram), lines that are no launch, lines that are not UTF-8."""
+    """Complete lines → (frame of dur_ns, name, tensor, dram; number of non-launch lines; number of non-UTF-8 lines)."""
     lines, undecodable = _lines(block)
     rows = _fixed(lines.to_frame("line")) if lines.len() else _fixed(pl.DataFrame(schema={"line": pl.String}))
     malformed = 0
@@ -132,7 +132,7 @@ def parse(block: bytes) -> tuple[pl.DataFrame, int, int]:
 
 
 class KernelTable(FormatLoader):
-    """The loader of four-column kernel tables."""
+    """Loader for four-column kernel tables."""
 
     name = "kernel-table"
     title = "Kernel table: name, latency, tensor-core and DRAM utilisation per launch, as text"
@@ -141,14 +141,14 @@ class KernelTable(FormatLoader):
     fills = ("kernels",)
 
     def sniff(self, head: bytes) -> bool:
-        """The header line, or, without one, first lines that are all rows."""
+        """Accept a header line or, without one, at least two lines of which all but the last (maybe cut) are rows."""
         lines = [line for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 8)[:8] if line.strip()]
         if lines and HEADER.fullmatch(lines[0]):
             return True
         return len(lines) > 1 and all(ROW.fullmatch(line) for line in lines[:-1])
 
     def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``kernels``; start_ns and device are null: the format has neither."""
+        """One Trace with ``kernels``; start_ns and device are null because the format has neither."""
         rows = _Rows(job.workspace)
         with Source(job.path) as source:
             info = self._info(job, source.size)

@@ -1,9 +1,9 @@
-"""What a loader is, and what it is given.
+"""``FormatLoader``, the base class of loaders, and ``Job``, the input of one load.
 
-A loader is one module with one object, ``LOADER``, of a class derived from ``FormatLoader``, and one line in
-``registry.MODULES``, or an entry point of another package. ``sniff`` sees the first 64 KiB after decompression and must
-be right alone: for every sample exactly one loader answers true. ``load`` is called in the ingest process; it may write
-Arrow files into ``Job.workspace`` (named as ``store`` names them) and return scans of them, or frames in memory.
+A loader is a module with one object, ``LOADER``, of a class derived from ``FormatLoader``, and one line in
+``registry.MODULES``; another package registers it as an entry point. ``sniff`` sees the first 64 KiB after
+decompression and must be right by itself: for every sample exactly one loader returns true. ``load`` runs in the ingest
+process; it may write Arrow files to ``Job.workspace``, named as in ``store``, and return scans of them, or frames.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from .trace import Trace
 
-HEAD_BYTES = 65536  # How much of a file, after decompression, a sniffer sees.
+HEAD_BYTES = 65536  # Bytes of a file, after decompression, passed to ``sniff``.
 
 
 def _nothing(done: int, total: int, events: int) -> None:
@@ -26,12 +26,12 @@ def _nothing(done: int, total: int, events: int) -> None:
 
 
 class Job(Struct, frozen=True):
-    """One load: the source, where it may write, and how to tell what it is doing. ``path`` is a file or, for formats
-    made of several files, a directory. ``progress(bytes_done, bytes_total, events)`` may be called often; it raises
-    ``Cancelled`` when the user stopped the load. ``first_rows``, where given, is called at most once with a small Trace
-    of the first rows, so that they can be shown while the rest loads. ``compiled=False`` forbids the compiled scanner.
-    Where ``lasting`` is false nobody but this process asks for the tables, so they may stay in memory and be spread
-    over files of the workspace, ready to be asked many times."""
+    """One load: the source, a folder to write to, and callbacks. ``path`` is a file or, for formats made of several
+    files, a directory. ``progress(bytes_done, bytes_total, events)`` may be called often; it raises ``Cancelled`` if
+    the user cancelled the load. ``first_rows``, if given, is called at most once with a small Trace of the first rows,
+    to show while the rest loads. ``compiled=False`` disables the compiled scanner. If ``lasting`` is false, only this
+    process reads the tables: they may stay in memory or in several workspace files, in a form that is cheap to query
+    repeatedly."""
 
     path: Path
     workspace: Path
@@ -43,10 +43,10 @@ class Job(Struct, frozen=True):
 
 
 class FormatLoader(ABC):
-    """A loader: what it must say of its format, and what it may, at the defaults of a format of single files.
+    """A loader and the description of its format; the optional attributes default to a format of single files.
 
-    ``name`` is the word shown to users ('kineto'), ``title`` a line for ``warplens formats``, ``suffixes`` the usual
-    file name endings (a hint, never the test), ``version`` an integer that goes up when the tables it writes change.
+    ``name`` is shown to users ('kineto'), ``title`` is a line of ``warplens formats``, ``suffixes`` are the usual
+    file name endings (a hint, never the test), ``version`` is incremented when the tables it writes change.
     """
 
     name: str
@@ -55,41 +55,41 @@ class FormatLoader(ABC):
     version: int
 
     reader: str = ""
-    """What reads its files, imported with the first of them: a module in the loader's package with a function ``load``,
-    or the function's name behind a colon. '' where the class has ``load`` itself."""
+    """The module in the loader's package whose function ``load`` reads a file, or 'module:function'; imported at the
+    first file. '' if the class overrides ``load``."""
     fills: tuple[str, ...] = ()
-    """The tables it can fill, as far as a recording has what goes into them."""
+    """The tables it can fill if the recording has the data."""
     named: tuple[str, ...] = ()
-    """Endings of names that say it is this format where no format claims the bytes."""
+    """File name endings that identify this format if no loader recognises the content."""
     ready_tables: bool = False
-    """Whether its tables need not be written to be asked many times."""
+    """Whether the tables that ``load`` returns are cheap to query repeatedly without being written to Arrow files."""
     in_place: bool = False
-    """Whether its files are tables already: nothing is copied, and whoever needs them lets it ``load`` them again."""
+    """Whether its files already are tables: nothing is copied, and each process that needs them calls ``load``."""
     directory_file: str | None = None
-    """The file that a folder of this format is known by; such a folder is opened by it, whatever else it holds."""
+    """The file that identifies a folder of this format; the folder is opened through it, whatever else is in it."""
     directory_within: str | None = None
-    """The folder inside a recording's folder that holds what is read."""
+    """The subfolder of a recording's folder that contains the files to read."""
     twins: tuple[str, ...] = ()
-    """Endings of files that repeat, in another format, what a recording of this one beside them holds."""
+    """Endings of files that duplicate a recording of this format in the same folder, in another format."""
     folder_is_one_run: bool = False
-    """Whether its files in one folder are the ranks of a job whatever they are called."""
+    """Whether its files in one folder are always the ranks of one job, whatever their names."""
     lies_beside: bool = False
-    """Whether its files may lie beside a trace of another format: samples of counters taken meanwhile."""
+    """Whether its files hold counter samples recorded alongside a trace of another format, in the same folder."""
     one_recording: bool = False
     """Whether a file and its ``companions`` are one recording, whichever of them is opened."""
 
     @abstractmethod
     def sniff(self, head: bytes) -> bool:
-        """Whether this is the loader's format, from the first 64 KiB after decompression."""
+        """Whether ``head``, the first 64 KiB after decompression, is of this format."""
 
     def load(self, job: Job) -> tuple[Trace, ...]:
-        """Read the whole input: one Trace, or two where the file holds two runs. Raises Unreadable."""
-        from concurrent.futures import ThreadPoolExecutor  # which brings much along, and what is cached needs no reader
+        """Read the whole input: one Trace, or several if the file holds several runs. Raises Unreadable."""
+        from concurrent.futures import ThreadPoolExecutor  # a slow import that a cached input does not need
 
         module, _, function = self.reader.partition(":")
-        # A thread begins a stack of its own. CPython takes 16 kB from the system at each call that passes a border of
-        # its stack, and returns them after it: numpy, imported from as deep as here, passed one 3,600 times, which took
-        # 90 of the 1,060 ms of a small report.
+        # Import on a thread, for its fresh stack: CPython maps a 16 kB chunk whenever a call crosses the end of its
+        # data stack and unmaps it on return. Importing numpy from this depth crossed it 3,600 times: 90 of the
+        # 1,060 ms of a small report.
         with ThreadPoolExecutor(1) as shallow:
             reader = shallow.submit(import_module, f".{module}", type(self).__module__).result()
         read = getattr(reader, function or "load")
@@ -97,19 +97,19 @@ class FormatLoader(ABC):
         return traces if isinstance(traces, tuple) else (traces,)
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """The files there are beside ``path`` that are read with it, so that the cache notices when one changes."""
+        """Existing files next to ``path`` that are read with it; the cache checks them for changes, too."""
         return ()
 
     def leads(self, path: Path) -> bool:
-        """Whether a folder is opened by this file rather than by another of the same recording."""
+        """Whether a folder is opened through this file rather than another file of the same recording."""
         return True
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any] | None:
-        """The arguments of the event of that name at a byte (column ``offset``); None where rows have no offset. Raises
-        OSError where the file cannot be read, ValueError where something else is at that place."""
+        """The arguments of the event ``name`` at byte ``offset`` (the column ``offset``); None if the format has no
+        offsets. Raises OSError if the file cannot be read, ValueError if another event or none is at that offset."""
         return None
 
     @property
     def reads_beside(self) -> bool:
-        """Whether a load may read other files than the one it is given."""
+        """Whether a load may read files other than ``Job.path``."""
         return type(self).companions is not FormatLoader.companions

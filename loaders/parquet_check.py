@@ -1,9 +1,9 @@
-"""Whether the numbers with which a Parquet file says how large it is can be true, before anything is reserved for them.
+"""Validates the sizes declared in a Parquet file before polars allocates memory for them.
 
-Polars reserves room for as many values as the header of a page says: for minus one of them it asks for two exabytes,
-which ends the process, and no handler is asked. So the footer and the header of each page are read here, as
-``parquet.thrift`` of the format's specification describes them (Thrift's compact protocol), and compared with each
-other and with the file. What the pages hold is left to polars, which raises where that is wrong.
+polars allocates for as many values as a page header declares: for −1 values it requests two exabytes, which aborts the
+process without an exception. So the footer and all page headers are parsed here, as ``parquet.thrift`` of the format
+specification defines them (Thrift compact protocol), and checked against each other and the file size. Page contents
+are left to polars, which raises if they are damaged.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from pathlib import Path
 from typing import Any
 
 _MAGIC = b"PAR1"
-_TAIL = 8  # Bytes behind the footer: its length and the magic.
+_TAIL = 8  # Bytes after the footer: its length and the magic.
 _SURE_ROWS = 1 << 20
 _ROWS_A_BYTE = 64
-"""A row group may have so many rows, or so many for each byte of the file: no table is made of constants only."""
-_DEEPEST = 24  # Structs and lists in each other; the format has seven.
+"""A row group may declare so many rows, or so many per byte of the file: no real table consists of constants only."""
+_DEEPEST = 24  # Nesting depth of structs and lists; the format needs seven.
 _HEADER, _LONGEST_HEADER = 512, 1 << 24
-"""Bytes in which most headers of pages end, and in which all do, though one holds the largest text of its page."""
+"""Bytes that hold most page headers, and any page header, even one with its page's longest string as statistics."""
 _REPEATED = 2
-_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3  # Kinds of pages.
+_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3  # Page types.
 
 _Fields = dict[int, Any]
 
 
 class Implausible(ValueError):
-    """A Parquet file whose sizes contradict each other or the file: a sentence's end."""
+    """A Parquet file whose declared sizes contradict each other or the file size. The message ends a sentence."""
 
 
 def check(path: Path) -> None:
-    """Raises Implausible where a size in the file cannot be true, and OSError where it cannot be read."""
+    """Raises Implausible if a declared size cannot be true, OSError if the file cannot be read."""
     with path.open("rb") as source:
         try:
             data = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
-        except ValueError:  # a file without a byte
+        except ValueError:  # an empty file
             raise Implausible("it is empty") from None
         with data:
             try:
                 _file(data)
-            except (LookupError, TypeError, AttributeError):  # a field is missing, of another type, or beyond the end
+            except (LookupError, TypeError, AttributeError):  # a field is missing, of the wrong type, or past the end
                 raise Implausible("what says where its columns are is damaged") from None
 
 
@@ -62,7 +62,7 @@ def _file(data: mmap.mmap) -> None:
 
 
 def _column(data: mmap.mmap, end: int, column: _Fields, rows: int | None) -> None:
-    """One column of a row group; ``rows`` where each has one value."""
+    """Check one column chunk; ``rows`` is its value count in a table without repeated fields, else None."""
     values, remaining = column[5], column[5]
     if values < 0 or (rows is not None and values != rows) or values > max(_SURE_ROWS, _ROWS_A_BYTE * len(data)):
         raise Implausible(f"a column claims {values:,} values")
@@ -88,7 +88,7 @@ def _column(data: mmap.mmap, end: int, column: _Fields, rows: int | None) -> Non
 
 
 def _values(page: _Fields, remaining: int, unpacked: int) -> int:
-    """How many values of the column the page holds, of so many that are left."""
+    """Number of column values in the page, at most ``remaining``; 0 for a dictionary page."""
     kind = page[1]
     if kind == _DICTIONARY:
         if not 0 <= page[7][1] <= unpacked:
@@ -106,14 +106,14 @@ def _values(page: _Fields, remaining: int, unpacked: int) -> int:
 
 
 class Compact:
-    """Structs of Thrift's compact protocol as dicts by the numbers of their fields; doubles are left as bytes.
-    IndexError where the bytes end too early or cannot be that protocol. ``at`` is where the next one begins."""
+    """Decodes Thrift compact-protocol structs into dicts keyed by field number; doubles stay bytes. Raises IndexError
+    if the bytes end early or are not this protocol. ``at`` is the offset of the next struct."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self.at = data, 0
 
     def struct(self, depth: int = 0) -> _Fields:
-        """The struct that begins here."""
+        """Decode the struct at ``at``."""
         fields: _Fields = {}
         number = 0
         while True:
@@ -140,12 +140,12 @@ class Compact:
             return self._bytes(1)[0]
         if kind == 7:
             return self._bytes(8)
-        raise IndexError  # maps: the format has none
+        raise IndexError  # maps: Parquet uses none
 
     def _list(self, depth: int) -> list[Any]:
         byte = self._bytes(1)[0]
         count = self._varint() if byte >> 4 == 15 else byte >> 4
-        if count > len(self._data) - self.at:  # each takes a byte at least
+        if count > len(self._data) - self.at:  # each element takes at least one byte
             raise IndexError
         return [self._value(byte & 15, depth + 1) for _ in range(count)]
 

@@ -1,10 +1,10 @@
-"""Folders of the user's own, and files that are whole or not there: what the cache and compiled code are written with.
+"""Private folders and atomic, checksummed writes, for the cache and compiled code.
 
-Cached tables are shown as if the trace had just been read, and compiled code is run. Both therefore come only from a
-folder of mode 0700 that belongs to the user, where nobody else can write. A file is written under another name and
-renamed, so no reader sees half of one; a checksum at its beginning shows what a power loss or a full disk cut off.
+Cached tables are trusted like a freshly read trace, and compiled code is executed. Both are therefore read only from a
+folder of mode 0700 owned by the user, where nobody else can write. A file is written under a temporary name and
+renamed, so no reader sees a partial file; a checksum at its start detects truncation by a power loss or a full disk.
 
-Windows has neither modes nor numeric owners. The user's folders are private there by their access lists.
+Windows has neither modes nor numeric owners; the user's folders are private there through their access control lists.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-try:  # ``hashlib`` has it too, and loads all of OpenSSL with it, which takes longer than to scan a megabyte
+try:  # importing ``hashlib`` loads all of OpenSSL, which takes longer than scanning a megabyte
     from _blake2 import blake2b
-except ImportError:  # an interpreter that was built without hashes of its own
+except ImportError:  # an interpreter built without its own hash modules
     from hashlib import blake2b
 
 __all__ = ["blake2b", "discard", "is_private", "make", "replacing", "sealed", "unsealed", "write"]
@@ -28,7 +28,7 @@ _CHECKSUM_BYTES = 32
 
 
 def make(folder: Path) -> Path:
-    """Create the folder with mode 0700, or set that mode. Raises OSError if it belongs to another user."""
+    """Create the folder with mode 0700, or set that mode. Raises OSError, also if another user owns it."""
     with suppress(FileExistsError):
         folder.mkdir(parents=True, mode=0o700)
     if hasattr(os, "geteuid"):
@@ -41,7 +41,7 @@ def make(folder: Path) -> Path:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether it is a folder, not a link, that belongs to the user and that nobody else has rights on."""
+    """Whether it is a real folder (no symlink) owned by the user, with no permissions for anyone else."""
     try:
         state = folder.lstat()
     except OSError:
@@ -52,7 +52,7 @@ def is_private(folder: Path) -> bool:
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """A name to write the file under, which is then renamed and replaces what was there. Raises OSError."""
+    """Yields a temporary path to write to; it then replaces ``file`` atomically. Raises OSError."""
     unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         yield unfinished
@@ -62,13 +62,13 @@ def replacing(file: Path) -> Iterator[Path]:
 
 
 def write(file: Path, data: bytes) -> None:
-    """Write the file whole or not at all. Raises OSError."""
+    """Write the file atomically. Raises OSError."""
     with replacing(file) as unfinished:
         unfinished.write_bytes(data)
 
 
 def discard(path: Path) -> None:
-    """Remove a file or folder; what cannot be removed stays."""
+    """Remove a file or folder, ignoring errors."""
     try:
         path.unlink()
     except FileNotFoundError:
@@ -78,12 +78,12 @@ def discard(path: Path) -> None:
 
 
 def sealed(data: bytes) -> bytes:
-    """The data with its checksum before it."""
+    """The data with its checksum prepended."""
     return blake2b(data, digest_size=_CHECKSUM_BYTES).digest() + data
 
 
 def unsealed(data: bytes) -> bytes:
-    """The inverse of ``sealed``. Raises ValueError if the data was cut or changed."""
+    """The inverse of ``sealed``. Raises ValueError if the data was truncated or modified."""
     checksum, rest = data[:_CHECKSUM_BYTES], data[_CHECKSUM_BYTES:]
     if checksum != blake2b(rest, digest_size=_CHECKSUM_BYTES).digest():
         raise ValueError("the file is damaged")

@@ -1,7 +1,7 @@
-"""The formats, the most used first, and how a file finds its loader.
+"""All loaders, most used first, and the search for the one that recognises a file.
 
-Loader modules are imported when a file is opened, not when the package is, and only as far as it takes to find the one
-that claims it: each imports the libraries it needs.
+Loader modules are imported when a file is opened, not with the package, and only until one recognises the file, because
+each imports the libraries it needs.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ MODULES: tuple[str, ...] = (
     "counters.loader",
     "dataset",
 )
-"""Modules of this package that define ``LOADER``, or the loader's name behind a colon. A new format is one file and one
-line here."""
+"""Modules of this package that define ``LOADER``, or 'module:NAME'. A new format is one file and one line here."""
 DIRECTORY_FILES = {
     "kernel_details.csv": "ascend",
     "StringIds.parquet": "nsys-parquet",
@@ -55,16 +54,16 @@ DIRECTORY_FILES = {
     "result_perf_data.csv": "cycle-profile",
     "dataset.json": "dataset",
 }
-"""The loaders of this package by their ``directory_file``: a folder is recognised without importing any of them."""
-DIRECTORIES_WITHIN = ("ASCEND_PROFILER_OUTPUT",)  # Every ``directory_within`` of this package.
+"""``directory_file`` → loader name, repeated here so that a folder is recognised without importing loaders."""
+DIRECTORIES_WITHIN = ("ASCEND_PROFILER_OUTPUT",)  # Every ``directory_within`` of this package's loaders.
 SAMPLERS = frozenset({
     "cycle-profile", "memory-snapshot", "nvidia-smi", "dcgmi", "prometheus", "amd-smi", "counters-csv",
 })  # fmt: skip
-"""The loaders of this package whose files may lie beside a trace (``lies_beside``)."""
+"""This package's loaders with ``lies_beside``: counter samples recorded alongside a trace."""
 
 
 def ours() -> Iterator[FormatLoader]:
-    """The loaders of this package, each imported when it is asked for."""
+    """This package's loaders; each is imported when the iterator reaches it."""
     return map(_imported, MODULES)
 
 
@@ -75,7 +74,7 @@ def _imported(address: str) -> FormatLoader:
 
 
 def named(name: str) -> FormatLoader | None:
-    """The loader of that name; others are imported only as far as it takes to find it."""
+    """The loader called ``name``, or None; modules are imported only until it is found."""
     wanted = name.replace("-", "_")
     likely = sorted(MODULES, key=lambda module: wanted not in (module, module.rpartition(".")[2]))
     if (loader := next((one for one in map(_imported, likely) if one.name == name), None)) is not None:
@@ -85,7 +84,7 @@ def named(name: str) -> FormatLoader | None:
 
 @cache
 def installed() -> tuple[FormatLoader, ...]:
-    """Those that other packages bring, under the entry point group ``warplens.loaders``."""
+    """Loaders of other packages, from the entry point group ``warplens.loaders``."""
     registered = extensions("loaders")
     for name, loader in registered.items():
         if not isinstance(loader, FormatLoader):
@@ -94,28 +93,29 @@ def installed() -> tuple[FormatLoader, ...]:
 
 
 def loaders() -> tuple[FormatLoader, ...]:
-    """All of them."""
+    """All loaders: this package's, then those of other packages."""
     return (*ours(), *installed())
 
 
 def directory_files() -> dict[str, str]:
-    """The name of the loader by the file that a folder of its format is known by."""
+    """``directory_file`` → loader name, for all loaders."""
     theirs = {loader.directory_file: loader.name for loader in installed() if loader.directory_file}
     return DIRECTORY_FILES | theirs
 
 
 def directories_within() -> tuple[str, ...]:
-    """The folders inside a recording's folder that some format puts what is read into."""
+    """Every ``directory_within`` of all loaders."""
     return (*DIRECTORIES_WITHIN, *(one.directory_within for one in installed() if one.directory_within))
 
 
 def samplers() -> frozenset[str]:
-    """The formats whose files may lie beside a trace of another: samples of counters taken meanwhile."""
+    """Names of all loaders with ``lies_beside``: counter samples recorded alongside a trace of another format."""
     return SAMPLERS | {loader.name for loader in installed() if loader.lies_beside}
 
 
 def claims(head: bytes) -> tuple[FormatLoader, ...]:
-    """Who recognises these first bytes (after decompression): one of ours, of which no two do, else the installed."""
+    """The loaders that recognise the first bytes (after decompression): the first match of this package, whose sniffers
+    never overlap, else all matches of other packages."""
     for loader in ours():
         if loader.sniff(head):
             return (loader,)
@@ -123,7 +123,7 @@ def claims(head: bytes) -> tuple[FormatLoader, ...]:
 
 
 def claims_of(path: Path, head: bytes) -> tuple[FormatLoader, ...]:
-    """Who recognises the file: by its first bytes, or by its name where nobody knows the bytes."""
+    """The loaders that recognise the file by its first bytes or, if none does, by its name."""
     module, beginning = IN_PLACE.get(path.name, ("", b""))
     if module and head.startswith(beginning):
         return (import_module(f".{module}", __package__).LOADER,)

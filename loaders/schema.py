@@ -1,7 +1,7 @@
-"""The columns of every table a Trace holds: name, dtype, unit and one line of meaning.
+"""The columns of every table of a Trace: name, dtype, unit and a one-line description.
 
-This is the only place that says what a table looks like; the README's data model section is rendered from it and the
-conformance test checks every loader against it. Times are Int64 nanoseconds from the start of the trace. A value nobody
+This is the only definition of the tables: the README's data model section is generated from it, and the conformance
+test checks every loader against it. Times are Int64 nanoseconds from the start of the trace. A value that was not
 measured is null, never 0. Names are stored exactly as recorded.
 """
 
@@ -14,11 +14,11 @@ from types import MappingProxyType
 import polars as pl
 from msgspec import Struct
 
-NAME = pl.Categorical()  # Strings with few distinct values over many rows: kernel names, metric names, devices.
+NAME = pl.Categorical()  # Strings with few distinct values in many rows: kernel names, metric names, devices.
 
 
 class Field(Struct, frozen=True):
-    """One column of a table: its name, polars dtype, unit ('' where it has none) and meaning."""
+    """One column of a table: name, polars dtype, unit ('' if it has none) and meaning."""
 
     name: str
     dtype: pl.DataType
@@ -356,7 +356,7 @@ TABLES: dict[str, tuple[Field, ...]] = {
 
 @cache
 def empty(table: str) -> pl.LazyFrame:
-    """The table with its columns and no rows; the same object each time, so that it can be told by that."""
+    """The table with its columns and no rows; always the same object, so callers can test for it with ``is``."""
     return pl.LazyFrame(schema=polars_schema(table))
 
 
@@ -367,17 +367,17 @@ def polars_schema(table: str) -> Mapping[str, pl.DataType]:
 
 
 def columns_of(frame: pl.LazyFrame | pl.DataFrame) -> pl.Schema:
-    """Column → dtype of a table that other threads may use too. ``frame.collect_schema()`` on the frame itself can stop
-    the program for ever: polars locks the frame and then waits for the interpreter, which a thread holds that waits for
-    the frame (``pl.concat``, polars 2.1). A copy has a lock of its own."""
+    """Column → dtype of a frame that other threads may be using. ``frame.collect_schema()`` on the frame itself can
+    deadlock: polars locks the frame and waits for the GIL, held by a thread that waits for the frame (``pl.concat``,
+    polars 2.1). A clone has its own lock."""
     return frame.clone().collect_schema()
 
 
 def conform(table: str, frame: pl.LazyFrame) -> pl.LazyFrame:
-    """The frame with exactly the table's columns in order: missing ones null, all cast to the table's dtypes. A frame
-    without columns has no rows."""
+    """The frame with exactly the table's columns, in order: missing ones null, all cast to the table's dtypes. A frame
+    without columns becomes an empty table."""
     if not (have := columns_of(frame)):
-        return empty(table)  # else the nulls would be a row
+        return empty(table)  # selecting only literals would produce one row of nulls
     return frame.select(_column(field, have.get(field.name)) for field in TABLES[table])
 
 

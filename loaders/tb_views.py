@@ -1,9 +1,9 @@
 """View documents of the PyTorch TensorBoard profiler (torch_tb_profiler), one JSON document per line.
 
-Each worker has up to five: overview, operator pies, operator table, kernel table, kernel pie. They hold sums, rounded
-to µs; no launch and no timestamp. Which view a document is shows in its keys, and a view that comes a second time
-begins the next worker: every worker is a Trace of its own. Some views may be missing: the pies stand in for a missing
-table as far as they go, and what nobody wrote down stays null.
+Each worker has up to five: overview, operator pies, operator table, kernel table, kernel pie. They hold sums rounded to
+µs, but no launches and no timestamps. A document's keys tell which view it is; when a view occurs again, the next
+worker begins. Every worker becomes its own Trace. Views may be missing: the pies then replace a missing table as far as
+possible, and values that no view has are null.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ GAUGES = {
     "Utilization": "utilisation", "Est. SM Efficiency": "sm_efficiency", "Est. Achieved Occupancy": "occupancy",
     "Kernel Time using Tensor Cores": "tensor_share",
 }  # fmt: skip
-"""Title in the device summary (without the device's type) → property of ``Device``, a fraction there."""
+"""Title in the device summary (without the device type) → property of ``Device``, as a fraction."""
 
 PIES = ("device_self_time", "device_total_time", "host_self_time", "host_total_time")
 OPENING = re.compile(
     rb'\{\s*"(steps|performance|device_total_time|device_self_time|host_total_time|metadata|total)"\s*:'
 )
-"""How a document begins that is longer than what a sniffer sees."""
+"""The beginning of a document, for those longer than the head a sniffer sees."""
 
 
 def view_of(document: object) -> str | None:
@@ -67,14 +67,14 @@ def _rows(table: object) -> list[list[Any]]:
 
 
 def _records(table: object) -> Iterator[dict[str, Any]]:
-    """The rows of a table as title → cell; tooltips have no title of their own and fall away."""
+    """The rows of a table as dicts title → cell; tooltip columns are titled None and dropped."""
     titles = _titles(table)
     for row in _rows(table):
         yield {title: cell for title, cell in zip(titles, row, strict=False) if title != "None"}
 
 
 def _dicts(value: object) -> Iterator[dict[str, Any]]:
-    """The objects of a list; nothing where it is none."""
+    """The dicts in a list; nothing if ``value`` is not a list."""
     yield from (item for item in (value if isinstance(value, list) else ()) if isinstance(item, dict))
 
 
@@ -83,7 +83,7 @@ def _number(value: object) -> float | None:
 
 
 def _ns(value: object) -> int | None:
-    """µs → ns; null where that is no time a trace can hold."""
+    """µs → ns; None if the value is not a number or out of range."""
     number = _number(value)
     return round(number * 1000) if number is not None and abs(number) < 1e15 else None
 
@@ -97,12 +97,12 @@ def _yes(value: object) -> bool | None:
 
 
 class _Worker(Struct):
-    """The views of one worker by kind."""
+    """The views of one worker, by kind of view."""
 
     views: dict[str, Document] = field(default_factory=dict)
 
     def breakdown(self) -> list[tuple[str | None, str, int]]:
-        """(step, category, ns): the mean per step first, then step by step."""
+        """(step, category, ns): first the mean per step (step None), then each step."""
         overview = self.views.get("overview", {})
         rows: list[tuple[str | None, str, int]] = []
         for total in _dicts(overview.get("performance")):
@@ -114,7 +114,7 @@ class _Worker(Struct):
         return rows
 
     def steps(self) -> list[tuple[str, dict[str, int]]]:
-        """Per step its name and its categories' times in ns."""
+        """(step name, category → ns) of each step."""
         table = self.views.get("overview", {}).get("steps")
         return [
             (
@@ -125,7 +125,7 @@ class _Worker(Struct):
         ]
 
     def operators(self) -> list[dict[str, Any]]:
-        """Rows of ``operators``, from the table or, without one, from the pies."""
+        """Rows of ``operators``, from the operator table or, without one, from the pies."""
         table = self.views.get("operator_table")
         if table is None:
             return self._operators_from_pies()
@@ -151,7 +151,7 @@ class _Worker(Struct):
         return list(operators.values())
 
     def kernels(self) -> list[dict[str, Any]]:
-        """Rows of ``kernel_stats``, from the table or, without one, from the pie."""
+        """Rows of ``kernel_stats``, from the kernel table or, without one, from the pie."""
         table = self.views.get("kernel_table")
         if table is None:
             pie = _records(self.views.get("kernel_pie", {}).get("total"))
@@ -172,7 +172,7 @@ class _Worker(Struct):
         return [{**row, "kind": kernel_kind(row["name"])} for row in rows]
 
     def devices(self) -> tuple[Device, ...]:
-        """The devices of the overview's summary, with what it says about each."""
+        """The devices of the overview's device summary, with their name and gauges."""
         devices: list[Device] = []
         for key, summary in self.views.get("overview", {}).items():
             if not key.endswith("_metrics") or not isinstance(summary, dict):
@@ -187,7 +187,7 @@ class _Worker(Struct):
 
 
 def _fraction(value: object) -> float | None:
-    """A ratio; the older plugin wrote percent as text."""
+    """A ratio as a fraction; text is a percentage."""
     if isinstance(value, str):
         digits = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*%?\s*", value)
         return float(f"{digits[1]}e-2") if digits else None
@@ -205,7 +205,7 @@ def _with_gauge(device: Device, title: str, value: str) -> Device:
 
 
 def _documents(data: bytes) -> tuple[list[object], int]:
-    """The JSON documents of a file, and how many lines are none. A list of documents counts as its elements."""
+    """The JSON documents of a file, lists of documents flattened, and the number of lines that are not JSON."""
     documents: list[object] = []
     broken = 0
     for text in [data] if b"\n" not in data.strip() else data.split(b"\n"):
@@ -215,7 +215,7 @@ def _documents(data: bytes) -> tuple[list[object], int]:
             except orjson.JSONDecodeError:
                 broken += 1
     if broken and not any(map(view_of, documents)):
-        try:  # one document over several lines
+        try:  # a single document that spans several lines
             documents, broken = [orjson.loads(data)], 0
         except orjson.JSONDecodeError:
             return documents, broken
@@ -223,7 +223,7 @@ def _documents(data: bytes) -> tuple[list[object], int]:
 
 
 def _workers(documents: Iterable[object]) -> tuple[list[_Worker], int]:
-    """Documents → workers in file order, and how many documents are no view of them."""
+    """Documents → workers in file order, and the number of documents that are not one of the five views."""
     workers = [_Worker()]
     unknown = 0
     for document in documents:
@@ -238,7 +238,7 @@ def _workers(documents: Iterable[object]) -> tuple[list[_Worker], int]:
 
 
 class TensorBoardViews(FormatLoader):
-    """The loader of TensorBoard profiler view documents."""
+    """Loader for TensorBoard profiler view documents."""
 
     name = "tb-views"
     title = ("PyTorch TensorBoard profiler views: overview, operators and kernels of each worker, one JSON document "
@@ -248,7 +248,7 @@ class TensorBoardViews(FormatLoader):
     fills = ("cycles", "operators", "kernel_stats", "breakdown")
 
     def sniff(self, head: bytes) -> bool:
-        """The first document is one of the five views."""
+        """Accept a file whose first document is one of the five views."""
         start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
         first, _, rest = start.partition(b"\n")
         try:
@@ -312,8 +312,8 @@ def _table(table: str, rows: list[dict[str, Any]]) -> pl.LazyFrame:
 
 
 def _merged(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row per name, where the view was grouped by input shapes, grid or operator as well. Times and calls add up,
-    the extremes stay, a mean is taken anew; a ratio of merged rows is not known."""
+    """One row per name, for views that are also grouped by input shapes, grid or operator. Times and calls are summed,
+    min and max kept, the mean recomputed; ratios of merged rows are null."""
     total = [name for name in frame.columns if name in ("calls", "count") or name.endswith(("self_ns", "total_ns"))]
     alone = pl.len() == 1
     sums = [pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name) for name in total]
@@ -328,7 +328,7 @@ def _merged(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _cycles(worker: _Worker) -> pl.DataFrame:
-    """The steps of the overview: a step's time is that of its categories, which never overlap."""
+    """The steps of the overview; a step's duration is the sum of its categories, which never overlap."""
     steps = worker.steps()
     return pl.DataFrame(
         {
@@ -344,7 +344,7 @@ def _cycles(worker: _Worker) -> pl.DataFrame:
 
 
 def _sentences(html: str) -> list[str]:
-    """The plugin's advice as plain text, one entry per list item."""
+    """The plugin's recommendations as plain text, one entry per list item."""
     items = [re.sub(r"<[^>]*>", "", item).strip() for item in re.split(r"</?li>", html)]
     return [item for item in items if item and item != "N/A"]
 

@@ -1,8 +1,8 @@
 """One recording as columnar tables.
 
-A Trace is frozen and cheap to copy: its tables are lazy frames, usually scans of Arrow files in the cache, so that an
-analysis can stream what is bigger than memory. A table the format cannot fill is empty, never None. To import this is
-not to import polars, which takes as long as it takes to read a hundred megabytes.
+A Trace is frozen and cheap to copy: its tables are LazyFrames, usually scans of Arrow files in the cache, so that an
+analysis can stream tables larger than memory. A table the format cannot fill is empty, never None. This module does not
+import polars, which takes as long as reading 100 MB.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 _FIRST = 1_000
-"""Rows in which a value is looked for first: a table that is in memory makes a column of all rows at once."""
+"""Rows that ``has`` searches first: an in-memory table would otherwise build the whole column at once."""
 
 
 def _empty(table: str) -> Callable[[], pl.LazyFrame]:
@@ -36,14 +36,14 @@ def _empty(table: str) -> Callable[[], pl.LazyFrame]:
 def compiled_program(
     name: str, module: str, functions: tuple[tuple[str, str], ...], sources: tuple[str, ...]
 ) -> Program:
-    """Loops of an analysis that are compiled as those of the loaders are; ``native.program.Program`` says of what."""
+    """A program of compiled loops for an analysis; see ``native.program.Program`` for the arguments."""
     from .native.program import Program
 
     return Program(name, module, functions, sources)
 
 
 class Device(Struct, frozen=True):
-    """A device of the recording: ``id`` as the tables name it ('GPU 0'), product name and recorded properties."""
+    """A recorded device: ``id`` as in the tables ('GPU 0'), product name and recorded properties."""
 
     id: str
     name: str | None = None
@@ -51,10 +51,10 @@ class Device(Struct, frozen=True):
 
 
 class Info(Struct, frozen=True):
-    """What is known about the recording as a whole. ``label`` is the short name shown for the run. ``epoch_ns`` is the
-    absolute time of the trace's zero, where known. ``coverage`` is the fraction of the source that could be read (None
-    where that means nothing). ``serialised`` is true where launches were replayed one by one (Nsight Compute), so that
-    totals are not wall time. ``warnings`` are sentences about what was wrong in the input and what was done about it.
+    """Facts about the recording as a whole. ``label`` is the short name shown for the run. ``epoch_ns`` is the absolute
+    time of the trace's zero, None if unknown. ``coverage`` is the fraction of the source that could be read (None if
+    that is not meaningful). ``serialised`` is true if launches were replayed one by one (Nsight Compute), so totals are
+    not wall time. ``warnings`` are sentences about problems in the input and how they were handled.
     """
 
     source: str
@@ -73,35 +73,35 @@ class Info(Struct, frozen=True):
 
 
 class DerivedStore(Protocol):
-    """Where what was found out about a trace is kept as long as its tables are."""
+    """Store for frames computed from a trace's tables; they are kept as long as the tables are."""
 
     def is_of(self, trace: Trace) -> bool:
-        """Whether it is that trace's, with all of its tables."""
+        """Whether the store belongs to this trace, with exactly these tables."""
         ...
 
     def read(self, name: str) -> pl.DataFrame | None:
-        """What is kept under that name."""
+        """The frame stored as ``name``; None if there is none."""
         ...
 
     def write(self, name: str, frame: pl.DataFrame) -> None:
-        """Keep it, if that can be."""
+        """Store the frame if possible."""
         ...
 
     def parts(self, name: str) -> list[pl.LazyFrame] | None:
-        """The parts of what is kept under that name, left on disk."""
+        """The parts stored as ``name``, as scans of files on disk; None if there are none."""
         ...
 
     def write_parts(self, name: str, frames: Iterable[tuple[int, pl.DataFrame]]) -> bool:
-        """Keep what comes in numbered parts; whether that could be."""
+        """Store a frame that arrives in numbered parts; returns whether that succeeded."""
         ...
 
     def only_last(self, beginning: str, most: int) -> None:
-        """Of what is kept under names that begin so, leave the ``most`` that were written last."""
+        """Keep only the ``most`` most recently written entries whose names start with ``beginning``."""
         ...
 
     @property
     def identity(self) -> str:
-        """Names the state of the recording: another one, or the same file changed, has another."""
+        """Identifies the recording and its state: another recording, or a changed file, has a different identity."""
         ...
 
 
@@ -133,20 +133,20 @@ class Trace(Struct, frozen=True):
     findings: pl.LazyFrame = field(default_factory=_empty("findings"))
     history: pl.LazyFrame = field(default_factory=_empty("history"))
     derived_store: DerivedStore | None = None
-    filled: dict[str, tuple[pl.LazyFrame, bool]] = field(default_factory=dict)  # what ``has`` found, and of which
-    captures: Callable[[], tuple[Trace | str, ...]] | None = None  # of its graphs, or why one cannot be read
+    filled: dict[str, tuple[pl.LazyFrame, bool]] = field(default_factory=dict)  # results of ``has``, with their table
+    captures: Callable[[], tuple[Trace | str, ...]] | None = None  # traces of its graph captures, or an error sentence
     memo: dict[str, list[tuple[tuple[object, ...], Any]]] = field(default_factory=dict)  # see ``remember``
-    keeper: object = None  # of the directories that its tables are in
+    keeper: object = None  # keeps the directories of its tables from being removed
 
     def table(self, name: str) -> pl.LazyFrame:
-        """The table of that name; KeyError for a name that is none."""
+        """The table called ``name``. Raises KeyError if there is no such table."""
         if name not in TABLE_NAMES:
             raise KeyError(name)
         frame: pl.LazyFrame = getattr(self, name)
         return frame
 
     def has(self, name: str) -> bool:
-        """Whether the table has a row, ``table.column`` any value, or ``table.column=value`` a row with that one."""
+        """Whether ``table`` has rows, ``table.column`` any non-null value, or ``table.column=value`` that value."""
         import polars as pl
 
         from . import schema
@@ -155,7 +155,7 @@ class Trace(Struct, frozen=True):
         column, _, value = rest.partition("=")
         table = self.table(whole)
         before = self.filled.get(name)
-        if before is None or before[0] is not table:  # with other tables the same is known of those that stayed
+        if before is None or before[0] is not table:  # ``with_tables`` keeps the results of tables it does not replace
             plans = [table.select(pl.first())]
             if column:
                 holds = pl.col(column) == value if value else pl.col(column).is_not_null()
@@ -166,14 +166,14 @@ class Trace(Struct, frozen=True):
         return before[1]
 
     def filled_tables(self) -> list[str]:
-        """The tables that the loader gave, even if without rows; the others are the empty ones of the schema."""
+        """Names of the tables the loader returned, even if they have no rows; all others are ``schema.empty``."""
         from . import schema
 
         return [name for name in TABLE_NAMES if self.table(name) is not schema.empty(name)]
 
     def remember(self, name: str, key: tuple[object, ...], compute: Callable[[], Value], most: int = 4) -> Value:
-        """What ``compute`` returns, from memory where it was computed for an equal key; it goes when the run goes. Of
-        each ``name`` the last ``most`` are kept. Runs in a key are compared by identity."""
+        """The result of ``compute``, cached in memory by ``name`` and ``key`` for the lifetime of the run. The last
+        ``most`` results per ``name`` are kept. Traces in a key are compared by identity."""
         entries = self.memo.setdefault(name, [])
         for other, value in entries:
             if len(other) == len(key) and all(map(_is_same, key, other)):
@@ -184,8 +184,8 @@ class Trace(Struct, frozen=True):
         return value
 
     def derived(self, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        """What ``find`` tells of these tables, and of nothing else: read where it was kept, kept where it can be.
-        ``name`` is of small letters, digits and dashes and has to change when ``find`` does."""
+        """The frame ``find`` computes from these tables alone, read from and written to the store if there is one.
+        ``name`` consists of lower-case letters, digits and dashes and must change whenever ``find`` does."""
         derived_store = self.derived_store
         if derived_store is None or not derived_store.is_of(self):
             return find()
@@ -195,8 +195,8 @@ class Trace(Struct, frozen=True):
         return stored
 
     def derived_rows(self, name: str, find: Callable[[], Iterable[pl.DataFrame]]) -> pl.LazyFrame:
-        """As ``derived``, of rows that come in at least one part; where they are kept they stay on disk. So a slice of
-        them reads only the parts it lies in."""
+        """As ``derived``, for rows that arrive in one or more parts. Stored parts stay on disk, so a slice reads only
+        the parts it overlaps."""
         import polars as pl
 
         derived_store = self.derived_store
@@ -210,7 +210,7 @@ class Trace(Struct, frozen=True):
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:
         """The same recording with some tables replaced."""
         changes: dict[str, Any] = {**tables}
-        # a copy has its own of both, or this run would hold tables of its copies
+        # the copy gets its own ``filled`` and ``memo``, or this run would keep the copies' tables alive
         return replace(self, filled=self.filled.copy(), memo={}, **changes)
 
     def warn(self, *sentences: str) -> Trace:
@@ -226,6 +226,6 @@ TABLE_NAMES: tuple[str, ...] = tuple(
     name for name in Trace.__struct_fields__ if Trace.__annotations__[name] == "pl.LazyFrame"
 )
 NO_DEVICE = "no device activity was recorded"
-"""The start of a loader's warning. Where a run has it, the overview leaves out its own note of that."""
+"""The start of a loader's warning; if a run has it, the overview omits its own note about missing device activity."""
 REDUCED = "reduced"
-"""In the facts of a run that is a reduced dataset: it holds sums of each rank, and not what they are sums of."""
+"""Key in ``Info.facts`` of a reduced dataset, which holds per-rank sums but not the events they were computed from."""
