@@ -1,4 +1,4 @@
-"""The diff of runs with cycles: each function's time in each cycle are the samples."""
+"""The diff of runs with cycles: a function's samples are its times in each cycle."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from .verdict.verdict import Calibration, FunctionNoise, Verdict, cause_of
 
 
 def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Answer:
-    """The ranking and the verdict over two runs that are matched cycle by cycle."""
+    """The ranking and the verdict of two runs whose cycles are matched."""
     matched = ready.matched
     cycles, comparable = judged(runs, matched, options)
     rows = suspects(matched)
@@ -96,7 +96,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
 def _as_recorded(
     works: tuple[Work, Work], table: pl.DataFrame, work: list[DeviceWork], changed: list[ChangedResource]
 ) -> tuple[pl.DataFrame, list[DeviceWork], list[ChangedResource]]:
-    """Rows, devices and resources with the pids as recorded, where processes of a job go by something else."""
+    """Rows, devices and resources with the recorded pids in place of the stand-in pids of a job's processes."""
     a, b = (one.processes for one in works)
     if not a or not b:
         return table, work, changed
@@ -110,7 +110,7 @@ def _as_recorded(
 
 
 def _fold(rows: list[FunctionChange], matched: list[Matched], ready: Prepared) -> None:
-    """Mark the rows that are part of another one."""
+    """Mark the rows that are part of another row."""
     by_place = {(place, row.function, row.device): row
                 for row, (place, _) in zip(rows, _places(matched), strict=True) if row.device != HOST}
     for kernel, operator in ready.parts.items():
@@ -120,12 +120,12 @@ def _fold(rows: list[FunctionChange], matched: list[Matched], ready: Prepared) -
 
 
 def _places(matched: list[Matched]) -> list[tuple[int, int]]:
-    """(pair, function) of every row of the suspects, in their order."""
+    """(pair index, function row) of every suspect, in the order of the suspects."""
     return [(index, row) for index, one in enumerate(matched) for row in range(one.functions.height)]
 
 
 def _locate_losses(slowed: Iterable[FunctionChange], runs: tuple[Trace, Trace], ready: Prepared) -> None:
-    """What host functions lost themselves, and not in the calls inside them or waiting for a device."""
+    """Set ``lost_here_ms`` of slower host functions: time not lost in calls inside them or waiting for a device."""
     on_host = [row for row in slowed if row.category == "host"]
     for row in on_host:
         if waits_for_device(row.function, row.kind):
@@ -141,11 +141,11 @@ def _locate_losses(slowed: Iterable[FunctionChange], runs: tuple[Trace, Trace], 
 
 
 def _mark_waits(rows: Iterable[FunctionChange], idle: Iterable[IdleChange]) -> None:
-    """The causes of idle time that explain the cycle are on its path."""
+    """Mark as exposed the causes of idle time that explain the change of the cycle."""
     explaining = {(one.function, one.device, one.rank) for one in idle if one.explains_cycle}
     for row in rows:
         if row.function == idle_name(UNKNOWN):
-            row.lost_here_ms = 0.0  # that a device waited is no news beside what it waited for
+            row.lost_here_ms = 0.0  # idle time without a cause only repeats the rows of what the device waited for
         if row.kind == IDLE and (row.function, row.device, row.rank) in explaining:
             row.path = "exposed"
 
@@ -157,8 +157,8 @@ def _name_in_b(row: FunctionChange, ready: Prepared) -> str:
 def _with_paths(
     work: list[DeviceWork], slowed: list[FunctionChange], ready: Prepared, options: Options
 ) -> list[DeviceWork]:
-    """Fill the path of every slowed row, and bring the devices to what their rows say. A function is hidden or exposed
-    as its device is; from when each function ran it is known better."""
+    """Set the path (exposed or hidden) of every slower row, then make each device agree with its rows. A row's path
+    comes from the times the function ran at; where these do not tell, it is the path of its device."""
     of_device = {(one.device, one.pid_a, one.pid_b): one.path for one in work}
     by_function = paths(ready, slowed, options)
     row_paths: dict[tuple[str | None, int | None, int | None], list[str | None]] = {}
@@ -171,7 +171,7 @@ def _with_paths(
 
 
 def _calibration(rows: Iterable[FunctionChange], work: Work) -> Calibration:
-    """What the baseline's own halves differ by: at most per category in ms per cycle, and per function."""
+    """The noise between two halves of the baseline, ms per cycle: the largest per category, and per function."""
     most: dict[str, float] = {}
     functions = []
     for row in rows:
@@ -206,9 +206,9 @@ def _notes(matched: list[Matched], rows: list[FunctionChange], ready: Prepared) 
 
 
 _NESTING = ("op", "runtime", "driver", "python", "overhead", "dataloader")
-"""Kinds of host slices that contain each other."""
+"""Kinds of host slices that nest."""
 _WAITS = re.compile(r"Synchronize|StreamWait|EventQuery|StreamQuery|Memcpy")
-"""Calls whose time is what the device has still to do, or to copy."""
+"""Calls that last as long as the device still has to work, or to copy."""
 
 
 def waits_for_device(function: str, kind: str | None) -> bool:
@@ -217,11 +217,11 @@ def waits_for_device(function: str, kind: str | None) -> bool:
 
 
 def own_shares(run: Trace, functions: Collection[str]) -> dict[str, float]:
-    """The share of each function's host time that is its own, 0-1, over the whole recording. Waiting for input is the
-    DataLoader's own, whatever it calls. Functions without timed slices are left out."""
+    """Self time of each function as a share of its host time, 0-1, over the whole recording. The DataLoader's total
+    counts as self time, whatever it calls. Functions without timed slices are left out."""
     if not run.has("host") or not functions:
         return {}
-    # names stay numbers: texts of a million slices take longer to make, and more memory, than all the rest
+    # names stay categorical: as strings, those of a million slices cost more time and memory than all the rest
     mine = pl.col("name").is_in(pl.Series(list(functions), dtype=NAME).implode()) & pl.col("kind").is_in(_NESTING)
     own = pl.when(pl.col("kind") == "dataloader").then("dur_ns").otherwise("self_ns").sum().alias("own")
     timed = run.host.filter(mine).drop_nulls(["dur_ns", "self_ns"])

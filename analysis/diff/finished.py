@@ -1,8 +1,8 @@
-"""The diff of a comparison somebody else finished: its runs are gone, its numbers are all there is.
+"""The diff of a comparison that another tool finished: its runs are gone, only its numbers are left.
 
-Means and p-values per (function, metric, device) give a row per function and device; the milliseconds come from the
-shares and the recorded cycle times. Shares were rounded when they were printed: two that are equal are no change, and
-what is called slower or faster agrees with the recorded Z(β). No interval can be computed, and none is invented.
+Means and p-values per (function, metric, device) give one row per function and device; milliseconds come from the β
+shares and the recorded cycle times. Shares were rounded when printed: equal shares count as no change, and a verdict of
+slower or faster must agree with the sign of the recorded Z(β). No CI can be computed, and none is invented.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Triplet(Struct, frozen=True):
 
     @property
     def shares(self) -> tuple[float, float]:
-        """β of both runs, 0 where there is none."""
+        """β of both runs, 0 where missing."""
         return self.beta_a or 0.0, self.beta_b or 0.0
 
 
@@ -63,7 +63,7 @@ _Function = tuple[str, str, int | None, int | None]
 
 
 def finished(runs: tuple[Trace, ...]) -> Answer:
-    """The recorded comparison of run A, one row per function and device, by its own p-values."""
+    """The recorded comparison of run A, one row per function and device, judged by its own p-values."""
     table = runs[0].comparison.with_columns(pl.col("function", "metric", "device").cast(pl.String)).collect()
     ordered = table.sort("suspicion", descending=True, maintain_order=True, nulls_last=True)
     functions: dict[_Function, list[_Triplet]] = {}
@@ -100,13 +100,13 @@ def finished(runs: tuple[Trace, ...]) -> Answer:
 
 
 def recorded_cycles(runs: tuple[Trace, ...]) -> CycleTime | None:
-    """The ranked cycle times of the comparison; None where it has none."""
+    """The cycle times of the comparison, from its ranked lists; None where it has none."""
     lengths = [run.cycles.select(pl.col("dur_ns").drop_nulls() / 1e6).collect()["dur_ns"].to_numpy() for run in runs]
     return compare_lengths(lengths[0], lengths[1]) if len(lengths) > 1 and all(map(len, lengths)) else None
 
 
 def _rows(functions: dict[_Function, list[_Triplet]], cycles: CycleTime | None) -> list[FunctionChange]:
-    """A row per function by its most suspicious triplet, which is the recorded one with the clearest share."""
+    """One row per function, from its most suspicious triplet: the recorded row with the clearest share."""
     means = (cycles.mean_a_ms, cycles.mean_b_ms) if cycles else None
     rows = []
     for (function, device, pid_a, pid_b), triplets in functions.items():
@@ -127,12 +127,12 @@ def _rows(functions: dict[_Function, list[_Triplet]], cycles: CycleTime | None) 
 
 
 def _verdict(triplets: list[_Triplet], q: float | None) -> Call:
-    """By q and by how far the share moved; never against the recorded Z(β)."""
+    """The verdict by q and by how far the share moved; never against the sign of the recorded Z(β)."""
     a, b = triplets[0].shares
     if a == b:
         return "~"
     for call, there, side in (("new", b, "a"), ("gone", a, "b")):
-        # a share printed as 0.00 is small; a function that is not there has no reading either
+        # a share printed as 0.00 is small, not absent; an absent function has no reading either
         if there and not any(getattr(one, f"{kind}_{side}") for one in triplets for kind in ("beta", "mu")):
             return "new" if call == "new" else "gone"
     if q is None or q > LEVEL or abs(b - a) < BETWEEN_RUNS * max(a, b):
@@ -146,7 +146,7 @@ def _verdict(triplets: list[_Triplet], q: float | None) -> Call:
 def _resources(
     functions: dict[_Function, list[_Triplet]], rows: list[FunctionChange], cycles: CycleTime | None
 ) -> list[ChangedResource]:
-    """What changed: per metric and device the mean over the functions it was read under, weighted by their shares."""
+    """Changed resources: μ per metric and device, averaged over the functions it was read under, weighted by share."""
     slower = {(row.function, row.device) for row in rows if row.verdict in REGRESSIONS}
     groups: dict[tuple[str, str], list[_Triplet]] = {}
     for triplets in functions.values():

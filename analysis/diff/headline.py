@@ -1,7 +1,7 @@
 """The headline of two runs: the one sentence that says whether a cycle takes longer, made here for every view.
 
-The overview, the cycles and the diff of a pair all show it, so that no view says "+7.8%" where another says
-"unchanged". It is about the same samples as the rows of the diff.
+The overview, cycles and diff of a pair all show it, so that no view says "+7.8%" where another says "unchanged". It
+rests on the same samples as the rows of the diff.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEAST_TO_COMPARE = 2  # Cycles each run must have; with fewer, launches are the 
 
 
 class Headline(Struct, frozen=True):
-    """``label`` is 'Cycle', 'Work' or 'Step', ``text`` the sentence; ``time`` the figures, where there are samples."""
+    """``label`` is 'Cycle', 'Work' or 'Step', ``text`` the sentence, ``time`` its figures (None without samples)."""
 
     label: str
     text: str
@@ -36,7 +36,7 @@ class Headline(Struct, frozen=True):
 
     @property
     def spoken(self) -> str:
-        """The sentence with what it is about, for where no label stands before it."""
+        """The sentence with its subject, for use without a label in front."""
         about = "Cycle time" if self.label == "Cycle" else self.label
         return f"{about}{':' if self.text.startswith('cannot') else ''} {self.text}"
 
@@ -47,7 +47,7 @@ class Headline(Struct, frozen=True):
 
 
 def pair_headline(runs: tuple[Trace, Trace], options: Options) -> Headline | None:
-    """Whether a cycle of B takes longer than one of A; None where neither cycles nor a unit of work are known."""
+    """The headline: does a cycle of B take longer than one of A? None without cycles and without a unit of work."""
     if runs[0].has("comparison"):
         cycles = recorded_cycles(runs)
         return Headline("Cycle", cycle_sentence(cycles), cycles) if cycles else None
@@ -74,12 +74,12 @@ def pair_headline(runs: tuple[Trace, Trace], options: Options) -> Headline | Non
 
 
 def prepared_pair(runs: tuple[Trace, Trace], options: Options) -> Prepared | None:
-    """The runs matched cycle by cycle, kept for the next view; None where one has too few cycles to be compared. Raises
-    CannotAnswer for a process that is not there."""
+    """The two runs matched for comparison by cycle, cached for the next view; None if one has too few cycles. Raises
+    CannotAnswer for an unknown pid."""
     def find() -> Prepared | None:
         works = work_of(runs[0], options), work_of(runs[1], options)
         few = min(work.rows["cycle"].n_unique() for work in works) < LEAST_TO_COMPARE
-        # launches without timestamps have patterns, but no cycle anybody waits for
+        # launches without timestamps repeat in patterns, but no cycle time can be taken from them
         times = [run.kernels.select("start_ns").drop_nulls().head(1) for run in runs if run.has("kernels")]
         timed = all(moments.collect().height for moments in times)
         return prepared(*works, options) if timed and not few else None

@@ -1,8 +1,8 @@
-"""Repeated runs: ``--baseline A1 A2 A3 --candidate B1 B2``, so that what runs differ by themselves counts.
+"""Repeated runs, ``--baseline A1 A2 A3 --candidate B1 B2``: changes are tested against run-to-run noise.
 
-Within one run cycles are alike; from run to run clocks, placement and neighbours change, and no number of cycles shows
-that. So the sample is a run: the centre of its cycles. A row is called only where its change beats what runs of the
-same side differ by, which needs at least two on either side, and three on one of them to be worth much.
+Cycles within one run are alike; from run to run clocks, placement and neighbours change, and no number of cycles shows
+that. So each run is one sample: the centre of its cycles. A row is flagged only if its change exceeds the run-to-run
+noise within a side, which needs at least two runs per side, and three on one side to be worth much.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ LEAST_RUNS = 2
 COLUMN_NAMES = [column.name for column in COLUMNS]
 Function = tuple[str, str | None, str | None]  # Name, device ('Host' or 'GPU') and kind.
 Run = tuple[float, dict[Function, tuple[float, float]]]
-"""The cycle in ms, and launches and ms per cycle of each function."""
+"""The cycle time in ms, and per function its launches and ms per cycle."""
 
 
 def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Options | None = None) -> Table:
-    """The diff of repeated runs, in the columns of the view. Raises CannotAnswer for fewer than two runs a side."""
+    """The diff of repeated runs, in the columns of the view. Raises CannotAnswer for fewer than two runs per side."""
     chosen = options or Options()
     if min(len(baseline), len(candidate)) < LEAST_RUNS:
         raise CannotAnswer("Pooling needs at least two runs of the baseline and two of the candidate.")
@@ -74,7 +74,7 @@ def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Optio
 
 
 def _run(run: Trace, options: Options) -> Run:
-    """The run's cycle in ms, and per function (name, device, kind) launches and ms per cycle, over its processes."""
+    """The run's cycle time in ms and, per function, its launches and ms per cycle; all are means over its processes."""
     work = work_of(run, options)
     if work.rows.is_empty():
         raise CannotAnswer(f"{run.info.label} has no cycles; repeated runs are compared cycle by cycle.")
@@ -113,7 +113,7 @@ def _row(key: Function, sides: list[list[Run]]) -> FunctionChange:
 
 
 class _Difference(Struct, frozen=True):
-    """Means, change, half its 95% interval, p, and what runs of one side differ by."""
+    """Both means, the change, half the width of its 95% CI, p, and the run-to-run noise within a side."""
 
     a: float
     b: float
@@ -124,7 +124,7 @@ class _Difference(Struct, frozen=True):
 
 
 def _compared(a: Floats, b: Floats) -> _Difference:
-    """Student's test of the runs of both sides; a spread of three thousandths at least is assumed."""
+    """Student's t-test with runs as samples; 0.3% of the larger mean is added to their spread (as a variance)."""
     from scipy.special import stdtr, stdtrit
 
     freedom, mean_a, mean_b = len(a) + len(b) - 2, float(a.mean()), float(b.mean())
@@ -136,7 +136,7 @@ def _compared(a: Floats, b: Floats) -> _Difference:
 
 
 def _call(row: FunctionChange, cycle_ms: float) -> None:
-    """The verdict of a row that takes a share of the cycle worth calling, by q."""
+    """Set the verdict by q, if the row takes enough of the cycle to be flagged."""
     a, b = row.a_ms or 0.0, row.b_ms or 0.0
     if max(a, b) >= MATERIAL * cycle_ms and row.q is not None and row.q <= LEVEL:
         moved: Call = "slower" if b > a else "faster"

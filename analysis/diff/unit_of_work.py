@@ -1,8 +1,8 @@
 """One unit of work where cycles are too few to compare: the recorded step, else a call of the busiest common function.
 
-A recording of a fixed length holds fewer steps when each takes longer, and its sums fall. Counted per step, or per call
-of a function that every step needs equally often, the same recording shows what it is: slower. A collective is no such
-function while there is another: two ranks wait in it for different times and do the same work.
+A recording of a fixed length holds fewer steps when each takes longer, so its totals fall. Per step, or per call of a
+function that every step calls equally often, the same recording shows up as slower. A collective is used only if there
+is no other candidate: two ranks that do the same work wait in it for different times.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .verdict.cycle_time import CycleTime, compare_lengths
 from .verdict.verdict import UnitOfWork
 
 LEAST_CALLS = 4
-MARKED = ("recorded", "annotation")  # Sources of cycles that say of a single one that it is one.
-_MANY = 300  # Gaps between calls that the shift is taken from; more do not sharpen it and cost their square.
+MARKED = ("recorded", "annotation")  # Cycle sources that can be trusted even for a single cycle.
+_MANY = 300  # Most gaps between calls used to estimate the shift: more add no precision, and the cost is quadratic.
 
 
 class WorkTime(Struct, frozen=True):
-    """How long one unit of work takes in both runs; ``unit`` is None for a recorded step. What was summed over a run is
-    divided by ``per_a`` and ``per_b``: the steps of each, or 1 and how many times as many calls B holds."""
+    """How long one unit of work takes in both runs; ``unit`` is None for a recorded step. Totals of A and B are divided
+    by ``per_a`` and ``per_b``: the number of steps in each, or 1 and the ratio of B's calls to A's."""
 
     time: CycleTime
     unit: UnitOfWork | None
@@ -40,8 +40,8 @@ class WorkTime(Struct, frozen=True):
 
 
 def unit_of_work(runs: tuple[Trace, Trace], options: Options) -> WorkTime | None:
-    """The recorded steps where both runs have some, else calls of the anchor function. None where the recordings have
-    no timestamps or share no function called often enough, and for windows of time, which are compared as they are."""
+    """The recorded steps if both runs have some, else calls of the anchor function. None if the recordings have no
+    timestamps or share no function called often enough, and for time windows, which are compared as they are."""
     if any(is_window(run) for run in runs):
         return None
     steps = [_marked_steps(run, options) for run in runs]
@@ -76,18 +76,18 @@ def unit_of_work(runs: tuple[Trace, Trace], options: Options) -> WorkTime | None
 
 
 def in_marked_steps(run: Trace, options: Options) -> pl.LazyFrame:
-    """The device activities of the recorded steps that ``WorkTime`` counts; all of them where no steps are marked."""
+    """The device activities in the recorded steps that ``WorkTime`` counts; all activities if no steps are marked."""
     steps, cycles = _marked_steps(run, options), find_cycles(run, options)
     return run.kernels if steps.is_empty() else assignment.in_cycles(run, whole_ones(steps), cycles.device_time)
 
 
 def whole_ones(steps: pl.DataFrame) -> pl.DataFrame:
-    """The cycles that device figures are taken from: those recorded whole, where any was."""
+    """The cycles that device figures are taken from: those recorded whole, or all if none was."""
     return whole if (whole := steps.filter("complete")).height else steps
 
 
 def is_window(run: Trace) -> bool:
-    """Whether it is what begins in a window of time, which cuts cycles."""
+    """Whether the run is limited to what begins in a time window, which cuts cycles."""
     return bool(run.info.facts.get(WINDOWED))
 
 
@@ -108,14 +108,14 @@ def _counts(run: Trace) -> pl.DataFrame:
 
 
 def _gaps(run: Trace, name: str, device: str | None) -> Floats:
-    """From one start of the function on that device to the next, ms."""
+    """Times between consecutive starts of the function on that device, ms."""
     mine = pl.col("device").is_null() if device is None else pl.col("device") == device
     starts = run.kernels.filter((pl.col("name") == name) & mine).select(pl.col("start_ns").sort()).collect()
     return np.diff(starts["start_ns"].to_numpy()) / 1e6
 
 
 def work_sentence(work: WorkTime) -> str:
-    """The unit of work in words: slower per step or call, and how many calls each run holds."""
+    """The sentence on the unit of work: slower or faster per step or call, and how many calls each run holds."""
     if work.unit is None or work.time.verdict == "not comparable":
         return cycle_sentence(work.time)
     text = f"{work.time.verdict}: {units.amount(work.time.mean_a_ms, work.time.mean_b_ms)} {work.unit.what}"

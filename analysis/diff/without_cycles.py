@@ -1,9 +1,9 @@
-"""The diff of runs without cycles enough to compare: launches are the samples, or there are only sums.
+"""The diff of runs with too few cycles to compare: launches are the samples, or there are only totals.
 
-Two kernel tables or two ncu files hold one replay of each launch: a function's launches are its samples, in pairs (the
-first with the first) where both runs launch it equally often, since one name may stand for several problem sizes. Two
-ranks with one recorded step each are compared by these steps, and launches say which kernels differ. Where only sums
-are known they are subtracted, without statistics, the step breakdown first.
+Two kernel tables or two ncu files hold one replay of each launch: a function's launches are its samples, paired in
+order if both runs launch it equally often, since one name may stand for several problem sizes. Two ranks with one
+recorded step each are compared by that step, and launches show which kernels differ. If only totals are known they are
+subtracted, without statistics, the step breakdown first.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from .verdict.verdict import Calibration, CategoryTime, Verdict
 if TYPE_CHECKING:
     from ..overview.overview import Overview
 
-SAID = 0.1  # A category is named where its change makes up this share of all change.
+SAID = 0.1  # A category is named if its change is at least this share of all changes.
 Key = tuple[str, str | None]  # Function and device.
 _Item = TypeVar("_Item")
 _Often = Callable[[_Item], tuple[float, str | None]]
-Sums = dict[Key, tuple[int, int, str | None]]  # (function, device) → its time in ns, its launches and its kind.
+Sums = dict[Key, tuple[int, int, str | None]]  # (function, device) → total ns, launches and kind.
 _NO_STATISTICS = "Only aggregates were recorded: differences, no statistics are possible."
 
 
 def aggregates(runs: tuple[Trace, Trace], options: Options) -> Answer:
-    """Breakdowns and sums of kernels subtracted. Raises CannotAnswer where a run holds neither."""
+    """The difference of step breakdowns and of kernel totals. Raises CannotAnswer if a run has neither."""
     steps = breakdowns(runs, options)
     result = [kernels_of(run) for run in runs]
     if (result[0] is None or result[1] is None) and steps is None:
@@ -93,16 +93,16 @@ def aggregates(runs: tuple[Trace, Trace], options: Options) -> Answer:
 
 
 def breakdowns(runs: tuple[Trace, Trace], options: Options) -> tuple[Overview, Overview] | None:
-    """The step of both runs by category; None where one has no recorded breakdown."""
+    """The step breakdown of both runs by category; None if one has none recorded."""
     if not all(run.has("breakdown") for run in runs):
         return None
-    from ..overview.sources import overview_of  # with every rule of the findings: for recorded breakdowns only
+    from ..overview.sources import overview_of  # imports every rule of the findings: only recorded breakdowns need it
 
     return overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
 
 
 def _categories(a: Overview, b: Overview) -> tuple[CategoryTime, ...]:
-    """Every category of either run, the one that changed most first."""
+    """Every category of either run, largest change first."""
     names = dict.fromkeys([*a.times, *b.times])
     made = [CategoryTime(name, a.times.get(name, 0.0) / 1e6, b.times.get(name, 0.0) / 1e6) for name in names]
     return tuple(sorted(made, key=lambda one: -abs(one.delta_ms)))
@@ -125,7 +125,7 @@ def step_sentence(a: Overview, b: Overview) -> str | None:
 
 
 def sums_of(frame: pl.DataFrame, by_device: bool = True) -> Sums:
-    """The functions of a kernel table; without ``by_device`` those of all devices together, under no name."""
+    """Totals of the functions in a kernel table; without ``by_device`` summed over devices, with device None."""
     columns = frame.select(pl.col("name", "device", "kind").cast(pl.String), "total_ns", "count")
     made: Sums = {}
     for name, device, kind, total, count in columns.rows():
@@ -136,8 +136,7 @@ def sums_of(frame: pl.DataFrame, by_device: bool = True) -> Sums:
 
 
 def under_the_same_names(a: Mapping[Key, _Item], b: Mapping[Key, _Item], often: _Often[_Item]) -> dict[Key, _Item]:
-    """B's items by the names A has for the same functions; ``often`` tells of one how often it is launched and its
-    kind."""
+    """B's items under A's names of the same functions; ``often`` gives an item's launches and kind."""
     sides: list[dict[Function, float]] = [
         {(name, (device, kind)): count for (name, device), one in side.items() for count, kind in [often(one)]}
         for side in (a, b)
@@ -147,7 +146,7 @@ def under_the_same_names(a: Mapping[Key, _Item], b: Mapping[Key, _Item], often: 
 
 
 def comparability_of_sums(runs: tuple[Trace, Trace], options: Options, sides: Sequence[Sums]) -> Comparability:
-    """Judged by the operators, else by the devices and by the share of time in functions both runs have."""
+    """Comparability by the operators, else by the devices and the share of time in functions both runs have."""
     totals = [sum(total for total, _, _ in side.values()) for side in sides]
     both = [key for key in sides[0] if key in sides[1] and sides[0][key][1] and sides[1][key][1]]
     common = [sum(side[key][0] for key in both) for side in sides]
@@ -167,8 +166,7 @@ def comparability_of_sums(runs: tuple[Trace, Trace], options: Options, sides: Se
 
 
 def work_of_sums(rows: Sequence[FunctionChange], cycles: CycleTime | None = None) -> tuple[DeviceWork, ...]:
-    """Device time per device, over all its functions; with the share of the cycles that it is idle, where they are
-    known."""
+    """Device time per device, summed over its functions, and its idle share of the mean cycle if that is known."""
     sums: dict[tuple[str | None, int | None, int | None], tuple[float, float]] = {}
     for row in rows:
         if row.device != HOST:
@@ -184,7 +182,7 @@ def work_of_sums(rows: Sequence[FunctionChange], cycles: CycleTime | None = None
 
 
 def total_line(rows: Sequence[FunctionChange], same_work: bool | None) -> str:
-    """Device time of both runs in a line; ``same_work`` where it was brought to the same amount of work, None where
+    """One line with the device time of both runs; ``same_work`` if it was scaled to the same amount of work, None if
     the runs do different work.
     """
     a, b = sum(row.a_ms or 0.0 for row in rows), sum(row.b_ms or 0.0 for row in rows)
@@ -198,14 +196,14 @@ def total_line(rows: Sequence[FunctionChange], same_work: bool | None) -> str:
     return line("GPU", text)
 
 
-LEAST_LAUNCHES = 4  # Fewer launches than this on a side say nothing about chance.
-MATERIAL = 1e-4  # Share of the run's device time below which a change is no news.
-Launches = tuple[Floats, str | None]  # Durations in ms in recorded order, NaN where none was recorded, and the kind.
-Scales = tuple[float, float]  # What sums of each run are divided by.
+LEAST_LAUNCHES = 4  # With fewer launches on a side there is no significance test.
+MATERIAL = 1e-4  # Share of the run's device time below which a change is not flagged.
+Launches = tuple[Floats, str | None]  # Durations in ms in recorded order (NaN where none was recorded), and the kind.
+Scales = tuple[float, float]  # Divisors of the totals of A and B.
 
 
 def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
-    """Every function of both runs with its launches as the samples. Raises CannotAnswer without any device activity."""
+    """Every function of both runs, with launches as samples. Raises CannotAnswer without any device activity."""
     if not all(run.has("kernels") for run in runs):
         return aggregates(runs, options)
     runs, moved = under_the_same_devices(runs)
@@ -257,7 +255,7 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
 def _operators(
     rows: Sequence[FunctionChange], swapped: Mapping[Key, SwappedCalls], scales: Scales
 ) -> list[FunctionChange]:
-    """A row for every operator whose kernels were swapped; those become parts of it."""
+    """A row per operator whose kernels were swapped; the rows of these kernels become parts of it."""
     by_key, made = {(row.function, row.device): row for row in rows}, []
     for key, calls in swapped.items():
         row = _row(key, (calls.a, SWAPPED), (calls.b, SWAPPED), scales)
@@ -269,7 +267,7 @@ def _operators(
 
 
 def _idle_rows(runs: tuple[Trace, Trace], options: Options) -> list[FunctionChange]:
-    """What devices waited for per step, by cause: too few steps to call it more or less."""
+    """Idle time per step, by device and cause; with so few steps no verdict is given."""
     a, b = (mean_idle_time(run, options) for run in runs)
     return [] if not a or not b else [
         FunctionChange(
@@ -280,7 +278,7 @@ def _idle_rows(runs: tuple[Trace, Trace], options: Options) -> list[FunctionChan
 
 
 def judged_work(runs: tuple[Trace, Trace], options: Options) -> tuple[WorkTime | None, Comparability]:
-    """The unit of work, and whether the runs do the same; no run is called faster or slower where they do not."""
+    """The unit of work and the comparability; if the runs do different work, neither is called faster or slower."""
     work = unit_of_work(runs, options)
     by_step = work is not None and work.unit is None
     result = [kernels_of(run.with_tables(kernels=in_marked_steps(run, options)) if by_step else run) for run in runs]
@@ -292,7 +290,7 @@ def judged_work(runs: tuple[Trace, Trace], options: Options) -> tuple[WorkTime |
 
 
 def under_the_same_devices(runs: tuple[Trace, Trace]) -> tuple[tuple[Trace, Trace], dict[str, str]]:
-    """The runs with B's devices under the names of A's where they used different ones, and those that were renamed."""
+    """The runs with B's devices under A's names if they used different ones, and the renames (B's name → A's)."""
     names = [run.kernels.select(pl.col("device").unique().cast(pl.String)).collect()["device"] for run in runs]
     if (only := devices.only_device(*names)) is not None:
         a, b = (run.with_tables(kernels=run.kernels.with_columns(pl.col("device").fill_null(only))) for run in runs)
@@ -316,7 +314,7 @@ def _scale_note(work: WorkTime | None, window: bool) -> str:
 
 
 def _launches(kernels: pl.LazyFrame) -> dict[tuple[str, str | None], Launches]:
-    """(function, device) → its launches."""
+    """Launches by (function, device)."""
     frame = (
         kernels.filter(pl.col("kind") != "sync").select(
             pl.col("name", "device", "kind").cast(pl.String), pl.col("dur_ns") / 1e6, "index"
@@ -348,21 +346,21 @@ def _row(key: tuple[str, str | None], a: Launches | None, b: Launches | None, sc
 
 
 def _total(times: Floats, scale: float) -> float | None:
-    """What the launches took together in ms, those without a duration as the others; None where none has one."""
+    """Total ms of the launches, those without a duration at the mean of the others; None if none has a duration."""
     if not len(times):
         return 0.0
     return float(np.nanmean(times)) * len(times) / scale if np.isfinite(times).any() else None
 
 
 def _sure(delta: float | None, margin: float | None, in_both: bool) -> float:
-    """The near end of the change's interval, ms; all of it where only one run has the function."""
+    """The smallest change within the 95% CI, ms, unsigned; the change itself if only one run has the function."""
     if delta is None or (in_both and margin is None):
         return 0.0
     return max(0.0, abs(delta) - (margin or 0.0))
 
 
 def _test(a: Floats, b: Floats, scales: Scales) -> tuple[float | None, float | None]:
-    """p-value of the time per launch, and half the width of the 95% interval of the total's change in ms."""
+    """The p-value of the time per launch, and half the width of the 95% CI of the change in total ms."""
     from scipy.special import stdtr, stdtrit
 
     launches, paired = (len(a), len(b)), len(a) == len(b)
@@ -388,7 +386,7 @@ def _test(a: Floats, b: Floats, scales: Scales) -> tuple[float | None, float | N
 
 
 def _verdict(row: FunctionChange, total_ms: float) -> Call:
-    """By q alone. Launched in one run only is new or gone; zero time is not."""
+    """The verdict by q, CI and size of the change. New or gone is what one run does not launch, not what takes 0 ms."""
     launches_a, launches_b = row.launches_a or 0.0, row.launches_b or 0.0
     a_ms, b_ms, delta = row.a_ms or 0.0, row.b_ms or 0.0, row.delta_ms or 0.0
     if not launches_a or not launches_b:

@@ -1,1 +1,1 @@
-"""Two runs made ready to be compared: matched, stratified, sampled."""
+"""Prepares two runs for comparison: matched, stratified, sampled."""

@@ -1,8 +1,8 @@
-"""Collectives across the ranks of a job: who waited, who came last, and what the transfer itself took.
+"""Collectives across the ranks of a job: which rank waited, which came last, and how long the transfer itself took.
 
-A collective ends everywhere at once, so the rank that spends the shortest time in it came last and shows the transfer;
-what the others spend beyond that is waiting for it. A rank that turns from waiting to late has no faster all-reduce.
-So the row of a collective is about its transfer, its waiting is in columns of its own, and the blame is on the last.
+A collective ends on all ranks at once, so the rank with the shortest time in it came last and shows the transfer; the
+excess of the other ranks is waiting for it. A rank that no longer waits because it is late has no faster all-reduce. So
+the row of a collective shows its transfer, waits have their own columns, and the last rank gets the blame.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from ...core import units
 from ..stats.robust_location import Floats
 from .samples import Matched, Side
 
-ALIKE = 0.8  # Ranks take part in the same collectives where their launches per cycle agree at least this much.
-CHANCE = 0.01  # Of jobs without a late rank such a share has one named, as in the view of ranks.
-MATERIAL = 0.01  # Share of a cycle below which waiting is not worth a sentence.
+ALIKE = 0.8  # Ranks take part in the same collective if their launches per cycle agree to at least this share.
+CHANCE = 0.01  # False-alarm rate: share of jobs without a late rank that get one named, as in the ranks view.
+MATERIAL = 0.01  # Share of a cycle below which waiting gets no sentence.
 
 
 class CollectiveWaits(Struct, frozen=True):
-    """Per matched pair and function: waiting per cycle in ms in A and B (medians); keyed by (pair index, row)."""
+    """Median wait per cycle in A and B, ms, by (pair index, function row)."""
 
     a: dict[tuple[int, int], float]
     b: dict[tuple[int, int], float]
 
 
 class RankWait(Struct, frozen=True):
-    """What one rank's device waited for the others in a collective, ms per cycle (medians)."""
+    """How long one rank's device waited for the other ranks in a collective, median ms per cycle."""
 
     device: str
     a_ms: float
@@ -37,8 +37,8 @@ class RankWait(Struct, frozen=True):
 
 
 class CollectiveTiming(Struct, frozen=True):
-    """One collective over the ranks of a job: the transfer itself, which rank came last (None where none did more often
-    than chance) and in how many of how many cycles, and what each waited."""
+    """One collective over the ranks of a job: its transfer time, the rank that came last (None if none did more often
+    than chance) with (times last, cycles), and the wait of each rank."""
 
     function: str
     transfer_a_us: float
@@ -51,12 +51,12 @@ class CollectiveTiming(Struct, frozen=True):
 
     @property
     def longest_wait_ms(self) -> float:
-        """The longest any rank waited, in either run."""
+        """The longest wait of any rank in either run."""
         return max(max(wait.a_ms, wait.b_ms) for wait in self.waits)
 
 
 def split(matched: list[Matched]) -> tuple[list[Matched], CollectiveWaits, list[CollectiveTiming]]:
-    """The pairs with collectives reduced to their transfer, the waiting taken out of them, and the timing of each."""
+    """The pairs with collectives reduced to their transfer, the waits removed from them, and each one's timing."""
     waits, timings = CollectiveWaits({}, {}), list[CollectiveTiming]()
     strict = [at for at, one in enumerate(matched) if one.pair.strict] or list(range(len(matched)))
     ranks = [{matched[at].pair.a for at in strict}, {matched[at].pair.b for at in strict}]
@@ -99,7 +99,7 @@ class _Transfer(Struct, frozen=True):
 
 
 def _called(present: list[tuple[Matched, int]]) -> list[str]:
-    """What the ranks are called: their devices, or their ranks where several have devices of one name."""
+    """Display names of the ranks: their devices, or "rank N" if device names repeat."""
     devices = [str(one.functions["device"][row]) for one, row in present]
     if len(set(devices)) == len(devices) or any(one.pair.rank is None for one, _ in present):
         return devices
@@ -107,7 +107,7 @@ def _called(present: list[tuple[Matched, int]]) -> list[str]:
 
 
 def _transfer(ranks: list[tuple[Side, int]]) -> _Transfer | None:
-    """The shortest rank of each cycle that all ranks have whole; None where they do not share the collective."""
+    """Transfer and waits, from the shortest time in each cycle known on all ranks; None if they do not share it."""
     if len(ranks) < 2:
         return None
     shared = set(ranks[0][0].cycles.tolist())
@@ -134,8 +134,7 @@ def _transfer(ranks: list[tuple[Side, int]]) -> _Transfer | None:
 
 
 def _last(each: Floats) -> tuple[int | None, tuple[int, int]]:
-    """The rank (row) that is shortest in most cycles (columns), None where chance makes one so often, and in how many
-    of how many."""
+    """The rank (row) that is shortest in most cycles (columns), None if chance explains it; (times last, cycles)."""
     from scipy.special import bdtrc
 
     times = np.bincount(each.argmin(axis=0), minlength=len(each))
@@ -144,7 +143,7 @@ def _last(each: Floats) -> tuple[int | None, tuple[int, int]]:
 
 
 def sentence(timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: float) -> str | None:
-    """Who came last, in words, for the collective with the most waiting; None where nobody waits much of a cycle."""
+    """The sentence on the last rank, for the collective with the longest wait; None if all waits are immaterial."""
     for timing in timings:
         if timing.longest_wait_ms < MATERIAL * cycle_ms:
             continue

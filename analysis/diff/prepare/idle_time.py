@@ -1,7 +1,7 @@
-"""Idle time as rows of the matrices: what each device waited for, by cause, in each cycle's window.
+"""Idle time as rows of the matrices: how long each device was idle, by cause, in each cycle's window.
 
-A row stands once in every cycle, so its time is that of the cycle. Where the recording does not cover a window, or the
-cycle was not seen whole, it is not known. Two runs are compared by cause only where both tell causes.
+A row counts as one launch per cycle, so its time per launch is its time per cycle. Where the recording does not cover a
+window, or the cycle was not recorded whole, it is NaN. Runs are compared by cause only if both have known causes.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ...idle.cause_meanings import CAUSES, idle_name
 from ..stats.robust_location import Floats
 from .samples import IDLE, Flags, Matched, Side, Work
 
-MOSTLY = 0.5  # Share of a device's idle time without a recorded launch from which its causes are not told.
+MOSTLY = 0.5  # A device with more than this share of idle time of unknown cause gets one row for all causes.
 UNKNOWN = "unknown"
 _Idle = dict[tuple[int | None, str | None], pl.DataFrame]
-"""By rank and device (as A calls it): ``cycle cause dur_ns covered``."""
+"""By (rank, device as A names it): ``cycle cause dur_ns covered``."""
 
 
 def with_idle_time(
     matched: list[Matched], works: tuple[Work, Work], moved: dict[str, str], options: Options
 ) -> list[Matched]:
-    """The pairs with rows of kind ``idle`` for every device whose idle time both runs tell; ``moved`` is B's devices
-    under A's names.
+    """The pairs with rows of kind ``idle`` for every device whose idle time both runs have; ``moved`` maps B's devices
+    to A's names.
     """
     if works[0].run is None or works[1].run is None:
         return matched
@@ -37,7 +37,7 @@ def with_idle_time(
     for (rank, device), idle_a in sides[0].items():
         place = _busiest(matched, rank, device)
         idle_b = sides[1].get((rank, device))
-        if idle_b is None:  # a rank counts within a job only
+        if idle_b is None:  # outside a job the same device may have another rank in B
             others = [one for (_, name), one in sides[1].items() if name == device]
             idle_b = others[0] if len(others) == 1 else None
         if place is not None and idle_b is not None:
@@ -46,7 +46,7 @@ def with_idle_time(
 
 
 def mean_idle_time(run: Trace, options: Options) -> dict[tuple[str | None, str], float]:
-    """Idle ms per cycle by device and cause; without devices whose causes are mostly not recorded."""
+    """Idle ms per cycle by (device, cause); without devices whose causes are mostly unknown."""
     made: dict[tuple[str | None, str], float] = {}
     for (_, device), frame in _by_device(run, {}, options).items():
         covered = frame.filter("covered") if frame["covered"].any() else frame
@@ -59,7 +59,7 @@ def mean_idle_time(run: Trace, options: Options) -> dict[tuple[str | None, str],
 
 def _by_device(run: Trace, moved: dict[str, str], options: Options) -> _Idle:
     def compute() -> pl.DataFrame:
-        from ...idle.by_cycle import idle_by_cycle  # a cycle profile records no gaps
+        from ...idle.by_cycle import idle_by_cycle  # imported late: cycle profiles do without
 
         return idle_by_cycle(run, find_cycles(run, options).frame)
 
@@ -72,7 +72,7 @@ def _by_device(run: Trace, moved: dict[str, str], options: Options) -> _Idle:
 
 
 def _busiest(matched: list[Matched], rank: int | None, device: str | None) -> int | None:
-    """The pair whose process works most on that device."""
+    """Index of the pair whose process works most on that device; None if none does."""
     best, most = None, 0.0
     for at, one in enumerate(matched):
         if one.pair.rank is None or one.pair.rank == rank:
@@ -84,7 +84,7 @@ def _busiest(matched: list[Matched], rank: int | None, device: str | None) -> in
 
 
 def _with_rows(one: Matched, devices: list[tuple[pl.DataFrame, pl.DataFrame, str | None]]) -> Matched:
-    """The pair with the idle time of these devices below its functions."""
+    """The pair with the idle rows of these devices appended to its functions."""
     rows: list[tuple[str, str | None, str]] = []
     a, b = list[Floats](), list[Floats]()
     for *frames, device in devices:
@@ -106,7 +106,7 @@ def _causes_known(frame: pl.DataFrame) -> bool:
 
 
 def _per_cycle(side: Side, frame: pl.DataFrame, cause: str | None) -> Floats:
-    """Idle ms in each of the side's cycles by that cause, or by all; NaN where it is not known."""
+    """Idle ms in each of the side's cycles by that cause (None: by all causes); NaN where not recorded."""
     mine = frame if cause is None else frame.filter(pl.col("cause") == cause)
     sums = dict(mine.group_by("cycle").agg(pl.col("dur_ns").sum()).rows())
     covered = frame.filter("covered")["cycle"].unique()

@@ -1,8 +1,8 @@
-"""Two runs made ready to be compared: the same devices, kinds of cycles and names, collectives without their waiting.
+"""Prepares two runs for comparison: same devices, kinds of cycles and names, collectives without their waits.
 
-The table and the details of a suspect both begin here, so that they speak of the same numbers. Prefill is compared with
-prefill: a run that holds more of it is not slower. A graph that is replayed has no gaps between its kernels that a run
-launching them one by one could be compared with.
+The table and the details of a suspect both start here, so that they use the same numbers. Prefill is compared with
+prefill: a run that holds more of it is not slower. A replayed graph has no gaps between its kernels that could be
+compared with a run that launches them one by one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .idle_time import with_idle_time
 from .renamed import Key, with_swapped
 from .samples import HOST, Matched, Work, match
 
-SHOWN = 3  # Processes that are named.
+SHOWN = 3  # Most processes named in the notes, per run.
 
 
 class Prepared(Struct, frozen=True):
-    """``names`` are those B has for functions of A called otherwise there, ``moved`` B's devices under A's names.
-    ``works`` are without their rows: these are the matrices of ``matched`` now, and take three times the memory.
-    ``waits`` and ``timings`` are what was taken out of collectives, ``notes`` what was done, in sentences. ``parts``
-    are the kernels that were swapped, with the operator's row that each is a part of."""
+    """``names`` maps (A's function, device) to B's name of it where that differs, ``moved`` B's devices to A's names.
+    ``works`` have no rows: ``matched`` holds them as matrices, and rows take three times the memory. ``waits`` and
+    ``timings`` were taken out of collectives; ``notes`` are sentences on what was done. ``parts`` maps each swapped
+    kernel to the operator row it is part of."""
 
     works: tuple[Work, Work]
     matched: list[Matched]
@@ -41,7 +41,7 @@ class Prepared(Struct, frozen=True):
 
 
 def prepared(a: Work, b: Work, options: Options) -> Prepared:
-    """Match the work of two runs. Raises CannotAnswer for a process that is not there."""
+    """Match the work of two runs. Raises CannotAnswer for an unknown pid."""
     a, b, moved = _on_one_device(a, b)
     a, b, excluded = same_kind(a, b)
     works, names = _under_one_name(a, b, moved, options)
@@ -55,7 +55,7 @@ def prepared(a: Work, b: Work, options: Options) -> Prepared:
 
 
 def _alone(matched: list[Matched], works: tuple[Work, Work]) -> list[str]:
-    """What is not compared: processes of a run that is no job for which the other run has none."""
+    """Notes on processes without a counterpart in the other run, which are not compared; ranks of jobs are left out."""
     made = []
     pairs = [one.pair for one in matched if one.pair.rank is None]
     for work, name, other, used in zip(
@@ -71,7 +71,7 @@ def _alone(matched: list[Matched], works: tuple[Work, Work]) -> list[str]:
 
 
 def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:
-    """B's devices under the names of A's where the runs used different ones."""
+    """B under the names of A's devices if the runs used different ones, and these renames (B's name → A's)."""
     pairs = devices.mapped(a.rows["device"].unique(), b.rows["device"].unique())
     if not pairs:
         return a, b, pairs
@@ -82,7 +82,7 @@ def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:
 def _under_one_name(
     a: Work, b: Work, moved: dict[str, str], options: Options
 ) -> tuple[tuple[Work, Work], dict[tuple[str, str | None], str]]:
-    """Functions that only changed their name get A's in B; what they are called there is returned beside."""
+    """B's renamed functions under A's names; and (A's function, device) → B's name."""
     pairs = renamed.renamed(a, b, moved, options)
     if not pairs:
         return (a, b), {}
@@ -101,18 +101,18 @@ def _under_one_name(
     return (a, replace(b, rows=under(b.rows), metrics=under(b.metrics))), back
 
 
-MOSTLY = 0.5  # Share of kernel time under graphs from which a run counts as replaying.
+MOSTLY = 0.5  # A run with at least this share of kernel time in graph launches counts as replaying graphs.
 
 
 class Replays(Struct, frozen=True):
-    """How much of a run's kernel time is under graph launches, and how many launches of graphs there are."""
+    """The share of a run's kernel time in graph launches, and the number of graph launches."""
 
     share: float
     count: int
 
 
 def replays(run: Trace) -> Replays:
-    """Kernels under one graph launch are one replay; a run without recorded launches has none."""
+    """The graph launches of a run: kernels with the same launch are one replay. A run without kernels has none."""
     if not run.has("kernels"):
         return Replays(0.0, 0)
     work = run.kernels.filter(pl.col("kind").is_in(["kernel", "collective"]))
@@ -134,7 +134,7 @@ def replay_reasons(both: tuple[Replays, Replays]) -> list[str]:
 
 
 def replay_notes(both: tuple[Replays, Replays]) -> list[str]:
-    """What a single captured replay cannot tell."""
+    """A note for each run that holds a single captured graph replay: idle time cannot be measured from it."""
     return [
         f"{name} holds one captured graph replay: idle time cannot be measured from it."
         for name, side in zip("AB", both, strict=True) if side.share >= MOSTLY and side.count == 1
@@ -142,8 +142,8 @@ def replay_notes(both: tuple[Replays, Replays]) -> list[str]:
 
 
 def same_kind(a: Work, b: Work) -> tuple[Work, Work, list[str]]:
-    """Both runs restricted to the kind of cycle that takes most time among those both have; what was left out, in
-    words. Runs whose cycles are all of one kind, the same, stay as they are."""
+    """Both runs restricted to the kind of cycle, of those both have, that takes most time; and a note on what was left
+    out. Runs whose cycles are all of the same kind are returned unchanged."""
     spans = [dict(work.rows.select("cycle", "cycle_ns").unique("cycle").rows()) for work in (a, b)]
     kinds = [Counter(work.kinds[c] for c in of if c in work.kinds) for work, of in zip((a, b), spans, strict=True)]
     both = sorted(set(kinds[0]) & set(kinds[1]))

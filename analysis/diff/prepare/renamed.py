@@ -1,12 +1,12 @@
-"""Functions that only changed their name between two versions, and kernels that were only swapped under one operator.
+"""Functions that were only renamed between two versions, and kernels that were only swapped under one operator.
 
-Names that only A and only B have, on the same device and of the same kind, are a pair where the same operator launches
-them, as often and at the same place in the cycle; else where they are equal without template arguments, addresses and
-tile sizes. Pairs are made only where nothing else comes near: a wrong pair would hide a new function and a gone one.
+Names that only A has and only B has, on the same device and of the same kind, are paired if the same operator launches
+them equally often at the same place in the cycle; else if they are equal without template arguments, addresses and
+tile sizes. Both need to be free of other candidates: a wrong pair would hide a new function and a gone one.
 
-Where cuDNN or cuBLAS chooses otherwise, kernels of one operator appear, vanish, and are launched more and less often,
-while the operator is called as often as before. What its calls take is then compared as one row of kind ``op``; a row's
-launches are the operator's calls. A kernel belongs to it that the operator launches nearly always, in both runs.
+When cuDNN or cuBLAS picks other kernels, kernels of one operator appear, vanish or change their launch counts, while
+the operator is called as often as before. These kernels are then compared as one row of kind ``op`` whose launches are
+the operator's calls. A kernel belongs to that row if the operator makes nearly all of its launches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .samples import HOST, SWAPPED, Flags, Matched, Side, Work, function_runs
 
 
 def renamed(a: Work, b: Work, moved: dict[str, str], options: Options) -> dict[tuple[str, str | None], str]:
-    """(name in B, device) → name in A for the functions that are one; ``moved`` is B's devices under A's names."""
+    """(name in B, device) → name in A of the renamed functions; ``moved`` maps B's devices to A's names."""
     keys = ["function", "device", "kind"]
     only_a, only_b = _alone(a.rows, b.rows), _alone(b.rows, a.rows)
     pairs = by_launch(a, b, only_a.select(keys), only_b.select(keys), moved, options)
@@ -37,7 +37,7 @@ def renamed(a: Work, b: Work, moved: dict[str, str], options: Options) -> dict[t
 
 
 def _often(alone: pl.DataFrame) -> dict[Function, float]:
-    """Launches per cycle of each function, device and kind."""
+    """Launches per cycle by function, device and kind."""
     return {
         (function, (device, kind)): instances / max(cycles, 1)
         for function, device, kind, instances, cycles in alone.rows()
@@ -45,8 +45,8 @@ def _often(alone: pl.DataFrame) -> dict[Function, float]:
 
 
 def _alone(mine: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
-    """``function device kind instances cycles`` of the functions that only the first of both has. Which these are is
-    found first: to count the cycles of all took 150 MB of a million rows."""
+    """``function device kind instances cycles`` of the functions that only ``mine`` has. They are found before cycles
+    are counted: counting for all functions took 150 MB for a million rows."""
     same = ["function", "device"]
     here, there = (function_runs(rows).select(same).unique() for rows in (mine, theirs))
     alone = here.join(there, on=same, how="anti", nulls_equal=True)
@@ -57,10 +57,10 @@ def _alone(mine: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
     return counted.with_columns(pl.col(*same, "kind").cast(pl.String))
 
 
-MOSTLY = 0.9  # Share of a function's launches one operator must make to be the one that launches it.
-OFTEN = 0.1  # Launches per cycle agree where they differ by at most this share...
-NEAR = 0.05  # ...and places where they differ by at most this share of the cycle's launches.
-CLEAR = 2.0  # Whoever is within so many times these distances makes a pair ambiguous.
+MOSTLY = 0.9  # Share of a function's launches one operator must make to count as its launcher.
+OFTEN = 0.1  # Launches per cycle agree if they differ by at most this share...
+NEAR = 0.05  # ...and places if they differ by at most this share of the cycle's launches.
+CLEAR = 2.0  # Another candidate within this multiple of these distances makes a pair ambiguous.
 _PLACES = {"early": 0.1, "middle": 0.5, "late": 0.9}
 _KEYS = ["function", "device", "kind", "op"]
 _Pairs = dict[tuple[str, str | None], str]
@@ -69,8 +69,8 @@ _Pairs = dict[tuple[str, str | None], str]
 def by_launch(
     a: Work, b: Work, only_a: pl.DataFrame, only_b: pl.DataFrame, moved: dict[str, str], options: Options
 ) -> _Pairs:
-    """(name in B, device) → name in A where operator, frequency and place agree, and with nothing else. ``only_a`` and
-    ``only_b`` hold the ``function device kind`` without a partner, ``moved`` B's devices under A's."""
+    """(name in B, device) → name in A where operator, launches per cycle and place agree with one candidate only.
+    ``only_a`` and ``only_b`` are the unpaired ``function device kind``, ``moved`` maps B's devices to A's names."""
     on_device = pl.col("device") != "Host"
     sides = only_a.filter(on_device), only_b.filter(on_device)
     if any(side.is_empty() for side in sides) or a.run is None or b.run is None:
@@ -89,9 +89,9 @@ def by_launch(
 
 
 def _launched(run: Trace, work: Work, functions: pl.DataFrame, there: dict[str, str], options: Options) -> pl.DataFrame:
-    """``function device kind op per_cycle early middle late`` of the functions that one operator launches. Places are
-    from 0 to 1 in the order in which a device ran the cycle's launches. ``there`` gives the run's own names of devices
-    that ``functions`` calls otherwise."""
+    """``function device kind op per_cycle early middle late`` of the functions with one launching operator. A place is
+    0 to 1 in the order in which a device ran the cycle's launches. ``there`` maps device names in ``functions`` to the
+    run's own where they differ."""
     rows = placed(run, work, options)
     wanted = functions.select(
         pl.col("function").cast(schema.NAME).alias("name"), "kind", pl.col("device").alias("called"),
@@ -114,11 +114,11 @@ def _launched(run: Trace, work: Work, functions: pl.DataFrame, there: dict[str, 
         *(pl.col("place").quantile(at).alias(name) for name, at in _PLACES.items()),
     )
     mostly = counted.filter(pl.col("share") >= MOSTLY).drop("share")
-    return mostly.with_columns(pl.col("function", "op").cast(pl.String))  # of a few rows: names of kernels are long
+    return mostly.with_columns(pl.col("function", "op").cast(pl.String))  # last, on few rows: kernel names are long
 
 
 def placed(run: Trace, work: Work, options: Options) -> pl.DataFrame:
-    """Every launch in a compared cycle that was seen whole, with its ``place``; no rows without operators or times."""
+    """Every launch in a compared cycle that was recorded whole, with its ``place``; empty without operators or time."""
     columns = ("cycle", "rank", "device", "name", "correlation", "start_ns")
     cycles = find_cycles(run, options)
     operators = run.host.select("kind").filter(pl.col("kind") == "op").head(1).collect().height
@@ -135,16 +135,16 @@ def placed(run: Trace, work: Work, options: Options) -> pl.DataFrame:
     return order.with_columns(((pl.int_range(pl.len()) + 0.5) / pl.len()).over(of).alias("place"))
 
 
-AS_OFTEN = 0.02  # Launches or calls per cycle that differ by at most this share are as many.
+AS_OFTEN = 0.02  # Launches or calls per cycle that differ by at most this share count as equal.
 Place = tuple[str, str | None]  # Function or operator, and device.
-Key = tuple[int, str, str | None]  # Pair of processes, function and device.
+Key = tuple[int, str, str | None]  # Index of the pair of processes, function and device.
 
 
 def with_swapped(
     matched: list[Matched], works: tuple[Work, Work], names: dict[Place, str],
     moved: dict[str, str], options: Options,
 ) -> tuple[list[Matched], dict[Key, Key]]:
-    """The pairs with a row for every operator whose kernels were swapped, and the row that each kernel is a part of."""
+    """The pairs with a row added per operator whose kernels were swapped; kernel's row → the row it is part of."""
     changed = [_changed(one) for one in matched]
     kernels = {(name, device) for one, rows in zip(matched, changed, strict=True)
                for name, device in one.functions.filter(pl.Series(rows)).select("function", "device").rows()}
@@ -165,7 +165,7 @@ def with_swapped(
 
 
 def _launches_per_cycle(side: Side) -> Floats:
-    """Launches per cycle of each function, the centre of the cycles it is known in."""
+    """Launches per cycle of each function: the centre over the cycles in which they are known."""
     seen = side.seen
     return np.array([float(centre(row[at])) if at.any() else 0.0 for row, at in zip(side.launches, seen, strict=True)])
 
@@ -179,7 +179,7 @@ def _changed(one: Matched) -> Flags:
 
 
 def _launchers(work: Work, called: dict[Place, Place], options: Options) -> dict[Place, str]:
-    """The operator that launches nearly all of each function; ``called`` are the run's own names of them."""
+    """The operator that makes nearly all launches of a function; ``called`` maps functions to the run's own names."""
     assert work.run is not None
     rows = placed(work.run, work, options)
     own = {theirs: mine for mine, theirs in called.items()}
@@ -187,7 +187,7 @@ def _launchers(work: Work, called: dict[Place, Place], options: Options) -> dict
     rows = rows.filter(pl.col("name").is_in(wanted.implode()))
     if rows.is_empty():
         return {}
-    from ...operators.tree import launching_operators  # most pairs, and every cycle profile, get here with no rows
+    from ...operators.tree import launching_operators  # imported late: most pairs, and all cycle profiles, return above
 
     rows = rows.with_columns(launching_operators(work.run, rows).alias("op"))
     counted = rows.group_by(pl.col("name", "device", "op").cast(pl.String)).len()
@@ -224,7 +224,7 @@ def _on_host(one: Matched) -> dict[str, int]:
 
 
 def _with_rows(one: Matched, groups: dict[Place, list[int]]) -> Matched:
-    """The pair with a row per operator: the time of its swapped kernels, and its calls as launches."""
+    """The pair with a row added per operator: the time of its swapped kernels, with its calls as launches."""
     names = pl.DataFrame([(op, device, SWAPPED) for op, device in groups], schema=one.functions.schema, orient="row")
     host = _on_host(one)
 

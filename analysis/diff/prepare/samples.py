@@ -1,8 +1,8 @@
-"""The cycles of two runs as matrices: what each function took in each cycle of one process of A and one of B.
+"""The cycles of two runs as matrices: the time of each function in each cycle, for one process of A and one of B.
 
-Not recorded is never 0, not called is: in a cycle that was not recorded whole, as their detection says, the
-device's functions are NaN; in a whole one a function without a record took no time. Warm-up cycles are left out where
-enough others remain. All of it is counted in ``SampleCoverage`` so that it can be shown.
+Not recorded is NaN, not called is 0: in a cycle that was not recorded whole (cycle detection decides), device functions
+are NaN; in a whole cycle a function without a record took no time. Warm-up cycles are left out if enough others remain.
+``SampleCoverage`` counts what was left out, for display.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from ...cycles.profile import computed_apart, profile
 from ..stats.robust_location import Floats
 
 Flags = NDArray[np.bool_]
-LEAST_LEFT = 3  # Warm-up cycles are left out only if as many others remain.
+LEAST_LEFT = 3  # Warm-up cycles are left out only if at least this many others remain.
 HOST = "Host"
-IDLE = "idle"  # The kind of rows that are idle time of a device by cause.
+IDLE = "idle"  # Kind of the rows that hold a device's idle time by cause.
 SWAPPED = "op"
-"""The kind of rows that are an operator's swapped kernels on a device; operators on the host have it too."""
+"""Kind of the rows that hold an operator's swapped kernels on a device; operators on the host have it too."""
 _WORK = ("cycle", "pid", "function", "device", "kind", "dur_ns", "instances", "cycle_ns")
 _READ = ("cycle", "pid", "function", "device", "metric", "beta", "mu", "dur_ns")
 _NAMES = ("function", "device", "metric")
-_BLOCK = 1 << 18  # Rows that are put into a matrix at once.
+_BLOCK = 1 << 18  # Rows added to a matrix at once.
 _DEVICE_API = re.compile(r"^(cu|cuda|hip|hsa)[A-Z_]")
 
 
 class Side(Struct, frozen=True):
-    """One process of one run. Matrices have a row per function and a column per cycle; times are in ms. ``whole`` says
-    which cycles have all their device records."""
+    """One process of one run. Matrices have a row per function and a column per cycle; times are in ms. ``whole`` flags
+    the cycles that have all their device records."""
 
     cycles: NDArray[np.int64]
     cycle_ms: Floats
@@ -57,7 +57,7 @@ class Side(Struct, frozen=True):
 
 
 class SampleCoverage(Struct, frozen=True):
-    """What was left out of one side: cycles in all, those without whole device records, those of warm-up."""
+    """Counts for one side: all cycles, cycles without all device records, warm-up cycles left out."""
 
     cycles: int
     not_whole: int
@@ -65,7 +65,7 @@ class SampleCoverage(Struct, frozen=True):
 
 
 class Matched(Struct, frozen=True):
-    """One process of A beside one of B: ``functions`` (function device kind) are the rows of both matrices."""
+    """One process of A matched with one of B: ``functions`` (function device kind) are the rows of their matrices."""
 
     pair: ProcessPair
     functions: pl.DataFrame
@@ -76,7 +76,7 @@ class Matched(Struct, frozen=True):
 
     @property
     def on_device(self) -> Flags:
-        """Which functions ran on a device: idle time of one did not, and an operator's kernels have their own rows."""
+        """Which functions ran on a device; not idle time, nor an operator's swapped kernels, which have own rows."""
         ran = ~self.functions["kind"].is_in([IDLE, SWAPPED]).fill_null(False)
         result: Flags = ((self.functions["device"] != HOST).fill_null(True) & ran).to_numpy()
         return result
@@ -90,8 +90,8 @@ class Matched(Struct, frozen=True):
 
 class Work(Struct, frozen=True):
     """The recorded work of one run: rows of ``_WORK``, its metrics, its warm-up cycles and those not recorded whole.
-    ``run`` is the recording itself, for questions the rows cannot answer; None where only the rows are known.
-    ``processes`` are those of a job: ``pid`` of rows and metrics is then what they go by there."""
+    ``run`` is the recording itself, for questions the rows cannot answer; None if only the rows are known.
+    ``processes`` are those of a job, by the stand-in that rows and metrics then have as ``pid``."""
 
     rows: pl.DataFrame
     metrics: pl.DataFrame
@@ -103,9 +103,9 @@ class Work(Struct, frozen=True):
 
 
 def work_of(run: Trace, options: Options) -> Work:
-    """What the run's functions took in each cycle; no rows where it has no cycles. Rows that were put in order once are
-    kept: two runs of 2 GB are asked again with 0.7 s and 190 MB less each."""
-    cycles = find_cycles(run, options).frame  # before the rows: of a recorded profile it takes as much memory
+    """The time of each function in each cycle; no rows if the run has no cycles. Sorted rows are cached: for two runs
+    of 2 GB, the next query takes 0.7 s and 190 MB less per run."""
+    cycles = find_cycles(run, options).frame  # before the rows: for a recorded profile it takes as much memory
     stored = is_stored(run) and options.cycle_anchor is None and options.warm_up and not run.has("profile")
     tables = cache(lambda: computed_apart(run, options) if stored else (profile(run, options),) * 2)
 
@@ -134,7 +134,7 @@ def _measured(table: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _as_called(table: pl.DataFrame, processes: Processes) -> pl.DataFrame:
-    """The rows with what the processes of a job go by as ``pid``, which is their own where no other rank has it."""
+    """The rows with the stand-ins of a job's processes as ``pid``: a process keeps its pid if no other rank has it."""
     if all(called == process.pid for called, process in processes.items()):
         return table
     names = pl.DataFrame(
@@ -146,9 +146,9 @@ def _as_called(table: pl.DataFrame, processes: Processes) -> pl.DataFrame:
 
 
 def _in_order(table: pl.LazyFrame, processes: Processes, columns: tuple[str, ...], once: bool = False) -> pl.DataFrame:
-    """These columns by pid, device, function, cycle and metric, ``once`` for each function of a cycle. Names stay
-    numbers: texts of three million rows take 600 MB a run to hold and put in order. And what does not decide the order
-    is read a column at a time, when there is an order to put it in."""
+    """These columns sorted by pid, device, function, cycle and metric; with ``once`` one row per function and cycle.
+    Names stay categorical: as strings, those of three million rows take 600 MB per run to hold and sort. Columns that
+    are no sort key are read one at a time, once the order is known."""
     keys = table.select("cycle", "pid", "rank", *_NAMES).with_columns(pl.col(_NAMES).cast(NAME))
     rows = _as_called(keys.collect(engine="streaming"), processes).drop("rank")
     order = _order(rows, once)
@@ -161,7 +161,7 @@ def _in_order(table: pl.LazyFrame, processes: Processes, columns: tuple[str, ...
 
 
 def _order(rows: pl.DataFrame, once: bool) -> pl.Series:
-    """The rows to take, in their order."""
+    """The row numbers to take, in sorted order."""
     function = numbered(ids(rows["pid"]), _ranks(rows["device"]), _ranks(rows["function"]), ids(rows["cycle"]))
     order = np.argsort(numbered(function, _ranks(rows["metric"])), kind="stable")
     if once:
@@ -171,7 +171,7 @@ def _order(rows: pl.DataFrame, once: bool) -> pl.Series:
 
 
 def _ranks(names: pl.Series) -> Ints:
-    """The place of each name among the distinct ones in order, -1 for null."""
+    """The rank of each name among the sorted distinct names, -1 for null."""
     distinct = names.unique().drop_nulls()
     codes = distinct.to_physical().to_numpy()
     place = np.full(int(codes.max(initial=0)) + 2, -1, dtype=np.int64)
@@ -181,7 +181,7 @@ def _ranks(names: pl.Series) -> Ints:
 
 
 def match(a: Work, b: Work, options: Options) -> list[Matched]:
-    """Every pair of processes as matrices. Raises CannotAnswer for a process that is not there."""
+    """Every pair of processes as matrices. Raises CannotAnswer for an unknown pid."""
     pairs = job_pairs(a.processes, b.processes, options)
     if pairs is None:
         pairs = process_pairs(a.rows["pid"].unique().to_list(), b.rows["pid"].unique().to_list(), options)
@@ -200,8 +200,8 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
 
 
 def _by_devices(pairs: list[ProcessPair], a: Work, b: Work) -> list[ProcessPair]:
-    """Of crossed pairs those of processes that used the same devices, else some of the same, and what is then left in
-    both runs in order. A process that has no partner is in no pair."""
+    """Strict pairs, and of the crossed ones those whose processes used the same devices, else those that share some;
+    processes left in both runs are paired in order. A process without a partner is in no pair."""
     made = [pair for pair in pairs if pair.strict]
     left = [pair for pair in pairs if not pair.strict]
     used_a, used_b = (
@@ -219,9 +219,8 @@ def _by_devices(pairs: list[ProcessPair], a: Work, b: Work) -> list[ProcessPair]
 
 
 def function_runs(rows: pl.DataFrame) -> pl.DataFrame:
-    """``function device kind`` of each row that is of another function than the row before, and the ``length`` in rows
-    until the next one. Rows in order have as many of these as functions: what asks for functions looks at a thousand
-    rows of a million."""
+    """Run-length encoding of the functions: ``function device kind`` of each run of rows, and its ``length`` in rows.
+    Sorted rows have one run per function, so that a query for functions reads a thousand rows instead of a million."""
     columns = rows.select("function", "device")
     first = np.arange(rows.height) == 0
     for column in columns:
@@ -232,7 +231,7 @@ def function_runs(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_process(rows: pl.DataFrame) -> dict[tuple[Any, ...], pl.DataFrame]:
-    """The rows of each pid; those of the only one there is are not copied."""
+    """The rows of each pid; not copied if there is only one pid."""
     pids = rows["pid"].unique()
     if len(pids) == 1:
         return {(pids[0],): rows}
@@ -240,7 +239,7 @@ def _by_process(rows: pl.DataFrame) -> dict[tuple[Any, ...], pl.DataFrame]:
 
 
 def of_process(rows: pl.DataFrame, pid: int | None) -> pl.DataFrame:
-    """The rows of one process; None takes those without one. Where it is the only one they are not copied."""
+    """The rows of one process (None: those without a pid); not copied if it is the only process."""
     every = rows["pid"]
     if pid is not None and len(every) and not every.null_count() and every.min() == every.max() == pid:
         return rows
@@ -248,7 +247,7 @@ def of_process(rows: pl.DataFrame, pid: int | None) -> pl.DataFrame:
 
 
 def _side(rows: pl.DataFrame, runs: pl.DataFrame, keys: pl.DataFrame, work: Work) -> tuple[Side, SampleCoverage]:
-    """The rows as matrices with a row for each of ``keys``; ``runs`` are those of ``function_runs``."""
+    """The rows as matrices with one row per entry of ``keys``; ``runs`` is ``function_runs(rows)``."""
     every = rows.group_by("cycle").agg(pl.col("cycle_ns").first()).sort("cycle")
     left = every.filter(~pl.col("cycle").is_in(list(work.warm_up)))
     chosen = left if left.height >= LEAST_LEFT else every

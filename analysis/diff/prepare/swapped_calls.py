@@ -1,7 +1,7 @@
-"""Kernels that were only swapped under one operator, where single launches are the samples: its calls are then.
+"""Kernels that were only swapped under one operator, in runs without cycles: the operator's calls are the samples.
 
-A library that chooses other kernels, or another vendor's, makes some kernels new and others go. What their operator
-took is what changed, if anything did: a call of it is held against a call.
+A library that chooses other kernels, or another vendor's library, makes some kernels new and others gone. If anything
+changed it is the time of their operator, so its calls are compared.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ....loaders.trace import Trace
 from ..stats.robust_location import Floats
 from .renamed import AS_OFTEN, Place
 
-MOST_TOGETHER = 3  # Operators that one row stands for, because they launch the same kernels.
+MOST_TOGETHER = 3  # Most operators merged into one row because they launch the same kernels.
 
 
 class SwappedCalls(Struct, frozen=True):
-    """What swapped kernels took in each call of their operators on a device, ms: one operator after the other, each in
+    """Time of the swapped kernels in each call of their operators on a device, ms: one operator after another, each in
     recorded order."""
 
     a: Floats
@@ -33,8 +33,8 @@ def swapped_calls(
     runs: tuple[Trace, Trace], rows: tuple[pl.LazyFrame, pl.LazyFrame], shown: tuple[Mapping[Place, Place], ...],
     per_step: Mapping[Place, tuple[float, float]], scales: tuple[float, float],
 ) -> dict[Place, SwappedCalls]:
-    """By operators and device, where both runs call these as often and launch some kernels more and some less under
-    them. ``shown`` has the row that each recorded kernel counts in, ``per_step`` how often those are launched."""
+    """By (operators, device), where both runs call the operators equally often but launch some of their kernels more
+    and some less. ``shown`` maps recorded kernels to the rows they count in, ``per_step`` rows to launches in A, B."""
     changed = {key for key, (a, b) in per_step.items() if abs(a - b) > AS_OFTEN * max(a, b)}
     if not changed:
         return {}
@@ -55,7 +55,8 @@ def _as_often(a: float, b: float) -> bool:
 
 
 def _groups(launched: Sequence[pl.DataFrame]) -> list[tuple[list[str], list[Place]]]:
-    """Operators that share swapped kernels on a device, and those; without kernels that others launch as well."""
+    """Groups of operators that share swapped kernels on a device, with these kernels; groups with launches outside
+    operators and groups of more than ``MOST_TOGETHER`` operators are left out."""
     every = pl.concat([frame.select("kernel", "device", "op") for frame in launched])
     counted = every.group_by("kernel", "device", "op").len().with_columns(
         share=pl.col("len") / pl.col("len").sum().over("kernel", "device")).sort("kernel", "device", "op")
@@ -71,7 +72,7 @@ def _groups(launched: Sequence[pl.DataFrame]) -> list[tuple[list[str], list[Plac
 
 
 def _launched(run: Trace, rows: pl.LazyFrame, shown: Mapping[Place, Place], changed: set[Place]) -> pl.DataFrame:
-    """``kernel device`` (of its row), ``dur_ns`` and the ``op`` and its ``call`` of every launch of these kernels."""
+    """``kernel device dur_ns op call`` of every launch of the changed kernels, named as their rows are."""
     wanted = [(*recorded, *key) for recorded, key in shown.items() if key in changed]
     table = pl.DataFrame(wanted, schema=["name", "device", "kernel", "on"], orient="row").cast(pl.String)
     frame = rows.filter(pl.col("kind") == "kernel", pl.col("dur_ns").is_not_null(), pl.col("name").is_in(
@@ -81,13 +82,13 @@ def _launched(run: Trace, rows: pl.LazyFrame, shown: Mapping[Place, Place], chan
     if frame.is_empty() or not run.has("host"):
         return pl.DataFrame(schema={"kernel": pl.String, "device": pl.String, "dur_ns": pl.Int64, "op": pl.String,
                                     "call": pl.Int64})
-    from ...operators.tree import launching_calls  # most pairs get here with no rows
+    from ...operators.tree import launching_calls  # imported late: most pairs return above
 
     return frame.select("kernel", "dur_ns", device="on").hstack(launching_calls(run, frame).cast({"op": pl.String}))
 
 
 def _per_call(launched: pl.DataFrame, operators: Sequence[str], kernels: Sequence[Place]) -> dict[str, Floats]:
-    """What these kernels took in each call of each of the operators, ms."""
+    """Time of these kernels in each call of each operator, ms."""
     device, names = kernels[0][1], [name for name, _ in kernels]
     mine = launched.filter(pl.col("kernel").is_in(names), pl.col("device").eq_missing(device))
     summed = mine.group_by("op", "call", maintain_order=True).agg(pl.col("dur_ns").sum() / 1e6)
