@@ -1,7 +1,7 @@
-"""The app: paints its frame at once, opens runs in the background, and keeps what every screen shares.
+"""The app: paints its first frame at once, opens runs in the background, and holds the state all screens share.
 
-Importing it loads Textual and nothing heavy; the column engine is imported in a thread after the first frame, while the
-inputs are being read in processes of their own. What must stay true: the screen never waits for anything.
+Importing it loads Textual and nothing heavy; polars is imported in a thread after the first frame, while the inputs
+are read in separate processes. Invariant: the UI thread never waits for any of them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _chosen_theme(app: Any) -> str:
 
 
 _PATIENCE = 0.4
-"""Seconds the headline waits for the first answer."""
+"""Seconds the headline's query waits for the view's first answer before it starts anyway."""
 
 
 class WarplensApp(Wired, Background):
@@ -70,7 +70,7 @@ class WarplensApp(Wired, Background):
         self, runs: Sequence[str], opener: Opener, discover: Discover | None = None, settings: Settings | None = None,
         start: Start | None = None, recorded: Recorded | None = None,
     ) -> None:
-        self.settings = settings or Settings()  # before the styles are made, which need the theme
+        self.settings = settings or Settings()  # before Textual builds its styles, which need the theme
         super().__init__()
         self.opener, self.discover, self.recorded = opener, discover, recorded
         self.keys_in_force = remapped(self.settings.keys)
@@ -86,26 +86,26 @@ class WarplensApp(Wired, Background):
         self._ticking: Any = None
 
     def get_theme(self, theme_name: str) -> Theme | None:
-        """One of ours, else one of Textual's."""
+        """A warplens theme, else one of Textual's."""
         return themes.theme(theme_name) if theme_name in themes.names() else super().get_theme(theme_name)
 
     def get_default_screen(self) -> Screen[Any]:
-        """The one everything happens on."""
+        """The main screen, always the same object."""
         return self.main
 
     @property
     def busy(self) -> bool:
-        """Whether a question has not been answered yet, or is about to be asked."""
+        """Whether a query is unanswered or about to be asked."""
         untold = any(run.state == "loading" and run not in self.main.reading.runs for run in self.session.inputs)
         return waiting(self) or not self.begun or self.main.arriving > 0 or self._headline_due or untold
 
     def on_mount(self) -> None:
-        """Paint, then open."""
+        """Paint the first frame; ``post_display_hook`` then opens the runs."""
         self.set_keymap(self.settings.keymap)
         self._due = True
 
     def post_display_hook(self) -> None:
-        """The first frame is out: begin, without waiting for the second."""
+        """Open the runs as soon as the first frame is out, without waiting for the second."""
         super().post_display_hook()
         if self._due and not self.painting_is_held:
             self._due = False
@@ -126,14 +126,14 @@ class WarplensApp(Wired, Background):
             self.watch_folder(Watch(Path(self.start.watch), self.discover))
 
     def action_command_palette(self) -> None:
-        """Every command by name."""
+        """Open the palette of all commands."""
         from ..overlays.palette import Palette
 
         if not any(isinstance(screen, Palette) for screen in self.screen_stack):
             self.push_screen(Palette())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's own, and ASCII instead of our signs where that is wanted."""
+        """Textual's filters, and with the setting ``ascii`` one that replaces non-ASCII glyphs."""
         filters = super().get_line_filters()
         return [*filters, glyphs.Plain()] if self.settings.ascii else filters
 
@@ -149,16 +149,16 @@ class WarplensApp(Wired, Background):
         self._ticking = self.set_interval(0.1, self._tick)
 
     def _tell_arrived(self, run: Run) -> None:
-        """From the reading thread: something other than progress happened to the run."""
+        """Called on the reading thread for every event of the run except progress."""
         if self.is_running:
             self.call_later(self._arrived, run)
 
     def on_runs_wanted(self, event: RunsWanted) -> None:
-        """Paths were typed, or a row that is about runs was opened."""
+        """Paths were typed, or a row that stands for runs was opened."""
         self.open_runs(event.paths, event.opened_from)
 
     def open_runs(self, paths: Sequence[str], opened_from: str = "") -> None:
-        """Open these instead of what is open."""
+        """Replace the open runs by these, two at most."""
         self.session.opened_from = opened_from
         self.stop_all()
         resume.keep(self.session)
@@ -181,9 +181,9 @@ class WarplensApp(Wired, Background):
             return
         self.session.epoch += 1
         if not self.session.loading and len(self.session.traces) == 1 and self.session.current == "diff":
-            self.main.open_view(first_view("overview", 1))  # the other one could not be opened
+            self.main.open_view(first_view("overview", 1))  # the second run could not be opened
         elif not self.session.loading and self.session.current in ("overview", "diff") and (views := self._elsewhere):
-            self.session.current = ""  # nobody was there to go back to
+            self.session.current = ""  # keeps a view the user never chose out of the history
             self.main.open_view(first_view(views[0], 1))
         elif self._two_in_one and not self.chosen and self.session.current == "overview":
             self.main.open_view(first_view("", 2))
@@ -194,7 +194,7 @@ class WarplensApp(Wired, Background):
 
     @property
     def _elsewhere(self) -> tuple[str, ...]:
-        """The views with the answer where nobody chose one and the first has none: no device work, or no times."""
+        """Views to open instead if the user chose none and the first view has no answer (no device work, no times)."""
         from ...analysis.query.answering import explained, without_device_work
 
         views = without_device_work(self.session.traces) or explained(self.session.traces)
@@ -202,7 +202,7 @@ class WarplensApp(Wired, Background):
 
     @property
     def _two_in_one(self) -> bool:
-        """Whether one file held two runs."""
+        """Whether one input holds two runs."""
         return len(self.session.inputs) < len(self.session.traces)
 
     def _take_headline(self, value: Any) -> None:
@@ -212,12 +212,12 @@ class WarplensApp(Wired, Background):
         self.main.tell()
 
     def on_answered(self, event: Answered) -> None:
-        """An answer came back from a thread."""
+        """The answer of a background query arrived."""
         event.deliver()
         self._ask_headline()
 
     def _ask_headline(self) -> None:
-        """After the rows: both at once would keep each other waiting."""
+        """Ask for the headline, after the view's rows: run together, the two queries would delay each other."""
         if self._headline_due and self.session.traces:
             self.headlines.ask(_headline(self.session.traces), self._take_headline)
         self._headline_due = False
@@ -227,7 +227,7 @@ class WarplensApp(Wired, Background):
         self.pick()
 
     def pick(self) -> None:
-        """Choose what to open from what is here and what was open before."""
+        """Show the picker: traces found here and traces opened before."""
         from ..overlays.picker import PickerScreen
 
         def chosen(paths: list[str] | None) -> None:
@@ -239,7 +239,7 @@ class WarplensApp(Wired, Background):
         self.push_screen(PickerScreen(self.discover, resume.recent(), self.offers), chosen)
 
     def take_input(self) -> None:
-        """Let the reader of ``-`` have standard input; keys come from the terminal where standard input is none."""
+        """Start reading ``-`` from standard input; read keys from /dev/tty unless standard input is a free terminal."""
         if os.isatty(0) and "-" not in [run.path for run in self.session.inputs]:
             return
         for run in self.session.inputs:
@@ -250,7 +250,7 @@ class WarplensApp(Wired, Background):
         os.close(terminal)
 
     def crash_report(self, error: BaseException | None) -> str | None:
-        """What is printed after the app failed; None leaves Textual's own traceback."""
+        """The text to print after a crash; None prints Textual's own traceback."""
         return None if os.environ.get("WARPLENS_DEBUG") else crash_report(error)
 
 
@@ -267,7 +267,7 @@ def run(
     paths: Sequence[str], opener: Opener, discover: Discover | None = None, settings: Settings | None = None,
     start: Start | None = None, recorded: Recorded | None = None,
 ) -> int:
-    """Open the app on these inputs; returns the exit status. Leaves no process and no thread behind."""
+    """Run the app on these inputs and return the exit status. All loads are stopped and cleaned up on return."""
     chosen = settings or Settings()
     drawn = themes.for_colours(chosen.theme, Console(force_terminal=True).color_system)
     app = WarplensApp(paths, opener, discover, replace(chosen, theme=drawn), start, recorded)
@@ -276,7 +276,7 @@ def run(
     app.take_input()
     app.run()
     if app.crash is not None:
-        print(app.crash, file=sys.stderr)  # not through Rich, which crops it to the width of a narrow terminal
+        print(app.crash, file=sys.stderr)  # not with Rich, which crops lines to the width of a narrow terminal
     app.stop_all()
     resume.keep(app.session)
     for run_ in app.session.inputs:

@@ -1,7 +1,7 @@
-"""What the app does beside the view shown: exports, copies, looking for cycles, watching a folder.
+"""Background work of the app: exports, copies, finding cycles, watching a folder.
 
-Each task runs in a thread under a name the header shows; ^C stops waiting for it. The base of the app, apart from it
-so that opening and showing runs is one file and this another.
+Each task runs in a thread, named in the header; ^C discards its result. This is the base class of the app, in a file
+of its own so that opening and showing runs can be read without it.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _ENDING = [
         "SIGHUP", "SIGTERM", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGXCPU"
     ) if hasattr(signal, name)
 ]
-"""Signals whose default is the end of the process, at once."""
+"""Signals whose default action terminates the process."""
 _LONGEST_END = 3.0
-"""Seconds until it ends without giving the terminal back, where the terminal does not take that."""
+"""Seconds a shutdown may take: after that the process exits without restoring a terminal that accepts no output."""
 
 
 class Background(HookedApp):
-    """Tasks in threads, and what comes of them."""
+    """Runs tasks in threads and handles their results."""
 
     session: Session
     main: MainScreen
@@ -64,14 +64,14 @@ class Background(HookedApp):
         self.offers: list[Found] = []
 
     def on_load(self) -> None:
-        """Before the terminal is taken: signals."""
+        """Install the signal handlers before Textual takes over the terminal."""
         self.mind_signals()
 
     def mind_signals(self) -> None:
-        """Whatever would end a process ends this one in order: the terminal given back, what it started stopped.
+        """Shut down in order on any terminating signal: terminal restored, loads stopped.
 
-        The handlers run in the main thread wherever it is, not between two callbacks of the loop: it may be waiting to
-        write to a terminal that takes nothing any more, and then an alarm ends what the loop cannot.
+        Handlers run in the main thread at any point, not between two callbacks of the event loop: it may be blocked in
+        a write to a terminal that accepts no more output. Then an alarm signal ends the process instead of the loop.
         """
         if threading.current_thread() is not threading.main_thread() or os.name != "posix":
             return
@@ -83,7 +83,7 @@ class Background(HookedApp):
                 self._end_at_once(first)
             first = first or number
             signal.setitimer(signal.ITIMER_REAL, _LONGEST_END)
-            with suppress(RuntimeError):  # the loop has ended already
+            with suppress(RuntimeError):  # the loop is closed already
                 loop.call_soon_threadsafe(self._ended_by, first)
 
         for number in _ENDING:
@@ -95,31 +95,31 @@ class Background(HookedApp):
     def _end_at_once(self, number: int) -> NoReturn:
         self.stop_all()
         resume.keep(self.session)
-        atexit.unregister(logging.shutdown)  # it would wait for the terminal as well
+        atexit.unregister(logging.shutdown)  # it would block on the terminal as well
         atexit._run_exitfuncs()
         os._exit(128 + number)
 
     def stop_all(self) -> None:
-        """Leave no process behind."""
+        """Stop all loads, so that no process is left behind."""
         for one in self.session.inputs:
             one.stop()
 
     def on_view_wanted(self, event: ViewWanted) -> None:
-        """Somebody wants to see another view."""
+        """Another view was requested."""
         self.main.open_view(event.view)
 
     def on_action_wanted(self, event: ActionWanted) -> None:
-        """A key's action was chosen by its name."""
+        """An action was chosen by name, from the palette."""
         node = self.main.pane if event.place == "pane" else self.main
         if node is not None:
             self.call_later(node.run_action, event.action)
 
     def on_scope_changed(self, event: ScopeChanged) -> None:
-        """Ask what is shown again, in the new scope."""
+        """Query the current view again in the new scope."""
         self.main.news()
 
     def on_stop_wanted(self, event: StopWanted) -> None:
-        """Stop what is running: loads, else the question being asked."""
+        """Stop loads and tasks, and discard the queries of the current view."""
         pane = self.main.pane
         stopped = [run.name for run in self.session.inputs if run.stop()]
         stopped += [name for runner, name in self.tasks.items() if runner.drop()]
@@ -131,19 +131,19 @@ class Background(HookedApp):
         self.main.news()
 
     def on_task_wanted(self, event: TaskWanted) -> None:
-        """A pane has something to do beside the view."""
+        """A pane has a background task."""
         self.run_task(event.name, event.job, event.then)
 
     def on_copy_wanted(self, event: CopyWanted) -> None:
-        """A pane has a table to copy."""
+        """Compute a pane's table and copy it as markdown."""
         self.run_task("copying", lambda: copied(event.job(), event.view), self._take_copy)
 
     def on_text_copied(self, event: TextCopied) -> None:
-        """A pane has a text to copy."""
+        """Copy a pane's text."""
         self._take_copy((event.text, "warplens-command.txt"))
 
     def run_task(self, name: str, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """Do something beside the view, in the background; it is shown as ``name`` and ^C stops waiting for it."""
+        """Run ``job`` in the background, shown as ``name`` in the header; ^C discards its result."""
         runner = QueryRunner(self)
 
         def take(value: Any) -> None:
@@ -156,11 +156,11 @@ class Background(HookedApp):
         self.main.tell()
 
     def on_slow(self) -> None:
-        """An answer is long in coming."""
+        """A query takes long: the header shows it."""
         self.main.tell()
 
     def watch_folder(self, watch: Watch) -> None:
-        """Offer what appears in a folder, from now on."""
+        """From now on, offer traces that appear in the folder."""
         runner = QueryRunner(self)
 
         def look() -> None:
@@ -178,7 +178,7 @@ class Background(HookedApp):
             self.notify(f"New trace: {name}, {units.size(found.bytes or 0)}. {key} opens it.", timeout=20, markup=False)
 
     def on_cycle_stepped(self, event: CycleStepped) -> None:
-        """The cycle before or after the one in scope, by place in each run; from no scope the first or the last."""
+        """Step the scope of each run by position in its list of cycles; unscoped, go to the first or last cycle."""
         traces, session = self.session.traces, self.session
 
         def job() -> list[list[int]]:
@@ -199,7 +199,7 @@ class Background(HookedApp):
         self.run_task("looking for cycles", job, take)
 
     def on_warnings_wanted(self, event: WarningsWanted) -> None:
-        """What was wrong in the inputs, and the notes of the view."""
+        """Show the warnings about the inputs and the notes of the current view."""
         from ..overlays.overlay import WarningsScreen
 
         sections = [(display(trace.info.label, 60), list(trace.info.warnings) or ["no problems in this input"])
@@ -210,7 +210,7 @@ class Background(HookedApp):
         self.push_screen(WarningsScreen(sections or [("Nothing is open", ["o opens a trace"])]))
 
     def _take_copy(self, value: Any) -> None:
-        """Give markdown to the terminal's clipboard, or write it to a file where none would take it."""
+        """Send text to the terminal's clipboard, or write it to a file if the terminal has none."""
         if isinstance(value, Exception):
             self.notify(display(str(value), 300), severity="error", markup=False)
             return
@@ -226,7 +226,7 @@ class Background(HookedApp):
 
 
 def neighbour(numbers: list[int], now: int | None, step: int) -> int | None:
-    """The number ``step`` places from ``now``, kept inside; the first or last where there is no now."""
+    """The number ``step`` places from ``now``, clamped to the list; the first or last if ``now`` is not in it."""
     if not numbers:
         return None
     if now not in numbers:

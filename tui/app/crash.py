@@ -1,7 +1,7 @@
-"""What is printed after the screen is gone: why nothing could be opened, or where the app failed.
+"""Messages printed after the TUI has closed: why nothing could be opened, or where the app crashed.
 
-Of a failure the kind of error and the places in our code are told, and nothing that was recorded: a traceback with
-locals, or an error's message, may hold names from the trace, which came from someone else.
+Of a crash only the error type and the code locations are printed, never recorded data: a traceback with locals, or an
+error message, may contain names from the trace, which came from someone else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..session.opening import Run
 
 
 def crash_report(error: BaseException | None) -> str:
-    """A few lines about the error, for the terminal after the screen is gone."""
+    """A few lines about the error, to print after the TUI has closed."""
     while isinstance(error, WorkerFailed):
         error = error.error
     lines = ["warplens failed; this is a fault of warplens, not of your trace.", f"  {type(error).__name__}"]
@@ -30,7 +30,7 @@ def crash_report(error: BaseException | None) -> str:
 
 
 def said_what_failed(inputs: Sequence[Run]) -> int:
-    """Where nothing could be opened, say why once more on the terminal that stays: exit status 3, else 0."""
+    """If no input could be opened, print why to stderr and return 3; else 0."""
     if not inputs or any(run.state != "failed" for run in inputs):
         return 0
     for one in inputs:

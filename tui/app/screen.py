@@ -1,7 +1,7 @@
-"""The screen everything happens on: lines around, one pane a view, a prompt at the bottom.
+"""The main screen: header and tabs, one pane per view, prompt and footer at the bottom.
 
-Panes are made when their view is first opened and stay, hidden, so that coming back is instant. The screen knows
-nothing of what a view shows; it opens views, closes overlays and keeps the lines around the pane true.
+A pane is created when its view is first opened and then only hidden, so that going back is instant. The screen knows
+nothing of a view's content: it opens views, handles the prompt and updates the lines around the pane.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from ..widgets.prompt import Prompt
 
 
 class Panes(Container):
-    """Where the panes are."""
+    """Container of the panes."""
 
     BLANK = True
 
 
 class MainScreen(Screen[None]):
-    """Views of what is open."""
+    """The views of the open runs."""
 
     BLANK = True
-    """As a pane is, and for the same reason."""
+    """For the same reason as ``PaneActions.BLANK``."""
     AUTO_FOCUS = ""
-    """None: it would be the hidden prompt, which would swallow what is typed before the first view is there."""
+    """None: Textual would focus the hidden prompt, which would swallow keys typed before the first view is there."""
 
     DEFAULT_CSS = """
     MainScreen { layout: vertical; }
@@ -53,7 +53,7 @@ class MainScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("screen"), *view_bindings()]
 
     def __init__(self, session: Session, keys: Mapping[str, str], tasks: Mapping[Any, str]) -> None:
-        """``keys`` in force by their names; ``tasks`` are those under way, as the app keeps them."""
+        """``keys``: key name → keys in effect; ``tasks``: the app's live mapping of running tasks to their names."""
         super().__init__()
         self.session, self._keys, self._running_tasks = session, keys, tasks
         self.header, self.tabs, self.reading = Header(), Tabs(VIEWS), Loading()
@@ -66,7 +66,7 @@ class MainScreen(Screen[None]):
         self.warnings: tuple[str, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """Lines above, panes, lines below."""
+        """Header, tabs and load progress above the panes; prompt and footer below."""
         yield self.header
         yield self.tabs
         yield self.reading
@@ -75,18 +75,18 @@ class MainScreen(Screen[None]):
         yield self.footer
 
     def on_mount(self) -> None:
-        """The first frame says what this is."""
+        """Fill the header for the first frame."""
         self._offering = QueryRunner(self.app)
         self.tell()
 
     def on_screen_resume(self) -> None:
-        """An overlay closed: Textual's cache of styles would hold on to every line that was drawn in it."""
+        """An overlay closed: drop Textual's style cache, which would keep every line drawn in it alive."""
         drop_style_cache()
 
     def open_view(self, name: str) -> None:
-        """Show that view, making its pane if it has none yet."""
+        """Show that view, creating its pane on first use."""
         entry = next((entry for entry in VIEWS if entry.name == name), None)
-        if entry is None or not self.panes.is_attached:  # a key that comes while a signal ends the app
+        if entry is None or not self.panes.is_attached:  # not attached: a key pressed while a signal ends the app
             return
         self.session.visit(name)
         self._show(entry)
@@ -98,7 +98,7 @@ class MainScreen(Screen[None]):
             self.panes.mount(pane)
         if self.pane is not None and self.pane is not pane:
             if self.prompt.display:
-                self.prompt.action_drop()  # what it takes is of the pane that goes
+                self.prompt.action_drop()  # its input was meant for the pane that is hidden now
             self.pane.display = False
         self.pane, pane.display = pane, True
         self.tabs.choose(entry.name)
@@ -107,7 +107,7 @@ class MainScreen(Screen[None]):
         self.tell()
 
     def _arrive(self, pane: TablePane) -> None:
-        """The pane is there: it may take keys and ask its question."""
+        """The pane is mounted: focus it and let it run its query."""
         self.arriving -= 1
         if pane is self.pane:
             if not self.prompt.display:
@@ -115,14 +115,14 @@ class MainScreen(Screen[None]):
             pane.wake()
 
     def action_view(self, name: str) -> None:
-        """A number was pressed; that of the view shown asks it for whatever it takes."""
+        """Open a view by its key; the key of the current view is passed to its pane."""
         if self.pane is not None and self.pane.entry.name == name:
             self.pane.asked_again()
         else:
             self.open_view(name)
 
     def action_back(self) -> None:
-        """The view before."""
+        """Return to the previous view, else to the history that the runs were opened from."""
         name = self.session.back()
         if name is None:
             if self.session.opened_from:
@@ -137,7 +137,7 @@ class MainScreen(Screen[None]):
         self.open_view(event.view)
 
     def news(self) -> None:
-        """What is open has changed: ask again."""
+        """Inputs or scope changed: update the current view, tabs and lines."""
         self.reading.watch_runs(self.session.inputs)
         if self.pane is not None:
             self.pane.wake()
@@ -145,7 +145,7 @@ class MainScreen(Screen[None]):
         self.tell()
 
     def _offer(self) -> None:
-        """A tab for each view that what is open can answer, once all of it is read; every key works all the same."""
+        """Once everything is loaded, show a tab for each view these runs can answer; keys work for all views."""
         runs = self.session.traces
         if self.session.partial or not runs or self._offering is None:
             return
@@ -157,7 +157,7 @@ class MainScreen(Screen[None]):
         self._offering.ask(lambda: {entry.name for entry in answerable(runs)}, take)
 
     def forget(self) -> None:
-        """Other runs are opened: no pane shows, or asks anything about, rows of those before."""
+        """Other runs are being opened: clear every pane and discard its queries."""
         self.headline, self.warnings = "", ()
         for pane in self.panes.query_children(TablePane):
             for runner in pane.runners:
@@ -165,11 +165,11 @@ class MainScreen(Screen[None]):
             pane.forget()
 
     def on_table_pane_changed(self) -> None:
-        """A pane has something new to say."""
+        """A pane's state for the lines around it changed."""
         self.tell()
 
     def tell(self) -> None:
-        """Make the lines around the pane true."""
+        """Update the header, the border of the rows and the footer."""
         pane = self.pane
         slow = pane is not None and any(runner.slow for runner in pane.runners)
         doing = [*self._running_tasks.values(), *(["computing"] if slow else [])]
@@ -187,16 +187,16 @@ class MainScreen(Screen[None]):
         ] if pane is not None else [])
 
     def keys_of(self, name: str) -> str:
-        """The keys in force for something, after the user's settings."""
+        """The keys in effect for a key name, user settings included."""
         return self._keys[name]
 
     def on_resize(self) -> None:
-        """What gives way on a small terminal."""
+        """Hide what does not fit a small terminal."""
         self.set_class(self.size.height < 16, "small")
         self.tell()
 
     def on_prompt_said(self, event: Prompt.Said) -> None:
-        """Text was typed for the pane, or a path to open."""
+        """Prompt input for the pane, or paths to open."""
         if event.kind == "open":
             if event.final:
                 self.close_prompt()
@@ -205,30 +205,30 @@ class MainScreen(Screen[None]):
             self.pane.said(event.kind, event.text, event.final)
 
     def on_prompt_dropped(self, event: Prompt.Dropped) -> None:
-        """Nothing was wanted."""
+        """The prompt was cancelled."""
         if self.pane is not None:
             self.pane.unsaid(event.kind)
             self.set_focus(self.pane.focused_part)
         self.close_prompt()
 
     def ask_for(self, kind: Any, text: str = "", placeholder: str = "", helper: Any = None) -> None:
-        """Take a line of text; ``helper`` completes it and knows what was typed before."""
+        """Open the prompt; ``helper`` provides completions and earlier input."""
         self.footer.display = False
         self.prompt.open(kind, text, placeholder, helper)
 
     def refuse(self, reason: str) -> None:
-        """The text cannot be taken: say why at the prompt, which stays."""
+        """Reject the input: show the reason at the prompt, which stays open."""
         self.prompt.fail(reason)
 
     def close_prompt(self) -> None:
-        """Back to the list."""
+        """Close the prompt and focus the pane."""
         self.prompt.close()
         self.footer.display = True
         if self.pane is not None:
             self.set_focus(self.pane.focused_part)
 
     def action_escape(self) -> None:
-        """Clear the search, then the filter; never more."""
+        """Undo one thing: zoom, the pane's own mode, the search, then the filter."""
         pane = self.pane
         if pane is None:
             return
@@ -242,7 +242,7 @@ class MainScreen(Screen[None]):
             pane.change(filter="", invert=False)
 
     def action_focus_pane(self, step: int) -> None:
-        """The next part of the view that moves: the list, and what is drawn where not all of it is in sight."""
+        """Focus the next part of the view: the list, or a picture that is cut off and can scroll."""
         for picture in self.query(Picture):
             picture.can_focus = picture.cut
         if len(self.focus_chain) < 2:
@@ -254,23 +254,23 @@ class MainScreen(Screen[None]):
             self.focus_previous()
 
     def action_maximise(self) -> None:
-        """The list alone, or all again."""
+        """Show the list alone, or everything again."""
         self.toggle_class("zoomed")
 
     def action_warnings(self) -> None:
-        """What was wrong in the input."""
+        """Show the warnings about the inputs."""
         self.app.post_message(WarningsWanted())
 
     def action_open(self) -> None:
-        """Another trace."""
+        """Open another trace."""
         self.app.post_message(PickerWanted())
 
     def action_palette(self) -> None:
-        """Every command by name."""
+        """Open the palette of all commands."""
         self.app.action_command_palette()
 
     def action_help(self) -> None:
-        """Keys and columns of this view."""
+        """Show the keys and columns of this view."""
         from ..overlays.help import HelpScreen
 
         if self.pane is not None:
@@ -278,13 +278,13 @@ class MainScreen(Screen[None]):
             self.app.push_screen(HelpScreen(pane.entry, pane.table, self._keys, pane.wanted()))
 
     def action_stop(self) -> None:
-        """Stop what is running: loads first, then the question being asked."""
+        """Cancel what is running: loads, tasks, the current query."""
         self.app.post_message(StopWanted())
 
     def action_suspend(self) -> None:
-        """To the shell."""
+        """Suspend to the shell."""
         self.app.action_suspend_process()
 
     def action_quit_or_close(self) -> None:
-        """Nothing is open over this screen, so leave."""
+        """Quit: no overlay is open here."""
         self.app.exit()

@@ -1,4 +1,4 @@
-"""How the app begins: what the command line asked for beside the runs."""
+"""Startup of the app: the options of the command line, the first view, imports and garbage collection."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ...analysis.views import VIEWS
 
 
 class Start(Struct, frozen=True):
-    """How the app begins: view, scope, whether to go on where it was left, and what every question is asked with.
+    """Initial view and scope, whether to resume the last session, and the options of every query.
 
-    ``options`` are fields of ``analysis.options.Options``.
+    ``options`` are fields of ``analysis.contract.options.Options``.
     """
 
     view: str = ""
@@ -27,25 +27,25 @@ class Start(Struct, frozen=True):
 
 
 def first_view(wanted: str, inputs: int) -> str:
-    """The view to begin with: the one wanted, else what most people open the app for; one that exists."""
+    """The view to open first: ``wanted`` if it exists, else diff for two inputs and overview for one."""
     names = [entry.name for entry in VIEWS]
     preferred = [wanted, "diff" if inputs > 1 else "overview", "overview", "kernels"]
     return next((name for name in preferred if name in names), names[0])
 
 
 def warm_up() -> None:
-    """Import what the first question needs while the input is being read."""
+    """Import what the first query needs, while the input is being read."""
     from ...analysis.query import ask
 
     assert ask
 
 
 OFTEN = 5_000
-"""New objects between two looks for dead ones: with 100,000, as starting has it, one key in some hundred took 50 ms."""
+"""Allocations between two garbage collections: at startup's 100,000, one key press in some hundred took 50 ms."""
 
 
 def collect_again(value: object) -> None:
-    """Look for garbage from now on, where starting went without; never among what was imported, which stays."""
+    """Enable the garbage collection that startup disabled, excluding everything imported by then."""
     if not gc.isenabled():
         gc.freeze()
         gc.set_threshold(OFTEN)

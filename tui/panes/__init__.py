@@ -1,7 +1,7 @@
-"""The parts of the screen that show one view each.
+"""The panes: each shows one view.
 
-A view of the registry that is not named here gets the plain table pane, so a new table view needs no change. A view
-with a picture of its own names its pane here: one file each, imported when the view is first opened.
+A view not listed here gets the plain table pane, so that a new table view needs no change. A view with a picture of its
+own lists its pane here: one file each, imported when the view is first opened.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SPECIAL: dict[str, str] = {
 
 
 def pane_class(view: str) -> type[TablePane]:
-    """The class that shows that view."""
+    """The pane class of a view."""
     module, _, name = SPECIAL.get(view, "table.TablePane").rpartition(".")
     made: type[TablePane] = getattr(import_module(f".{module}", __package__), name)
     return made

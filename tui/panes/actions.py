@@ -1,7 +1,7 @@
-"""What the keys of a pane do beyond order: search, filter, scope, details, export, copy.
+"""Actions of a pane's keys other than ordering: search, filter, scope, details, export, copy.
 
-Apart from ``TablePane``, which derives from it, so that each file has one subject: that one asks and arranges, this one
-acts on what is shown.
+The base class of ``TablePane``, in a file of its own so that each has one subject: ``TablePane`` queries and arranges,
+this class acts on the rows shown.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 TIMELINE = next(entry for entry in VIEWS if entry.name == "timeline")
 MOST_NOTE = 500
-"""Characters kept of a note."""
+"""Characters of a note that are saved; longer ones are cut."""
 
 
 class PaneActions(Container):
     """Actions on the rows of a view."""
 
     BLANK = True
-    """What shows is in what it contains: lines of its own are not kept, cut and filtered for every key."""
+    """Only its children show anything, so Textual need not cache, crop and filter blank lines for it on every key."""
     entry: Entry
     session: Session
     rows: TableList
@@ -47,50 +47,50 @@ class PaneActions(Container):
 
     @property
     def state(self) -> ViewState:
-        """How this view is looked at."""
+        """Filter, order, cursor, search and marks of this view."""
         return self.session.state(self.entry.name)
 
     @property
     def main(self) -> Surroundings:
-        """What this pane may ask of the screen it is on."""
+        """The screen, as the interface a pane may call."""
         return cast("Surroundings", self.screen)
 
     @property
     @abstractmethod
     def exported(self) -> Table | None:
-        """What an export writes."""
+        """The table an export writes."""
 
     @abstractmethod
     def ask_arranged(self, arrangement: Arrangement, keep_bad: bool = True) -> None:
-        """Arrange the answer at hand anew in the background."""
+        """Filter and sort the current answer in the background; ``keep_bad``: apply it even if the filter is bad."""
 
     @property
     @abstractmethod
     def table(self) -> Table | None:
-        """The rows shown."""
+        """The rows shown; None where there is no answer."""
 
     @abstractmethod
     def has_other_order(self) -> bool:
-        """Whether the view has another order."""
+        """Whether the view has a second order or shape."""
 
     @abstractmethod
     def wake(self, force: bool = False) -> None:
-        """Ask again where something changed."""
+        """Query again if runs or scope changed."""
 
     @abstractmethod
     def tell(self) -> None:
-        """The lines around may have changed."""
+        """Report that the lines around the pane may have changed."""
 
     def action_search(self) -> None:
-        """Type to search."""
+        """Open the search prompt."""
         self.main.ask_for("search", "", "text in any column")
 
     def action_filter(self) -> None:
-        """Type a filter; it starts from the one in force."""
+        """Open the filter prompt with the current filter."""
         self.main.ask_for("filter", self.state.arrangement.filter, "gemm   total>1ms   share>5%   name~^void   !copy")
 
     def action_columns(self) -> None:
-        """Choose what columns the list shows."""
+        """Choose the columns of the list."""
         from ..overlays.columns import ColumnsScreen
 
         if self.rows.table is None or self.shown is None:
@@ -108,15 +108,15 @@ class PaneActions(Container):
             ColumnsScreen(offered, lambda: self.rows.in_sight, self.session.columns.get(view, {}), choose))
 
     def action_fold(self, step: int) -> None:
-        """Open or close a row of a tree; most lists are none."""
+        """Open or close a row of a tree; overridden where rows have groups."""
         self.hint("This list has no groups; + and - open and close those of the diff and of the ops tree.")
 
     def action_try_change(self) -> None:
-        """Try a change; only the what-if view replays one."""
+        """Try a change; overridden by the what-if view, the only one that replays changes."""
         self.hint("a tries a change in the what-if view; b opens it.")
 
     def hint(self, text: str) -> None:
-        """Say once why a key does nothing here; after that it only rings."""
+        """Say why a key does nothing here; the second time only ring the bell."""
         if text in self.session.hinted:
             self.app.bell()
             return
@@ -124,11 +124,11 @@ class PaneActions(Container):
         self.notify(text, markup=False)
 
     def leave(self) -> bool:
-        """Esc: drop what was begun; False where nothing was."""
+        """Esc: cancel the pane's own mode; False if there is none."""
         return False
 
     def action_note(self) -> None:
-        """Type a note on the row under the cursor; it starts from the one there is."""
+        """Open the prompt with the note on the row under the cursor."""
         if self.rows.table is None or not len(self.rows.table):
             self.app.bell()
             return
@@ -136,7 +136,7 @@ class PaneActions(Container):
                           "what to remember of this row")
 
     def _note(self, text: str) -> None:
-        """Keep the note on the row under the cursor, which is then marked; '' takes the note off."""
+        """Save the note on the row under the cursor and mark the row; '' removes the note."""
         if self.rows.table is None or not len(self.rows.table):
             return
         row = self.rows.table.row_id(self.rows.cursor)
@@ -147,7 +147,7 @@ class PaneActions(Container):
             self.remember_marks()
 
     def remember_marks(self) -> None:
-        """What is marked, and what the newly marked rows say; a mark is made at most a row from the cursor."""
+        """Save the marks and the text of newly marked rows, which are at most one row from the cursor."""
         table, state = self.rows.table, self.state
         state.marks = set(self.rows.marks)
         for known in (state.notes, state.words):
@@ -163,12 +163,12 @@ class PaneActions(Container):
                 state.words[row] = row_words(table.columns, table.window(position, position + 1)[0])
 
     def action_export_as(self) -> None:
-        """Type a file name; its ending chooses the format."""
+        """Prompt for a file name; its suffix selects the format."""
         if self.exported is not None:
             self.main.ask_for("export", file_name(self.entry.name, self.exported, ".md"))
 
     def said(self, kind: str, text: str, final: bool) -> None:
-        """Text typed at the prompt for this view."""
+        """Prompt input for this view; ``final`` on Enter."""
         if kind == "search":
             self.search(text)
             if final:
@@ -184,15 +184,15 @@ class PaneActions(Container):
             self._export(text.strip())
 
     def unsaid(self, kind: str) -> None:
-        """The prompt was left without an answer."""
+        """The prompt was cancelled."""
         if kind == "search":
             self.search("")
 
     def asked_again(self) -> None:
-        """The key of this view was pressed while it is shown."""
+        """The key of this view was pressed while it is open."""
 
     def search(self, text: str) -> None:
-        """Go to the first row that holds the text, and remember it for n and N; '' ends the search."""
+        """Go to the first row that contains the text, and keep it for n and N; '' ends the search."""
         self.state.search = text
         found = self.rows.search(text)
         self.state.matches = self.rows.table.matches(text) if found and self.rows.table is not None else 0
@@ -201,14 +201,14 @@ class PaneActions(Container):
         self.tell()
 
     def row(self) -> dict[str, Any]:
-        """The row under the cursor by column name; empty where there is none."""
+        """The row under the cursor, by column name; empty if there is none."""
         values = self.rows.row(self.rows.cursor)
         if values is None or self.rows.table is None:
             return {}
         return {column.name: value for column, value in zip(self.rows.table.columns, values, strict=True)}
 
     def action_place(self) -> None:
-        """Show where the row under the cursor lies in the timeline."""
+        """Show the row under the cursor in the timeline."""
         row = self.row()
         if not row:
             self.app.bell()
@@ -218,7 +218,7 @@ class PaneActions(Container):
         self.app.post_message(ViewWanted("timeline"))
 
     def action_scope(self) -> None:
-        """Limit every view to the cycle under the cursor, of a job to that of the cursor's rank."""
+        """Limit every view to the cycle under the cursor, and for a job to the rank in that row."""
         row = self.row()
         a, b = row.get("cycle_a", row.get("cycle")), row.get("cycle_b")
         ranks = row.get("rank_a", row.get("rank")), row.get("rank_b")
@@ -232,32 +232,32 @@ class PaneActions(Container):
         self.app.post_message(ScopeChanged())
 
     def action_unscope(self) -> None:
-        """All cycles again."""
+        """Show all cycles again."""
         if (self.session.cycle, self.session.cycle_b, self.session.ranges) != (None, None, (None, None)):
             self.session.scope(None, None)
             self.session.deeds.append("")
             self.app.post_message(ScopeChanged())
 
     def action_step_cycle(self, step: int) -> None:
-        """The cycle before or after the one in scope, in each run."""
+        """Scope to the previous or next cycle in each run."""
         self.app.post_message(CycleStepped(step))
 
     def on_table_list_opened(self, event: TableList.Opened) -> None:
-        """Everything known about the row."""
+        """Enter on a row: show its details."""
         event.stop()
         self.open_details(event.position)
 
     def open_details(self, position: int) -> None:
-        """Show the details of the row at that position of the list."""
+        """Show the details of the row at that position in the list."""
         if self.rows.table is None or self.shown is None:
             return
         from ..overlays.details import DetailsScreen
 
-        runs, options = self.session.question(self.shown.view, self.subject)  # of the rows on the screen
+        runs, options = self.session.question(self.shown.view, self.subject)  # those the rows on screen came from
         self.app.push_screen(DetailsScreen(self.entry, self.shown.view, self.rows.table, position, runs, options))
 
     def export_job(self) -> Callable[[], Table] | None:
-        """What gives the table an export writes, in a thread; None where there is nothing to write."""
+        """A job that returns the table to export, for a thread; None where there is nothing to export."""
         table = self.exported
         if table is None:
             return None
@@ -267,23 +267,23 @@ class PaneActions(Container):
         return lambda: asked
 
     def drawn_text(self) -> tuple[str, ...]:
-        """What the view draws, as text for an export."""
+        """The view's picture as text, for an export."""
         return ()
 
     def action_export(self) -> None:
-        """Write this view as it stands as markdown, under a name nothing has yet."""
+        """Write this view as markdown under an unused file name."""
         self._export(None)
 
     def _export(self, name: str | None) -> None:
         self.write_out(self.export_job(), self.entry.name, name)
 
     def write_out(self, job: Callable[[], Table] | None, view: str, name: str | None) -> None:
-        """Write what the job gives to a file in the background, and say where."""
+        """Write the table the job returns to a file in the background, and report where."""
         if job is not None:
             self.app.post_message(TaskWanted("writing", lambda: exported(job(), view, name), self.tell_written))
 
     def tell_written(self, value: Any) -> None:
-        """Say where something was written, or why it was not."""
+        """Report the written file, or why writing failed."""
         if isinstance(value, Exception):
             text = str(value)
             if isinstance(value, OSError) and value.strerror:
@@ -308,7 +308,7 @@ class PaneActions(Container):
             self.app.post_message(CopyWanted(job, self.entry.name))
 
     def wanted(self) -> list[str]:
-        """The names of the keys that matter now, for the footer."""
+        """The names of the keys to show in the footer."""
         names, table = ["palette", "quit"], self.table
         if self.shown is not None and len(self.shown.base):
             names += "details search filter columns undo".split()
@@ -326,6 +326,6 @@ class PaneActions(Container):
         return names
 
     def places_rows(self) -> bool:
-        """Whether its rows lie anywhere in a timeline."""
+        """Whether its rows can be found in the timeline."""
         named = {"start_ns", "name", "function"} & {column.name for column in self.table.columns} if self.table else ()
         return bool(named) and not lacking(TIMELINE, self.session.traces)

@@ -1,4 +1,4 @@
-"""Cycles: what is said of them, their times in order as a strip, then the list."""
+"""Cycles: a summary, the cycle times in recorded order as a bar strip, then the list."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .picture import MOST_HEIGHT
 from .table import TablePane
 
 LOW, TALL, TALLEST = 5, 11, 20
-"""Lines of the strip on a low terminal and on a tall one, and the most where the list leaves room."""
+"""Lines of the strip: on a low terminal, on a tall one, and at most, where the list leaves room."""
 
 
 class CyclesPane(TablePane):
     """The cycles view with its strip."""
 
     def picture(self, width: int) -> Content:
-        """What is said, and the strip in a frame of its own."""
+        """The summary, and below it the framed strip."""
         said, height = super().picture(width), self.size.height
         if self.shown is None or self.message:
             return said
@@ -37,18 +37,18 @@ class CyclesPane(TablePane):
         return tuple(line.plain.rstrip() for line in strip(self._bars(), 96, TALL)) if self.shown else ()
 
     def _bars(self) -> list[list[Bar]]:
-        """The cycles of each run in the order they happened, whatever is sorted or filtered."""
+        """The cycles of each run in recorded order, whatever the list's sort and filter."""
         assert self.shown is not None
         rows = self.shown.base.rows
         number = "cycle"
         if "rank" in rows.schema and rows.column("cycle").n_unique() == 1 and rows.column("rank").null_count() == 0:
-            number = "rank"  # one cycle on each
+            number = "rank"  # one cycle, on several ranks
         names = [(number, "dur_ns", "busy_ns", "outlier", "complete")] if "dur_ns" in rows.schema else [
             (f"cycle_{side}", f"{side}_ns", f"busy_{side}_ns", f"outlier_{side}", f"complete_{side}") for side in "ab"]
         sides = []
         for columns in names:
             values = [values for values in rows.window(0, rows.height, columns) if values[1] is not None]
-            if len(names) > 1:  # ranked by time
+            if len(names) > 1:  # rows of a pair are ranked by time
                 values.sort(key=lambda one: one[0] or 0)
             sides.append([Bar(cycle, ns, busy if whole else None, bool(outlier))
                           for cycle, ns, busy, outlier, whole in values])

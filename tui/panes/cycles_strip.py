@@ -1,4 +1,4 @@
-"""The times of cycles in the order they happened, as bars from 0: how much of each the devices were busy, outliers."""
+"""Cycle times in recorded order, as bars that start at 0: the share the devices were busy, and outliers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEVELS = " ▁▂▃▄▅▆▇█"
 
 
 class Bar(Struct, frozen=True):
-    """A cycle, or the longest of several: number, ns, busy ns (None where nobody knows), whether it is an outlier."""
+    """A cycle, or the longest of several: number, duration and busy time in ns (None: unknown), and outlier flag."""
 
     cycle: int | None
     ns: float
@@ -28,7 +28,7 @@ class Bar(Struct, frozen=True):
 
 
 def legend(sides: Sequence[Sequence[Bar]]) -> Pieces:
-    """What the signs mean of those that are drawn."""
+    """The meaning of the glyphs that are drawn."""
     bars = [bar for side in sides for bar in side]
     signs = (("█", "top", "busy", any(bar.busy for bar in bars)),
              ("▓", "bar", "waiting", any(bar.busy is not None and bar.busy < bar.ns for bar in bars)),
@@ -38,7 +38,7 @@ def legend(sides: Sequence[Sequence[Bar]]) -> Pieces:
 
 
 def strip(sides: Sequence[Sequence[Bar]], width: int, height: int) -> list[Content]:
-    """The bars of one run, or of both next to one another on one scale, in ``height`` lines with their numbers."""
+    """The bars of one run, or of two side by side on one scale: ``height`` lines, the last one cycle numbers."""
     sides = [side for side in sides if side]
     room = (width - _LABEL - 4 * (len(sides) - 1)) // max(1, len(sides))
     if not sides or room < 10 or height < 4:
@@ -66,7 +66,7 @@ def strip(sides: Sequence[Sequence[Bar]], width: int, height: int) -> list[Conte
 
 
 def _merged(side: Sequence[Bar], room: int) -> list[Bar]:
-    """As many bars as fit: where there are more cycles the longest of each stretch stands for it."""
+    """At most ``room`` bars; if there are more cycles, each bar is the longest of its range."""
     if len(side) <= room:
         return list(side)
     return [max(side[at * len(side) // room : (at + 1) * len(side) // room], key=lambda bar: bar.ns)
@@ -74,7 +74,7 @@ def _merged(side: Sequence[Bar], room: int) -> list[Bar]:
 
 
 def _side(side: Sequence[Bar], most: float, room: int, wide: int, height: int) -> list[list[tuple[str, str]]]:
-    """``height`` + 1 lines of runs of one style, the first for what stands above the tallest bar."""
+    """``height`` + 1 lines of (text, style); the first is for outlier marks above the tallest bar."""
     bars = _merged(side, room)
     body = max(1, wide - (wide > 1))
     lines = []
@@ -89,9 +89,9 @@ def _side(side: Sequence[Bar], most: float, room: int, wide: int, height: int) -
                 full = busy >= 8 or bar.outlier
                 shown, style = _level(8 if full else busy), content_style("bad" if bar.outlier else "top", "" if (
                     full or level < 8) else "bar")
-            elif level >= 8:  # told apart from busy without colour too
+            elif level >= 8:  # a shade distinguishes it from busy without colour
                 shown, style = "▒" if bar.busy is None else "▓", content_style(role)
-            else:  # as bright as the shade below it
+            else:  # dim, to look as bright as the shade below it
                 shown, style = _level(level), f"dim {content_style(role)}"
             if bar.outlier and -8 < level <= 0:
                 shown, style = "▲", content_style("bad")
@@ -108,7 +108,7 @@ def _level(eighths: float) -> str:
 
 
 def _foot(side: Sequence[Bar], room: int, wide: int) -> str:
-    """The numbers of the cycles, as many as fit under their bars."""
+    """Cycle numbers, as many as fit under their bars."""
     bars = _merged(side, room)
     line = ""
     for at, bar in enumerate(bars):

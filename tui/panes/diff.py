@@ -1,4 +1,4 @@
-"""Diff: the verdict in a few lines, then the ranked functions; asks for a second trace where there is only one."""
+"""Diff: the verdict in a few lines, then the ranked functions; asks for a second trace if only one is open."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...analysis.table.table import Table
 
 PROOF_HEIGHT, PROOF_WIDTH = 34, 100
-"""Cells of the pane from which there is room for what the verdict rests on."""
+"""Size of the pane, lines and cells, from which the evidence below the list is drawn."""
 
 
 class DiffPane(TablePane):
@@ -40,12 +40,12 @@ class DiffPane(TablePane):
         self._reading = QueryRunner(self.app)
 
     def compose(self) -> ComposeResult:
-        """The verdict, the rows, and below them what it rests on."""
+        """The verdict, the rows, and below them the evidence."""
         yield from super().compose()
         yield self.proof
 
     def show(self, shown: Shown) -> None:
-        """Put the answer on the screen; the counter that is to blame is read in the background."""
+        """Show the answer; the samples of the counter named as the cause are read in the background."""
         super().show(shown)
         self.proof.redraw()
         resource = (shown.base.facts.get("cause") or {}).get("resource")
@@ -66,34 +66,34 @@ class DiffPane(TablePane):
         self._reading.ask(job, take)
 
     def wake(self, force: bool = False) -> None:
-        """Ask, once there are two runs."""
+        """Query once there are two runs."""
         if self._epoch != self.session.epoch:
             self._series = []
         self._wake(force)
 
     def draw_evidence(self, width: int) -> Content:
-        """What the verdict rests on, where there is room for it."""
+        """The evidence of the verdict, where there is room for it."""
         if self.shown is None or self.message or self.size.height < PROOF_HEIGHT or width < PROOF_WIDTH:
             return Content("")
         return joined(diff_evidence(self.shown.base.facts, self._series, width))
 
     def drawn_text(self) -> tuple[str, ...]:
-        """What the verdict rests on as text, for an export."""
+        """The evidence as text, for an export."""
         lines = diff_evidence(self.shown.base.facts, self._series, 116) if self.shown is not None else []
         return tuple(line.plain.rstrip() for line in lines)
 
     @property
     def exported(self) -> Table | None:
-        """The rows themselves, without the groups of the screen."""
+        """The rows without the groups shown on the screen."""
         return None if self.shown is None else self.shown.rows or self.shown.table
 
     def say(self, text: str) -> None:
-        """A sentence in place of the rows and what they rest on."""
+        """Show a sentence in place of the rows and the evidence."""
         super().say(text)
         self.proof.redraw()
 
     def list_lines(self) -> int:
-        """What the verdict rests on stands below the list, not the details of a row."""
+        """Evidence takes the room below the list, so that the side panel with details does not."""
         return super().list_lines() + (self.size.height if self.size.height >= PROOF_HEIGHT else 0)
 
     def _question(self) -> Any:
@@ -108,7 +108,7 @@ class DiffPane(TablePane):
         return job
 
     def picture(self, width: int) -> Content:
-        """The verdict: its number, and the lines that it rests on, each with its mark."""
+        """The verdict: its number, and its lines, each with its mark."""
         if self.shown is None or self.message:
             return Content("")
         table = self.shown.table
@@ -139,7 +139,7 @@ class DiffPane(TablePane):
             super().wake(force)
 
     def action_fold(self, step: int) -> None:
-        """Open the row under the cursor into its parts, or close it; of a part, the row that it belongs to."""
+        """Open or close the row under the cursor; on a part, close the row it belongs to."""
         from ...analysis.table.parts import opened, row_of
 
         table = self.rows.table
@@ -157,7 +157,7 @@ class DiffPane(TablePane):
         self.rearrange()
 
     def on_table_list_opened(self, event: TableList.Opened) -> None:
-        """A group opens or closes; what any other row does, the pane of any view does after this."""
+        """Enter on a group opens or closes it; any other row goes on to the handler of the base class."""
         if self.row().get("kind") not in ("cause", "unchanged"):
             return
         event.stop()
@@ -169,6 +169,6 @@ class DiffPane(TablePane):
             self.action_fold(-1)
 
     def wanted(self) -> list[str]:
-        """The names of the keys that matter now, for the footer."""
+        """The names of the keys to show in the footer."""
         opens = self.table is not None and self.table.kept is not None
         return [*super().wanted(), *(["fold", "unfold"] if opens else [])]

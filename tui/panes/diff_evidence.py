@@ -1,4 +1,4 @@
-"""What a verdict rests on, below the rows: every cycle of both runs on one axis, and the counter named as the cause."""
+"""Evidence of a verdict, below the rows: every cycle of both runs on one axis, and the counter named as the cause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DOTS = {"a": "●", "b": "◆"}
 
 
 def diff_evidence(facts: dict[str, Any], series: Sequence[Series], width: int) -> list[Content]:
-    """Both pictures in frames next to one another; nothing where neither can be drawn."""
+    """Both pictures, framed, side by side; the cycles alone if there is no counter, nothing without cycles."""
     shape = facts.get("histogram") or {}
     plotted = [one for one in series if len(one.moments)]
     half = width // 2 if plotted else width
@@ -38,7 +38,7 @@ def diff_evidence(facts: dict[str, Any], series: Sequence[Series], width: int) -
 
 
 def cycle_dots(shape: dict[str, Any], outliers: list[dict[str, Any]], width: int, height: int) -> list[Content]:
-    """The cycles of each run as marks over one axis, those of a bin above one another; outliers with their numbers."""
+    """Each run's cycles as marks along one axis, stacked per bin; outliers are labelled with their numbers."""
     edges = shape.get("edges_ns") or []
     if len(edges) < 2 or edges[-1] <= edges[0] or width < 40:
         return []

@@ -1,7 +1,7 @@
-"""The flame graph of a tree: boxes under one another, as wide as their device or idle time, or their CPU samples.
+"""Flame graph of a tree: box widths are device time, idle time or CPU samples.
 
-The cursor stands on a box; Enter makes that box as wide as the screen, ``=`` shows all of it again. The boxes are those
-of ``analysis.table.flame``, which exports write too.
+The cursor is on one box; Enter zooms to it, ``=`` shows everything again. The boxes are those of
+``analysis.table.flame``, which exports write too.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 _REVERSE = Style(reverse=True)
 _FOOT = 3
-"""Lines below the boxes: what stands under the cursor, and the border."""
+"""Lines below the boxes: two about the box under the cursor, and the border."""
 
 
 class FlameCanvas(Widget, can_focus=True):
-    """Boxes of one tree."""
+    """The boxes of one tree."""
 
     DEFAULT_CSS = "FlameCanvas { height: 1fr; width: 1fr; display: none; }"
     BINDINGS: ClassVar[list[BindingType]] = bindings("flame")
 
     class Weighed(Message):
-        """The other time is wanted."""
+        """Switch between device time and idle time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,19 +47,19 @@ class FlameCanvas(Widget, can_focus=True):
         self._frame = frame.Frame()
 
     def show(self, flame: Flame) -> None:
-        """Draw these boxes; the cursor stays on its stack where that is there."""
+        """Draw these boxes; cursor and zoom stay if the boxes have the same names as before."""
         if self.flame is None or [one.name for one in self.flame.frames] != [one.name for one in flame.frames]:
             self.selected, self.zoomed = 0, -1
         self.flame = flame
         self.refresh()
 
     def caption(self, said: frame.Frame) -> None:
-        """What stands in the border."""
+        """Set the text of the border."""
         self._frame = said
         self.refresh()
 
     def _span(self) -> tuple[int, int]:
-        """What the screen is as wide as: begin and length."""
+        """Start and length of the range that fills the width."""
         assert self.flame is not None
         if self.zoomed < 0:
             return 0, max(1, self.flame.total)
@@ -67,7 +67,7 @@ class FlameCanvas(Widget, can_focus=True):
         return one.start, max(1, one.value)
 
     def _lines(self) -> list[list[tuple[Frame, int, int]]]:
-        """The boxes in sight by depth, with their first cell and the one after their last."""
+        """The visible boxes by depth, each with its first cell and the cell after its last."""
         if self.flame is None:
             return []
         begin, length = self._span()
@@ -86,14 +86,14 @@ class FlameCanvas(Widget, can_focus=True):
     # Keys ------------------------------------------------------------------------------------------------------------
 
     def action_beside(self, step: int) -> None:
-        """The next box on the same line."""
+        """Go to the next or previous box on the same line."""
         for line in self._lines():
             places = [one.at for one, _, _ in line]
             if self.selected in places:
                 self._select(places[max(0, min(len(places) - 1, places.index(self.selected) + step))])
 
     def action_deeper(self, step: int) -> None:
-        """The widest box below, or the one above."""
+        """Go to the widest box below, or to the box above."""
         if self.flame is None or not self.flame.frames:
             return
         if step < 0:
@@ -110,23 +110,23 @@ class FlameCanvas(Widget, can_focus=True):
         self.refresh()
 
     def action_into(self) -> None:
-        """As wide as the screen."""
+        """Zoom to the box under the cursor."""
         self.zoomed = self.selected
         self.refresh()
 
     def action_whole(self) -> None:
-        """All of it."""
+        """Show the whole graph."""
         self.zoomed = -1
         self.refresh()
 
     def action_weigh(self) -> None:
-        """By device time, or by idle time."""
+        """Switch between device time and idle time."""
         self.post_message(self.Weighed())
 
     # Drawing ---------------------------------------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines in sight."""
+        """The visible lines."""
         strips = self._draw()[crop.y : crop.bottom]
         for each in self.get_line_filters():
             strips = [strip.apply_filter(each, self.background_colors[1]) for strip in strips]
@@ -160,7 +160,7 @@ class FlameCanvas(Widget, can_focus=True):
         return [*made, frame.strip(frame.lower(foot, width, self.has_focus), look)][:height]
 
     def _boxes(self, line: list[tuple[Frame, int, int]], look: themes.Look) -> list[Segment]:
-        """A line of boxes with their names; each begins with a seam."""
+        """One line of boxes with their names; each starts with a separator glyph."""
         made, at = list[Segment](), 0
         nexts = [first for _, first, _ in line[1:]]
         for (one, first, last), following in zip(line, [*nexts, self.size.width], strict=True):
@@ -178,7 +178,7 @@ class FlameCanvas(Widget, can_focus=True):
 
     @staticmethod
     def _sign(one: Frame) -> str:
-        """Whether a box of two runs is longer or shorter in B, and how much, for who sees no colour."""
+        """The change of a box in B as text (``▲1.5×``, ``new``), so that it can be read without colour."""
         from ...analysis.table.export.flame_picture import changed
 
         if one.before is None or not (way := changed(one)):

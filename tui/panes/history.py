@@ -1,4 +1,4 @@
-"""History: the cycle over all runs with the steps under it, above the series; Enter opens the runs around a step."""
+"""History: cycle time over all runs with its steps marked, above the series; Enter opens the runs around a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..session.messages import RunsWanted
 from .table import TablePane
 
 LEAST_HEIGHT = 16
-"""Lines of the pane from which there is room for the picture."""
+"""Lines of the pane from which the picture is drawn."""
 
 
 class HistoryPane(TablePane):
@@ -24,7 +24,7 @@ class HistoryPane(TablePane):
         return list(self.shown.base.facts["runs"]) if self.shown is not None else []
 
     def evidence(self, width: int) -> list[Content]:
-        """The cycle in every run, and a mark for each step: ▲ slower, ▼ faster, by the number of the run below."""
+        """Cycle time per run, a mark at each step (▲ slower, ▼ faster), and the run numbers."""
         runs, steps = self._runs(), self.shown.base.facts["steps"] if self.shown is not None else []
         if len(runs) < 2 or self.size.height < LEAST_HEIGHT:
             return []
@@ -39,7 +39,7 @@ class HistoryPane(TablePane):
         return [*drawn, Content.assemble(("steps   ", "dim"), *marks), Content.assemble((f"run     {scale}", "dim"))]
 
     def answer_frame(self) -> Frame:
-        """How many runs and what was tested."""
+        """The number of runs, and of the series tested."""
         if self.shown is None:
             return Frame(self.entry.title)
         tested = self.shown.base.facts["tested"]
@@ -47,7 +47,7 @@ class HistoryPane(TablePane):
         return Frame(units.counted(len(self._runs()), "run", "runs"), dim(said))
 
     def open_details(self, position: int) -> None:
-        """The diff of the runs around the last step of a series; else the details of the row."""
+        """The diff of the runs around the last step of a series, or the details of the row."""
         step = self.row().get("at")
         if step is None:
             super().open_details(position)
@@ -56,7 +56,7 @@ class HistoryPane(TablePane):
         self._open_runs(before[-1], int(step))
 
     def action_place(self) -> None:
-        """The run under the cursor by itself."""
+        """Open the run under the cursor by itself."""
         row = self.row()
         if "index" not in row:
             self.hint("t opens a run here: s lists the runs.")
@@ -64,7 +64,7 @@ class HistoryPane(TablePane):
         self._open_runs(int(row["index"]))
 
     def _open_runs(self, *indices: int) -> None:
-        """Open recordings, unless a later run was recorded to the same file, as those of a nightly job may be."""
+        """Open recordings, unless a later run overwrote one of the files, as a nightly job may do."""
         sources = [run["source"] for run in self._runs()]
         wanted = [sources[index] for index in indices]
         gone = [source for index, source in zip(indices, wanted, strict=True) if source in sources[index + 1:]]
@@ -74,7 +74,7 @@ class HistoryPane(TablePane):
         self.app.post_message(RunsWanted(wanted, opened_from=self._path))
 
     def key_label(self, key: Key) -> str:
-        """``s`` and ``t`` go to runs here."""
+        """``s`` and ``t`` have other labels here."""
         other = "series" if self._lists_runs else "runs"
         return {"order": other, "place": "open run"}.get(key.name, key.label)
 
@@ -83,7 +83,7 @@ class HistoryPane(TablePane):
         return self.table is not None and self.table.columns[0].role == "order"
 
     def places_rows(self) -> bool:
-        """Where runs are listed, ``t`` opens one."""
+        """Whether runs are listed, since ``t`` opens one."""
         return self._lists_runs
 
     @property

@@ -1,4 +1,4 @@
-"""Idle: what each device waited for as one bar a device, the first gaps as small timelines, then every gap."""
+"""Idle: causes of each device's idle time as one bar per device, the first gaps as small timelines, then every gap."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from ...analysis.details.gap_pictures import GapPicture
 
 LEAST = 0.005
-"""Causes below this share of the idle time are one, ``other``."""
+"""Causes below this share of the idle time are combined into ``other``."""
 _OTHER = "other"
 _CAUSES = re.compile(r"( gaps?): [^;]*")
 MOST_DRAWN = 5
-"""Gaps that are drawn."""
+"""Gaps drawn as small timelines."""
 _LABEL, _BESIDE = 10, 30
-"""Cells before the lanes of a gap, and of what is said beside them where there is room."""
+"""Cells of the label left of a gap's lanes, and of the text right of them where there is room."""
 
 
 class IdlePane(TablePane):
@@ -42,15 +42,15 @@ class IdlePane(TablePane):
         self._gaps: list[GapPicture] = []
         self._drawn: tuple[object, ...] = ()
         self._reading = QueryRunner(self.app)
-        self._width = 0  # of the frame of the gaps, which is narrower where details stand beside it
+        self._width = 0  # of the frame around the gaps, which is narrower beside the side panel
 
     def show(self, shown: Shown) -> None:
-        """Put the answer on the screen; the gaps that come first are read in the background."""
+        """Show the answer; the first gaps of the list are read in the background."""
         super().show(shown)
         self._read_gaps()
 
     def on_resize(self) -> None:
-        """The gaps are drawn for the width there is."""
+        """Read the gaps again for the new width."""
         super().on_resize()
         self._read_gaps()
 
@@ -81,7 +81,7 @@ class IdlePane(TablePane):
         self._reading.ask(job, take)
 
     def sentences(self, shown: Shown) -> tuple[str, ...]:
-        """The sentences without the shares of the causes, which the bars have."""
+        """The summary without the shares of the causes, which the bars show."""
         return tuple(_CAUSES.sub(r"\1", line) for line in super().sentences(shown))
 
     def picture(self, width: int) -> Content:
@@ -114,7 +114,7 @@ class IdlePane(TablePane):
         return (*bars, *(line.plain.rstrip() for one in self._gaps for line in gap_lines(one, 116)))
 
     def _devices(self) -> list[tuple[str, dict[str, Any]]]:
-        """Label and figures of each device that waited, of one run or of both."""
+        """Label and figures of each device with idle time, of one run or of both."""
         facts = self.shown.base.facts if self.shown is not None else {}
         sides = [("", facts)] if "devices" in facts else [("A ", facts.get("a") or {}), ("B ", facts.get("b") or {})]
         found = [(side + _name(one), one) for side, known in sides
@@ -122,7 +122,7 @@ class IdlePane(TablePane):
         return found if len(sides) > 1 else sorted(found, key=lambda one: -one[1]["idle_ns"] / one[1]["window_ns"])
 
     def evidence(self, width: int) -> list[Content]:
-        """A bar a device, as many as there is room for."""
+        """One bar per device, as many as there is room for."""
         devices, room = self._devices(), max(1, self.size.height // 3 - 3)
         label = max((len(name) for name, _ in devices), default=0) + 1
         made = []
@@ -136,7 +136,7 @@ class IdlePane(TablePane):
         return made
 
     def answer_frame(self) -> Frame:
-        """The causes with their sums, each in its colour."""
+        """Legend of the causes in their colours, with their sums."""
         devices = self._devices()
         order = list(dict.fromkeys(cause for _, one in devices for cause, _ in _parts(one)))
         legend: list[list[Pieces]] = [
@@ -149,17 +149,17 @@ class IdlePane(TablePane):
 
 
 def _columns(width: int) -> int:
-    """Columns of a lane."""
+    """Columns of a gap's lane."""
     return width - _LABEL - (_BESIDE if width > 90 else 0)
 
 
 def gap_lines(gap: GapPicture, width: int) -> list[Content]:
-    """Length, cause, what ran before and after; the device; the launching thread where it was recorded, whose slices
-    have names and the colour of the cause that they are."""
+    """A heading (length, cause, activities before and after), the device lane, and the launching thread's lane if it
+    was recorded, its slices labelled and in the colour of their idle cause."""
     from ...analysis.core.names.short_name import fit_name
 
     row, columns, beside = gap.row, len(gap.busy), width - _LABEL - len(gap.busy) - 2
-    where = f"at {units.duration(row['start_ns'])}" if width > 64 else ""  # names before times
+    where = f"at {units.duration(row['start_ns'])}" if width > 64 else ""  # names matter more than the time
     room = max(8, (width - _LABEL - 12 - len(where) - 6) // 2)
     before, after = (fit_name(str(row[name]), room) if row[name] else "?" for name in ("before", "after"))
     head = f"{before} ─▸ {after}"
@@ -203,7 +203,7 @@ def _sum(devices: list[tuple[str, dict[str, Any]]], cause: str) -> str:
 
 
 def _parts(device: dict[str, Any]) -> list[tuple[str, int]]:
-    """The causes of one device, the small ones as one."""
+    """The causes of one device, small ones combined."""
     idle = device["idle_ns"]
     shown = [(cause, ns) for cause, ns in device["causes"].items() if ns >= LEAST * idle]
     rest = idle - sum(ns for _, ns in shown)

@@ -1,4 +1,4 @@
-"""Kernels: how the device time divides by family, as one bar a run, above the list."""
+"""Kernels: device time by kernel family, as one bar per run, above the list."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from ...analysis.contract.view import View
 
 LEAST_HEIGHT = 14
-"""Lines of the pane from which there is room for the bar."""
+"""Lines of the pane from which the bar is drawn."""
 
 
 class KernelsPane(TablePane):
     """The kernels view with its families."""
 
     def asked_view(self) -> View:
-        """Of several devices one row per kernel with its sum; ``s`` lists the devices."""
+        """With several devices one row per kernel, summed over them; ``s`` splits it by device."""
         from ...analysis.views.kernels import in_overview
 
         return in_overview(self.session.traces)
 
     def has_other_order(self) -> bool:
-        """Whether several devices ran."""
+        """Whether several devices or ranks were recorded."""
         rows = self.shown.base.rows if self.shown is not None else None
         ran = rows.column("devices").drop_nulls().to_list() if rows is not None and "devices" in rows.schema else []
         return self.state.arrangement.alternate or max(ran, default=0) > 1 or any(
             max(len(run.info.ranks), len(run.info.devices)) > 1 for run in self.session.traces)
 
     def key_label(self, key: Key) -> str:
-        """What ``s`` lists."""
+        """``s`` is labelled by what it lists next."""
         by = "by kernel" if self.state.arrangement.alternate else "by device"
         return by if key.name == "order" else super().key_label(key)
 
@@ -47,7 +47,7 @@ class KernelsPane(TablePane):
         return [side["families"] for side in sides if side.get("families")]
 
     def evidence(self, width: int) -> list[Content]:
-        """A bar a run, on two lines where there is one run and room."""
+        """One bar per run."""
         sides = self._families()
         if not sides or self.size.height < LEAST_HEIGHT:
             return []
@@ -67,7 +67,7 @@ class KernelsPane(TablePane):
             for at, side in enumerate(sides))
 
     def answer_frame(self) -> Frame:
-        """The families in the border, each in its colour with its letter."""
+        """Legend of the families, each with its letter and colour."""
         sides = self._families()
         most = {one: max(side.get(one, 0) for side in sides) for side in sides for one in side}
         order = sorted(most, key=lambda one: -most[one])

@@ -1,7 +1,7 @@
-"""Overview: where the time of a step goes, how the devices were used, what was found, and the top kernels.
+"""Overview: where the time of a step goes, device utilisation, findings, and the top kernels.
 
-The picture is the overview's answer; the list under it is the kernels view's, and filter and order act on that list.
-An export writes the overview.
+The picture is the answer of the overview; the list below is that of the kernels view, and filter and sort act on it.
+``e`` writes the triage page; ``E`` and ``y`` take the overview.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class OverviewPane(TablePane):
 
     @property
     def exported(self) -> Table | None:
-        """The overview itself."""
+        """The overview's table, not that of the kernels."""
         return self.overview or self.table
 
     def action_export(self) -> None:
-        """Write the triage page, with the rows that were marked and the notes on them."""
+        """Write the triage page, with the marked rows and their notes."""
         if self.exported is None:
             return
         session, marked = self.session, self.session.marked
@@ -86,10 +86,10 @@ class OverviewPane(TablePane):
             self.tell()
 
     def make_room(self) -> None:
-        """What there is to see takes all the room."""
+        """The side panel is never shown: the picture takes all the room."""
 
     def picture(self, width: int) -> Content:
-        """Breakdown, gauges and findings."""
+        """Time breakdown, gauges and findings."""
         from .overview_picture import overview_picture
 
         if self.message or (self.overview is None and not self.failed):

@@ -1,4 +1,4 @@
-"""The picture of the overview: the answer with its number, where the time goes as one bar, gauges, and findings."""
+"""The picture of the overview: the answer with its number, a bar of where the time goes, gauges, and findings."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 WIDE = 100
 LOW = 18
-"""Lines up to which the findings are those beside the number."""
+"""In pictures up to this many lines, findings and bars get fewer lines."""
 BUSY = 0.9
-"""A device busy for this share of its steps has little idle time to win."""
+"""A device busy for this share of its steps has little idle time left to save."""
 MOST_DEVICES = 2
 LEAST_BAR = 4
-"""Cells from which a share has a bar; of two runs ``█`` is what both have, ``░`` what one has more."""
+"""Least cells to draw a bar in; for two runs ``█`` is the smaller share, ``░`` the difference to the larger."""
 LEAST = 0.005
-"""Idle causes under this share of the time are one part."""
+"""Idle causes under this share of the time are combined."""
 _CATEGORIES = {
     "Kernel": "gemm", "Memcpy": "copy", "Memset": "copy", "Communication": "collective", "Runtime": "launch",
     "DataLoader": "python", "CPU Exec": "op", "Other": "device",
@@ -40,11 +40,11 @@ _GAUGES = (
 )
 _SEVERITIES = {"problem": "bad", "hint": "look", "fact": ""}
 _DRAWN = frozenset(("busy", "costliest", "tensor cores", "utilisation"))
-"""Rules whose sentence says what the bars show."""
+"""Rules whose findings repeat what the bars show."""
 
 
 class Part(Struct, frozen=True):
-    """A part of the time: its name, letter ('' for none), role and ns."""
+    """A part of the time: name, letter ('' for none), style role and ns."""
 
     name: str
     letter: str
@@ -53,8 +53,8 @@ class Part(Struct, frozen=True):
 
 
 def overview_picture(table: Table | None, failed: str, width: int, height: int, free: int = 0) -> Content:
-    """As much of it in ``width`` cells as ``height`` lines hold, the answer first, its parts in
-    as many of the ``free`` ones as there are: nobody else wants them."""
+    """The picture in ``width`` cells and at most ``height`` lines, the answer first. The parts of the time fill
+    ``free`` lines, those the list below does not need."""
     if table is None:
         return joined(boxed(wrapped(failed, width - 4), Frame("Overview"), width))
     facts = table.facts
@@ -71,7 +71,7 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int, 
     if room >= len(sides):
         bars, smaller = _time(parts, left - 4, room - len(sides))
         lines = max(len(bars), min(len(gauges), room))
-        if len(gauges) > lines and gauges[lines].plain.startswith(" "):  # that of B: A alone compares nothing
+        if len(gauges) > lines and gauges[lines].plain.startswith(" "):  # B's gauge is cut: A's alone compares nothing
             gauges = gauges[: lines - 1]
         pad = [Content("")] * lines
         folded = (units.counted(smaller, "smaller part", "smaller parts"),) if smaller else ()
@@ -87,8 +87,8 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int, 
 
 
 def _fitted(said: list[tuple[str, str]], cells: int, room: int) -> tuple[list[Content], int]:
-    """What of it fits into the room, with its marks, and how many of the sentences that are: first what is judged, then
-    plain facts that fit as a whole."""
+    """The lines that fit into ``room``, with their marks, and the number of sentences they hold: judged ones first,
+    then plain facts that fit whole."""
     judged = sum(mark in ("bad", "look", "good", "same") for mark, _ in said) or 1
 
     def draw(texts: Sequence[str]) -> list[Content]:
@@ -104,14 +104,14 @@ def _fitted(said: list[tuple[str, str]], cells: int, room: int) -> tuple[list[Co
 
 
 def _said(table: Table, pair: bool) -> list[tuple[str, str]]:
-    """What is found, worst first; what is good or plain after it, what was not checked last."""
+    """Mark and sentence of each finding: problems first, then hints and what is good, then facts, unchecked last."""
     facts = table.facts
     said = _findings(table, pair)
     if pair and said:
         return said
     busy = [one["busy"] for one in (facts.get("in_steps") or {}).get("devices", ()) if one["busy"] is not None]
     well = [("good" if busy and min(busy) >= BUSY else "", display(line)) for line in table.summary[:1]]
-    if said and not (well and well[0][0]):  # the number, the bar and the gauges show it
+    if said and not (well and well[0][0]):  # number, bar and gauges show it already
         well = []
     order = list(_SEVERITIES.values())
     return sorted(
@@ -119,7 +119,7 @@ def _said(table: Table, pair: bool) -> list[tuple[str, str]]:
 
 
 def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) -> tuple[list[Content], int]:
-    """The number and what is found, in a frame, and how many of the findings that are."""
+    """The framed number and findings, and how many findings are in it."""
     facts, lead, told = table.facts, table.facts.get("lead"), 0
     if lead is None and facts.get("step_ns"):
         median = facts.get("median_step_ns") if (facts.get("steps") or 0) > 1 else None
@@ -137,7 +137,7 @@ def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) ->
 
 
 def parts_of(facts: dict[str, Any]) -> list[Part]:
-    """Kernel families and causes of idle time of the first device, in its steps where there are any."""
+    """Kernel families and idle causes of the first device, over its steps if it has any."""
     families = facts.get("families") or []
     device = _first(facts)
     of = next((one["families"] for one in families if device is None or (
@@ -156,7 +156,7 @@ def parts_of(facts: dict[str, Any]) -> list[Part]:
 
 
 def _categories(table: Table, side: str) -> list[Part]:
-    """The breakdown, where no device tells more."""
+    """The step breakdown, used where there are no figures per device."""
     names = [column.name for column in table.columns]
     rows = [dict(zip(names, values, strict=True)) for values in table.window(0, len(table))]
     return [Part(str(row["category"]), "", _CATEGORIES.get(row["category"], "other"), row[f"time_ns{side}"])
@@ -164,7 +164,7 @@ def _categories(table: Table, side: str) -> list[Part]:
 
 
 def _where(sides: Sequence[dict[str, Any]], room: int) -> str:
-    """Which device it is about and how long a time, of two runs both; without what there is no room for."""
+    """Device and length of the time shown, for two runs both lengths; shortened to fit ``room``."""
     devices = [one for one in map(_first, sides) if one is not None]
     if not devices:
         return ""
@@ -175,14 +175,14 @@ def _where(sides: Sequence[dict[str, Any]], room: int) -> str:
 
 
 def _first(facts: dict[str, Any]) -> dict[str, Any] | None:
-    """The sums of the first device in the steps, or in a recording without any."""
+    """Sums of the first device over the steps, or over the recording if it has none."""
     about = facts.get("in_steps") or facts.get("in_recording") or {}
     return next(iter(about.get("devices", ())), None)
 
 
 def _time(parts: list[list[Part]], width: int, room: int) -> tuple[list[Content], int]:
-    """One bar a run, then as many of its parts as there is room for: times and shares of one, shares and their
-    difference of two. And how many parts are left."""
+    """One bar per run, then a line for each part that fits: time and share for one run, both shares and their
+    difference for two. Also returns how many parts do not fit."""
     made: list[Content] = []
     for side, letter in zip(parts, "AB" if len(parts) > 1 else " ", strict=False):
         bar = stacked([(one.name, one.role, one.ns) for one in side], width - (2 if letter != " " else 0))
@@ -215,7 +215,7 @@ def _time(parts: list[list[Part]], width: int, room: int) -> tuple[list[Content]
 
 
 def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
-    """Gauges of each device, as far as they were measured."""
+    """Gauges of each device for the figures that were measured."""
     made: list[Content] = []
     sides = [("a", A), ("b", B)] if pair else [("", A)]
     found = {side: _gauged((facts.get(side) or {}) if side else facts) for side, _ in sides}
@@ -244,13 +244,13 @@ def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
 
 
 def _used(facts: dict[str, Any]) -> float | None:
-    """FLOPs of a cycle, of what its device could compute in that time."""
+    """MFU: FLOPs of a cycle / what its device could compute in that time; None where unknown."""
     rows = (row for one in facts.get("rules") or () if one["rule"] == "utilisation" for row in one["rows"])
     return next((row["mfu"] for row in rows), None)
 
 
 def _gauged(facts: dict[str, Any]) -> list[dict[str, Any]]:
-    """The devices, busy as sentences say it: in the steps. Another tool's utilisation is shown where none is known."""
+    """The devices with ``busy`` over the steps, as sentences give it; torch_tb_profiler's utilisation only without."""
     steps = {(one["device"], one["rank"]): one["busy"] for one in (facts.get("in_steps") or {}).get("devices", ())}
     alike = {device: busy for (device, _), busy in steps.items()}
     made = []
@@ -261,14 +261,14 @@ def _gauged(facts: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _findings(table: Table, pair: bool) -> list[tuple[str, str]]:
-    """Judgement and sentence of what was found, what the bars show left out; what was not checked last."""
+    """Severity mark and sentence of each finding, except those the bars show; unchecked ones last."""
     facts = table.facts
     if pair:
         lead = facts.get("lead") or {}
         said = [(lead.get("judgement", "") if at == 0 else "", display(str(one)))
                 for at, one in enumerate(facts.get("findings") or []) if " busy " not in str(one)]
         for side in "ab":
-            told = side == "b" and lead and lead["judgement"] != "bad"  # the first sentence names outliers of B
+            told = side == "b" and lead and lead["judgement"] != "bad"  # the first sentence names B's outliers
             said += [(judged, f"{side.upper()}: {sentence}")
                      for judged, sentence in _ruled(facts[side], "slow cycles" if told else "") if judged]
         return said

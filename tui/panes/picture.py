@@ -1,4 +1,4 @@
-"""Lines above or beside a list, drawn by its pane; where they are more than fit they scroll once they have the keys."""
+"""Lines drawn by a pane above or beside its list; if they do not fit, they scroll while focused."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from textual.content import Content
 from textual.widget import Widget
 
 MOST_HEIGHT = 0.75
-"""Share of the pane it may take, as its style says."""
+"""Largest share of the pane's height, as in ``max-height`` of its style."""
 
 
 class Picture(Widget):
-    """Lines drawn by the pane for the width there is; no taller than they are many."""
+    """Lines drawn by the pane for the current width; no taller than needed."""
 
     DEFAULT_CSS = """
     Picture { height: auto; max-height: 75%; display: none; }
@@ -31,13 +31,13 @@ class Picture(Widget):
     def __init__(self, pane: Widget, draw: Callable[[int], Content], id: str | None = None) -> None:
         super().__init__(id=id)
         self._pane, self._draw = pane, draw
-        self._drawn: tuple[int, int, Content] | None = None  # for that width of its own and height of the pane
-        self._shown: tuple[str, object] | None = None  # text and spans that were rendered last
-        self._lines = 0  # that the layout knows of
-        self._top = 0  # the first line in sight, where there are more than fit
+        self._drawn: tuple[int, int, Content] | None = None  # its own width, height of the pane, and what was drawn
+        self._shown: tuple[str, object] | None = None  # text and spans rendered last
+        self._lines = 0  # of the last layout
+        self._top = 0  # the first visible line if there are more than fit
 
     def redraw(self) -> None:
-        """What is drawn may have changed; the screen is laid out again only if it has."""
+        """Draw again; the screen is laid out again only if the content changed."""
         self._drawn = None
         content = self._content(self._width())
         if self._shown != (content.plain, content.spans) or self._lines != len(content.plain.splitlines()):
@@ -55,29 +55,29 @@ class Picture(Widget):
         return self._drawn[2]
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """As many lines as were drawn."""
+        """The number of lines drawn."""
         self._lines = len(self._content(width).plain.splitlines())
         return self._lines
 
     def render(self) -> RenderResult:
-        """What the pane draws."""
+        """The pane's drawing, scrolled if it does not fit."""
         content = self._content(self._width())
         self._shown = content.plain, content.spans
         return self._in_sight(content)
 
     @property
     def lines(self) -> int:
-        """Lines it takes on the screen, as soon as the pane has its size."""
+        """Lines it will take on the screen, known as soon as the pane has its size."""
         drawn = len(self._content(self._width()).plain.splitlines())
         return min(drawn, int(MOST_HEIGHT * self._pane.size.height))
 
     @property
     def cut(self) -> bool:
-        """Whether there are more lines than room, so that the keys have something to do here."""
+        """Whether there are more lines than room, so that it can scroll."""
         return self.display and 0 < self.size.height < len(self._content(self._width()).plain.splitlines())
 
     def _in_sight(self, content: Content) -> Content:
-        """The lines from the first in sight on; where some are not, the last line says how many and how to see them."""
+        """The visible lines; if some are hidden, the last line says how many and which key shows them."""
         lines, room = content.split("\n"), self.size.height
         if not room or len(lines) <= room:
             self._top = 0
@@ -95,7 +95,7 @@ class Picture(Widget):
         self.refresh()
 
     def action_turn_page(self, pages: int) -> None:
-        """Scroll by what is in sight."""
+        """Scroll by pages."""
         self.action_turn(pages * max(1, self.size.height - 2))
 
     def action_turn_to(self, end: int) -> None:

@@ -1,4 +1,4 @@
-"""Ranks: who is late, a strip of ranks by cycles that shows when the others waited for whom, and the list."""
+"""Ranks: who is late, a heat strip of ranks × cycles showing the waits each rank caused, and the list."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..widgets.drawing import QUIET, A, B
 from .table import TablePane
 
 LEAST_HEIGHT, LEAST_WIDTH = 20, 50
-"""Cells of the pane below which the list needs all the room."""
+"""Size in cells under which only the list is shown."""
 _SHADES = " ·░▒▓█"
 MOST_LINES, SAID = 6, 10
-"""Ranks in the strip where the list needs the room, and lines of the sentences above it with the frame around both."""
+"""Ranks in the strip if the list needs the room, and lines of the summary above it including the frame."""
 
 
 class RanksPane(TablePane):
@@ -41,10 +41,10 @@ class RanksPane(TablePane):
 def heat_strip(
     heat: dict[str, Any] | None, width: int, lines: int, total: int = 0, side: str = "", colour: str = A
 ) -> list[Content]:
-    """One line per rank and one cell per cycle, darker the longer others waited for it; nothing where nobody waited.
-    ``total`` is how many ranks there are, where that is known.
+    """One line per rank and one cell per cycle, darker the longer others waited for the rank; empty without waits.
+    ``total`` is the number of ranks, 0 where unknown.
 
-    More cycles than cells are summed, as are those of the ranks that have no line left.
+    If there are more cycles than cells, neighbouring cycles are summed; ranks without a line are only counted.
     """
     if not heat or not heat["ranks"]:
         return []
@@ -69,5 +69,5 @@ def heat_strip(
 
 
 def _shade(share: float) -> int:
-    """A shade for a share of the largest; what is not nothing always shows."""
+    """The shade of a share of the maximum; any share above 0 is visible."""
     return 0 if share <= 0 else 1 + min(len(_SHADES) - 2, int(share * (len(_SHADES) - 1)))

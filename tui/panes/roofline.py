@@ -1,4 +1,4 @@
-"""Roofline: the operators under the roof of their device, one dot per row on logarithmic axes, above the list."""
+"""Roofline: the operators below the roof of their device, one dot per row on log-log axes, above the list."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ..widgets.drawing import QUIET, A, B
 from .table import TablePane
 
 LEAST_HEIGHT, LEAST_WIDTH = 30, 60
-"""Cells of the screen from which there is room for the plot."""
+"""Size of the screen, lines and cells, from which the plot is drawn."""
 LINES = (9, 16)
-"""Lines of the plot at least and at most; between them a third of the screen."""
+"""Fewest and most lines of the plot; between them a third of the screen."""
 MOST = 400
-"""Rows that are drawn, the first of the list."""
+"""Rows drawn, counted from the top of the list."""
 _NAMED = 9
 _LABEL = 8
 _DECADES = 3
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
-"""Bits of a braille sign: its left and its right column, from the top."""
+"""Bits of a braille character: left and right column, top to bottom."""
 
 
 class Dot(Struct, frozen=True):
-    """A row: FLOPs per byte and FLOP/s of a run, and the sign it is drawn with."""
+    """A row of the list: run, FLOPs per byte, FLOP/s, and the character it is drawn as."""
 
     side: int
     intensity: float
@@ -38,7 +38,7 @@ class Dot(Struct, frozen=True):
 
 
 class Roof(Struct, frozen=True):
-    """What a device of a run can do: FLOP/s of a type and B/s; its ``clock`` where that was below the peak's."""
+    """Peak FLOP/s of a data type and peak B/s of a run's device; ``clock`` says so if it ran below the peak's clock."""
 
     side: int
     name: str
@@ -51,13 +51,13 @@ class RooflinePane(TablePane):
     """The roofline view with its plot."""
 
     def _sides(self) -> list[tuple[str, dict[str, Any]]]:
-        """The suffix of the columns and the facts of each run."""
+        """Column suffix and facts of each run."""
         facts = self.shown.base.facts if self.shown is not None else {}
         return [("", facts)] if "devices" in facts else [
             (f"_{side}", facts.get(side) or {}) for side in ("a", "b") if (facts.get(side) or {}).get("devices")]
 
     def _dots(self) -> list[Dot]:
-        """The first rows of the list that have FLOPs; the first few are numbered as they stand there."""
+        """The first ``MOST`` rows of the list that have FLOPs; the first nine are drawn as their row number."""
         table, made = self.table, []
         if table is None:
             return []
@@ -70,8 +70,8 @@ class RooflinePane(TablePane):
         return made
 
     def _roofs(self) -> list[Roof]:
-        """The roof of the first device of each run, for the type that most time was spent on and, of one run, for plain
-        fp32."""
+        """The roof of each run's first device for the data type with the most compute-bound time; for one run also
+        that of plain fp32."""
         made = []
         for number, (suffix, facts) in enumerate(self._sides()):
             device = next((one for one in facts["devices"] if one["peak_flops"] and one["peak_bytes"]), None)
@@ -96,7 +96,7 @@ class RooflinePane(TablePane):
         return max(spent, key=lambda name: spent[name], default="")
 
     def _drawn(self) -> bool:
-        """Whether there is room for the plot."""
+        """Whether there is room for the plot, and a dot to plot."""
         return self.app.size.height >= LEAST_HEIGHT and self.size.width >= LEAST_WIDTH and bool(self._dots())
 
     def evidence(self, width: int) -> list[Content]:
@@ -107,11 +107,11 @@ class RooflinePane(TablePane):
         return plot(dots, roofs, width, max(LINES[0], min(LINES[1], self.app.size.height // 3 - 1)))
 
     def list_lines(self) -> int:
-        """As many as leave the plot whole: it may take three quarters of what it shares with the list."""
+        """At least a third of the plot's lines, so that it stays whole: it gets three quarters of the shared height."""
         return max(super().list_lines(), 1 + ceil(self.drawing.lines / 3))
 
     def answer_frame(self) -> Frame:
-        """The roofs that are drawn, in the border."""
+        """Legend of the roofs drawn."""
         roofs = self._roofs()
         legend: list[list[Pieces]] = [
             [(("─ ", "b" if roof.side else "a"), (said, "dim")) for roof, said in zip(roofs, way, strict=True)]
@@ -124,7 +124,7 @@ class RooflinePane(TablePane):
 
 
 def plot(dots: list[Dot], roofs: list[Roof], width: int, height: int) -> list[Content]:
-    """FLOP/s over FLOPs per byte, both logarithmic: the roofs as lines, a sign per dot, the first dots on top."""
+    """FLOP/s over FLOPs per byte, log-log: roofs as lines, one character per dot, the first rows' dots on top."""
     room, lines = width - _LABEL - 1, height - 1
     ridges = [roof.flops / roof.bytes for roof in roofs]
     left, right = _ends([dot.intensity for dot in dots] + ridges)
@@ -158,7 +158,7 @@ def plot(dots: list[Dot], roofs: list[Roof], width: int, height: int) -> list[Co
 
 
 def _ends(values: list[float]) -> tuple[float, float]:
-    """Where an axis begins and ends, as powers of ten: a little beyond the values, at least some decades."""
+    """Ends of an axis as powers of ten: a little beyond the values, and at least ``_DECADES`` apart."""
     low, high = (log10(end) for end in (min(values), max(values)))
     lacks = max(0.0, _DECADES - (high - low)) / 2
     return low - lacks - 0.1, high + lacks + 0.1
@@ -173,7 +173,7 @@ def _flops(rate: float) -> str:
 
 
 def _runs(row: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Neighbouring cells of one style as one piece."""
+    """Merge neighbouring cells of one style."""
     made: list[tuple[str, str]] = []
     for sign, style in row:
         if made and made[-1][1] == style:

@@ -1,4 +1,4 @@
-"""What a question of a pane came to: the answer, arranged as the user wants it, or a sentence why there is none."""
+"""Result of a pane's query: the answer filtered and sorted, or a sentence saying why there is none."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Shown(Struct, frozen=True):
-    """What a question came to: the answer as built, the same arranged, and what went wrong with the arrangement.
+    """Result of a query: the answer as built (``base``), filtered and sorted (``table``), and the filter's error.
 
-    ``rows`` are those an export writes, where a screen shows them otherwise.
+    ``rows`` is the table an export writes if it differs from the one on screen.
     """
 
     view: View
@@ -30,7 +30,7 @@ class Shown(Struct, frozen=True):
 
 
 def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
-    """The answer filtered and ordered; a filter that cannot be understood leaves all rows and says so."""
+    """The answer filtered and sorted; an invalid filter leaves all rows and sets ``bad_filter``."""
     from ...analysis.table.filters import BadFilter, unknown_column
     from ...analysis.table.table import coverage
 
@@ -43,19 +43,19 @@ def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
         bad = str(error)
         table = replace(arrangement, filter="").apply(base, view)
     for names in base.names:
-        len(names.names)  # here and not on the way to the screen
+        len(names.names)  # computes the display names here, not on the UI thread
     return Shown(view, base, table, coverage(base, table), bad)
 
 
 def scoped_table(table: Table, runs: Runs, options: Options) -> Table:
-    """The answer with the sentence that says what it was limited to, which every export carries."""
+    """The answer with the sentence that states its scope, which every export carries."""
     from ...analysis.core.run_labels import scope_text
 
     return replace(table, scope=scope_text(options, len(runs)))
 
 
 def sentence(error: object) -> str:
-    """What to say of a question that failed: the reason where it is one, else that it is our fault."""
+    """The sentence for a failed query: the reason for CannotAnswer, else a request to report the bug."""
     from ...analysis.contract.view import CannotAnswer
     from ...analysis.core.text import display
 

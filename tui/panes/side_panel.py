@@ -1,9 +1,8 @@
-"""The details of the row under the cursor, beside the list or below it, where the terminal has room.
+"""Side panel: details of the row under the cursor, beside the list or below it, where the terminal has room.
 
-They follow the cursor and never hold it up: a key only notes where the cursor is, and once it has rested for ``REST``
-seconds the details are looked up in a thread and drawn in a frame of their own. Until then those of the row before
-stay, under that row's name. What must stay true: a key costs the same, in time and in bytes, whether this is shown or
-not.
+The details follow the cursor without delaying it: a key press only notes the position, and once the cursor has rested
+for ``REST`` seconds they are looked up in a thread and drawn in a separate frame. Until then the previous row's details
+stay, under its name. Invariant: a key press costs the same time and terminal output whether the panel is shown or not.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ if TYPE_CHECKING:
     from ...analysis.table.table import Table
 
 REST = 0.06
-"""Seconds the cursor rests before details are looked up: longer than the time between two keys of one held down."""
+"""Seconds the cursor must rest before the lookup: longer than the repeat interval of a key held down."""
 WIDE = 140
-"""Columns of a terminal from which the details stand beside the list, whose columns give way to them."""
+"""Terminal width from which the panel is beside the list, which then gets fewer cells for its columns."""
 WIDTH = 0.36
-"""Share of the width they take there, between ``NARROWEST`` and ``WIDEST`` cells."""
+"""Share of the width the panel takes there, clamped to ``NARROWEST`` to ``WIDEST`` cells."""
 NARROWEST, WIDEST = 50, 84
 BELOW_WIDTH, BELOW_HEIGHT, LEAST_LINES = 76, 22, 8
-"""A terminal from that size has them below the list where it leaves that many lines free."""
+"""Least width and height of the terminal, and free lines under the list, for the panel to be below the list."""
 AMPLE = 24
-"""Lines a short list leaves free from which a wide terminal has them below it, too."""
+"""Free lines under a short list from which the panel is below it on a wide terminal, too."""
 _LEAST_BLOCK = 3
-"""Lines of a section that are worth showing: a title without anything under it says nothing."""
+"""Lines of a section worth showing: a title needs something under it."""
 COLUMN = 58
-"""Cells of a column of sections, where there is room for several."""
+"""Cells per column of sections, where there is room for several."""
 
 
 class SidePanel(Widget):
@@ -64,11 +63,11 @@ class SidePanel(Widget):
         self._drawn: tuple[object, int, int, Content] | None = None
 
     def on_unmount(self) -> None:
-        """Nobody waits for an answer any more."""
+        """Discard the pending lookup."""
         self.runner.drop()
 
     def stand(self, right: bool, lines: int, width: int) -> bool:
-        """Stand at the right of the list, or in that many lines below it, or nowhere; whether that is a change."""
+        """Place the panel right of the list, or below it in ``lines`` lines, or hide it; True if that is a change."""
         self.lines_below = 0 if right else lines
         cells = max(NARROWEST, min(WIDEST, round(WIDTH * width))) if right else 0
         wanted = "right" if right else "below" if lines else ""
@@ -83,17 +82,17 @@ class SidePanel(Widget):
 
     @property
     def shown(self) -> bool:
-        """Whether it stands anywhere."""
+        """Whether the panel is visible."""
         return bool(self.classes & {"right", "below"})
 
     def about(self, glance: Callable[[], Glance] | None) -> None:
-        """From now on rows are those of another answer; ``glance`` looks at its runs, in a thread, when first asked."""
+        """Rows now belong to another answer; ``glance`` opens its details lookup, in a thread, on first use."""
         self.runner.drop()
         self._of = _once(glance) if glance is not None else None
         self._say(None, "")
 
     def follow(self, table: Table | None, position: int) -> None:
-        """The cursor is on that row of the table now."""
+        """The cursor moved to that row of the table."""
         of = self._of
         if not self.shown or of is None or table is None or position >= len(table):
             return
@@ -132,7 +131,7 @@ class SidePanel(Widget):
 
 
 def _once(make: Callable[[], Glance]) -> Callable[[], Glance]:
-    """The same thing each time, made by whichever thread asks first."""
+    """Calls ``make`` once, on whichever thread asks first, and returns that object every time."""
     lock = threading.Lock()
     made: list[Glance] = []
 
@@ -146,7 +145,7 @@ def _once(make: Callable[[], Glance]) -> Callable[[], Glance]:
 
 
 def columns_of(sections: list[Section], width: int, height: int) -> list[Content]:
-    """The sections in order, in columns next to one another; one that does not fit is cut or left out."""
+    """The sections in order, in side-by-side columns; one that does not fit is cut or left out."""
     count = max(1, min(len(sections), width // COLUMN))
     room = (width - 2 * (count - 1)) // count
     blocks = [_block(section, room, height) for section in sections]
@@ -166,7 +165,7 @@ def columns_of(sections: list[Section], width: int, height: int) -> list[Content
 
 
 def _filled(blocks: list[list[Content]], count: int, height: int) -> list[list[Content]]:
-    """The blocks in columns of that height, in order; what does not fit into the last one is left out."""
+    """The blocks in columns of that height, in order; what does not fit into the last column is left out."""
     columns: list[list[Content]] = [[]]
     for block in blocks:
         if columns[-1] and len(columns[-1]) + len(block) > height and len(columns) < count:
