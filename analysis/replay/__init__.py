@@ -1,1 +1,1 @@
-"""A run replayed from what orders it: what a change would buy, and how far the replay itself can be trusted."""
+"""Replay of a run from its dependencies: what a change would save, and how far the replay can be trusted."""

@@ -1,8 +1,8 @@
 """How far a replay can be trusted: the unchanged run against its recording, and each cycle against the next one.
 
-The length alone proves little, for where calls keep their recorded length even a replay without any waits ends on time.
-So a cycle is also replayed with the durations and host times of the next one and held against that one, and what was
-replayed as recorded or waited for nothing recorded is counted.
+The total length alone proves little: since calls keep their recorded duration, even a replay without any waits ends on
+time. So each cycle is also replayed with the durations and host times of the next one and compared with it; and time
+that was replayed as recorded, or spent waiting without a recorded cause, is counted.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ..core.call_tree import Ints
 from .model import Knobs, Model, Outcome
 
 PREDICTS, TRUSTED, UNKNOWN = 0.02, 0.01, 0.10
-"""Largest error with which a replay predicts, and is trusted; largest share kept as recorded, or unexplained."""
+"""Largest error at which a replay predicts, and is trusted; largest share of time kept as recorded, or unexplained."""
 _ALIGNED = 0.9
 """Share of the launches of two cycles that must be the same for one to be replayed with the durations of the other."""
 _MOST = 5_000
-"""Calls of a cycle that are aligned with those of another that differs."""
+"""Calls per cycle up to which two cycles with different calls are aligned."""
 
 
 class Accuracy(Struct, frozen=True):
     """How far a replay of the unchanged run is from the recording.
 
-    ``error`` is replayed / recorded − 1; ``cross_error`` that of a cycle with the next one's durations against that
-    one, None where there are not enough cycles; ``kept`` and ``unexplained`` are shares of the recorded length.
-    ``reason`` says why nothing is predicted, None where it is.
+    ``error`` is replayed / recorded − 1; ``cross_error`` the median absolute error of cycles replayed with the next
+    cycle's durations against that next cycle (None without enough cycles); ``kept`` and ``unexplained`` are shares of
+    the recorded length. ``reason`` says why nothing is predicted; None if the replay predicts.
     """
 
     recorded_ns: int | None = None
@@ -68,9 +68,9 @@ def accuracy_of(model: Model, unchanged: Outcome) -> Accuracy:
 
 
 def _crossed(model: Model) -> tuple[float, float] | None:
-    """How far cycles with the durations of the next are from it, and how far cycles are from the next, as medians.
+    """Median error of cycles replayed with the next cycle's durations; median difference of consecutive cycles.
 
-    The first cycle began before the recording did and is left out.
+    The first cycle is left out: it began before the recording did.
     """
     rows = [one for one in model.cycle_rows if len(one) > 2]
     if not rows:
@@ -99,9 +99,9 @@ def _crossed(model: Model) -> tuple[float, float] | None:
 
 
 def _calls_by_cycle(model: Model) -> tuple[list[Ints], Ints]:
-    """The calls of each cycle in order, and a number for each that tells what it is and launched.
+    """The calls of each cycle in order, and for each call a hash of its name and the names of what it launched.
 
-    A call that launches nothing is of the cycle of the launch before it on its host timeline.
+    A call that launches nothing belongs to the cycle of the previous launch on its host timeline.
     """
     a, c, cycles = model.recording.activities, model.recording.calls, model.recording.cycles
     cycle = np.full(len(c.start), -1, dtype=np.int64)
@@ -123,7 +123,7 @@ def _calls_by_cycle(model: Model) -> tuple[list[Ints], Ints]:
 
 
 def _aligned(x: Ints, y: Ints) -> tuple[Ints, Ints] | None:
-    """The places of the same launches in two cycles; None where too few are the same."""
+    """The indices of matching calls in two cycles; None where too few match."""
     if np.array_equal(x, y):
         return np.arange(len(x)), np.arange(len(y))
     if max(len(x), len(y)) > _MOST or _in_both(x, y) < _ALIGNED * max(len(x), len(y)):
@@ -136,14 +136,14 @@ def _aligned(x: Ints, y: Ints) -> tuple[Ints, Ints] | None:
 
 
 def _in_both(x: Ints, y: Ints) -> int:
-    """How many launches are the same in any order: no alignment, which takes far longer to find, has more."""
+    """How many calls match in any order: an upper bound for the alignment, which takes far longer to compute."""
     kinds, number = np.unique(np.concatenate((x, y)), return_inverse=True)
     of_x, of_y = (np.bincount(one, minlength=len(kinds)) for one in (number[: len(x)], number[len(x) :]))
     return int(np.minimum(of_x, of_y).sum())
 
 
 def _exchange(model: Model, knobs: Knobs, x: Ints, y: Ints) -> None:
-    """The calls ``x`` get the host times, lengths and activities' durations of ``y``, which launch as many."""
+    """Give calls ``x`` the host times and durations of ``y``, and the activity durations where both launch as many."""
     a, c = model.recording.activities, model.recording.calls
     knobs.gap[x], knobs.length[x] = model.gap[y], (c.end - c.start)[y]
     order, edges = model.by_call

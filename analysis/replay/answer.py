@@ -1,4 +1,4 @@
-"""What is said of a run's replay: rows of changes, sentences, the critical path as text, the reasons of a row."""
+"""The what-if answer for a run: rows of changes, sentences, the critical path as text, the details of a row."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from .replayed import Replayed, replay_of
 
 _NEARLY, _TOGETHER = 0.95, 0.02
 _SMALL, _LARGE = 0.25, 0.10
-"""Something that takes that share of the cycle and wins no more than that share of itself is worth a sentence."""
+"""A kernel that takes at least ``_LARGE`` of the cycle and saves at most ``_SMALL`` of its time is worth a sentence."""
 _NOTHING, _UNWORTHY = 1e-5, 1e-3
-"""A share of the cycle that is rounding, and one under which a change is not worth the name."""
+"""Share of the cycle below which a saving is rounding noise, and share below which a change is not worth making."""
 _AT_ONCE = 2
-"""Changes replayed at the same time, for numpy and compiled loops let each other run: the 30 of a million activities
-take 1.6 instead of 2.7 s, and 55 MB more."""
+"""Changes replayed in parallel threads (numpy and compiled loops release the GIL): the 30 changes of a run with a
+million activities take 1.6 instead of 2.7 s, and 55 MB more."""
 _APART = 1.1
-"""A replayed cycle that takes this many times the mean cycle holds the time between cycles, too."""
+"""A replayed cycle of more than this many mean cycles includes the time between cycles."""
 NOBODY = "nothing waits for it"
 _HALF_HOST = Change("host", "", 0.5)
 _FORMATS = "Kineto, Nsight Systems, rocprofv3, rocpd, RPD and Perfetto recordings with runtime calls"
@@ -49,10 +49,10 @@ ASSUMED = "Host code is assumed to run as fast as before; wins of several change
 
 
 class Prediction(Struct):
-    """A change, each gone (factor 0), per cycle: times in ns, ``takes`` and ``share`` of the cycle.
+    """The saving per cycle if something were gone (factor 0): times in ns, ``takes`` and ``share`` of the cycle.
 
-    ``saved_with_host_ns`` is saved where host code takes half its time as well. ``start_ns`` and ``dur_ns`` are of what
-    it takes most of, as recorded."""
+    ``saved_with_host_ns``: the saving if host code takes half its time as well. ``start_ns`` and ``dur_ns``: of the
+    activity, call or host time that is cut most, as recorded."""
 
     kind: str
     name: str
@@ -85,14 +85,14 @@ class Predictions(Struct, frozen=True):
 
     @property
     def most(self) -> dict[str, Any] | None:
-        """The single change that wins most: change and what it saves, ns; None where nothing does."""
+        """The single change that saves most, and its saving in ns; None if none saves anything."""
         single = single_changes(self.rows)
         return {"change": single[0].change, "saved_ns": single[0].saved_ns} if single else None
 
 
 def single_changes(rows: Sequence[Prediction]) -> list[Prediction]:
-    """Those that win something and that somebody could make, most first: no sums of everything of a kind, nor a frame
-    that all host code is in."""
+    """The changes that save something and that somebody could make, largest saving first: no totals of a whole kind,
+    and no frame that contains nearly all host code."""
     host = next((row.saved_ns for row in rows if row.name == ALL["host"]), 0)
     return [
         row for row in rows if row.name not in ALL.values() and row.saved_ns > 0 and row.how != NOBODY
@@ -102,13 +102,13 @@ def single_changes(rows: Sequence[Prediction]) -> list[Prediction]:
 
 
 def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Predictions:
-    """What changes would buy in a run, and what these would together. Raises ScopeRefused."""
+    """What each candidate would save in a run, and what ``changes`` would save together. Raises CannotAnswer."""
     if not run.has("kernels"):
         if REDUCED in run.info.facts and (job := job_of(run, options)) is not None:
             note = f"{run.info.label} is a reduced dataset: its launches are in the recordings, which can be replayed."
             return Predictions(run.info.label, sentences=(job.sentence(),), notes=(note,), job=job)
         raise CannotAnswer(f"{run.info.label} cannot be replayed: it holds no launches. {_FORMATS} can.")
-    run.host.select("parent").head(1).collect()  # the call tree takes most room to find: first, and alone
+    run.host.select("parent").head(1).collect()  # building the call tree takes the most memory: first, and alone
     replayed = replay_of(run, options)
     accuracy = replayed.accuracy
     if replayed.model is None:
@@ -141,7 +141,7 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
 
 
 def _kept_rows(run: Trace, options: Options, replayed: Replayed) -> tuple[Prediction, ...]:
-    """The rows, kept beside the tables: asking for a change of one's own takes half the time then."""
+    """The rows, cached beside the tables: a later query with its own changes then takes half the time."""
     if options.cycle_anchor is not None or run.captures is not None:
         return _rows(run, replayed)
     of_peaks = crc32(settings_text().encode())
@@ -149,9 +149,9 @@ def _kept_rows(run: Trace, options: Options, replayed: Replayed) -> tuple[Predic
 
 
 def _rows(run: Trace, replayed: Replayed) -> tuple[Prediction, ...]:
-    """What is tried, most won first. Changes that come to the same are one; what nobody waits for is listed where it
-    takes time on a device, for that is what other lists show."""
-    _ = replayed.least  # what it takes is given back before the slices of the host are read
+    """The rows, largest saving first. Changes with the same effect are one row; a change that nothing waits for is
+    listed only if it takes device time, because other views show that time."""
+    _ = replayed.least  # computed first, so that its memory is freed before the host slices are read
     tried, rows = candidates(run, replayed), dict[tuple[float, ...], Prediction | None]()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for turned, row in pool.map(partial(_tried, replayed), tried):
@@ -161,7 +161,7 @@ def _rows(run: Trace, replayed: Replayed) -> tuple[Prediction, ...]:
 
 
 def _tried(replayed: Replayed, one: Candidate) -> tuple[tuple[float, ...], Prediction | None]:
-    """By how much a change turns the knobs, and its row; None where it wins too little for one."""
+    """The knob totals of a change and its row (None if it saves too little to list)."""
     model, cycle = replayed.model, max(replayed.cycle_ns, 1.0)
     assert model is not None
     knobs, _ = replayed.knobs(one.change)
@@ -183,7 +183,7 @@ def _tried(replayed: Replayed, one: Candidate) -> tuple[tuple[float, ...], Predi
 
 
 def _place(model: Model, largest: tuple[str, int] | None) -> tuple[int | None, int | None]:
-    """Start and length (ns) of the activity, host time or call that a change takes most of."""
+    """Start and length (ns) of the activity, host time or call that a change cuts most."""
     if largest is None:
         return None, None
     what, at = largest
@@ -196,7 +196,7 @@ def _place(model: Model, largest: tuple[str, int] | None) -> tuple[int | None, i
 
 
 def _at_peak(replayed: Replayed, change: Change) -> Ints | None:
-    """Durations where it takes the least time its work allows; None where that is not known of any of it."""
+    """Activity durations with the changed ones at the least time that their work allows; None if that is unknown."""
     if change.kind not in ("kernel", "op", "copy") or (replayed.least == NO_LEAST).all():
         return None
     knobs, unmatched = replayed.knobs(replace(change, factor=None))
@@ -213,7 +213,7 @@ def _scenario(replayed: Replayed, outcome: Outcome, changes: Sequence[Change]) -
 
 
 def per(replayed: Replayed) -> str:
-    """What the times are per."""
+    """The unit that times are given per."""
     return "cycle" if replayed.accuracy.cycles else "recording"
 
 
@@ -228,17 +228,17 @@ def _scenario_sentence(scenario: dict[str, Any], replayed: Replayed) -> str:
 
 
 def doubt_of(accuracy: Accuracy) -> float:
-    """The share by which a time of the replay may be off: its error, or that of cycles replayed as the next ones."""
+    """The share by which a replayed time may be off: the larger of the error and the cross error."""
     return max(abs(accuracy.error or 0.0), accuracy.cross_error or 0.0)
 
 
 def _won(ns: float, replayed: Replayed) -> str:
-    """What is won, with the figures that the replay's error leaves."""
+    """The time in words, rounded to the replay's error."""
     return units.within(ns, abs(ns) * doubt_of(replayed.accuracy))
 
 
 def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
-    """What wins most, beside what it takes; whether the host would be next; what takes much and wins little."""
+    """The best single change and its device time; whether the host limits next; a large kernel that saves little."""
     single = single_changes(rows)
     if not single:
         return [f"No single change makes the {per(replayed)} shorter."]
@@ -266,7 +266,7 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
 
 
 def _between(replayed: Replayed) -> str:
-    """That the time of a cycle is from end to end, where that is more than cycles are said to take elsewhere."""
+    """A note that the cycle time includes the time between cycles, where it exceeds the cycle time shown elsewhere."""
     model = replayed.model
     mean = model.recording.cycles["dur_ns"].mean() if model is not None and replayed.accuracy.cycles else None
     apart = isinstance(mean, float) and replayed.cycle_ns > _APART * mean
@@ -293,7 +293,7 @@ def _accuracy_sentence(accuracy: Accuracy) -> str:
 
 
 def came_true(sides: Sequence[Predictions]) -> str:
-    """What was predicted for A with the changes, beside what B took; '' where there is nothing to compare."""
+    """The cycle time predicted for A with the changes, compared with B's; '' where there is nothing to compare."""
     a, b = sides
     if a.scenario is None or b.cycle_ns is None:
         return ""
@@ -305,7 +305,7 @@ def came_true(sides: Sequence[Predictions]) -> str:
 
 
 def why(row: dict[str, Any], run: Trace, options: Options) -> list[Section]:
-    """The sections of a row: the critical path before the change and with it, and how it is made."""
+    """The detail sections of a row: the critical path as recorded and with the change, and how to make the change."""
     replayed = replay_of(run, options)
     if replayed.model is None or not row.get("change"):
         return []

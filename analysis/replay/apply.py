@@ -1,4 +1,4 @@
-"""Changes become turned knobs of the model."""
+"""Applies what-if changes to a model's ``Knobs``."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .recording import EDGE
 _ACTIVITIES = {"kernel": ("kernel",), "collective": ("collective",), "copy": ("memcpy", "memset")}
 _SLICED = ("input", "python", "op", "runtime", "copy", "allocation", "sync", "profiler", "untraced")
 CAUSES = (*_SLICED, "launch", "dispatch", "graph", "unknown")
-"""Causes of idle time that a replay can change; ``queued`` is what it has no cause for."""
+"""Causes of idle time that a replay can change: all but ``queued``, which has no recorded reason."""
 NO_LEAST = np.iinfo(np.int64).max
-"""The least time of an activity whose work or peak is not known."""
+"""Stands for the least time of an activity whose work or peak is unknown."""
 
 
 def apply(
@@ -32,8 +32,8 @@ def apply(
 ) -> tuple[Knobs, tuple[str, ...]]:
     """The knobs with every change applied, and those changes (as typed) that match nothing.
 
-    ``least`` gives the least time of each activity, ns or ``NO_LEAST``. Slices that two
-    changes are of are changed once, by the smaller factor; a factor on all host code is on what the others leave.
+    ``least`` gives the least time of each activity, ns or ``NO_LEAST``. A slice that two changes match is scaled
+    once, by the smaller factor; a factor on all host code applies to what the other changes leave.
     """
     turning, unmatched = _Turning(model, host, copy(model.recorded)), []
     for change in sorted(changes, key=lambda one: (one.kind == "host" and not one.pattern, one.factor or 0.0)):
@@ -54,7 +54,7 @@ def _scaled(values: Ints, some: Mask, factor: float) -> Ints:
 
 
 def activities(model: Model, kind: str, pattern: re.Pattern[str]) -> Mask:
-    """The activities of a kind of change with such a name."""
+    """The activities of that kind whose name or family matches."""
     a = model.recording.activities
     of_kind = a.kind.where(_ACTIVITIES[kind].__contains__)
     if pattern.pattern.startswith(FAMILY):
@@ -63,7 +63,7 @@ def activities(model: Model, kind: str, pattern: re.Pattern[str]) -> Mask:
 
 
 def launched_under(model: Model, host: HostTime, pattern: re.Pattern[str]) -> tuple[Ints, Mask]:
-    """The rows of operators of that name among the slices, and the activities that were launched in them."""
+    """The rows in ``slices`` of the operators that match, and the activities launched inside them."""
     if pattern not in host.launched:
         slices, a, c = model.recording.slices, model.recording.activities, model.recording.calls
         some = slices.rows_named(pattern.search, "op")
@@ -74,24 +74,24 @@ def launched_under(model: Model, host: HostTime, pattern: re.Pattern[str]) -> tu
 
 @lru_cache(maxsize=2)
 def _causes(names: tuple[str, ...]) -> npt.NDArray[np.str_]:
-    """The cause of idle time that calls of these names are."""
+    """The cause of idle time that calls of each name count as; '' for a cycle edge."""
     return np.array(["" if name == EDGE else cause_of_call(name) for name in names])
 
 
 class _Turning:
-    """Knobs while changes are applied; ``_taken`` are the rows of slices whose time was changed already."""
+    """The knobs while changes are applied; ``_taken``: rows of the slices whose time is already scaled."""
 
     def __init__(self, model: Model, host: HostTime, knobs: Knobs) -> None:
         self.model, self._host, self.knobs = model, host, knobs
         self._taken = np.zeros(0, dtype=np.int64)
 
     def _take(self, spans: Ints, factor: float) -> None:
-        """Host time before calls becomes that part of itself."""
+        """Scale ``spans``, a part of the host time before each call (ns)."""
         less = np.round(spans * (1 - factor)).astype(np.int64)
         self.knobs.gap = self.knobs.gap - np.minimum(less, np.maximum(self.knobs.gap, 0))
 
     def _take_slices(self, some: Ints, factor: float) -> bool:
-        """The same for the time in slices, of which those inside changed ones count no more."""
+        """Scale the time in slices, without what lies inside slices scaled before."""
         if len(some):
             before = self._host.inside(self._taken) if len(self._taken) else 0
             self._taken = np.union1d(self._taken, some) if len(self._taken) else some
@@ -99,7 +99,7 @@ class _Turning:
         return bool(len(some))
 
     def to_peak(self, kind: str, pattern: re.Pattern[str], least: Ints) -> bool:
-        """Activities take the least time their work allows."""
+        """Reduce activities to the least time that their work allows."""
         model, dur = self.model, self.knobs.dur
         some = launched_under(model, self._host, pattern)[1] if kind == "op" else activities(model, kind, pattern)
         some = some & (least != NO_LEAST)
@@ -107,7 +107,7 @@ class _Turning:
         return bool(some.any())
 
     def activities(self, some: Mask, factor: float) -> bool:
-        """Activities of a device; of collectives of several ranks the transfer, for waits are what others make them."""
+        """Scale device activities; of collectives across ranks only the transfer: other ranks cause the wait."""
         knobs = self.knobs
         knobs.dur = _scaled(knobs.dur, some, factor)
         linked = np.unique(knobs.group[some & (knobs.group >= 0)])
@@ -116,20 +116,20 @@ class _Turning:
         return bool(some.any())
 
     def op(self, pattern: re.Pattern[str], factor: float) -> bool:
-        """Operators, with their host time and what they launch."""
+        """Scale operators: their host time and the activities they launch."""
         some, mine = launched_under(self.model, self._host, pattern)
         self.knobs.dur = _scaled(self.knobs.dur, mine, factor)
         return self._take_slices(some, factor)
 
     def host(self, pattern: re.Pattern[str], factor: float) -> bool:
-        """Host code: all of it, or that in slices of such a name."""
+        """Scale host code: all of it, or the code in slices whose name matches."""
         if not pattern.pattern:
             self.knobs.gap = _scaled(self.knobs.gap, self.knobs.gap > 0, factor)
             return True
         return self._take_slices(self.model.recording.slices.rows_named(pattern.search, *CODE), factor)
 
     def idle(self, pattern: re.Pattern[str], factor: float) -> bool:
-        """Causes of idle time."""
+        """Scale causes of idle time."""
         matches, model, knobs = False, self.model, self.knobs
         a, c = model.recording.activities, model.recording.calls
         causes = _causes(c.names)[c.name]
@@ -156,7 +156,7 @@ class _Turning:
         return matches
 
     def _shorter(self, calls: Mask, factor: float) -> None:
-        """Calls take that part of their time, and what they launch starts sooner by as much."""
+        """Scale the duration of calls; what they launch starts earlier by the time saved."""
         a, c, knobs = self.model.recording.activities, self.model.recording.calls, self.knobs
         waits = np.diff(self.model.order.waits.to) > 0
         time = np.where(waits, knobs.floor, c.end - c.start)
@@ -168,15 +168,15 @@ class _Turning:
         knobs.launch_lag = np.where(some, sooner, knobs.launch_lag)
 
     def sync(self, pattern: re.Pattern[str], factor: float) -> bool:
-        """Calls that wait for the device; at 0 they no longer do."""
+        """Scale how long calls wait for the device; at 0 they no longer wait."""
         waits = self.model.order.waits.to
         some = self.model.recording.calls.named(pattern) & (waits[1:] > waits[:-1])
         self.knobs.wait_share = np.where(some, self.knobs.wait_share * factor, self.knobs.wait_share)
         return bool(some.any())
 
     def graph(self, pattern: re.Pattern[str], factor: float) -> bool:
-        """Launches after the first, up to where the host waits or a cycle ends, take no time, nor does the host before
-        them, loading of input apart; what they launch follows what is before it at once."""
+        """Merge runs of launches, up to a host wait or the end of a cycle: all but the first take no time, and neither
+        does the host time before them except input loading; what they launch directly follows its predecessor."""
         model, knobs = self.model, self.knobs
         a, c = model.recording.activities, model.recording.calls
         launches = model.launches & (np.diff(model.order.waits.to) == 0)

@@ -1,4 +1,4 @@
-"""The changes that are tried on every run: what takes most of each kind, each gone."""
+"""The changes tried on every run: for each kind whatever takes the most time, removed (factor 0)."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from .replayed import Replayed
 MOST = {"kernel": 12, "collective": 4, "copy": 3, "op": 6, "host": 4}
 """How many of each kind are tried."""
 WHOLE_CAUSES = ("op", "python", "untraced", "unknown", "profiler", "dispatch")
-"""Causes of idle time that are host code or latency as a whole: no single change."""
+"""Causes of idle time that stand for host code or latency as a whole: no single change removes them."""
 MOSTLY = 0.95
-"""What has that share of a sum stands for it."""
+"""An entry with this share of a total is taken for the total."""
 ALL = {"kernel": "all kernels", "collective": "all collectives", "host": "all host code"}
 
 
 class Candidate(Struct, frozen=True):
-    """A change with the name it is listed under, and what it is of per cycle: device time (ns) and how many.
+    """A change, the name it is listed under, and the device time (ns) and count per cycle of what it changes.
 
-    ``device_ns`` is None where it is no time of a device; ``several`` where it is of activities of several names.
+    ``device_ns`` is None for changes other than of device time; ``several``: it changes activities of several names.
     """
 
     change: Change
@@ -46,12 +46,12 @@ class Candidate(Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """What it is listed as."""
+        """The kind it is listed under."""
         return f"{self.change.kind}s" if self.several else self.change.kind
 
 
 def candidates(run: Trace, replayed: Replayed) -> list[Candidate]:
-    """What is tried, by kind; of two that come to the same the first is listed. The run must be replayed."""
+    """The candidates, by kind; of two with the same effect the first is listed. Needs a ``replayed.model``."""
     model = replayed.model
     assert model is not None
     graph = f"one graph launch per {'cycle' if model.cycles else 'recording'}"
@@ -63,7 +63,7 @@ def candidates(run: Trace, replayed: Replayed) -> list[Candidate]:
 
 
 def _inside(model: Model) -> Ints:
-    """The activities that count: those in cycles, all where there are none."""
+    """The activities that count: those in cycles, or all if there are no cycles."""
     cycle = model.recording.activities.cycle
     return np.flatnonzero(cycle >= 0) if model.cycles else np.arange(len(cycle))
 
@@ -104,7 +104,7 @@ def _activities(model: Model) -> list[Candidate]:
 def _families(
     model: Model, names: Sequence[str | None], total: npt.NDArray[Any], count: Ints
 ) -> list[Candidate]:
-    """The families that are neither one kernel nor all there is."""
+    """The kernel families, without ``other`` and those that are mostly one kernel."""
     members: dict[str, list[int]] = {}
     for at in np.flatnonzero(count).tolist():
         members.setdefault(family(names[at], "kernel"), []).append(at)
@@ -122,7 +122,7 @@ def _operators(run: Trace, model: Model, replayed: Replayed) -> list[Candidate]:
     if operators is None:
         return []
     a, some = model.recording.activities, _inside(model)
-    some = some[~a.kind.where("collective".__eq__)[some]]  # which have rows of their own
+    some = some[~a.kind.where("collective".__eq__)[some]]  # collectives have rows of their own
     frame = pl.DataFrame({"op": operators.gather(pl.Series(a.row[some])), "ns": a.dur[some]})
     sums = frame.drop_nulls("op").group_by("op").agg(pl.col("ns").sum()).with_columns(pl.col("op").cast(pl.String))
     most = sums.sort("ns", "op", descending=[True, False])
@@ -135,7 +135,7 @@ def _operators(run: Trace, model: Model, replayed: Replayed) -> list[Candidate]:
 
 
 def _host(run: Trace, model: Model, host: HostTime) -> list[Candidate]:
-    """All host code, and what takes most of it on the threads that launch."""
+    """All host code, and the names with the largest self time on launching threads."""
     slices, c = model.recording.slices, model.recording.calls
     launching = np.zeros(int(slices.thread.max(initial=0)) + 1, dtype=bool)
     launching[c.thread[c.row >= 0]] = True
@@ -157,13 +157,13 @@ def _host(run: Trace, model: Model, host: HostTime) -> list[Candidate]:
 
 
 def _idle(model: Model, replayed: Replayed) -> list[Candidate]:
-    """Causes that took any of the host time before calls, or that lie in the calls, launches and queues themselves."""
+    """Causes that take part of the host time before calls, or that lie in calls, launch latency and queue gaps."""
     a, by_cause = model.recording.activities, replayed.host.by_cause
     launched = int(a.first.sum())
     whole = sum(int(spans.sum()) for spans in by_cause.values())
     counts = {
         cause: int((spans > 0).sum()) for cause, spans in by_cause.items()
-        if cause == "input" or spans.sum() < MOSTLY * whole  # what is most of all host code has that row
+        if cause == "input" or spans.sum() < MOSTLY * whole  # otherwise the row "all host code" covers it
     } | {
         "launch": launched, "dispatch": launched, "graph": int(((a.call >= 0) & ~a.first).sum()),
         "unknown": int((a.call < 0).sum()),
@@ -212,7 +212,7 @@ _LAUNCHES = re.compile("Launch")
 
 
 def how(change: Change, name: str) -> str:
-    """How such a change is made."""
+    """Advice on how to make the change."""
     if change.kind == "idle":
         return _HOW_IDLE.get(name, "")
     if change.kind == "sync" and _LAUNCHES.search(name):

@@ -1,7 +1,7 @@
-"""The critical path of a replay: which activities, calls and host code follow each other up to the end of a cycle.
+"""The critical path of a replay: the chain of activities, calls and host code that decides when a cycle ends.
 
-It is walked backwards from what ended last. Every link is tight: what comes next begins when the one before it ended
-plus a fixed time, so the parts of the path add up to the cycle.
+It is walked backwards from whatever ended last. Every link is tight: a step begins a fixed time after the one before it
+ended, so the steps of the path add up to the cycle.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ MEANINGS = {"kernel": "kernels", "collective": "collectives", "memcpy": "copies 
 
 
 HOST_SIDE = (HOST, CALL, LAUNCH, RETURN, START)
-"""Kinds of steps that are on a host timeline."""
+"""The kinds of steps on a host timeline."""
 
 
 class Step(Struct, frozen=True):
-    """One link: ``kind`` of ``MEANINGS``, its name, and begin and end in the replay, ns.
+    """One step of the path: its ``kind`` (of ``MEANINGS``), its name, and its begin and end in the replay, ns.
 
-    ``start`` is where it began as recorded, ``activity`` the one it is or leads to, -1 on a host timeline, which is
-    that of ``call``.
+    ``start``: its recorded begin; ``activity``: the activity that it is or leads to, -1 for a step on the host
+    timeline of ``call``.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class Step(Struct, frozen=True):
 
     @property
     def letter(self) -> str:
-        """Its letter in a strip: of an activity that of its family, as everywhere."""
+        """Its letter in the strip: for an activity, the letter of its family, as in every view."""
         return _LETTERS.get(self.kind) or LETTERS[family(self.name, self.kind)]
 
     @property
@@ -64,7 +64,7 @@ class Step(Struct, frozen=True):
 
 
 class Path(Struct, frozen=True):
-    """The critical path of one cycle, in order; ``cycle`` is its row in the account, None for the whole recording."""
+    """The critical path of one cycle, in order; ``cycle``: its row in ``Cycles``, None for the whole recording."""
 
     cycle: int | None
     begin: int
@@ -72,30 +72,30 @@ class Path(Struct, frozen=True):
     steps: tuple[Step, ...]
 
     def parts(self) -> list[tuple[str, str, int]]:
-        """Kind, name and time (ns) of everything on the path, most first."""
+        """Kind, name and time (ns) of everything on the path, longest first."""
         sums: dict[tuple[str, str], int] = defaultdict(int)
         for step in self.steps:
             sums[step.kind, step.name] += step.ns
         return sorted(((*key, ns) for key, ns in sums.items()), key=lambda part: -part[2])
 
     def by_kind(self) -> dict[str, int]:
-        """Time (ns) of each kind on the path, most first."""
+        """Time (ns) of each kind on the path, longest first."""
         sums: dict[str, int] = defaultdict(int)
         for step in self.steps:
             sums[step.kind] += step.ns
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
     def legend(self) -> dict[str, str]:
-        """What each letter of the strip stands for, most of the path first."""
+        """The meaning of each letter of the strip, largest share of the path first."""
         sums: dict[tuple[str, str], int] = defaultdict(int)
         for step in self.steps:
             sums[step.letter, step.meaning] += step.ns
         return dict(sorted(sums, key=lambda key: -sums[key]))
 
     def strip(self, lanes: Sequence[str], width: int) -> dict[str, str]:
-        """For each of the lanes the steps are on a line of letters: what takes most of a column, where it is.
+        """One line of letters per lane: each column shows the step that takes most of it, on that step's lane.
 
-        ``lanes`` has one label a step.
+        ``lanes`` has one label per step.
         """
         lines = {lane: [" "] * width for lane in lanes}
         if self.end <= self.begin:
@@ -114,9 +114,9 @@ class Path(Struct, frozen=True):
 
 
 def critical_path(model: Model, host: HostTime, outcome: Outcome) -> Path:
-    """The path through the cycle of median length in the replay; through everything where there are no two cycles.
+    """The critical path of the cycle of median length in the replay; of the whole replay without two cycles.
 
-    It is that of one rank, and goes over to the one that came last at a collective; times are on the common clock."""
+    It begins on one rank and moves at a collective to the rank that arrived last; times are on the common clock."""
     a, c, links = model.recording.activities, model.recording.calls, model.links
     ends_of = model.cycle_ends(outcome)
     own, ahead, by_own = links.ahead, links.calls_ahead, outcome
@@ -148,8 +148,8 @@ def critical_path(model: Model, host: HostTime, outcome: Outcome) -> Path:
 def _walked(
     model: Model, host: HostTime, by_own: Outcome, outcome: Outcome, begin: int, end: int, activity: int, call: int
 ) -> tuple[Step, ...]:
-    """The steps between two moments, backwards from an activity (or, where that is -1, from a call), of an outcome by
-    each rank's own clock and by the common one."""
+    """The steps between two moments (ns), walked backwards from an activity or, if that is -1, from a call. ``by_own``
+    is the outcome on each rank's own clock, ``outcome`` the same on the common clock."""
     a, c, links = model.recording.activities, model.recording.calls, model.links
     steps, cursor = list[Step](), end
     last = _last_of(links.group, outcome.start)
@@ -171,7 +171,7 @@ def _walked(
         most -= 1
         if activity >= 0:
             late = int(last[links.group[activity]]) if links.group[activity] >= 0 else activity
-            recorded = a.start[late] - links.ahead[late] + links.ahead[activity]  # by the clock of its own rank
+            recorded = a.start[late] - links.ahead[late] + links.ahead[activity]  # on the clock of the activity's rank
             step(_kind(a.kind.texts[a.kind.number[activity]]), a.name.texts[a.name.number[activity]] or "",
                  outcome.start[late], recorded)
             activity = late
@@ -206,7 +206,7 @@ def _walked(
 
 
 def _last_of(group: Rows, start: Ints) -> Ints:
-    """Of each collective of several ranks the member that started last."""
+    """Per collective across ranks, the member that started last."""
     members = np.flatnonzero(group >= 0)
     members = members[np.argsort(start[members], kind="stable")]
     last = np.full(int(group.max(initial=-1)) + 1, -1, dtype=np.int64)
@@ -219,5 +219,5 @@ def _kind(kind: str | None) -> str:
 
 
 def _host_name(host: HostTime, call: int) -> str:
-    """What most of the host time before a call was."""
+    """The label of the cause that took most of the host time before a call."""
     return LABELS[max(host.by_cause, key=lambda name: int(host.by_cause[name][call]))]

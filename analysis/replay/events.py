@@ -1,4 +1,4 @@
-"""The order in which a replay goes through calls and activities: that of the recording."""
+"""The order in which a replay processes calls and activities: that of the recording."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Places = npt.NDArray[np.int32]
 
 
 class Events(Struct, frozen=True):
-    """The events as ``code`` (``loop.run``) and where each call ``begun`` and ``returned`` among them.
+    """The events as ``code`` (``loop.run``), and the event index at which each call ``begun`` and ``returned``.
 
-    Of each call: the host time before it (``gap``, ns), the call that ended then (``anchor``, -1 for none) and whether
-    it ``advances`` its host timeline. ``launch before base cross wait`` are what activities and calls come after, -1
-    where that comes later. ``call_room`` and ``room`` are how many calls and activities, powers of two, hold all that
-    something yet to come may come after.
+    Per call: ``gap``, the host time before it, ns; ``anchor``, the call whose end starts that gap (-1: none); and
+    whether it ``advances`` its host timeline. ``launch before base cross wait``: the dependencies of activities and
+    calls, -1 where one comes later in event order. ``call_room`` and ``room``: ring-buffer sizes for calls and
+    activities, powers of two that hold everything a later event may depend on.
     """
 
     code: Places
@@ -43,13 +43,13 @@ def events_of(recording: Recording, order: Order, links: Together) -> Events:
     """The events of a recording."""
     a, c = recording.activities, recording.calls
     calls, activities = np.arange(len(c.start), dtype=np.int32), np.arange(len(a.start), dtype=np.int32)
-    instant = np.diff(order.waits.to) == 0  # when it returns is known as it begins
+    instant = np.diff(order.waits.to) == 0  # waits for nothing: its return is known when it begins
     returns = calls[~instant]
     shown = np.where(a.call >= 0, np.maximum(a.start, c.start[np.maximum(a.call, 0)]), a.start)
     time = np.concatenate((
         c.end[returns] - links.calls_ahead[returns], c.start - links.calls_ahead, shown - links.ahead))
     kind = np.repeat(np.array([FINISH, BEGIN, START], dtype=np.int8), [len(returns), len(calls), len(activities)])
-    sequence = np.argsort(time, kind="stable")  # of what happens at once calls return first, then they begin
+    sequence = np.argsort(time, kind="stable")  # at equal times: returns, then begins, then activities
     row, kind = np.concatenate((returns, calls, activities))[sequence], kind[sequence]
     at = {one: np.flatnonzero(kind == one).astype(np.int32) for one in (FINISH, BEGIN, START)}
     begun, started = np.empty_like(calls), np.empty_like(activities)
@@ -59,7 +59,7 @@ def events_of(recording: Recording, order: Order, links: Together) -> Events:
     gap, anchor, advances = _host_time(recording, begun, returned)
 
     def if_started(rows: Ints | Places, by: Places) -> Places:
-        """The activities, but -1 for those that start after a place among the events."""
+        """The activities, with -1 for those that start no earlier than the event index ``by``."""
         return np.where((rows >= 0) & (started[np.maximum(rows, 0)] < by), rows, -1).astype(np.int32)
 
     launch = np.where((a.call >= 0) & (begun[np.maximum(a.call, 0)] < started), a.call, -1).astype(np.int32)
@@ -73,7 +73,7 @@ def events_of(recording: Recording, order: Order, links: Together) -> Events:
     last_call = np.maximum.accumulate(np.where((kind == BEGIN) | (kind == MOVE), row, -1))
     last = np.maximum.accumulate(np.where((kind == START) | (kind == TIED), row, -1))
     call_room = _room((last_call[started], launch), (last_call[returned], calls))
-    if (returned < begun).any():  # a wait of no length returns before it begins, at 0 then
+    if (returned < begun).any():  # a zero-length wait returns before it begins and must read 0, not another call's time
         call_room = len(calls)
     room = _room(
         (last[started], activities), (last[started], before), (last[started], base),
@@ -85,7 +85,7 @@ def events_of(recording: Recording, order: Order, links: Together) -> Events:
 
 
 def _room(*uses: tuple[Places, Places]) -> int:
-    """The power of two above the distance between any row that is used and the last one there is by then."""
+    """The ring-buffer size: the power of two above the largest distance from a used row to the newest row by then."""
     most = max((int(np.where(rows >= 0, newest - rows, 0).max(initial=0)) for newest, rows in uses), default=0)
     return 1 << most.bit_length()
 

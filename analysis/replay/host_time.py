@@ -1,4 +1,4 @@
-"""What the host did before each call of a replay: how much of it was in slices of some name, or of some cause."""
+"""The host time before each call of a replay: how much of it lies in given slices, or has a given cause."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ..idle.thread_time import ThreadWindows, time_by_cause
 from .recording import Recording
 
 CODE = ("op", "python", "annotation", "dataloader", "io")
-"""Kinds of slices that are host code."""
+"""Slice kinds that count as host code."""
 _WINDOWS = 1 << 15
-"""Windows that are looked at together, with all slices between the first and the last."""
+"""Windows processed at once, together with all slices between the first and the last."""
 
 
 class HostTime:
-    """The host time before each call: on its own thread, and before that thread did anything on the one that handed
-    over to it."""
+    """The host time before each call: on its own thread, and before that thread became active, on the thread that made
+    the previous call."""
 
     def __init__(self, run: Trace, recording: Recording, gap: Ints, anchor: Ints) -> None:
         self._run, self._slices = run, recording.slices
-        self.launched = dict[re.Pattern[str], tuple[Ints, Mask]]()  # what ``apply`` found of operators
+        self.launched = dict[re.Pattern[str], tuple[Ints, Mask]]()  # cache of ``apply.launched_under``
         c = recording.calls
         self.count = len(c.start)
         rows = np.flatnonzero(gap > 0)
@@ -53,7 +53,7 @@ class HostTime:
         self._begins, self._ends = self._axis(thread, begin), self._axis(thread, end)
 
     def _axis(self, thread: npt.NDArray[np.integer], moments: Ints) -> Ints:
-        """Moments on one axis on which threads follow one another, each as long as the calls are."""
+        """Moments of threads (ns) on one axis: threads laid end to end, each as long as the span of all calls."""
         within = moments.clip(self._low, self._low + self._room - 1) - self._low
         return np.asarray(thread * np.int64(self._room) + within)
 
@@ -67,19 +67,19 @@ class HostTime:
         return union(self._axis(thread, self._slices.start[rows]), self._axis(thread, self._slices.ends(rows)))
 
     def inside(self, some: Ints) -> Ints:
-        """Of the host time before each call, ns in these slices, whatever they called included."""
+        """The host time before each call that lies in these slices, including what they called, ns."""
         total = np.zeros(self.count, dtype=np.int64)
         np.add.at(total, self._row, np.maximum(self._union(some).within(self._begins, self._ends), 0))
         return total
 
     def calls_inside(self, some: Ints, thread: Rows, moment: Ints) -> Mask:
-        """Which moments of threads lie in one of these slices."""
+        """Which moments (ns, each on its thread) lie in one of these slices."""
         busy, moments = self._union(some), self._axis(thread, moment)
         return np.asarray(moments < np.append(-1, busy.ends)[begun(busy.starts, moments)])
 
     @cached_property
     def by_cause(self) -> dict[str, Ints]:
-        """The host time before each call by its cause, as idle time is told apart."""
+        """The host time before each call by cause of idle time, ns."""
         host = host_causes(self._run)
         overhead = next(iter(host.overhead.values()), EMPTY) if len(host.overhead) < 2 else EMPTY
         sums = dict.fromkeys((*BY_SLICE, "profiler", "untraced"), np.broadcast_to(np.int64(0), self.count))

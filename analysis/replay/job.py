@@ -1,9 +1,9 @@
-"""What the ranks of a job cost each other per cycle: one replay of all ranks, or where there is none their arrivals.
+"""The time per cycle that ranks of a job cost each other: from one replay of all ranks, else from their arrivals.
 
-A collective is over for all once the last rank has come and the transfer is done, so a rank that is late at one makes
-all others late. After ByteDance's StragglerAnalysis: the job as recorded beside the same job with a straggler as fast
-as the others, with perfect balance, and with all communication hidden. From arrivals alone these are bounds, and the
-sentence says so; they need no launches, so that a reduced dataset of a thousand ranks has them, too.
+A collective ends for all ranks once the last one has arrived and the transfer is done, so one late rank delays all
+others. After ByteDance's StragglerAnalysis: the recorded job is compared with the same job with its straggler as fast
+as the others, with perfect balance, and with all communication hidden. Arrivals alone give upper bounds, and the
+sentence says so; they need no launches, so a reduced dataset of a thousand ranks has them, too.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .together import evened
 
 
 class Job(Struct, frozen=True):
-    """Times in ns per cycle (per recording where there are no cycles, ``cycles`` then is 0).
+    """Savings in ns per cycle (per recording if ``cycles`` is 0).
 
-    What would be won, as the job is ``replayed`` with the ``straggler`` (null where none is late more often than
-    chance) as fast as the mean of the others, every rank as fast as the mean, and collectives that take no time and
-    wait for nobody. Else bounds: how much sooner collectives would end if the straggler came as early as the second
-    last, if every rank came at the mean of all, and the mean time of a rank in which it only communicates; the first
-    of them stays as ``straggler_at_most_ns``.
+    If ``replayed``, the savings with the ``straggler`` (null if no rank is late more often than chance) as fast as the
+    mean of the others, with every rank as fast as the mean, and with collectives that take no time and wait for
+    nobody. Else upper bounds: how much sooner collectives would end if the straggler arrived with the second-last rank,
+    or if every rank arrived at the mean; and the mean exposed communication of a rank. ``straggler_at_most_ns`` is the
+    first of these bounds, kept beside the replayed figure.
     """
 
     ranks: int
@@ -50,12 +50,12 @@ class Job(Struct, frozen=True):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """As exports carry it."""
+        """The fields as they are exported."""
         made: dict[str, Any] = to_builtins(self)
         return made
 
     def sentence(self, doubt: float = 0.0) -> str:
-        """The three in words, with the figures that a doubt leaves: the share by which replayed times may be off."""
+        """The three savings in words, rounded to ``doubt``: the share by which replayed times may be off."""
         unit = "cycle" if self.cycles else "recording"
         parts = [f"perfect balance {self._of(self.balance_ns, doubt)}",
                  f"hiding all communication {self._of(self.hidden_ns, doubt)}"]
@@ -73,8 +73,8 @@ class Job(Struct, frozen=True):
 
 
 def job_of(run: Trace, options: Options, replayed: Replayed | None = None) -> Job | None:
-    """What ranks cost each other; None where no collective was matched between ranks. By the replay where it may say
-    anything of changes."""
+    """What ranks cost each other: from the replay if it predicts changes, else bounds. None where no collective was
+    matched between ranks."""
     arrivals = arrivals_of(run)
     if not arrivals.count:
         return None

@@ -1,4 +1,4 @@
-"""The model of a run: replayed unchanged it ends when the run did, replayed with changes it says what they buy."""
+"""The replay model of a run: replayed unchanged it ends when the run did; with changes it predicts their savings."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Floats = npt.NDArray[np.float64]
 
 
 class Knobs(Struct):
-    """What a change turns: time of activities, host time before calls, length of calls (ns), share of waits left.
+    """The quantities a change can scale: activity durations, host time before calls, call durations (ns), wait shares.
 
     ``launch_lag``, ``before_lag`` and ``floor`` are as in ``Order``, ``group`` and ``transfer`` as in ``Together``.
-    Arrays are replaced, never written to: those that no change turns are the model's own.
+    Arrays are replaced, never modified in place: unchanged ones are shared with the model.
     """
 
     dur: Ints
@@ -38,7 +38,7 @@ class Knobs(Struct):
     transfer: Ints
 
     def largest(self, recorded: Knobs) -> tuple[str, int] | None:
-        """Where most was taken: ``dur`` and an activity, or ``gap`` or ``length`` and a call; None where nothing."""
+        """The largest cut: ``dur`` and its activity, or ``gap`` or ``length`` and its call; None if nothing was cut."""
         best: tuple[int, str, int] | None = None
         waits = self.length
         if self.wait_share is not recorded.wait_share:
@@ -55,21 +55,21 @@ class Knobs(Struct):
         return None if best is None else best[1:]
 
     def turned(self, recorded: Knobs) -> tuple[float, ...]:
-        """What tells these knobs from others: by how much each was turned in all."""
+        """The summed change of each array, which identifies a change: equal tuples mean the same change."""
         return tuple(
             0.0 if getattr(self, name) is getattr(recorded, name)
             else float(getattr(self, name).sum() - getattr(recorded, name).sum()) for name in self.__struct_fields__)
 
 
 class Reached(Struct, frozen=True):
-    """How far the activities of each cycle reach in a replay (``NEVER`` without any), and when its marks are, ns."""
+    """Times in a replay, ns: the last activity end of each cycle (``NEVER`` without any), and ``Model._marks``."""
 
     cycles: Ints
     marks: Ints
 
 
 class Outcome(Struct, frozen=True):
-    """Where a replay with these knobs puts everything, ns."""
+    """Times in a replay with these knobs, ns: ``begin``, ``finish`` of calls; ``start``, ``end`` of activities."""
 
     begin: Ints
     finish: Ints
@@ -80,7 +80,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Model:
-    """A recording with what orders it, ready to be replayed any number of times."""
+    """A recording with its dependencies, ready to be replayed any number of times."""
 
     def __init__(self, recording: Recording, links: Together | None = None) -> None:
         self.recording, self.order, self.links = recording, order_of(recording), links or apart(recording)
@@ -93,7 +93,7 @@ class Model:
 
     @cached_property
     def _fixed(self) -> dict[str, Any]:
-        """What no change turns, as the loop takes it."""
+        """The loop's arguments that no change affects."""
         order, events, a, links = self.order, self.events, self.recording.activities, self.links
         narrow: dict[str, npt.NDArray[Any]] = {
             "events": events.code, "chain": self.recording.calls.chain, "advances": events.advances,
@@ -117,17 +117,17 @@ class Model:
             self.links.group, self.links.transfer)
 
     def replay(self, knobs: Knobs | None = None) -> Outcome:
-        """Replay the run, as recorded or with the knobs turned."""
+        """Replay the run, as recorded or with these knobs."""
         return self._replayed(knobs or self.recorded, 1, None, True)[0]
 
     def cycles_with(self, knobs: Knobs, half_host: bool = False, at_peak: Ints | None = None) -> list[float]:
-        """Time of a cycle (``cycle_ns``) with the knobs turned, then with host code half as long as they leave it, then
-        as recorded with these durations of activities, in one go."""
+        """Cycle time (``cycle_ns``) in one pass: with these knobs; with host time halved on top (``half_host``); and
+        with ``at_peak`` as the activity durations and the recorded host time."""
         lanes = 3 if at_peak is not None else 2 if half_host else 1
         return [self.cycle_ns(one) for one in self._replayed(knobs, lanes, at_peak, not self.cycles)]
 
     def _replayed(self, knobs: Knobs, lanes: int, at_peak: Ints | None, whole: bool) -> list[Outcome]:
-        """One outcome for each lane; unless it is whole, rows of it are overwritten by later ones."""
+        """One outcome per lane; unless ``whole``, its arrays are ring buffers in which later rows overwrite earlier."""
         made, fixed, sizes, masks = self._made, self._fixed, [], []
         for rows, room in ((len(self.gap), self.events.call_room), (len(self.links.group), self.events.room)):
             whole_of = whole or room >= rows
@@ -162,7 +162,7 @@ class Model:
         return plain(values, kind) if self._native is not None else values.tolist()
 
     def started_after(self, outcome: Outcome, row: int) -> int:
-        """What an activity started right after in a replay: another one, or -2 - its launch call; -1 for neither."""
+        """The dependency that set an activity's start: an activity, or -2 - its launch call; -1 for neither."""
         order, events, knobs = self.order, self.events, outcome.knobs
         moment, by = int(order.fixed[row]), -1
         call, base = int(events.launch[row]), int(events.base[row])
@@ -178,7 +178,7 @@ class Model:
         return by
 
     def returned_after(self, outcome: Outcome, call: int) -> int:
-        """The activity that a call returned right after in a replay, -1 for none."""
+        """The activity whose end let a call return in a replay, -1 if the call did not have to wait."""
         order, knobs = self.order, outcome.knobs
         waits = self.events.wait[order.waits.to[call] : order.waits.to[call + 1]]
         waits = waits[waits >= 0]
@@ -189,7 +189,7 @@ class Model:
         return by if outcome.end[by] + order.wait_lag[call] > least else -1
 
     def total(self, outcome: Outcome) -> int:
-        """How long a replay took from the first call or activity to the end of the last, ns."""
+        """Length of a replay from the first call or activity to the end of the last, ns."""
         return int(max(outcome.end.max(), outcome.finish[self._real].max())) - self.begin(outcome)
 
     def begin(self, outcome: Outcome) -> int:
@@ -198,10 +198,10 @@ class Model:
 
     @cached_property
     def _marks(self) -> tuple[list[tuple[Ints, Floats, Ints, Mask]], Ints, Ints, Ints]:
-        """For each rank its cycles' rows and ends (ns), and when those begins and ends of calls on its host timeline
-        that are around these ends were recorded (ns), with which of them are later than all before them; then, of all
-        ranks together, the place of each of these among the ``Reached.marks``, and of those where they are among the
-        events (-1 at last) and which are ends."""
+        """Marks: the call begins and ends around the ends of cycles, from which replayed cycle ends are interpolated.
+        Per rank: cycle rows, cycle ends (ns), recorded times of its marks (ns), and which of these are later than all
+        before. For the marks of all ranks: index of each in ``Reached.marks``; then, in that array's order, its index
+        among the events (-1 ends the list) and whether it is a call's end."""
         c, cycles = self.recording.calls, self.recording.cycles
         ends_of = (cycles["start_ns"] + cycles["dur_ns"]).to_numpy().astype(np.float64)
         found, places = [], [np.zeros(0, dtype=np.int64)]
@@ -231,25 +231,25 @@ class Model:
 
     @cached_property
     def _real(self) -> Mask:
-        """The calls that are no edges of cycles, which may lie outside of what was recorded."""
+        """The recorded calls: cycle edges, which may lie outside of the recording, are left out."""
         return self.recording.calls.row >= 0
 
     @cached_property
     def cycle_rows(self) -> list[Ints]:
-        """For each rank the rows of its cycles, by start."""
+        """Per rank, the rows of its cycles, sorted by start."""
         cycles = self.recording.cycles.with_row_index("at").sort("start_ns", maintain_order=True)
         return [group["at"].to_numpy().astype(np.int64) for _, group in cycles.group_by("rank", maintain_order=True)]
 
     @cached_property
     def by_call(self) -> tuple[Ints, Ints]:
-        """The activities by call, and where those of each call begin among them."""
+        """The activities sorted by launch call, and the offset of each call's activities among them."""
         call = self.recording.activities.call
         order = np.flatnonzero(call >= 0)
         order = order[np.argsort(call[order], kind="stable")]
         return order, np.searchsorted(call[order], np.arange(len(self.gap) + 1))
 
     def cycle_ends(self, outcome: Outcome | None = None) -> list[Floats]:
-        """For each rank where its cycles' work ends, ns: with their mark or the last activity launched in them."""
+        """Per rank, when each cycle's work ends, ns: the later of its mark's end and its last activity's end."""
         marked, place, _, _ = self._marks
         if outcome is None:
             reach = np.full(self.recording.cycles.height + 1, NEVER, dtype=np.int64)  # the last is of none
@@ -265,29 +265,29 @@ class Model:
         return found
 
     def chain_of(self, cycles: Ints) -> int:
-        """The host timeline that most of the activities of some cycles were launched from."""
+        """The host timeline that launched most of these cycles' activities."""
         a, c = self.recording.activities, self.recording.calls
         mine = (a.call >= 0) & np.isin(a.cycle, cycles)
         chains = c.chain[a.call[mine]] if mine.any() else c.chain
         return int(np.bincount(chains).argmax())
 
     def cycle_ns(self, outcome: Outcome) -> float:
-        """Time of a cycle in a replay: from the end of the first's work to that of the last's, over their number.
+        """Cycle time in a replay, ns: (last cycle's end - first cycle's end) / (cycles - 1), averaged over ranks.
 
-        The mean over the ranks; the whole length where there are fewer than two cycles.
+        The length of the whole replay if no rank has two cycles.
         """
         spans = [(one.max() - one[0]) / (len(one) - 1) for one in self.cycle_ends(outcome) if len(one) > 1]
         return float(np.mean(spans)) if spans else float(self.total(outcome))
 
     @cached_property
     def cycles(self) -> int:
-        """How many cycles the times are means of; 0 where they are of the whole recording."""
+        """How many cycles ``cycle_ns`` is the mean of; 0 where it is the length of the whole recording."""
         return max((len(one) - 1 for one in self.cycle_ends() if len(one) > 1), default=0)
 
 
 def _between(moments: Floats, recorded: Ints, later: Mask, replayed: Ints) -> Floats:
-    """Where a replay has moments (ns) that lie between others: of those recorded at once the last that comes no earlier
-    in the replay than the one before it."""
+    """Replayed times of ``moments`` (ns), interpolated between marks. Of marks recorded at the same time, the last one
+    counts that does not come earlier in the replay than its predecessor."""
     forward = later.copy()
     forward[1:] |= replayed[1:] >= replayed[:-1]
     recorded, replayed = recorded[forward], replayed[forward]

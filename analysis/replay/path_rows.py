@@ -1,4 +1,4 @@
-"""The critical path as it is shown: where it runs as a strip with a line per host and stream, its shares, its steps."""
+"""The critical path for display: a strip with one line per host and stream, its shares by kind, its steps."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .critical_path import HOST_SIDE, MEANINGS, Path, critical_path
 from .replayed import Replayed, replay_of
 
 WIDTH = 200
-"""Columns of the strip in the facts; in text every second one."""
+"""Columns of the strip in the facts; text shows every second one."""
 _PARTS = 40
-"""Parts of the critical path that are listed."""
+"""How many parts of the critical path are listed."""
 _LANES = 6
-"""Lines of the strip, the ones with most of the path first; the others are one."""
+"""Lines of the strip, for the lanes with the largest shares of the path; all other lanes share one more line."""
 
 
 def path_of(run: Trace, options: Options) -> Path | None:
-    """The critical path of the unchanged run, found once; None where the run cannot be replayed."""
+    """The critical path of the unchanged run, cached; None where the replay predicts nothing."""
     replayed = replay_of(run, options)
     model = replayed.model
     if model is None or not replayed.predicts:
@@ -34,7 +34,7 @@ def path_of(run: Trace, options: Options) -> Path | None:
 
 
 def lanes_of(run: Trace, replayed: Replayed, path: Path) -> list[str]:
-    """Of each step where it is: a host timeline or a stream of a device, with its rank where there are several."""
+    """The lane of each step: a host timeline or a stream of a device, with its rank where there are several."""
     assert replayed.model is not None
     a, c = replayed.model.recording.activities, replayed.model.recording.calls
     names = np.full(len(path.steps), "host", dtype=object)
@@ -59,7 +59,7 @@ def lanes_of(run: Trace, replayed: Replayed, path: Path) -> list[str]:
 
 
 def shares(path: Path) -> str:
-    """What the path is made of, in words."""
+    """The share of each kind on the path, in words."""
     length = max(path.end - path.begin, 1)
     parts = [(ns / length, MEANINGS[kind]) for kind, ns in path.by_kind().items()]
     return ", ".join(f"{units.percent(100 * share, places=0)} {name}" for share, name in parts if share >= 0.005)

@@ -1,4 +1,4 @@
-"""The replay's loops as a program, for building a package imports this without polars."""
+"""The replay's loops as a compiled program, apart because the package build imports this without polars."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a replay needs of a run, as arrays: its device activities, the calls that launch or wait, its cycles.
+"""The input of a replay, as arrays: device activities, the calls that launch or wait, and cycles.
 
-All else that the host did is time between these calls.
+Everything else the host did counts as time between these calls.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ WAITS = re.compile(
     r"(Stream|Device|Event|Ctx)Synchronize|^(cuda|hip)(Memcpy(?!.*Async)|Free|Malloc|HostAlloc|HostFree|FreeHost"
     r"|HostUnregister)|MemcpyWithStream|MemcpyAsync|signal_wait"
 )
-"""Calls that may return when the device is done."""
+"""Calls that may wait for the device before they return."""
 STREAM_WAITS = re.compile("StreamWaitEvent")
 EDGE = "edge of a cycle"
-"""The name of the calls of no length that stand where cycles begin and end."""
+"""Name of the zero-length calls inserted where cycles begin and end."""
 
 
 class DeviceActivities(Struct, frozen=True):
-    """Device activities by start: ``row`` of the kernels table, times in ns, numbers of stream, device and process.
+    """Device activities sorted by start: ``row`` of the kernels table, times in ns, ids of stream, device and process.
 
-    ``call`` is the row among the replayed calls of what launched each, -1 for none; ``first`` are the first of their
-    call; ``before`` is the activity before it on its stream; ``cycle`` the row of its cycle, -1 for none.
+    ``call``: row of its launch call in ``HostCalls`` (-1: none); ``first``: whether it is its call's first activity;
+    ``before``: the previous activity on its stream (-1: none); ``cycle``: row of its cycle (-1: none).
     """
 
     row: Ints
@@ -58,9 +58,9 @@ class DeviceActivities(Struct, frozen=True):
 
 
 class HostCalls(Struct, frozen=True):
-    """Calls that launch or may wait, and edges of cycles, by start: ``row`` of the host table (-1 for an edge).
+    """Calls that launch or may wait, and cycle edges, sorted by start: ``row`` of the host table (-1 for an edge).
 
-    ``chain`` numbers the host timelines, one of each process; ``thread`` is as in ``HostSlices``.
+    ``chain`` numbers the host timelines, one per process; ``thread`` is as in ``HostSlices``.
     """
 
     row: Ints
@@ -72,14 +72,14 @@ class HostCalls(Struct, frozen=True):
     names: tuple[str, ...]
 
     def named(self, pattern: re.Pattern[str]) -> Mask:
-        """Which have a name in which the pattern is found."""
+        """Which calls have a name that the pattern matches."""
         return np.array([bool(pattern.search(name)) for name in self.names], dtype=bool)[self.name]
 
 
 class Recording(Struct, frozen=True):
-    """A run as it is replayed. ``stream_waits`` are thread and start of calls that tell a stream to wait for another.
+    """A run, ready for replay. ``stream_waits``: thread and start (ns) of the StreamWaitEvent calls.
 
-    ``cycles`` are the rows of the account of cycles with a start; ``device_time`` as there.
+    ``cycles``: the rows of ``Cycles.frame`` that have a start; ``device_time``: as in ``Cycles``.
     """
 
     activities: DeviceActivities
@@ -101,7 +101,7 @@ class Recording(Struct, frozen=True):
 
 
 def recording_of(run: Trace, options: Options) -> Recording | str:
-    """What a replay of the run needs; the reason where it cannot be replayed."""
+    """The input of the run's replay, or the reason why it cannot be replayed."""
     timed = pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
     kernels = run.kernels.with_row_index("row").filter(timed, pl.col("kind") != "sync")
     ids = numbers(kernels.select(
@@ -143,7 +143,7 @@ def _activities(ids: dict[str, Ints], call: Ints, process: Ints, named: pl.DataF
     before[order[1:][same]] = order[:-1][same]
     launched = np.flatnonzero(call >= 0)[::-1]
     first_of = np.full(int(call.max(initial=-1)) + 1, -1)
-    first_of[call[launched]] = launched  # the first of several is written last
+    first_of[call[launched]] = launched  # in reverse, so that a call's first activity is written last
     first = np.zeros(len(order), dtype=bool)
     first[first_of[first_of >= 0]] = True
     start = ids["start_ns"]
@@ -157,7 +157,7 @@ def _activities(ids: dict[str, Ints], call: Ints, process: Ints, named: pl.DataF
 def _calls(
     every: Calls, outer: Ints, launched: Ints, slices: HostSlices, cycles: pl.DataFrame
 ) -> tuple[HostCalls, npt.NDArray[np.int64]]:
-    """The calls that are replayed, and the number among them of each of ``every``, -1 for the others."""
+    """The calls to replay, and the index among them of each call of ``every`` (-1: not replayed)."""
     itself = outer == np.arange(len(outer))
     use = slices.name.where(lambda name: name is not None and WAITS.search(name))[every.row] & itself
     use[launched[launched >= 0]] = True
@@ -173,12 +173,12 @@ def _calls(
     follows = order_by(thread, start)
     same = thread[follows[1:]] == thread[follows[:-1]]
     earlier, later = follows[:-1][same], follows[1:][same]
-    end[earlier] = np.minimum(end[earlier], start[later])  # rounded times overlap
+    end[earlier] = np.minimum(end[earlier], start[later])  # rounding makes calls overlap
     edges, of_chain = _edges(cycles, start, end, chain, every.rank[rows])
     host_row = np.concatenate((every.row[rows], np.full(len(edges), -1)))
     moment = np.concatenate((start, edges))
     order = order_by(moment, np.minimum(host_row, 0))  # an edge comes before the call that begins with its cycle
-    number = np.full(len(every.row) + 1, -1, dtype=np.int64)  # the last is that of -1
+    number = np.full(len(every.row) + 1, -1, dtype=np.int64)  # the extra last entry maps -1 to -1
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     number[rows] = place[: len(rows)]
@@ -197,7 +197,7 @@ def _calls(
 
 
 def _edges(cycles: pl.DataFrame, start: Ints, end: Ints, chain: Ints, rank: Ints) -> tuple[Ints, Ints]:
-    """Moments at which cycles begin or end outside of the calls of their chain, and that chain."""
+    """Times (ns) at which cycles begin or end outside of any call of their host timeline, and that ``chain``."""
     moments, chains = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for (of_rank,), marks in cycles.group_by("rank"):
         mine = np.ones(len(rank), dtype=bool) if of_rank is None else rank == of_rank

@@ -1,4 +1,4 @@
-"""A run with its model, replayed once unchanged: what every question about changes begins with."""
+"""A run with its model and its unchanged replay, from which every what-if question starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .recording import recording_of
 from .together import together
 
 MOST_REPLAYED = 1_000_000
-"""Activities of which the replay takes no longer than the rest of a page; of more the what-if view is asked."""
+"""Largest number of activities that other views replay, in no more time than the rest of their page takes."""
 
 
 class Replayed:
@@ -40,7 +40,7 @@ class Replayed:
 
     @property
     def predicts(self) -> bool:
-        """Whether anything may be said of changes."""
+        """Whether the replay is accurate enough to predict changes."""
         return self.accuracy.reason is None
 
     @cached_property
@@ -51,7 +51,7 @@ class Replayed:
 
     @cached_property
     def least(self) -> Ints:
-        """The least time of each activity at the peak of its device, ns; ``NO_LEAST`` where it is not known."""
+        """The least time of each activity at the peak of its device, ns; ``NO_LEAST`` where unknown."""
         assert self.model is not None
         rows = self.model.recording.activities.row
         least = least_of(self._run)
@@ -59,12 +59,12 @@ class Replayed:
             pl.Int64, strict=False).fill_null(NO_LEAST).gather(rows).to_numpy()
 
     def knobs(self, *changes: Change) -> tuple[Knobs, tuple[str, ...]]:
-        """The knobs with the changes, and those of them that match nothing."""
+        """The knobs with the changes applied, and the changes that match nothing."""
         assert self.model is not None
         return apply(self.model, self.host, changes, lambda: self.least)
 
     def with_changes(self, changes: Sequence[Change]) -> tuple[Outcome, tuple[str, ...]]:
-        """The replay with the changes, and those of them that match nothing."""
+        """The replay with the changes applied, and the changes that match nothing."""
         assert self.model is not None
         knobs, unmatched = self.knobs(*changes)
         return self.model.replay(knobs), unmatched
@@ -80,5 +80,5 @@ class Replayed:
 
 
 def replay_of(run: Trace, options: Options) -> Replayed:
-    """The replay of a run, found once."""
+    """The replay of a run, cached."""
     return run.remember("replay", (options.cycle_anchor,), lambda: Replayed(run, options))

@@ -1,7 +1,7 @@
-"""The ranks of a job replayed as one: a collective is over for all once the last rank has come and the data is there.
+"""Replay of all ranks of a job together: a collective ends once its last rank has arrived and the transfer is done.
 
-Each rank keeps its own clock. A member is released as long after that moment as it was recorded to be, so that the
-unchanged replay ends as the recording did, and what one rank saves reaches the others through the collectives.
+Each rank keeps its own clock. A member ends as long after that moment as recorded, so that the unchanged replay ends
+as the recording did, and what one rank saves reaches the others through the collectives.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .recording import Recording
 
 
 class Together(Struct, frozen=True):
-    """For each activity its ``group`` (the number of its collective, -1 for none), ``rank``, how far the clock of that
-    is ``ahead``, and how ``late`` after the transfer a member ends by its own clock; ns. ``transfer`` is of each
-    collective, ``calls_ahead`` of each call."""
+    """Per activity: ``group``, the number of its collective (-1: none); ``rank``; ``ahead``, how far that rank's clock
+    is ahead; ``late``, how long after the transfer it ends, on its own clock. Per collective: ``transfer``. Per call:
+    ``calls_ahead``, as ``ahead``. Times in ns."""
 
     group: Rows
     rank: Rows
@@ -31,14 +31,14 @@ class Together(Struct, frozen=True):
 
 
 def apart(recording: Recording) -> Together:
-    """No collective is matched, and there is one clock."""
+    """No links: no collective is matched, and all ranks share one clock."""
     none = np.zeros(len(recording.activities.start), dtype=np.int64)
     few = none.astype(np.int32)
     return Together(few - 1, few, none, none, none[:0], np.zeros(len(recording.calls.start), dtype=np.int64))
 
 
 def together(run: Trace, recording: Recording) -> Together:
-    """What links the ranks of a run."""
+    """The links between the ranks of a run."""
     arrivals = arrivals_of(run) if len(run.info.ranks) > 1 else None
     if arrivals is None or not arrivals.count:
         return apart(recording)
@@ -67,8 +67,8 @@ def together(run: Trace, recording: Recording) -> Together:
 
 
 def evened(recording: Recording, links: Together, gap: Ints, only: int | None = None) -> tuple[Ints, Ints]:
-    """Durations of activities and host time before calls with all ranks as fast as their mean; with ``only`` that rank
-    as fast as the mean of the others where it is slower, ns. Collectives stay."""
+    """Activity durations and host time before calls (ns) with all ranks as fast as their mean; with ``only``, that rank
+    as fast as the mean of the others where it is slower. Collectives stay as they are."""
     a, c = recording.activities, recording.calls
     rank_of = np.full(int(c.chain.max()) + 1, -1, dtype=np.int64)
     launched = a.call >= 0
@@ -82,7 +82,7 @@ def evened(recording: Recording, links: Together, gap: Ints, only: int | None = 
 
 
 def _even(name: Ints, rank: Ints | Rows, values: Ints, only: int | None) -> Ints:
-    """What all ranks have equally often of a name is compared one by one, the rest by its mean."""
+    """Names that all ranks have equally often are averaged occurrence by occurrence; others are scaled to the mean."""
     rows = pl.DataFrame({"name": name, "rank": rank, "value": values}).with_columns(
         at=pl.int_range(pl.len()).over("name", "rank"), count=pl.len().over("name", "rank"),
         own=pl.col("value").mean().over("name", "rank"))

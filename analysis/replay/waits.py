@@ -1,7 +1,7 @@
-"""What ordered a recording: launch latencies, waits of streams for each other, waits of the host for the device.
+"""The dependencies in a recording: launch latencies, waits between streams, waits of the host for the device.
 
-Streams' waits are not recorded one by one by most tools: they are inferred where work starts right when other work
-ends, later than its launch and its stream explain. What stays without a cause is counted, not guessed.
+Most tools do not record each wait between streams. One is inferred where work starts right after other work ends and
+later than its launch and its stream explain. Delays without a cause are counted, not guessed.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from .program import REPLAY
 from .recording import WAITS, Recording, stream_keys
 
 NEAR_NS, FAR_NS = 5_000, 25_000
-"""Work starts so soon after other work without, and with, a recorded wait before its launch: ROCm's streams start 15 to
-19 us after what they waited for, NCCL's kernels 14 to 19 us."""
+"""Longest delay between the end of work and the start of work that waited for it: without, and with, a recorded stream
+wait before the launch. ROCm streams start 15 to 19 us after what they waited for, NCCL kernels 14 to 19 us."""
 LAG_NS = 30_000
-"""A call returns so soon after the work it waited for."""
+"""Longest delay between the end of work and the return of a call that waited for it."""
 _SEVERAL = 8
-"""Waits of a process that must return equally long after the work, to within NEAR_NS, for that to be its return."""
+"""Waits of a process that must return with the same delay (within NEAR_NS) for it to be taken as return latency."""
 LONG_NS = 20_000
-"""Time without a recorded cause counts as unexplained from here on."""
+"""Delays without a recorded cause count as unexplained above this."""
 AFTER_EVENT_NS = 2_000
 FULL = 500
-"""Launches in flight from which a queue may be full."""
+"""With more launches in flight than this, the launch queue may be full."""
 _LATENCY_NS, _GAP_NS, _RETURN_NS = 8_000, 1_000, 3_000
-"""Launch latency, gap between activities and return from a wait where the recording shows none."""
+"""Defaults where the recording shows none: launch latency, gap between activities, return from a wait."""
 _BUSY_NS, _BLOCKED_NS = 8_000, 50_000
-"""Calls that may have waited last so long; copies and launches that were blocked."""
+"""Minimum duration of a call that may have waited, and of a copy or launch that was blocked."""
 _EXCEPTIONS = 0.02
 _LOW = 0.2
-"""Quantile that stands for what a latency is when nothing else delays it."""
+"""Quantile taken as the undelayed latency."""
 _ALL = re.compile(r"(Device|Ctx)Synchronize")
 _STREAM_OR_DEVICE = re.compile(r"(Stream|Device|Ctx)Synchronize|^hipStreamSynchronize")
 _BLOCKING = re.compile(r"Synchronize|^(cuda|hip)Memcpy(?!.*Async)|MemcpyWithStream|signal_wait")
@@ -45,7 +45,7 @@ _ASYNC = re.compile("Async")
 
 
 class Links(Struct, frozen=True):
-    """For each row a list of others: those of row ``n`` are ``on[to[n]:to[n + 1]]``, each with its ``lag`` in ns."""
+    """Rows that each row waits for: row ``n`` waits for ``on[to[n]:to[n + 1]]``, each with its ``lag`` in ns."""
 
     to: Rows
     on: Ints
@@ -53,9 +53,9 @@ class Links(Struct, frozen=True):
 
 
 class Order(Struct, frozen=True):
-    """What each activity starts after and each call waits for; times in ns, -1 for no row, ``NEVER`` for no bound.
+    """The dependencies of each activity and call; times in ns, -1 for no row, ``NEVER`` for no bound.
 
-    ``kept_ns`` is time replayed as it was recorded, ``unexplained_ns`` time that waited for nothing recorded.
+    By reason: ``kept_ns``, time replayed as recorded; ``unexplained_ns``, waiting time without a recorded cause.
     """
 
     launch_lag: Ints
@@ -72,12 +72,12 @@ class Order(Struct, frozen=True):
 
 
 def order_of(recording: Recording) -> Order:
-    """What orders the recording."""
+    """Infer the dependencies of the recording."""
     return _Inference(recording).order()
 
 
 class _Inference:
-    """One recording while it is looked at."""
+    """Working state of the inference for one recording."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording, self.a, self.c = recording, recording.activities, recording.calls
@@ -106,11 +106,11 @@ class _Inference:
         self.of_stream = np.searchsorted(a.stream[self.queue], np.arange(self.streams + 1))
 
     def of_owner(self, owner: Ints | Rows, moment: Ints) -> Ints:
-        """Moments (ns) that sort by process first: a call waits for no activity of another one, whose clock differs."""
+        """Keys that sort by process, then time (ns): clocks of processes differ, and calls wait only for their own."""
         return owner * np.int64(self.room) + (moment - self.zero)
 
     def order(self) -> Order:
-        """Everything, in the order in which one thing needs another."""
+        """All dependencies; each step needs the results of the steps before it."""
         a = self.a
         latency, gap = self.latencies()
         ready = np.maximum(
@@ -136,9 +136,9 @@ class _Inference:
         )
 
     def latencies(self) -> tuple[Ints, int]:
-        """From the begin of its launch call to the start of each activity where nothing delays it; the gap of a queue.
+        """Undelayed latency of each activity, from the begin of its launch call to its start; gap in a busy queue; ns.
 
-        A launch that took long, as one that loads a module does, hands over at its end.
+        A launch call that took long, for example to load a module, submits its work at its end.
         """
         a, c = self.a, self.c
         some = self.launched & a.first & (a.before >= 0)
@@ -152,14 +152,14 @@ class _Inference:
         hand[a.call[first[a.start[first] < c.end[a.call[first]] - self.usual[name[first]]]]] = 0
         waited = self.is_wait[a.call[first]] & (a.end[first] <= c.end[a.call[first]]) & (
             self.before_end[first] > self.called[first])
-        hand[a.call[first[waited]]] = 0  # it was long because it waited for what was queued before its own work
+        hand[a.call[first[waited]]] = 0  # the call was long because it waited for work queued before its own
         self.hand = hand
         latency += np.where(self.launched, hand[np.maximum(a.call, 0)], 0)
         gaps = gaps[gaps <= LONG_NS]  # a longer one is a wait
         return latency, int(np.median(gaps)) if len(gaps) else _GAP_NS
 
     def inside_graphs(self, inner: Mask, latency: Ints, gap: int) -> tuple[Ints, Ints, Ints, Ints]:
-        """Later activities of one launch follow the one before them of that launch, or its first one, as recorded."""
+        """Graph nodes keep their recorded gap to the previous node on the stream, else their offset to the first."""
         a = self.a
         first_of = np.full(len(self.c.start), -1, dtype=np.int64)
         firsts = np.flatnonzero(a.first)
@@ -173,7 +173,7 @@ class _Inference:
         return base, base_lag, np.where(self.launched & ~inner, latency, NEVER), before_lag
 
     def asked(self) -> Mask:
-        """Of each activity whether a stream was told to wait on its thread since the launch before it."""
+        """Whether each activity's thread called StreamWaitEvent between its previous launch and this one."""
         thread, moment = self.recording.stream_waits
         c, launches = self.c, np.flatnonzero(self.launches)
         keys = stream_keys(np.concatenate((c.thread[launches], thread)), np.concatenate((c.start[launches], moment)))
@@ -186,7 +186,7 @@ class _Inference:
         return self.launched & self.a.first & hit[np.maximum(self.a.call, 0)]
 
     def stream_waits(self, ready: Ints, inner: Mask, launch_lag: Ints, before_lag: Ints) -> tuple[Ints, Ints]:
-        """For each activity the one of another stream it waited for, -1 for none, and how long after it started."""
+        """Per activity, the activity of another stream it waited for (-1: none), and its delay after that one's end."""
         a, asked = self.a, self.asked()
         source, lags = np.full(self.count, -1, dtype=np.int64), np.zeros(self.count, dtype=np.int64)
         rest = np.where(ready == NEVER, 0, a.start - ready)
@@ -222,14 +222,14 @@ class _Inference:
             low, high = np.searchsorted(self.end_times, (a.start[full] - LONG_NS, a.start[row]), side="left")
             free = self.by_end[low:high]
             free = free[a.stream[free] != a.stream[row]]
-            if len(free):  # it was released while that kernel ran, by the last that ended then
+            if len(free):  # the last activity that ended while that kernel ran made room
                 src[at], lag[at] = free[-1], a.start[row] - a.end[free[-1]]
                 self.kept["waits for room on the device"] += int(lag[at])
         source[rows], lags[rows] = src, np.where(src >= 0, lag, 0)
         staged = self.staged(rows[src < 0])
         lag = a.start[staged] - self.called[staged]
         late = np.minimum(lag, a.start[staged] - self.before_end[staged]) if len(staged) else lag
-        after = late < np.minimum(lag, LONG_NS)  # it began right after the one before it, which the call waited for
+        after = late < np.minimum(lag, LONG_NS)  # the copy started right after its predecessor: the call waited for it
         before_lag[staged[after]] = late[after]
         launch_lag[staged] = np.where(after, np.minimum(launch_lag[staged] - self.hand[a.call[staged]], lag), lag)
         left = rows[(src < 0) & (rest[rows] > LONG_NS)]
@@ -240,14 +240,14 @@ class _Inference:
         return source, lags
 
     def staged(self, rows: Ints) -> Ints:
-        """Those of the activities that are copies of pageable memory, made by the host inside their call."""
+        """The activities that are copies of pageable memory, staged by the host inside their call."""
         a = self.a
         pageable = a.name.where(lambda name: name is not None and "Pageable" in name)
         inside = self.launched[rows] & (a.start[rows] <= self.c.end[np.maximum(a.call[rows], 0)])
         return rows[pageable[rows] & inside]
 
     def unbound(self, rows: Ints, learned: dict[int, Counter[int]], source: Ints, lags: Ints) -> None:
-        """Waits that did not delay anything, for the stream waited for elsewhere, or the only other one there is."""
+        """Bind recorded stream waits that have no source yet: to the stream waited for elsewhere, or the only other."""
         a = self.a
         _, first = np.unique(a.stream, return_index=True)
         others: dict[int, Ints] = {}
@@ -275,7 +275,7 @@ class _Inference:
                 against[stream] += 1
         for stream, pairs in likely.items():
             if against[stream] > _EXCEPTIONS * len(pairs):
-                continue  # they were told to wait for something else, or for what was launched before
+                continue  # these waits were for another stream, or for work launched earlier
             for row, found in pairs:
                 source[row], lags[row] = found, AFTER_EVENT_NS
 
@@ -286,8 +286,8 @@ class _Inference:
         return int(self.queue[low + at]) if at >= 0 else -1
 
     def pinned(self, latency: Ints, source: Ints) -> Ints:
-        """Recorded starts that are kept: what waited for work from before the recording, and the first of a stream
-        without a launch."""
+        """Starts kept as recorded (else ``NEVER``): a device's first activity if it waited for work from before the
+        recording, and a stream's first activity if it has no launch."""
         a = self.a
         fixed = np.where((a.before < 0) & ~self.launched, a.start, NEVER)
         first = np.unique(a.device, return_index=True)[1]
@@ -301,12 +301,12 @@ class _Inference:
         return fixed
 
     def host_waits(self) -> tuple[Links, Ints, Ints]:
-        """For each call the activities it waits for, how long after them it returns, and how long it takes at least."""
+        """Per call, the activities it waits for, how long after their end it returns, and its minimum duration, ns."""
         a, c = self.a, self.c
         keys = self.of_owner(a.owner, a.end)
         by_end = np.argsort(keys, kind="stable") if self.room else self.by_end
         returned = self.of_owner(self.owner, c.end + 1_000)
-        last = np.searchsorted(keys[by_end], returned, side="right") - 1  # the last to end before it returned
+        last = np.searchsorted(keys[by_end], returned, side="right") - 1  # the last to end before the call returned
         ended = by_end[np.maximum(last, 0)]
         done = np.where((last >= 0) & ((a.owner[ended] == self.owner) | (not self.room)), a.end[ended], NEVER)
         rows, on = list[Ints | Rows](), list[Ints]()
@@ -318,7 +318,7 @@ class _Inference:
             on.append(activities)
             lag[some], waiting[some] = lags, True
 
-        # copies that returned when they were done
+        # copy calls that returned when the copy was done
         own = np.flatnonzero(self.launched)
         own = own[self.is_wait[a.call[own]] & (a.end[own] <= c.end[a.call[own]] + 1_000)]
         final = own[np.argsort(a.call[own], kind="stable")]
@@ -346,7 +346,7 @@ class _Inference:
         blocked = some[flight > FULL]
         add(blocked, ended[blocked], c.end[blocked] - done[blocked])
         self.blocked = blocked
-        # what did not wait, yet would if the device were slower; and whatever else a device is waited for
+        # calls that did not wait but would on a slower device; and the other streams that a device-wide call waits for
         everything, synchronising = c.named(_ALL), c.named(_STREAM_OR_DEVICE)
         owner_of = np.zeros(self.streams, dtype=np.int64)
         owner_of[a.stream] = a.owner
@@ -365,8 +365,8 @@ class _Inference:
         return links, lag, np.minimum(self.length, base[c.name])
 
     def returned_alike(self, after: Ints) -> Mask:
-        """Calls that return later after the work than others do, but most of their process and all equally long after
-        it: what else one may wait for does not end so regularly. How long that is counts as unexplained."""
+        """Waits that return late after the work, but most of them in their process with the same delay: waits for
+        anything else would not be that regular. The delay counts as unexplained."""
         c = self.c
         long = self.c.named(_STREAM_OR_DEVICE) & ~self.launches & (self.length > _BLOCKED_NS) & (after < self.length)
         some, late = np.zeros(len(c.start), dtype=bool), long & (after >= LAG_NS)
@@ -379,7 +379,7 @@ class _Inference:
         return some
 
     def stream_used(self, call: int) -> list[int]:
-        """The stream that the thread of a call launched on last before it."""
+        """The stream that the call's thread last launched on before the call; empty if none."""
         if not hasattr(self, "_threads"):
             c, first = self.c, np.flatnonzero(self.a.first)
             key = stream_keys(c.thread[self.a.call[first]], self.called[first])
@@ -393,7 +393,7 @@ class _Inference:
 def _by_name(
     values: Ints, names: Ints, count: int, quantile: float, least: int = 1, default: int = 0
 ) -> Ints:
-    """For each name that quantile of its values; of all values where it has too few, the default without any."""
+    """Quantile of each name's values; with fewer than ``least``, that of all (if ``least`` > 1), else ``default``."""
     def at_quantile(some: Ints) -> int:
         place = int(len(some) * quantile)
         return int(np.partition(some, place)[place])
@@ -413,5 +413,5 @@ def _links(count: int, rows: Ints, on: Ints, lag: Ints) -> Links:
 
 
 def plain(values: npt.NDArray[np.generic], kind: type = np.int64) -> npt.NDArray[np.generic]:
-    """The values as compiled code takes them: in one piece and writeable."""
+    """The values as compiled code needs them: contiguous, writeable, owning their data."""
     return np.require(values, kind, ["C", "W", "O"])
