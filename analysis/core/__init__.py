@@ -1,1 +1,1 @@
-"""What every question is made of: intervals, quantiles, call tree, launch calls, units and names, each said once."""
+"""Building blocks shared by all views: intervals, quantiles, call tree, launch calls, units and names."""

@@ -1,8 +1,8 @@
-"""Rows of a table some at a time, columns of numbers made of them, and what tells these numbers apart and matches them.
+"""Reading tables in batches into compact integer columns, and numbering and joining those by id.
 
-A long recording's table does not fit beside the answer made of it: of 4.3 M host slices the calls and their ids take
-20 MB this way instead of 54, and name and kind 3 bytes a row instead of 8. An activity and the call that launched it
-share a correlation id; the call and its operator share an external id.
+A long recording's table does not fit in memory beside the result: with 4.3 M host slices, calls and their ids take 20
+MB this way instead of 54, and name and kind 3 bytes per row instead of 8. An activity and its launch call share a
+correlation id; the call and its operator share an external id.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .quantiles import Codes
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
-CALLS = ("runtime", "driver")  # Kinds of host slices that put work on a device.
-SCHEDULED = ("on CPU", "oncpu", "runq")  # Slices of kind ``sched`` that are the scheduler's, and no calls.
-_ROOMY = 8  # Ids that leave at most so much room between them are looked up in a table.
+CALLS = ("runtime", "driver")  # Kinds of host slices that launch device work.
+SCHEDULED = ("on CPU", "oncpu", "runq")  # Names of ``sched`` slices recorded by the scheduler, not calls.
+_ROOMY = 8  # Ids are looked up in a table if their range is at most this many times their count.
 _BLOCK = 1 << 17
-_FEW = 5  # Texts up to which rows are compared with each.
-ABSENT = np.iinfo(np.int64).min  # Stands for a null id in arrays of ids.
+_FEW = 5  # Up to this many texts, rows are compared with each one.
+ABSENT = np.iinfo(np.int64).min  # Stands for a null id in integer arrays.
 
 
 def numbered(*keys: Ints) -> Ints:
-    """A number from 0 for each distinct tuple of keys, in their order."""
+    """A number from 0 for each distinct tuple of keys, in sorted order."""
     code = np.zeros(len(keys[0]), dtype=np.int64)
     for key in keys:
         if _is_constant(key):
@@ -41,7 +41,7 @@ def numbered(*keys: Ints) -> Ints:
 
 
 def by_number(numbers: Ints) -> list[Ints]:
-    """The rows of each of the ``numbered``, in their order."""
+    """The rows of each number given by ``numbered``, in order."""
     if not len(numbers) or int(numbers.max()) == int(numbers.min()):
         return [np.arange(len(numbers))] if len(numbers) else []
     order = np.argsort(numbers, kind="stable")
@@ -49,7 +49,7 @@ def by_number(numbers: Ints) -> list[Ints]:
 
 
 def of_devices(ranks: Ints, devices: Ints) -> list[tuple[str | None, int | None, Ints]]:
-    """Device and rank of some rows (by categorical code), and which rows: by rank, then name, those without first."""
+    """(device, rank, rows) per device, from categorical codes: sorted by rank, then name, missing ones first."""
     made = []
     for rows in by_number(numbered(ranks, devices)):
         device = values_at(devices, rows[:1]).cast(pl.UInt32).cat.to(NAME)[0]
@@ -59,7 +59,7 @@ def of_devices(ranks: Ints, devices: Ints) -> list[tuple[str | None, int | None,
 
 
 def _ranked(key: Ints) -> tuple[Ints, int]:
-    """The place of each key among the distinct ones in order, and how many those are."""
+    """The rank of each key among the distinct keys, from 0, and the number of distinct keys."""
     if not len(key):
         return key, 0
     low, high = int(key.min()), int(key.max())
@@ -75,7 +75,7 @@ def _ranked(key: Ints) -> tuple[Ints, int]:
 
 
 def ids(column: pl.Series) -> Ints:
-    """The ids as numbers, ``ABSENT`` for null. A column with one value takes no room."""
+    """The ids as integers, ``ABSENT`` for null. A column with a single value takes no memory."""
     lacking = column.null_count()
     if lacking == len(column) or (not lacking and column.min() == column.max()):
         return np.broadcast_to(np.int64(column[0] if lacking < len(column) else ABSENT), len(column))
@@ -87,7 +87,7 @@ def _is_constant(key: Ints) -> bool:
 
 
 def gathered(values: pl.Series, rows: Ints) -> pl.Series:
-    """The value at each of the rows, null for -1."""
+    """The value at each row, null for -1."""
     if not len(values):
         return pl.Series(values.name, [None] * len(rows), dtype=values.dtype)
     result = values.gather(pl.Series(np.maximum(rows, 0)))
@@ -95,12 +95,12 @@ def gathered(values: pl.Series, rows: Ints) -> pl.Series:
 
 
 def in_order(values: Ints, order: Ints) -> Ints:
-    """The values at these rows; those that are all the same still take no room."""
+    """The values in that order; a column with a single value still takes no memory."""
     return np.broadcast_to(values[0], len(order)) if values.strides == (0,) and len(values) else values[order]
 
 
 def values_at(values: Ints, rows: Ints) -> pl.Series:
-    """The number at each of the rows, null for -1 and where it is ``ABSENT``."""
+    """The number at each row, null for -1 and for ``ABSENT``."""
     result = values[np.maximum(rows, 0)].astype(np.int64) if len(values) else np.full(len(rows), ABSENT)
     result[rows < 0] = ABSENT
     lacking = result == ABSENT
@@ -108,7 +108,7 @@ def values_at(values: Ints, rows: Ints) -> pl.Series:
 
 
 def match(keys: tuple[Ints, Ints], among: tuple[Ints, Ints]) -> Ints:
-    """For each (rank, id) the first row of ``among`` with the same, -1 where none is or the id is ``ABSENT``."""
+    """For each (rank, id) the first row of ``among`` with the same pair; -1 if none or the id is ``ABSENT``."""
     have, wanted = _joint(among, keys)
     there = among[1] != ABSENT
     real = have if there.all() else have[there]
@@ -128,11 +128,11 @@ def match(keys: tuple[Ints, Ints], among: tuple[Ints, Ints]) -> Ints:
 def _looked_up(
     have: Ints, wanted: Ints, is_there: npt.NDArray[np.bool_], asked: npt.NDArray[np.bool_], low: int, high: int
 ) -> Ints:
-    """``match`` by a table with a place for every id from ``low`` to ``high``; recorders count ids up. A block at a
-    time: arrays for all rows at once took 100 MB for 1.2 million operators and 0.9 million launches."""
-    table, first = np.full(high - low + 2, -1, dtype=np.int32), np.int64(low)  # so that no difference is too wide
+    """``match`` by a lookup table over the ids ``low``…``high``, since recorders number ids consecutively. In blocks:
+    arrays over all rows at once took 100 MB for 1.2 million operators and 0.9 million launches."""
+    table, first = np.full(high - low + 2, -1, dtype=np.int32), np.int64(low)  # so that no difference overflows
     for at in range(0, len(have), _BLOCK)[::-1]:
-        rows = np.flatnonzero(is_there[at : at + _BLOCK])[::-1] + at  # the first of several rows is written last
+        rows = np.flatnonzero(is_there[at : at + _BLOCK])[::-1] + at  # reversed: the first of several rows wins
         table[have[rows] - first] = rows
     result = np.empty(len(wanted), dtype=np.int64)
     for at in range(0, len(wanted), _BLOCK):
@@ -143,7 +143,7 @@ def _looked_up(
 
 
 def _joint(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """The (rank, id) pairs of both as single numbers that are equal where the pairs are."""
+    """The (rank, id) pairs of both as single numbers, equal exactly where the pairs are."""
     if _is_constant(one[0]) and _is_constant(other[0]) and np.array_equal(one[0][:1], other[0][:1]):
         return one[1], other[1]
     ranks = np.concatenate((one[0], other[0]))
@@ -159,14 +159,14 @@ _LOW, _HIGH = np.iinfo(np.int32).min, np.iinfo(np.int32).max
 
 
 def batches(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    """The rows in their order, some 100,000 at a time."""
-    collect = getattr(frame, "collect_batches", None)  # polars calls it unstable: without it all rows come at once
+    """The rows in order, about 100,000 at a time."""
+    collect = getattr(frame, "collect_batches", None)  # unstable API of polars: without it all rows come at once
     yield from [frame.collect(engine="streaming")] if collect is None else collect(maintain_order=True)
 
 
 def numbers(frame: pl.LazyFrame, *narrow: str) -> dict[str, Ints]:
-    """Columns of whole numbers as arrays, ``ABSENT`` for null. One with a single value takes no room. ``narrow`` ones
-    are ids, which are compared and not added up: of 32 bits where they fit these."""
+    """Integer columns as arrays, ``ABSENT`` for null. A column with a single value takes no memory. ``narrow`` columns
+    hold ids, which are compared but not summed: int32 if the values fit."""
     columns = Columns(narrow)
     for batch in batches(frame):
         columns.add(batch)
@@ -174,7 +174,7 @@ def numbers(frame: pl.LazyFrame, *narrow: str) -> dict[str, Ints]:
 
 
 def at_rows(frame: pl.LazyFrame, rows: Ints) -> dict[str, Ints]:
-    """The values of columns of whole numbers at these rows, in any order, ``ABSENT`` for null."""
+    """The values of integer columns at these rows, in any order, ``ABSENT`` for null."""
     order = np.argsort(rows, kind="stable")
     ordered = rows[order]
     result = {name: np.empty(len(rows), dtype=np.int64) for name in columns_of(frame).names()}
@@ -189,7 +189,7 @@ def at_rows(frame: pl.LazyFrame, rows: Ints) -> dict[str, Ints]:
 
 
 def _in_no_room(values: Ints) -> Ints:
-    """The values; where all are the same, in no room."""
+    """The values; if all are equal, as a broadcast array that takes no memory."""
     is_one = len(values) and bool((values == values[0]).all())
     return np.broadcast_to(values[0], len(values)) if is_one else values
 
@@ -199,7 +199,7 @@ def _width(values: Ints) -> type[np.signedinteger]:
 
 
 def in_one(pieces: Sequence[Ints]) -> Ints:
-    """The pieces of a column one after the other; where all have one value it still takes no room."""
+    """The pieces of a column, concatenated; a column with a single value still takes no memory."""
     pieces = [piece for piece in pieces if len(piece)]
     if not pieces:
         return np.zeros(0, dtype=np.int64)
@@ -210,26 +210,26 @@ def in_one(pieces: Sequence[Ints]) -> Ints:
 
 
 class Columns:
-    """Columns collected batch by batch, in arrays no wider than their values need."""
+    """Collects columns batch by batch into arrays no wider than their values need."""
 
     def __init__(self, narrow: Sequence[str] = ()) -> None:
         self._narrow, self._pieces = narrow, dict[str, list[Any]]()
 
     def add(self, batch: pl.DataFrame) -> None:
-        """The next rows."""
+        """Appends the next rows."""
         for column in batch if batch.height else ():
             if column.dtype == NAME:
                 codes = (column.to_physical().cast(pl.UInt32) + 1).fill_null(0).to_numpy()
                 values: Codes = codes.astype(np.min_scalar_type(codes.max()))
             else:
                 values = ids(column)
-                # a copy, for what is left of a batch keeps all of its memory from being used again
+                # a copy: a view would keep the whole batch in memory
                 if values.strides != (0,):
                     values = values.astype(_width(values) if column.name in self._narrow else np.int64)
             self._pieces.setdefault(column.name, []).append(values)
 
     def numbers(self, name: str) -> Ints:
-        """A column of whole numbers, as in the function of that name."""
+        """An integer column, as from the function ``numbers``."""
         return in_one(self._pieces.get(name, []))
 
     def texts(self, name: str) -> TextColumn:
@@ -238,7 +238,7 @@ class Columns:
 
 
 class TextColumn(Struct, frozen=True):
-    """``number`` of each row among the ``distinct`` texts (categorical, in the order of their codes, null last)."""
+    """``distinct`` texts (categorical, in code order, null last), and per row its ``number`` among them."""
 
     distinct: pl.Series
     texts: tuple[str | None, ...]
@@ -246,14 +246,14 @@ class TextColumn(Struct, frozen=True):
 
     @classmethod
     def of(cls, column: pl.Series) -> TextColumn:
-        """The texts of a categorical column."""
+        """From a categorical series."""
         columns = Columns()
         columns.add(column.to_frame())
         return columns.texts(column.name)
 
     @classmethod
     def of_codes(cls, name: str, pieces: Sequence[Codes]) -> TextColumn:
-        """The texts of a categorical column of that name whose codes are one less than these; 0 is null."""
+        """From a categorical column of that name, given as its codes plus one; 0 is null."""
         there = np.zeros(1 + max((int(piece.max()) for piece in pieces), default=0), dtype=bool)
         for piece in pieces:
             there |= np.bincount(piece, minlength=len(there)) > 0
@@ -267,16 +267,16 @@ class TextColumn(Struct, frozen=True):
 
     @classmethod
     def in_batches(cls, frame: pl.LazyFrame) -> TextColumn:
-        """The texts of the one categorical column of a frame, of which only the numbers are ever in memory as a whole.
-        Of 4.3 M names that is 9 MB, instead of 45 MB on the way."""
+        """From the only column, categorical, of a frame; only the numbers are ever in memory as a whole. For 4.3 M
+        names that is 9 MB, instead of a peak of 45 MB."""
         columns = Columns()
         for batch in batches(frame):
             columns.add(batch)
         return columns.texts(columns_of(frame).names()[0])
 
     def where(self, condition: Callable[[str], object], rows: Ints | slice = slice(None)) -> npt.NDArray[np.bool_]:
-        """Which rows, of all or of these, have a text for which the condition holds; null is none. A few texts are
-        compared: of 4.8 M rows one takes 2 ms and five 35, where the table that more are looked up in takes 50."""
+        """Mask of the rows (all or the given ones) whose text meets the condition; null never does. A few texts are
+        compared one by one: of 4.8 M rows one text takes 2 ms and five 35 ms; the lookup table for more takes 50 ms."""
         holds = np.array([text is not None and bool(condition(text)) for text in self.texts], dtype=bool)
         number = self.number[rows]
         if np.count_nonzero(holds) > _FEW:
@@ -287,9 +287,9 @@ class TextColumn(Struct, frozen=True):
         return result
 
     def told(self, tell: Callable[[str | None], int]) -> npt.NDArray[np.int8]:
-        """A small number for each row, by its text."""
+        """A small integer per row, computed from its text."""
         return np.array([tell(text) for text in self.texts], dtype=np.int8)[self.number]
 
     def at(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> pl.Series:
-        """The text of each of the rows, or of those that a mask chooses, as a categorical column."""
+        """The text at each row, or at each row of a mask, as a categorical column."""
         return self.distinct.gather(pl.Series(self.number[rows]))

@@ -1,7 +1,7 @@
-"""CPU samples: how often each stack of each thread was seen, the frames it is made of, and the tree of who called whom.
+"""CPU samples: how often each stack was sampled per thread, its frames, and the call tree over all stacks.
 
-A frame is a line of ``call_chains.stack``: 'function (module)', or '[module]' where it has no symbol. All is numbers
-until it is shown: an hour of eight threads has a few hundred thousand stacks of a few thousand frames.
+A frame is a line of ``call_chains.stack``: 'function (module)', or '[module]' if it has no symbol. Everything is
+numbers until it is displayed: an hour of eight threads has a few hundred thousand stacks of a few thousand frames.
 """
 
 from __future__ import annotations
@@ -25,25 +25,24 @@ def sampled(run: Trace) -> pl.LazyFrame:
 
 
 def function_of(frame: str) -> pl.Expr:
-    """The function that a column of frames names; '[module]' of one without a symbol."""
+    """The function name in a column of frames; '[module]' for a frame without a symbol."""
     return pl.coalesce(pl.col(frame).str.extract(_FRAME, 1), frame)
 
 
 def module_of(frame: str) -> pl.Expr:
-    """The module that a column of frames names."""
+    """The module name in a column of frames."""
     plain = pl.when(pl.col(frame).str.starts_with("[")).then(pl.col(frame).str.strip_chars("[]"))
     return pl.coalesce(plain, pl.col(frame).str.extract(_FRAME, 2))
 
 
 class Stacks(Struct, frozen=True):
-    """The stacks of a run. ``names`` are the distinct frames; ``lines`` has a row for each frame of each stack, the
-    innermost first: ``at`` (of the stack), its ``code`` among the names, ``samples`` of the stack on all threads and
-    whether it was ``walked``; ``seen`` has the ``samples`` of each stack by thread (``at``, a number as ``thread``);
-    ``threads`` are the ``THREAD`` of each number and what it is ``called``.
+    """The sampled stacks of a run. ``names``: the distinct frames. ``lines``: one row per frame of each stack,
+    innermost first, with ``at`` (the stack), ``code`` (index into ``names``), ``samples`` (of the stack, all threads)
+    and ``walked``. ``seen``: ``samples`` per stack ``at`` and ``thread`` number. ``threads``: ``THREAD`` and the
+    display name ``called`` of each thread number.
 
-    A walked stack was recorded with callers: Nsight Systems may walk that of every fourth sample only and keep the
-    innermost frame of the others. Where none has more than one frame all count as walked."""
-
+    A walked stack was recorded with its callers: Nsight Systems may unwind only every fourth sample and keep just the
+    innermost frame of the others. If no stack has more than one frame, all count as walked."""
     names: pl.Series
     lines: pl.DataFrame
     seen: pl.DataFrame
@@ -51,7 +50,7 @@ class Stacks(Struct, frozen=True):
 
 
 def stacks_of(run: Trace) -> Stacks:
-    """The stacks of a run; none where it has no samples."""
+    """The sampled stacks of a run; empty if it has no samples."""
     seen = sampled(run).drop_nulls("stack").group_by(*THREAD, "stack").agg(samples=pl.len().cast(pl.Int64)).collect(
         engine="streaming").sort(*THREAD)
     threads = seen.select(THREAD).unique(maintain_order=True).with_row_index("thread")
@@ -68,9 +67,9 @@ def stacks_of(run: Trace) -> Stacks:
 
 
 class StackTree(Struct, frozen=True):
-    """Stacks from their outermost frame on as a tree, a node after the one above it (``above``, -1 at a root). ``name``
-    is a code of the stacks' names, or that many more than a thread's number; ``samples`` were taken in a node or below
-    it, ``own`` in itself. ``path`` is a number of the frames from the root on, the same for the same ones anywhere."""
+    """Stacks as a tree from the outermost frame down; a node follows its parent (``above``, -1 for a root). ``name``
+    indexes the stacks' names, or is len(names) + thread number; ``samples`` counts samples in the node and below,
+    ``own`` in the node itself. ``path`` is a hash of the frames from the root, equal for equal paths in any run."""
 
     above: Ints
     depth: Ints
@@ -80,7 +79,7 @@ class StackTree(Struct, frozen=True):
     path: pl.Series
 
     def at_least(self, samples: int) -> StackTree:
-        """The nodes with so many samples; what is above one has no fewer."""
+        """The nodes with at least that many samples; a node's parent never has fewer."""
         kept = np.flatnonzero(self.samples >= samples)
         number = np.full(len(self.samples) + 1, -1, dtype=np.int64)
         number[kept] = np.arange(len(kept))
@@ -89,7 +88,7 @@ class StackTree(Struct, frozen=True):
 
 
 def tree_of(stacks: Stacks, by_thread: bool, deepest: int) -> StackTree:
-    """The tree of the walked stacks, under their threads or of all together; what is deeper counts as its ancestor."""
+    """The tree of the walked stacks, per thread or merged; frames deeper than ``deepest`` count in their ancestor."""
     count, lines = len(stacks.names), stacks.lines
     at, code = lines["at"].to_numpy(), lines["code"].to_numpy().astype(np.int64)
     last = np.flatnonzero(np.append(at[1:] != at[:-1], True))  # the outermost frame of each stack

@@ -1,8 +1,8 @@
-"""The host table as arrays, and questions to its call tree: what encloses a slice, and what adds up below it.
+"""The host table as arrays, and queries on its call tree: the enclosing slice, and sums over descendants.
 
-It is the longest table by far, and nobody needs all of it: each column is read when it is asked for, no wider than its
-values. The tree is recorded with the slices (columns ``parent`` and ``depth``). Arrays have one entry for each row of
-the table, or of some of its rows with parents numbered among them.
+It is by far the longest table, and nobody needs all of it: each column is read on first use, no wider than its values.
+The tree is recorded with the slices (columns ``parent`` and ``depth``). Arrays have one entry per row of the table, or
+per row of a subset whose parents are numbered within the subset.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from .batches import ABSENT, Columns, TextColumn, at_rows, batches, gathered, nu
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int32]  # Numbers of rows, calls or threads, fewer than 2^31 of each; -1 for none.
-Parents = npt.NDArray[np.int64] | npt.NDArray[np.int32]  # For each row the number of another one, -1 for none.
+Rows = npt.NDArray[np.int32]  # Row, call or thread numbers, fewer than 2^31 of each; -1 for none.
+Parents = npt.NDArray[np.int64] | npt.NDArray[np.int32]  # Per row the row number of its parent, -1 for none.
 _Rows = TypeVar("_Rows", npt.NDArray[np.int64], npt.NDArray[np.int32])
 _ROUNDS = 40
-"""Levels climbed one by one, for the slices still on their way; whoever is deeper is found by leaps for all."""
+"""Levels climbed one at a time by rows still searching; deeper ones are resolved for all rows by pointer doubling."""
 
 
 def nearest(parent: Parents, rows: _Rows, wanted: Mask) -> _Rows:
-    """For each of the rows (-1 for none) itself or the closest slice around it that is wanted, -1 where none is. Rows
-    of 32 bits give rows of 32 bits."""
+    """For each of ``rows`` (-1 for none) the row itself or its closest ancestor in ``wanted``, -1 if there is none.
+    int32 rows give int32 results."""
     result = rows.copy()
     moving = np.flatnonzero(rows >= 0)
     for _ in range(_ROUNDS):
@@ -49,20 +49,20 @@ def nearest(parent: Parents, rows: _Rows, wanted: Mask) -> _Rows:
 
 
 def among(parent: _Rows, some: Mask) -> Ints:
-    """For each row that is one of ``some``, in their order, the number among them of the closest one around it."""
+    """For each row in ``some``, in order: the index within ``some`` of its closest ancestor there, -1 for none."""
     above = nearest(parent, parent[some], some)
     return np.where(above >= 0, numbers_among(some)[above], -1).astype(np.int64)
 
 
 def numbers_among(some: Mask) -> npt.NDArray[np.int32]:
-    """For each row how many of ``some`` come before it or are it, less one: the number of those that are some."""
+    """The index of each row within ``some``; for the other rows, that of the last one in ``some`` before it."""
     numbers = np.cumsum(some, dtype=np.int32)
     numbers -= 1
     return numbers
 
 
 def sum_below(parent: Ints, depth: Ints, values: npt.NDArray[np.int64 | np.bool_]) -> Ints:
-    """Sum of the values of each row and of everything below it; a row is deeper than its parent."""
+    """Each row's value plus the values of all its descendants; a row's depth exceeds its parent's."""
     total = values.astype(np.int64)
     order = np.argsort(-depth, kind="stable")
     order = order[parent[order] >= 0]
@@ -72,12 +72,12 @@ def sum_below(parent: Ints, depth: Ints, values: npt.NDArray[np.int64 | np.bool_
 
 
 def crossings(host: pl.LazyFrame) -> int:
-    """How many slices end after the one in which they begin."""
+    """How many slices end after the slice in which they begin."""
     return int(host.select(pl.col("crosses").sum()).collect(engine="streaming").item() or 0)
 
 
 def crossing_notes(count: int) -> tuple[str, ...]:
-    """What a reader of anything that rests on the call tree must know."""
+    """The note for every view that relies on the call tree."""
     if not count:
         return ()
     slices = "1 host slice ends" if count == 1 else f"{count:,} host slices end"
@@ -95,7 +95,7 @@ def pack(thread: Ints | Rows, times: Ints) -> Ints:
 
 
 def calls_where(host: pl.LazyFrame, inside: pl.Expr) -> pl.LazyFrame:
-    """The host slices for which that holds, with parents as rows among them; one whose parent is not has none."""
+    """The host slices that match, with ``parent`` renumbered among them; null if the parent does not match."""
     rows = host.with_row_index("_row").filter(inside).with_row_index("_new").with_columns(pl.col("_row").cast(pl.Int64))
     moved = rows.select(pl.col("_row").alias("parent"), pl.col("_new").cast(pl.Int64))
     return rows.drop("_new").join(moved, on="parent", how="left", maintain_order="left").with_columns(
@@ -109,8 +109,8 @@ def _threads(*keys: Ints) -> npt.NDArray[np.int32]:
 
 
 def slices_of(run: Trace) -> HostSlices:
-    """The host slices of a run: for all who have them at the same time the same, so that no column is read twice. They
-    go with the last who does."""
+    """The host slices of a run, shared by all current users so that no column is read twice; freed with the last
+    user."""
     known: list[weakref.ref[HostSlices]] = run.remember("host slices", (), list)
     slices = known[0]() if known else None
     if slices is None:
@@ -120,13 +120,13 @@ def slices_of(run: Trace) -> HostSlices:
 
 
 class HostSlices:
-    """Every slice of the host table of a run, one entry a row; what was not recorded is ``ABSENT``."""
+    """All slices of a run's host table, one entry per row; values that were not recorded are ``ABSENT``."""
 
     def __init__(self, run: Trace) -> None:
         self._run = run
 
     def read(self, more: Sequence[str], also: Callable[[pl.DataFrame], None]) -> None:
-        """Read at once what most questions need, which takes half the time, and let somebody else see the batches, with
+        """Reads the most used columns in one pass, which takes half the time; ``also`` gets every batch, with the
         ``more`` columns."""
         ids, times = ("rank", "pid", "tid"), ("start_ns", "dur_ns")
         columns = Columns(("dur_ns", *ids))
@@ -139,65 +139,65 @@ class HostSlices:
 
     @cached_property
     def name(self) -> TextColumn:
-        """As recorded."""
+        """Slice names as recorded."""
         return TextColumn.in_batches(self._run.host.select("name"))
 
     @cached_property
     def kind(self) -> TextColumn:
-        """What each is."""
+        """Kind of each slice."""
         return TextColumn.in_batches(self._run.host.select("kind"))
 
     @cached_property
     def start(self) -> Ints:
-        """Start of each, ns; 0 where not recorded."""
+        """Start of each slice, ns; 0 if not recorded."""
         return self._numbers("start_ns", 0)
 
     @cached_property
     def dur(self) -> Ints:
-        """Duration of each, ns; 0 where not recorded. Of 32 bits where all fit."""
+        """Duration of each slice, ns; 0 if not recorded. int32 if all values fit."""
         return self._numbers("dur_ns", 0, narrow=True)
 
     @cached_property
     def rank(self) -> Ints:
-        """Rank of the process of each."""
+        """Rank of each slice's process."""
         return self._numbers("rank")
 
     @cached_property
     def parent(self) -> npt.NDArray[np.int32]:
-        """Row of the slice that encloses each most closely, -1 for none."""
+        """Row of each slice's parent, the innermost slice around it; -1 for none."""
         return self._numbers("parent", -1, narrow=True).astype(np.int32, copy=False)
 
     @cached_property
     def thread(self) -> npt.NDArray[np.int32]:
-        """A number from 0 for the thread (rank, pid, tid) of each."""
+        """Thread number of each slice, from 0, for its (rank, pid, tid)."""
         return _threads(*(self._numbers(key, narrow=True) for key in ("rank", "pid", "tid")))
 
     def ends(self, some: slice | Ints) -> Ints:
-        """End of some of them, ns."""
+        """Ends of these slices, ns."""
         return self.start[some] + self.dur[some]
 
     def _numbers(self, column: str, absent: int = ABSENT, narrow: bool = False) -> Ints:
         return numbers(self._run.host.select(pl.col(column).fill_null(absent)), *[column] * narrow)[column]
 
     def at(self, rows: Ints, column: str, absent: int = ABSENT) -> Ints:
-        """The numbers that the table has in a column at these rows, none of which is -1."""
+        """The values of an integer column at these rows, none of which may be -1."""
         return at_rows(self._run.host.select(pl.col(column).fill_null(absent)), rows)[column]
 
     def of_kind(self, *kinds: str) -> Mask:
-        """Which slices are of these kinds."""
+        """Mask of the slices of these kinds."""
         return self.kind.where(kinds.__contains__)
 
     def named(self, condition: Callable[[str], object], among: Mask) -> Mask:
-        """Which of these slices have a name for which the condition holds."""
+        """Mask of the slices in ``among`` whose name meets the condition."""
         return self.name.where(condition) & among
 
     def rows_named(self, condition: Callable[[str], object], *kinds: str) -> Ints:
-        """The rows of slices of these kinds that have a name for which the condition holds."""
+        """The rows of the slices of these kinds whose name meets the condition."""
         rows = np.flatnonzero(self.name.where(condition))
         return rows[self.kind.where(kinds.__contains__, rows)]
 
     def names_of(self, rows: Ints) -> pl.Series:
-        """The name of each row, null for -1."""
+        """The name at each row, null for -1."""
         if not len(self.name.number):
             return gathered(self.name.distinct, rows)
         named = self.name.at(np.maximum(rows, 0))

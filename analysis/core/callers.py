@@ -1,9 +1,9 @@
-"""Who launched every device activity: its operator, the module and the Python frame around that, and its launch call.
+"""Launch call, operator, module and Python frame of every device activity.
 
-The operator is the one with the activity's External id, else the innermost around its launch call. A backward operator
-ran where nobody wrote a line, so its module and frame are those of the forward operator with the same sequence number.
-The kernels of a graph are launched by a replay, which says nothing of who captured them: without an External id of
-their own their operator, module and frame are those of the graph's capture where that was recorded, else null.
+The operator is the one with the activity's External id, else the innermost one around the launch call. A backward
+operator runs without any Python line of its own, so its module and frame are those of the forward operator with the
+same sequence number. The kernels of a graph are launched by a replay, which does not say who captured them: without an
+External id of their own they get operator, module and frame from the graph's capture, or null if it was not recorded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .call_tree import HostSlices, Ints, Mask, nearest, pack, slices_of
 from .captures import Joined, joined
 from .derived import derived, known
 
-MODULE = "nn.Module: "  # What the recorder puts before the name of a module.
+MODULE = "nn.Module: "  # Recorded prefix of a module's name.
 _GRAPH = re.compile(r"GraphLaunch", re.IGNORECASE)
 _LINE = re.compile(r".+\.pyx?\(\d+\)")
 _LIBRARY = re.compile(r"(.*[/\\])?(torch|site-packages[/\\]torch|functorch|triton)[/\\]|<")
@@ -32,9 +32,9 @@ FRAME = {name: NAME for name in ("op", "op_forward", "module", "frame")} | {"lau
 
 
 class Callers(Struct, frozen=True):
-    """One entry for each row of ``run.kernels``, in their order. ``frame`` has the columns ``FRAME``. ``call`` is the
-    row of the launch call in the host table and ``operator`` that of the operator, -1 for none. ``replayed`` counts
-    activities of graphs whose operator is not recorded."""
+    """One entry per row of ``run.kernels``, in order. ``frame`` has the columns ``FRAME``; ``call`` and ``operator``
+    are the host-table rows of the launch call and the operator, -1 for none. ``replayed`` counts graph activities whose
+    operator was not recorded."""
 
     frame: pl.DataFrame
     call: Ints
@@ -44,7 +44,7 @@ class Callers(Struct, frozen=True):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know."""
+        """Notes for the reader: a refused capture, launches without a recorded operator."""
         notes = []
         if self.joined is not None and self.joined.facts["refused"]:
             notes.append(f"Capture {self.joined.facts['file']} is refused: {self.joined.facts['refused']}.")
@@ -54,19 +54,19 @@ class Callers(Struct, frozen=True):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """``capture``, where one is there."""
+        """``capture``, if the run has one."""
         return {} if self.joined is None else {"capture": self.joined.facts}
 
 
 class Places(Struct, frozen=True):
-    """Which slices are modules and which are Python frames; ``own`` are frames that are not the framework's."""
+    """Masks of the slices that are modules and Python frames; ``own``: frames that are not the framework's."""
 
     module: Mask
     own: Mask
     frame: Mask
 
     def around(self, slices: HostSlices, rows: Ints) -> tuple[pl.Series, pl.Series]:
-        """The module and the Python frame around each of the rows (-1 for none), which may be that row itself."""
+        """The module and the Python frame around each row (-1 for none), which may be the row itself."""
         module = slices.names_of(nearest(slices.parent, rows, self.module))
         own = nearest(slices.parent, rows, self.own)
         frame = np.where(own >= 0, own, nearest(slices.parent, np.where(own >= 0, -1, rows), self.frame))
@@ -75,7 +75,7 @@ class Places(Struct, frozen=True):
 
 
 def places_of(slices: HostSlices) -> Places:
-    """Modules and frames among the slices. A frame of the framework itself is taken only where there is no other."""
+    """Modules and frames among the slices. A frame of the framework itself is used only if there is no other."""
     python = slices.of_kind("python")
     module = slices.named(lambda text: text.startswith(MODULE), python | slices.of_kind("annotation"))
     frame = slices.named(lambda text: _LINE.match(text), python)
@@ -87,13 +87,13 @@ _MEMO = "callers"
 
 
 def callers_of(run: Trace) -> Callers | None:
-    """Who launched each activity of the run; None where neither calls nor operators were recorded."""
+    """The callers of each activity of the run; None if host or device activities were not recorded."""
     return run.remember(_MEMO, (), lambda: _callers(run))
 
 
 def operator_rows(run: Trace) -> Ints | None:
-    """``Callers.operator`` of a run, without the names that take most of the time of finding the callers; None as
-    there."""
+    """``Callers.operator`` of a run, without the names, which take most of the time of finding the callers; None as in
+    ``callers_of``."""
     for _, callers in run.memo.get(_MEMO, ()):
         return callers.operator if callers is not None else None
     if not run.has("host") or not run.has("kernels"):
@@ -103,7 +103,7 @@ def operator_rows(run: Trace) -> Ints | None:
 
 
 def operators_of_launches(run: Trace) -> pl.Series | None:
-    """The operator of each activity (column ``op`` of ``FRAME``), by External id alone where that tells all of them."""
+    """The operator of each activity (column ``op`` of ``FRAME``), by External id alone if that resolves all of them."""
     for _, callers in run.memo.get(_MEMO, ()):
         return callers.frame["op"] if callers is not None else None
     if run.captures is not None:
@@ -137,7 +137,7 @@ def _callers(run: Trace) -> Callers | None:
 
 
 def _with_captures(frame: pl.DataFrame, found: Joined) -> pl.DataFrame:
-    """The callers, with those of graphs' kernels as their captures have them."""
+    """The callers, with those of graph kernels taken from their captures."""
     names = ("op", "module", "frame")
     for at, captured in enumerate(found.captures):
         rows = np.flatnonzero(found.capture == at)
@@ -172,7 +172,7 @@ def _callers_frame(run: Trace, slices: HostSlices) -> pl.DataFrame:
 
 
 def _launchers(run: Trace, slices: HostSlices) -> dict[str, Ints]:
-    """``call``, ``operator`` and ``replayed`` as in ``_callers_frame``; ``launch_ns`` is when the call began, ns."""
+    """``call``, ``operator`` and ``replayed`` as in ``_callers_frame``; ``launch_ns``: start of the launch call, ns."""
     rows = numbers(run.kernels.select("rank", "correlation", "op_id", "graph"), "correlation", "op_id", "graph")
     calls = numbers(_with_rows(run, pl.col("kind").is_in(CALLS), pl.col("correlation") != 0).select(
         "row", "rank", "correlation", pl.col("start_ns").fill_null(0)), "row", "correlation")
@@ -192,7 +192,7 @@ def _launchers(run: Trace, slices: HostSlices) -> dict[str, Ints]:
 
 
 def _by_external_id(run: Trace, rows: dict[str, Ints]) -> Ints:
-    """The row of the operator with the External id of each activity, -1 for none."""
+    """The row of the operator with each activity's External id, -1 for none."""
     operators = numbers(_with_rows(run, pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
         "row", "rank", "external_id"), "row", "external_id")
     result = match((rows["rank"], rows["op_id"]), (operators["rank"], operators["external_id"]))
@@ -200,21 +200,21 @@ def _by_external_id(run: Trace, rows: dict[str, Ints]) -> Ints:
 
 
 def _with_rows(run: Trace, *conditions: pl.Expr) -> pl.LazyFrame:
-    """The host slices for which the conditions hold, with their ``row``."""
+    """The host slices that meet the conditions, with their ``row``."""
     return run.host.with_row_index("row").filter(*conditions)
 
 
 def at_or_none(values: Ints, places: Ints) -> Ints:
-    """The value at each of the places, -1 for -1."""
+    """The value at each place, -1 for -1."""
     if not len(values):
         return np.full(len(places), -1, dtype=np.int64)
     return np.where(places >= 0, values[np.maximum(places, 0)], -1).astype(np.int64, copy=False)
 
 
 def forward_of(run: Trace, slices: HostSlices, rows: Ints) -> Ints:
-    """The forward operator that each of the rows (-1 for none) belongs to the backward of, -1 for none. It is the last
-    one with the same sequence number that began before: an operator and what it calls share a number until the one that
-    puts itself into the graph."""
+    """Per row (-1 for none): the forward operator of the backward operator around it, -1 for none. That is the last
+    operator with the same sequence number that began earlier: an operator and its callees share a number up to the one
+    that adds itself to the autograd graph."""
     ops = numbers(_with_rows(run, pl.col("kind") == "op", pl.col("sequence").is_not_null()).select(
         "row", "rank", "sequence", pl.col("start_ns").fill_null(0),
         told=pl.col("forward_tid").is_not_null().cast(pl.Int8)), "row", "sequence", "told")

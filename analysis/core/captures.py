@@ -1,8 +1,8 @@
-"""Graph replays and the recording of their capture: which launch of the capture each replayed kernel is.
+"""Graph replays and the recording of their capture: which launch of the capture each replayed kernel corresponds to.
 
-A replay says nothing of the operators its kernels belong to; they were recorded when the graph was captured, in a file
-of its own. A graph and a capture belong together where the graph's sequence of kernels is a stretch of the capture's
-launches, name by name, or where both have each kernel equally often. A capture that does not fit is refused.
+A replay does not say which operators its kernels belong to; they were recorded when the graph was captured, in a
+separate file. A graph matches a capture if its kernel sequence is a contiguous part of the capture's launches, name by
+name, or if both contain every kernel equally often. A capture that does not match is refused.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .names.same_function import function_key
 
 
 class Captured(Struct, frozen=True):
-    """The launches of a capture in their order: ``kernels`` by ``function_key``, names as recorded, and the row of the
-    operator of each in the capture's host table, -1 for none.
+    """The launches of a capture, in order: ``kernels`` numbered by ``function_key``, names as recorded, and per launch
+    its row and its operator's row in the capture's host table, -1 for none.
     """
 
     run: Trace
@@ -34,8 +34,8 @@ class Captured(Struct, frozen=True):
 
 
 class Joined(Struct, frozen=True):
-    """One entry per row of ``run.kernels``: which of the ``captures`` and which of its launches it is, -1 for none,
-    and which replay it belongs to. Of ``unclear`` ones several launches fit, with other shapes.
+    """Per row of ``run.kernels``: the index into ``captures`` and the launch in it, -1 for none, and the replay it
+    belongs to. ``unclear``: several launches, with different shapes, match.
     """
 
     captures: tuple[Captured, ...]
@@ -47,7 +47,7 @@ class Joined(Struct, frozen=True):
 
 
 def joined(run: Trace, replayed: Mask) -> Joined | None:
-    """The launches of the run's captures that the replayed activities are; None where it has no captures."""
+    """The captured launch of each replayed activity; None if the run has no captures or replays."""
     if run.captures is None or not replayed.any():
         return None
     keys: dict[str, int] = {}
@@ -80,7 +80,7 @@ def joined(run: Trace, replayed: Mask) -> Joined | None:
 
 
 def _facts(read: tuple[Trace | str, ...], captures: tuple[Captured, ...], capture: Ints, of: int) -> dict[str, Any]:
-    """Of the capture that most kernels are of, else of the first."""
+    """Facts about the capture that most kernels match, else about the first file."""
     used = Counter(capture[capture >= 0].tolist())
     files = [one if isinstance(one, str) else one.info.source for one in read]
     at = used.most_common(1)[0][0] if used else None
@@ -97,7 +97,7 @@ def _facts(read: tuple[Trace | str, ...], captures: tuple[Captured, ...], captur
 
 
 def _captured(run: Trace, keys: dict[str, int]) -> Captured:
-    """The launches whose kernel the capture names, and their operators."""
+    """The launches whose kernel name the capture records, and their operators."""
     rows = run.host.with_row_index("row").filter(pl.col("kernel").is_not_null()).select(
         pl.col("row").cast(pl.Int64), pl.col("kernel").cast(pl.String), "start_ns", "rank", "external_id",
     ).sort("start_ns", "row").collect(engine="streaming")
@@ -114,25 +114,25 @@ def _captured(run: Trace, keys: dict[str, int]) -> Captured:
 
 
 def _keys(names: pl.Series, keys: dict[str, int]) -> Ints:
-    """A number for each name, the same for every way to write a function's."""
+    """A number per name, equal for all spellings of a function."""
     numbers = {name: keys.setdefault(function_key(name or ""), len(keys)) for name in names.unique()}
     return np.array([numbers[name] for name in names], dtype=np.int64)
 
 
 def _places(graph: Ints, launches: Ints) -> list[Ints]:
-    """The launches that a graph's kernels are, one array per way that fits."""
+    """The launches that a graph's kernels match, one array per possible match."""
     size = len(graph)
     begins = np.flatnonzero(launches[: max(0, len(launches) - size + 1)] == graph[0])
     runs = [np.arange(at, at + size) for at in begins.tolist() if np.array_equal(launches[at : at + size], graph)]
     if runs or len(launches) != size or not np.array_equal(np.sort(graph), np.sort(launches)):
         return runs
-    places = np.empty(size, np.int64)  # several streams: each kernel's first is the first launched, and so on
+    places = np.empty(size, np.int64)  # several streams: the first of each kernel is the first launched, and so on
     places[np.argsort(graph, kind="stable")] = np.argsort(launches, kind="stable")
     return [places]
 
 
 def _shapes(captured: Captured, places: Ints) -> bytes:
-    """What tells the operators of some launches apart by their arguments."""
+    """The shapes of the launches' operators: two matches with equal shapes are interchangeable."""
     held: pl.Series = captured.run.remember(
         "captured-shapes", (), lambda: captured.run.host.select(
             pl.col("shapes").to_physical().cast(pl.Int64).fill_null(-1)).collect(engine="streaming")["shapes"])

@@ -1,4 +1,4 @@
-"""What the name of a copy says: its direction and the kind of memory. Each tool spells them its own way."""
+"""The direction and memory kind of a copy, from its name. Each profiler spells them its own way."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _PLACES = ("pageable", "pinned", "managed")
 
 
 def direction(name: str) -> str | None:
-    """H2D, D2H, D2D, P2P (another device) or H2H as the name of a copy says it; None where it does not."""
+    """H2D, D2H, D2D, P2P (another device) or H2H from the name of a copy; None if it does not say."""
     words = _CAPITALS.sub(" ", _SIDES.sub("", name)).lower().replace("memcpy", "memcpy ")
     match = next((word for word, pattern in _DIRECTIONS if pattern.search(words)), None)
     sides = _SIDES.search(name)
-    if match is None and sides:  # only the memories are named
+    if match is None and sides:  # only the memory kinds are named
         at = ["D" if side.lower().startswith(("device", "array")) else "H" for side in sides.groups()]
         return "2".join(at)
     return match
 
 
 def memory(name: str) -> str | None:
-    """pageable, pinned or managed where the name of a copy says so of one of its sides; None where it does not."""
+    """pageable, pinned or managed if the name of a copy says so for either side; None if it does not."""
     text = name.lower()
     return next((place for place in _PLACES if place in text), None)
 
 
 def over_link(names: pl.Series) -> Mask:
-    """Which of these copies went to or from the device's memory over a link: to the host or to another device."""
+    """Mask of the copies between device memory and the host or another device: those that cross a link."""
     some = names.unique()
     linked = [name for name in some.cast(pl.String).drop_nulls() if direction(name) in ("H2D", "D2H", "P2P")]
     return names.is_in(pl.Series(linked, dtype=names.dtype).implode()).fill_null(False).to_numpy()

@@ -1,7 +1,7 @@
-"""What several questions need and one of them found out, read from beside the tables by the next process that asks.
+"""Results shared by several views, stored beside the tables: the next process reads them instead of recomputing.
 
-A small trace is asked anew as fast as it is read, so only what came from a big one is kept. What is kept says by its
-name which state of our code found it: another version of warplens finds it out for itself.
+Small traces are recomputed as fast as they are read, so only results from big ones are stored. The file name of a
+stored result contains a hash of our code: another version of warplens computes its own.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from msgspec import msgpack
 
 from ...loaders.trace import Trace
 
-LEAST_BYTES = 20_000_000  # Bytes of a recording from which answers about it are kept.
+LEAST_BYTES = 20_000_000  # Bytes of a recording from which on its derived results are stored.
 _Value = TypeVar("_Value")
 
 
 def derived(run: Trace, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-    """What ``find`` tells of the run's tables; ``name`` is of small letters and dashes."""
+    """The frame that ``find`` computes from the run's tables, stored if possible; ``name``: lowercase and dashes."""
     return run.derived(_file(name), find) if is_stored(run) else find()
 
 
 def derived_rows(run: Trace, name: str, find: Callable[[], Iterable[pl.DataFrame]]) -> pl.LazyFrame:
-    """As ``derived``, of rows that come in at least one part, and stay on disk where they are kept."""
+    """Like ``derived``, for rows that ``find`` yields in one or more chunks; stored rows stay on disk."""
     return run.derived_rows(f"{name}-{code()}", find) if is_stored(run) else pl.concat(find()).lazy()
 
 
 def derived_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) -> _Value:
-    """What ``find`` tells of the run's tables: a value of the type ``kind`` that ``packed`` takes."""
+    """The value of type ``kind`` that ``find`` computes from the run's tables, stored if possible (see ``packed``)."""
     if not is_stored(run):
         return find()
     made: list[_Value] = []
@@ -47,23 +47,23 @@ def derived_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) 
 
 
 def known(run: Trace, name: str) -> pl.DataFrame | None:
-    """What ``derived`` kept; None where it was not asked yet."""
+    """The frame that ``derived`` stored; None if it has not been computed yet."""
     return run.derived_store.read(_file(name)) if run.derived_store is not None and is_stored(run) else None
 
 
 def known_value(run: Trace, name: str, kind: type[_Value]) -> _Value | None:
-    """What ``derived_value`` kept; None where it was not asked yet."""
+    """The value that ``derived_value`` stored; None if it has not been computed yet."""
     frame = known(run, name)
     return None if frame is None else unpacked(frame, kind)
 
 
 def packed(value: object) -> pl.DataFrame:
-    """A table of one value, of what msgspec can write and frames. Raises TypeError, ValueError and OverflowError."""
+    """A one-cell table of a value: anything msgspec encodes, and frames. TypeError, ValueError, OverflowError."""
     return pl.DataFrame({"value": [msgpack.encode(value, enc_hook=_ipc)]})
 
 
 def unpacked(frame: pl.DataFrame, kind: Any) -> Any:
-    """What ``packed`` took, of the type ``kind``. Raises DecodeError, PolarsError and what msgspec does for damage."""
+    """The value given to ``packed``, as type ``kind``. Raises DecodeError, PolarsError and msgspec's if damaged."""
     return msgpack.decode(frame["value"][0], type=kind, dec_hook=_from_ipc)
 
 
@@ -81,7 +81,7 @@ def _from_ipc(kind: type, data: bytes) -> pl.DataFrame | pl.Series:
 
 
 def is_stored(run: Trace) -> bool:
-    """Whether what is found out about the run is kept: where a cache holds these very tables, of a big recording."""
+    """Whether derived results of the run are stored: it is big, and its cache holds exactly these tables."""
     return run.derived_store is not None and (run.info.bytes or 0) >= LEAST_BYTES and run.derived_store.is_of(run)
 
 
@@ -91,7 +91,7 @@ def _file(name: str) -> str:
 
 @cache
 def code() -> str:
-    """Names the state of the code that answers questions."""
+    """A hash of the analysis code and the polars version."""
     here = os.fspath(Path(__file__).parents[1])
     folders, states = [here], []
     for folder in folders:

@@ -1,8 +1,8 @@
-"""Which device of B stands for which device of A.
+"""Which device of B is compared with which device of A.
 
-A job that runs on GPU 1 today and ran on GPU 3 yesterday is one job. Where the runs share no device name and have the
-same number of them, they are taken in order; where they share some, names mean what they say. A run that names no
-device ran on the one device of the other.
+A job that runs on GPU 1 today and ran on GPU 3 yesterday is the same job. If the runs have the same number of devices
+and no device name in common, devices are paired in order; if they share a name, devices are paired by name. A run that
+names no device ran on the only device of the other run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HOST = "Host"
 
 
 def mapped(a: Iterable[str | None], b: Iterable[str | None]) -> dict[str, str]:
-    """B's device name → A's, for those that differ; empty where names are to be taken as they are."""
+    """B's device name → A's, for those that differ; empty if devices are paired by name."""
     left, right = (sorted({name for name in side if name and name != HOST}, key=natural) for side in (a, b))
     if not left or len(left) != len(right) or set(left) & set(right):
         return {}
@@ -26,7 +26,7 @@ def mapped(a: Iterable[str | None], b: Iterable[str | None]) -> dict[str, str]:
 
 
 def only_device(a: Iterable[str | None], b: Iterable[str | None]) -> str | None:
-    """The one device that one of the runs names where the other names none; None in all other cases."""
+    """The only device of one run if the other run names none; None in all other cases."""
     sides = set(a), set(b)
     named = [side for side in sides if side != {None}]
     if len(named) != 1 or len(named[0]) != 1 or HOST in named[0]:
@@ -35,23 +35,23 @@ def only_device(a: Iterable[str | None], b: Iterable[str | None]) -> str | None:
 
 
 def together(a: Iterable[str | None], b: Iterable[str | None]) -> bool:
-    """Whether one run names no device, as a table of sums, and the other several: theirs are taken together."""
+    """Whether one run names no device (a table of sums) and the other has several, which are then summed."""
     none, several = sorted((set(a), set(b)), key=lambda side: len(side - {None}))
     return none == {None} and len(several) > 1
 
 
 def under(pairs: dict[str, str]) -> pl.Expr:
-    """The column ``device`` of a table of B with the names of A's devices; of the dtype every table has it in."""
+    """The column ``device`` of a table of B with the names of A's devices; dtype as in every table."""
     return pl.col("device").cast(pl.String).replace(pairs).cast(NAME)
 
 
 def natural(name: object) -> tuple[tuple[int, str], ...]:
-    """Sorts GPU 10 after GPU 2."""
+    """Sort key that puts GPU 10 after GPU 2."""
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", str(name)) if part)
 
 
 def note(pairs: dict[str, str]) -> list[str]:
-    """One sentence for the notes where devices were matched by order."""
+    """One sentence for the notes if devices were paired in order."""
     if not pairs:
         return []
     named = ", ".join(f"{theirs} of B with {mine} of A" for theirs, mine in list(pairs.items())[:4])

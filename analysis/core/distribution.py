@@ -1,7 +1,7 @@
-"""A set of durations as a reader needs it: its centre, its spread, its stragglers and its shape.
+"""Statistics of a set of durations: centre, spread, outliers and histogram.
 
-Plain numpy, so that asking costs nothing. Outliers are Tukey's (beyond the upper quartile plus one and a half times the
-interquartile range) and at least a twentieth above the median, since among very regular cycles a microsecond is no
+Plain numpy, so that it costs next to nothing. Outliers are Tukey's (beyond the upper quartile plus 1.5 times the
+interquartile range) and at least 5% above the median, since among very regular cycles a microsecond is no
 outlier.
 """
 
@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 Durations = np.ndarray[Any, np.dtype[np.float64]]
-LEAST_FOR_OUTLIERS = 4  # With fewer values nothing can stand out.
+LEAST_FOR_OUTLIERS = 4  # With fewer values nothing can be an outlier.
 LEAST_EXCESS = 0.05
-THINNED = 4_096  # Numbers in order that are enough to choose the bins by.
+THINNED = 4_096  # Sorted values that are enough to choose the bins.
 
 
 def fence(values: Durations) -> float:
-    """Above this a value is an outlier; infinite for too few values."""
+    """The threshold above which a value is an outlier; infinite if there are too few values."""
     if len(values) < LEAST_FOR_OUTLIERS:
         return float("inf")
     low, middle, high = _quartiles(values)
@@ -26,7 +26,7 @@ def fence(values: Durations) -> float:
 
 
 def _quartiles(values: Durations) -> Durations:
-    """As ``np.quantile`` has them, which imports all of ``numpy.ma`` first: 25 ms of what people wait for."""
+    """Like ``np.quantile``, which first imports all of ``numpy.ma``: 25 ms that the user would wait."""
     ordered = np.sort(values)
     places = np.array((0.25, 0.5, 0.75)) * (len(ordered) - 1)
     result: Durations = np.interp(places, np.arange(len(ordered)), ordered)
@@ -51,14 +51,14 @@ def statistics(values: Durations) -> dict[str, Any]:
 
 
 def histogram(*sides: Durations) -> dict[str, Any]:
-    """Shared bins over all sides: ``edges_ns`` (one more than bins) and per side the counts (``a``, ``b``). The bins
-    are as wide as the Freedman-Diaconis rule says for all values together, between 1 and 24 of them."""
+    """Bins shared by all sides: ``edges_ns`` (one more than bins) and counts per side (``a``, ``b``). Bin width follows
+    the Freedman-Diaconis rule over all values; 4 to 24 bins, 1 if all values are equal."""
     return sorted_histogram(*map(np.sort, sides))
 
 
 def sorted_histogram(*sides: Any) -> dict[str, Any]:
-    """The histogram of numbers that are in order: exact counts in about 50 µs however many there are. Of more than
-    ``THINNED`` numbers the width of the bins goes by every so many of them."""
+    """The histogram of sorted values: exact counts in about 50 µs regardless of size. Above ``THINNED`` values the bin
+    width is estimated from every n-th value."""
     count = sum(map(len, sides))
     step = -(-count // THINNED) or 1
     ends = [values[at] for values in sides if len(values) for at in (0, -1)]
@@ -68,7 +68,7 @@ def sorted_histogram(*sides: Any) -> dict[str, Any]:
     edges = _edges(together.astype(np.float64), count)
     made: dict[str, Any] = {"edges_ns": edges.tolist()}
     for name, values in zip("ab", sides, strict=False):
-        # of whole numbers those from an edge on are those from the next whole number on
+        # integers at or above an edge are those at or above the next integer
         inner = np.ceil(edges[1:-1]).astype(values.dtype) if values.dtype.kind in "iu" else edges[1:-1]
         places = [0, *np.searchsorted(values, inner, side="left"), len(values)]
         made[name] = np.diff(places).tolist()

@@ -1,4 +1,4 @@
-"""A histogram as lines of text, for the screen and for exports; without numpy, so that no first frame waits for it."""
+"""A histogram as text lines, for the screen and exports; without numpy, so the first frame does not wait for it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from . import units
 
 
 class HistogramLine(NamedTuple):
-    """A line of a drawn histogram: the bin (empty where the line above names it), whose count, and its part of the
-    largest. ``side`` is ``a`` or ``b``; empty for a run of bins in which nothing lies.
+    """One line of a drawn histogram: bin label (empty if the line above has it), run, count, and share of the largest
+    count. ``side`` is ``a`` or ``b``; empty for a run of empty bins.
     """
 
     label: str
@@ -19,8 +19,8 @@ class HistogramLine(NamedTuple):
 
 
 def histogram_lines(shape: dict[str, Any], most: int) -> tuple[str, list[HistogramLine]]:
-    """The unit of the labels and the lines of what ``histogram`` gives, with at most that many bins. Neighbouring bins
-    are taken together where there are more. Runs of empty ones become one line."""
+    """The unit of the labels, and the lines of a ``histogram`` with at most ``most`` bins: neighbouring bins are merged
+    if there are more. A run of empty bins becomes one line."""
     edges, sides = shape.get("edges_ns") or [], [side for side in ("a", "b") if shape.get(side)]
     if len(edges) < 2 or not sides:
         return "", []

@@ -1,9 +1,8 @@
-"""Sets of moments: unions, differences and measures of intervals, without a loop over the intervals.
+"""Sets of time intervals: unions, intersections, differences and lengths, without a loop over the intervals.
 
-``Intervals`` is a set of half-open intervals in order that neither overlap nor touch; everything else follows from how
-much of it lies before a moment, which one cumulative sum and a binary search answer for any number of moments. What
-must stay true: busy + idle = span, a union is never longer than the sum of its parts, and the order of the input does
-not matter.
+``Intervals`` is a sorted set of half-open intervals that neither overlap nor touch. Everything is derived from how much
+of the set lies before a given time, which one cumulative sum and a binary search give for any number of times.
+Invariants: busy + idle = span, a union is never longer than the sum of its parts, and input order does not matter.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _WIDEST = 2**62
 
 
 class Intervals(Struct, frozen=True):
-    """Disjoint half-open intervals ``starts[i]..ends[i]`` (ns) in order."""
+    """Sorted, disjoint half-open intervals ``starts[i]..ends[i]`` (ns)."""
 
     starts: Ints
     ends: Ints
@@ -32,7 +31,7 @@ class Intervals(Struct, frozen=True):
         return int((self.ends - self.starts).sum())
 
     def before(self, moments: Ints) -> Ints:
-        """How much of the set lies before each moment, ns."""
+        """How much of the set lies before each of ``moments``, ns."""
         if not len(self.starts):
             return np.zeros(len(moments), dtype=np.int64)
         if len(self.starts) == 1:
@@ -58,7 +57,7 @@ class Intervals(Struct, frozen=True):
 
 
 def begun(starts: Ints, moments: Ints) -> Ints:
-    """How many begin by each moment. The fewer are looked up among the others."""
+    """How many of ``starts`` are at or before each of ``moments``; the shorter array is searched in the longer."""
     if len(starts) < len(moments) and (moments[1:] >= moments[:-1]).all():
         return np.cumsum(np.bincount(np.searchsorted(moments, starts), minlength=len(moments))[: len(moments)])
     return np.searchsorted(starts, moments, side="right")
@@ -68,7 +67,7 @@ _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def _overlaps(one: Intervals, other: Intervals) -> Intervals:
-    """Where both are, in order: of the intervals of each, at most so many as both have together overlap."""
+    """The intersection, sorted: it has at most as many intervals as both sets together."""
     first = np.searchsorted(other.ends, one.starts, side="right")
     count = np.searchsorted(other.starts, one.ends, side="left") - first
     total = int(count.sum())
@@ -81,7 +80,7 @@ EMPTY = Intervals(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 def union(starts: Ints, ends: Ints) -> Intervals:
-    """The moments that at least one of the intervals covers; those that end at or before their start cover none."""
+    """The union of the intervals; those that end at or before their start are ignored."""
     real = ends > starts
     if not real.all():
         starts, ends = starts[real], ends[real]
@@ -102,7 +101,7 @@ def joined(several: Sequence[Intervals]) -> Intervals:
 
 
 def union_per_owner(starts: Ints, ends: Ints, owner: Ints) -> tuple[Ints, Ints, Ints]:
-    """Each owner's union: starts, ends and owners of the disjoint intervals, owners in order."""
+    """The union per owner: starts, ends and owners of the disjoint intervals, sorted by owner."""
     real = ends > starts
     starts, ends, owner = starts[real], ends[real], owner[real]
     if not len(starts):
@@ -113,7 +112,7 @@ def union_per_owner(starts: Ints, ends: Ints, owner: Ints) -> tuple[Ints, Ints, 
     owners = np.zeros(int(number.max()) + 1, dtype=np.int64)
     owners[number] = owner
     if len(owners) * room < _WIDEST:
-        # owners are laid end to end on one axis, so that one union does for all
+        # owners are laid end to end on one axis, so that a single union covers all of them
         shift = number * room - zero
         merged = union(starts + shift, ends + shift)
         of = merged.starts // room
@@ -126,8 +125,8 @@ def union_per_owner(starts: Ints, ends: Ints, owner: Ints) -> tuple[Ints, Ints, 
 
 
 def busy_and_exposed(starts: Ints, ends: Ints, owner: Ints, owners: int) -> tuple[Ints, Ints]:
-    """Per owner (numbered from 0): the time it covers, and the part of it that no other owner covers, ns. Exposed time
-    is what would vanish if the owner took none. Give the intervals of one device only."""
+    """Per owner (numbered from 0), in ns: busy time, and exposed time, during which no other owner is active, so it
+    would vanish if the owner took no time. Give the intervals of one device only."""
     first, last, of = union_per_owner(starts, ends, owner)
     busy = np.bincount(of, weights=last - first, minlength=owners).astype(np.int64)
     if not len(first):
@@ -137,7 +136,7 @@ def busy_and_exposed(starts: Ints, ends: Ints, owner: Ints, owners: int) -> tupl
     order = np.argsort(moments, kind="stable")
     moments = moments[order]
     active = np.cumsum(step[order])[:-1]
-    # where exactly one owner is active, the sum of the active owners' numbers is that owner
+    # where exactly one owner is active, the sum of the active owners' numbers is that owner's number
     which = np.cumsum((step * np.concatenate((of, of)))[order])[:-1]
     alone = active == 1
     exposed = np.bincount(which[alone], weights=np.diff(moments)[alone], minlength=owners)

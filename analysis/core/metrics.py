@@ -1,9 +1,9 @@
-"""What a metric is: its natural unit, and whether a change of it can slow functions down or only follows from them.
+"""Metrics: their natural unit, and whether a change in one can slow functions down or only follows from them.
 
-A capacity is what the machine grants: clocks, temperature, power, and what others leave of links, buses, processors and
-disks. Own use is what the process draws of it: that falls and rises with the work and explains nothing. ``loss`` puts
-capacities on one scale, the logarithm of how much less there is, so that a clock at a sixth, a processor half taken and
-a link with 250 GB/s of foreign traffic can be compared.
+A capacity is what the machine provides: clocks, temperature, power, and what other users leave of links, buses,
+processors and disks. Own use is what the process consumes: it rises and falls with the work and explains nothing.
+``load`` puts capacities on one scale, the logarithm of how much less is left, so that a clock at a sixth, a half-used
+processor and a link with 250 GB/s of foreign traffic can be compared.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Floats = NDArray[np.float64]
 Role = Literal["capacity", "room", "own use"]
 Means = Literal["clock", "warmth", "traffic", "processor", "room", "own use"]
 TRAFFIC_SCALE = {"pcie": 4e9, "link": 25e9, "net": 1e9}
-"""B/s of foreign traffic at which half of a bus, link or network counts as gone: a quarter of what one direction
-carries, since bursts fill it long before the average does."""
+"""B/s of foreign traffic at which half of a bus, link or network counts as used up: a quarter of its one-way bandwidth,
+since bursts fill it long before the average does."""
 
 
 class Metric(Struct, frozen=True):
-    """A metric by its recorded name: unit, what the reference's μ must be divided by to get there, and its meaning.
-    ``own_use`` names the metric that says what the process itself uses of it, where the two are read apart."""
+    """A metric by its recorded name: unit, the divisor that converts the reference's μ to that unit, and its meaning.
+    ``own_use`` names the metric of the process's own share of it, if that is recorded separately."""
 
     name: str
     unit: str
@@ -68,7 +68,7 @@ _TITLES = {
 
 
 def title(name: str) -> str:
-    """What a sentence calls the metric: SM clock; its recorded name where that has no usual one."""
+    """The metric's name in a sentence, such as SM clock; the recorded name if there is no common one."""
     return _TITLES.get(name, display(name, 60))
 
 
@@ -76,17 +76,17 @@ _MEMORY = re.compile(r"memory change|allocated|reserved", re.I)
 
 
 def is_memory_counter(name: str) -> bool:
-    """Whether the counter is of what the process allocates: that follows from its work, and is no resource."""
+    """Whether the counter measures the process's own allocations: they follow from its work and are no resource."""
     return _MEMORY.search(name) is not None
 
 
 _OWN_USE: dict[Means, str] = {"processor": "process_cpu_usage"}
-"""The metric that says what the process itself takes of a capacity everybody shares."""
+"""The metric of the process's own share of a capacity that all processes use."""
 
 
 def metric(name: str, unit: str | None, largest: float) -> Metric:
-    """The metric of that recorded name; ``unit`` as its counter has it (None unknown), ``largest`` its greatest μ. μ is
-    a percentage for ratios and a hundred times the unit for everything else."""
+    """The metric with that recorded name; ``unit`` as its counter records it (None if unknown), ``largest`` its largest
+    μ. μ is a percentage for ratios and a hundred times the unit for everything else."""
     lowered = name.lower()
     means: Means = "own use"
     natural = ""
@@ -107,11 +107,11 @@ def metric(name: str, unit: str | None, largest: float) -> Metric:
 
 
 MOST_PERCENT = 100_000
-"""No share of a thousand processors is more; what is more is not in percent, whatever its name says."""
+"""Even a thousand fully used processors stay below this; a larger value is not a percentage, whatever its name says."""
 
 
 def display_unit(name: str, unit: str | None, largest: float | None) -> str:
-    """The unit that samples of that counter are shown in: their own or, where they have none, what the name says."""
+    """The unit in which that counter's samples are shown: the recorded one, else the one its name implies."""
     natural = metric(name, unit or None, largest or 0.0).unit
     if not unit and natural == "%" and (largest or 0.0) > MOST_PERCENT:
         return ""
@@ -119,7 +119,7 @@ def display_unit(name: str, unit: str | None, largest: float | None) -> str:
 
 
 def load(one: Metric, value: Floats, own: Floats) -> Floats:
-    """The metric on the scale of losses: larger is less left for the process. ``own`` is what it uses itself."""
+    """The metric on the loss scale: a larger value leaves less for the process. ``own`` is the process's own use."""
     match one.means:
         case "clock":
             return -np.log(np.maximum(value, 1e-9))
@@ -136,7 +136,7 @@ def load(one: Metric, value: Floats, own: Floats) -> Floats:
 
 
 def shown(value: float | None, unit: str) -> str:
-    """A value with its unit as a sentence has it: 1,187 MHz, 250 GB/s, 56%."""
+    """A value with its unit, as in a sentence: 1,187 MHz, 250 GB/s, 56%."""
     if value is None:
         return "–"
     if unit == "B":
@@ -149,7 +149,7 @@ def shown(value: float | None, unit: str) -> str:
     return f"{_figures(value)}{'%' if unit == '%' else f' {unit}' if unit else ''}"
 
 
-LEAST_SHOWN = 0.0005  # A value nearer to 0 than this is rounding, not something that was read.
+LEAST_SHOWN = 0.0005  # A value closer to 0 than this is rounding error, not a reading.
 
 
 def _figures(value: float) -> str:
@@ -161,7 +161,7 @@ def _figures(value: float) -> str:
 
 
 def change(a: float | None, b: float | None, unit: str) -> str:
-    """Two values with their unit, once where it is the same: 1,187 → 210 MHz."""
+    """Two values, with the unit once if they share it: 1,187 → 210 MHz."""
     first, second = shown(a, unit), shown(b, unit)
     tail = second.rpartition(" ")[2]
     if " " in second and first.endswith(f" {tail}"):

@@ -1,12 +1,12 @@
-"""Which process of run A is compared with which of run B.
+"""Which process of run A is compared with which process of run B.
 
-A process keeps its pid only where the same recorder watched the same live process twice; after a restart the numbers
-differ. So processes are paired by pid where both runs have it ("strict") and every remaining one of A with every
-remaining one of B ("cross"): a table each, never one over several processes.
+A process has the same pid in both runs only if the same recorder watched the same live process twice; after a restart
+pids differ. So processes are paired by pid if both runs have it ("strict"), and every remaining process of A with every
+remaining one of B ("cross"): one table per pair, never one over several processes.
 
-The processes of a job are those of its ranks, and a rank is the same one in both jobs: there processes are paired
-within each rank. Hosts number their processes alike, so that a pid may be that of several ranks; such a process goes by
-a stand-in, which is no pid anybody recorded.
+The processes of a job are those of its ranks, and ranks are the same in both jobs: processes are paired within each
+rank. Hosts assign the same pids, so several ranks may share one; such a process gets a stand-in key, a negative number
+that is nobody's pid.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from ..contract.view import CannotAnswer
 
 
 class Process(NamedTuple):
-    """A process of a job as recorded."""
+    """A process of a job, as recorded."""
 
     pid: int | None
     rank: int | None
 
 
-Processes = Mapping[int | None, Process]  # The processes of a job by what they go by; empty for a run that is no job.
+Processes = Mapping[int | None, Process]  # Key → process of a job; empty for a run that is no job.
 
 
 class ProcessPair(Struct, frozen=True):
-    """One process of each run by what it goes by; None on both sides where the runs record no processes. ``rank`` is
-    that of both, where they are jobs; ``pid_a`` and ``pid_b`` the pids as recorded."""
+    """The keys of one process of each run (see ``Processes``); None on both sides if the runs record no processes.
+    ``rank``: of both, if they are jobs; ``pid_a`` and ``pid_b``: the recorded pids."""
 
     a: int | None
     b: int | None
@@ -46,7 +46,7 @@ class ProcessPair(Struct, frozen=True):
 
 
 def processes_of(pids: pl.DataFrame) -> Processes:
-    """The processes of a run from its pairs of ``pid`` and ``rank``; empty where it has fewer than two ranks."""
+    """The processes of a run from its pairs of ``pid`` and ``rank``; empty if it has fewer than two ranks."""
     pairs = pids.select("pid", "rank").unique().sort("rank", "pid", nulls_last=True).rows()
     if len({rank for _, rank in pairs if rank is not None}) < 2:
         return {}
@@ -57,8 +57,8 @@ def processes_of(pids: pl.DataFrame) -> Processes:
 
 
 def job_pairs(a: Processes, b: Processes, options: Options) -> list[ProcessPair] | None:
-    """The pairs of two jobs within each rank that both have; None where they are no jobs or share no rank.
-    ``options.pid_a``/``pid_b`` leave only those processes. Raises CannotAnswer for one that is not there."""
+    """The pairs of two jobs within each common rank; None if they are not jobs or share no rank.
+    ``options.pid_a``/``pid_b`` keep only those processes. Raises CannotAnswer if there is no such process."""
     sides = [_by_rank(side, pid, name) for name, side, pid in zip("AB", (a, b), _wanted(options), strict=True)]
     common = sorted(sides[0].keys() & sides[1].keys())
     pairs = []
@@ -74,13 +74,13 @@ def job_pairs(a: Processes, b: Processes, options: Options) -> list[ProcessPair]
 
 
 def recorded(processes: Processes, called: int | None) -> int | None:
-    """The pid of what goes by that."""
+    """The recorded pid for a key."""
     process = processes.get(called)
     return called if process is None else process.pid
 
 
 def _by_rank(side: Processes, wanted: int | None, name: str) -> dict[int, dict[int | None, int | None]]:
-    """Of each rank what its processes go by, under their pids."""
+    """Per rank: pid → key."""
     result: dict[int, dict[int | None, int | None]] = {}
     for called, (pid, rank) in side.items():
         if rank is not None and wanted in (None, pid):
@@ -107,7 +107,7 @@ def process_pairs(a: Iterable[int | None], b: Iterable[int | None], options: Opt
 
 
 def _wanted(options: Options) -> tuple[int | None, int | None]:
-    """The pids asked for in A and B; one that is given alone is of both."""
+    """The pids requested in A and B; if only one is given, it applies to both."""
     a, b = options.pid_a, options.pid_b
     return (b if a is None else a), (a if b is None else b)
 

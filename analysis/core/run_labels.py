@@ -1,4 +1,4 @@
-"""Labels of what a reader must tell apart (two runs, devices of one number), and the scope of a question in words."""
+"""Labels that distinguish two runs, or devices with the same name, and the scope of a question in words."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from .text import display
 
 
 def distinct_labels(runs: tuple[Trace, ...]) -> tuple[Trace, ...]:
-    """The runs, relabelled ``folder/label`` where two have the same label and lie in different places. The folder is
-    the nearest one above the files whose name differs. Runs of one file, and runs whose labels differ, are returned as
-    they are."""
+    """The runs, relabelled ``folder/label`` if both have the same label but different paths; the folder is the nearest
+    parent whose name differs. Runs of one file, and runs whose labels differ, are returned unchanged."""
     if len(runs) != 2 or runs[0].info.label != runs[1].info.label:
         return runs
     folders = [PurePath(run.info.source).parts[:-1][::-1] for run in runs]
@@ -34,7 +33,7 @@ Place = tuple[int | None, str | None]  # A rank and its device.
 
 
 def device_labels(places: Collection[Place]) -> dict[Place, str | None]:
-    """What each device of each rank is called: 'GPU 0', or 'GPU 0 of rank 3' where several have that name."""
+    """The display name of each device: 'GPU 0', or 'GPU 0 of rank 3' if several ranks have a device of that name."""
     ranks = Counter(device for _, device in set(places))
     return {
         (rank, device): f"{device or 'the device'} of rank {rank}" if ranks[device] > 1 and rank is not None else device
@@ -43,7 +42,7 @@ def device_labels(places: Collection[Place]) -> dict[Place, str | None]:
 
 
 def scope_text(options: Options, runs: int = 1) -> str:
-    """Display text such as 'cycle 5, rank 3, 1.50–2.00 ms'; empty where the question is about all."""
+    """Display text such as 'cycle 5, rank 3, 1.50–2.00 ms'; empty if the question has no scope."""
     pair = runs == 2
     parts = [
         _of_both("cycle", options.cycle, options.cycle_b, pair), _of_both("pid", options.pid_a, options.pid_b, pair),

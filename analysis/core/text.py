@@ -1,7 +1,7 @@
-"""Recorded strings → display text: the one function between a trace and an eye.
+"""Recorded strings → display text: every recorded string passes through here before anyone reads it.
 
-A trace comes from someone else: names may hold escape sequences, control characters, bidirectional overrides, invalid
-Unicode or a megabyte of text. ``display`` makes any of that safe and visible, in one line.
+A trace is untrusted: names may hold escape sequences, control characters, bidirectional overrides, invalid Unicode or a
+megabyte of text. ``display`` makes all of that safe and visible, on one line.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from itertools import groupby
 from rich.cells import cell_len
 
 _SYMBOLS = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
-_LONGEST = 4096  # Characters looked at before a name is cut: nobody reads more, and a megabyte must not cost a frame.
+_LONGEST = 4096  # Characters kept of a longer name: nobody reads more, and a megabyte must not cost a frame.
 
 
 def clean(raw: str | None) -> str:
-    """The string in one line with everything a terminal or a text renderer might act on made visible. C0 controls
-    become their symbols, other controls, format characters (bidi marks, zero-width), surrogates and unassigned code
-    points become U+FFFD or ``⟨U+202E⟩``-like marks. Length is bounded. What has no name says so."""
+    """The string on one line, with everything visible that a terminal or text renderer might act on. C0 controls become
+    their symbols; other controls, format characters (bidi marks, zero-width), surrogates and unassigned code points
+    become U+FFFD or ``⟨U+202E⟩``-like marks. Length is bounded. None becomes '(no name)'."""
     if raw is None:
         return "(no name)"
     if len(raw) > _LONGEST:
@@ -29,7 +29,7 @@ def clean(raw: str | None) -> str:
 
 
 def visible(raw: str) -> str:
-    """``clean`` without the bound on its length: for text made of many strings, line by line."""
+    """``clean`` without the length limit: for text made of many strings, line by line."""
     if raw.isascii() and raw.isprintable():
         return raw
     out: list[str] = []
@@ -51,7 +51,7 @@ def visible(raw: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Clean text cut in the middle with ``…`` so that it takes at most ``width`` cells."""
+    """Clean text, cut in the middle with ``…`` to at most ``width`` cells."""
     if width <= 0:
         return ""
     if text.isascii():
@@ -67,12 +67,12 @@ def cut(text: str, width: int) -> str:
     left_room, right_room = width // 2, width - 1 - width // 2
     end = _fit(text[::-1], right_room)[::-1]
     while end and cell_len(end[0]) == 0:
-        end = end[1:]  # a mark without the letter it belongs to would go to the ellipsis
+        end = end[1:]  # a combining mark without its letter would attach to the ellipsis
     return _fit(text, left_room) + "…" + end
 
 
 def cut_end(text: str, width: int) -> str:
-    """Clean text cut at its end with ``…`` so that it takes at most ``width`` cells."""
+    """Clean text, cut at the end with ``…`` to at most ``width`` cells."""
     if width <= 0:
         return ""
     return text if cell_len(text) <= width else _fit(text, width - 1) + "…"
@@ -89,7 +89,7 @@ def _fit(text: str, width: int) -> str:
 
 
 def display(raw: str, width: int | None = None) -> str:
-    """Any recorded string as display text, at most ``width`` cells wide where given."""
+    """Any recorded string as display text, at most ``width`` cells wide if given."""
     text = clean(raw)
     return text if width is None else cut(text, width)
 
@@ -98,12 +98,12 @@ _SHAPE = re.compile(r"\[\s*(\d[\d\s,]*)\]")
 
 
 def shapes(recorded: str) -> str:
-    """Recorded shapes (``[[16,559],[559,64],[]]``) as a person writes them, ``16×559 559×64``, without scalars."""
+    """Recorded shapes (``[[16,559],[559,64],[]]``) in readable form, ``16×559 559×64``, without scalars."""
     return " ".join(_sizes(recorded)) or ("scalars" if "[]" in recorded else display(recorded))
 
 
 def few_shapes(recorded: str) -> str:
-    """The same for a sentence: equal ones in a row once, as ``3 tensors of 16×559``."""
+    """Shapes for a sentence: consecutive equal ones are counted, as in ``3 tensors of 16×559``."""
     rows = [(one, len(list(same))) for one, same in groupby(_sizes(recorded))]
     return ", ".join(one if count == 1 else f"{count} tensors of {one}" for one, count in rows) or shapes(recorded)
 
@@ -113,7 +113,7 @@ def _sizes(recorded: str) -> list[str]:
 
 
 def nearest(word: str, names: Iterable[str], all_of: str = "There are") -> str:
-    """A sentence with the names that a misspelt word is nearest to, or with all of them where it is near to none."""
+    """A sentence suggesting the names closest to a misspelt word, or listing all names if none is close."""
     from difflib import SequenceMatcher, get_close_matches
 
     names = list(names)

@@ -1,4 +1,4 @@
-"""Numbers → text: the only place that decides how a value reads.
+"""Numbers → text: the only place that decides how values are formatted.
 
 Two forms: ``short`` for lists on a screen (three significant figures, unit that fits the size, aligned at the unit) and
 ``exact`` for exports that a person reads. Machine formats carry raw numbers and never come here.
@@ -19,11 +19,11 @@ _TIMES = ((1e9, "s "), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 _times: tuple[tuple[float, str], ...] = _TIMES
 MISSING = "–"  # Shown where nothing was measured: never 0.
-NOTHING = (MISSING, f"{MISSING} → {MISSING}", "")  # What cells show that say nothing: a column of them can be left out.
+NOTHING = (MISSING, f"{MISSING} → {MISSING}", "")  # Cell texts that say nothing: a column of these can be left out.
 
 
 def duration(ns: float, signed: bool = False) -> str:
-    """Nanoseconds with the unit that fits: 26.50 ms, 58.1 µs, 749 ns, 1.00 s."""
+    """Nanoseconds in the unit that fits: 26.50 ms, 58.1 µs, 749 ns, 1.00 s."""
     factor, unit = _that_fits(round(ns) if abs(ns) < 1e3 else ns, _times, 2e4)
     return f"{_figures(ns / factor, signed, whole=factor == 1.0)} {unit}".rstrip()
 
@@ -34,7 +34,7 @@ def _that_fits(value: float, units: Sequence[tuple[float, str]], digits: float) 
 
 
 def span_text(start: int, end: int) -> str:
-    """A stretch of time (ns) in one unit, as exact as it is short: '120.0–140.0 ms', '−5 to 10 s'."""
+    """A time range (ns) in one unit, with no more digits than its length needs: '120.0–140.0 ms', '−5 to 10 s'."""
     scale, unit = next((pair for pair in _TIMES if max(abs(start), abs(end)) >= pair[0]), _TIMES[-1])
     places = 0 if scale == 1 else max(0, len(str(int(scale * 20) // max(1, end - start))) - 1)
     first, last = (f"{round(at / scale, places) + 0.0:,.{places}f}".replace("-", "−") for at in (start, end))
@@ -42,7 +42,7 @@ def span_text(start: int, end: int) -> str:
 
 
 def part_of(ns: float, whole_ns: float) -> str:
-    """A time of a longer one, the unit once where both have it: 6.66 of 14.52 s, 382.0 ms of 1.20 s."""
+    """Part of a longer time, with the unit once if both share it: 6.66 of 14.52 s, 382.0 ms of 1.20 s."""
     part, whole = duration(ns), duration(whole_ns)
     return f"{part.removesuffix(whole[whole.rfind(' '):])} of {whole}" if " " in whole else f"{part} of {whole}"
 
@@ -52,7 +52,7 @@ _MOMENT = re.compile(r"([0-9]{1,19}(?:_[0-9]+)*(?:\.[0-9]{1,18})?)\s*(ns|us|µs|
 
 
 def nanoseconds(text: str) -> int:
-    """A time as it is typed, '1500000', '1.5ms' or '2s', to the nanosecond. Raises ValueError."""
+    """Typed time such as '1500000', '1.5ms' or '2s' → ns. Raises ValueError."""
     read = _MOMENT.fullmatch(text.strip())
     if read is None:
         raise ValueError(text)
@@ -63,7 +63,7 @@ def nanoseconds(text: str) -> int:
 
 
 def moment(ns: float, resolution: int) -> str:
-    """When something was, from the start of the trace, to that many ns: 1.004231 s, 812.004 ms."""
+    """A time since the start of the trace, to a resolution in ns: 1.004231 s, 812.004 ms."""
     factor, unit = next((pair for pair in _times if abs(ns) >= pair[0]), _times[-1])
     if len(_times) > 1 and resolution < 1e6 and factor < 1e3:
         factor, unit = 1e3, "µs"
@@ -72,7 +72,7 @@ def moment(ns: float, resolution: int) -> str:
 
 
 def within(ns: float, doubt: float) -> str:
-    """A duration with no more figures than a doubt (ns) leaves: 530 ms where that is 12 ms, <10 ms where it is more."""
+    """A duration rounded to its uncertainty (ns): 530 ms if that is 12 ms, <10 ms if the duration is smaller."""
     if doubt < 1:
         return duration(ns)
     step = 10 ** math.floor(math.log10(doubt))
@@ -83,24 +83,24 @@ def within(ns: float, doubt: float) -> str:
 
 
 def use(unit: str) -> None:
-    """Show every duration in that unit (``ns``, ``us`` or ``ms``) from now on; ``auto`` is the one that fits each."""
+    """Show every duration in that unit (``ns``, ``us`` or ``ms``) from now on; ``auto`` picks the fitting one."""
     global _times
     wanted = unit.replace("us", "µs")
     _times = tuple(pair for pair in _TIMES if pair[1] == wanted) or _TIMES
 
 
 def sentence_unit() -> str:
-    """The unit of times that stand beside each other in a sentence: ms, unless ``use`` says another."""
+    """The unit for times compared within a sentence: ms, unless ``use`` set another."""
     return _times[0][1] if len(_times) == 1 else "ms"
 
 
 def amount(*ms: float, signed: bool = False) -> str:
-    """Milliseconds in ``sentence_unit``, one or from → to: 2.6 ms, 750 → 751 ms."""
+    """Milliseconds in ``sentence_unit``, one value or from → to: 2.6 ms, 750 → 751 ms."""
     return f"{' → '.join(figure(value, signed) for value in ms)} {sentence_unit()}"
 
 
 def figure(ms: float, signed: bool = False) -> str:
-    """Milliseconds in ``sentence_unit``, without it: 751, 45.1, 2.6, 0.021."""
+    """Milliseconds in ``sentence_unit``, without the unit: 751, 45.1, 2.6, 0.021."""
     value = _in_sentence(ms)
     size = abs(value)
     places = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
@@ -108,7 +108,7 @@ def figure(ms: float, signed: bool = False) -> str:
 
 
 def rough_figure(ms: float) -> str:
-    """A bound of an interval, milliseconds in ``sentence_unit`` without it: two figures, signed."""
+    """A confidence bound: milliseconds in ``sentence_unit`` without the unit, two figures, signed."""
     value = _in_sentence(ms)
     places = 0 if abs(value) >= 10 else 1 if abs(value) >= 1 else 2 if abs(value) >= 0.1 else 3
     return _fixed(value, places, signed=True)
@@ -119,7 +119,7 @@ def _in_sentence(ms: float) -> float:
 
 
 def axis(largest_ns: float) -> tuple[float, str]:
-    """ns in the unit of an axis that ends there, and its name: the largest of which the end is two, or ``use``'s."""
+    """Unit of an axis up to ``largest_ns``, as (ns, name): the largest that fits twice, or the one set by ``use``."""
     return next((pair for pair in _times if largest_ns >= 2 * pair[0]), _times[-1])
 
 
@@ -129,7 +129,7 @@ def _figures(value: float, signed: bool, whole: bool = False) -> str:
 
 
 def _fixed(value: float, places: int, signed: bool = False) -> str:
-    """A number with so many places and a real minus sign; what rounds to zero has no sign."""
+    """A number with that many decimals and a real minus sign; no sign if it rounds to zero."""
     text = f"{value:{'+' if signed else ''},.{places}f}".replace("-", "−")
     return text if text.strip("+−0.,") else text.lstrip("+−")
 
@@ -157,7 +157,7 @@ def number(value: float, signed: bool = False) -> str:
 
 
 def percent(value: float, signed: bool = False, places: int = 1) -> str:
-    """A value already in percent; one that would read as nothing is said to be less than the last digit."""
+    """A value already in percent; one that would round to zero reads as less than the last digit, <0.1%."""
     least = 10.0**-places
     if 0 < value < least / 2 and not signed:
         return f"<{least:g}%"
@@ -165,7 +165,7 @@ def percent(value: float, signed: bool = False, places: int = 1) -> str:
 
 
 def factor(value: float) -> str:
-    """How many times as much: 3.4×, 12×; closer to one, where a tenth says nothing, 1.04×; less than a tenth, 0.04×."""
+    """A ratio: 3.4×, 12×; 1.04× close to one, where one decimal would hide it; 0.04× below a tenth."""
     if 0 < value < 0.0095:
         return "<.01×"
     places = 2 if value < 0.095 or 0.9 < value < 1.1 else 0 if value >= 99.5 else 1
@@ -173,19 +173,19 @@ def factor(value: float) -> str:
 
 
 def size(value: float, signed: bool = False) -> str:
-    """Bytes with the binary unit that fits."""
+    """Bytes in the binary unit that fits."""
     factor, unit = _that_fits(value, _BYTES, 2e4)
     return f"{_fixed(value / factor, 0 if factor == 1 else 1, signed)} {unit}"
 
 
 def rate(value: float, signed: bool = False) -> str:
-    """Bytes per second with the decimal unit that fits, as vendors and nccl-tests give them."""
+    """Bytes per second in the decimal unit that fits, as vendors and nccl-tests print them."""
     factor, unit = _that_fits(value, _RATES, 2e4)
     return f"{number(value / factor, signed)} {unit}"
 
 
 def work(flops: float) -> str:
-    """FLOPs with the decimal unit that fits."""
+    """FLOPs in the decimal unit that fits."""
     factor, unit = _that_fits(flops, _WORK, 2e4)
     return f"{number(flops / factor)} {unit}"
 
@@ -195,7 +195,7 @@ _RATES = ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/
 
 
 def short(value: Any, column: Column) -> str:
-    """The value as a list shows it; text values come back as they are (clean them with ``text.display``)."""
+    """The value as a list shows it; text is returned unchanged (clean it with ``text.display``)."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
     signed = column.signed
@@ -236,11 +236,11 @@ def short(value: Any, column: Column) -> str:
             return str(value)
 
 
-LEVELS = "▁▂▃▄▅▆▇█"  # Eight heights, for sparklines.
+LEVELS = "▁▂▃▄▅▆▇█"  # Eight bar heights, for sparklines.
 
 
 def sparkline(values: Sequence[float | None] | None, width: int | None = None) -> str:
-    """Numbers as one block glyph each, scaled to the largest; beyond ``width`` each is the largest of its part."""
+    """One block glyph per number, scaled to the maximum; beyond ``width`` each glyph is the maximum of its part."""
     if not values:
         return ""
     if width is not None and len(values) > width:
@@ -254,13 +254,13 @@ def sparkline(values: Sequence[float | None] | None, width: int | None = None) -
     )
 
 
-_SERIES_CELLS = 60  # In text, where no list says how much room there is.
-_LEAST_RANGE = 0.04  # Of the middle: noise of half a per cent is to look like noise.
+_SERIES_CELLS = 60  # Glyphs in text output, where no list gives a width.
+_LEAST_RANGE = 0.04  # Share of the midpoint: noise of 0.5% should look like noise.
 
 
 def series(values: Sequence[float | None] | None, width: int | None = None) -> str:
-    """Numbers over time as one block glyph each, from the least to the largest; what moves by less than 4% does not
-    fill the height. Beyond ``width`` each glyph is the median of its part, which one outlier does not draw."""
+    """Numbers over time, one block glyph each, scaled from minimum to maximum; a range below 4% of the midpoint does
+    not fill the height. Beyond ``width`` each glyph is the median of its part, so that one outlier does not set it."""
     if values and width is not None and len(values) > width:
         edges = [len(values) * i // width for i in range(width + 1)]
         parts = [sorted(v for v in values[start:stop] if v is not None and v == v) for start, stop in pairwise(edges)]

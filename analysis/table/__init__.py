@@ -1,1 +1,1 @@
-"""A view answered: columns, rows, filter, order, notes; and its exports."""
+"""A view's answer as a table: columns, rows, filter, order, notes; and its exports."""

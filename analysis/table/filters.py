@@ -1,10 +1,10 @@
-"""The filter language: what ``f`` in the app and ``--filter`` on the command line understand.
+"""The filter language: ``f`` in the app and ``--filter`` on the command line.
 
-A filter is terms separated by spaces, all of which must hold. A term is ``column OP value`` with OP one of
-``= != > >= < <= ~`` (``~`` is a regular expression), where a value may carry a unit (``total_ns>1.5ms``,
-``share>5%``), or plain text, found in any text column without regard to case. ``!`` before a term inverts it; quotes
-keep spaces together. ``family=gemm`` (or its letter, ``family=g``) takes what lists show before a name, where rows have
-a name and a kind.
+A filter is a list of terms separated by spaces, all of which must match. A term is ``column OP value`` with OP one of
+``= != > >= < <= ~`` (``~``: regular expression), where a value may have a unit (``total_ns>1.5ms``, ``share>5%``); or
+it is plain text, searched in all text columns, ignoring case. ``!`` before a term negates it; quotes keep spaces
+together. ``family=gemm`` (or its letter, ``family=g``) selects the kernel family that lists show before a name, if rows
+have a name and a kind.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SIDES = ("_a", "_b", "_delta")
 
 
 class BadFilter(ValueError):
-    """The filter cannot be understood; the message says which term and why."""
+    """The filter is invalid; the message says which term and why."""
 
 
 class Filter(Struct, frozen=True):
@@ -48,11 +48,11 @@ class Filter(Struct, frozen=True):
 
     @staticmethod
     def containing(text: str) -> Filter:
-        """A filter that only looks for the text, whatever characters it holds."""
+        """A filter that searches for the text literally, whatever characters it contains."""
         return Filter(text, literal=True)
 
     def mask(self, rows: Rows, columns: Sequence[Column]) -> pl.Series:
-        """One boolean a row. Raises BadFilter."""
+        """One boolean per row. Raises BadFilter."""
         if self.literal:
             mask = rows.containing(self.text)
             return ~mask if self.invert else mask
@@ -76,7 +76,7 @@ def _split(text: str) -> list[str]:
 
 
 def _term(term: str, rows: Rows, columns: Sequence[Column]) -> pl.Series:
-    """Which rows a term lets pass; null where the value it asks for was not measured."""
+    """Mask of the rows that match a term; null where the value was not measured."""
     if term.startswith("!") and len(term) > 1 and not term.startswith("!="):
         return ~_term(term[1:], rows, columns)
     match = _TERM.match(term)
@@ -89,12 +89,12 @@ def _term(term: str, rows: Rows, columns: Sequence[Column]) -> pl.Series:
 
 
 def _family_of(match: re.Match[str], asked: Sequence[Column], columns: Sequence[Column]) -> str | None:
-    """The column of names whose family a term asks for, which is no column itself; None where it asks for another."""
+    """The name column for a ``family`` term; None if the term is another, or ``family`` is itself a column."""
     return family_column(columns) if match["column"] == "family" and not asked else None
 
 
 def _of_family(term: str, op: str, wanted: str, name: str, rows: Rows) -> pl.Series:
-    """Which rows are of a family, by its name or letter; none where a row is of no activity."""
+    """Mask of the rows in a family, given by name or letter; never true for rows that are no device activity."""
     asked = next((one for one, letter in LETTERS.items() if wanted.lower() in (one, letter)), None)
     if op not in ("=", "!=") or asked is None:
         known = ", ".join(f"{one} ({letter})" for one, letter in LETTERS.items())
@@ -129,7 +129,7 @@ def _passes(term: str, op: str, wanted: str, column: Column, rows: Rows) -> pl.S
 
 
 def _compared(values: pl.Series, op: str, wanted: float) -> pl.Series:
-    """Whole numbers are compared with a whole number: as floats, five million of them would take 80 ms and 40 MB."""
+    """Integers are compared with an integer: as floats, five million would take 80 ms and 40 MB."""
     if values.dtype.is_integer() and math.isfinite(wanted) and (op not in ("=", "!=") or wanted.is_integer()):
         bound = math.floor(wanted) if op in (">", "<=") else math.ceil(wanted)
         low, high = values.min(), values.max()
@@ -139,7 +139,7 @@ def _compared(values: pl.Series, op: str, wanted: float) -> pl.Series:
 
 
 def unknown_column(text: str, columns: Sequence[Column]) -> str | None:
-    """A sentence where a term looks like a comparison but names no column, and so was looked for as text."""
+    """A sentence for the first term that looks like a comparison but names no column, and so is searched as text."""
     for term in _split(text):
         match = _TERM.match(term.removeprefix("!"))
         asked = _columns(match["column"], columns) if match else []
@@ -150,7 +150,7 @@ def unknown_column(text: str, columns: Sequence[Column]) -> str | None:
 
 
 def _name_test(texts: pl.Series, shown: pl.Series, op: str, wanted: str) -> pl.Series:
-    """The test of a text as recorded or as lists show it; to differ, both have to."""
+    """The test on a text as recorded or as lists show it; for ``!=`` both must differ."""
     recorded = _text_test(texts, op, wanted)
     if shown is texts:
         return recorded
@@ -167,8 +167,8 @@ def _text_test(texts: pl.Series, op: str, wanted: str) -> pl.Series:
 
 
 def _columns(name: str, columns: Sequence[Column]) -> list[Column]:
-    """The column of that name or header, or the only one whose name begins so (``total`` for ``total_ns``). Where two
-    runs stand side by side, ``total_a`` is that of A, and ``total`` is either: a row passes for one of them."""
+    """The column of that name or header, or the only one whose name starts like that (``total`` for ``total_ns``). In a
+    comparison of two runs, ``total_a`` is A's column and ``total`` means either: a row matches if one of them does."""
     for column in columns:
         if name == column.name:
             return [column]
@@ -190,7 +190,7 @@ def _like(name: str, columns: Sequence[Column]) -> list[Column]:
 
 
 def _begins(column: Column, stem: str) -> bool:
-    """Whether the name begins so, or the header of a column of two runs says that without its side."""
+    """Whether the name starts with ``stem``, or it is the header of a two-run column without its side."""
     header = column.header.lower().removeprefix("δ ").removesuffix(f" {column.side}").replace(" ", "_")
     return column.name.startswith(stem) or bool(column.per and header == stem)
 

@@ -1,7 +1,7 @@
-"""A tree as a flame graph: frames one under the other, each as wide as its device or idle time, or its CPU samples.
+"""A tree as a flame graph: nested frames, as wide as their device time, idle time or CPU samples.
 
-The frames are the rows of the tree of a view, so that their sums are its sums, to the nanosecond. Of two runs a
-frame is as wide as it is in the second one and knows how wide it was in the first.
+Frames are the rows of a view's tree, so their sums equal the view's, to the nanosecond. With two runs, a frame's width
+is that of run B, and it also holds its width in run A.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Weight = Literal["device", "idle", "samples"]
 WEIGHTS: dict[Weight, str] = {
     "device": "device time", "idle": "idle time before launches", "samples": "CPU samples"}
 COLUMN: dict[Weight, str] = {"device": "device_total_ns", "idle": "idle_total_ns", "samples": "samples"}
-OUTER, CALLS = ("module", "thread"), ("operator", "function")  # Kinds of frames that are no activity of a device.
+OUTER, CALLS = ("module", "thread"), ("operator", "function")  # Frame kinds that are not device activities.
 
 
 class Frame(Struct, frozen=True):
-    """A frame: its number, that of the one around it (-1 at the root), how deep it is, where it begins and how wide it
-    is (ns, or samples), and how wide it was in run A of two (None of one). ``kind`` is thread, module, operator,
-    function or an activity's."""
+    """A frame: its number, its parent's (``above``, -1 at the root), depth, start and width (ns, or samples), and with
+    two runs its width in run A (``before``, else None). ``kind`` is thread, module, operator, function or the kind of
+    activity."""
 
     at: int
     above: int
@@ -37,8 +37,8 @@ class Frame(Struct, frozen=True):
 
 
 class Flame(Struct, frozen=True):
-    """Frames, each after the one around it. ``lost`` is what only run A had; ``per`` what two runs are compared
-    per."""
+    """Frames, each after its parent. ``lost`` is the total of frames only run A has; ``per``: the basis on which two
+    runs are compared, cycle or recording."""
 
     frames: tuple[Frame, ...]
     total: int
@@ -48,15 +48,15 @@ class Flame(Struct, frozen=True):
     per: str = "recording"
 
     def amount(self, value: int) -> str:
-        """A width in words."""
+        """A width as text."""
         return units.counted(value, "sample", "samples") if self.weight == "samples" else units.duration(value)
 
     def below(self, at: int) -> list[Frame]:
-        """The frames directly below one of them, or the outermost for -1."""
+        """The direct children of a frame, or the outermost frames for -1."""
         return [frame for frame in self.frames if frame.above == at]
 
     def own(self) -> list[int]:
-        """Of each frame what none below it has; sums per cycle are rounded and may be one nanosecond apart."""
+        """Self value of each frame; sums per cycle are rounded and may be off by one nanosecond."""
         made = [frame.value for frame in self.frames]
         for frame in self.frames:
             if frame.above >= 0:
@@ -64,7 +64,7 @@ class Flame(Struct, frozen=True):
         return [max(0, one) for one in made]
 
     def stack(self, at: int) -> list[Frame]:
-        """A frame and those around it, the outermost first."""
+        """A frame and its ancestors, outermost first."""
         made: list[Frame] = []
         while at >= 0:
             made.append(self.frames[at])
@@ -73,15 +73,14 @@ class Flame(Struct, frozen=True):
 
 
 def weights_of(table: Table) -> tuple[Weight, ...]:
-    """What a tree, in whatever order, can be a flame graph of; of two runs that takes sums that are compared."""
+    """The weights that a tree has, in any row order; with two runs it must have sums that can be compared."""
     if not table.columns or table.columns[0].role != "tree":
         return ()
     return tuple(one for one, name in COLUMN.items() if {name, f"{name}_delta"} & {*table.rows.schema})
 
 
 def flame_of(table: Table, weight: Weight | None = None, side: Literal["a", "b"] | None = None) -> Flame:
-    """The frames of a tree as it was built, of both runs or of one ``side``, by the first that it has where no
-    ``weight`` is named."""
+    """The frames of a tree as built, of both runs or of one ``side``; without ``weight``, by the tree's first one."""
     weight = weight or table.facts.get("flame_by") or weights_of(table)[0]
     column, frame = COLUMN[weight], table.frame
     pair = f"{column}_b" in frame.columns
@@ -90,8 +89,8 @@ def flame_of(table: Table, weight: Weight | None = None, side: Literal["a", "b"]
     values = [int(one or 0) for one in frame[wanted[0]].to_list()]
     before = [None] * len(values) if wanted[1] is None else [int(one or 0) for one in frame[wanted[1]].to_list()]
     frames, lost, number = list[Frame](), 0, dict[int, int]()
-    stack: list[int] = []  # rows around this one
-    ends: list[int] = [0]  # where the next frame begins, of each depth
+    stack: list[int] = []  # rows around the current one
+    ends: list[int] = [0]  # start of the next frame, per depth
     rows = zip(frame["name"].to_list(), frame["kind"].to_list(), frame["depth"].to_list(), strict=True)
     for row, (name, kind, depth) in enumerate(rows):
         del stack[depth:]
@@ -113,7 +112,7 @@ def flame_of(table: Table, weight: Weight | None = None, side: Literal["a", "b"]
 
 
 def flames_of(table: Table) -> Sequence[tuple[str, Flame]]:
-    """Every flame of the tree, with its name: by all that it can be of, of each run."""
+    """Every flame graph of the tree with its name: one per weight and run."""
     made = []
     for weight in weights_of(table):
         title, pair = WEIGHTS[weight], f"{COLUMN[weight]}_b" in table.rows.schema

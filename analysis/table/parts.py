@@ -1,6 +1,6 @@
-"""Rows that open into others: a column ``parts`` counts the rows right below one that are parts of it.
+"""Rows that expand: the column ``parts`` counts the rows directly below a row that are its parts.
 
-Parts belong to the table's rows, so that cursor and marks stay when others open, and to its answer only while open.
+Parts are always among the table's rows, so that cursor and marks stay put, but in its answer only while expanded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .table import Table
 
 
 def opened(table: Table, row: int, is_open: bool) -> Table | None:
-    """The answer with that row (as built) open or closed; None where it has no parts, or is so already."""
+    """The answer with that row (as built) expanded or collapsed; None if it has no parts or already is so."""
     if "parts" not in table.rows.schema or table.kept is None:
         return None
     counts = table.rows.column("parts").fill_null(0).to_list()
@@ -26,7 +26,7 @@ def opened(table: Table, row: int, is_open: bool) -> Table | None:
 
 
 def children(counts: list[int], row: int) -> list[int]:
-    """The parts of a row without what is part of them in turn; ``counts`` has how many rows are under each."""
+    """The direct parts of a row, without parts of parts; ``counts`` is the number of rows below each row."""
     made, at = [], row + 1
     while at <= row + counts[row]:
         made.append(at)
@@ -35,6 +35,6 @@ def children(counts: list[int], row: int) -> list[int]:
 
 
 def row_of(table: Table, row: int) -> int | None:
-    """The row (as built) that a row is a part of; None where it is none."""
+    """The row (as built) that this row is a part of; None if there is none."""
     counts = table.rows.column("parts").fill_null(0).to_list()
     return next((at for at in range(row - 1, -1, -1) if counts[at] and at + counts[at] >= row), None)

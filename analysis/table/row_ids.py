@@ -1,9 +1,9 @@
-"""Ids of rows: what a script names a row by, so that it can ask for the row's details without reading its text.
+"""Row ids: what scripts use to name a row, so that they can ask for its details without parsing its text.
 
-An id is a word for the row and what tells it from the others of its view. Rows that have a number of their own are
-called by it (``launch:1204``, ``cycle:5``). Rows of a name are called by a hash of the columns that tell them apart, so
-that a kernel has one id in every run, order and filter (``kernel:3f2a91c0``). Others are called by their number in the
-view's own order, which holds for the same runs and scope (``gap:17``).
+An id is a word for the kind of row and what identifies it within its view. Rows with a number of their own use it
+(``launch:1204``, ``cycle:5``). Rows with a name use a hash of their key columns, so that a kernel has the same id in
+every run, order and filter (``kernel:3f2a91c0``). Other rows use their position in the view's own order, which is
+stable for the same runs and scope (``gap:17``).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from ..contract.column import Column, keys_of
 from ..contract.view import View
 
 ID = Column("id", "id", "text", "what --row names this row by", 15, order=0)
-LEAST_DIGITS = 4  # Of a hash so many digits are enough where they name one row.
+LEAST_DIGITS = 4  # Hash digits that are enough if they match one row only.
 _SEPARATOR = "\x1f"
 
 
 class RowIds(Struct, frozen=True):
-    """How rows are named: ``word`` before the colon, the ``columns`` that tell them apart (none: their number), and
-    whether those are hashed."""
+    """How row ids are formed: the ``word`` before the colon, the ``columns`` that identify a row (none: its number),
+    and whether those are hashed."""
 
     word: str
     columns: tuple[str, ...] = ()
     hashed: bool = False
 
     def of(self, rows: Sequence[tuple[Any, ...]], numbers: Sequence[int]) -> list[str]:
-        """The ids of rows, given the values of ``columns`` and their numbers as built."""
+        """The ids of rows, given their values in ``columns`` and their row numbers as built."""
         if not self.columns:
             return [f"{self.word}:{number}" for number in numbers]
         if self.hashed:
@@ -40,14 +40,14 @@ class RowIds(Struct, frozen=True):
         return [f"{self.word}:" + "@".join(str(value) for value in row if value is not None) for row in rows]
 
     def names(self, row_id: str, asked: str) -> bool:
-        """Whether ``asked`` means this row: its id, enough of the beginning of a hash, or one without its rank."""
+        """Whether ``asked`` is this row's id, long enough a prefix of its hash, or its id without the rank."""
         return row_id == asked or (
             self.hashed and len(asked) >= len(self.word) + 1 + LEAST_DIGITS and row_id.startswith(asked)
         ) or (not self.hashed and row_id.startswith(f"{asked}@"))
 
 
 def row_ids(view: View, runs: int) -> RowIds | None:
-    """How the rows of a view of that many runs are named; None where its columns are whatever was asked for."""
+    """How row ids of a view with that many runs are formed; None if its columns depend on the query."""
     if view.free_columns:
         return None
     columns = view.columns_for(runs)
@@ -62,7 +62,7 @@ def row_ids(view: View, runs: int) -> RowIds | None:
 
 
 def row_word(view: View) -> str:
-    """What one row of a view is called in its ids."""
+    """The word for a row of a view in its ids."""
     noun = view.noun if view.noun != "rows" else view.name
     for plural, singular in (("series", "series"), ("ies", "y"), ("ches", "ch"), ("s", "")):
         if noun.endswith(plural):

@@ -1,9 +1,9 @@
-"""The rows behind a Table: in memory, or left on disk and read only where somebody looks.
+"""The rows of a Table: in memory, or on disk and read only when needed.
 
-Five million launches are 300 MB as recorded. A list shows forty of them, so rows that are recorded columns stay on
-disk: a stretch around the last window is decoded and kept, and a column is loaded as a whole only when all of it is
-needed, to sort, to filter or to jump about in another order, and then as narrow as its values allow. What must stay
-true: nobody can tell from the values which way they came; row numbers (``ids``) always count the rows as built.
+Five million launches take 300 MB as recorded. A list shows forty of them, so rows that are recorded columns stay on
+disk: only a block around the last window is decoded and cached. A whole column is loaded only to sort, to filter or to
+read it in another order, and then as narrow as its values allow. Invariants: values do not depend on where they were
+read from; row numbers (``ids``) always refer to the rows as built.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ from ...loaders.schema import columns_of
 from ..core.names.short_name import short_name
 from .sorting import narrow, sorted_ids
 
-STRETCH = 16_384  # Rows decoded at once around a window that is read from disk.
+STRETCH = 16_384  # Rows decoded at once around a window read from disk.
 
 SPREAD = 131_072
-"""Rows within which single ones are read from disk as one piece, some 8 ms; farther apart, whole columns are loaded."""
+"""Rows within this range are read from disk in one piece, some 8 ms; beyond it, whole columns are loaded."""
 
-NAMES = 20_000  # Different names a column may have for a search to look through their short forms too.
+NAMES = 20_000  # Most distinct names in a column for which a search also looks at their short forms.
 
-_RUNS = 4  # Runs of neighbours found by comparing codes; for more, each code is looked up.
+_RUNS = 4  # Most runs of matching codes that are found by comparisons; beyond that, each code is looked up.
 
 
 class Rows:
     """Rows of an answer. ``height`` counts them, ``schema`` has the dtypes as built. ``source`` is a frame, or a lazy
-    frame over recorded columns without any filter (so that a slice of it reads only that slice); ``height`` must be
-    given for the latter. ``named`` are the columns of recorded names, which are found by the form that lists show as
-    well."""
+    frame over recorded columns without any filter (so that a slice reads only that slice), which needs ``height``.
+    ``named``: columns of recorded names, which are also searched by the short form that lists show."""
 
     def __init__(
         self, source: pl.DataFrame | pl.LazyFrame, height: int | None = None, named: Collection[str] = ()
@@ -55,15 +54,15 @@ class Rows:
 
     @property
     def on_disk(self) -> bool:
-        """Whether the rows are read where somebody looks instead of being held."""
+        """Whether the rows are read from disk when needed instead of being held in memory."""
         return self._plan is not None
 
     def at_hand(self, name: str) -> bool:
-        """Whether all values of a column are in memory already, so that looking at them takes milliseconds."""
+        """Whether the whole column is in memory, so that scanning it takes milliseconds."""
         return self._plan is None or name in self._loaded
 
     def column(self, name: str) -> pl.Series:
-        """All values of a column: integers in the narrowest dtype that holds them, repeated text as sorted Enum."""
+        """All values of a column; from disk, integers in the narrowest dtype and repeated text as sorted Enum."""
         if self._plan is None:
             assert self._frame is not None
             return self._frame[name]
@@ -72,16 +71,16 @@ class Rows:
         return self._loaded[name]
 
     def window(self, start: int, stop: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
-        """The rows start..stop as built, one tuple each, the columns in the order of ``names``."""
+        """Rows start..stop as built, one tuple each, with the columns ``names``."""
         start, stop = max(0, start), min(stop, self.height)
         if start >= stop:
             return []
         stretch = self._cut(start, stop)
-        # column by column: selecting them would go through the optimizer, which takes longer than all of this
+        # column by column: a select would run the optimizer, which takes longer than all of this
         return list(zip(*(stretch.get_column(name).to_list() for name in names), strict=True))
 
     def pick(self, ids: pl.Series, names: Sequence[str]) -> list[tuple[Any, ...]]:
-        """The rows with those numbers in that order."""
+        """The rows with these numbers, in this order."""
         if self._plan is None or not len(ids):
             return self.gather(ids, names).rows()
         low, high = cast(int, ids.min()), cast(int, ids.max())
@@ -90,7 +89,7 @@ class Rows:
         return pl.DataFrame([self.column(name).gather(ids) for name in names]).rows()
 
     def gather(self, ids: pl.Series | None, names: Sequence[str] | None = None) -> pl.DataFrame:
-        """The rows with those numbers as a frame in the dtypes as built; None is all of them."""
+        """The rows with these numbers as a frame in the dtypes as built; None for all."""
         if self._plan is not None and ids is not None and len(ids):
             low, high = cast(int, ids.min()), cast(int, ids.max())
             if high - low < STRETCH:
@@ -114,12 +113,12 @@ class Rows:
         return ids.gather(sorted_ids(self._narrowed(column).gather(ids), descending))
 
     def matching(self, name: str, test: Callable[[pl.Series], pl.Series]) -> pl.Series:
-        """Whether the text of each row passes ``test``, asked once per distinct text; null where it is null."""
+        """Mask of the rows whose text passes ``test``, called once on the distinct texts; null for null text."""
         values = self._narrowed(name)
         if not isinstance(values.dtype, pl.Enum):
             return test(values)
         passed = test(values.dtype.categories)
-        if not passed.any() and (nulls := values.null_count()) in (0, self.height):  # a column nobody recorded, too
+        if not passed.any() and (nulls := values.null_count()) in (0, self.height):  # also for a column of nulls only
             return self._none() if not nulls else pl.Series([None], dtype=pl.Boolean).new_from_index(0, self.height)
         codes = values.to_physical()
         if runs := few_runs(passed):
@@ -137,7 +136,7 @@ class Rows:
         return pl.Series([False]).new_from_index(0, self.height)
 
     def containing(self, text: str) -> pl.Series:
-        """Whether any text column of each row holds the text, without regard to case; never null."""
+        """Mask of the rows with a text column that contains the text, ignoring case; never null."""
         if self._match is None or self._match[0] != text:
             low = text.lower()
             passed = self._none()
@@ -149,19 +148,19 @@ class Rows:
         return self._match[1]
 
     def holds(self, name: str, low: str, values: pl.Series) -> pl.Series:
-        """Whether texts of that column hold the text, without regard to case, as recorded or as lists show them."""
+        """Which texts of that column contain ``low``, ignoring case, as recorded or as lists show them."""
         passed = values.str.to_lowercase().str.contains(low, literal=True)
         return passed | self.shown(name, values).str.to_lowercase().str.contains(low, literal=True)
 
     def shown(self, name: str, values: pl.Series) -> pl.Series:
-        """Texts of that column as lists show them; the same where it holds no names, or too many."""
+        """Texts of that column as lists show them; unchanged if it holds no names, or too many."""
         if name not in self.named or values.n_unique() > NAMES:
             return values
         forms = [None if text is None else short_name(text) for text in values.cast(pl.String)]
         return pl.Series(values.name, forms, dtype=pl.String)
 
     def texts(self, name: str) -> list[str]:
-        """The different texts of a column at hand, in order; none where they are still on disk."""
+        """The distinct texts of an in-memory column, sorted; empty if it is still on disk."""
         if not self.at_hand(name) or self.schema[name] not in (pl.Categorical, pl.String):
             return []
         values = self.column(name)
@@ -169,8 +168,8 @@ class Rows:
         return sorted(distinct.cast(pl.String))
 
     def only(self, name: str, ids: pl.Series | None) -> Any:
-        """The value that all rows with those numbers have (all for None); None where there is no such value. On disk
-        all rows are asked, whatever the numbers: what they have in common those have too."""
+        """The value that all rows with these numbers share (None: all rows); None if there is none. On disk all rows
+        are checked regardless of ``ids``: a value that all share, these share too."""
         if self._plan is None:
             values = self.column(name) if ids is None else self.column(name).gather(ids)
             value = values[0] if len(values) else None
@@ -183,7 +182,7 @@ class Rows:
         return value if self._plan.select(test).collect(engine="streaming").item() else None
 
     def placed_match(self, text: str, order: pl.Series | None) -> pl.Series:
-        """``containing`` in the order shown."""
+        """``containing``, in the order shown."""
         passed = self.containing(text)
         if order is None:
             return passed
@@ -194,8 +193,8 @@ class Rows:
         return cached[2]
 
     def widest(self, name: str) -> int:
-        """The length of the longest text in the column, in characters; 0 where it is no text. Of a column on disk that
-        nobody has loaded yet, the longest among the first rows."""
+        """Length of the longest text in the column, in characters; 0 if it is not text. For a column on disk that is
+        not loaded, of the first rows only."""
         if self.schema[name] not in (pl.Categorical, pl.String):
             return 0
         if name not in self._widest:
@@ -212,8 +211,8 @@ class Rows:
         return self._widest[name]
 
     def largest(self, name: str, rows: int, ids: pl.Series | None) -> float | None:
-        """The size (without sign) of the ``rows``-th largest number of a column in ``ids``, which are those that belong
-        to the answer (all for None); None where there are fewer."""
+        """The ``rows``-th largest absolute value of a column among ``ids``, the rows of the answer (None: all); None if
+        there are fewer values."""
         if (name, rows) not in self._largest:
             values = self.column(name)
             top = (values if ids is None else values.gather(ids)).drop_nulls().abs().top_k(rows)
@@ -222,8 +221,8 @@ class Rows:
         return self._largest[name, rows]
 
     def total(self, name: str, ids: pl.Series | None, passed: pl.Series | None = None) -> float:
-        """The sum of a column over the rows with those numbers, all for None; nulls are left out. ``passed`` says the
-        same of every row where it is known, which takes half the time for millions."""
+        """Sum of a column over the rows with these numbers (None: all), without nulls. ``passed``, the same selection
+        as a mask if available, takes half the time for millions of rows."""
         if ids is None and name in self._totals:
             return self._totals[name]
         values = self.column(name)
@@ -237,22 +236,22 @@ class Rows:
         return total
 
     def distinct(self, names: Sequence[str]) -> int:
-        """How many different rows there are in these columns; 1 for no column."""
+        """Number of distinct rows in these columns; 1 if no column is given."""
         return self.gather(None, names).n_unique() if names else 1
 
     def blank(self, name: str) -> bool:
-        """Whether nothing was measured in the whole column."""
+        """Whether the whole column is null: nothing was measured."""
         if self._blank is None:
             self._blank = self._blanks()
         return name in self._blank
 
     def _blanks(self) -> frozenset[str]:
-        """The blank columns: those that begin so are counted in one go, for each read alone takes as long as all."""
+        """All-null columns: candidates from the first rows are counted together, as fast as one column alone."""
         some = self._cut(0, min(STRETCH, self.height))
         maybe = [name for name in some.columns if some[name].null_count() == some.height]
         if not self.height or not maybe:
             return frozenset()
-        # where all of them are null literals, the widest column is read for the number of rows, unless there is another
+        # if all candidates are null literals, the widest column is read for the row count, unless another is selected
         counted = [name for name in some.columns if name not in maybe and some[name].dtype == pl.Categorical][:1]
         plan = self._plan if self._plan is not None else cast(pl.DataFrame, self._frame).lazy()
         nulls = plan.select(pl.col(*maybe, *counted).null_count()).collect(engine="streaming").row(0, named=True)
@@ -272,14 +271,14 @@ class Rows:
 
 
 def few_runs(passed: pl.Series) -> list[tuple[int, int]]:
-    """Where the mask holds, as (first, last) of each run; [] for nowhere or for more runs than comparisons pay for.
-    Categories are sorted, so that texts which begin alike are neighbours."""
+    """The (first, last) of each run of true values; [] if there are none, or more than comparisons are worth.
+    Categories are sorted, so texts with a common prefix are neighbours."""
     lengths = passed.fill_null(False).rle().struct.unnest().with_columns(end=pl.col("len").cum_sum())
     held = lengths.filter("value").select(pl.col("end") - pl.col("len"), last=pl.col("end") - 1)
     return held.rows() if held.height <= _RUNS else []
 
 
 def _between(codes: pl.Series, first: int, last: int, count: int) -> pl.Series:
-    """Which codes of ``count`` are in a run; null where the code is."""
+    """Mask of the codes within first..last, of ``count`` codes; null for null."""
     above = codes >= first
     return above if last == count - 1 else above & (codes <= last)

@@ -1,7 +1,7 @@
 """Two runs' answers side by side: one row per key, each number as ``_a``, ``_b`` and ``_delta``.
 
-What only one run has was not there in the other: its counts and sums are 0 on that side, while anything that would need
-a measurement (a mean, a utilisation) stays null.
+A row that only one run has did not occur in the other: counts and sums are 0 on that side, while measured values (a
+mean, a utilisation) stay null.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..core.names.same_function import Function, same_functions
 
 
 def paired_rows(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """Rows of both joined on their keys (null equals null), in the columns that ``column.side_by_side`` makes of these.
-    Ordered by the size of the change in the sum that counts most, then in the next."""
+    """Rows of both runs joined on their keys (null equals null), in the columns of ``column.side_by_side``. Sorted by
+    the absolute change of the most important sum, then of the next."""
     columns = [column for column in columns if column.pairs != "alone"]
     b = _under_the_same_names(a, b, columns)
     keys, ranked = keys_of(columns), ranked_sums(columns)
@@ -26,7 +26,7 @@ def paired_rows(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> 
         b.select(*keys, *(pl.col(name).alias(f"{name}_b") for name in names)),
         on=list(keys), how="full", nulls_equal=True, coalesce=True,
     )
-    # a row that one side lacks has no sums there at all; one whose sum is null was there and not measured
+    # a row missing on one side has null for all values there; a null sum alone was not measured
     filled = joined.with_columns(
         pl.when(pl.all_horizontal(pl.col(f"{name}_{side}").is_null() for name in names))
         .then(0).otherwise(pl.col(f"{total}_{side}")).alias(f"{total}_{side}")
@@ -38,7 +38,7 @@ def paired_rows(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> 
         if column.differs
     ]
     made = filled.with_columns(differences)
-    # per cycle first; all null, and so without effect, where whole recordings are compared
+    # per cycle first; all null, and so without effect, if whole recordings are compared
     first = [[one.name for one in ranked if (one.per == "cycle") == per][:2] for per in (True, False)]
     changes = [pl.col(f"{name}_delta").abs() for names in first for name in names]
     texts = [pl.col(key).cast(pl.String) for key in keys]
@@ -46,7 +46,7 @@ def paired_rows(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> 
 
 
 def _under_the_same_names(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """B with the names of A for functions that are called otherwise there."""
+    """B with A's names for functions that are named differently there."""
     name = next((one.name for one in columns if one.role == "name" and one.pairs == "key"), None)
     size = next((one.name for one in columns if one.role == "count" and one.pairs == "sum"), None)
     if name is None or size is None:

@@ -1,6 +1,6 @@
-"""Row numbers in the order of a column: one 64-bit key a row where the rows are many.
+"""Row numbers sorted by a column; large columns are sorted as one 64-bit key per row.
 
-What must stay true: nulls and NaN come last, equal values as they were built.
+Invariant: nulls and NaN come last, equal values keep their order.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import polars as pl
 
-PACKED = 50_000  # Rows from which sorting goes through one 64-bit key a row: 5 million in 0.1 s instead of 2.
+PACKED = 50_000  # From this many rows on, sort one 64-bit key per row: 5 million in 0.1 s instead of 2.
 
 BLOCK = 65_536
-"""Rows worked on at once where the whole would need tens of MB for a moment: fetching that memory costs more than the
-work itself."""
+"""Rows per block where a whole column would need tens of MB of scratch memory: allocating that costs more than the
+work."""
 
 
 def true_ids(mask: pl.Series) -> pl.Series:
-    """The row numbers at which the mask holds: of five million 4 ms where memory is fresh, ``arg_true`` takes 14."""
+    """The row numbers where the mask is true: 4 ms for five million with fresh memory, where ``arg_true`` takes 14."""
     import numpy as np
 
     ids, at = np.empty(cast(int, mask.sum()), np.uint32), 0
@@ -30,7 +30,7 @@ def true_ids(mask: pl.Series) -> pl.Series:
 
 
 def narrow(values: pl.Series) -> pl.Series:
-    """The same values in few bytes: whole numbers in the smallest unsigned dtype, repeated text as a sorted Enum."""
+    """The same values in fewer bytes: integers in the smallest unsigned dtype, repeated text as a sorted Enum."""
     if values.dtype == pl.Categorical:
         return _as_enum(values)
     if not values.dtype.is_integer() or (low := cast(int | None, values.min())) is None or low < 0:
@@ -40,7 +40,7 @@ def narrow(values: pl.Series) -> pl.Series:
 
 
 def _as_enum(values: pl.Series) -> pl.Series:
-    """Through one table from old codes to new ones: a cast would look every row up as a string."""
+    """Maps old codes to new ones through a table: a cast would look up every row as a string."""
     import numpy as np
 
     codes = values.to_physical()
@@ -60,7 +60,7 @@ def _as_enum(values: pl.Series) -> pl.Series:
 
 
 def smallest(most: int) -> type[pl.DataType]:
-    """The smallest unsigned dtype that holds numbers up to that."""
+    """The smallest unsigned dtype that holds ``most``."""
     for bits, dtype in ((8, pl.UInt8), (16, pl.UInt16), (32, pl.UInt32)):
         if most < 1 << bits:
             return dtype
@@ -68,7 +68,7 @@ def smallest(most: int) -> type[pl.DataType]:
 
 
 def sorted_ids(values: pl.Series, descending: bool) -> pl.Series:
-    """The row numbers of the values in order, nulls and NaN last, equal ones as they come."""
+    """The row numbers in sorted order, nulls and NaN last; equal values keep their order."""
     if values.dtype == pl.Categorical:
         values = narrow(values)
     if values.dtype.is_float():
@@ -83,9 +83,9 @@ def sorted_ids(values: pl.Series, descending: bool) -> pl.Series:
 
 
 def _packed(values: pl.Series, descending: bool) -> pl.Series | None:
-    """``sorted_ids`` of numbers by sorting one array whose high bits are the key and whose low bits are the row. All of
-    it happens inside that array, because memory for a moment is slow to come by and is not given back. Keys too wide
-    for that are sorted by a stable sort instead; None for values that are no numbers."""
+    """``sorted_ids`` of numbers, by sorting one array with the key in the high bits and the row in the low bits. All
+    steps work in place, because scratch memory is slow to allocate and is not given back. Keys too wide for that go
+    through a stable argsort; None if the values are not numbers or span 2^63 or more."""
     import numpy as np
 
     if isinstance(values.dtype, pl.Enum):
@@ -119,10 +119,10 @@ def _packed(values: pl.Series, descending: bool) -> pl.Series | None:
 
 
 def _float_keys(raw: Any, descending: bool) -> Any:
-    """Unsigned numbers in the order of the floats (IEEE): negative ones turned round, the others above them."""
+    """Unsigned integers that sort like the (IEEE) floats: negative ones inverted, the others with the sign bit set."""
     import numpy as np
 
     width, unsigned = (32, np.uint32) if raw.dtype == np.float32 else (64, np.uint64)
-    bits = (raw + raw.dtype.type(0)).view(unsigned)  # + 0 makes a 0 of −0, which it equals
+    bits = (raw + raw.dtype.type(0)).view(unsigned)  # + 0 turns −0 into 0, which it equals
     bits = np.where(bits >> unsigned(width - 1), ~bits, bits | unsigned(1 << (width - 1)))
     return ~bits if descending else bits

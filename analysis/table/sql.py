@@ -1,10 +1,10 @@
-"""Polars SQL over a run's tables: the question nobody made a view for.
+"""Polars SQL over a run's tables, for questions that no view answers.
 
-The command ``sql`` and the view of the app ask here. A result is a table like any other, so that it sorts, filters and
-exports; what cannot be run ends in one sentence.
+Used by the command ``sql`` and by the app's view. A result is a table like any other: it sorts, filters and exports. A
+query that cannot run ends in one sentence.
 
-A query may be somebody else's, as a trace is, so it reads the tables of the run only: polars' table functions, which
-open any file or URL (``read_csv`` and the like), are refused unless the caller allows them.
+A query may come from somebody else, as a trace may, so it can read the run's tables only: polars' table functions,
+which open any file or URL (``read_csv`` and others), are refused unless the caller allows them.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ _EXPECTED = re.compile(r"sql parser error: (.*?)(?: at Line: 1, Column: (\d+))?$
 _FILE_FUNCTION = re.compile(r"""\b((?:read|scan)_\w+)["`]?\s*\(""", re.IGNORECASE)
 _COMMENT = re.compile(r"/\*|--")
 _FILE_WORD = re.compile(r"((?:read|scan)_\w+)", re.IGNORECASE)
-"""In a statement with a comment, which may stand between a function's name and its bracket, the name alone is enough.
-Strings are not left out: where one ends is the parser's secret, and a name in one costs its reader an option."""
+"""Used if the statement has a comment, which may separate a function's name from its bracket: the name alone is
+refused. String literals are searched too: only the parser knows where one ends, and a false match costs an option."""
 Words = dict[str, tuple[str, ...]]  # Table → its columns.
 
 
 class BadQuery(ValueError):
-    """The query cannot be run; the message is one sentence that says what is wrong, and what there is instead."""
+    """The query cannot run; the message is one sentence that says what is wrong and what to use instead."""
 
 
 def tables(runs: int) -> Words:
-    """The tables a query may name, with their columns. One run's carry their names, two runs' begin with a_ and b_."""
+    """The tables a query may name, with their columns; with two runs the names begin with a_ and b_."""
     return {f"{prefix}{name}": tuple(field.name for field in TABLES[name])
             for prefix in _PREFIXES[runs] for name in TABLE_NAMES}
 
 
 def query(runs: tuple[Trace, ...], statement: str, most: int | None = None, *, allow_files: bool = False) -> Table:
-    """The result as a table, of its first ``most`` rows where that is given. Raises BadQuery. ``allow_files`` lets the
-    query read files and URLs beside the tables of the runs. Names and kinds are strings in here, so that SQL's text
-    functions work on them."""
+    """The result as a table, limited to ``most`` rows if given. Raises BadQuery. ``allow_files`` lets the query read
+    files and URLs beside the runs' tables. Categorical columns are strings here, so that SQL's text functions work on
+    them."""
     frames = {
         f"{prefix}{name}": run.table(name).with_columns(pl.col(pl.Categorical).cast(pl.String))
         for prefix, run in zip(_PREFIXES[len(runs)], runs, strict=True)
@@ -78,7 +78,7 @@ def query(runs: tuple[Trace, ...], statement: str, most: int | None = None, *, a
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with numbers for decimals, and text where values are no numbers, text, flags nor lists of numbers."""
+    """The frame with decimals as floats, and as text whatever is not a number, text, boolean or list of numbers."""
     frame = frame.with_columns(pl.selectors.decimal().cast(pl.Float64))
     odd = [
         name for name, dtype in frame.schema.items()
@@ -99,7 +99,7 @@ def _is_number(dtype: object) -> bool:
 
 
 def _column(name: str, frame: pl.DataFrame, at: int) -> Column:
-    """How a column of the result is shown. What is called as a column of the tables has that one's unit."""
+    """How a result column is shown. A name that follows our tables' naming gets their unit."""
     dtype = frame.schema[name]
     unit: Unit = "number"
     role: Role = "value"
@@ -126,7 +126,7 @@ def _column(name: str, frame: pl.DataFrame, at: int) -> Column:
 
 
 def _sentence(message: str, statement: str, words: Words) -> str:
-    """The engine's message as one sentence, with what it might have been."""
+    """The engine's message as one sentence, with suggestions."""
     first = message.strip().splitlines()[0] if message.strip() else "the query cannot be run"
     if match := _RELATION.search(first):
         return f"There is no table {match[1]}{_instead(match[1], words)}; there are {', '.join(words)}."
@@ -148,12 +148,12 @@ def _sentence(message: str, statement: str, words: Words) -> str:
 def _instead(name: str, among: Words | list[str]) -> str:
     near = difflib.get_close_matches(name, list(among), 2, cutoff=0.6)
     if len(near) == 2 and near[0].partition("_")[2] != near[1].partition("_")[2]:
-        near = near[:1]  # two are named where they are the same table of both runs
+        near = near[:1]  # both are suggested only if they are the same table of the two runs
     return f" (did you mean {' or '.join(sorted(near))}?)" if near else ""
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """Raises CannotAnswer: without a query there is nothing to answer."""
+    """Raises CannotAnswer: this view needs a query."""
     named, places = ("kernels", "RUN") if len(runs) == 1 else ("a_kernels", "A B")
     raise CannotAnswer(f'This view takes a query: warplens sql {places} "select name, dur_ns from {named} limit 10".')
 

@@ -1,6 +1,6 @@
-"""What may follow in a query that is being typed: tables, columns of the tables it names, keywords and functions.
+"""Completion of an SQL query while it is typed: tables, columns of the tables it names, keywords and functions.
 
-It reads words and no grammar, so that it is never in the way; what it offers first is what is most likely meant.
+It looks at words only, not at the grammar, so that it is never in the way; the likeliest words come first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TEXT = re.compile(r"'[^']*'")
 
 
 def completions(before: str, tables: Mapping[str, tuple[str, ...]], after: str = "") -> tuple[int, tuple[str, ...]]:
-    """Where the word begins that ends at the cursor, and what it may become, likeliest first; none inside of text.
+    """Start of the word at the cursor, and its possible completions, likeliest first; none inside a string literal.
     ``before`` and ``after`` are the query left and right of the cursor."""
     if before.count("'") % 2:
         return len(before), ()
@@ -49,7 +49,7 @@ def completions(before: str, tables: Mapping[str, tuple[str, ...]], after: str =
 
 
 def _aliases(statement: str, tables: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Every table the statement takes rows from, by its name and by what it is called there."""
+    """The tables that the statement reads, by name and by alias."""
     tables_named = {}
     for name, alias in _NAMED.findall(statement):
         if name.lower() in tables:

@@ -1,8 +1,8 @@
-"""A view's answer, collected: columns, rows by window, totals, facts, notes and sources.
+"""A view's collected answer: columns, rows by window, totals, facts, notes and sources.
 
-Every consumer (the list on the screen, the exporters, the report) reads rows through ``window``, so that a table of
-millions of launches is never turned into Python objects as a whole. Sorting and filtering give a new Table that shares
-the columns of the old one.
+All consumers (the list on screen, exporters, the report) read rows through ``window``, so that a table of millions of
+launches never becomes Python objects as a whole. Sorting and filtering return a new Table that shares the columns of
+the old one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .row_ids import ID, RowIds
 from .rows import Rows
 from .sorting import true_ids
 
-STANDING_OUT = 3  # How many rows of a table stand out by the size of what it is about.
+STANDING_OUT = 3  # How many of the largest rows are emphasised.
 
 
 class Source(Struct, frozen=True):
-    """Where the rows come from: the run's label, path, format, and what was wrong with it."""
+    """A run that the rows come from: label, path, format, and warnings from reading it."""
 
     label: str
     path: str
@@ -40,10 +40,10 @@ class Source(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """Rows of a view. ``total_rows`` counts what the view has before filter and ``--top``; ``len`` what is here.
-    ``scope`` is the sentence that says what it was limited to ('cycle 5 of A'), empty where it was not; ``same`` the
-    header and text of each column that has one value on every row, and so is no column of a list. ``cycle_facts`` finds
-    what ``all_facts`` adds: finding cycles takes longer than most answers, and a screen does not need it."""
+    """Rows of a view. ``total_rows`` counts the view's rows before filter and ``--top``; ``len`` the rows here.
+    ``scope`` says what it is limited to ('cycle 5 of A'), empty if nothing; ``same`` has header and text of each column
+    whose value is equal in all rows, so that lists omit it. ``cycle_facts`` computes what ``all_facts`` adds: finding
+    cycles takes longer than most answers, and a screen does not need it."""
 
     view: str
     columns: tuple[Column, ...]
@@ -62,22 +62,22 @@ class Table(Struct, frozen=True):
     page: tuple[PageSection, ...] = ()
     same: tuple[tuple[str, str], ...] = ()
     cycle_facts: Callable[[], dict[str, Any]] | None = None
-    per: Per | None = None  # what the sums of two runs are compared per; None where they are not
-    unlisted: tuple[Column, ...] = ()  # the columns as they would be listed whatever sums are compared per
-    summaries: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # per cycle (empty: cannot be), per recording
-    order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None is as built
-    kept: pl.Series | None = None  # row numbers that belong to the answer at all; None is all of them
-    passed: pl.Series | None = None  # whether each of ``rows`` is shown, where that is known beside ``order``
-    names: tuple[ShortNames, ...] = ()  # of the runs' activities, then of what else the answer names
-    command: str = ""  # the command line that prints it, where a screen knows that
-    ids: RowIds | None = None  # how its rows are named in exports
-    built: pl.Series | None = None  # the numbers as built of ``rows``, where those are a part of the answer's
-    answer: object | None = None  # what rows that were made anew are of; None where they are the answer's own
+    per: Per | None = None  # basis on which sums of two runs are compared; None if they are not
+    unlisted: tuple[Column, ...] = ()  # the columns as listed if sums are compared on either basis
+    summaries: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # per cycle (empty: not possible), per recording
+    order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None: as built
+    kept: pl.Series | None = None  # row numbers that belong to the answer; None: all
+    passed: pl.Series | None = None  # whether each of ``rows`` is shown, if known in addition to ``order``
+    names: tuple[ShortNames, ...] = ()  # of the runs' activities, then of other names in the answer
+    command: str = ""  # the command line that prints it, if the screen knows it
+    ids: RowIds | None = None  # how row ids are formed for exports
+    built: pl.Series | None = None  # row numbers of ``rows`` in the full answer, if they are a subset of it
+    answer: object | None = None  # the original rows, if ``rows`` was rebuilt from them; else None
 
     @property
     def all_facts(self) -> dict[str, Any]:
-        """The view's facts and, the same for every view, what the runs' cycles are (found now, where nobody asked yet).
-        One run has them under ``cycles``, two under ``a`` and ``b``. Raises CannotAnswer for a bad cycle anchor."""
+        """The view's facts plus the runs' cycle facts (computed now if not yet known), under ``cycles`` for one run,
+        under ``a`` and ``b`` for two. Raises CannotAnswer for a bad cycle anchor."""
         facts = dict(self.facts)
         for name, value in (self.cycle_facts() if self.cycle_facts is not None else {}).items():
             facts[name] = {**facts.get(name, {}), **value}
@@ -87,39 +87,39 @@ class Table(Struct, frozen=True):
         return self.rows.height if self.order is None else len(self.order)
 
     def window(self, start: int, stop: int, names: Sequence[str] | None = None) -> list[tuple[Any, ...]]:
-        """Raw values of rows start..stop in the order shown, one tuple a row, in the order of ``columns``. ``names``
-        asks for some of them only; in a big table the others are then not read at all."""
+        """Raw values of rows start..stop in the order shown, one tuple per row, in the order of ``columns`` or of the
+        given ``names``; other columns of a big table are then not read."""
         wanted = names or [column.name for column in self.columns]
         if self.order is None:
             return self.rows.window(start, stop, wanted)
         return self.rows.pick(self.order[start:stop], wanted)
 
     def told(self, row: Sequence[Any], at: int) -> str:
-        """The value of a column in a row of all columns as a list shows it, or that which stands in for it."""
+        """Display text of column number ``at`` in a full row: its value, or the estimate in place of a missing one."""
         column, value = self.columns[at], row[at]
         if estimated := bool(column.estimate) and (value is None or value != value):
             value = next(row[number] for number, other in enumerate(self.columns) if other.name == column.estimate)
         return column.mark(value, estimated) + units.short(value, column)
 
     def row_id(self, position: int) -> int:
-        """An identity of the row at that position that survives sorting and filtering."""
+        """An identity for the row at that position that survives sorting and filtering."""
         return position if self.order is None else int(self.order[position])
 
     def position(self, row_id: int) -> int | None:
-        """Where the row with that identity is now; None where it is filtered out."""
+        """The current position of the row with that identity; None if it is filtered out."""
         if self.order is None:
             return row_id if row_id < self.rows.height else None
         place = self.order.eq(row_id).arg_max()
         return place if place is not None and len(self.order) and self.order[place] == row_id else None
 
     def sort(self, column: str, descending: bool) -> Table:
-        """The same rows by that column, nulls last, ties in the order they were built."""
+        """The same rows sorted by that column, nulls last, ties as built."""
         ids = None if self.order is None or len(self.order) == self.rows.height else self.order.sort()
         by = next((c.sorts for c in self.columns if c.name == column and c.sorts), column)
         return replace(self, order=self.rows.order(by, descending, ids), sorted_by=column, descending=descending)
 
     def filtered(self, condition: Filter | None) -> Table:
-        """The rows that pass, in the same order; None shows all again. Raises BadFilter."""
+        """The rows that match, in the same order; None shows all again. Raises BadFilter."""
         base = replace(self, order=self.kept, filter=condition, passed=None)
         if condition is not None:
             mask, belongs = condition.mask(self.rows, self.columns), self.kept
@@ -128,8 +128,8 @@ class Table(Struct, frozen=True):
         return base.sort(self.sorted_by, self.descending) if self.sorted_by else base
 
     def compared(self, per: Per) -> Table:
-        """The same rows with the sums of two runs listed per that, the largest change first. The table itself where it
-        compares no sums, or cannot per cycle."""
+        """The same rows with the sums of two runs compared per cycle or per recording, largest change first. Returns
+        the table itself if it compares no sums or cannot do so per cycle."""
         if per == self.per or not self.either_way:
             return self
         columns = tuple(replace(one, order=None) if one.per not in ("", per) else one for one in self.unlisted)
@@ -145,11 +145,11 @@ class Table(Struct, frozen=True):
 
     @property
     def either_way(self) -> bool:
-        """Whether its sums can be compared per cycle and per recording."""
+        """Whether its sums can be compared both per cycle and per recording."""
         return bool(self.per and self.summaries[0] and any(one.per for one in self.unlisted))
 
     def stand_in(self, column: str) -> str:
-        """The column that is listed in its place where sums are compared per something else; itself elsewhere."""
+        """The column listed instead when sums are compared on the other basis; else the column itself."""
         hidden = next((one for one in self.columns if one.name == column), None)
         if hidden is None or hidden.per in ("", self.per):
             return column
@@ -157,7 +157,7 @@ class Table(Struct, frozen=True):
         return next(one.name for one in self.columns if one.per == self.per and (one.header, one.side) == same)
 
     def without_nothing(self) -> Table:
-        """The answer without rows that say nothing: every listed value is 0 or, of two runs, the sums of both are."""
+        """The answer without rows that say nothing: all listed values are 0 or, with two runs, the sums of both."""
         listed = [one for one in self.columns if one.order is not None]
         summed = [one.name for one in listed if self.per and one.per and one.side in ("a", "b")]
         sums = summed or [one.name for one in listed if one.sized and one.role not in ("where", "order")]
@@ -180,11 +180,11 @@ class Table(Struct, frozen=True):
         return replace(self, rows=first, order=None, kept=None, passed=None, built=self._numbers(some))
 
     def _numbers(self, some: pl.Series | None) -> pl.Series | None:
-        """The numbers as built of some of ``rows``, or of all."""
+        """Row numbers in the full answer for some of ``rows``, or for all."""
         return some if self.built is None or some is None else self.built.gather(some)
 
     def row_ids(self, start: int, stop: int) -> list[str]:
-        """The ids of rows start..stop in the order shown; none where its rows have none."""
+        """The ids of rows start..stop in the order shown; empty if the view has no ids."""
         if self.ids is None:
             return []
         stop = min(stop, len(self))
@@ -195,13 +195,13 @@ class Table(Struct, frozen=True):
         return self.ids.of(rows, numbers.to_list())
 
     def with_ids(self) -> Table:
-        """The rows in the order shown with their ids as the first column."""
+        """The rows in the order shown, with their ids as the first column."""
         if self.ids is None or any(column.name == "id" for column in self.columns):
             return self
         return self._with(ID, self.row_ids(0, len(self)), first=True)
 
     def _with(self, column: Column, texts: Sequence[str | None], first: bool = False) -> Table:
-        """The rows in the order shown with one more column."""
+        """The rows in the order shown, with one more column."""
         rows = Rows(self.shown().with_columns(pl.Series(column.name, texts, dtype=pl.String)), named=self.rows.named)
         columns = (column, *self.columns) if first else (*self.columns, column)
         return replace(
@@ -209,32 +209,32 @@ class Table(Struct, frozen=True):
         )
 
     def shown(self) -> pl.DataFrame:
-        """All rows in the order shown, as a frame in the dtypes they were built with."""
+        """All rows in the order shown, as a frame in the dtypes as built."""
         return self.rows.gather(self.order)
 
     @property
     def frame(self) -> pl.DataFrame:
-        """All rows as built, whatever is shown: for what needs every value at once."""
+        """All rows as built, ignoring order and filter: for whatever needs every value."""
         return self.rows.gather(self.kept)
 
     def as_flame(self, by: str) -> Table:
-        """A tree, exported as a flame graph of that (``flame.Weight``)."""
+        """A tree that is exported as a flame graph by that weight (``flame.Weight``)."""
         return replace(self, facts=self.facts | {"flame_by": by})
 
     def same_rows(self, other: Table) -> bool:
-        """Whether both show rows of the same answer, so that a row identity of one means the same in the other."""
+        """Whether both show rows of the same answer, so that row identities are interchangeable."""
         return (self.answer or self.rows) is (other.answer or other.rows)
 
     def total(self, column: str) -> float:
-        """The sum of a column over the rows shown, nulls left out."""
+        """Sum of a column over the rows shown, without nulls."""
         return self.rows.total(column, self.order, self.passed)
 
     def widest(self, column: str) -> int:
-        """The length of the longest text in the column, in characters, as far as it was read; 0 where it is no text."""
+        """Length of the longest text read so far in the column, in characters; 0 if it is not text."""
         return self.rows.widest(column)
 
     def prepare(self) -> None:
-        """Load what filtering, searching, emphasis and the share of time need; for a thread, after the first paint."""
+        """Loads what filter, search, emphasis and time share need; for a thread, after the first paint."""
         time = self.time
         wanted = [self.main, time, *(column.name for column in self.columns if column.unit == "text")]
         for name in filter(None, wanted if self.rows.on_disk else ()):
@@ -246,8 +246,8 @@ class Table(Struct, frozen=True):
             len(names.names)
 
     def threshold(self, rows: int) -> tuple[str, float] | None:
-        """The main column and the size its ``rows`` largest values have at least. None where there is none, or too few
-        rows, or where it is on disk and nobody has loaded it yet."""
+        """The main column, and the smallest of its ``rows`` largest absolute values. None if there is no main column,
+        too few rows, or it is on disk and not loaded."""
         name = self.main
         if name is None or self.rows.height <= 2 * rows or not self.rows.at_hand(name):
             return None
@@ -255,13 +255,13 @@ class Table(Struct, frozen=True):
         return (name, least) if least else None
 
     def most(self, column: str) -> float | None:
-        """The largest value of a column, which fills its bar; None where the column is on disk and not loaded."""
+        """The largest absolute value of a column, which fills its bar; None if the column is on disk and not loaded."""
         return self.rows.largest(column, 1, self.kept) if self.rows.at_hand(column) else None
 
     @property
     def main(self) -> str | None:
-        """The column that matters most: the one sorted by where it is a size, else that of the view's own order: of two
-        runs the change of their sums, else its time; else the first duration listed."""
+        """The most important column: the one sorted by, if it is a size; else the view's time column (with two runs,
+        the change of its sums); else the first duration listed."""
         names = [column.name for column in self.columns if column.sized and column.order is not None]
         if self.sorted_by in names:
             return self.sorted_by
@@ -271,21 +271,21 @@ class Table(Struct, frozen=True):
 
     @property
     def time(self) -> str | None:
-        """The column in which the view measures time; None where none does."""
+        """The column in which the view measures time; None if there is none."""
         return next((column.name for column in self.columns if column.role == "time"), None)
 
     @property
     def same_line(self) -> str:
-        """What every row has in common, in words: ``GPU 0 · kind kernel``."""
+        """The values that all rows share, as text: ``GPU 0 · kind kernel``."""
         texts = (text if text.startswith(("GPU", "Host")) else f"{header} {text}" for header, text in self.same)
         return " · ".join(texts)
 
     def shown_name(self, raw: str | None, width: int | None) -> str:
-        """A recorded name as a list that many cells wide shows it, whichever rows it lists."""
+        """A recorded name as a list of that many cells shows it, whichever rows it lists."""
         return shown_name(raw, width, *self.names)
 
     def with_shown(self, width: int) -> Table:
-        """The rows in the order shown with one more column: their names as a list that many cells wide shows them."""
+        """The rows in the order shown, with one more column: their names as a list of that many cells shows them."""
         named = next((column.name for column in self.columns if column.role == "name"), None)
         if named is None:
             return self
@@ -295,11 +295,11 @@ class Table(Struct, frozen=True):
         return self._with(column, [names.get(text) for text in texts])
 
     def matches(self, text: str) -> int:
-        """How many rows hold the text."""
+        """How many rows contain the text."""
         return int(self.rows.placed_match(text, self.order).sum())
 
     def find(self, text: str, start: int, backwards: bool = False) -> int | None:
-        """The next position at or after ``start`` (before it, backwards) whose text holds ``text``, else None."""
+        """The next position at or after ``start`` (backwards: or before) whose text contains ``text``, else None."""
         passed = self.rows.placed_match(text, self.order)
         side = passed[: start + 1].reverse() if backwards else passed[max(0, start) :]
         at = side.arg_max() if len(side) else None
@@ -309,14 +309,14 @@ class Table(Struct, frozen=True):
 
 
 def sources(runs: tuple[Trace, ...]) -> tuple[Source, ...]:
-    """What the rows come from, one per run."""
+    """The sources of the rows, one per run."""
     return tuple(
         Source(run.info.label, run.info.source, run.info.format, run.info.bytes, run.info.warnings) for run in runs
     )
 
 
 def names_of(of_activities: ShortNames, rows: Rows, columns: Sequence[Column]) -> tuple[ShortNames, ShortNames]:
-    """The short names of the runs' activities, and of what else an answer names: ranges, Python lines."""
+    """The short names of the runs' activities, and of the other names in an answer: ranges, Python lines."""
     def others() -> list[str]:
         texts = {text for column in columns if column.role == "name" for text in rows.texts(column.name)}
         return sorted(text for text in texts if of_activities.fit(text, None) is None)
@@ -329,8 +329,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def listing(name: str, columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]]) -> Table:
-    """A Table of those rows; text, bytes and counts are all a listing holds. The name of a file may hold bytes that are
-    no text, which Python keeps as lone surrogates and no column can hold."""
+    """A Table of these rows, with text and integer columns only. File names may hold bytes that are not text, which
+    Python keeps as lone surrogates; a column cannot store them, so they are replaced."""
     schema = {column.name: _DTYPES[column.dtype] for column in columns}
     frame = pl.DataFrame([tuple(map(_storable, row)) for row in rows], schema=schema, orient="row")
     return Table(view=name, columns=columns, rows=Rows(frame), total_rows=frame.height)
@@ -344,7 +344,7 @@ _NAME, _MOST = 64, 4
 
 
 def row_words(columns: Sequence[Column], values: Sequence[Any]) -> str:
-    """The row's names first, then the columns a narrow list would show: 'gemm bf16 64x64 · total 8.52 ms'."""
+    """The row's name, then the columns a narrow list would show: 'gemm bf16 64x64 · total 8.52 ms'."""
     shown = [(column, value) for column, value in zip(columns, values, strict=True)
              if column.order is not None and not isinstance(value, list)]
     name = next((at for at, (column, value) in enumerate(shown) if column.role in ("name", "label") and value), None)
@@ -360,11 +360,11 @@ def row_words(columns: Sequence[Column], values: Sequence[Any]) -> str:
 
 
 def coverage(whole: Table, part: Table) -> float | None:
-    """The share of the time of ``whole`` in the rows ``part`` shows, 0-1; None where the view has none that adds up."""
+    """The share (0-1) of the time of ``whole`` in the rows that ``part`` shows; None if its times cannot be summed."""
     name = whole.time
     if name is None or any(one.name == name and one.pairs == "alone" for one in whole.columns):
         return None
-    if part.rows.on_disk and part.order is whole.order:  # all of it: not worth reading the column for
+    if part.rows.on_disk and part.order is whole.order:  # all rows: not worth reading the column
         return None if whole.rows.blank(name) else 1.0
     everything = whole.total(name)
     return part.total(name) / everything if everything else None

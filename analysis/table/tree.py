@@ -1,7 +1,7 @@
-"""Rows that stand under one another: trees of operators and of sampled functions, whose rows open and close.
+"""Rows in a tree (operators, sampled functions) that expand and collapse.
 
-A tree has ``path parent depth name``; in a table each row follows the one above it, and ``under`` counts the rows after
-it that are below it.
+A tree has the columns ``path parent depth name``; in a table each row follows its parent, and ``under`` counts its
+descendants, which follow it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..core.names.display_names import display_names
 from .rows import Rows
 from .table import Table
 
-DEEPEST = 400  # Levels that are told apart; what is deeper counts as its ancestor there.
-PATH = " › "  # Between the names of a path.
+DEEPEST = 400  # Levels kept apart; deeper rows count in their ancestor at this level.
+PATH = " › "  # Separates the names of a path.
 
 def in_order(tree: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
-    """The rows of a tree (``path parent depth``) each after the one above it, siblings by size, then name. ``by`` are
-    the sizes, the first first. Adds ``under``: how many rows follow that are below it."""
+    """The rows of a tree (``path parent depth``) with each after its parent, siblings by size, then name. ``by`` names
+    the size columns, most important first. Adds ``under``, the number of descendants."""
     sizes = [pl.col(key).abs() for key in by]
     ranked = tree.sort(*sizes, "name", "path", descending=[*[True] * len(by), False, False], nulls_last=True)
     number = {path: at for at, path in enumerate(ranked["path"].to_list())}
@@ -47,13 +47,13 @@ def in_order(tree: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
 
 
 OPEN, CLOSED, LEAF = "▾ ", "▸ ", "  "
-INDENTED = 24  # Levels that are indented; what is deeper stands there.
+INDENTED = 24  # Levels that are indented; deeper rows keep that indentation.
 _SIZES = ("device_total_ns", "device_total_ns_delta", "host_total_ns", "host_total_ns_delta", "share", "share_delta")
-SHOWN_AT_FIRST = 30  # Rows from which no more of them are opened by themselves.
+SHOWN_AT_FIRST = 30  # Once this many rows are visible, no more are expanded automatically.
 
 
 def texts_of(tree: pl.DataFrame) -> pl.Series:
-    """Each row's name under what calls it, no two names alike; ``tree`` has ``name`` and ``depth``."""
+    """Each row's name, indented by depth, no two names alike; ``tree`` has ``name`` and ``depth``."""
     shown = display_names(tree["name"].unique().sort(), None)
     texts = [" " * _indent(depth) + shown[name] for name, depth in tree.select("name", "depth").rows()]
     return pl.Series("tree", texts, dtype=pl.String)
@@ -64,12 +64,12 @@ def _indent(depth: int) -> int:
 
 
 def is_tree(table: Table) -> bool:
-    """Whether rows stand under one another, as built."""
+    """Whether the rows form a tree in their original order, unsorted and unfiltered."""
     return table.columns[0].role == "tree" and table.sorted_by is None and table.filter is None
 
 
 def opened_at_first(table: Table) -> set[int]:
-    """The rows to open before anybody asks: what takes most, level by level, until ``SHOWN_AT_FIRST`` rows are seen."""
+    """Rows to expand initially: the largest visible one each time, until ``SHOWN_AT_FIRST`` rows are visible."""
     sizes = [name for name in table.frame.columns if name in _SIZES]
     frame = table.frame.select("depth", "under", *sizes)
     depth, under = frame["depth"].to_list(), frame["under"].to_list()
@@ -90,7 +90,7 @@ def opened_at_first(table: Table) -> set[int]:
 
 
 def folded(table: Table, opened: Collection[int]) -> Table:
-    """The table with the rows below those that are not ``opened`` (numbers of rows as built) left out."""
+    """The table without the descendants of rows that are not in ``opened`` (row numbers as built)."""
     frame = table.frame
     shown, signs, at = [], [LEAF] * frame.height, 0
     under = frame["under"].to_list()
@@ -107,6 +107,6 @@ def folded(table: Table, opened: Collection[int]) -> Table:
 
 
 def row_above(table: Table, row: int) -> int | None:
-    """The row that a row stands under; None at the root."""
+    """The parent of a row; None at the root."""
     depth = table.frame["depth"].to_list()
     return next((at for at in range(row - 1, -1, -1) if depth[at] == depth[row] - 1), None)

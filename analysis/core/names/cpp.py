@@ -1,11 +1,11 @@
-"""C++ names → a tree of scopes, template arguments and parameters; mangled ones (Itanium ABI) are demangled first.
+"""C++ names → a tree of scopes, template arguments and parameters; mangled names (Itanium ABI) are demangled first.
 
-Three ways of writing a lambda are read: that of the profilers (``{lambda(float)#1}``), Nsight's (``[lambda(float)
-(instance 1)]``) and LLVM's (``'lambda'(float)``). What must stay true: time is linear in the text, nesting is bounded,
-and a name cut off in its middle still gives the tree of what is there.
+Three spellings of a lambda are read: the profilers' (``{lambda(float)#1}``), Nsight's (``[lambda(float) (instance
+1)]``) and LLVM's (``'lambda'(float)``). Invariants: time is linear in the text, nesting is bounded, and a truncated
+name still gives the tree of what is left.
 
-LLVM's demangler is C++ in this process: a name whose substitutions double at each step would unfold to terabytes, and
-one nested ten thousand deep overruns the stack. So a name is measured first; the measure is an upper bound, and no name
+LLVM's demangler is C++ code in this process: a name whose substitutions double at each step would expand to terabytes,
+and one nested ten thousand deep overflows the stack. So an upper bound of the length is computed first, and no name
 costs more than ``_UNFOLDED`` characters.
 """
 
@@ -30,8 +30,8 @@ _LAMBDA = "lambda"
 
 
 class NamePart(Struct):
-    """One component of a qualified name; ``arguments`` of its template, ``parameters`` where it is called or a lambda.
-    None means that it has no such list, which is not the same as an empty one."""
+    """One component of a qualified name: template ``arguments``, and ``parameters`` of a call or lambda. None means
+    that there is no such list, which differs from an empty one."""
 
     name: str
     arguments: list[Name] | None = None
@@ -39,13 +39,13 @@ class NamePart(Struct):
 
 
 class Name(Struct):
-    """A qualified name, its components from outside in; a literal or a built-in type has one."""
+    """A qualified name, components from outermost to innermost; a literal or built-in type has one."""
 
     parts: list[NamePart] = field(default_factory=list)
 
     @property
     def last(self) -> NamePart:
-        """The innermost component that is no lambda and no call operator; the first where all are."""
+        """The innermost component that is neither a lambda nor a call operator; the first if there is none."""
         for part in reversed(self.parts):
             if part.name not in (_LAMBDA, "operator()"):
                 return part
@@ -53,7 +53,7 @@ class Name(Struct):
 
     @property
     def called(self) -> list[Name] | None:
-        """The parameters of the innermost lambda; None where there is none."""
+        """The parameters of the innermost lambda; None if there is no lambda."""
         for part in reversed(self.parts):
             if part.name == _LAMBDA:
                 return part.parameters
@@ -61,11 +61,11 @@ class Name(Struct):
 
 
 class TooDeep(ValueError):
-    """The text nests beyond reason."""
+    """The text is nested too deeply."""
 
 
 def parsed(text: str) -> Name | None:
-    """The function the text names, without what it returns; None where there is none, or it nests beyond reason."""
+    """The function that the text names, without its return type; None if there is none or it is nested too deeply."""
     try:
         names = _Reader(text).sequence("", 0)
     except TooDeep:
@@ -81,7 +81,7 @@ class _Reader:
         self._at = 0
 
     def sequence(self, closing: str, depth: int) -> list[Name]:
-        """Names up to the closing bracket, which is consumed; at the end of the text every bracket closes."""
+        """Names up to the closing bracket, which is consumed; the end of the text closes all brackets."""
         if depth > _DEEPEST:
             raise TooDeep
         made: list[Name] = []
@@ -99,7 +99,7 @@ class _Reader:
         return made
 
     def _take(self, token: str, reading: _Reading, depth: int) -> None:
-        """One token of a name, with the list that it opens."""
+        """Handles one token of a name, including the bracketed list it opens."""
         if token == "<" and reading.open_part is not None and reading.open_part.arguments is None:
             reading.open_part.arguments = self.sequence(">", depth + 1)
         elif token == "(":
@@ -123,10 +123,10 @@ class _Reader:
             reading.word("operator()" if "(" in token else token)
         elif token[0].isalnum() or token[0] in "_~$-":
             reading.word(token)
-        # anything else is an operator of an expression, which names nothing
+        # anything else is an operator in an expression and names nothing
 
     def _braces(self, closing: str, reading: _Reading, depth: int) -> None:
-        """``{lambda(float)#1}`` and the like: one component."""
+        """``{lambda(float)#1}`` and similar: one component."""
         inner = self.sequence(closing, depth + 1)
         part = inner[0].parts[-1] if inner and inner[0].parts else NamePart("")
         reading.word(_LAMBDA if part.name == _LAMBDA else part.name)
@@ -135,7 +135,7 @@ class _Reader:
 
 
 class _Reading:
-    """A name while it is read: the chain so far, and what stood before it (a return type, a cast, ``unsigned``)."""
+    """A name being read: the components so far, and any words before them (return type, cast, ``unsigned``)."""
 
     def __init__(self) -> None:
         self._clear()
@@ -152,13 +152,13 @@ class _Reading:
         self.joined, self.gap, self.after_call = True, False, False
 
     def word(self, text: str, hidden: bool = False) -> None:
-        """A component, or a word of a type."""
+        """A component, or a word of a type name."""
         if text in _QUALIFIERS:
             self.gap = True
             return
         if not self.joined and self.chain:
             if self.after_call and not hidden and (self.gap or text.startswith("#")):
-                return  # what stands behind a call: ``const``, ``#1``, ``[clone …]``
+                return  # follows the parameter list: ``const``, ``#1``, ``[clone …]``
             if all(part.name in _BUILTIN and part.arguments is None for part in self.chain):
                 self.words += [part.name for part in self.chain]
             self.chain = []
@@ -170,7 +170,7 @@ class _Reading:
             self.chain.append(self.open_part)
 
     def close_into(self, made: list[Name]) -> None:
-        """The name is complete."""
+        """Finishes the name."""
         chain = self.chain
         if chain and len(chain) == 1 and chain[0].name in _BUILTIN and chain[0].arguments is None:
             chain = [NamePart(" ".join([*self.words, chain[0].name]), None, chain[0].parameters)]
@@ -181,26 +181,26 @@ class _Reading:
         self._clear()
 
 
-_LONGEST = 4096  # Characters of a mangled name that is looked at: too few to nest as deep as the stack.
+_LONGEST = 4096  # Longest mangled name that is demangled, in characters: too short to overflow the stack.
 
-_UNFOLDED = 1 << 22  # Characters a name may unfold to at most, by the bound; real ones come to some ten thousand.
+_UNFOLDED = 1 << 22  # Most characters, by the bound, that a name may expand to; real names reach some ten thousand.
 
-_PACKS = 2  # Pack expansions a name may hold: each repeats what it holds once for each element.
+_PACKS = 2  # Most pack expansions in a name: each repeats its content once per element.
 
 _REFERENCE = re.compile(r"([ST])([0-9A-Z]*)_")
-_NAMES = 64  # Names read from one that cannot be demangled.
+_NAMES = 64  # Most names read from a name that cannot be demangled.
 
 _SUFFIX = re.compile(r"(?:\.kd|_?\d+|\.[\w.]+)$")
 _SOURCE_NAME = re.compile(r"(\d{1,3})(?=[A-Za-z_])")
 
 
 def is_mangled(raw: str) -> bool:
-    """Whether the text begins as a mangled function name does."""
+    """Whether the text begins like a mangled function name."""
     return raw.startswith("_Z") and len(raw) > 3 and (raw[2].isdigit() or raw[2] in "NLSG")
 
 
 def demangled(raw: str) -> str | None:
-    """The C++ text of a mangled name; None where it is no such name, or unfolds beyond reason."""
+    """The C++ text of a mangled name; None if it is not one, or would expand too far."""
     if not is_mangled(raw) or len(raw) > _LONGEST or raw.count("Dp") > _PACKS or unfolded(raw) > _UNFOLDED:
         return None
     import pycxxfilt
@@ -216,9 +216,9 @@ def demangled(raw: str) -> str | None:
 
 
 def unfolded(raw: str) -> int:
-    """An upper bound of the length the name demangles to; counting stops beyond ``_UNFOLDED``. A back reference
-    ``S<id>_`` stands for a component that was complete before its first use, so it is at most as long as everything
-    that the references to earlier ids before that place come to; ``T<id>_`` is at most all before it."""
+    """An upper bound of the demangled length; counting stops beyond ``_UNFOLDED``. A back reference ``S<id>_`` stands
+    for a component that was complete before its first use, so it is at most as long as the name plus all expansions of
+    lower ids before that point; ``T<id>_`` is at most everything before it."""
     sizes: dict[str, int] = {}
     seen: list[tuple[int, int]] = []
     total = len(raw)
@@ -238,7 +238,7 @@ def unfolded(raw: str) -> int:
 
 
 def source_names(raw: str) -> list[str]:
-    """The names in a mangled name that cannot be demangled, of each qualified one the innermost, in order."""
+    """The identifiers in a mangled name that cannot be demangled: the innermost of each qualified name, in order."""
     made: list[str] = []
     at, joined = 2, False
     while match := _SOURCE_NAME.search(raw, at):

@@ -1,10 +1,10 @@
-"""The short names of runs, and of one table as a list so many cells wide shows them: no two alike.
+"""Short display names for a run or a table, cut to a list's column width: no two alike.
 
-Two names may have one short form (two Tensile GEMMs that differ in a tuning field), or forms that look the same once
-they are cut. They are shown with what tells them apart: first the field or argument in which they differ, then the
-stretch of the form, last a number. What must stay true: different names give different text where the width allows it,
-all of it fits, and the time is linear in the names. What tells two apart is looked for among all activities of the
-runs, never among the rows of one answer: a kernel has one name in ``--top 2``, the details, SQL and every sentence.
+Two names may share a short form (two Tensile GEMMs that differ in a tuning field) or look alike once cut. They are then
+shown with their difference: first the field or argument in which they differ, then the differing stretch of the form,
+last a number. Invariants: different names give different text if the width allows it, all text fits, and the time is
+linear in the number of names. Names are compared among all activities of the runs, never among the rows of one answer:
+a kernel has the same name in ``--top 2``, the details, SQL and every sentence.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from ..derived import derived_value
 from ..text import clean, cut, cut_end
 from .short_name import IN_RUNS, full_text, short_name
 
-_LEAST = 12  # Cells under which a form and what tells it from another are no name any more.
+_LEAST = 12  # Below this many cells, a form and its distinguishing field no longer read as a name.
 
-_FIELDS = 3  # Fields shown at most to tell names apart.
+_FIELDS = 3  # Most fields shown to tell names apart.
 
-_COMPARED = 64  # Names of one form that are compared with one another; of more the first fields are shown.
+_COMPARED = 64  # Most names of one form compared pairwise; beyond that the first fields are shown.
 
 _EVERYWHERE = frozenset(
     "void at native std kernel impl gpu nocast cuda char unsigned const operator lambda instance anonymous namespace ul"
     .split()
 )
-"""Words of a name that tell nobody anything."""
+"""Words that occur in most names, so they distinguish nothing."""
 
 _FIELD_CELLS = 12  # Cells of a field that is shown alone.
 
-_DEEPEST = 8  # How often what still looks alike is cut once more.
+_DEEPEST = 8  # Most rounds of cutting names that still look alike.
 
 _READ = 2_000  # Characters of a name that are compared field by field.
 
-_ROOM = 0.6  # Share of the width the fields may take.
+_ROOM = 0.6  # Share of the width that the fields may take.
 
 _FIELD = re.compile(r"[A-Za-z]+[A-Za-z0-9]*|-?\d+(?:x\d+)*[A-Za-z]*")
 _SEPARATOR = " ·"
 
 
 def display_names(names: Iterable[str], width: int | None = None) -> dict[str, str]:
-    """Each recorded name → its display text of at most ``width`` cells (any length for None), different for each."""
+    """Recorded name → distinct display text of at most ``width`` cells (any length for None)."""
     raw = dict.fromkeys(names)
     forms = {name: short_name(name) for name in raw}
     fields: dict[str, str] = {}
@@ -66,7 +66,7 @@ def display_names(names: Iterable[str], width: int | None = None) -> dict[str, s
 
 
 def _alike(shown: dict[str, str]) -> list[list[str]]:
-    """The groups of names that have one text."""
+    """The groups of names that share a text."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name, text in shown.items():
         groups[text].append(name)
@@ -78,7 +78,7 @@ def _joined(form: str, field: str) -> str:
 
 
 def _placed(form: str, field: str, width: int | None) -> str:
-    """The form, then the fields that tell it apart; with fields the form gives up its end, else its middle."""
+    """The form, then the fields that distinguish it; to make room the form is cut at its end, else its middle."""
     whole = _joined(form, field)
     if width is None or cell_len(whole) <= width:
         return whole
@@ -89,8 +89,8 @@ def _placed(form: str, field: str, width: int | None) -> str:
 
 
 def _differing(group: Sequence[str]) -> dict[str, str]:
-    """What each name of a group has and the others have not: one field where one is enough, else the first few. Of
-    names with as many fields the same place is compared, so that ``<4, 1>`` and ``<1, 4>`` differ."""
+    """What distinguishes each name of a group: one field if that is enough, else the first few. If all names have the
+    same number of fields, they are compared by position, so that ``<4, 1>`` and ``<1, 4>`` differ."""
     split = {name: _fields(name) for name in group}
     as_many = len({len(fields) for fields in split.values()}) == 1
     keyed = {
@@ -108,13 +108,13 @@ def _differing(group: Sequence[str]) -> dict[str, str]:
 
 
 def _fields(name: str) -> list[str]:
-    """The words and numbers of a name, without those that most templates hold."""
+    """The words and numbers of a name, without those that most templates contain."""
     result = _FIELD.findall(full_text(name)[:_READ])
     return [field.rstrip("ul") if field[0].isdigit() else field for field in result if field not in _EVERYWHERE]
 
 
 def _combined(name: str, own: dict[str, list[tuple[int, str]]]) -> str:
-    """Fields that set the name apart only together: each leaves fewer of the others that have it too."""
+    """Fields that distinguish the name only together: each one rules out some of the other names."""
     if len(own) > _COMPARED:
         return " ".join(field for _, field in own[name][:_FIELDS])
     others = [set(keys) for other, keys in own.items() if other != name]
@@ -130,14 +130,14 @@ def _combined(name: str, own: dict[str, list[tuple[int, str]]]) -> str:
 
 
 def _stretches(texts: dict[str, str], width: int, depth: int = 0) -> dict[str, str]:
-    """Cut the texts of a group again, by where they differ; those that still look alike by where these do."""
+    """Cuts the texts of a group around the part where they differ; texts that still look alike are cut again."""
     if depth > _DEEPEST:
         return {}
     begin = _agreed(texts.values())
     end = _agreed([text[begin:][::-1] for text in texts.values()])
     shown: dict[str, list[str]] = defaultdict(list)
     for name, text in texts.items():
-        # The text's begin, what lies from ``start`` to ``stop`` with what is around it, and its end; ``width`` cells
+        # The text's start, the stretch start…stop with some context, and its end; ``width`` cells in total
         stop = len(text) - end
         room = width - 2
         head = tail = room // 4
@@ -161,13 +161,13 @@ def _stretches(texts: dict[str, str], width: int, depth: int = 0) -> dict[str, s
 
 
 def _agreed(texts: Collection[str]) -> int:
-    """How many characters all of them begin with."""
+    """Length of the longest common prefix."""
     low, high = min(texts), max(texts)
     return next((at for at, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
 
 
 def _numbered(group: list[str], shown: dict[str, str], taken: set[str], width: int | None) -> dict[str, str]:
-    """The last resort: the first keeps its text, the others get a number, in the order of the raw names."""
+    """Last resort: the first name keeps its text, the others get a number, in the order of the raw names."""
     made: dict[str, str] = {}
     number = 2
     for name in sorted(group)[1:]:
@@ -185,12 +185,12 @@ def _numbered(group: list[str], shown: dict[str, str], taken: set[str], width: i
 
 
 MOST = 4_096
-"""Names that are compared with one another; of more each carries a digest of what its short form leaves out."""
+"""Most names that are compared with one another; with more, each shortened name carries a digest of its raw name."""
 _TABLES = (("kernels", "name"), ("kernel_stats", "name"), ("profile", "function"))
 
 
 class ShortNames:
-    """Names that are told apart from one another; ``find`` lists them, when the first is asked for."""
+    """Names made distinct from one another; ``find`` lists them, on first use."""
 
     def __init__(self, find: Callable[[], Collection[str]]) -> None:
         self._find = find
@@ -198,13 +198,13 @@ class ShortNames:
 
     @cached_property
     def names(self) -> Collection[str]:
-        """The names; none where they are too many to be compared."""
+        """The names; empty if there are too many to compare."""
         result = self._find()
         self._many = len(result) > MOST
         return () if self._many else result
 
     def fit(self, raw: str, width: int | None) -> str | None:
-        """The name's own text of at most ``width`` cells (any length for None); None where it is not one of these."""
+        """The name's distinct text of at most ``width`` cells (any length for None); None if unknown."""
         names = self.names
         if self._many:
             form = short_name(raw)
@@ -219,13 +219,13 @@ class ShortNames:
 
 
 def of_runs(runs: Sequence[Trace]) -> ShortNames:
-    """The short names of everything that ran on a device in these runs, which are whole."""
+    """The short names of everything that ran on a device in these complete runs."""
     return ShortNames(lambda: sorted({name for run in runs for name in _activities(run)}))
 
 
 @contextmanager
 def speaking_of(names: ShortNames) -> Iterator[None]:
-    """Inside, ``fit_name`` gives these short names."""
+    """Within this context, ``fit_name`` uses these short names."""
     before = IN_RUNS.set(names.fit)
     try:
         yield
@@ -234,7 +234,7 @@ def speaking_of(names: ShortNames) -> Iterator[None]:
 
 
 def shown_name(raw: str | None, width: int | None, *names: ShortNames) -> str:
-    """The text of a recorded name by the first of ``names`` that it is one of, else its short form, cut."""
+    """The text of a recorded name from the first of ``names`` that has it, else its short form, cut to ``width``."""
     if raw is None:
         return clean(raw)
     for some in names:
@@ -246,7 +246,7 @@ def shown_name(raw: str | None, width: int | None, *names: ShortNames) -> str:
 
 
 def _activities(run: Trace) -> list[str]:
-    """The different names in the run's tables of activities; a few more than ``MOST`` where there are more."""
+    """The distinct names in the run's activity tables; if there are more than ``MOST``, only a few more than that."""
     def find() -> list[str]:
         result: set[str] = set()
         for table, column in _TABLES:

@@ -1,8 +1,8 @@
-"""What a C++ kernel computes, on what type: read off the tree of its name.
+"""What a C++ kernel computes and on which type, from the parsed tree of its name.
 
 PyTorch launches most of its small kernels through a handful of templates (``elementwise_kernel``, ``reduce_kernel``,
-``multi_tensor_apply_kernel``), and libraries theirs through wrappers (``cutlass::Kernel``, ``ck_tile::kentry``). What
-tells two of them apart is the functor deep inside the arguments, among arrays, offset calculators and lambdas.
+``multi_tensor_apply_kernel``), and libraries through wrappers (``cutlass::Kernel``, ``ck_tile::kentry``). Such kernels
+differ only in the functor deep inside the arguments, among arrays, offset calculators and lambdas.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TYPES = {
     "float2": "float2", "float4": "float4", "int8_t": "int8", "uint8_t": "uint8", "int16_t": "short",
     "int32_t": "int", "uint32_t": "uint", "int64_t": "long", "uint64_t": "ulong",
 }
-"""Types of elements, by their last component, as they are shown."""
+"""Display names of element types, by the last component of the C++ type."""
 
 _AFFIXES = re.compile(
     r"^(?:CUDAFunctor(?:OnSelf|OnOther)?_|_+)|(?:_?(?:Functor|functor)|Ops|_ops|(?:_?cuda)?_?kernels?(?:_(?:cuda|impl|out))*"
@@ -67,19 +67,19 @@ _LAYOUTS = ("RestrictPtrTraits", "Array", "array")
 
 
 def family(part: NamePart) -> str | None:
-    """The word for a generic PyTorch kernel: elementwise, reduce, foreach; None for any other."""
+    """The family of a generic PyTorch kernel: elementwise, reduce, foreach; None for any other kernel."""
     if part.arguments is None:
         return None
     return next((word for pattern, word in _FAMILIES if pattern.fullmatch(part.name)), None)
 
 
 def wraps(name: str) -> bool:
-    """Whether the name only says that something is a kernel."""
+    """Whether the name says no more than that it is a kernel."""
     return bool(_WRAPPERS.fullmatch(name))
 
 
 def unwrapped(name: Name) -> Name:
-    """The kernel behind wrappers that say nothing: ``cutlass::Kernel<X>`` is X."""
+    """The kernel inside uninformative wrappers: ``cutlass::Kernel<X>`` is X."""
     for _ in range(4):
         part = name.last
         if not _WRAPPERS.fullmatch(part.name) or not part.arguments:
@@ -92,7 +92,7 @@ def unwrapped(name: Name) -> Name:
 
 
 def dtype_of(name: Name) -> str | None:
-    """The type of elements, where the name is one."""
+    """The display name of an element type; None if the name is not one."""
     part = name.parts[-1]
     if part.name == "OpaqueType" and part.arguments:
         return f"{_digits(part.arguments[0].last.name)}B"
@@ -104,8 +104,8 @@ def dtype_of(name: Name) -> str | None:
 
 
 def first_dtype(name: Name, depth: int = 0) -> str | None:
-    """The first type of elements among the arguments, the outer ones before those inside of them. The integers a matrix
-    product begins with are those it counts with, not those it multiplies."""
+    """The first element type among the arguments, outer ones before nested ones. A matrix product's leading integer
+    types are index types, not element types, and are skipped."""
     arguments = [one for part in name.parts for one in part.arguments or ()]
     kinds = [kind for kind in map(dtype_of, arguments) if kind]
     counts = bool(_PRODUCT.search(name.last.name)) and any(kind in _FLOATS for kind in kinds)
@@ -117,8 +117,8 @@ def first_dtype(name: Name, depth: int = 0) -> str | None:
 
 
 def functor(part: NamePart) -> tuple[str, str | None] | None:
-    """What a generic kernel computes and on what type, from its arguments; None where nothing there says it. A foreach
-    kernel names first how it goes through the lists (``BinaryOpScalarFunctor``), then what it does to them."""
+    """What a generic kernel computes and on which type, from its arguments; None if they do not say. A foreach kernel
+    first names its iteration scheme (``BinaryOpScalarFunctor``), then the operation."""
     made = [_meaning(one, 0) for one in part.arguments or () if not (_literal(one) or dtype_of(one) or _idle(one))]
     result = [one for one in made if one is not None]
     if not result:
@@ -128,7 +128,7 @@ def functor(part: NamePart) -> tuple[str, str | None] | None:
 
 
 def _meaning(name: Name, depth: int) -> tuple[str, str | None] | None:
-    """What one functor is: itself, or what it wraps."""
+    """A functor's own meaning, or that of the functor it wraps."""
     part = name.last
     called = next(filter(None, map(dtype_of, name.called or ())), None) if name.called is not None else None
     if _HOLDS_FUNCTOR.fullmatch(part.name) and depth < 8:
@@ -146,7 +146,7 @@ def _meaning(name: Name, depth: int) -> tuple[str, str | None] | None:
 
 
 def extra(part: NamePart) -> str | None:
-    """The functor among the arguments of a kernel that is no generic one, where one is named there plainly."""
+    """The functor among the arguments of a non-generic kernel, if one is named plainly."""
     for one in part.arguments or ():
         last = one.last
         if _literal(one) or dtype_of(one) or _idle(one) or not _WORDY.search(last.name):
@@ -166,7 +166,7 @@ def tile(name: Name) -> str | None:
 
 
 def head_tile(part: NamePart) -> str | None:
-    """Head size and tile of a flash attention kernel, by its traits: ``128 64x64``."""
+    """Head size and tile of a flash-attention kernel, from its traits: ``128 64x64``."""
     for one in part.arguments or ():
         if one.last.name.lower().endswith("kernel_traits"):
             numbers = [_digits(inner.last.name) for inner in (one.last.arguments or ())[:3]]
@@ -185,7 +185,7 @@ def _shapes(name: Name, depth: int) -> Iterator[list[Name]]:
 
 
 def plain(name: str) -> str:
-    """The name of a functor or kernel without what only says that it is one: ``MulFunctor`` is mul."""
+    """The name of a functor or kernel without affixes such as Functor or kernel: ``MulFunctor`` is mul."""
     for _ in range(3):
         shorter = _AFFIXES.sub("", name)
         if shorter == name or not shorter:
@@ -200,7 +200,7 @@ def _literal(name: Name) -> bool:
 
 
 def _idle(name: Name) -> bool:
-    """Whether it says how data lie or a kernel is tuned, not what is computed."""
+    """Whether the name describes data layout or tuning, not the computation."""
     return bool(_STORAGE.search(name.last.name)) or name.last.name in ("void", "decltype", "")
 
 

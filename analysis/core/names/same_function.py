@@ -1,10 +1,10 @@
-"""Which name of one run and which of another are one function: the matcher of every view of two runs.
+"""Which names in two runs denote the same function: the one matcher of all views of two runs.
 
-Profilers write one function in different ways: mangled or not, with ``.kd`` or ``[clone .kd]``, ``(int)4`` or ``4``, a
-lambda under another number. Names that are equal without that are one function. What is left over on both sides is
-matched by what it computes (the short form), then without template arguments, tile sizes and addresses, and last
-without namespaces, where nothing else fits as well: a wrong pair would hide a new function and a gone one, while a
-missing pair shows both.
+Profilers spell a function in different ways: mangled or not, with ``.kd`` or ``[clone .kd]``, ``(int)4`` or ``4``, a
+lambda with another number. Names that are equal apart from that are the same function. The rest is matched by the short
+form (what the function computes), then without template arguments, tile sizes and addresses, and last without
+namespaces, where only one candidate is left: a wrong pair would hide a new and a removed function, while a missing pair
+shows both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .cpp import demangled
 from .short_name import short_name
 
 Function = tuple[str, tuple[str | None, ...]]
-"""A name, and where it ran: the device, the kind. What has no name is matched with nothing else."""
+"""A name, and where it ran: device, kind. An empty name matches nothing."""
 
 _LONGEST = 8192  # Characters of a name that are compared.
 _CLONE = re.compile(r"\s*\[clone [^\]]*\]\s*$|\.kd$")
@@ -35,8 +35,8 @@ _DIGITS = re.compile(r"\d+")
 
 
 def same_functions(a: Mapping[Function, float], b: Mapping[Function, float]) -> dict[Function, str]:
-    """Function of B → its name in A, for those that are called otherwise there; values say how often each is launched.
-    Only clear cases: one candidate on each side, or the same number of them, then in the order of how often."""
+    """Function of B → its name in A, for those named differently there; the values are launch counts. Unambiguous cases
+    only: one candidate per side, or equally many per side, paired in order of launch count."""
     left = {function: size for function, size in a.items() if function[0] and function not in b}
     right = {function: size for function, size in b.items() if function[0] and function not in a}
     pairs: dict[Function, str] = {}
@@ -55,7 +55,7 @@ def same_functions(a: Mapping[Function, float], b: Mapping[Function, float]) -> 
 
 @lru_cache(maxsize=16_384)
 def function_key(name: str) -> str:
-    """The same text for every way to write the function's name."""
+    """A canonical form, equal for all spellings of the function's name."""
     text = _CLONE.sub("", name[:_LONGEST])
     text = (demangled(text) or text)[:_LONGEST]
     text = _TRUE.sub(lambda match: "true" if match[1] == "1" else "false", _CLONE.sub("", text))
@@ -82,11 +82,11 @@ def plain(name: str) -> str:
 
 
 def _last(name: str) -> str:
-    """The plain name without namespaces, as tables of kernels print it."""
+    """The plain name without namespaces, as kernel tables print it."""
     return plain(name).rpartition("::")[2]
 
 
 _KEYS: tuple[tuple[Callable[[str], str], bool], ...] = (
     (function_key, True), (short_name, True), (plain, True), (_last, False),
 )
-"""What names are compared by, the surest first, and whether several of one key are matched."""
+"""Match keys, most reliable first, and whether several names with the same key are paired."""

@@ -1,13 +1,13 @@
-"""A recorded name → the one short form in which every list, report and sentence shows it.
+"""A recorded name → the one short form used in every list, report and sentence.
 
-The form says what a kernel computes, on what type, in what tile, and leaves out where its template lives and how it is
-tuned: ``at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, …>`` is ``add<float>
-elementwise``. It does not depend on the room there is; cutting comes after it. What must stay true: the raw name stays
-what is stored, searched, filtered and exported to machines; time is linear in the name, whatever it holds.
+The form says what a kernel computes, on which type and tile, and leaves out its namespaces and tuning parameters:
+``at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, …>`` is ``add<float> elementwise``.
+It does not depend on the available width; cutting comes later. Invariants: the raw name is what is stored, searched,
+filtered and exported in machine formats; time is linear in the name, whatever it contains.
 
-Kernel generators and libraries write names by patterns of their own: GEMMs, convolutions, collectives, copies. Each
-rule reads one pattern; what tunes the kernel (stages, alignment, vector widths) comes back only where two names of a
-table would read alike.
+Kernel generators and libraries name GEMMs, convolutions, collectives and copies by patterns of their own. Each rule
+reads one pattern; tuning parameters (stages, alignment, vector widths) are shown only where two names in a table would
+otherwise read alike.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .cpp import Name, demangled, is_mangled, parsed, source_names
 _LONGEST = 8192  # Characters of a demangled name that are parsed.
 
 _CPP = re.compile(r"^void |^(?:at|c10|std|native|cub|thrust)::|[\w>]<.|^.+\)$|^\(anonymous namespace\)::", re.S)
-_DESCRIPTOR = re.compile(r"(?:\.kd| \[clone \.kd\])$")  # AMD names the kernel's descriptor, not its code.
-_API_VERSION = re.compile(r"^((?:cuda|cu[A-Z]|hip)\w+)_v\d{4,5}$")  # Nsight Systems adds that of the interface.
+_DESCRIPTOR = re.compile(r"(?:\.kd| \[clone \.kd\])$")  # AMD records the kernel's descriptor, not its code.
+_API_VERSION = re.compile(r"^((?:cuda|cu[A-Z]|hip)\w+)_v\d{4,5}$")  # Nsight Systems appends the API version.
 _PYTHON = re.compile(r"^<|^\w+\.py|: ")
 _GENERIC = re.compile(r"(?:[Kk]ernel\d?|globalKernel|kernel_\w{1,4}|run|apply|operator\(\)|impl|type)$")
 _NO_SUBJECT = frozenset(("", "impl", "detail", "internal", "kernel", "kernels", "device", "native"))
@@ -33,12 +33,12 @@ _TAIL = re.compile(r"(?:_?(?:cuda_)?kernel|Kernel|_kernel_cuda|CUDAKernel)$")
 
 
 IN_RUNS: ContextVar[Callable[[str, int], str | None] | None] = ContextVar("IN_RUNS", default=None)
-"""What gives the short names of the runs that a question is about (``of_runs.speaking_of``)."""
+"""The short names of the runs in question, set by ``display_names.speaking_of``."""
 
 
 @lru_cache(maxsize=65_536)
 def short_name(raw: str | None) -> str:
-    """The short form as display text of any width; a name that follows no known pattern comes back cleaned."""
+    """The short form as display text of any width; a name that follows no known pattern is only cleaned."""
     if raw is None:  # an activity without a name
         return clean(raw)
     text = _DESCRIPTOR.sub("", raw if len(raw) <= _LONGEST else raw[:_LONGEST])
@@ -53,19 +53,19 @@ def short_name(raw: str | None) -> str:
 
 
 def fit_name(raw: str | None, width: int) -> str:
-    """The text of the name in the runs that are asked about, at most ``width`` cells; else its short form, cut."""
+    """The name's text in the current runs, at most ``width`` cells; if it has none there, its short form, cut."""
     in_runs = IN_RUNS.get()
     text = in_runs(raw, width) if in_runs is not None and raw is not None else None
     return cut(short_name(raw), width) if text is None else text
 
 
 def full_text(raw: str) -> str:
-    """The name as C++ text, demangled where it was mangled: what two names are told apart by."""
+    """The name as C++ text, demangled if it was mangled: the text in which names are compared."""
     return (demangled(raw) if is_mangled(raw) else None) or raw
 
 
 def _cpp(text: str) -> str | None:
-    """A C++ kernel by its functor, type and tile; None where it cannot be read."""
+    """A C++ kernel by its functor, type and tile; None if it cannot be parsed."""
     name = parsed(text)
     if name is None:
         return None
@@ -100,8 +100,8 @@ def _named(name: Name) -> str | None:
     return f"{base}<{inside}>" if inside else base
 
 
-_CUBLAS = re.compile(r"cublas(Gem[mv])")  # cublasGemvParamsEx: what a kernel named "kernel" is of
-_LONGEST_IDENTIFIER = 512  # Characters a generated identifier has at most.
+_CUBLAS = re.compile(r"cublas(Gem[mv])")  # cublasGemvParamsEx: says what a kernel named "kernel" does
+_LONGEST_IDENTIFIER = 512  # Longest generated identifier, in characters.
 
 _TILE = re.compile(r"(?:tilesize|t|MT|bt)?(\d+x\d+(?:x\d+)?)(?:u\d+)?$")
 _GEMM = re.compile(r"(?:[a-z]?\d*gemm|[hsd]cudnn|[hsdi]?\d*(?:fprop|dgrad|wgrad))\w*$")
@@ -141,7 +141,7 @@ _AUTOGRAD = re.compile(r"autograd::engine::evaluate_function: (.+)$", re.S)
 
 
 def short_generated(text: str) -> str | None:
-    """What a name written by one of the known patterns says; None for all others. Linear in the text."""
+    """The short form of a name that follows one of the known patterns; None for all others. Linear in the text."""
     for rule in _RULES:
         if made := rule(text):
             return made
@@ -173,7 +173,7 @@ def _library_gemm(text: str) -> str | None:
 
 
 def _tensile(text: str) -> str | None:
-    """``Cijk_Alik_Bljk_BBS_BH_Bias_…_MT128x160x64_…``: a GEMM whose A is summed over its first index is transposed."""
+    """``Cijk_Alik_Bljk_BBS_BH_Bias_…_MT128x160x64_…``: A is transposed if the GEMM sums over its first index."""
     match = _TENSILE.match(text)
     if not match:
         return None
@@ -196,7 +196,7 @@ def _nvjet(text: str) -> str | None:
 
 
 def _collective(text: str) -> str | None:
-    """NCCL and its kin: ``ncclDevKernel_AllReduce_Sum_bf16_RING_LL(…)`` is nccl AllReduce Sum bf16 RING LL."""
+    """NCCL, RCCL, MSCCL: ``ncclDevKernel_AllReduce_Sum_bf16_RING_LL(…)`` is nccl AllReduce Sum bf16 RING LL."""
     match = _NCCL.match(text)
     if not match:
         return None
@@ -205,13 +205,13 @@ def _collective(text: str) -> str | None:
     fields = re.sub(rf"(?:^|_){kind}(?=_|$)", "", rest, count=1).split("_") if kind else rest.split("_")
     sums = [field for field in fields if field in _NCCL_SUMS]
     moves = [field for field in fields if field not in _NCCL_SUMS]
-    if operation in ("SendRecv", "Broadcast", "AllGather"):  # they reduce nothing; the type is bytes
+    if operation in ("SendRecv", "Broadcast", "AllGather"):  # no reduction, and the type is just bytes
         sums, kind = [], ""
     return " ".join(filter(None, (match[1], operation, *sums, kind, *moves)))
 
 
 def _copy(text: str) -> str | None:
-    """``Memcpy HtoD (Pinned -> Device)``: the side that may be pageable or pinned is the one that matters."""
+    """``Memcpy HtoD (Pinned -> Device)``: only the host side, pageable or pinned, is kept."""
     match = _COPY.match(text)
     if not match:
         return None
@@ -222,7 +222,7 @@ def _copy(text: str) -> str | None:
 _RULES: tuple[Callable[[str], str | None], ...] = (_copy, _collective, _tensile, _nvjet, _library_gemm)
 _SPELLED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (_IGEMM, lambda at: f"igemm {at[1]} {_DTYPES.get(at[3], at[3])} {at[4]} {at[2]}"),
-    (_ACLNN, lambda at: f"{at[2]} in {at[1]}"),  # the kernel, and the call of CANN's operator library it is part of
+    (_ACLNN, lambda at: f"{at[2]} in {at[1]}"),  # the kernel, and the aclnn call it belongs to, of CANN's library
     (_FRAME, lambda at: f"{at[1].strip('<>')}:{at[2]} {at[3]}"),  # without its folders: loss.py:41 forward
     (_JAX_FRAME, lambda at: at[1]),  # $array.py:12 add
     (_BUILT_IN, lambda at: f"{at[1]} of {at[2]}" if at[2] else at[1]),

@@ -1,8 +1,8 @@
-"""Table → bytes in a file format a person or a script carries away.
+"""Table → bytes in a file format for people or scripts.
 
-A format is one module here with ``render(tables) -> bytes``, or ``pieces(tables)`` that yields the bytes where rows are
-written as they are read, and one line in ``FORMATS``. Every export says what it was
-made from and under which filter, order and scope; machine formats carry raw numbers in the unit the column name says.
+A format is one module here with ``render(tables) -> bytes``, or ``pieces(tables)`` that yields the bytes if rows are
+written while they are read, and one entry in ``FORMATS``. Every export names its sources and its filter, order and
+scope; machine formats carry raw numbers in the unit given by the column name.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Format(Struct, frozen=True):
-    """An export format: its name on the command line, file suffix, module, and the line shown in lists. ``several``
-    says whether a summary of several views fits in one file of it."""
+    """An export format: its name on the command line, file suffix, module, and its line in lists. ``several``: whether
+    one file can hold several views."""
 
     name: str
     suffix: str
@@ -47,7 +47,7 @@ class WrongFormat(ValueError):
 
 
 def format_named(name: str) -> Format:
-    """The format of that name; KeyError where there is none."""
+    """The format of that name; KeyError if there is none."""
     for one in FORMATS:
         if one.name == name:
             return one
@@ -55,12 +55,12 @@ def format_named(name: str) -> Format:
 
 
 def render(table: Table | Sequence[Table], format: str) -> bytes:
-    """The table, or several views of the same runs, in that format (UTF-8 where it is text). Raises WrongFormat."""
+    """The table, or several views of the same runs, in that format (UTF-8 if it is text). Raises WrongFormat."""
     return b"".join(pieces(table, format))
 
 
 def save(made: Iterable[bytes], path: str | os.PathLike[str]) -> None:
-    """Write pieces to a file; where there was none no half file is left behind. Raises OSError and what they raise."""
+    """Writes pieces to a file; on failure a new file is removed. Raises OSError and whatever ``made`` raises."""
     new = not os.path.lexists(path)
     with open(path, "wb") as file:
         try:
@@ -72,7 +72,7 @@ def save(made: Iterable[bytes], path: str | os.PathLike[str]) -> None:
 
 
 def pieces(table: Table | Sequence[Table], format: str) -> Iterable[bytes]:
-    """As ``render``, some rows at a time where the format can: a million gaps are half a gigabyte of JSON."""
+    """Like ``render``, in chunks of rows if the format supports it: a million gaps are half a gigabyte of JSON."""
     from ..table import Table
 
     tables = (table,) if isinstance(table, Table) else tuple(table)

@@ -1,7 +1,7 @@
-"""CSV: a header of column names, raw numbers, lists as JSON, empty for what was not measured.
+"""CSV: a header of column names, raw numbers, lists as JSON, empty cells for missing values.
 
-A text cell that a spreadsheet would run as a formula (leading ``= + - @``, tab or return) gets an apostrophe in front,
-and one with a return in it is quoted: a bare return ends the row for a spreadsheet, and what follows would be a cell.
+A text cell that a spreadsheet would run as a formula (leading ``= + - @``, tab or carriage return) is prefixed with an
+apostrophe. A cell with a carriage return is quoted: otherwise a spreadsheet would end the row there.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def _cell(value: Any) -> Any:
 
 
 class _Lines(list[str]):
-    """Rows as the writer ends them, with CR LF, which is why it quotes a cell with either; here they end with LF."""
+    """Collects rows. The writer ends them with CR LF, so that it quotes cells with either; here they end with LF."""
 
     def write(self, row: str) -> None:
-        """Take in a row."""
+        """Appends a row."""
         self.append(row.removesuffix("\r\n") + "\n")
 
 

@@ -1,7 +1,7 @@
-"""A flame graph as SVG: boxes as wide as their time or samples, the outermost on top, each with a tooltip.
+"""A flame graph as SVG: boxes as wide as their time or samples, outermost on top, each with a tooltip.
 
-Kernels have a grey of their own, what is around them two others; of two runs a box that takes longer in B is orange,
-one that takes less blue, and its tooltip has both figures. Nothing recorded is anything but escaped text.
+Kernels have one colour, the frames around them two others. With two runs, a box that takes longer in B is orange, one
+that takes less is blue, and its tooltip has both figures. Recorded strings appear only as escaped text.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from ..flame import CALLS, OUTER, WEIGHTS, Flame, Frame, flame_of
 from ..table import Table
 
 WIDTH, LINE, LEFT = 1200, 18, 8
-_CELL = 6.7  # Width of a character at a font size of 11.
+_CELL = 6.7  # Width of a character at a font size of 11, pixels.
 _LEAST = 0.3  # Pixels below which a box is not drawn.
 _OUTER, _CALL, _KERNEL = "#c9ae74", "#e0a070", "#9db4d0"
 _MORE, _LESS, _SAME = "#ff9a5c", "#7fb2ff", "#cfcfcf"
 SAME = 0.05
-"""Share by which a box of two runs differs to be called longer or shorter."""
+"""Relative difference up to which a box counts as unchanged between two runs."""
 
 
 def changed(frame: Frame) -> int:
-    """1 where a frame of two runs is longer in B, -1 where it is shorter, 0 where it is about the same."""
+    """1 if a frame of two runs is longer in B, -1 if it is shorter, 0 if it is about the same."""
     before = frame.before or 0
     if abs(frame.value - before) <= SAME * max(frame.value, before):
         return 0
@@ -31,7 +31,7 @@ def changed(frame: Frame) -> int:
 
 
 def title(flame: Flame) -> str:
-    """What the picture is of, in one line."""
+    """One line that says what the picture shows."""
     per = " per cycle" if flame.per == "cycle" and flame.before is not None else ""
     if flame.before is None:
         return f"{WEIGHTS[flame.weight]}, {flame.amount(flame.total)}"
@@ -41,7 +41,7 @@ def title(flame: Flame) -> str:
 
 
 def described(flame: Flame, frame: Frame) -> str:
-    """How wide a frame is, its share, and what it was in run A."""
+    """A frame's width and share; with two runs, also its width in A."""
     share = units.percent(100 * frame.value / max(1, flame.total))
     if frame.before is None:
         return f"{flame.amount(frame.value)}, {share}"
@@ -49,7 +49,7 @@ def described(flame: Flame, frame: Frame) -> str:
 
 
 def render(table: Table) -> bytes:
-    """The picture of the tree by what the table is a flame of."""
+    """The picture of the tree by the table's flame-graph weight."""
     flame = flame_of(table)
     scale = (WIDTH - 2 * LEFT) / max(1, flame.total)
     shown = [frame for frame in flame.frames if frame.value * scale >= _LEAST]

@@ -1,8 +1,8 @@
-"""Folded stacks: a line for each stack of modules, operators and kernels with its own time in nanoseconds, or
-of functions with its CPU samples.
+"""Folded stacks: one line per stack of modules, operators and kernels with its self time in ns, or of functions with
+its CPU samples.
 
-What Brendan Gregg's FlameGraph tools and most viewers read. A ``;`` in a name would begin another frame, so it is a
-comma. Two runs are two figures a line, A before B, as ``difffolded.pl`` writes them.
+The format of Brendan Gregg's FlameGraph tools, which most viewers read. A ``;`` in a name would start another frame, so
+it becomes a comma. Two runs give two figures per line, A before B, like ``difffolded.pl``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOT_A_TREE = "is of a tree; ask with --view ops --tree, or of one run --view sta
 
 
 def render(tables: Sequence[Table]) -> bytes:
-    """The stacks by what the table is a flame of. Raises WrongFormat."""
+    """The stacks by the table's flame-graph weight. Raises WrongFormat."""
     (table,) = tables
     if not weights_of(table):
         raise WrongFormat(f"folded {NOT_A_TREE}")

@@ -1,7 +1,7 @@
 """JSON: ``{"schema", "view", "columns", "rows", "total_rows", "facts", "notes", "sources"}`` with raw numbers.
 
-Numbers are in the unit the column's name says. What was not measured is null; NaN and infinities, which JSON does not
-know, are null too. Strings are as recorded. Rows have their ``id`` (``row_ids``) beside the columns.
+Numbers are in the unit given by the column name. Missing values are null, and so are NaN and infinities, which JSON
+cannot express. Strings are as recorded. Rows have their ``id`` (``row_ids``) in addition to the columns.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..table import Table
 from .state import notes, state
 
 SCHEMA = 1
-"""Which shape the documents have: a name that goes or changes its meaning raises it, one that is added does not."""
+"""Version of the document's shape: raised if a field is removed or changes its meaning, not if one is added."""
 _BLOCK = 50_000
 
 
 def document(table: Table) -> dict[str, Any]:
-    """All of the table but its rows."""
+    """The whole table except its rows."""
     return {
         "schema": SCHEMA,
         "view": table.view,
@@ -42,7 +42,7 @@ def document(table: Table) -> dict[str, Any]:
 
 
 def _plain(value: object) -> Any:
-    """What orjson does not know by itself: numpy scalars, sets, odd integers."""
+    """For values orjson cannot encode itself: numpy scalars, sets, large integers."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, set | frozenset | tuple):
@@ -80,7 +80,7 @@ def _rows(table: Table) -> Iterator[bytes]:
 
 
 def pieces(tables: Sequence[Table]) -> Iterator[bytes]:
-    """One object for one view, ``{"views": [...]}`` for several. What may fail has not when this returns."""
+    """One object for one view, ``{"views": [...]}`` for several. Errors are raised here, before the first piece."""
     return _pieces(tables, [_dump(document(table))[:-1] for table in tables])
 
 

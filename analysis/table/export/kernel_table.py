@@ -1,8 +1,8 @@
 """The four-column kernel table: name, latency in ns, tensor-core and DRAM utilisation as fractions of peak.
 
-One row is one launch. It is the layout of the tables that are printed from ``ncu --csv``: the name is 50 cells wide,
-cut with ``...``; recorded C++ names lose the return type, the usual namespaces and everything from the first ``<`` or
-``(``. A utilisation nobody measured is ``-``, never 0.00.
+One row per launch. The layout is that of tables printed from ``ncu --csv``: the name is 50 cells wide, cut with
+``...``; C++ names lose the return type, the usual namespaces and everything from the first ``<`` or ``(``. An
+unmeasured utilisation is ``-``, never 0.00.
 """
 
 from __future__ import annotations

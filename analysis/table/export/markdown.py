@@ -1,7 +1,7 @@
-"""Markdown one would attach to a ticket: what it is of, what was found, the table, the legend.
+"""Markdown to attach to a ticket: sources, findings, table, legend.
 
-Recorded names stand in code spans, so nothing in them acts as markup; pipes are escaped; long ones are cut in the
-middle in the table and given in full below it.
+Recorded names are in code spans, so that nothing in them acts as markup; pipes are escaped; long names are cut in the
+middle in the table and listed in full below it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _SPECIAL = re.compile(r"([\\`*<>\[\]|])")
 
 
 def escape(text: str) -> str:
-    """Text as markdown that shows the same characters and does nothing."""
+    """Text escaped for markdown, so that it shows the same characters and has no other effect."""
     return _SPECIAL.sub(r"\\\1", clean(text))
 
 
 def code(text: str) -> str:
-    """A code span holding the text, safe inside a table cell."""
+    """A code span with the text, safe inside a table cell."""
     text = clean(text)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * (longest + 1)
@@ -49,7 +49,7 @@ def _cell(row: Sequence[Any], at: int, table: Table) -> str:
 
 
 def _filled(table: Table) -> list[tuple[int, Column]]:
-    """The columns a list would show that hold something, with their places among all."""
+    """The non-empty columns that a list shows, with their index among all columns."""
     sample = table.window(0, min(_BLOCK, len(table)))
     return [
         (at, column)
@@ -60,7 +60,7 @@ def _filled(table: Table) -> list[tuple[int, Column]]:
 
 
 def rows_as_markdown(table: Table) -> list[str]:
-    """Header, alignment and one line a row; only columns a list would show and that hold something."""
+    """Header, alignment and one line per row; only non-empty columns that a list shows."""
     columns = _filled(table)
     lines = [
         "| " + " | ".join(escape(column.header or column.name) for _, column in columns) + " |",
@@ -73,7 +73,7 @@ def rows_as_markdown(table: Table) -> list[str]:
 
 
 def _fenced(lines: Sequence[str]) -> list[str]:
-    """Lines as they are, in a block that no run of backticks within them can end."""
+    """Lines in a fenced block, with a fence longer than any run of backticks in them."""
     longest = max((len(run) for line in lines for run in re.findall(r"`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return [f"{fence}text", *lines, fence, ""]
@@ -93,7 +93,7 @@ def _full_names(table: Table) -> list[str]:
 
 
 def histogram_text(histogram: dict[str, Any], width: int = 32) -> list[str]:
-    """The distribution of cycle times as text: one line a bin and run, both on one axis; ⋮ stands for empty bins."""
+    """The distribution of cycle times as text: one line per bin and run, on one axis; ⋮ stands for empty bins."""
     unit, lines = histogram_lines(histogram, most=24)
     labels = [f"{line.label} {unit}" if line.label else "" for line in lines]
     return [f"{label:<20} {line.side.upper()} {'█' * round(width * line.share)} {line.cycles}" if line.side else "⋮"
@@ -126,7 +126,7 @@ def section(table: Table, level: int = 2) -> list[str]:
 
 
 def _page(table: Table, level: int) -> list[str]:
-    """A view that is a page: its summary, its sections, what a reader must know; names cut and no legend."""
+    """A view made of sections: its summary, sections and notes; names are cut and there is no legend."""
     lines = [f"- {escape(line)}" for line in table.summary]
     if table.scope:
         lines.append(f"- {escape(table.scope)}")
@@ -152,7 +152,7 @@ def _page_cell(text: str, named: bool) -> str:
 
 
 def render(tables: Sequence[Table]) -> bytes:
-    """A document: the runs, then every view as a section."""
+    """A document: the runs, then one section per view."""
     sources = tables[0].sources if tables else ()
     lines = ["# warplens: " + " → ".join(escape(source.label) for source in sources), ""]
     for letter, source in zip("AB", sources, strict=False):

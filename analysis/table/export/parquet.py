@@ -1,4 +1,4 @@
-"""Parquet: the rows as they are, typed, in the order shown."""
+"""Parquet: the raw rows, typed, in the order shown."""
 
 from __future__ import annotations
 

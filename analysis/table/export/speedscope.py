@@ -1,8 +1,8 @@
-"""Speedscope: a tree as the flame graphs of speedscope.app, by all that it can be of.
+"""Speedscope: a tree as flame graphs for speedscope.app, one per weight that it has.
 
-Every stack is one sample that weighs its own time in nanoseconds, or counts its CPU samples, so that "left heavy" shows
-the tree and its sums. The format is described by https://www.speedscope.app/file-format-schema.json (frames shared,
-profiles of type ``sampled``); the importer of speedscope 1.25.0 reads these files with the same sums.
+Every stack is one sample weighted with its self time in nanoseconds, or its CPU samples, so that "left heavy" shows the
+tree and its sums. Format: https://www.speedscope.app/file-format-schema.json (shared frames, profiles of type
+``sampled``); the importer of speedscope 1.25.0 reads these files with the same sums.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .folded import NOT_A_TREE
 
 
 def render(tables: Sequence[Table]) -> bytes:
-    """One document with a profile for each flame. Raises WrongFormat."""
+    """One document with one profile per flame graph. Raises WrongFormat."""
     (table,) = tables
     if not weights_of(table):
         raise WrongFormat(f"speedscope {NOT_A_TREE}")

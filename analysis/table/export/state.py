@@ -1,4 +1,4 @@
-"""What every export says about itself: its sources, the filter, order and scope it was made under, what was wrong."""
+"""What every export states about itself: sources, filter, order and scope, and warnings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ..table import Table
 
 
 def notes(table: Table) -> list[str]:
-    """The view's notes and every source's warnings, each said once; what one of two runs warns of carries its label."""
+    """The view's notes and the sources' warnings, no duplicates; a warning of one run only is prefixed with its
+    label."""
     warnings = list(table.notes)
     for source in table.sources:
         for warning in source.warnings:
@@ -23,17 +24,17 @@ _BUSY = re.compile(r" busy [^;]* of the time( in steps)?(\.$| in A, [\d.]+% in B
 
 
 def repeats(sentence: str, summary: Sequence[str]) -> bool:
-    """Whether the summary says it: a line of it, or how busy the devices are, with which its lines end."""
+    """Whether the summary already says it: as one of its lines, or as the busy time at the end of its lines."""
     return sentence in summary or bool(_BUSY.search(sentence) and any(" busy " in line for line in summary))
 
 
 def findings(table: Table) -> list[str]:
-    """What the view found out beyond its summary, in sentences."""
+    """The view's findings that its summary does not state, as sentences."""
     return [str(line) for line in table.facts.get("findings") or () if not repeats(str(line), table.summary)]
 
 
 def state(table: Table) -> dict[str, Any]:
-    """Filter, order and scope; empty entries are left out."""
+    """Filter, order and scope; empty entries are omitted."""
     made: dict[str, Any] = {}
     if table.filter is not None:
         made["filter"] = ("!" if table.filter.invert else "") + table.filter.text
@@ -51,7 +52,7 @@ def state(table: Table) -> dict[str, Any]:
 
 
 def state_line(table: Table) -> str:
-    """The same in a line: ``sorted by total ↓ · filter gemm · 20 of 145 rows``."""
+    """The state as one line: ``sorted by total ↓ · filter gemm · 20 of 145 rows``."""
     parts: list[str] = []
     if table.sorted_by is not None:
         header = next((c.header for c in table.columns if c.name == table.sorted_by), table.sorted_by)

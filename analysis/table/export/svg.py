@@ -1,7 +1,7 @@
-"""SVG: a view as a picture for a page or a slide, exactly the lines that text and markdown show.
+"""SVG: a view as a picture for a page or a slide, exactly the lines of the text and markdown exports.
 
-Each line is one run of text in a monospaced font at fixed cells, so that columns and the timeline stay aligned whatever
-the viewer's font; nothing recorded is anything but text.
+Each line is one run of monospaced text with a fixed cell width, so that columns and the timeline stay aligned in any
+viewer's font; recorded strings appear only as escaped text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BACKGROUND, _INK = "#121212", "#d0d0d0"
 
 
 def render(tables: Sequence[Table]) -> bytes:
-    """The views one under the other; a tree is a flame graph."""
+    """The views one below the other; a tree becomes a flame graph."""
     if len(tables) == 1 and weights_of(tables[0]):
         return flame_picture(tables[0])
     lines = [clean(line) for table in tables for line in block(table).splitlines()]

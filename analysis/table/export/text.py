@@ -1,4 +1,4 @@
-"""Aligned text: for a terminal, a log, a pipe into ``less``. Long names are cut in the middle; no escape sequence."""
+"""Aligned text for a terminal, a log or a pipe into ``less``. Long names are cut in the middle; no escape sequences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..table import Table
 from .state import findings, notes, state_line
 
 _BLOCK = 20_000
-_MEASURED = 2_000  # Widths come from this many rows; a longer cell further down only moves its own row.
+_MEASURED = 2_000  # Rows that set the column widths; a longer cell further down only shifts its own row.
 _NAME = 72
 
 
@@ -31,7 +31,7 @@ def _pad(text: str, width: int, left: bool) -> str:
 
 
 def rows_as_text(table: Table) -> list[str]:
-    """Header and rows, aligned by column; the columns that a list would show."""
+    """Header and rows, aligned by column; only the columns that a list shows."""
     shown = [(at, column) for at, column in enumerate(table.columns) if column.order is not None]
     sample = table.window(0, min(_MEASURED, len(table)))
     filled = [
@@ -81,7 +81,7 @@ def _section(page: PageSection) -> list[str]:
 
 
 def render(tables: Sequence[Table]) -> bytes:
-    """The views one after the other, under a line that names the runs."""
+    """The views one after the other, below a line that names the runs."""
     sources = tables[0].sources if tables else ()
     title = "  →  ".join(f"{display(source.label, 80)} ({source.format})" for source in sources)
     return f"warplens  {title}\n\n{chr(10).join(block(table) for table in tables)}".encode("utf-8", "backslashreplace")
