@@ -1,4 +1,4 @@
-"""The command ``convert``: a run's columnar tables as Parquet files."""
+"""The command ``convert``: a run's columnar tables as Parquet files, in a folder that opens as the run."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _convert(arguments: argparse.Namespace) -> int:
+    from ..loaders.converted import SECOND, describe
     from ..loaders.trace import TABLE_NAMES
 
     for number, run in enumerate(open_runs(arguments.runs, arguments)):
-        folder = Path(arguments.output) if number == 0 else Path(arguments.output) / f"worker-{number}"
+        folder = Path(arguments.output) if number == 0 else Path(arguments.output) / SECOND
         folder.mkdir(parents=True, exist_ok=True)
         for name in TABLE_NAMES:
             if run.has(name):
                 run.table(name).sink_parquet(folder / f"{name}.parquet")
                 print_path(folder / f"{name}.parquet")
+        print_path(describe(folder, run))
     return FINE
 
 
-COMMAND = Command("convert", "Write a run's tables as Parquet files.", _arguments, _convert)
+COMMAND = Command(
+    "convert", "Write a run's tables as Parquet files; their folder opens as the run.", _arguments, _convert)

@@ -45,6 +45,7 @@ MODULES: tuple[str, ...] = (
     "counters.amd_smi",
     "counters.loader",
     "dataset",
+    "converted",
 )
 """Modules of this package that define ``LOADER``, or 'module:NAME'. A new format is one file and one line here."""
 DIRECTORY_FILES = {
@@ -53,6 +54,7 @@ DIRECTORY_FILES = {
     "pmc_perf.csv": "rocprofiler-compute",
     "result_perf_data.csv": "cycle-profile",
     "dataset.json": "dataset",
+    "warplens.json": "converted",
 }
 """``directory_file`` → loader name, repeated here so that a folder is recognised without importing loaders."""
 DIRECTORIES_WITHIN = ("ASCEND_PROFILER_OUTPUT",)  # Every ``directory_within`` of this package's loaders.

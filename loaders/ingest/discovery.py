@@ -19,6 +19,7 @@ from . import stream
 
 DEEPEST = 6
 _MOST_NAMED = 4
+_MOST_COUNTED = 1_000  # Recordings of a folder that are counted.
 MOST_FILES = 20_000
 _NOT_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "proc", "sys"})
 _NOT_TRACES = frozenset(
@@ -108,6 +109,19 @@ def runs_under(folder: Path, paths: Sequence[Path] = ()) -> str:
     names = list(dict.fromkeys(os.path.relpath(path, folder) for path in runs))
     tail = ", …" if len(names) > _MOST_NAMED else ""
     return f"Name one: {', '.join(os.path.join(folder, name) for name in names[:_MOST_NAMED])}{tail}."
+
+
+def below(folder: Path, folders: Sequence[Path]) -> list[str]:
+    """A sentence on the recordings in the folders of one that is opened without them; none where there are none."""
+    counts = {one.name: len(list(islice(discover(one), _MOST_COUNTED))) for one in folders}
+    holding = [name for name, count in counts.items() if count]
+    count = sum(counts.values())
+    if not count:
+        return []
+    names = ", ".join(holding[:_MOST_NAMED]) + (", …" if len(holding) > _MOST_NAMED else "")
+    more, were = ("at least " if _MOST_COUNTED in counts.values() else ""), "was" if count == 1 else "were"
+    return [f"{folder}: {more}{count:,} recording{'' if count == 1 else 's'} in its folders ({names}) {were} not opened"
+            "; name a folder, or a file in it, to open that"]
 
 
 def part_of(path: Path) -> tuple[str, str] | None:

@@ -22,7 +22,7 @@ from ..loader import FormatLoader, Job
 from ..native.allocator import keep_freed
 from ..trace import Trace
 from . import cache, call_tree, failures, inputs, spill, store
-from .job.files import InputFile, Progress, Request, file_of, in_folder, left_out
+from .job.files import CAPTURES, InputFile, Progress, Request, file_of, in_folder, left_out
 from .job.small_files import SmallFiles, are_many_and_small
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ def _read(file: InputFile, loader: FormatLoader, request: Request, target: Path)
 def captures_beside(path: Path) -> list[Path]:
     """Recordings of graphs being captured, where serving frameworks put them."""
     try:
-        recordings = sorted(file for file in (path.parent / "capture_traces").iterdir() if ".json" in file.name)
+        recordings = sorted(file for file in (path.parent / CAPTURES).iterdir() if ".json" in file.name)
         return recordings[:MOST_CAPTURES]
     except OSError:
         return []

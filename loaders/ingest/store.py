@@ -55,8 +55,8 @@ def write(traces: tuple[Trace, ...], directory: Path) -> None:
         inside.mkdir(parents=True, exist_ok=True)
         for name in TABLE_NAMES:
             if not _files(inside, name) and trace.has(name):
-                _sink(schema.conform(name, trace.table(name)), inside / f"{name}.arrow")
-        (inside / "info.json").write_bytes(_info_to_json(trace.info))
+                sink(schema.conform(name, trace.table(name)), inside / f"{name}.arrow")
+        (inside / "info.json").write_bytes(info_to_json(trace.info))
 
 
 def write_preview(trace: Trace, directory: Path) -> None:
@@ -71,7 +71,7 @@ def write_preview(trace: Trace, directory: Path) -> None:
         if rows.height:
             columns = [column.name for column in rows if column.null_count() < rows.height]
             rows.select(columns or pl.all()).write_ipc(inside / f"{name}.arrow", compression="uncompressed")
-    (inside / "info.json").write_bytes(_info_to_json(trace.info))
+    (inside / "info.json").write_bytes(info_to_json(trace.info))
 
 
 def write_place(loader: str, path: Path, directory: Path) -> None:
@@ -110,7 +110,7 @@ def _read_one(inside: Path, compiled: bool, with_call_tree: bool) -> Trace:
 
     from .. import schema
 
-    info = _info_from_json((inside / "info.json").read_bytes())
+    info = info_from_json((inside / "info.json").read_bytes())
     tables, host = {}, list[pl.LazyFrame]()
     for name in TABLE_NAMES:
         frames = [schema.conform(name, pl.scan_ipc(file)) for file in _files(inside, name)]
@@ -128,7 +128,8 @@ def _files(inside: Path, table: str) -> list[Path]:
     return [*inside.glob(f"{table}.arrow"), *sorted(inside.glob(f"{table}-*.arrow"))]
 
 
-def _sink(table: pl.LazyFrame, target: Path) -> None:
+def sink(table: pl.LazyFrame, target: Path) -> None:
+    """Write the table to that file, without columns that are null throughout."""
     import polars as pl
 
     filled = table.select(pl.all().count()).collect(engine="streaming").row(0, named=True)
@@ -138,7 +139,7 @@ def _sink(table: pl.LazyFrame, target: Path) -> None:
 
 def info_to_plain(info: Info) -> dict[str, Any]:
     """The info as values that any JSON can hold."""
-    plain: dict[str, Any] = json.loads(_info_to_json(info))
+    plain: dict[str, Any] = json.loads(info_to_json(info))
     return plain
 
 
@@ -150,7 +151,8 @@ def info_from_plain(raw: dict[str, Any]) -> Info:
     return Info(**fields)
 
 
-def _info_to_json(info: Info) -> bytes:
+def info_to_json(info: Info) -> bytes:
+    """The info as JSON."""
     try:
         return orjson.dumps(info, default=_plain, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:  # an integer beyond 64 bits, or a file name that is no UTF-8
@@ -165,7 +167,8 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-def _info_from_json(text: bytes) -> Info:
+def info_from_json(text: bytes) -> Info:
+    """The info that ``info_to_json`` gave. Raises ValueError, KeyError or TypeError for anything else."""
     try:
         return info_from_plain(orjson.loads(text))
     except orjson.JSONDecodeError:

@@ -97,6 +97,28 @@ def test_convert_writes_the_tables(table: Path, tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / "out" / "kernels.parquet")["dur_ns"].to_list() == [9000, 3000, 11000]
 
 
+@pytest.mark.parametrize("name", ["kineto.pt.trace.json", "comparison.csv", "dataset", "nsys.sqlite"])
+def test_what_convert_writes_opens_as_the_run_it_was(
+    samples: Path, name: str, tmp_path: Path, capsysbinary: Captured
+) -> None:
+    out = str(tmp_path / "out")
+    assert main(["convert", str(samples / name), "-o", out]) == FINE
+    capsysbinary.readouterr()
+    printed = []
+    for run in (str(samples / name), out):
+        assert main(["report", run]) == FINE
+        printed.append(capsysbinary.readouterr())
+    assert printed[0] == printed[1] and b"OVERVIEW" in printed[0].out
+
+
+def test_damaged_tables_of_convert_are_refused(table: Path, tmp_path: Path, capsysbinary: Captured) -> None:
+    main(["convert", str(table), "-o", str(tmp_path)])
+    (tmp_path / "kernels.parquet").write_bytes(b"PAR1")
+    capsysbinary.readouterr()
+    assert main(["report", str(tmp_path)]) == 3
+    assert b"belongs to converted tables that are damaged" in capsysbinary.readouterr().err
+
+
 def test_sql_over_the_tables(table: Path, capsysbinary: Captured) -> None:
     statement = "select name, count(*) as n from kernels group by name order by n desc"
     assert main(["sql", str(table), statement, "--format", "json"]) == FINE

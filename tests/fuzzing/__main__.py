@@ -49,6 +49,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "tables": lambda: fuzz_text.target(_samples("kernel_table*", "comparison.*", "tb_views.jsonl")),
     "cycle-profile": lambda: fuzz_folders.cycle_profile(SAMPLES),
     "dataset": lambda: fuzz_folders.dataset(SAMPLES),
+    "converted": lambda: fuzz_folders.converted(SAMPLES),
     "archives": lambda: fuzz_folders.archive(SAMPLES),
 }
 """Every target by name; the first use of one reads its samples."""

@@ -66,8 +66,19 @@ def dataset(samples: Path) -> Target:
     from warplens.loaders.dataset import LOADER
     from warplens.loaders.dataset.layout import DESCRIPTION
 
-    target = _folder(LOADER, samples / "dataset", DESCRIPTION)
-    original = (samples / "dataset" / DESCRIPTION).read_bytes()
+    return _described(LOADER, samples / "dataset", DESCRIPTION)
+
+
+def converted(samples: Path) -> Target:
+    """What ``convert`` writes."""
+    from warplens.loaders.converted import DESCRIPTION, LOADER
+
+    return _described(LOADER, samples / "converted", DESCRIPTION)
+
+
+def _described(loader: FormatLoader, folder: Path, description: str) -> Target:
+    target = _folder(loader, folder, description)
+    original = (folder / description).read_bytes()
 
     def place(base: Path, chance: random.Random) -> Path:
         path = target.place(base, chance)
@@ -77,7 +88,7 @@ def dataset(samples: Path) -> Target:
             path.write_bytes(original)
         return path
 
-    return Target(LOADER, place)
+    return Target(loader, place)
 
 
 def cycle_profile(samples: Path) -> Target:

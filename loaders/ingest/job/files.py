@@ -23,6 +23,7 @@ Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
 _AGAIN = "Write or copy it again."
 _SESSIONS = "plugins", "profile"  # Where TensorBoard's profiler keeps a folder for each time it was asked to record.
+CAPTURES = "capture_traces"  # The folder beside a trace in which its graph captures lie.
 _DEEPEST = 3  # Folders within folders that may hold a job's ranks.
 SCANNED = 4096  # Files of a folder that are looked into; more are not the ranks of one job.
 
@@ -146,6 +147,7 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
             refused.append(error)
     shapes = {ranks.shape(part.path) for part in parts}
     unread = [left_out(error) for error in refused if ranks.shape(Path(error.path)) in shapes]
+    unread += discovery.below(folder, [one for one in folders if one.name != CAPTURES]) if parts else []
     if not parts and depth < _DEEPEST:
         for inner in folders[:SCANNED]:
             try:

@@ -234,3 +234,14 @@ def test_a_damaged_archive_is_a_sentence(tmp_path: Path, cut: int) -> None:
     (tmp_path / "cut.zip").write_bytes(data[:cut])
     with pytest.raises(Unreadable):
         opened(tmp_path / "cut.zip")
+
+
+def test_recordings_in_the_folders_of_one_that_opens_without_them_are_counted(tmp_path: Path) -> None:
+    write(tmp_path / "job", here=trace(), old__a=trace(), old__b=trace(), older__c__d=trace())
+    (tmp_path / "job" / "notes").mkdir()
+    (said,) = opened(tmp_path / "job").info.warnings
+    assert said == (f"{tmp_path / 'job'}: 3 recordings in its folders (old, older) were not opened; "
+                    "name a folder, or a file in it, to open that")
+    assert opened(write(tmp_path / "one", here=trace(), capture_traces__e=trace())).info.warnings == ()
+    one = opened(write(tmp_path / "two", here=trace(), in__a=trace()))
+    assert "1 recording in its folders (in) was not opened" in one.info.warnings[0]

@@ -1,0 +1,96 @@
+"""A run's tables as Parquet files, as ``warplens convert`` leaves them: a folder that opens as the run it was.
+
+``warplens.json`` beside the tables says what is known of the recording as a whole, and is written last. The folder
+``worker-1`` in it is the second run of an input that held two.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Raw, Struct
+from msgspec.json import decode
+
+from .errors import Unreadable
+from .loader import FormatLoader, Job
+from .trace import TABLE_NAMES, Trace
+
+DESCRIPTION = "warplens.json"
+MARK = b'{"format":"warplens-tables"'  # How it begins.
+SECOND = "worker-1"
+_AGAIN = "Run `warplens convert` again with the same recording."
+
+
+class _Description(Struct, frozen=True):
+    format: str
+    info: Raw
+
+
+def describe(folder: Path, run: Trace) -> Path:
+    """Write what makes the tables in that folder a run, and where that is."""
+    from .ingest.store import info_to_json
+
+    file = folder / DESCRIPTION
+    file.write_bytes(MARK + b',"info":' + info_to_json(run.info) + b"}\n")
+    return file
+
+
+class ConvertedLoader(FormatLoader):
+    """Each table from its file."""
+
+    name = "converted"
+    title = "A run's tables (warplens convert): one Parquet file per table"
+    suffixes = (".json",)
+    version = 1
+    fills = TABLE_NAMES
+    directory_file = DESCRIPTION
+
+    def sniff(self, head: bytes) -> bool:
+        """By the mark that its description begins with."""
+        return head.startswith(MARK)
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """The tables."""
+        return tuple(file for folder in _folders(path) for file in sorted(folder.iterdir()) if file != path)
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """The run, or both. Raises Unreadable."""
+        return tuple(_run(folder / DESCRIPTION, job.workspace / name)
+                     for folder, name in zip(_folders(job.path), ("", SECOND), strict=False))
+
+
+def _folders(path: Path) -> list[Path]:
+    return [folder for folder in (path.parent, path.parent / SECOND) if (folder / path.name).is_file()]
+
+
+def _run(path: Path, workspace: Path) -> Trace:
+    import polars as pl
+    from msgspec import DecodeError
+    from msgspec.structs import replace
+
+    from . import parquet_check, schema
+    from .ingest.store import info_from_json, sink
+
+    try:
+        info = info_from_json(bytes(decode(path.read_bytes(), type=_Description).info))
+        workspace.mkdir(exist_ok=True)
+        tables = {}
+        for name in TABLE_NAMES:
+            if (file := path.parent / f"{name}.parquet").is_file():
+                parquet_check.check(file)
+                sink(schema.conform(name, pl.scan_parquet(file, glob=False)), workspace / f"{name}.arrow")
+                tables[name] = schema.conform(name, pl.scan_ipc(workspace / f"{name}.arrow"))
+        for name in {*tables} & {"kernels", "host", "cycles"}:
+            if (tables[name].select(pl.col("start_ns", "dur_ns").min() < 0)).collect().row(0).count(True):
+                raise ValueError(f"{name} before the start, or that end before they start")
+        if "kernels" in tables and not tables["kernels"].select(
+                (pl.col("index") == pl.int_range(pl.len())).all()).collect().item():
+            raise ValueError("kernels without their order")
+        return Trace(replace(info, source=str(path.parent))).with_tables(**tables)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, DecodeError, OSError, ValueError, KeyError,
+            TypeError, AttributeError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        raise Unreadable(path, f"belongs to converted tables that are damaged ({first})", _AGAIN) from None
+
+
+LOADER = ConvertedLoader()

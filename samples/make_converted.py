@@ -1,0 +1,31 @@
+"""Writes the converted run among the samples: ``kineto.pt.trace.json`` as ``warplens convert`` leaves it.
+
+    python samples/make_converted.py [folder]
+
+It takes warplens itself. Where the recording lay is left out, so that the files do not depend on it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from warplens.loaders.converted import describe
+from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.trace import TABLE_NAMES
+
+
+def main(folder: Path) -> None:
+    """Write the tables and what makes them a run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (run,) = open_run(str(Path(__file__).with_name("kineto.pt.trace.json")), use_cache=False, compiled=False)
+    for name in TABLE_NAMES:
+        if run.has(name):
+            run.table(name).sink_parquet(folder / f"{name}.parquet")
+    describe(folder, replace(run, info=replace(run.info, source="kineto.pt.trace.json")))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent / "converted")
