@@ -44,8 +44,9 @@ class Entry(NamedTuple):
 
 OURS: tuple[Entry, ...] = (
     Entry("overview", "1", "Overview", "Where does the time go, and how well are the devices used?", "overview",
-          short="Over"),
-    Entry("cycles", "2", "Cycles", "How long does an iteration take, and which stand out?", "cycles", short="Cyc"),
+          ("kernels", "host", "kernel_stats", "profile", "breakdown", "device_sums"), short="Over"),
+    Entry("cycles", "2", "Cycles", "How long does an iteration take, and which stand out?", "cycles",
+          ("kernels", "host", "cycles", "profile", "cycle_sums"), short="Cyc"),
     Entry("kernels", "3", "Kernels", "Which kernels take the time, and what limits them?", "kernels",
           ("kernels", "kernel_stats", "profile", "cycle_sums"), short="Kern"),
     Entry("launches", "4", "Launches", "What ran, launch by launch?", "launches", ("kernels",), short="Lnch"),

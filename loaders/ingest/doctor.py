@@ -79,7 +79,7 @@ def examined(traces: tuple[Trace, ...]) -> Iterator[tuple[str, str]]:
             yield "not in it", ", ".join(lacking)
         ignored = trace.info.facts.get("ignored") or {}
         if ignored:
-            yield "no table", _listed([f"{count:,} {what}" for what, count in ignored.items()])
+            yield "left out", _listed([f"{what}: {count:,}" for what, count in ignored.items()])
         for advice in record_next(trace):
             yield "record next", advice
         for warning in trace.info.warnings or ("nothing was wrong",):

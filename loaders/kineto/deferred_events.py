@@ -25,6 +25,12 @@ from .tables import Tables
 
 _HEAD = struct.Struct("<qi")
 _BATCH = 50_000
+_PHASES = {
+    "i": "instants", "I": "instants", "R": "marks", "n": "instants of asynchronous events", "c": "clock marks",
+    "N": "objects", "O": "objects", "D": "objects", "P": "samples", "v": "memory dumps", "V": "memory dumps",
+    "E": "ends without a begin",
+}
+"""Events that no table has a place for, by their phase in the Chrome trace format."""
 _MEMORY = b'"[memory]"'
 ASCEND = "NPU"  # What Ascend's devices are called.
 
@@ -108,7 +114,7 @@ class DeferredEvents:
                 rows = Rows(tables.strings)
         tables.add(tables.rows_of(rows.block(0)))
         self._samples.flush()
-        self.ignored["begin without end"] += sum(map(len, starts.values()))
+        self.ignored["begins without an end"] += sum(map(len, starts.values()))
 
     def _decoded(self, raw: bytes) -> dict[str, Any] | None:
         try:
@@ -158,11 +164,11 @@ class DeferredEvents:
                 opening_args = begun_args if isinstance(begun_args, dict) else {}
                 self._slice(opening if opening.get("cat") else roles.placed(opening, opening_args), offset, size, rows)
         else:
-            self.ignored[f"ph {phase}"] += 1
+            self.ignored[_PHASES.get(str(phase), f"events of phase {phase}")] += 1
 
     def _slice(self, event: dict[str, Any] | None, offset: int, size: int, rows: Rows) -> None:
         if event is None:
-            self.ignored["derived lanes"] += 1
+            self.ignored["slices on lanes derived from others"] += 1
         elif event.get("cat") == "step":
             start, dur = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
             if start != NULL and dur >= 0:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 DEVICE_KINDS = ("kernel", "collective", "memcpy", "memset", "sync")
 HOST_KINDS = ("op", "runtime", "driver", "python", "annotation", "sched", "io", "overhead", "dataloader")
 RANGE, IGNORED = "range", "ignored"
-"""Profiler ranges become metrics; ignored are mirrors of other events (annotations repeated on GPU lanes, spans)."""
+"""Profiler ranges become metrics; ignored are events that only repeat others."""
+REPEATS = "repeats of other events (annotations on GPU lanes, spans)"
 KINDS = (*DEVICE_KINDS, *HOST_KINDS, RANGE, IGNORED)
 """Kinds by number; those below ``len(DEVICE_KINDS)`` are device activity, those below ``IGNORED`` host slices."""
 

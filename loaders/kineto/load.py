@@ -95,7 +95,7 @@ def _scan(job: Job) -> Scanned:
         tally.dropped += tables.untimed
         tally.negative += tables.negative
         tally.summed = tables.allocations.beyond
-        ignored = {"mirrors": tables.ignored, **deferred.ignored}
+        ignored = {dialect.REPEATS: tables.ignored, **deferred.ignored}
         tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count}}
         return Scanned(source.size, document.values, tables, tally, deferred.xla)
 

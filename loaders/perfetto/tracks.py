@@ -181,7 +181,7 @@ class Lanes:
         untied = (correlation == NULL) & (flow != NULL) & self._launches(codes[_CODE["cat"]])
         ints[_INT["correlation"]] = np.where(untied, flow, correlation)
         mirror = codes[_CODE["cat"]] == self._strings.code(_MIRROR)
-        self._ignored["mirrors"] += int(mirror.sum())
+        self._ignored["repeats of other events"] += int(mirror.sum())
         return block.take(np.flatnonzero(~mirror)) if mirror.any() else block
 
     def _place(self, ints: Ints) -> None:

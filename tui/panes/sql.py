@@ -12,6 +12,7 @@ from textual.content import Content
 
 from ...analysis.core.text import display
 from ...analysis.views import Entry
+from ...loaders.trace import TABLE_NAMES
 from ..list.frame import boxed
 from ..session import resume
 from ..session.session import Session
@@ -22,9 +23,6 @@ from .table import TablePane
 
 MOST = 1_000_000
 """Rows of a result that are kept."""
-FIRST = {1: "select name, count(*), sum(dur_ns) as total_ns from kernels group by name order by total_ns desc",
-         2: "select name, sum(dur_ns) as total_ns from a_kernels group by name order by total_ns desc"}
-"""What the prompt suggests to somebody who has typed nothing yet, of one run and of two."""
 
 
 class SqlPane(TablePane):
@@ -55,16 +53,23 @@ class SqlPane(TablePane):
         return tables(len(self.session.traces) or 1)  # none while a run is read again under an open prompt
 
     def _names(self) -> str:
-        """The tables in words, those of two runs once."""
-        pair = len(self.session.traces) > 1
-        names = [name.removeprefix("a_") for name in self._tables() if not pair or name.startswith("a_")]
-        both = ", each with a_ before its name for run A and b_ for run B" if pair else ""
-        return f"Tables{both}: {', '.join(names)}"
+        """The tables that have rows, in words, those of two runs once."""
+        both = ", each with a_ before its name for run A and b_ for run B" if len(self.session.traces) > 1 else ""
+        return f"Tables{both}: {', '.join(self._filled()) or 'none has a row'}"
+
+    def _filled(self) -> list[str]:
+        return [name for name in TABLE_NAMES if any(run.has(name) for run in self.session.traces)]
+
+    def _first(self) -> str:
+        """What the prompt suggests to somebody who has typed nothing yet; it fits a narrow terminal."""
+        table = next(iter(self._filled()), "kernels")
+        prefix = "" if len(self.session.traces) == 1 else "a_" if self.session.traces[0].has(table) else "b_"
+        return f"select * from {prefix}{table} limit 10"
 
     def asked_again(self) -> None:
         """Take a query, starting from the last one."""
         if self.session.traces:
-            self.main.ask_for("sql", self._typed or self.session.query, FIRST[len(self.session.traces)], self)
+            self.main.ask_for("sql", self._typed or self.session.query, self._first(), self)
 
     def completions(self, before: str, after: str) -> tuple[int, tuple[str, ...]]:
         """Tables, columns, keywords and functions."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app_runs import Shelf, app_on, press, screen_text, settled, small_run
+from runs import run_of, samples
 from textual.pilot import Pilot
 
 from warplens.tui.app.app import WarplensApp
@@ -24,12 +25,22 @@ async def test_a_query_shows_its_result_which_filters_and_sorts() -> None:
         await settled(pilot)
         await press(pilot, "0")
         await settled(pilot)
-        assert "Tables: kernels, host" in screen_text(app) and app.main.prompt.display
+        assert "Tables: kernels" in screen_text(app) and app.main.prompt.display
         await typed(pilot, "select kind, count(*) as n from kernels group by kind", "enter")
         assert not app.main.prompt.display and "3 of 3" in screen_text(app)
         await press(pilot, "f")
         await typed(pilot, "n>50", "enter")
         assert "1 of 3" in screen_text(app)
+
+
+async def test_a_run_of_counters_is_offered_its_own_table_in_a_narrow_terminal() -> None:
+    counters = run_of(metrics=samples("sm_clock", "GPU 0", (0, 1.0), unit="MHz"))
+    app = app_on("run", shelf=Shelf(run=counters), view="sql")
+    async with app.run_test(size=(60, 24)) as pilot:
+        await settled(pilot)
+        shown = screen_text(app)
+        assert "Tables: metrics." in shown and "select * from metrics limit 10" in shown
+        assert "Overview" not in shown and "Cycles" not in shown  # they could not answer
 
 
 async def test_what_is_wrong_is_said_under_the_result_before_and_the_prompt_stays() -> None:
