@@ -1,1 +1,1 @@
-"""Everything known about one row of a view."""
+"""The details of one row of a view."""

@@ -1,7 +1,7 @@
-"""What makes a cycle different from those like it: kernel by kernel, and cause of idleness by cause.
+"""Difference of a cycle from similar cycles, by kernel and by cause of idle time.
 
-Every cycle is held against the median of the whole, steady cycles of its rank and kind. Made once for all cycles of a
-run as a matrix of cycles by parts; a part is a kernel, a copy, a function of a profile, or a cause of idle time.
+Every cycle is compared with the median of the complete, non-warm-up cycles of its rank and kind. Computed once for all
+cycles of a run as a matrix of cycles × parts; a part is a kernel, copy, profiled function, or cause of idle time.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ..cycles.whole import cycle_of
 from ..idle.attribution import idle_of
 from ..idle.cause_meanings import idle_name
 
-LEAST = 3  # With fewer cycles that are alike none can be called usual.
-MOST_CELLS = 2_000_000  # Cycles times parts that are held; of more parts those that take least are left out.
+LEAST = 3  # Fewest similar cycles for a meaningful median.
+MOST_CELLS = 2_000_000  # Most cells (cycles × parts) of the matrix; beyond it the cheapest parts are left out.
 KEYS = ("part", "idle")
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class CyclePart(Struct, frozen=True):
-    """A kernel (its name) or a cause of idle time (``idle``): time here and usually, ns; launches here and usually."""
+    """A kernel or (``idle``) a cause of idle time, by ``name``: time (ns) and launches here and in the median cycle."""
 
     name: str
     idle: bool
@@ -43,13 +43,13 @@ class CyclePart(Struct, frozen=True):
 
     @property
     def delta_ns(self) -> float:
-        """How much more it took here."""
+        """Time here minus the usual time."""
         return self.here_ns - self.usual_ns
 
 
 class Difference(Struct, frozen=True):
-    """One cycle beside its like (``alike`` of them): medians of theirs (ns; None where not known), parts by |Δ|. Of a
-    cycle that is not ``whole`` the recorder did not see all, so that no part of it is compared."""
+    """One cycle compared with ``alike`` similar ones: their medians (``usual_*``, ns; None where unknown), parts sorted
+    by |Δ|. No parts if the cycle is not ``whole`` (not recorded completely)."""
 
     alike: int
     time_ns: int
@@ -63,8 +63,8 @@ class Difference(Struct, frozen=True):
 
 
 class Differences(Struct, frozen=True):
-    """All cycles: ``frame`` is as detected, ``group`` tells which are alike, ``time`` and ``count`` have a row
-    a cycle and a column for each of ``parts`` (name, idle)."""
+    """All cycles: ``frame`` as detected; ``group``, a number shared by similar cycles; ``usual``, whether a cycle
+    counts for the median; ``time`` (ns) and ``count``, cycles × ``parts`` (name, idle)."""
 
     frame: pl.DataFrame
     group: np.ndarray[Any, np.dtype[np.int64]]
@@ -74,7 +74,7 @@ class Differences(Struct, frozen=True):
     count: Matrix
 
     def of(self, cycle: int, rank: int | None, most: int) -> Difference | None:
-        """What is different in a cycle; None where too few are like it."""
+        """The difference of a cycle; None if too few cycles are similar."""
         wanted = (self.frame["cycle"] == cycle) & (self.frame["rank"].eq_missing(rank) if rank is not None else True)
         at = wanted.arg_max()
         if at is None or not wanted[at]:
@@ -105,7 +105,7 @@ def _median(values: pl.Series) -> float | None:
 
 
 def differences(run: Trace, options: Options) -> Differences:
-    """The cycles of a run beside their like."""
+    """The cycles of a run with the data to compare similar ones."""
     cycles = find_cycles(run, options)
     frame = cycles.frame
     keys = frame.select(pl.col("rank").fill_null(-1), pl.col(like(frame)).cast(pl.String).alias("kind"))
@@ -123,7 +123,7 @@ _NOTHING = pl.DataFrame(schema={
 
 
 def _work(run: Trace, cycles: Cycles) -> pl.DataFrame | None:
-    """Time and launches of each kernel in each cycle, or of each function where only a profile was recorded."""
+    """Time and launches per cycle of each kernel, or of each function where only a profile was recorded."""
     if cycles.frame.is_empty():
         return None
     if run.has("kernels"):
@@ -144,7 +144,7 @@ def _work(run: Trace, cycles: Cycles) -> pl.DataFrame | None:
 
 
 def _idle(run: Trace, options: Options) -> pl.DataFrame | None:
-    """Idle time of each cycle by what most of each gap was spent on, where launches were recorded."""
+    """Idle time per cycle by the main cause of each gap; None where launches were not recorded."""
     if not run.has("kernels") or not run.has("host"):
         return None
     idle = idle_of(run, run)
@@ -161,7 +161,7 @@ def _idle(run: Trace, options: Options) -> pl.DataFrame | None:
 
 
 def _matrix(frame: pl.DataFrame, work: pl.DataFrame) -> tuple[list[tuple[str, bool]], Matrix, Matrix]:
-    """The parts that take most, and their time and launches in each cycle."""
+    """The parts with the most time, and their time and launches per cycle."""
     totals = work.group_by(KEYS).agg(pl.col("time").sum()).sort("time", *KEYS, descending=[True, False, False])
     columns = totals.head(max(1, MOST_CELLS // max(1, frame.height))).select(KEYS).with_row_index("column")
     ranked = frame["rank"].null_count() < frame.height
@@ -177,11 +177,11 @@ def _matrix(frame: pl.DataFrame, work: pl.DataFrame) -> tuple[list[tuple[str, bo
     return list(columns.select(KEYS).iter_rows()), time, count
 
 
-LEAST_SHARE = 0.001  # A part that moved by less than this share of the cycle is not worth a line.
+LEAST_SHARE = 0.001  # A part that changed by less than this share of the cycle is not listed.
 
 
 def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[dict[str, Any]], list[Section]]:
-    """What gives the sections of a row of the cycles view, of one run or two."""
+    """A function that gives the sections for a row of the cycles view, of one run or two."""
     sides = [differences(run, options) for run in runs]
 
     def of(row: dict[str, Any]) -> list[Section]:
@@ -227,7 +227,7 @@ def _parts(difference: Difference) -> list[Section]:
 
 
 def _launches(one: CyclePart) -> str:
-    """Launches here, and usually where that is another number; nothing for idle time."""
+    """Launches here, and the usual number if it differs; '' for idle time."""
     if one.idle:
         return ""
     usual = round(one.usual_count)

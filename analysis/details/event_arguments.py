@@ -1,4 +1,4 @@
-"""What a recorder wrote about one event beyond the tables: shapes, types, stacks; and around it, who called whom."""
+"""Recorded arguments of one event that the tables lack (shapes, types, stacks), and the calls around it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ..core.batches import CALLS
 from ..core.names.short_name import fit_name
 from ..core.text import display
 
-_LABEL = 84  # Cells of a label that are shown: metrics of Nsight Compute have long names that differ at the end.
-LONGEST = 4000  # Cells of a value that are shown.
+_LABEL = 84  # Most cells of a label: Nsight Compute metrics have long names that differ at the end.
+LONGEST = 4000  # Most cells of a value.
 _COLUMNS = ("name", "kind", "start_ns", "dur_ns", "rank", "offset")
 
 
 def event(row: dict[str, Any], side: int) -> Event | None:
-    """The event a row of ``kernels`` or ``host`` was made of, where its place in the file is known."""
+    """The event behind a row of ``kernels`` or ``host``; None if its offset in the file is unknown."""
     if row["offset"] is None or row["name"] is None:
         return None
     return Event(side, row["rank"], row["offset"], str(row["name"]))
 
 
 def rows_of(arguments: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Arguments as label and value; a stack has a line for each frame."""
+    """Arguments as (label, value) rows; a stack has one row per frame."""
     rows: list[tuple[str, str]] = []
     for key, value in arguments.items():
         label = display(str(key), _LABEL)
@@ -40,7 +40,7 @@ def rows_of(arguments: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def callers(run: Trace, launch: dict[str, Any], side: int, tail: str = "") -> list[Section]:
-    """The calls that put a launch (a row of ``kernels``) on the device, what they were part of, and its arguments."""
+    """The calls that launched an activity (a row of ``kernels``), the slices around, and the operator's arguments."""
     if launch["correlation"] is None:
         return []
     calls = _calls(run, launch)
@@ -66,8 +66,8 @@ def callers(run: Trace, launch: dict[str, Any], side: int, tail: str = "") -> li
 def longest_calls(
     run: Trace, name: str, side: int, tail: str = "", kinds: tuple[str, ...] = ("op",), also: tuple[str, ...] = ()
 ) -> list[Section]:
-    """The longest calls of an operator, what the first of them was part of, what it called, and its arguments. With
-    other ``kinds`` the same of a range or a call to an API; ``also`` are further names it goes by."""
+    """The longest calls of an operator; for the longest, the slices around it, the slices inside it, and its arguments.
+    Other ``kinds`` select a range or an API call; ``also``: further names of the same function."""
     named = pl.col("name").cast(pl.String).is_in([name, *also])
     ordered = (
         run.host.filter(named & pl.col("kind").cast(pl.String).is_in(kinds)).select(*_COLUMNS, "pid", "tid")
@@ -87,13 +87,13 @@ def longest_calls(
 
 
 def _others(slices: pl.DataFrame, call: dict[str, Any]) -> pl.DataFrame:
-    """The slices without the call itself."""
+    """The slices except the call itself."""
     own = (pl.col("start_ns") == call["start_ns"]) & (pl.col("dur_ns") == call["dur_ns"])
     return slices.filter(~(own & (pl.col("name").cast(pl.String) == call["name"])))
 
 
 def _inside(run: Trace, call: dict[str, Any]) -> pl.DataFrame:
-    """The slices of the call's thread that began and ended in it, of whatever kind, the longest first."""
+    """The slices of any kind that ran within the call on its thread, longest first."""
     begin, end = call["start_ns"], call["start_ns"] + (call["dur_ns"] or 0)
     within = (pl.col("start_ns") >= begin) & (pl.col("start_ns") + pl.col("dur_ns") <= end)
     inside = run.host.filter(within, *_same(call, "rank", "pid", "tid")).select(*_COLUMNS)
@@ -115,7 +115,7 @@ def _calls(run: Trace, launch: dict[str, Any]) -> pl.DataFrame:
 
 
 def _around(run: Trace, call: dict[str, Any]) -> pl.DataFrame:
-    """The slices of the call's thread that were running when it began, the outermost first."""
+    """The slices that enclose the call on its thread, API calls excluded, outermost first."""
     begin, end = call["start_ns"], call["start_ns"] + (call["dur_ns"] or 0)
     inside = (pl.col("start_ns") <= begin) & (pl.col("start_ns") + pl.col("dur_ns") >= end)
     other = ~pl.col("kind").cast(pl.String).is_in(CALLS)

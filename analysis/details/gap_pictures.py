@@ -1,4 +1,4 @@
-"""Gaps as small timelines: how busy the device was around each, and what the launching thread did meanwhile."""
+"""Idle gaps as small timelines: device activity around each gap, and the launching thread's slices."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..timeline.coverage import covered
 from .gaps import Row, over_gap
 
 AROUND = 0.4
-"""Of the length of a gap so much is shown before it and after it."""
+"""Margin shown before and after a gap, as a share of its length."""
 
 
 class HostStretch(Struct, frozen=True):
-    """Columns ``first`` to ``last`` of the host's lane: the innermost slice, and the cause that its time would be."""
+    """Columns ``first`` to ``last`` of the host lane: the innermost slice and the idle cause its time counts as."""
 
     first: int
     last: int
@@ -29,8 +29,8 @@ class HostStretch(Struct, frozen=True):
 
 
 class GapPicture(Struct, frozen=True):
-    """A row of the idle view drawn: ``busy`` is the share of each column that the device ran something, ``first`` to
-    ``last`` are the columns of the gap itself, ``host`` what the thread that launched its end did, left to right."""
+    """A drawn row of the idle view: ``busy``, the device's busy share per column; ``first`` to ``last``, the columns of
+    the gap itself; ``host``, slices of the thread that launched the activity after the gap, left to right."""
 
     row: Row
     busy: tuple[float, ...]
@@ -40,7 +40,7 @@ class GapPicture(Struct, frozen=True):
 
 
 def gap_pictures(run: Trace, rows: Sequence[Row], columns: int) -> list[GapPicture]:
-    """Rows of the idle view of one run (``start_ns dur_ns device rank index``) as pictures of so many columns."""
+    """Rows of one run's idle view (``start_ns dur_ns device rank index``) as pictures ``columns`` wide."""
     return [_picture(run, row, columns) for row in rows]
 
 
@@ -60,7 +60,7 @@ def _picture(run: Trace, row: Row, columns: int) -> GapPicture:
 
 
 def _host(run: Trace, row: Row, window: tuple[int, int], edges: np.ndarray[Any, Any]) -> tuple[HostStretch, ...]:
-    """What was innermost in the middle of each column; columns of the same slice are one stretch."""
+    """The innermost slice at the middle of each column; adjacent columns of the same slice are merged."""
     found = over_gap(run, row, *window)
     if found is None:
         return ()

@@ -1,4 +1,4 @@
-"""The details of a gap: what the launching thread did over its length, and the launches around it."""
+"""The details of an idle gap: the launching thread's slices during the gap, and the launches around it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ..idle.sampled import samples_of
 from .listed import in_run, listed, tail, text
 
 CELLS, BRIEF_CELLS = 28, 16
-"""Width of the picture of a gap, and of that beside the list."""
+"""Width of a gap's bars in the details, and in the pane beside the list."""
 _AROUND = 3  # Launches shown before and after a gap.
-_INNERMOST = 2  # Of the calls that take all of a gap so many are shown.
+_INNERMOST = 2  # Calls spanning the whole gap that are shown.
 Row = dict[str, Any]
 
 
 def gap_sections(row: Row, runs: tuple[Trace, ...], options: Options) -> list[Section]:
-    """The host's stack over the gap, outermost first, and the launches before and after it; of two runs, which are
-    compared by cause, the operators whose launches ended gaps of that cause."""
+    """The host stack during the gap, outermost first, CPU samples, and the launches before and after it. Two runs are
+    compared by cause: the operators whose launches ended gaps of that cause."""
     if len(runs) == 2 and row.get("cause") is not None:
         return glance(runs, options)(row)
     if len(runs) != 1 or row.get("index") is None:
@@ -39,8 +39,8 @@ def gap_sections(row: Row, runs: tuple[Trace, ...], options: Options) -> list[Se
 
 
 def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[Row], list[Section]]:
-    """What gives the sections of a gap beside the list: what drained the queue, and what ran in the gap. Of the calls
-    that take all of it only the innermost is shown."""
+    """A function that gives the sections of a gap for the pane beside the list: what drained the queue, and the host
+    slices in the gap. Of the calls that span the whole gap only the innermost is shown."""
 
     def of(row: Row) -> list[Section]:
         if len(runs) == 2 and row.get("cause") is not None:
@@ -60,7 +60,7 @@ def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[Row], list[Se
 
 
 def _by_operator(run: Trace, row: Row, of: str) -> list[Section]:
-    """Before which operators' launches a device was idle for a cause, all over the recording."""
+    """Idle time of a device for a cause over the whole recording, by the operator whose launch ended each gap."""
     idle = idle_of(run, run, None) if run.has("kernels.start_ns") else None
     if idle is None:
         return []
@@ -76,8 +76,8 @@ def _by_operator(run: Trace, row: Row, of: str) -> list[Section]:
 
 
 def over_gap(run: Trace, row: Row, begin: int, end: int) -> pl.DataFrame | None:
-    """The slices between two moments of the thread that launched what ended a gap: ``name kind start_ns dur_ns depth``,
-    and how much of each is ``within``. None where the launch is not recorded, or nothing of its thread."""
+    """Slices between two moments on the thread that launched the activity after a gap: ``name kind start_ns dur_ns
+    depth``, and ``within``, the overlap in ns. None if the launch or its thread's slices are not recorded."""
     callers = callers_of(run)
     if callers is None:
         return None
@@ -102,9 +102,9 @@ def _stack(run: Trace, row: Row, begin: int, end: int, brief: bool = False) -> l
     if slices is None:
         return []
     all_of_it = slices.filter(pl.col("within") >= end - begin).sort("depth")
-    around = all_of_it.head(-1 if brief else -_INNERMOST)  # they say where the program was, not what it did
+    around = all_of_it.head(-1 if brief else -_INNERMOST)  # these only give the context
     slices = slices.join(around.select("depth"), on="depth", how="anti")
-    shown = slices.top_k(MOST, by="within").sort("start_ns", "depth")  # each below the call it was made by
+    shown = slices.top_k(MOST, by="within").sort("start_ns", "depth")  # each below its caller
     outermost = min(slices["depth"].to_list())
     cells = BRIEF_CELLS if brief else CELLS
     rows = tuple(
@@ -120,7 +120,7 @@ def _stack(run: Trace, row: Row, begin: int, end: int, brief: bool = False) -> l
 
 
 def sampled(run: Trace, begin: int, end: int) -> list[Section]:
-    """What the processors were sampled in between two moments, where samples were recorded."""
+    """The functions in the CPU samples between two moments; empty if none were recorded."""
     if not run.has("call_chains"):
         return []
     rows = samples_of(run, begin, end)
@@ -129,7 +129,7 @@ def sampled(run: Trace, begin: int, end: int) -> list[Section]:
 
 
 def _bar(start: int, stop: int, begin: int, end: int, cells: int) -> str:
-    """Where in the gap a slice ran, a cell for each part of it; a cell it only touches is light."""
+    """A bar over the gap that marks where a slice ran; cells covered by less than half are light."""
     made = ""
     for cell in range(cells):
         low, high = (begin + (end - begin) * at // cells for at in (cell, cell + 1))

@@ -1,6 +1,6 @@
-"""Next to the lists of kernels, launches and operators: who launched the row under the cursor, and how long each took.
+"""Pane beside the lists of kernels, launches and operators: launchers and durations of the row under the cursor.
 
-One look at the whole run, then any row in about a millisecond.
+One pass over the whole run, then any row in about a millisecond.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def kernel_glance(runs: Runs, options: Options) -> Glances:
 
 
 def _groups(index: LaunchIndex, row: Row) -> list[int]:
-    """The launches behind a row. A run whose devices have other names than the row's is asked for the kernel alone."""
+    """The launch groups behind a row; on any device if the run has none by the row's device name."""
     name, kind = str(row.get("name")), row.get("kind")
     there = index.groups(name, kind=kind, device=row.get("device"), rank=row.get("rank"))
     return there or index.groups(name, kind=kind, rank=row.get("rank"))
 
 
 def device_section(spans: dict[Place, Ints], tail: str) -> list[Section]:
-    """Launches and time on each device (durations in order, ns), most time first; nothing where there is only one."""
+    """Launches and time per device (``spans``: sorted durations, ns), most time first; empty for a single device."""
     if len(spans) < 2:
         return []
     rows = [(" · ".join(filter(None, ("" if rank is None else f"rank {rank}", device or ""))), len(some),
@@ -73,7 +73,7 @@ def device_section(spans: dict[Place, Ints], tail: str) -> list[Section]:
 
 
 def latency_section(spans: list[Ints]) -> Section:
-    """The distribution of one run, or of both over each other, and what it comes to (durations in order, ns)."""
+    """Histogram and percentiles of one run, or of both on one axis (``spans``: sorted durations per run, ns)."""
     rows = [(side, units.count(len(one)), *(_percentile(one, p) for p in (50, 90, 99, 100)))
             for side, one in zip("AB", spans, strict=False) if len(one)]
     shape = sorted_histogram(*spans)
@@ -83,7 +83,7 @@ def latency_section(spans: list[Ints]) -> Section:
 
 
 def _percentile(ordered: Ints, percent: int) -> str:
-    """The nearest rank."""
+    """Percentile of sorted durations by nearest rank, as text."""
     return units.duration(int(ordered[ceil(percent / 100 * len(ordered)) - 1]))
 
 
@@ -138,12 +138,12 @@ def operator_glance(runs: Runs, options: Options) -> Glances:
 
 
 def summed_kernels(title: str, rows: pl.DataFrame) -> list[Section]:
-    """Kernels with their launches and time (``name count total_ns``), most time first; nothing where there are none."""
+    """Section of kernels with launches and time (rows ``name count total_ns`` in order); empty without rows."""
     return listed(title, rows, (lambda name: text(fit_name(name, 60)), units.count, span), ("kernel", "count", "total"))
 
 
 def _by_operator(run: Trace, scope: Trace) -> tuple[Grouped, Grouped]:
-    """For each operator its kernels, and the Python lines (else modules) it was called from, with sums."""
+    """Per operator: its kernels, and the Python lines (else modules) it was called from, with sums."""
     work = scope.kernels.filter(pl.col("kind") != "sync")
     rows = with_callers(run, work, "name", "dur_ns") if scope.has("kernels") else None
     if rows is None:

@@ -1,4 +1,4 @@
-"""How sections of details are made: the rows that matter most, and each run of a pair under a title of its own."""
+"""Building blocks for sections of details: capped row lists, and a title per run of a pair."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Cell = Callable[[Any], str]
 
 
 def sides(runs: Runs, options: Options) -> Iterator[tuple[int, Trace, str]]:
-    """Each run restricted to the cycle in scope, with its number and what titles say of it: ' · B', '' for one run."""
+    """Each run restricted to the scope, with its number and title suffix: ' · B', or '' for a single run."""
     for number, (run, side) in enumerate(zip(runs, SIDES, strict=False)):
         yield number, scoped(run, options, side), tail(number, runs)
 
 
 def in_run(row: Row, runs: Runs, number: int) -> Row:
-    """The row with its device under the name it has in that run: a row of two runs has A's."""
+    """The row with its device as named in that run; a row of two runs has A's name."""
     if not number or row.get("device") is None:
         return row
     names = mapped(*([one.id for one in run.info.devices] for run in runs))
@@ -37,14 +37,14 @@ def in_run(row: Row, runs: Runs, number: int) -> Row:
 
 
 def tail(number: int, runs: Sequence[object]) -> str:
-    """What the titles of one run's sections end with."""
+    """Title suffix of one run's sections: ' · A', ' · B', or '' for a single run."""
     return f" · {'AB'[number]}" if len(runs) > 1 else ""
 
 
 def listed(
     title: str, rows: pl.DataFrame, cells: Sequence[Cell], headers: tuple[str, ...], of: str = ""
 ) -> list[Section]:
-    """The first rows as text, a cell for each column; ``of`` is what they are called. Nothing where there are none."""
+    """Section of the first ``MOST`` rows, one formatter per column (``cells``); ``of``: their noun. [] without rows."""
     if rows.is_empty():
         return []
     texts = tuple(
@@ -55,18 +55,18 @@ def listed(
 
 
 def sums_by(rows: pl.DataFrame, key: str, *more: str) -> pl.DataFrame:
-    """``key``, how often, summed ``dur_ns`` and ``more``, most time first."""
+    """Per ``key``: number of rows, summed ``dur_ns`` and ``more``; most time first."""
     return rows.group_by(key).agg(pl.len(), pl.col("dur_ns", *more).sum()).sort(
         "dur_ns", pl.col(key).cast(pl.String), descending=[True, False], nulls_last=True)
 
 
 def text(value: object) -> str:
-    """A recorded text in at most 60 cells, a dash for none."""
+    """A recorded text in at most 60 cells; a dash for None."""
     return units.MISSING if value is None else display(str(value), 60)
 
 
 def place(frame: str | None) -> str:
-    """A Python line or module in at most 60 cells, a dash for none."""
+    """A Python line or module in at most 60 cells; a dash for None."""
     return units.MISSING if frame is None else fit_name(frame, 60)
 
 
@@ -76,17 +76,17 @@ def kernel(name: object) -> str:
 
 
 def span(ns: float | None) -> str:
-    """A duration, a dash for none."""
+    """A duration; a dash for None."""
     return units.MISSING if ns is None else units.duration(ns)
 
 
 def launch(index: int) -> str:
-    """A launch by its number."""
+    """A launch index as text."""
     return f"#{units.count(index)}"
 
 
 def caller_section(run: Trace, launches: pl.DataFrame, tail: str) -> list[Section]:
-    """Who launched these launches (``index dur_ns``): operator, module and Python line, most time first."""
+    """The callers of these launches (``index dur_ns``): operator, module and Python line, most time first."""
     rows = with_callers(run, launches.lazy(), "dur_ns")
     if rows is None or all(rows[name].null_count() == rows.height for name in CALLERS):
         return []
@@ -96,7 +96,7 @@ def caller_section(run: Trace, launches: pl.DataFrame, tail: str) -> list[Sectio
 
 
 def brief_caller_section(callers: pl.DataFrame, tail: str = "") -> list[Section]:
-    """The same where room is short: operators and the Python lines (else modules) they came from. ``callers`` has
+    """Short form of ``caller_section``: operators and the Python lines (else modules) they came from. ``callers`` has
     ``CALLERS``, ``count`` and ``total_ns``."""
     if callers.is_empty():
         return []
@@ -110,7 +110,7 @@ def brief_caller_section(callers: pl.DataFrame, tail: str = "") -> list[Section]
 
 
 def _operator() -> pl.Expr:
-    """The operator, with the forward operator that a backward one belongs to."""
+    """The operator; a backward operator with its forward operator."""
     backward = pl.format("{} ← {}", pl.col("op").cast(pl.String), pl.col("op_forward").cast(pl.String))
     return pl.coalesce(backward, pl.col("op").cast(pl.String)).alias("op")
 

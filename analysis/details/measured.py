@@ -1,4 +1,4 @@
-"""What Enter shows of something measured: a rule's own words, and all sections of a launch."""
+"""Details of profiler measurements (Enter in the sections view): a rule's text, and all metrics of a launch."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..measured.titles import section_title
 from ..measured.values import measure
 from .listed import Row, Runs, sides
 
-_ROWS = 600  # Metrics of one launch that are shown; the view has all.
+_ROWS = 600  # Most metrics of one launch that are shown; the view has all.
 _LONGEST = 4_000
 
 
 def launch_measurements(run: Trace, index: int, tail: str = "") -> list[Section]:
-    """All that was measured of a launch: what holds it back, what the rules say, then the metrics by section."""
+    """The measurements of a launch: its limiters, the profiler's rules, then the metrics by section."""
     here = pl.col("index") == index
     metrics = run.launch_metrics.filter(here).with_columns(
         pl.col("section", "metric", "unit", "text").cast(pl.String)).collect()
@@ -45,7 +45,7 @@ def launch_measurements(run: Trace, index: int, tail: str = "") -> list[Section]
 
 
 def held_back(metrics: dict[str, float | None], tail: str = "") -> list[Section]:
-    """What holds a launch back, as far as its metrics say."""
+    """The limiters of a launch according to its metrics: occupancy, stall reasons, roofline."""
     made = []
     if occupancy := occupancy_of(metrics):
         limiters = " and ".join(occupancy.limiters)
@@ -71,7 +71,7 @@ def held_back(metrics: dict[str, float | None], tail: str = "") -> list[Section]
 
 
 def measured_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
-    """A rule's own words, or the value in each launch; with them what holds the kernel back."""
+    """The rule's text or the metric's value per launch, and the limiters of the kernel."""
     said = [(ending, row.get(f"said{side}")) for side, ending in (("", ""), ("_a", " · A"), ("_b", " · B"))]
     made = [Section(f"What the rule says{ending}", (("", display(str(text), _LONGEST)),))
             for ending, text in said if text]
@@ -91,7 +91,7 @@ def measured_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
 
 
 def _by_name(metrics: pl.DataFrame) -> dict[str, float | None]:
-    """Values by metric, the first where sections repeat one, and by section and metric."""
+    """Values by metric (the first if sections repeat it), and by 'section: metric'."""
     rows = metrics.select("section", "metric", "value").rows()
     return {metric: value for _, metric, value in reversed(rows)} | {
         f"{section}: {metric}": value for section, metric, value in rows if section}

@@ -1,7 +1,7 @@
-"""Everything known about one row of a view: what Enter shows.
+"""The details of one row of a view, shown on Enter.
 
-A view names the function here that gives its own sections; every view has all its columns. Values become display text
-here, so that the screen only places them.
+A view names the function that gives its own sections; every view also gets a section with all columns. Values become
+display text here, so that the screen only places them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PERCENTILES = (1, 5, 25, 50, 75, 95, 99, 99.9)
 
 
 def details(view: View, table: Table, position: int, runs: Runs, options: Options) -> Detail:
-    """Everything about the row at that position of the table as shown."""
+    """The details of the row at that position of the table as shown."""
     names, row = of_runs(runs), _row(table, position)
     runs, options = _without_cycle(runs, options)
     with speaking_of(names):
@@ -41,13 +41,13 @@ def details(view: View, table: Table, position: int, runs: Runs, options: Option
     return Detail((*_named(table, row), *sections, fields(table.columns, row)))
 
 
-Glance = Callable[[Table, int], Detail]  # What is known of the row at that position of that table, as it is shown.
+Glance = Callable[[Table, int], Detail]  # (table as shown, position) -> details of that row
 
 
 def glance_of(view: View, runs: Runs, options: Options) -> Glance:
-    """What stands next to a list while one moves in it. A view with a ``glance`` looks at the whole run once, in the
-    background, and then answers for any row in about a millisecond. The other views give what Enter gives, without what
-    only the file has."""
+    """A function that gives the details for the pane beside a list. A view with a ``glance`` scans the whole run once,
+    in the background, then answers for any row in about a millisecond. Other views give the details of Enter, without
+    arguments that have to be read from the file."""
     names = of_runs(runs)
     runs, options = _without_cycle(runs, options)
     with speaking_of(names):
@@ -74,7 +74,7 @@ def _row(table: Table, position: int) -> Row:
 
 
 def _without_cycle(runs: Runs, options: Options) -> tuple[Runs, Options]:
-    """The runs restricted to all that is asked for but the cycle, and what is left to ask for."""
+    """The runs restricted to the options' scope except the cycle, and the options that remain to be applied."""
     return tuple(part(run, options, side) for run, side in zip(runs, SIDES, strict=False)), options.without_part()
 
 
@@ -86,14 +86,14 @@ def _refused_or(sections: Callable[[], list[Section]]) -> list[Section]:
 
 
 def _named(table: Table, row: Row) -> tuple[Section, ...]:
-    """The name of what the row is of, as the title."""
+    """The row's name as a title section."""
     texts = [column for column in table.columns if column.unit == "text" and row[column.name] is not None]
     named = [one for one in texts if one.role in ("name", "label")] or [one for one in texts if one.pinned]
     return tuple(Section(display(str(row[one.name]))) for one in named[:1])
 
 
 def fields(columns: tuple[Column, ...], row: Row) -> Section:
-    """Every column of the row; of sums that two runs are compared in, those that are listed."""
+    """Every column of the row; of the per-cycle and total sums of a pair, only the ones the list shows."""
     listed = {column.per for column in columns if column.order is not None}
     rows = []
     for column in columns:
@@ -106,7 +106,7 @@ def fields(columns: tuple[Column, ...], row: Row) -> Section:
 
 
 def _launches_of(row: Row, scope: Trace) -> pl.DataFrame:
-    """The launches behind a row of the kernels view, with what they are told apart by."""
+    """The launches behind a row of the kernels view."""
     name, kind, device = row.get("name"), row.get("kind"), row.get("device")
     chosen = scope.kernels.filter(pl.col("name").cast(pl.String) == name)
     if kind is not None:
@@ -122,7 +122,7 @@ def _launches_of(row: Row, scope: Trace) -> pl.DataFrame:
 
 
 def kernel_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
-    """The launches behind the name: their distribution, kinds, cycles, the longest and who launched it."""
+    """Sections on a kernel's launches: distribution, devices, kinds, cycles, the longest ones, and their callers."""
     launches = [_launches_of(in_run(row, runs, number), scope) for number, scope, _ in sides(runs, options)]
     sections: list[Section] = []
     if any(map(len, launches)):
@@ -144,8 +144,8 @@ def kernel_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
 
 
 def _percentiles(launches: Sequence[pl.DataFrame]) -> Section:
-    """Those of one run, or of both beside each other, by the nearest rank; of few launches without those that say the
-    shortest or the longest again."""
+    """Percentiles by nearest rank of one run, or of both side by side; percentiles that equal the minimum or maximum
+    because there are few launches are left out."""
     ordered = [(side, some["dur_ns"].sort()) for side, some in zip("AB", launches, strict=False) if len(some)]
     many = max((len(one) for _, one in ordered), default=0)
     rows = [("launches", *(units.count(len(one)) for _, one in ordered)),
@@ -157,7 +157,7 @@ def _percentiles(launches: Sequence[pl.DataFrame]) -> Section:
 
 
 def _groups(launches: pl.DataFrame, tail: str, options: Options) -> list[Section]:
-    """The clearly different kinds of launches behind the name, by grid or by duration."""
+    """The clearly different kinds of a kernel's launches, by grid or by duration."""
     from ..kernels.launch_groups import kinds
 
     groups = kinds(launches, options.thresholds)
@@ -175,7 +175,7 @@ def _share(value: float | None) -> str:
 
 
 def _by_cycle(launches: pl.DataFrame, run: Trace, options: Options, tail: str) -> list[Section]:
-    """In which cycles the launches were."""
+    """Launches and time per cycle."""
     from ..cycles.assignment import in_cycles
     from ..cycles.detection import find_cycles
 
@@ -195,7 +195,7 @@ def _longest(launches: pl.DataFrame, tail: str) -> list[Section]:
 
 
 def _longest_callers(launches: pl.DataFrame, run: Trace, side: int, tail: str) -> list[Section]:
-    """Who launched the longest one, and with what."""
+    """Callers, arguments and measurements of the longest launch."""
     index = launches.sort("dur_ns", "index", descending=[True, False])["index"][0]
     same_launch = run.kernels.filter(pl.col("index") == index).head(1).collect()
     if not same_launch.height:
@@ -206,7 +206,7 @@ def _longest_callers(launches: pl.DataFrame, run: Trace, side: int, tail: str) -
 
 
 def launch_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
-    """All recorded fields of the launch, and the operator that launched it where that is known."""
+    """All recorded fields of the launch, its callers, measurements and arguments, where known."""
     run = runs[0]
     launches = run.kernels.filter(pl.col("index") == row["index"]).head(1).collect()
     if launches.is_empty():
@@ -221,12 +221,12 @@ def launch_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
 
 
 def _plain(value: object) -> str:
-    """Fractions have seven digits in the tables."""
+    """Floats with seven significant digits, the precision of the tables."""
     return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
 def operator_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
-    """The longest calls, and what the longest was given."""
+    """The kernels an operator launched, its longest calls, and the arguments of the longest."""
     sections = []
     for number, scope, ending in sides(runs, options):
         sections += kernel_section(scope, str(row["name"]), ending)
@@ -235,7 +235,7 @@ def operator_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
 
 
 def cycle_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
-    """The kernels that take most of the cycle."""
+    """The kernels with the most time in the cycle."""
     sections: list[Section] = []
     for side, run in zip("ab", runs, strict=False):
         cycle = row.get(f"cycle_{side}", row.get("cycle") if side == "a" else None)

@@ -1,6 +1,6 @@
-"""A row of the diff: its verdict, both distributions on one axis, its metrics before and after, who launches it.
+"""Details of a row of the diff: verdict, both distributions on one axis, metrics in A and B, launching operators.
 
-Everything is from the same samples as the row, so that the picture and the verdict agree.
+All of it comes from the same samples as the row, so that picture and verdict agree.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .glances import Glances, latency_section
 from .listed import Row, Runs, listed
 
 MOST_LAUNCHERS = 5
-CELLS = 40  # Cells of a run's cycles; more cycles are drawn by the longest of each cell.
+CELLS = 40  # Width of a run's sparkline; with more cycles each cell shows its longest.
 
 
 class BothSides(Struct, frozen=True):
-    """What a function took in A and in B, in units of ``unit_ns``."""
+    """Times of a function in A and in B, in units of ``unit_ns``."""
 
     a: Floats
     b: Floats
@@ -44,20 +44,20 @@ class BothSides(Struct, frozen=True):
 
     @property
     def shape(self) -> dict[str, Any]:
-        """Their histogram as sections draw it, in ns."""
+        """Histogram of both for a ``Section``, edges in ns."""
         shape = histogram(self.a, self.b)
         return shape | {"edges_ns": [edge * self.unit_ns for edge in shape["edges_ns"]]}
 
 
 class OverCycles(Struct, frozen=True):
-    """A function in each cycle it is known in: ms per cycle, and µs per launch (mean of the cycle)."""
+    """A function in each cycle that recorded it: ms per cycle, and µs per launch (mean of the cycle)."""
 
     ms: BothSides
     us: BothSides
 
 
 class MetricChange(Struct, frozen=True):
-    """What one metric read while the function ran: means in its natural unit, and the p-value of their difference."""
+    """Means of one metric while the function ran, in its natural unit, and the p-value of their difference."""
 
     metric: str
     mu_a: float
@@ -67,7 +67,7 @@ class MetricChange(Struct, frozen=True):
 
 
 class PartDetails(Struct, frozen=True):
-    """A row folded into this one: launches and ms per cycle in both runs (medians of the cycles it is known in)."""
+    """A row folded into this one: launches and ms per cycle in both runs (medians over the cycles that recorded it)."""
 
     name: str
     launches_a: float
@@ -77,8 +77,8 @@ class PartDetails(Struct, frozen=True):
 
 
 class FunctionDetails(Struct, frozen=True):
-    """What is known of one function; None where that was not recorded. ``launchers`` are the operators that launch it
-    in each run, and how often."""
+    """The data on one function; None where not recorded. ``launchers``: per run, the operators that launch it and how
+    often."""
 
     cycles: OverCycles | None
     launches: BothSides | None
@@ -88,7 +88,7 @@ class FunctionDetails(Struct, frozen=True):
 
 
 class MatchedFunctions(Struct, frozen=True):
-    """The functions of two runs by name and device; ``ready`` is None where one of them records no work per cycle."""
+    """The functions of two runs by name and device; ``ready`` is None if either run has no work per cycle."""
 
     ready: Prepared | None
     places: dict[tuple[str, str | None], list[tuple[Matched, int]]]
@@ -96,8 +96,8 @@ class MatchedFunctions(Struct, frozen=True):
     def located(
         self, function: str, device: str | None, pid_a: int | None, pid_b: int | None, rank: int | None = None
     ) -> tuple[Matched, int]:
-        """The pair of processes that has it, and its row there; a pid or rank that is None may be any. KeyError for
-        none."""
+        """The pair of processes with the function, and its row there; None as pid or rank matches any. Raises KeyError.
+        """
         for one, row in self.places.get((function, device), ()):
             pair = one.pair
             if pid_a in (None, pair.pid_a) and pid_b in (None, pair.pid_b) and rank in (None, pair.rank):
@@ -105,7 +105,7 @@ class MatchedFunctions(Struct, frozen=True):
         raise KeyError(function)
 
     def in_b(self, function: str, device: str | None) -> tuple[str, str | None]:
-        """What the function and its device are called in B."""
+        """Names of the function and its device in B."""
         if self.ready is None:
             return function, device
         where = next((theirs for theirs, mine in self.ready.moved.items() if mine == device), device)
@@ -113,7 +113,7 @@ class MatchedFunctions(Struct, frozen=True):
 
 
 def matched_functions(runs: tuple[Trace, Trace], options: Options) -> MatchedFunctions:
-    """The functions of both runs, matched once for any number of questions."""
+    """The functions of both runs, matched once for any number of lookups."""
     works = work_of(runs[0], options), work_of(runs[1], options)
     if works[0].rows.is_empty() or works[1].rows.is_empty():
         return MatchedFunctions(None, {})
@@ -129,7 +129,7 @@ def function_details(
     runs: tuple[Trace, Trace], options: Options, function: str, device: str | None,
     pid_a: int | None = None, pid_b: int | None = None, rank: int | None = None,
 ) -> FunctionDetails:
-    """The function on that device in both runs. KeyError where neither run has it."""
+    """The function on that device in both runs. Raises KeyError if neither run has it."""
     functions = matched_functions(runs, options)
     cycles: OverCycles | None = None
     metrics: tuple[MetricChange, ...] = ()
@@ -149,7 +149,7 @@ def function_details(
 
 
 def _parts(ready: Prepared, one: Matched, function: str, device: str | None) -> tuple[PartDetails, ...]:
-    """The kernels of an operator that were swapped, or the host's functions that are a cause of idle time."""
+    """The swapped kernels of an operator, or the host functions that make up a cause of idle time."""
     place = next(at for at, other in enumerate(ready.matched) if other is one)
     kernels = {part for part, whole in ready.parts.items() if whole == (place, function, device)}
 
@@ -181,7 +181,7 @@ def _over_cycles(one: Matched, row: int) -> OverCycles:
 def _metrics(
     ready: Prepared, one: Matched, function: str, device: str | None, runs: tuple[Trace, Trace]
 ) -> tuple[MetricChange, ...]:
-    """All its metrics, most suspicious first, natural units."""
+    """All metrics of the function, most suspicious first, in natural units."""
     mine = (pl.col("function") == function) & pl.col("device").eq_missing(pl.lit(device, pl.String))
     a, b = (of_process(work.metrics, pid).filter(mine)
             for work, pid in zip(ready.works, (one.pair.a, one.pair.b), strict=True))
@@ -206,7 +206,7 @@ def _launches(run: Trace, function: str, device: str | None, rank: int | None) -
 
 
 def _launchers(run: Trace, function: str) -> pl.DataFrame:
-    """The operators that launch it, by external id, most launches first; empty where that was not recorded."""
+    """The operators that launch the function (by external id), most launches first; empty where not recorded."""
     if not run.has("kernels") or not run.has("host"):
         return pl.DataFrame()
     ids = run.kernels.filter((pl.col("name") == function) & pl.col("op_id").is_not_null()).select("op_id", "rank")
@@ -218,7 +218,7 @@ def _launchers(run: Trace, function: str) -> pl.DataFrame:
 
 
 def suspect_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
-    """What the row rests on, from the same samples as its verdict; empty where only aggregates were compared."""
+    """The evidence for the row, from the same samples as its verdict; empty where only aggregates were compared."""
     if len(runs) != 2:
         return []
     try:
@@ -242,14 +242,14 @@ def suspect_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
 
 
 def _pids(row: Row) -> tuple[int | None, int | None]:
-    """The processes of a row as numbers; None where it names none."""
+    """The row's pids as numbers; None where it has none."""
     a, b = (int(pid) if pid is not None and str(pid).lstrip("-").isdigit() else None
             for pid in (row["pid_a"], row["pid_b"]))
     return a, b
 
 
 def _verdict_section(row: Row) -> Section:
-    """The row's verdict, its interval, and what of it chance could be."""
+    """The row's verdict, change with confidence interval, false-alarm rate and noise floor."""
     rows = [("verdict", f"{row['verdict']}" + (f", {row['path']}" if row["path"] else ""))]
     if row["delta_ms"] is not None:
         interval = ""
@@ -269,7 +269,7 @@ def _verdict_section(row: Row) -> Section:
 
 
 def _parts_section(parts: tuple[PartDetails, ...]) -> Section:
-    """The rows that are part of this one."""
+    """The rows folded into this one."""
     rows = tuple(
         (display(one.name), f"{units.number(one.launches_a)} → {units.number(one.launches_b)}",
          units.amount(one.a_ms, one.b_ms), units.amount(one.b_ms - one.a_ms, signed=True))
@@ -297,8 +297,8 @@ def _metrics_section(metrics: tuple[MetricChange, ...]) -> Section:
 
 
 def function_glance(runs: Runs, options: Options) -> Glances:
-    """The sections of a row of the diff next to the list: both runs' launches of the function over each other, and its
-    time cycle by cycle; none where only a finished comparison was read."""
+    """The sections of a row of the diff for the pane beside the list: histogram of both runs' launches on one axis, and
+    time per cycle; empty for a finished comparison."""
     if len(runs) != 2 or any(run.has("comparison") for run in runs):
         return lambda row: []
     functions = matched_functions((runs[0], runs[1]), options)
@@ -326,7 +326,7 @@ def function_glance(runs: Runs, options: Options) -> Glances:
 
 
 def _by_cycle(ms: BothSides) -> list[Section]:
-    """Both runs' cycles in order, drawn on one scale, with the range of each."""
+    """Sparklines of both runs' cycles in order, on one scale, with median and range."""
     a, b = _thinned(ms.a.tolist()), _thinned(ms.b.tolist())
     line = units.sparkline([*a, *b])
     rows = []

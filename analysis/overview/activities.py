@@ -1,4 +1,4 @@
-"""Everything devices did with a start and a duration, as arrays: what steps, breakdown and gauges are computed from."""
+"""Device activities with timestamps as arrays: the input for step windows, breakdown and gauges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..kernels.tensor_cores import by_tensor_cores
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
-Places = npt.NDArray[np.intp]  # Which rows, by their numbers.
+Places = npt.NDArray[np.intp]  # Row indices.
 
 
 class Activities(Struct, frozen=True):
@@ -38,16 +38,16 @@ class Activities(Struct, frozen=True):
     rank: Ints
 
     def of(self, *kinds: str) -> Mask:
-        """Which activities are of these kinds."""
+        """Mask of the activities of these kinds."""
         return np.isin(self.kind, [ACTIVITIES.index(kind) for kind in kinds])
 
     @property
     def kernels(self) -> Mask:
-        """Which activities are kernels, collectives among them."""
+        """Mask of the kernels, collectives included."""
         return self.of("kernel", "collective")
 
     def union(self, some: Mask | Places) -> Intervals:
-        """The moments at which one of these activities runs."""
+        """Union of the selected activities' intervals."""
         return union(self.starts[some], self.ends[some])
 
 
@@ -55,8 +55,8 @@ _NOBODY = np.zeros(0, dtype=np.int64)
 
 
 def activities_of(run: Trace, asks: Ints = _NOBODY) -> Activities | None:
-    """The device activities of the run with times; None where it has none. Those launched under what ``asks`` for a
-    collective (external ids) communicate whatever they are called."""
+    """The timed device activities of the run; None if there are none. Activities launched under one of ``asks``
+    (external ids of host slices that request a collective) count as communication, whatever their name."""
     rows = (
         run.kernels.filter(pl.col("kind").is_in(ACTIVITIES))
         .select("start_ns", "dur_ns", "name", "kind", "device", "op_id", "blocks_per_sm", "occupancy", "correlation",
@@ -78,7 +78,7 @@ def activities_of(run: Trace, asks: Ints = _NOBODY) -> Activities | None:
 
 
 def _numbered(column: pl.Series) -> tuple[tuple[str | None, ...], npt.NDArray[np.int64]]:
-    """The distinct names in their natural order, and the number of each row's."""
+    """The distinct names in natural order, and each row's index into them."""
     number, first = dense(codes(column))
     names = column[first].cast(pl.String).to_list()
     order = sorted(range(len(names)), key=lambda at: (names[at] is None, _natural(names[at] or "")))
@@ -88,5 +88,5 @@ def _numbered(column: pl.Series) -> tuple[tuple[str | None, ...], npt.NDArray[np
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Sorts GPU 10 after GPU 2."""
+    """Sort key that puts GPU 10 after GPU 2."""
     return [(int(part or 0), text) for text, part in re.findall(r"(\D*)(\d*)", name)]

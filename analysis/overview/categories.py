@@ -1,11 +1,11 @@
-"""What the time of a step divides into. The categories and their order are torch_tb_profiler's."""
+"""Categories of the step breakdown. Names and order are torch_tb_profiler's."""
 
 from __future__ import annotations
 
 CATEGORIES = ("Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU Exec", "Other")
-"""In the order in which they claim an instant."""
+"""In order of priority: an instant goes to the first active category."""
 HOST = ("Runtime", "DataLoader", "CPU Exec")
-"""What the host does while devices are idle; ``Other`` is nobody's, and the rest is what devices do."""
+"""Host categories, counted while devices are idle. The rest are device categories, except ``Other``."""
 MEANINGS = {
     "Kernel": "a kernel runs on a device",
     "Memcpy": "a copy runs, and no kernel",

@@ -1,8 +1,8 @@
 """How well each device was used while the steps ran: the gauges of torch_tb_profiler, as fractions.
 
-Utilisation is the time at least one kernel runs; SM efficiency weighs it with how many of the multiprocessors the
-running kernels have blocks for; occupancy and the tensor-core share are means over kernel time, the latter by the names
-of kernels, and unknown where these leave it open.
+Utilisation is the share of time in which at least one kernel runs; SM efficiency weights it with the share of SMs for
+which the running kernels have blocks; occupancy and tensor-core share are means over kernel time, the latter from
+kernel names, and unknown where these are ambiguous.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ..kernels.tensor_cores import UNSURE
 from .activities import Activities, Floats, Places
 
 GAUGES = ("utilisation", "sm_efficiency", "occupancy", "tensor_share")
-"""What every device is told by; fractions 0-1, None where nothing was recorded to tell."""
+"""The gauges of a device: fractions 0-1, None where not recorded."""
 
 
 def gauges(activities: Activities, window: Intervals, known: tuple[Device, ...]) -> list[dict[str, Any]]:
-    """One dict a device that ran kernels: ``device``, product ``name``, the ``GAUGES`` and the times behind them."""
+    """One dict per device that ran kernels: ``device``, product ``name``, the ``GAUGES`` and the times behind them."""
     products = {device.id: device.name for device in known}
     told: list[dict[str, Any]] = []
     if not window.length:
         return told
     kernels = np.flatnonzero(activities.kernels)
-    order = np.argsort(activities.device[kernels], kind="stable")  # one look at all of them, however many devices
+    order = np.argsort(activities.device[kernels], kind="stable")  # one sort for all devices
     kernels, numbers = kernels[order], activities.device[kernels[order]]
     for mine in np.split(kernels, np.flatnonzero(np.diff(numbers)) + 1) if len(kernels) else ():
         device = activities.devices[activities.device[mine[0]]]
@@ -48,7 +48,7 @@ def gauges(activities: Activities, window: Intervals, known: tuple[Device, ...])
 
 
 def _on_tensor_cores(activities: Activities, mine: Places, inside: Ints) -> dict[str, float | None]:
-    """The share of the kernel time on tensor cores, None where names leave it open, and how much it is at least."""
+    """``tensor_share`` of the kernel time, None where kernel names are ambiguous; ``tensor_least``, its lower bound."""
     total = int(inside.sum())
     used, unsure = (int(inside[mask[mine]].sum()) for mask in (activities.on_tensor_cores, activities.may_use_them))
     least = used / total if total else 0.0
@@ -62,7 +62,7 @@ def _mean(values: Floats, weights: Ints) -> float | None:
 
 
 def _sm_efficiency(activities: Activities, mine: Places, window: Intervals) -> float | None:
-    """Mean over the window of min(1, blocks per multiprocessor of all kernels that run at an instant)."""
+    """Mean over the window of min(1, blocks per SM summed over the kernels running at each instant)."""
     blocks = activities.blocks_per_sm[mine].astype(np.float64)
     measured = blocks > 0
     if not measured.any():
@@ -71,7 +71,7 @@ def _sm_efficiency(activities: Activities, mine: Places, window: Intervals) -> f
     moments = np.concatenate((starts, ends))
     order = np.argsort(moments, kind="stable")
     level = np.cumsum(np.concatenate((blocks, -blocks))[order])[:-1]
-    # where nothing runs the sum of many blocks leaves a rounding error, no level
+    # where nothing runs, the cumulative sum is a rounding error rather than 0
     running = np.cumsum(np.where(order < len(starts), 1, -1))[:-1] > 0
     covered = np.diff(window.before(moments[order]))
     return float((np.clip(level, 0.0, 1.0) * covered * running).sum() / window.length)

@@ -1,7 +1,7 @@
-"""What is open, in a line: the header of the app.
+"""The header of the app: one line on the open run or runs.
 
-One run: its name, how many launches (copies and sets too, as in their list), how much time. Two: both
-names. Totals of runs replayed launch by launch say so, because they are not wall time.
+One run: its name, number of launches (copies and sets included, as in the launches view) and kernel time. Two runs:
+both names with the launches. Totals of serialised replays are marked, because they are not wall time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..core.text import display
 
 
 def headline(runs: tuple[Trace, ...]) -> str:
-    """One line about one run or two, display text."""
+    """One line about one run or two, as display text."""
     if len(runs) == 1:
         return " · ".join([display(runs[0].info.label, 60), *_measures(runs[0])])
     return " → ".join(_side(run) for run in runs)
@@ -44,7 +44,7 @@ def _measures(run: Trace) -> list[str]:
 
 
 def cycle_numbers(run: Trace, options: Options, side: Side = "a") -> list[int]:
-    """The numbers of the run's cycles in scope in the order they happened; empty where none are found."""
+    """Numbers of the run's cycles in scope, in order of time; empty if there are none."""
     from ..cycles.detection import find_cycles
     from ..cycles.scope import part
 

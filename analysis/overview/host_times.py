@@ -1,4 +1,4 @@
-"""What the host did, told in one pass over its slices: they are the longest table, and reading it takes most time."""
+"""Host intervals and calls from a single pass over the host slices, the longest table and the slowest to read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..core.intervals import EMPTY, Intervals, Ints, joined, union
 from ..operators.tree import DATA_LOADER
 
 COMMUNICATION = re.compile(r"(nccl|gloo):")
-"""Host slices that ask for a collective; the kernels launched under them communicate whatever they are called."""
+"""Host slices that request a collective; kernels launched under them are communication, whatever their name."""
 _STEP = re.compile(r"ProfilerStep#")
 _OPS = ("op", "annotation", "dataloader")
 _LOADS, _ASKS, _MARKS = 1, 2, 4
 
 
 class RuntimeCalls(Struct, frozen=True):
-    """Runtime and driver calls by start, times in ns; ``ABSENT`` where not recorded."""
+    """Runtime and driver calls sorted by start, times in ns; ``ABSENT`` where not recorded."""
 
     starts: Ints
     dur: Ints
@@ -31,18 +31,18 @@ class RuntimeCalls(Struct, frozen=True):
 
     @property
     def timed(self) -> RuntimeCalls:
-        """Those with a duration."""
+        """The calls with a duration."""
         known = self.dur != ABSENT
         return self if known.all() else self.at(np.flatnonzero(known))
 
     def at(self, rows: Ints) -> RuntimeCalls:
-        """Some of them, in that order."""
+        """The calls at these rows, in that order."""
         return RuntimeCalls(*(in_order(getattr(self, name), rows) for name in RuntimeCalls.__struct_fields__))
 
 
 class HostTimes(Struct, frozen=True):
-    """When the host waits for data, asks for communication, and is in another operator; and its calls. ``asks`` are the
-    external ids of what asks for communication."""
+    """Intervals in which the host waits for data, requests communication, or is in another operator; and its calls.
+    ``asks``: external ids of the slices that request communication."""
 
     loader: Intervals
     communication: Intervals
@@ -52,17 +52,17 @@ class HostTimes(Struct, frozen=True):
 
     @property
     def any(self) -> bool:
-        """Whether any of it but calls was recorded."""
+        """Whether any of the intervals was recorded; ignores calls."""
         return bool(len(self.loader.starts) or len(self.communication.starts) or len(self.op.starts))
 
 
 def host_times(run: Trace) -> HostTimes:
-    """What the host slices of the run tell."""
+    """Host intervals and calls of the run."""
     columns = ("name", "kind", "start_ns", "dur_ns", "correlation", "external_id", "rank")
     moments: list[list[Intervals]] = [[], [], []]
     asks: list[Ints] = []
     calls: list[RuntimeCalls] = []
-    said_of = cache(_said)  # a batch has most of its names from those before
+    said_of = cache(_said)  # most names of a batch occurred in earlier batches
     for rows in batches(run.host.filter(pl.col("kind").is_in([*_OPS, *CALLS])).select(columns)):
         names, kinds = TextColumn.of(rows["name"]), TextColumn.of(rows["kind"])
         said, is_call = names.told(said_of), kinds.where(CALLS.__contains__)
@@ -86,6 +86,6 @@ def host_times(run: Trace) -> HostTimes:
 
 
 def _said(name: str | None) -> int:
-    """What the name says of a slice: that it loads data, asks for communication, marks a step."""
+    """Flags from a slice's name: loads data, requests communication, marks a step."""
     patterns = {_LOADS: DATA_LOADER, _ASKS: COMMUNICATION, _MARKS: _STEP}
     return 0 if name is None else sum(sign for sign, pattern in patterns.items() if pattern.match(name))

@@ -1,6 +1,6 @@
-"""The one number of a view's answer, made of its facts: what a screen draws large.
+"""The lead number of a view's answer, which the screen draws large; made from the answer's facts.
 
-Not in the views themselves: a report has no use for it, and what a view costs to import is paid by every question.
+Kept out of the views: reports do not use it, and every command pays for what a view imports.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Facts = dict[str, Any]
 
 
 class Number(NamedTuple):
-    """A number with its unit (``35.6 ms``, ``94%``), what it is of, and how it is judged."""
+    """A number with its unit (``35.6 ms``, ``94%``), the quantity it measures, and its judgement."""
 
     text: str
     of: str
@@ -25,8 +25,8 @@ class Number(NamedTuple):
 
 
 def lead_of(table: Table) -> Lead | None:
-    """The number of an answer: of one run its figure, of two that of B with A's in the caption; None where a view has
-    none. Sums of two runs are compared per cycle or not at all."""
+    """The lead number of an answer; for two runs B's number with A's in the caption; None if the view has none. Sums of
+    two runs are compared per cycle or not at all."""
     facts = table.facts
     if table.view == "whatif":
         best = table.window(0, 1, ["share"])
@@ -103,4 +103,4 @@ _FIGURES: dict[str, Callable[[Facts], Number | None]] = {
     "roofline": _roofline, "memory": _memory, "calls": _calls,
 }
 _SUMS = {"kernels": ("per_cycle_ns", "device time per cycle"), "calls": ("per_cycle_ns", "time in calls per cycle")}
-"""Views whose number is a sum: the column that two runs are compared by, and what it is."""
+"""Views whose number is a sum: the column by which two runs are compared, and its caption."""

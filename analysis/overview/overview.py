@@ -1,4 +1,4 @@
-"""What an overview is, whatever table of a run it was taken from, and the figures that every source gives alike."""
+"""The overview data structure, independent of its source table, and the figures that all sources share."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ..kernels.by_name import table as kernel_table
 from ..kernels.family import device_families
 
 TOP = 10
-SHOWN = 8  # Devices of which the headline names each.
+SHOWN = 8  # Up to this many devices the headline names each.
 
 
 class Overview(Struct, frozen=True):
-    """One run: ``times`` per category (mean per cycle, ns), what a cycle is called here, and all that is said.
-    ``window_ns`` is the time of a cycle that the categories divide, None where no wall time is known. ``host`` has
-    ``on_cpu`` and ``queued`` where recorded: shares of a cycle, summed over threads. The facts say ``findings``."""
+    """Overview of one run: ``times`` per category (mean per cycle, ns); ``word``, the name of a cycle here ('step');
+    headline, facts and notes. ``window_ns``: mean time that the categories divide, None without wall time. ``host``:
+    ``on_cpu`` and ``queued`` where recorded, as shares of a cycle summed over threads."""
 
     times: dict[str, float]
     word: str
@@ -41,14 +41,14 @@ class Overview(Struct, frozen=True):
 
     @property
     def of_recording(self) -> bool:
-        """Whether the times are of the whole recording and not of a cycle."""
+        """Whether the times cover the whole recording instead of a cycle."""
         return self.word in ("recording", "run")
 
 
 class Basis(Struct, frozen=True):
-    """What the figures rest on: how many windows, their mean length and the mean cycle time (ns), the source of both,
-    and the median cycle time. ``held`` is the share of the device time that belongs to the cycles, 0-1, None where
-    nobody measured it."""
+    """Basis of the figures: number of windows, their mean length (``window_ns``), mean cycle time (``step_ns``), source
+    of the cycles, cycles left out, median cycle time. ``held``: share of device time that belongs to the cycles, 0-1,
+    None where not measured."""
 
     windows: int | None = None
     window_ns: float | None = None
@@ -63,7 +63,7 @@ def overview(
     run: Trace, times: dict[str, float], word: str, headline: str, evidence: Evidence, basis: Basis,
     notes: tuple[str, ...] = (), host: dict[str, float] | None = None,
 ) -> Overview:
-    """The overview with what the rules find; ``evidence`` holds the devices and the top kernels."""
+    """The overview with the findings of all rules; ``evidence`` holds the devices and the top kernels."""
     found = findings(evidence)
     facts = {
         "devices": evidence.devices,
@@ -79,8 +79,8 @@ def overview(
 
 
 def span(cycles: Cycles, word: str) -> str:
-    """How many cycles there are and how long they take: '6 steps, mean 174.8 ms', 'one step on each of 8 ranks, ...'
-    Warm-up is counted and not in the mean."""
+    """Text with the number and mean duration of cycles: '6 steps, mean 174.8 ms', 'one step on each of 8 ranks, ...'
+    Warm-up is counted but not in the mean."""
     spans = cycles.frame["dur_ns"].drop_nulls()
     count, ranks = len(spans), cycles.frame["rank"].drop_nulls().n_unique()
     per_rank = cycles.frame.group_by("rank").len()["len"].unique()
@@ -95,18 +95,18 @@ def span(cycles: Cycles, word: str) -> str:
 
 
 def median_length(cycles: Cycles) -> float | None:
-    """ns, of all cycles, as the cycles view has it."""
+    """Median duration of all cycles, ns, as in the cycles view."""
     spans = cycles.frame["dur_ns"].drop_nulls().to_numpy()
     return float(np.median(spans)) if len(spans) else None
 
 
 def _busy_of(device: dict[str, Any]) -> str:
-    """' of 45.00 µs': what the busy share is of, where the device was active for a part of the steps only."""
+    """' of 45.00 µs': base of the busy share, if the device was active in only part of the steps; else ''."""
     return f" of {units.duration(device['of_ns'])}" if device["of_ns"] else ""
 
 
 def _busy(evidence: Evidence) -> list[str]:
-    """'GPU 0 busy 56% in steps' for each device of which that is known; of many their mean, the least and the most."""
+    """'GPU 0 busy 56% in steps' per device where known; for more than ``SHOWN`` devices the mean, least and most."""
     told = [device for device in evidence.busy if device["busy"] is not None]
     if len(told) <= SHOWN:
         return [f"{device['device'] or 'device'} busy {share_text(device['busy'])}{_busy_of(device)}{evidence.where}"
@@ -118,7 +118,7 @@ def _busy(evidence: Evidence) -> list[str]:
 
 
 def kernels(run: Trace, options: Options, steps: Steps | None = None) -> Evidence:
-    """What the kernel table lets one say, with the kernels that take most time; the costliest is that of the steps."""
+    """Evidence from the kernel table: ``top`` kernels of the recording; the rest, ``costliest`` included, in steps."""
     evidence = Evidence(0, 0.0, {}, [], [], serialised=run.info.serialised)
     whole = replace(options, cycle=None, cycle_b=None)
     within = in_steps(run, steps)
@@ -139,14 +139,14 @@ def kernels(run: Trace, options: Options, steps: Steps | None = None) -> Evidenc
 
 
 def _costliest(frame: pl.DataFrame) -> dict[str, Any] | None:
-    """The kernel that takes most time of all devices together: ``name share total_ns count devices``."""
+    """The kernel with the most time over all devices, in the columns of ``_over_devices``, plus ``devices``."""
     sums = _over_devices(frame)
     devices = frame.select("rank", "device").n_unique()
     return None if sums.is_empty() else {**sums.row(0, named=True), "devices": devices}
 
 
 def _over_devices(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row per kernel, most time first, in the columns of ``top_kernels``; ``device`` where all rows have one."""
+    """One row per kernel, most time first, in the columns of ``top_kernels``; ``device`` only if all rows share it."""
     return frame.group_by(pl.col("name", "kind").cast(pl.String)).agg(
         pl.when(pl.col("device").n_unique() == 1).then(pl.col("device").first()).cast(pl.String),
         pl.when(pl.col("count").null_count() == 0).then(pl.col("count").sum()), pl.col("total_ns", "share").sum(),
@@ -155,7 +155,7 @@ def _over_devices(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _median(run: Trace) -> float | None:
-    """The median duration of the kernels and collectives that ran; None where only sums are recorded."""
+    """Median duration of kernels and collectives, ns; None where only sums are recorded."""
     times = run.kernels.filter(pl.col("kind").is_in(["kernel", "collective"])).select(pl.col("dur_ns").median())
     median: float | None = times.collect(engine="streaming").item()
     return median

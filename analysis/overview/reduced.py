@@ -1,7 +1,7 @@
-"""The overview of a reduced dataset: the figures of its ranks as they were measured, and what was found on them.
+"""The overview of a reduced dataset: the recorded figures and findings of its ranks.
 
-Rules that look at sums look at those of all ranks. What only a recording shows was found on each rank, and is said
-once: as the rank says it that loses most time to it, with the number of ranks that say it.
+Rules that only need sums run on the sums of all ranks. Findings that need a recording were made per rank; each is shown
+once, in the words of the rank that loses most time, with the number of ranks that have it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOTE = (
 
 
 def reduced_overview(run: Trace, options: Options, cycle: int | None) -> Overview:
-    """The overview of the dataset. Raises CannotAnswer for one cycle, of which it holds no breakdown."""
+    """The overview of the dataset. Raises CannotAnswer for a single cycle (it has no breakdown) and without times."""
     if cycle is not None:
         raise ScopeRefused(f"{run.info.label} is a reduced dataset, which has no breakdown of a single cycle.")
     cycles = counted_cycles(run, options)
@@ -44,7 +44,7 @@ def reduced_overview(run: Trace, options: Options, cycle: int | None) -> Overvie
 
 
 def _parts(run: Trace) -> list[RankFigures]:
-    """The figures of each rank, in order of rank, those without windows left out."""
+    """The figures of each rank that has windows, in order of rank."""
     ranks = run.rank_sums.sort("rank").collect().to_dicts()
     times = _by_rank(run.breakdown.select("rank", pl.col("category").cast(pl.String), "time_ns"))
     devices = _by_rank(run.device_sums.with_columns(pl.col("device").cast(pl.String)))
@@ -85,7 +85,7 @@ def _by_rank(table: pl.LazyFrame) -> dict[int | None, list[dict[str, Any]]]:
 
 
 def _findings(run: Trace) -> tuple[Finding, ...]:
-    """What the rules found on the ranks, and what could be checked on none."""
+    """The findings recorded on the ranks, one per rule, and the rules that no rank could check."""
     rows = run.findings.with_columns(pl.col("rule", "severity", "view").cast(pl.String)).collect(engine="streaming")
     ranks = len(run.info.ranks)
     looked = rows.filter(pl.col("severity") != "unchecked")
@@ -100,7 +100,7 @@ def _findings(run: Trace) -> tuple[Finding, ...]:
 
 
 def _merged(known: tuple[Finding, ...], told: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """What follows from the sums of all ranks, and what single ranks found that these do not show."""
+    """The findings from the sums of all ranks, plus those of single ranks whose rule is not among them."""
     rules = {one.rule for one in known}
     every = [*known, *(one for one in told if one.rule not in rules)]
     order = {"problem": 0, "hint": 0, "fact": 1, "unchecked": 2}

@@ -1,7 +1,7 @@
-"""The overview of one run from whichever of its tables can tell: timed events, recorded sums, a profile, launches.
+"""The overview of one run from the best available table: timed events, recorded breakdown, profile, launches.
 
-Every source gives the same: times per category (means per cycle, ns), gauges per device, evidence for the findings, and
-notes on what it cannot know.
+Every source gives the same data: times per category (means per cycle, ns), gauges per device, evidence for the
+findings, and notes on what the source lacks.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ BY_KIND = {"kernel": "Kernel", "collective": "Communication", "memcpy": "Memcpy"
 
 
 def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bool = False) -> Overview:
-    """The overview of the run, or of the one cycle the options name for this side. Raises CannotAnswer. With ``whole``
-    the breakdown is of the recording whatever its cycles are, where times are recorded."""
+    """The overview of the run, or of the one cycle the options select for this side. Raises CannotAnswer. ``whole``:
+    the breakdown covers the whole recording instead of its cycles (only for recordings with timestamps)."""
     limited = scoped(run, options, side)
     cycle = options.cycle if side == "a" else options.cycle_b
     if REDUCED in run.info.facts:
@@ -51,7 +51,7 @@ def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bo
 
 
 def _recorded(run: Trace, options: Options) -> Overview:
-    """A breakdown that another tool made."""
+    """The overview from a breakdown recorded by another tool."""
     rows = run.breakdown.collect()
     means = rows.filter(pl.col("step").is_null())
     steps = rows["step"].drop_nulls().n_unique()
@@ -75,12 +75,12 @@ def _recorded(run: Trace, options: Options) -> Overview:
 
 
 def _profiled(run: Trace, limited: Trace, options: Options, cycle: int | None) -> Overview:
-    """Busy time per kind and cycle from a profile: means over the cycles whose device records are whole."""
+    """The overview from a per-cycle profile: mean time per kind over the cycles with complete device records."""
     cycles = spoken_of(run, options)
     if cycle is not None:
         cycles = replace(cycles, frame=cycles.frame.filter(pl.col("cycle") == cycle))
     whole = cycles.frame.filter("complete")
-    # two processes may each have a cycle 3, which began at different times
+    # two processes may each have a cycle 3, with different start times
     timed = limited.profile.filter(pl.col("cycle_start_ns").is_not_null()).head(1).collect().height > 0
     same = ["cycle", "cycle_start_ns"] if timed else ["cycle"]
     marks = whole.lazy().select("cycle", pl.col("start_ns").alias("cycle_start_ns"))
@@ -128,7 +128,7 @@ def _profiled_devices(work: pl.DataFrame, spans: pl.DataFrame) -> list[dict[str,
 
 
 def _untimed(run: Trace, options: Options) -> Overview:
-    """Launches or sums without timestamps: no wall time, only how device time divides."""
+    """The overview from launches or sums without timestamps: no wall time, only device time by kind."""
     evidence = replace(kernels(run, options), measured=measured(run, run, options))
     frame, _ = kernel_table(run, replace(options, cycle=None, cycle_b=None))
     kinds = dict(frame.group_by(pl.col("kind").cast(pl.String)).agg(pl.col("total_ns").sum()).rows())

@@ -1,10 +1,10 @@
 """The overview of a run with timestamps: each instant of its cycles' windows goes to one category.
 
-Cycle times are the detected ones; device figures are taken over the windows of the cycles that were recorded whole.
+Cycle times are the detected ones; device figures cover the windows of the cycles that were recorded whole.
 
-An instant belongs to the first category that is active, else to Other. Because a category gets only what those before
-it leave, its time is how much the union grows when it joins: Kernel hides everything under it, and Communication is
-what no computation and no copy hides.
+An instant belongs to the first active category in the order of ``CATEGORIES``, else to Other. A category's time is
+therefore the growth of the union of intervals when the category is added: Kernel hides all later categories, and
+Communication is the part not hidden by computation, copies or sets.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .windows import Windows, WindowSums, of_cycles, of_recording
 
 
 def breakdown(windows: Windows, activities: Activities | None, host: HostTimes) -> dict[str, Ints]:
-    """Category → time in each window, ns; only categories the recording could have shown."""
+    """Category → time in each window, ns; only categories that the recording can show."""
     covered = EMPTY
     so_far = np.zeros(len(windows), dtype=np.int64)
     times: dict[str, Ints] = {}
@@ -72,13 +72,13 @@ def _moments(activities: Activities | None, host: HostTimes) -> dict[str, Interv
     return found
 
 
-LONGER = 0.01  # From this share on it is said that windows are longer than their cycles...
-MUCH_LONGER = 0.5  # ...and from this one on in the headline.
-MOST_ACTIVE = 0.75  # Below this share of the steps, what a device is busy of is said.
+LONGER = 0.01  # Windows longer than their cycles by more than this share: said in a note...
+MUCH_LONGER = 0.5  # ...and by more than this share: in the headline.
+MOST_ACTIVE = 0.75  # A device active for less than this share of the steps: the base of its busy share is shown.
 
 
 class Figures(Struct, frozen=True):
-    """Figures of one rank, sums over its windows."""
+    """Figures of one rank, summed over its windows."""
 
     times: dict[str, int]
     devices: list[dict[str, Any]]
@@ -88,7 +88,7 @@ class Figures(Struct, frozen=True):
 
 
 class RankFigures(Struct, frozen=True):
-    """The windows of one rank and the figures over them."""
+    """The windows of one rank and its figures over them."""
 
     windows: Windows | WindowSums
     figures: Figures
@@ -96,11 +96,11 @@ class RankFigures(Struct, frozen=True):
 
 
 def timed(run: Trace, limited: Trace, options: Options, cycle: int | None, whole: bool = False) -> Overview | None:
-    """The overview of the run or of one of its cycles, which ``limited`` holds; None where nothing has a time. A
-    ``whole`` recording has no cycles."""
+    """The overview of the run, or of its cycle number ``cycle``, to which ``limited`` is restricted; None without
+    timestamps. ``whole``: the cycles are ignored."""
     if cycle is None:
         cycles = counted_cycles(run, options)
-    else:  # whoever asks for one of the guessed cycles gets it
+    else:  # a cycle selected by number is shown even if guessed
         cycles = cycles_spoken_of(run, options)
         cycles = replace(cycles, frame=cycles.frame.filter(pl.col("cycle") == cycle))
     if whole:
@@ -111,14 +111,14 @@ def timed(run: Trace, limited: Trace, options: Options, cycle: int | None, whole
 
 
 def rank_figures(run: Trace, cycles: Cycles, usual: bool) -> list[tuple[int | None, RankFigures]]:
-    """The figures of each rank, those without any times left out; None stands for the run itself. ``usual`` cycles are
-    those that every question without options speaks of."""
+    """The figures of each rank that has timestamps; rank None stands for the run itself. ``usual``: the cycles are
+    those of the default options, so the figures are cached."""
     return [(rank, replace(part, rank=rank)) for rank, own in _by_rank(run)
             if (part := _part(own, cycles, rank, usual)) is not None]
 
 
 def _by_rank(run: Trace) -> Iterator[tuple[int | None, Trace]]:
-    """The run itself, or each rank of a recording that holds several."""
+    """The run itself, or each rank of a recording with several."""
     if len(run.info.ranks) < 2:
         yield None, run
         return
@@ -160,7 +160,7 @@ def _figures(run: Trace, windows: Windows) -> Figures:
 
 
 def _early(activities: Activities, calls: RuntimeCalls) -> tuple[int, int]:
-    """How many activities began before the call that launched them, of how many whose call was recorded."""
+    """Two counts: activities that began before their launch call, and activities with a recorded launch call."""
     correlation = np.where(activities.correlation > 0, activities.correlation, ABSENT)
     call = match((activities.rank, correlation), (calls.rank, calls.correlation))
     known = call >= 0
@@ -170,7 +170,7 @@ def _early(activities: Activities, calls: RuntimeCalls) -> tuple[int, int]:
 def told(
     run: Trace, limited: Trace, options: Options, cycles: Cycles, parts: list[RankFigures], cycle: int | None
 ) -> Overview:
-    """The overview of a run by the figures of its ranks; sentences are about its steps."""
+    """The overview of a run from the figures of its ranks; its sentences describe the steps."""
     if REDUCED in run.info.facts:
         steps, idle = None, reduced_idle(run)
     else:
@@ -225,7 +225,7 @@ def told(
 
 
 def _busy(idle: Idle | None, rank: int | None, device: dict[str, object]) -> float | None:
-    """How busy a device was from its first to its last activity of the whole recording."""
+    """Busy share of a device between its first and last activity of the whole recording."""
     if idle is None:
         return None
     mine = [one for one in idle.devices if one.device == device["device"]]
@@ -234,14 +234,14 @@ def _busy(idle: Idle | None, rank: int | None, device: dict[str, object]) -> flo
 
 
 def _part_active(device: DeviceIdle, steps: Steps | None) -> int | None:
-    """How long a device was active from its first to its last activity in the steps, ns, where that is clearly less
-    than they last: how busy it was then says little of them. None elsewhere."""
+    """Time from a device's first to its last activity in the steps, ns, if clearly shorter than the steps: its busy
+    share then says little about them. Else None."""
     bounds = None if steps is None else steps.of(device.rank)
     return device.window_ns if bounds and device.window_ns < MOST_ACTIVE * (bounds[1] - bounds[0]) else None
 
 
 def _in_all(run: Trace, idle: Idle | None, labels: Mapping[Place, str | None]) -> list[dict[str, Any]]:
-    """How busy each device is of the time from the first to the last record of anything."""
+    """Busy share of each device over the whole recording, from the first to the last host slice or activity."""
     span = recorded_span(run)
     if idle is None or REDUCED in run.info.facts or span is None or span[1] <= span[0]:
         return []
@@ -257,7 +257,7 @@ def _per_step(one: Communication, steps: int) -> Communication:
 def _notes(
     cycles: Cycles, parts: list[RankFigures], basis: Basis, word: str, cycle: int | None, longer: float
 ) -> tuple[str, ...]:
-    """What a reader must know: which cycles the figures rest on, and by what share their windows are longer."""
+    """Notes on the cycles behind the figures, windows longer than their cycles, missing device records, and ranks."""
     if parts[0].windows.whole_run:
         first = "No steps are marked or found: the whole recording counts as one."
         if cycles.ignored is not None:

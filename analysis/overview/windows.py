@@ -1,6 +1,6 @@
-"""The windows of time a breakdown is taken over: those of the cycles that were recorded whole, else the recording.
+"""The time windows of a breakdown: the windows of the cycles that were recorded whole, else the whole recording.
 
-Which cycles there are and where their windows lie is said in one place (``cycles.detection``); this only picks them.
+Cycles and their windows are determined in one place (``cycles.detection``); this file only selects them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .activities import Activities
 
 
 class Windows(Struct, frozen=True):
-    """Windows ``starts[i]..ends[i]`` (ns) in order; ``contiguous`` ones follow each other without a cycle between.
-    ``whole_run`` is true for the one window of a recording without cycles."""
+    """Windows ``starts[i]..ends[i]`` (ns), sorted; ``contiguous``: no cycle was left out between them. ``whole_run``:
+    the single window of a recording without cycles."""
 
     starts: Ints
     ends: Ints
@@ -32,19 +32,19 @@ class Windows(Struct, frozen=True):
 
     @property
     def length(self) -> int:
-        """Time in all of them, ns."""
+        """Total time of the windows, ns."""
         return int((self.ends - self.starts).sum())
 
     @property
     def time(self) -> Intervals:
-        """The time they stand for: from the first to the last where they follow each other, else their own."""
+        """The time they cover: from first start to last end if contiguous, else the union of the windows."""
         if self.contiguous and len(self):
             return union(self.starts[:1], self.ends[-1:])
         return union(self.starts, self.ends)
 
 
 class WindowSums(Struct, frozen=True):
-    """Windows of which only the number and the time in all of them (ns) are known."""
+    """Windows of which only the number and the total time (ns) are known."""
 
     count: int
     length: int
@@ -55,7 +55,7 @@ class WindowSums(Struct, frozen=True):
 
 
 def of_cycles(cycles: pl.DataFrame, recorded: bool) -> Windows:
-    """The windows of the whole ones among these cycles of one rank; steps the recorder marked follow each other."""
+    """The windows of the complete cycles among these cycles of one rank; only ``recorded`` steps may be contiguous."""
     rows = cycles.drop_nulls(WINDOW[0]).sort(WINDOW[0], maintain_order=True)
     whole = rows["complete"].fill_null(True).to_numpy()
     at = np.flatnonzero(whole)
@@ -64,7 +64,7 @@ def of_cycles(cycles: pl.DataFrame, recorded: bool) -> Windows:
 
 
 def _extent(run: Trace, kinds: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Where the host slices of these kinds begin and end, ns; empty where there are none."""
+    """First start and last end of the host slices of these kinds, ns, as lists; empty if there are none."""
     bounds = run.host.filter(pl.col("kind").is_in(kinds)).select(
         pl.col("start_ns").min().alias("a"), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("b")
     ).collect(engine="streaming")
@@ -73,8 +73,8 @@ def _extent(run: Trace, kinds: Sequence[str]) -> tuple[list[int], list[int]]:
 
 
 def of_recording(run: Trace, activities: Activities | None) -> Windows | None:
-    """One window around every operator, wait for data and device activity, of a recording of calls alone around these;
-    None where none of them has a time."""
+    """One window around all operators, DataLoader waits and device activities (around the API calls if these are all
+    there is); None without timestamps."""
     first, last = _extent(run, ["op", "dataloader"])
     if not first and activities is None:
         first, last = _extent(run, CALLS)

@@ -1,1 +1,1 @@
-"""Where everything ran: lanes of streams and threads, exact at any zoom."""
+"""The timeline: one lane per stream and thread, exact at any zoom."""

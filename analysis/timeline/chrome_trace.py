@@ -1,8 +1,8 @@
 """A run, or a part of one, as a Chrome trace that Perfetto and chrome://tracing open.
 
-Slices are complete events with microseconds to the nanosecond, a launch and what it launched are joined by an ``ac2g``
-flow, counters stay counters, and devices and threads keep their names. What the tables do not hold (shapes, stacks) is
-not in it. Format: the Trace Event Format, with the categories and arguments PyTorch's profiler writes.
+Slices are complete events in microseconds with nanosecond precision, ``ac2g`` flows join a launch and its activity,
+counters stay counters, and devices and threads keep their names. Data that is not in the tables (shapes, stacks) is
+left out. Format: the Trace Event Format, with the categories and arguments PyTorch's profiler writes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..contract.options import Options
 from ..contract.view import CannotAnswer
 from ..cycles.scope import scoped
 
-BATCH = 50_000  # Events held as objects at a time.
+BATCH = 50_000  # Events held as Python objects at a time.
 _ACTIVITY = {"kernel": "kernel", "collective": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset",
              "sync": "cuda_sync"}
 _HOST = {"op": "cpu_op", "runtime": "cuda_runtime", "driver": "cuda_driver", "python": "python_function",
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"(\d+)$")
 
 
 def with_launches(whole: Trace, part: Trace) -> Trace:
-    """The part, with the calls that launched its activities even where those began outside it (without parents)."""
+    """The part plus the launch calls of its activities that began outside it (without their parent slices)."""
     same = ["rank", "correlation", "start_ns"]
     wanted = part.kernels.select("rank", "correlation").drop_nulls("correlation").unique()
     calls = whole.host.filter(pl.col("kind").cast(pl.String).is_in(_LAUNCHES)).join(
@@ -44,7 +44,7 @@ def with_launches(whole: Trace, part: Trace) -> Trace:
 
 
 def sliced(run: Trace, options: Options) -> Iterator[bytes]:
-    """What of the run the options ask for, as a trace. Raises CannotAnswer where nothing of it has a time."""
+    """The part of the run in the options' scope as a trace. Raises CannotAnswer where nothing in it has a time."""
     scope = scoped(run, options)
     if not scope.has("kernels") and not scope.has("host"):
         raise CannotAnswer(f"{run.info.label} holds nothing with a time here; a trace of it would be empty.")
@@ -52,8 +52,8 @@ def sliced(run: Trace, options: Options) -> Iterator[bytes]:
 
 
 def save(pieces: Iterable[bytes], path: Path) -> None:
-    """Write the pieces of a trace to that path, compressed where it ends in ``.gz``. Raises OSError. Until all of them
-    are there the file has a name of its own beside it, so that no half trace is ever opened."""
+    """Write the pieces of a trace to ``path``, compressed if it ends in ``.gz``. Raises OSError. The pieces go to a
+    temporary file beside it, renamed when complete, so that nobody opens half a trace."""
     half = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with _opened(half, packed=path.suffix == ".gz") as out:
@@ -98,7 +98,7 @@ def document(run: Trace) -> Iterator[bytes]:
 
 
 def _devices(run: Trace) -> dict[str, int]:
-    """A number for each device: the one in its name where they all have one of their own, else by order."""
+    """A number per device: the one in its name if every device has a distinct one, else its position."""
     devices = run.kernels.select(pl.col("device").cast(pl.String)).unique().collect(engine="streaming")["device"]
     names = sorted(devices.drop_nulls().to_list())
     numbers = [int(match[1]) if (match := _NUMBER.search(name)) else -1 for name in names]
@@ -137,7 +137,7 @@ def _batches(table: pl.LazyFrame) -> Iterator[list[dict[str, Any]]]:
 
 
 def _micro(ns: int) -> orjson.Fragment:
-    """Nanoseconds as microseconds, every digit of them."""
+    """Nanoseconds as exact decimal microseconds."""
     sign, ns = ("-", -ns) if ns < 0 else ("", ns)
     return orjson.Fragment(f"{sign}{ns // 1000}.{ns % 1000:03d}")
 

@@ -1,7 +1,7 @@
-"""Counters as strips under the lanes: the mean of the samples in each column, or the last one before it.
+"""Counters as strips under the lanes: the mean of the samples in each column, or else the last sample before it.
 
-A counter that never moved has a strip, too: a clock that stands at 210 MHz may be all there is to see. Those that
-differ between two runs come first.
+A constant counter gets a strip, too: a clock stuck at 210 MHz may be the whole story. Counters that differ between two
+runs come first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .coverage import Floats, Ints
 
 
 class Counter(Struct, frozen=True):
-    """One counter of one device: when it was sampled (ns, in order), the running sum of its values, their range."""
+    """One counter of one device: sample times (ns, sorted), running sum of the values from 0, minimum and maximum."""
 
     metric: str
     device: str | None
@@ -40,7 +40,7 @@ class Counter(Struct, frozen=True):
         return self.low == self.high
 
     def means(self, edges: Ints) -> Floats:
-        """The mean in each column; where none was sampled, the last value before it; NaN before the first."""
+        """Mean of the samples in each column; without one the last value before it; NaN before the first sample."""
         at = np.searchsorted(self.moments, edges, side="left")
         count = at[1:] - at[:-1]
         total = self.sums[at[1:]] - self.sums[at[:-1]]
@@ -50,8 +50,8 @@ class Counter(Struct, frozen=True):
 
 
 class Strip(Struct, frozen=True):
-    """A counter as it is drawn: between ``low`` and ``high``, the least and the most of both runs, from 0 where it
-    never moved. ``before`` is the same counter of run A where this is run B's and it is another there."""
+    """A counter as drawn: scaled from ``low`` to ``high``, the minimum and maximum over both runs (from 0 if constant).
+    ``before``: for a counter of run B, the same counter of run A if the two differ."""
 
     counter: Counter
     name: str
@@ -60,7 +60,7 @@ class Strip(Struct, frozen=True):
     before: Counter | None = None
 
     def value(self, start: int, end: int) -> str:
-        """What was read between two moments (ns), beside the range of the whole run, and what run A had."""
+        """Text: mean between two moments (ns), range over the whole run, and the mean of run A if it differs."""
         one, unit = self.counter, self.counter.unit
         mean = float(one.means(np.array([start, end], dtype=np.int64))[0])
         if np.isnan(mean):
@@ -77,7 +77,7 @@ class Strip(Struct, frozen=True):
 
     @property
     def judgement(self) -> str:
-        """'bad' where a resource is scarcer than in run A, 'good' where there is more of it, else ''."""
+        """'bad' if a resource is scarcer than in run A, 'good' if there is more of it, else ''."""
         if self.before is None:
             return ""
         one = metrics.metric(self.counter.metric, self.counter.unit, 100 * self.counter.high)
@@ -87,15 +87,14 @@ class Strip(Struct, frozen=True):
         return "bad" if now > before else "good"
 
 
-_CHANGED = 0.05  # Share by which the means of two runs differ where a counter is called another.
+_CHANGED = 0.05  # Relative difference of the means from which a counter counts as changed.
 _FIRST = ("clock", "warmth", "processor", "traffic", "own use", "room")
 
 
 def strips(runs: Sequence[Sequence[Counter]], devices: Sequence[str | None]) -> list[tuple[Strip, ...]]:
-    """The counters of one run or two: resources that are others in the second run first, the run's device before
-    hosts and these before other devices, clocks before the rest; the depth of queues comes after the first that is
-    another. ``devices`` is of each run the only device that has
-    lanes, which needs no name; None where there are several."""
+    """The strips of one run or two, sorted: changed resources first; the run's device, then hosts, then other devices;
+    clocks before the rest. Queue depths follow the first changed counter. ``devices``: per run the only device with
+    lanes, which is left out of the names; None where there are several."""
     of_run = [{(one.metric, one.device): one for one in counters} for counters in runs]
     changed = {
         key for key, one in of_run[0].items() if len(runs) > 1 and (other := of_run[1].get(key)) is not None

@@ -1,8 +1,8 @@
-"""How much of any stretch of time a lane was busy, exactly, whatever the zoom.
+"""Exact busy time of a lane in any interval, at any zoom.
 
-The union of a lane's slices and its running length are computed once; a column of the screen is then the difference of
-two binary searches. Moments are int64: float edges make numpy convert every start at each question, which is 200 times
-slower on five million slices.
+The union of a lane's slices and its running length are computed once; a screen column is then the difference of two
+binary searches. Times are int64: with float edges numpy converts every start on each query, which is 200 times slower
+on five million slices.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from ..core.intervals import Intervals, union
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-_BLOCK = 1 << 16  # Slices whose times are Python numbers at once.
+_BLOCK = 1 << 16  # Slices converted to Python ints at a time.
 
 
 class Coverage(Struct, frozen=True):
-    """A union of intervals: ``starts``, ``ends`` (ns, in order, disjoint) and the length ``before`` each (ns)."""
+    """A union of intervals: ``starts``, ``ends`` (ns, sorted, disjoint); ``before``, the covered length before each."""
 
     starts: Ints
     ends: Ints
     before: Ints
 
     def busy(self, edges: Ints) -> Ints:
-        """The time covered between each edge and the next, ns: one value less than there are edges."""
+        """Covered time between consecutive edges, ns: one value fewer than edges."""
         until = self.until(edges)
         until[1:] -= until[:-1].copy()
         return until[1:]
 
     def until(self, moments: Ints) -> Ints:
-        """The time covered before each moment, ns."""
+        """Covered time before each moment, ns."""
         if not len(self.starts):
             return np.zeros(len(moments), dtype=np.int64)
         at = self.starts.searchsorted(moments, side="right")
@@ -47,22 +47,22 @@ class Coverage(Struct, frozen=True):
 
 
 def covered(starts: Ints, ends: Ints) -> Coverage:
-    """The coverage of slices in the order of their starts; they may overlap and nest."""
+    """Coverage of slices sorted by start; they may overlap and nest."""
     overlap = bool(len(starts)) and bool((starts[1:] < ends[:-1]).any())
-    joined = union(starts, ends) if overlap else Intervals(starts, ends)  # of most streams the arrays can be shared
+    joined = union(starts, ends) if overlap else Intervals(starts, ends)  # most streams: the arrays can be shared
     lengths = joined.ends - joined.starts
     before = np.cumsum(lengths)
     before -= lengths
     return Coverage(joined.starts, joined.ends, before)
 
 
-_EVERY = 16  # Slices from one known sum of times by class to the next.
+_EVERY = 16  # Slices between two stored sums of time by class.
 
 
 class ClassTimes(Struct, frozen=True):
-    """The summed time of each class among slices in the order of their starts. ``codes`` are the classes there are,
-    ``place`` which of these each slice is, and ``sums`` the time (ns) of each among the slices before every
-    ``_EVERY``-th: 80 bytes for sixteen slices of ten classes. Of slices that do not overlap it is exact at any moment.
+    """Summed time per class of slices sorted by start. ``codes``: the classes that occur; ``place``: index into them
+    per slice; ``sums``: time (ns) per class before every ``_EVERY``-th slice, 80 bytes for sixteen slices of ten
+    classes. Exact at any moment if no slices overlap.
     """
 
     codes: npt.NDArray[np.uint8]
@@ -70,7 +70,7 @@ class ClassTimes(Struct, frozen=True):
     sums: Ints
 
     def most(self, starts: Ints, ends: Ints, edges: Ints) -> npt.NDArray[np.uint8]:
-        """The code of the class with most time between each edge and the next; the first where there is none."""
+        """Code of the class with the most time between consecutive edges; the first class where nothing ran."""
         kinds = len(self.codes)
         at = np.searchsorted(starts, edges, side="left")
         block = at // _EVERY
@@ -88,7 +88,7 @@ class ClassTimes(Struct, frozen=True):
 
 
 def class_times(starts: Ints, ends: Ints, classes: npt.NDArray[np.uint8]) -> ClassTimes | None:
-    """The times by class of slices in the order of their starts; None where all are of one class."""
+    """Time by class of slices sorted by start; None if all have the same class."""
     codes = np.flatnonzero(np.bincount(classes)).astype(np.uint8)
     if len(codes) < 2:
         return None
@@ -103,13 +103,13 @@ def class_times(starts: Ints, ends: Ints, classes: npt.NDArray[np.uint8]) -> Cla
 
 
 def levels(starts: Ints, ends: Ints, most: int) -> npt.NDArray[np.uint16]:
-    """The row each slice is drawn in, so that none hides another: 0 outermost, ``most`` − 1 for all that are deeper.
-    Slices come in the order of their starts. One goes below the deepest that is not over if it lies within that one,
-    else into the first free row: a step that begins in a call it outlasts stands in the row of the step before."""
+    """Row in which each slice is drawn, so that none hides another: 0 is outermost, ``most`` − 1 takes all deeper ones.
+    Slices are sorted by start. A slice nested in the deepest open one goes below it, any other into the first free row:
+    a step that begins inside a call and outlasts it is drawn in the row of the previous step."""
     level = np.zeros(len(starts), dtype=np.uint16)
     if not (starts[1:] < np.maximum.accumulate(ends)[:-1]).any():
         return level
-    over: list[int] = []  # when each row is free again
+    over: list[int] = []  # when each row becomes free
     deepest = -1
     for begin in range(0, len(starts), _BLOCK):
         block, rows = slice(begin, begin + _BLOCK), list[int]()

@@ -1,8 +1,7 @@
-"""The lanes of a run: one for each stream of each device and each thread of the host, slices in order of time.
+"""The lanes of a run: one per stream of each device and per nesting depth of each host thread, slices sorted by time.
 
-A device lane holds the activities of a stream; where some overlap they are several, so that none hides another.
-A host lane holds the slices of one nesting depth of a thread. Everything is arrays: five million slices are 33 bytes
-each, and names are looked up only where a slice is wide enough to be read.
+A stream whose activities overlap is spread over several lanes, so that none hides another. Everything is arrays: five
+million slices take 33 bytes each, and names are looked up only for slices wide enough to show one.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from .coverage import ClassTimes, Coverage, Ints, class_times, covered, levels
 from .slices import Key, Slices, by_lane, drawn_slices
 
 MOST_DEPTHS = 1024
-"""Nesting depths of a thread that get a lane of their own, as CPython's limit of recursion; the last has what is deeper
-and says how many slices that hides."""
+"""Most nesting depths of a thread with a lane each, close to CPython's recursion limit; the last lane takes all deeper
+slices and says how many are hidden."""
 BLOCK = 4096
-"""Slices of which the longest is known in advance, so that those wide enough for a name are found among millions."""
+"""Slices per block whose longest is precomputed, so that slices wide enough for a name are found among millions."""
 MOST_ROWS = 8
-"""Rows that overlapping slices of one stream are spread over; the last has the others and says how many it hides."""
+"""Most rows for the overlapping slices of one stream; the last takes the rest and says how many it hides."""
 
 
 class Lane(Struct, frozen=True):
-    """A stream (``stream`` set) or one depth of a thread (``tid`` set): its slices and when it was busy. ``by_class``
-    is how long each class ran, None where all slices are of the commonest one, ``main``. ``longest`` is the length (ns)
-    of the longest slice of each ``BLOCK`` of them. A stream whose slices overlap is several lanes, of which the
-    ``depth`` tells which. ``hidden`` slices begin under another one of the lane; ``thread`` is what its thread is
-    called."""
+    """A stream (``tid`` is None) or one depth of a thread (``tid`` set): its slices and when it was busy. ``main`` is
+    the most common class, ``by_class`` the time per class (None if all slices have the class ``main``), ``longest`` the
+    length (ns) of the longest slice in each ``BLOCK``. A stream whose slices overlap has several lanes, numbered by
+    ``depth``. ``hidden``: number of slices that begin under another slice of the lane; ``thread``: the thread's name.
+    """
 
     slices: Slices
     busy: Coverage
@@ -60,7 +59,7 @@ class Lane(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What the lane is called: 'GPU 0 stream 7', 'thread 1234 depth 2', or its own title."""
+        """Name of the lane: 'GPU 0 stream 7', 'thread 1234 depth 2', or its title if it has one."""
         if self.title:
             return self.title
         if self.thread:
@@ -70,7 +69,7 @@ class Lane(Struct, frozen=True):
 
 
 class Marks(Struct, frozen=True):
-    """Cycles as marks over the lanes: starts, ends (ns) and what each is called."""
+    """Cycles as marks over the lanes: starts, ends (ns) and labels."""
 
     starts: Ints
     ends: Ints
@@ -78,8 +77,8 @@ class Marks(Struct, frozen=True):
 
 
 class Extent(Struct, frozen=True):
-    """From when to when something is drawn, ns. ``first_cycle`` is None without cycles that have a time;
-    ``first_activity`` of a device is ``start`` where there is none."""
+    """Start and end of a timeline, ns. ``first_cycle``: start of the first cycle (None without timed cycles);
+    ``first_activity``: start of the first device activity (``start`` if there is none)."""
 
     start: int
     end: int
@@ -88,10 +87,10 @@ class Extent(Struct, frozen=True):
 
 
 class Timeline(Struct, frozen=True, dict=True):
-    """All lanes of one run, device lanes first; ``names`` by code; ``start``..``end`` (ns) is everything recorded.
-    ``drawn`` are the lanes as they are drawn, with streams spread over as many as their overlapping slices need, so
-    that none hides another. ``devices`` is when any device was busy. ``clocks`` is how far the clock of a rank is ahead
-    of the first one's (ns), which all lanes are on; ``path`` is the critical path of a cycle, once asked for."""
+    """All lanes of one run, device lanes first; ``names`` by code; ``start``..``end`` (ns) spans everything recorded.
+    ``drawn``: the lanes as drawn, streams with overlapping slices spread over several. ``devices``: when any device was
+    busy. ``clocks``: per rank, how far its clock is ahead of the first rank's (ns); all lanes use the first rank's
+    clock. ``path``: the critical path of a cycle, once requested."""
 
     label: str
     drawn: tuple[Lane, ...]
@@ -106,7 +105,7 @@ class Timeline(Struct, frozen=True, dict=True):
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
-        """The lanes with every stream as one, made when they are asked for."""
+        """The lanes with one lane per stream, built on each access."""
         grouped: dict[tuple[object, ...], list[Lane]] = {}
         for lane in self.drawn:
             own = (lane.depth,) if lane.tid is not None else ()
@@ -115,7 +114,7 @@ class Timeline(Struct, frozen=True, dict=True):
 
     @property
     def streams(self) -> int:
-        """How many streams there are."""
+        """The number of streams."""
         return len({(lane.rank, lane.device, lane.stream) for lane in self.drawn if lane.tid is None})
 
     @cached_property
@@ -136,7 +135,7 @@ class Timeline(Struct, frozen=True, dict=True):
 
     @property
     def extent(self) -> Extent:
-        """Where it begins and ends, and what it is put beside another by."""
+        """Start, end, and the moments by which it is aligned with another timeline."""
         return _extent(self.start, self.end, self.devices, self.marks)
 
 
@@ -144,8 +143,8 @@ NO_MARKS = Marks(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
 
 
 def timeline_of(run: Trace, options: Options, marks: bool = True) -> Timeline:
-    """The lanes of a run with timestamps; one without any where nothing was timed. Without ``marks`` it has none yet:
-    in a run that records no cycles, finding them takes longer than all the rest."""
+    """The timeline of a run; without lanes if nothing has a timestamp. ``marks`` False leaves out the cycles: if none
+    are recorded, detecting them takes longer than all the rest."""
     names: dict[int, str] = {}
     clocks = clocks_of(run)
     lanes, busy = _streams(run, names, clocks)
@@ -159,8 +158,8 @@ def timeline_of(run: Trace, options: Options, marks: bool = True) -> Timeline:
 
 
 def clocks_of(run: Trace) -> dict[int, int]:
-    """How far the clock of each rank of a job is ahead of the first one's, ns, by the ends of common collectives; ranks
-    that share none are left out."""
+    """How far each rank's clock is ahead of the first rank's, ns, from the ends of shared collectives; ranks that share
+    none are left out."""
     if len(run.info.ranks) < 2 or not run.has("kernels"):
         return {}
     arrivals = arrivals_of(run)
@@ -173,7 +172,7 @@ def clocks_of(run: Trace) -> dict[int, int]:
 
 
 def extent_of(run: Trace, options: Options) -> Extent | None:
-    """The extent of ``timeline_of`` the run, in a tenth of the time and memory; None where it has no lanes."""
+    """The extent ``timeline_of`` would give, in a tenth of the time and memory; None if the run has no lanes."""
     clocks = clocks_of(run)
     if any(clocks.values()):
         timeline = timeline_of(run, options)
@@ -195,15 +194,15 @@ def _extent(start: int, end: int, devices: Coverage, marks: Marks) -> Extent:
 
 
 def _streams(run: Trace, names: dict[int, str], clocks: Mapping[int, int]) -> tuple[list[Lane], Coverage]:
-    """The lanes of the devices, and when any of them was busy."""
+    """The device lanes, and when any device was busy."""
     drawn = drawn_slices(run.kernels, device_class, clocks)
     slices = by_lane(run.kernels, ("rank", "device", "stream"), drawn, names, kernel_class)
     return [lane for key, some in slices for lane in _stream(key, some)], drawn.together()
 
 
 def _threads(run: Trace, names: dict[int, str], clocks: Mapping[int, int]) -> list[Lane]:
-    """The lanes of the host, those of the busiest thread first. A thread's slices are let go when its lanes are made:
-    100 MB less for five million."""
+    """The host lanes, busiest thread first. A thread's slices are freed once its lanes are made: saves 100 MB for five
+    million slices."""
     drawn = drawn_slices(run.host, host_class, clocks)
     threads = by_lane(run.host, ("rank", "pid", "tid"), drawn, names, call_class)
     threads.sort(key=lambda one: -union(one[1].starts, one[1].ends).length)
@@ -216,8 +215,8 @@ def _threads(run: Trace, names: dict[int, str], clocks: Mapping[int, int]) -> li
 
 
 def cycle_marks(run: Trace, options: Options) -> Marks:
-    """The cycles of a run that have a time, called by their labels where these tell them apart; of a job those of its
-    first rank."""
+    """The timed cycles of a run, named by their labels where these are unique; for a job, the cycles of its first rank.
+    """
     frame = cycles_of(run, options).filter(pl.col("start_ns").is_not_null()).sort("start_ns").select(
         "start_ns", "dur_ns", pl.col("label").cast(pl.String), "cycle", "rank"
     ).collect()
@@ -240,7 +239,7 @@ def _stream(key: Key, slices: Slices) -> Iterator[Lane]:
 
 
 def _thread(run: Trace, scheduled: Sequence[int], key: Key, slices: Slices) -> Iterator[Lane]:
-    """What is nested by its depth, then what the scheduler did, which begins and ends across calls."""
+    """Nested slices, one lane per depth; then the scheduler's, which overlap calls without nesting."""
     (rank, pid, tid), depth = key, 0
     sched = (slices.classes == CODES["sched"]) & np.isin(slices.names, scheduled)
     parts = (slices.pick(~sched), slices.pick(sched)) if sched.any() else (slices,)
@@ -252,7 +251,7 @@ def _thread(run: Trace, scheduled: Sequence[int], key: Key, slices: Slices) -> I
 
 
 def _levels(slices: Slices, most: int) -> Iterator[tuple[int | None, Slices]]:
-    """The slices of each row that they are drawn in; all of them, in no row, where none overlaps another."""
+    """The slices of each row they are drawn in; all slices with row None if none overlap."""
     level = levels(slices.starts, slices.ends, most)
     sizes = np.bincount(level)
     if len(sizes) < 2:
@@ -276,7 +275,7 @@ def _joined(parts: list[Lane]) -> Lane:
 
 
 def lane_of(slices: Slices, title: str) -> Lane:
-    """Slices in order as a lane of that title."""
+    """A lane of sorted slices with that title."""
     return structs.replace(_lane(slices, None, None, None, None, None, None), title=title)
 
 

@@ -1,9 +1,9 @@
-"""Which lines the timeline has in a window, what each is called, and how high it is where there is room.
+"""The lines of the timeline in a window: which there are, their labels, and their heights.
 
-Streams come first, the busiest with what height is left over. The thread that launches is open, a lane for each depth
-named by what runs in it; every other thread is one line unless all have room, and what is idle in the window is one
-line together. What folds says how many lanes it hides. Text without a height has a line for every stream, every depth
-and six counters.
+Streams come first; spare height goes to the busiest. The launching thread is expanded, one lane per depth labelled by
+its most common class; every other thread is one line unless all fit, and threads idle in the window share one line. A
+folded line says how many lanes it hides. Text output without a height has a line for every stream, every depth and six
+counters.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .coverage import Ints
 from .lanes import Lane, Timeline
 from .window import Window, spans
 
-COUNTERS = 6  # Strips of counters at most.
-TALLEST = 24  # Lines of a stream.
-_ROOMY = 9  # Lines of a run from which two counters have one each.
+COUNTERS = 6  # Most counter strips.
+TALLEST = 24  # Most lines of a stream.
+_ROOMY = 9  # Height of a run, in lines, from which two counters are shown instead of one.
 Group = tuple[object, ...]
-"""What opens and closes together: a run's streams of a rank, or a thread."""
+"""Lanes that expand and fold together: the streams of a rank, or a thread."""
 
 
 class Row(Struct, frozen=True):
-    """A line of the picture, or ``lines`` of them: a lane, a counter, the calls of a thread that take the whole window
-    (``crumbs``), or ``text`` about what is folded. ``group`` is what opens or closes there."""
+    """One row of the picture, ``lines`` high: a lane, a counter, calls of a thread that span the whole window
+    (``crumbs``), or ``text`` about folded lanes. ``group`` is expanded or folded from this row."""
 
     label: str
     lane: Lane | None = None
@@ -46,8 +46,8 @@ def layout(
     timeline: Timeline, window: Window, room: int | None = None, turned: Collection[Group] = (),
     counters: Sequence[Strip] | None = None,
 ) -> list[Row]:
-    """The lines of a run in this window. In ``room`` lines things fold; ``turned`` are the groups that the user opened
-    or closed against that. ``counters`` are those of a pair."""
+    """The rows of a run in this window, folded to fit ``room`` lines; ``turned``: groups the user expanded or folded
+    against the default. ``counters``: the strips of a pair."""
     edges = np.array([window.start, window.end], dtype=np.int64)
     path = [Row(timeline.path.title, timeline.path)] if timeline.path is not None else []
     rows = [*path, *_streams(timeline, edges, room, turned), *_threads(timeline, window, edges, room, turned)]
@@ -63,7 +63,7 @@ def layout(
 
 
 def _ran(lane: Lane, edges: Ints) -> int:
-    """How much of the window the lane was busy, ns."""
+    """Busy time of the lane in the window, ns."""
     return int(lane.busy.busy(edges)[0])
 
 
@@ -129,7 +129,7 @@ def _threads(
 
 
 def _launches(lane: Lane) -> int:
-    """How many calls of the runtime are in the lane: the thread with most of them is the one to look at."""
+    """Estimated number of launching calls in the lane; the thread with the most is the one to look at."""
     step = max(1, len(lane.slices) // 4096)
     return step * int((lane.slices.classes[::step] == CODES["launch"]).sum())
 
@@ -137,8 +137,8 @@ def _launches(lane: Lane) -> int:
 def _depths(
     timeline: Timeline, window: Window, edges: Ints, lanes: Sequence[Lane]
 ) -> list[Row]:
-    """The lanes of a thread in which anything ran. The calls that take the whole window are one line together, so that
-    a deep Python stack leaves room for what changes."""
+    """The lanes of a thread that were busy in the window. Calls that span the whole window share one line, so that a
+    deep Python stack leaves room for the rest."""
     rows: list[Row] = []
     for lane in lanes:
         whole = spans(lane, window)
@@ -155,8 +155,8 @@ def _depths(
 
 
 def _folded(rows: Sequence[Row], most: int) -> list[Row]:
-    """At most so many of a thread's lanes, or one of each name: of neighbours with the same name the outer ones stay,
-    the last of which says how many it hides."""
+    """At most ``most`` lanes of a thread, but at least one per run of equal labels: of adjacent lanes with the same
+    label the outer ones stay, and the last of these says how many it hides."""
     if len(rows) <= most:
         return list(rows)
     if most == 1:
@@ -175,7 +175,7 @@ def _folded(rows: Sequence[Row], most: int) -> list[Row]:
 
 
 def _numbered(rows: Sequence[Row]) -> list[Row]:
-    """The lanes of a thread, the second of the same name called so: 'operator 2' is an operator in an operator."""
+    """The lanes of a thread with repeated labels numbered: 'operator 2' is an operator inside an operator."""
     seen, made = Counting[str](), []
     for row in rows:
         word, more, hidden = row.label.partition(" +")
@@ -185,14 +185,14 @@ def _numbered(rows: Sequence[Row]) -> list[Row]:
 
 
 def _heightened(rows: list[Row], edges: Ints, room: int) -> list[Row]:
-    """The rows with the lines that are left over given to the streams that ran most."""
+    """The rows with spare lines given to the busiest streams."""
     ran = [
         _ran(row.lane, edges) if row.group and row.lane is not None and row.lane.tid is None and not row.lane.depth
         else 0
         for row in rows
     ]
     spare, lines = room - len(rows), [1] * len(rows)
-    seen = max(ran, default=0) // TALLEST  # what ran less than that would be blank lines
+    seen = max(ran, default=0) // TALLEST  # a less busy lane would be all blank lines
     order = sorted((at for at, ns in enumerate(ran) if ns > seen), key=lambda at: -ran[at])
     for _ in range(1, TALLEST):
         for at in order:

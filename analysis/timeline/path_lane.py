@@ -1,4 +1,4 @@
-"""The critical path of a cycle as a lane: which kernel, call or host code everything else waited for, one by one."""
+"""The critical path of a cycle as a lane: the sequence of kernels, calls and host code that sets the cycle time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def with_path(timeline: Timeline, run: Trace, options: Options) -> Timeline:
 
 
 def _codes(timeline: Timeline, names: list[str]) -> dict[str, int]:
-    """A code for each name: the recording's where it has one, else a new one."""
+    """A code per name: the recording's if it has the name, else a new one."""
     made, free = dict[str, int](), 2**32 - 2
     for name in dict.fromkeys(names):
         known = timeline.codes.get(name)

@@ -1,7 +1,7 @@
 """The timeline as text: one line per lane, one character per column, the same on the screen, in markdown and in a pipe.
 
-What a lane does is told apart without colour: kernels and host slices in eighths of a block, collectives in shades,
-copies in strokes. A slice wide enough to be read is ``[its name]``. A blank is a gap.
+Classes are distinguishable without colour: kernels and host slices in eighths of a block, collectives in shades,
+copies in strokes. A slice that is wide enough shows ``[its name]``. A blank is a gap.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _SHADES = " ░░▒▒▓▓▓▓"
 _STROKES = " ╌╌╍╍━━━━"
 _SIGNS = {CODES["collective"]: _SHADES, CODES["copy"]: _STROKES}
 LEGEND = "█ kernels, host   ▓ collectives   ━ copies, sets   height or shade: how much of the column ran   blank: idle"
-NAMED = 6  # Columns from which a slice carries its name.
+NAMED = 6  # Columns from which a slice shows its name.
 
 
 _DRAWN = np.array([list(_SIGNS.get(code, _BLOCKS)) for code in range(len(CLASSES))])
-"""The sign of a class (first index) that filled so many eighths of a column (second)."""
+"""Character for a class (first index) that filled that many eighths of a column (second index)."""
 
 
 _SOLID = np.array(list(_BLOCKS))
-_LETTERS = list(LETTERS.values())  # Of the first of ``CLASSES``, the families; what a thread does has none.
+_LETTERS = list(LETTERS.values())  # For the families, the first of ``CLASSES``; others have none.
 
 
 def _eighths(busy: npt.NDArray[np.float64], lines: int = 1) -> npt.NDArray[np.intp]:
-    """Shares of columns as eighths of a line; whatever ran at all is at least one."""
+    """Busy shares of columns as eighths of a line; any activity gives at least one."""
     return np.where(busy > 0, np.clip(np.rint(busy * 8 * lines), 1, 8 * lines), 0).astype(np.intp)
 
 
 class Line(Struct, frozen=True):
-    """A row drawn: its label, a character for each column of each of its ``lines`` from the top, the class code of each
-    column, and where names stand in a block (line, first and last column). ``said`` is what a counter begins with."""
+    """A drawn row: its label, its ``lines`` from the top with one character per column, the class code per column, and
+    the position of each name (line, first and last column). ``said``: the text a counter or folded row begins with."""
 
     label: str
     lines: tuple[str, ...]
@@ -54,12 +54,12 @@ class Line(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The only line of a row that has no more."""
+        """The first line: all of a row that is one line high."""
         return self.lines[0]
 
 
 def _drawn(timeline: Timeline, rows: Sequence[Row], window: Window) -> list[Line]:
-    """The rows that are lanes, in that window."""
+    """The rows that are lanes, drawn for that window."""
     lanes = [row.lane for row in rows if row.lane is not None]
     if not lanes:
         return []
@@ -76,13 +76,13 @@ def _tall(
     timeline: Timeline, row: Row, lane: Lane, window: Window, busy: npt.NDArray[np.float64],
     classes: npt.NDArray[np.uint8],
 ) -> Line:
-    """A lane of several lines: bars as high as the share of the column that ran, a letter of its family over each."""
+    """A lane several lines high: bars as high as the busy share of the column, under the letter of the family."""
     high = _eighths(busy, row.lines)
     level = np.clip(high - 8 * np.arange(row.lines - 1, -1, -1)[:, None], 0, 8)
     drawn: list[list[str]] = _SOLID[level].tolist()
     begun = np.diff(np.searchsorted(lane.slices.starts, window.edges[[0, -1]]))[0]
     letters = []
-    if begun <= window.columns:  # else a column holds many, and a letter would be that of one of them
+    if begun <= window.columns:  # else a column holds several slices, and a letter would stand for only one
         new = (high > 0) & (classes < len(_LETTERS))
         new[1:] &= (high[:-1] == 0) | (classes[1:] != classes[:-1])
         for column in np.flatnonzero(new).tolist():
@@ -99,10 +99,10 @@ def _named(
     timeline: Timeline, row: Row, lane: Lane, window: Window, drawn: list[list[str]], classes: npt.NDArray[np.uint8],
     letters: Sequence[tuple[int, int, int]] = (),
 ) -> Line:
-    """A lane whose columns are drawn, with the names of the slices that have room for one on its uppermost line."""
+    """A drawn lane plus the names of the slices wide enough for one, on its top line."""
     named: list[tuple[int, int, int]] = []
     for one in wide(lane, window, NAMED):
-        first = max(one.first, named[-1][2] + 1) if named else one.first  # one column may hold an end and a beginning
+        first = max(one.first, named[-1][2] + 1) if named else one.first  # may share a column
         width = one.last - first + 1
         if width >= NAMED:
             name = fit_name(timeline.names[int(lane.slices.names[one.at])], width - 2)
@@ -113,7 +113,7 @@ def _named(
 
 
 def crumbs(names: tuple[str, ...], width: int) -> str:
-    """Calls one inside the other, as many of the innermost as fit."""
+    """Nested calls joined by ›: as many of the innermost as fit."""
     shown = ""
     for name in reversed(names):
         longer = fit_name(name, max(8, width // 3)) + (" › " + shown if shown else "")
@@ -124,7 +124,7 @@ def crumbs(names: tuple[str, ...], width: int) -> str:
 
 
 def strip(counter: Strip, window: Window) -> str:
-    """A counter in eighths between the lowest and the highest value there is."""
+    """A counter in eighths between its ``low`` and ``high``."""
     means = counter.counter.means(window.edges)
     share = (means - counter.low) / ((counter.high - counter.low) or 1.0)
     scaled = np.clip(np.nan_to_num(share) * 7.99, 0, 7).astype(int)
@@ -134,13 +134,13 @@ def strip(counter: Strip, window: Window) -> str:
 
 
 def lines_of(timeline: Timeline, rows: Sequence[Row], window: Window) -> list[Line]:
-    """Rows of the layout drawn."""
+    """The rows of the layout, drawn."""
     lanes = iter(_drawn(timeline, [row for row in rows if row.lane is not None], window))
     return [next(lanes) if row.lane is not None else _other(row, window) for row in rows]
 
 
 def _other(row: Row, window: Window) -> Line:
-    """A counter with its value, calls that fill the whole window, or the text of a folded lane."""
+    """A counter with its value, calls that span the whole window, or the text of a folded lane."""
     classes, width = np.full(window.columns, CODES["python"], dtype=np.uint8), window.columns
     if row.counter is not None:
         said = f" {row.counter.value(window.start, window.end)}  "
@@ -153,7 +153,7 @@ def _other(row: Row, window: Window) -> Line:
 
 
 def axis(window: Window, origin: int = 0) -> str:
-    """A ruler: round times, each beginning at its column, as far apart as they need to be to be read."""
+    """A ruler: round times, each starting at its column, spaced widely enough to be readable."""
     span = window.end - window.start
     step = _round_step(span * 14 // max(1, window.columns) + 1)
     line = [" "] * window.columns
@@ -170,13 +170,13 @@ _SCALES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 
 
 def moment_text(moment: int, step: int) -> str:
-    """A time (ns) in the largest unit in which a step of that length is a whole number: '12,345 µs'."""
+    """A time (ns) in the largest unit that is no longer than ``step``: '12,345 µs'."""
     scale, unit = next(pair for pair in _SCALES if step >= pair[0])
     return f"{moment / scale:,.0f} {unit}".replace("-", "−")
 
 
 def _round_step(least: int) -> int:
-    """The smallest of 1, 2 or 5 times a power of ten (ns) that is at least so long."""
+    """The smallest 1, 2 or 5 times a power of ten (ns) that is at least ``least``."""
     power = 1
     while True:
         for factor in (1, 2, 5):
@@ -186,18 +186,18 @@ def _round_step(least: int) -> int:
 
 
 def marks(timeline: Timeline, window: Window) -> str:
-    """The cycles over the lanes."""
+    """The line of cycles over the lanes."""
     return cycle_line(timeline.marks, window)
 
 
 _NUMBER = re.compile(r"\D*?(\d+)")
 BRIEF = 8
-"""Cells from which a cut name of a cycle is worth showing; its number alone is where there are fewer."""
+"""A shortened cycle label is shown only in more cells than this; below, only a number that fits."""
 
 
 def cycle_line(marks: Marks, window: Window) -> str:
-    """Cycles in a line: a bar where each begins, then its label, of all the number alone where one of those wholly in
-    sight has no room for more; '' where there are too many."""
+    """Cycles in a line: a bar at each start, then the label. If the label of any fully visible cycle does not fit, all
+    show only their numbers; '' with more cycles than columns."""
     line = [" "] * window.columns
     begin = int(np.searchsorted(marks.ends, window.start, side="right"))
     stop = int(np.searchsorted(marks.starts, window.end, side="left"))
@@ -212,7 +212,7 @@ def cycle_line(marks: Marks, window: Window) -> str:
         if room < 0:
             continue
         if tight or len(label) >= room:
-            number = _NUMBER.fullmatch(label)  # a letter or two of a longer one say nothing
+            number = _NUMBER.fullmatch(label)  # one or two letters of a label say nothing
             brief = number[1] if number and len(number[1]) < room else ""
             label = brief or (label if len(label) < room else fit_name(label, room - 1) if room > BRIEF else "")
         line[first : last + 1] = ("├" + label + "─" * room)[: room + 1]
@@ -220,7 +220,7 @@ def cycle_line(marks: Marks, window: Window) -> str:
 
 
 def minimap(timeline: Timeline, whole: Window, window: Window) -> tuple[str, int, int]:
-    """The ``whole`` in one line (how busy devices were in it), and the columns that the window takes of it."""
+    """Device utilisation over ``whole`` in one line, and the first and last column that the window covers in it."""
     busy = timeline.devices.busy(whole.edges) / whole.widths
     first = min(whole.columns - 1, max(0, whole.column(window.start)))
     last = min(whole.columns - 1, max(first, whole.column(window.end - 1)))

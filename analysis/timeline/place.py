@@ -1,4 +1,4 @@
-"""What lies under the cursor of the timeline, and where in it a row of another view is."""
+"""Positions in the timeline: the slice under the cursor, its launch or counterpart, and rows of other views."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LAUNCHES = ("runtime", "driver")
 
 
 class Place(Struct, frozen=True):
-    """A stretch of a run to show, ns, and the lane (its place in ``Timeline.drawn``) and slice to stand on."""
+    """An interval of a run to show, ns, and the lane (index in ``Timeline.drawn``) and slice to put the cursor on."""
 
     start: int
     end: int
@@ -27,7 +27,7 @@ class Place(Struct, frozen=True):
 
 
 def find(timeline: Timeline, row: dict[str, Any]) -> Place | None:
-    """Where a row of a view lies: by its start and length, else the longest slice of its name. None where nowhere."""
+    """Position of a view's row: by its start and duration, else the longest slice of that name; None if not found."""
     start, ahead = row.get("start_ns"), timeline.clocks.get(row.get("rank") or 0, 0)
     start = None if start is None else int(start) - ahead
     name = row.get("name", row.get("function"))
@@ -51,7 +51,7 @@ def find(timeline: Timeline, row: dict[str, Any]) -> Place | None:
 
 
 def _lane_of(timeline: Timeline, row: dict[str, Any], start: int, name: object) -> tuple[int, int | None] | None:
-    """The lane in which something of that name begins at that moment; else that of the row's device and stream."""
+    """Lane and slice of that name that begins at that moment; else the lane of the row's device and stream."""
     fallback: tuple[int, int | None] | None = None
     for number, lane in enumerate(timeline.drawn):
         if lane.tid is None and row.get("device") not in (None, lane.device):
@@ -67,16 +67,15 @@ def _lane_of(timeline: Timeline, row: dict[str, Any], start: int, name: object) 
 
 
 def launch_row(run: Trace, index: int) -> dict[str, Any] | None:
-    """The launch of that number (``kernels.index``) as ``find`` takes it; None where there is none or it has no time.
-    """
+    """The launch with that ``kernels.index`` as a row for ``find``; None if it does not exist or has no timestamp."""
     launch = run.kernels.filter(pl.col("index") == index).select(
         pl.col("name", "device").cast(pl.String), "start_ns", "dur_ns", "stream", "rank").head(1).collect()
     return None if launch.is_empty() or launch["start_ns"][0] is None else launch.row(0, named=True)
 
 
 def arrow(run: Trace, timeline: Timeline, lane: Lane, at: int) -> Place | None:
-    """The other end of a launch: of an activity the call that launched it, of a call the first activity it launched.
-    Read from the tables, so for a thread in the background; None where that was not recorded."""
+    """The other end of a launch: for an activity its launch call, for a call the first activity it launched; None where
+    not recorded. Reads the tables, so call it on a background thread."""
     table, other = (run.kernels, run.host) if lane.tid is None else (run.host, run.kernels)
     known = table.slice(int(lane.slices.rows[at]), 1).select("correlation", "rank").collect()
     correlation, rank = known.row(0) if known.height else (None, None)
@@ -91,7 +90,7 @@ def arrow(run: Trace, timeline: Timeline, lane: Lane, at: int) -> Place | None:
 
 
 def _at_row(timeline: Timeline, row: int, of_host: bool) -> Place | None:
-    """Where a row of the host or of the kernels table is drawn."""
+    """Position at which a row of the host or kernels table is drawn."""
     for number, lane in enumerate(timeline.drawn):
         if (lane.tid is not None) != of_host:
             continue
@@ -103,7 +102,7 @@ def _at_row(timeline: Timeline, row: int, of_host: bool) -> Place | None:
 
 
 def describe(timeline: Timeline, lane: Lane, at: int | None, moment: int) -> str:
-    """How long the slice or gap under the cursor is, and where."""
+    """Text on the slice or gap under the cursor: duration, start and lane."""
     if at is not None:
         start, end = int(lane.slices.starts[at]), int(lane.slices.ends[at])
         return f"{units.duration(end - start)} · at {units.duration(start)} · {lane.name}"
@@ -114,21 +113,21 @@ def describe(timeline: Timeline, lane: Lane, at: int | None, moment: int) -> str
 
 
 def cycle_of(marks: Marks, moment: int) -> int | None:
-    """The place among the marks of the last cycle to begin before a moment; None before the first."""
+    """Index of the last cycle that began at or before a moment; None before the first."""
     at = int(np.searchsorted(marks.starts, moment, side="right")) - 1
     return at if at >= 0 else None
 
 
 def same_cycle(of: Marks, to: Marks, at: int) -> int | None:
-    """The cycle of the other run that goes with this one: that of its label, else as many cycles in; None for none."""
+    """Index of the corresponding cycle in the other run: same label, else same position; None if there is none."""
     if of.labels[at] in to.labels:
         return to.labels.index(of.labels[at])
     return at if at < len(to.labels) else None
 
 
 def counterpart(runs: tuple[Timeline, Timeline], run: int, lane: Lane, at: int) -> Place | None:
-    """The same launch in the other run: in the cycle that goes with its own, the one before which as many of its name
-    began on the same side, host or device. None where there are no cycles, or none so late."""
+    """The same slice in the other run: in the corresponding cycle, the n-th of its name on the same side (host or
+    device) and rank. None without cycles, or where the other cycle has fewer."""
     mine, other = runs[run], runs[1 - run]
     start = int(lane.slices.starts[at])
     cycle = cycle_of(mine.marks, start)
@@ -143,7 +142,7 @@ def counterpart(runs: tuple[Timeline, Timeline], run: int, lane: Lane, at: int) 
 
 
 def _named_in(timeline: Timeline, name: str, like: Lane, start: int, end: int) -> list[Place]:
-    """The slices of that name that begin between two moments, of devices or of threads as the lane is."""
+    """The slices of that name that begin between two moments, in lanes of the same side and rank as ``like``."""
     codes = timeline.codes.get(name)
     found = []
     for number, lane in enumerate(timeline.drawn if codes is not None else ()):
@@ -157,7 +156,7 @@ def _named_in(timeline: Timeline, name: str, like: Lane, start: int, end: int) -
 
 
 def launcher(run: Trace, lane: Lane, at: int) -> str:
-    """Who launched a device activity and how long before: read from the tables, so for a thread in the background."""
+    """Text: the call that launched an activity, and how long before. Reads tables: call on a background thread."""
     slices = lane.slices
     if lane.tid is not None or lane.title:
         return ""

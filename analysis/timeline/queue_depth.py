@@ -1,7 +1,7 @@
-"""Queue depth: how many activities of a device were launched and had not begun, as a strip among the counters.
+"""Queue depth: the number of activities of a device launched but not yet started, as a strip among the counters.
 
-A launch counts from the begin of its call to the begin of what it launched. The depth is a step function, so its mean
-in a column is exact at any zoom: a difference of integrals.
+A launch counts from the start of its call to the start of its activity. The depth is a step function, so its mean in a
+column is exact at any zoom: a difference of integrals.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from .counters import Counter
 from .coverage import Floats, Ints
 
 MOST = 1_000_000
-"""Launches up to which the depth is computed: each costs 40 bytes and a microsecond."""
+"""Most launches for which the depth is computed: each costs 40 bytes and a microsecond."""
 
 
 class QueueDepth(Counter, frozen=True, kw_only=True):
-    """``levels`` is the depth from each of the ``moments`` on, ``sums`` the integral (launches · ns) before it."""
+    """``levels``: depth from each of the ``moments`` on; ``sums``: its integral (launches · ns) up to each moment."""
 
     levels: Ints
 
     @property
     def mean(self) -> float:
-        """The mean from the first launch to the last begin."""
+        """Mean depth from the first launch to the start of the last activity."""
         return float(self.sums[-1]) / max(1, int(self.moments[-1] - self.moments[0]))
 
     def means(self, edges: Ints) -> Floats:
-        """The mean in each column."""
+        """Mean depth in each column."""
         at = np.searchsorted(self.moments, edges, side="right") - 1
         since = np.where(at >= 0, self.levels[at] * (edges - self.moments[at]), 0)
         until = np.where(at >= 0, self.sums[at], 0.0) + since
@@ -38,7 +38,7 @@ class QueueDepth(Counter, frozen=True, kw_only=True):
 
 
 def queue_depths(run: Trace) -> tuple[QueueDepth, ...]:
-    """The depth of each device's queue; none where launches were not recorded, or are more than ``MOST``."""
+    """Queue depth of each device; empty if launches were not recorded or there are more than ``MOST``."""
     if not run.has("kernels") or not run.has("host"):
         return ()
     activities = run.kernels.filter(

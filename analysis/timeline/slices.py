@@ -1,7 +1,6 @@
-"""Slices of a table as arrays, told apart by lane: what the lanes of a timeline are made of.
+"""Slices of a table as arrays, split by lane, from which the timeline's lanes are made.
 
-A recording has its slices nearly in order: most lanes are in order as they are, which is looked at before they are
-sorted. Names stay codes.
+Recordings are nearly in order and most lanes are already sorted, so that is checked before sorting. Names stay codes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Key = tuple[object, ...]
 
 
 class Slices(Struct, frozen=True):
-    """Slices of one lane by start: ``starts``, ``ends`` (ns), codes of names and classes, ``rows`` of their table."""
+    """Slices of one lane sorted by start: ``starts``, ``ends`` (ns), name and class codes, ``rows`` in their table."""
 
     starts: Ints
     ends: Ints
@@ -34,11 +33,11 @@ class Slices(Struct, frozen=True):
         return len(self.starts)
 
     def pick(self, which: npt.NDArray[np.bool_] | Ints | slice) -> Slices:
-        """Some of them, in that order."""
+        """The selected slices, in that order."""
         return Slices(self.starts[which], self.ends[which], self.names[which], self.classes[which], self.rows[which])
 
     def in_order(self) -> Slices:
-        """The same by start, the outer of two that begin together first."""
+        """The slices sorted by start; of slices with the same start the outer one first."""
         starts, ends, order = self.starts, self.ends, None
         if (starts[1:] < starts[:-1]).any():
             order = np.argsort(starts, kind="stable")
@@ -49,15 +48,15 @@ class Slices(Struct, frozen=True):
         some = np.zeros(len(starts), dtype=bool)
         some[1:] |= together
         some[:-1] |= together
-        those = np.flatnonzero(some)  # the few that begin with another one; the others stay where they are
+        those = np.flatnonzero(some)  # the few with equal starts; the others keep their place
         order = np.arange(len(starts)) if order is None else order
         order[those] = order[those[np.lexsort((-ends[those], starts[those]))]]
         return self.pick(order)
 
 
 class DrawnSlices(Struct, frozen=True):
-    """Slices of a table that have a time and are drawn, in its order: ``starts``, ``ends`` (ns) and ``classes``.
-    ``rows`` are theirs in the table, None where that is all of them."""
+    """The timed slices of a table that are drawn, in table order: ``starts``, ``ends`` (ns) and ``classes``. ``rows``:
+    their rows in the table; None if all rows are drawn."""
 
     starts: Ints
     ends: Ints
@@ -65,7 +64,7 @@ class DrawnSlices(Struct, frozen=True):
     rows: npt.NDArray[np.uint32] | None
 
     def together(self) -> Coverage:
-        """When any of them ran."""
+        """Union of the slices."""
         starts, ends = self.starts, self.ends
         if (starts[1:] < starts[:-1]).any():
             order = np.argsort(starts, kind="stable")
@@ -74,7 +73,7 @@ class DrawnSlices(Struct, frozen=True):
 
 
 def drawn_slices(table: pl.LazyFrame, class_of: ClassOf, clocks: Mapping[int, int] | None = None) -> DrawnSlices:
-    """The slices of a table; ``class_of`` a recorded kind is the code of its class, ``clocks`` as in a timeline."""
+    """The drawn slices of a table; ``class_of`` maps a recorded kind to a class code, ``clocks`` as in ``Timeline``."""
     classes = _classes(_column(table, "kind"), class_of)
     start = _column(table, "start_ns")
     wanted = start.is_not_null().to_numpy() & (classes != NOT_DRAWN)
@@ -95,8 +94,8 @@ def _column(table: pl.LazyFrame, name: str) -> pl.Series:
 def by_lane(
     table: pl.LazyFrame, keys: tuple[str, ...], drawn: DrawnSlices, names: dict[int, str], class_of: ClassOf
 ) -> list[tuple[Key, Slices]]:
-    """The slices of each lane by the values of its keys, lanes in their order, nulls last. ``names`` gets the text of
-    codes; ``class_of`` a name is the code of the class that it alone tells."""
+    """The slices of each lane with the lane's key values, sorted by key, nulls last. Adds the text of each name code to
+    ``names``; ``class_of`` maps a name to a class code for slices of class ``BY_NAME``."""
     if not len(drawn.starts):
         return []
     some = slice(None) if drawn.rows is None else drawn.rows
@@ -116,7 +115,7 @@ def by_lane(
     whole = Slices(drawn.starts, drawn.ends, code, classes, rows)
     if len(tuples) == 1:
         return [(tuples[0], whole.in_order())]
-    small = lane.astype(np.uint16) if len(tuples) < 1 << 16 else lane  # numpy sorts these in one pass
+    small = lane.astype(np.uint16) if len(tuples) < 1 << 16 else lane  # numpy radix-sorts 16-bit integers
     edges = np.cumsum(np.bincount(lane, minlength=len(tuples)))[:-1]
     del lane
     parts = np.split(np.argsort(small, kind="stable"), edges)
@@ -126,7 +125,7 @@ def by_lane(
 
 
 def _classes(kinds: pl.Series, class_of: ClassOf) -> npt.NDArray[np.uint8]:
-    """The class of each slice by its kind; of a kind that is null that of ''."""
+    """Class of each slice by its kind; a null kind counts as ''."""
     distinct = kinds.unique().drop_nulls()
     numbers = distinct.to_physical().to_numpy()
     table = np.zeros(int(numbers.max(initial=0)) + 2, dtype=np.uint8)
@@ -137,7 +136,7 @@ def _classes(kinds: pl.Series, class_of: ClassOf) -> npt.NDArray[np.uint8]:
 
 
 def _lanes(columns: list[pl.Series], some: npt.NDArray[np.uint32] | slice) -> tuple[Codes, list[Key]]:
-    """The number of the lane of each slice, and the keys of each lane; text is there as its code and text."""
+    """Lane number of each slice, and the key values of each lane (categoricals as text)."""
     lane, first = dense(combined([_codes(one)[some] for one in columns]))
     at = first if isinstance(some, slice) else some[first]
     values = [one.gather(at).cast(pl.String).to_list() if one.dtype == pl.Categorical else one.gather(at).to_list()
@@ -146,7 +145,7 @@ def _lanes(columns: list[pl.Series], some: npt.NDArray[np.uint32] | slice) -> tu
 
 
 def _codes(column: pl.Series) -> Codes:
-    """A number for each value that tells it and null from the others."""
+    """A distinct number for each value, null included."""
     if not column.dtype.is_integer():
         return codes(column)
     low = column.min()

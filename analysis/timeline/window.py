@@ -1,4 +1,4 @@
-"""A window of the timeline: its columns, what runs in each, and the slices wide enough to carry a name."""
+"""A window of the timeline: its columns, the activity in each, and the slices wide enough to show a name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .lanes import BLOCK, Lane, Timeline
 
 
 class Window(Struct, frozen=True):
-    """The stretch ``start``..``end`` (ns) in ``columns`` equal parts, to the nearest nanosecond."""
+    """The interval ``start``..``end`` (ns) in ``columns`` equal parts, rounded down to whole nanoseconds."""
 
     start: int
     end: int
@@ -22,22 +22,22 @@ class Window(Struct, frozen=True):
 
     @property
     def edges(self) -> Ints:
-        """The moments between columns, ns: ``columns`` + 1 of them."""
+        """The column boundaries, ns: ``columns`` + 1 values."""
         return _edges(self.start, self.end, self.columns)
 
     @property
     def widths(self) -> Ints:
-        """The lengths of the columns, ns, at least 1."""
+        """The column widths, ns, at least 1."""
         return _widths(self.start, self.end, self.columns)
 
     def column(self, moment: int) -> int:
-        """The column a moment lies in; below 0 or beyond the last where it is outside."""
+        """The column of a moment; below 0 or beyond the last if it is outside the window."""
         return (moment - self.start) * self.columns // max(1, self.end - self.start)
 
 
 @lru_cache(maxsize=8)
 def _edges(start: int, end: int, columns: int) -> Ints:
-    """Asked once a lane; in whole numbers of any size, as a recording may span all 64 bits."""
+    """Cached because every lane needs it; in Python ints, because a recording may span all 64 bits."""
     return np.array([start + (end - start) * at // columns for at in range(columns + 1)], dtype=np.int64)
 
 
@@ -47,8 +47,8 @@ def _widths(start: int, end: int, columns: int) -> Ints:
 
 
 def fractions(lanes: Sequence[Lane], window: Window) -> tuple[np.ndarray, np.ndarray]:
-    """Per lane and column how much of it was busy (0-1) and the class that took most of it (a code). All lanes of a
-    screen together: two dozen one by one take twice as long, nearly all of it in the calls."""
+    """Per lane and column: the busy share (0-1) and the code of the class with the most time. Takes all lanes of a
+    screen at once: two dozen one by one take twice as long, nearly all of it call overhead."""
     edges = window.edges
     spent = np.array([lane.busy.busy(edges) for lane in lanes])
     classes = np.array([
@@ -59,7 +59,7 @@ def fractions(lanes: Sequence[Lane], window: Window) -> tuple[np.ndarray, np.nda
 
 
 def counts(lane: Lane, edges: Ints) -> Ints:
-    """Per column how many slices touch it."""
+    """Number of slices that touch each column."""
     begun = np.searchsorted(lane.slices.starts, edges[1:], side="left")
     ends = lane.slices.ends
     ordered = ends if (ends[1:] >= ends[:-1]).all() else np.sort(ends)
@@ -67,9 +67,9 @@ def counts(lane: Lane, edges: Ints) -> Ints:
 
 
 def longest(lane: Lane, edges: Ints) -> list[int | None]:
-    """Per column the slice (its place in the lane) that takes most of it; None where none does. Among those that begin
-    in the column and the last one that began before it: in a stream whose kernels overlap, a third one that began still
-    earlier is not looked at."""
+    """Per column the slice (index in the lane) that takes most of it; None where there is none. Candidates are the
+    slices that begin in the column and the last one that began before it; where kernels of a stream overlap, one that
+    began still earlier is not considered."""
     slices = lane.slices
     first = np.searchsorted(slices.starts, edges, side="left")
     picked: list[int | None] = []
@@ -89,7 +89,7 @@ def longest(lane: Lane, edges: Ints) -> list[int | None]:
 
 
 class Labelled(Struct, frozen=True):
-    """A slice that is wide enough to be read: its first and last column, and its place in the lane."""
+    """A slice wide enough for a label: its first and last column, and its index in the lane."""
 
     first: int
     last: int
@@ -97,12 +97,12 @@ class Labelled(Struct, frozen=True):
 
 
 def wide(lane: Lane, window: Window, least: int) -> list[Labelled]:
-    """The slices of the window at least so many columns wide, in order."""
+    """The slices in the window that are at least ``least`` columns wide, in order."""
     slices = lane.slices
     least_ns = max(1, (window.end - window.start) * least // window.columns)
     begin = int(np.searchsorted(slices.starts, window.start, side="left"))
     stop = int(np.searchsorted(slices.starts, window.end, side="left"))
-    begin = max(0, begin - 1)  # one that began before and reaches in
+    begin = max(0, begin - 1)  # may have begun before the window and reach in
     if begin == stop:
         return []
     places: list[int] = []
@@ -121,11 +121,11 @@ def wide(lane: Lane, window: Window, least: int) -> list[Labelled]:
 
 
 NEARLY = 0.9
-"""The share of a window that one slice has to take to stand for the whole of it, where nothing else is in the lane."""
+"""Share of the window that a slice alone in its lane must cover to count as spanning the window."""
 
 
 def spans(lane: Lane, window: Window) -> int | None:
-    """The only slice of a lane in the window, by its place, where it takes nearly all of it; None elsewhere."""
+    """Index of the lane's only slice in the window, if it covers nearly all of the window; else None."""
     slices = lane.slices
     stop = int(np.searchsorted(slices.starts, window.end, side="left"))
     at = stop - 1
@@ -136,7 +136,7 @@ def spans(lane: Lane, window: Window) -> int | None:
 
 
 def at_moment(lane: Lane, moment: int, reach: int) -> int | None:
-    """The slice that runs at a moment (ns), else the nearest that lies at most ``reach`` ns away; None where none."""
+    """Index of the slice running at a moment (ns), else of the nearest within ``reach`` ns; None if there is none."""
     slices = lane.slices
     at = int(np.searchsorted(slices.starts, moment, side="right"))
     for back in range(at - 1, max(-1, at - 9), -1):
@@ -149,7 +149,7 @@ def at_moment(lane: Lane, moment: int, reach: int) -> int | None:
 
 
 def gap_at(lane: Lane, moment: int) -> tuple[int, int] | None:
-    """The idle stretch of the lane around a moment (ns); None where it was busy or nothing lies on both sides."""
+    """Start and end of the lane's idle gap around a moment (ns); None if it was busy or the gap has an open end."""
     busy = lane.busy
     at = int(np.searchsorted(busy.starts, moment, side="right"))
     if at == 0 or at == len(busy.starts) or busy.ends[at - 1] > moment:
@@ -158,7 +158,7 @@ def gap_at(lane: Lane, moment: int) -> tuple[int, int] | None:
 
 
 def cycle_at(timeline: Timeline, moment: int) -> tuple[int, int, str] | None:
-    """Start, end (ns) and label of the last cycle to begin before a moment that has not ended; None where none."""
+    """Start, end (ns) and label of the last cycle that began by a moment, if it has not ended; else None."""
     marks = timeline.marks
     at = int(np.searchsorted(marks.starts, moment, side="right")) - 1
     if at < 0 or marks.ends[at] <= moment:
@@ -167,7 +167,7 @@ def cycle_at(timeline: Timeline, moment: int) -> tuple[int, int, str] | None:
 
 
 def same_name(lane: Lane, at: int, step: int) -> int | None:
-    """The next (``step`` 1) or previous (−1) slice of the same name in the lane; None where there is none."""
+    """Index of the next (``step`` 1) or previous (−1) slice of the same name in the lane; None if there is none."""
     same = np.flatnonzero(lane.slices.names == lane.slices.names[at])
     place = int(np.searchsorted(same, at)) + step
     return int(same[place]) if 0 <= place < len(same) else None

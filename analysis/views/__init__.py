@@ -1,8 +1,8 @@
 """The registry of views: feeds the tabs, the bindings, the palette, the help, ``report --view`` and the README.
 
-A new view is one file in this folder that defines ``VIEW`` and one line here. The line holds what the first frame
-needs; columns and the way to build it are in the file, which is imported when the question is first asked. Another
-package registers its ``Entry`` under the entry point group ``warplens.views``.
+To add a view, write one file in this folder that defines ``VIEW`` and add one line here with the data the first frame
+needs. The file holds the columns and the build function and is imported when the view is first opened. Other packages
+register an ``Entry`` under the entry point group ``warplens.views``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """A view as the registry knows it: ``key`` opens it in the app ('' for none), ``question`` says what it answers.
-    ``module`` is one of this folder, ``.module:NAME`` relative to it, or ``package.module:VIEW``. It has nothing to
-    answer from where there are fewer ``runs`` or ``ranks`` (or devices), or where none of them fills any of ``tables``
-    (``table.column``: that column, ``table.column=value``: a row with that value). ``short`` is the title of a narrow
-    tab."""
+    """Registry entry of a view: ``key`` opens it in the app ('' for none), ``question`` is the question it answers.
+    ``module`` is a module of this folder, ``.module:NAME`` relative to it, or ``package.module:VIEW``. The view needs
+    at least ``runs`` runs, ``ranks`` ranks (or devices), and data in one of ``tables`` (``table.column``: that column
+    is filled; ``table.column=value``: a row has that value). ``short`` is the title on a narrow tab."""
 
     name: str
     key: str
@@ -35,7 +34,7 @@ class Entry(NamedTuple):
     ranks: int = 1
 
     def load(self) -> View:
-        """The view itself; imports its module."""
+        """Import the view's module and return the view."""
         name, colon, attribute = self.module.partition(":")
         module = import_module(name, __package__) if colon else import_module(f".{name}", __package__)
         view: View = getattr(module, attribute or "VIEW")
@@ -89,7 +88,7 @@ OURS: tuple[Entry, ...] = (
 
 
 def _installed() -> tuple[Entry, ...]:
-    """Those of other packages; a name of ours stays ours, and so does a key."""
+    """Views of other packages; they cannot replace a built-in view or take its key."""
     keys = {entry.key for entry in OURS}
     names = {entry.name for entry in OURS}
     return tuple(
@@ -110,11 +109,11 @@ _NEEDS = {
     "allocations": "allocations (profile_memory=True, or a memory snapshot)",
     "host.shapes": "shapes of operators (record_shapes=True)",
 }
-"""What the tables that a view is made of hold, for the sentence that it has none of them."""
+"""Contents of each table or column in words, for the message that a recording lacks it."""
 
 
 def lacking(entry: Entry, runs: Runs) -> str:
-    """Why these runs have nothing for the view to answer from; '' where they have, or where there is no run yet."""
+    """Why the view is unavailable for these runs; '' where it is available or no run is open yet."""
     if not runs:
         return ""
     if len(runs) < entry.runs:
@@ -127,12 +126,12 @@ def lacking(entry: Entry, runs: Runs) -> str:
 
 
 def holds(run: Trace) -> list[str]:
-    """What a recording has, in words."""
+    """The kinds of data a recording contains, in words."""
     return [what.partition(" (")[0] for table, what in _NEEDS.items() if "." not in table and run.has(table)]
 
 
 def answerable(runs: Runs) -> tuple[Entry, ...]:
-    """The views that these runs have something to answer from, in order; all of them where there is no run yet."""
+    """The views available for these runs, in order; all views while no run is open."""
     if any(run.has("history") for run in runs):
         return tuple(entry for entry in VIEWS if "history" in entry.tables or entry.name == "sql")
     return tuple(entry for entry in VIEWS if not lacking(entry, runs))

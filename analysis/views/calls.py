@@ -1,8 +1,8 @@
-"""Host calls: what the CUDA or HIP API, the driver and the operating system took, and what was waiting for a device.
+"""Host calls: time in the CUDA or HIP API, the driver and the operating system, and how much of it waits for a device.
 
-``sync_ns`` is what waiting for a device took: the whole time of calls that return when the device is done, by the same
-rule that idle time goes by, and of asynchronous copies that were not: from or to pageable memory, and over when the
-call returned. Calls inside calls count in both; ``self_ns`` counts every nanosecond of a thread once.
+``sync_ns`` is time spent waiting for a device: the full duration of synchronising calls (by the same rule as in the
+idle view) and of blocking asynchronous copies, i.e. from or to pageable memory and complete when the call returned.
+Nested calls count in both totals; ``self_ns`` counts every nanosecond of a thread once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ COLUMNS = (
 
 
 def table(run: Trace, options: Options, side: Side) -> OneRun:
-    """The calls of one run and totals about them. Raises CannotAnswer."""
+    """The calls of one run and their totals. Raises CannotAnswer."""
     frame = calls_of(run)
     if frame is None:
         raise CannotAnswer(f"{run.info.label} holds no calls of the host to the CUDA or HIP API or to the system.")
@@ -76,14 +76,14 @@ def _sentence(facts: dict[str, Any]) -> str:
 
 
 CALL_KINDS = (*CALLS, "sched", "io")
-"""Kinds of host slices that are calls somebody made; ``sched`` and ``io`` are of the operating system's libraries."""
-_LAUNCHES = re.compile(r"Launch")  # What tells a launch where the recording does not tie calls to what they launched.
+"""Host-slice kinds that are API calls; ``sched`` and ``io`` are calls into the operating system's libraries."""
+_LAUNCHES = re.compile(r"Launch")  # Identifies launch calls where no correlation to activities is recorded.
 _PURPOSE = {"sync": "wait", "allocation": "allocate", "copy": "copy", "runtime": "other"}
 
 
 class _Calls(Struct, frozen=True):
-    """Calls in recorded order: ``row`` of the host table, start, duration and self time in ns (``ABSENT`` for none).
-    ``thread`` is a number of it; ``waits`` are those that return when the device is done."""
+    """Calls in recorded order: ``row`` of the host table; start, duration and self time in ns (``ABSENT``: none);
+    ``thread``, a number per thread; ``waits``, whether the call returns only when the device is done."""
 
     row: Ints
     name: pl.Series
@@ -96,7 +96,7 @@ class _Calls(Struct, frozen=True):
 
 
 def calls_of(run: Trace) -> pl.DataFrame | None:
-    """A row per name and kind, most time first; None where no call was recorded. A report of sums has its own."""
+    """One row per name and kind, longest total first; None where no call was recorded. Also for reports of sums."""
     if not run.has("host") and run.has("host_stats"):
         return _from_sums(run)
     calls = _recorded(run)
@@ -139,7 +139,7 @@ def _recorded(run: Trace) -> _Calls:
 
 
 def _from_sums(run: Trace) -> pl.DataFrame | None:
-    """The same of recorded sums: what was waited for is known of calls that always wait, the rest is null."""
+    """The same from recorded sums: ``sync_ns`` covers only calls that always wait; columns sums lack are null."""
     frame = run.host_stats.filter(pl.col("kind").is_in(CALL_KINDS)).select(
         "name", "kind", "count", "total_ns", "mean_ns", "p50_ns", "max_ns").collect()
     if frame.is_empty():
@@ -154,7 +154,7 @@ def _from_sums(run: Trace) -> pl.DataFrame | None:
 
 
 def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
-    """Most time first, with what each call is for."""
+    """Longest total first, with the ``purpose`` column."""
     frame = frame.with_columns(
         purpose=pl.struct(pl.col("name").cast(pl.String), pl.col("kind").cast(pl.String), "launches").map_elements(
             lambda row: _purpose(row["name"], row["kind"], row["launches"]), return_dtype=pl.String)
@@ -164,13 +164,13 @@ def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _places(rows: Ints, wanted: Ints) -> Ints:
-    """The place of each wanted row among the rows, which are in order; where it is none of them, of the one before."""
+    """Index of each wanted row in ``rows`` (sorted); where it is not in there, the index of the row before it."""
     places: Ints = np.searchsorted(rows, wanted, side="right") - 1
     return places
 
 
 def _launches(run: Trace, callers: Callers | None, rows: Ints, of: Codes, count: int) -> pl.Series:
-    """How many activities the calls of each row launched; null where the recording ties none to a call."""
+    """Number of activities launched by the calls of each row; null where no activity is correlated with a call."""
     if callers is None or not (callers.call >= 0).any():
         return pl.Series([None] * count, dtype=pl.Int64)
     waits = run.kernels.select((pl.col("kind") == "sync").fill_null(False)).collect(engine="streaming").to_series()
@@ -179,7 +179,7 @@ def _launches(run: Trace, callers: Callers | None, rows: Ints, of: Codes, count:
 
 
 def _purpose(name: str, kind: str, launches: int | None) -> str:
-    """What a call of that name is for, in a word."""
+    """Purpose of a call by its name: launch, wait, copy, allocate, system or other."""
     if kind not in CALLS:
         return "system"
     cause = cause_of_call(name)
@@ -188,7 +188,7 @@ def _purpose(name: str, kind: str, launches: int | None) -> str:
 
 
 def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
-    """Which operators and ranges called it, and the longest calls."""
+    """The operators and ranges that made the call, its call chains, and the longest calls."""
     made: list[Section] = []
     for number, run, tail in sides(runs, options):
         made += _called_from(run, str(row["name"]), str(row["kind"]), tail)
@@ -200,11 +200,11 @@ def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
 
 
 _LIBRARY = r"\((libc|libpthread|libToolsInjection)[^)]*\)$|^\[(libc|libpthread|libToolsInjection)[.\d-]"
-"""Frames of the system's own libraries and of the recorder, which made the call in any case."""
+"""Frames of system libraries and of the profiler: they are on every stack and say nothing about the caller."""
 
 
 def _call_chains(run: Trace, name: str, tail: str) -> list[Section]:
-    """Where calls of the operating system came from, by the first frames outside its libraries, most time first."""
+    """Callers of an operating-system call: the first three frames outside its libraries, longest total first."""
     if not run.has("call_chains.call"):
         return []
     frames = pl.col("stack").cast(pl.String).str.split("\n")
@@ -217,7 +217,7 @@ def _call_chains(run: Trace, name: str, tail: str) -> list[Section]:
 
 
 def _called_from(run: Trace, name: str, kind: str, tail: str) -> list[Section]:
-    """The innermost operator or range around each call of the function, most time first."""
+    """The innermost operator or range around each call of the function, longest total first."""
     slices = slices_of(run)
     rows = np.flatnonzero(slices.named(lambda text: function(text) == name, slices.of_kind(kind)))
     if not len(rows):

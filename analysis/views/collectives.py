@@ -1,8 +1,8 @@
 """Collectives: what communication costs, at which bandwidth, and which rank is last.
 
-One row per kind, kernel, group, type and size. Times are sums over all ranks: ``wait_ns`` until the last one came,
-``transfer_ns`` what the fastest needed, on every rank. Bandwidths are of the median transfer, bytes as nccl-tests has
-them. What finds that out is imported when it is asked: an answer that was kept does without.
+One row per kind, kernel, group, type and size. Times are sums over all ranks: ``wait_ns`` until the last rank arrived,
+``transfer_ns`` each collective's shortest duration, counted for every rank. Bandwidths use the median transfer, bytes
+are counted as in nccl-tests. The analysis is imported on demand: a cached answer does not need it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ COLUMNS = (
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """The collectives of one run by total time, or of two by the size of the change."""
+    """The collectives of one run by total time, or of two runs by the size of the change."""
     timed = [_timed(run) for run in runs]
     if len(runs) == 1:
         one = _one(runs[0], options, "a")
@@ -86,7 +86,7 @@ def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneR
 
 
 def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
-    """``devices``: communication of each, ns and 0-1; and how collectives were matched across ranks."""
+    """``devices``: communication time (ns) and overlap (0-1) of each; and how collectives were matched across ranks."""
     from ..communication.devices import communication
 
     return {
@@ -100,7 +100,7 @@ def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
 
 
 def _timed(run: Trace) -> bool:
-    """Whether the run says when devices did something."""
+    """Whether the run has device activities with timestamps (or a reduced dataset's device sums)."""
     if REDUCED in run.info.facts:
         return run.has("device_sums")
     return not run.kernels.filter(pl.col("start_ns").is_not_null()).select("start_ns").head(1).collect().is_empty()
@@ -128,7 +128,7 @@ def _summary(rows: pl.DataFrame) -> tuple[str, ...]:
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
-    """The sections of a collective: its arrivals, or where no other rank is recorded its launches."""
+    """The sections of a collective: arrivals per rank, or its launches where only one rank is recorded."""
     from ..communication.recorded import section
     from ..communication.row_details import sections
     from ..details.row_details import kernel_sections

@@ -1,7 +1,7 @@
-"""Copies: what went between host and devices and within them, how much, how fast, and from which memory.
+"""Copies: bytes moved between host and devices and within devices, their rates, and the kind of memory.
 
-Direction and kind of memory stand in the names that recorders give copies; each tool spells them its own way. A rate is
-the bytes of one copy over its duration; copies without bytes or of no duration have none.
+Direction and kind of memory are parsed from the recorded name of a copy, which each profiler spells its own way. A rate
+is the bytes of one copy over its duration; null without bytes or for a duration of 0.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COLUMNS = (
 
 
 def table(run: Trace, options: Options, side: Side) -> OneRun:
-    """The copies of one run and totals about them. Raises CannotAnswer."""
+    """The copies of one run and their totals. Raises CannotAnswer."""
     frame = copies_of(run)
     if frame is None:
         raise CannotAnswer(f"{run.info.label} holds no copies or sets of memory.")
@@ -66,8 +66,8 @@ KEYS = ("kind", "direction", "memory", "device")
 
 
 def copies_of(run: Trace) -> pl.DataFrame | None:
-    """A row per kind, direction, memory and device, most time first; None where no copy or set was recorded. A report
-    of sums has its own: bytes over time is then the only rate."""
+    """One row per kind, direction, memory and device, longest total first; None where no copy or set was recorded. For
+    a report that holds only sums, total bytes over total time is the only rate."""
     if not run.has("kernels") and run.has("kernel_stats"):
         return _from_sums(run)
     rows = run.kernels.filter(pl.col("kind").is_in(KINDS)).select(
@@ -107,7 +107,7 @@ def _from_sums(run: Trace) -> pl.DataFrame | None:
 
 
 def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
-    """Most time first, ties by what the rows are of."""
+    """Longest total first, ties by ``KEYS``."""
     texts = [pl.col(key).cast(pl.String) for key in KEYS]
     return frame.sort(pl.col("total_ns"), *texts, descending=[True] + [False] * len(texts), nulls_last=True)
 
@@ -118,7 +118,7 @@ def _sum(name: str) -> pl.Expr:
 
 
 def with_meanings(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with what their names say."""
+    """The rows with ``direction`` and ``memory`` as parsed from their names."""
     names = rows["name"].unique().cast(pl.String).drop_nulls().to_list()
     meanings = pl.DataFrame(
         [(name, direction(name), memory(name)) for name in names],
@@ -155,7 +155,7 @@ def _size(count: float | None) -> str:
 
 
 def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
-    """The names under the row, the largest copies, and who made them."""
+    """The recorded names in the row, the longest copies, and the operators that launched them."""
     made: list[Section] = []
     for _, run, tail in sides(runs, options):
         rows = run.kernels.filter(pl.col("kind").is_in(KINDS)).select(

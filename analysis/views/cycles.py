@@ -1,4 +1,4 @@
-"""Cycles: how long an iteration takes, how busy its devices were, which stand out, and what two runs differ by."""
+"""Cycles: iteration time, how busy the devices were, outliers, and the difference between two runs."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def _build(runs: Runs, options: Options) -> Answer:
 
 
 def _with_mfu(frame: pl.DataFrame, run: Trace, cycles: Cycles) -> pl.DataFrame:
-    """Some of the cycles with the MFU of each."""
+    """The rows with the column ``mfu``."""
     mfu = cycles.frame.select("cycle", "rank").with_columns(mfu_by_cycle(run, cycles)).unique(["cycle", "rank"])
     return frame.join(mfu, on=["cycle", "rank"], how="left", nulls_equal=True, maintain_order="left")
 
 
 def _busy(run: Trace, cycles: Cycles) -> str:
-    """How busy each device is in the steps, from their first to their last activity; '' where that is not known."""
+    """Sentence on how busy each device is in the steps, from first to last activity; '' where unknown."""
     from ..idle.busy import busy_in
 
     busy = busy_in(run, None if is_reduced(run) else steps_of(cycles))
@@ -72,14 +72,14 @@ def _busy(run: Trace, cycles: Cycles) -> str:
 
 
 def _notes(sides: tuple[Cycles, ...]) -> tuple[str, ...]:
-    """What is left out of each run's cycles, with the run's letter where there are two."""
+    """Notes on guessed or incomplete cycles and unassigned activities, with the run's letter where there are two."""
     notes = [(*cycles.notes, *filter(None, (why_guessed(cycles), left_out(cycles), homeless(cycles))))
              for cycles in sides]
     return tuple(dict.fromkeys(notes[0] if len(notes) == 1 else lettered(notes)))
 
 
 def _by_rank(a: pl.DataFrame, b: pl.DataFrame) -> pl.LazyFrame:
-    """The slowest cycle of A beside the slowest of B, and so on down; the longer side's rest beside nothing."""
+    """Cycles paired by descending duration: slowest of A, slowest of B, and so on; surplus cycles stay unpaired."""
 
     def ranked(frame: pl.DataFrame, side: str) -> pl.LazyFrame:
         return (
@@ -160,14 +160,14 @@ def _time(microseconds: float) -> str:
 
 
 def _change(was: float, now: float, moved: bool) -> str:
-    """Two times; by how much they differ only where that is more than chance, which the headline says."""
+    """Two times in µs as ``a → b``; with the change in percent only if ``moved``: the change is significant."""
     text = f"{_time(was)} → {_time(now)}"
     return f"{text} ({units.percent(100 * (now - was) / was, signed=True, places=2)})" if moved and was else text
 
 
 def run_summary(cycles: Cycles, facts: dict[str, Any], busy: str = "") -> tuple[str, ...]:
-    """Lines for one run: how many, from where, mean and median, what stands out and what was not seen. ``busy`` is how
-    busy its devices are, in words, as every view says it."""
+    """Lines for one run: number and source of the cycles, warm-up, outliers, incomplete cycles, mean, median and p99.
+    ``busy`` is the sentence on device utilisation that all views share."""
     frame, count = cycles.frame, facts["n"]
     ranks = frame["rank"].drop_nulls().n_unique()
     of = f" of {units.count(ranks)} ranks" if ranks > 1 else ""
@@ -191,8 +191,8 @@ def run_summary(cycles: Cycles, facts: dict[str, Any], busy: str = "") -> tuple[
 
 
 def pair_summary(facts: dict[str, Any], headline: str, moved: bool) -> tuple[str, ...]:
-    """Lines for two runs: the pair's headline, their numbers, their means and medians. ``moved`` is whether the
-    headline says that cycles take longer or shorter."""
+    """Lines for two runs: number of cycles, the pair's headline, means and medians. ``moved``: whether the headline
+    says that the cycle time changed."""
     left, right = facts["a"], facts["b"]
     first = f"{units.counted(left['n'], 'cycle', 'cycles')} in A, {right['n']:,} in B · {_anchor(left)}"
     if (left["anchor"], left["source"]) != (right["anchor"], right["source"]):
@@ -200,7 +200,7 @@ def pair_summary(facts: dict[str, Any], headline: str, moved: bool) -> tuple[str
     lacking = left["incomplete"] + right["incomplete"]
     if lacking:
         first += f" · {lacking} of {left['n'] + right['n']} lack GPU records"
-    told = "(median " in headline and not moved  # by how much, where it did
+    told = "(median " in headline and not moved  # else the change follows
     said = (("mean", "mean_us"),) if told else (("mean", "mean_us"), ("median", "median_us"))
     means = ", ".join(f"{what} {_change(left[key], right[key], moved)}" for what, key in said)
     lines = (first, headline, means, *_by_kind(left["kinds"], right["kinds"], moved))
@@ -208,8 +208,8 @@ def pair_summary(facts: dict[str, Any], headline: str, moved: bool) -> tuple[str
 
 
 def exact_mean(facts: dict[str, Any]) -> str:
-    """The mean of one run or two as a script or a table of another tool has it: µs with two decimals; '' without any.
-    By how much two means differ is arithmetic: one slow cycle does it. Whether the cycle changed, the headline says."""
+    """The mean of one run or two in µs with two decimals, to compare with other tools; '' if a mean is missing.
+    The difference is plain arithmetic and may come from one slow cycle; significance is up to the headline."""
     sides = [facts[side] for side in ("a", "b")] if "a" in facts else [facts]
     means = [side.get("mean_us") for side in sides]
     if any(mean is None for mean in means):
@@ -221,7 +221,7 @@ def exact_mean(facts: dict[str, Any]) -> str:
 
 
 def _by_kind(left: dict[str, Any], right: dict[str, Any], moved: bool) -> list[str]:
-    """A line with the mean of every kind both runs have, where they have several."""
+    """One line with the mean of every kind that both runs have; empty where neither has several kinds."""
     both = [kind for kind in left if kind in right]
     if max(len(left), len(right)) < 2 or not both:
         return []

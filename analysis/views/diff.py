@@ -1,7 +1,7 @@
-"""View ``diff``: what changed between two runs, how sure that is, what it costs, and which resource explains it.
+"""View ``diff``: what changed between two runs, with what confidence, at what cost, and which resource explains it.
 
-The order of work: can the runs be compared; what did each function take per cycle; did the cycle change; which
-functions changed beyond chance; which resources changed; what do these explain. Each step is a file of ``diff``.
+Steps, each a file of ``diff``: comparability of the runs; time per function and cycle; test of the cycle time;
+functions with a significant change; resources that changed; the changes these resources explain.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..diff.present.columns import COLUMNS, arrows
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """The ranking and the verdict over two runs. Raises CannotAnswer where they hold nothing to compare."""
+    """Ranked functions and verdict for two runs. Raises CannotAnswer where they have nothing to compare."""
     answer = _compared(runs, options)
     table = answer.frame.collect()
     alike = answer.facts.get("comparability", {}).get("operator_likeness")

@@ -1,4 +1,4 @@
-"""History: what stepped over many runs of one job, when, by how much and with what chance."""
+"""History: step changes over many runs of one job: in which series, at which run, how large, how significant."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def build_runs(runs: Runs, options: Options) -> Answer:
 
 
 def run_details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
-    """A run's own page: what was special about it."""
+    """Details of one run: what was unusual about it."""
     from ..history.details import run_sections
 
     return run_sections(int(row["index"]), told(runs[0]))
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
-    """The steps of a series, each with its evidence, and its runs with what was special about them."""
+    """The steps of a series, each with its evidence, and its runs with what was unusual about each."""
     from ..history.details import sections
 
     return sections(row, told(runs[0]))

@@ -1,6 +1,6 @@
-"""Idle: why each device waited, by cause, and every gap with what ran before and after and what emptied the queue.
+"""Idle: idle time of each device by cause, and every gap with the activities around it and what emptied the queue.
 
-What finds that out is imported when it is asked: an answer that was kept does without, in two thirds of the time.
+The analysis is imported on demand: a cached answer does not need it and takes two thirds of the time.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ COLUMNS = (
     Column("cause_ns", "of it", "ns", "how much of the gap had that cause", width=10, order=9),
     Column("index", "launch", "number", "launch that ended it", width=8, order=None),
 )
-MANY = 100_000  # Gaps that may be left on disk; an answer of fewer is kept whole, as those of other views are.
+MANY = 100_000  # Gaps from which on the rows stay on disk; a smaller answer is cached whole, as in other views.
 MOST_SAID = 4
-"""Devices that have a line each; of more there is one line for all, with those that waited longest by name."""
+"""Up to this many devices get a line each; more share one line that names the ``WORST`` with the largest idle share."""
 WORST = 3
 MOST_CAUSES = 4
 BY_CAUSE = (
@@ -60,7 +60,7 @@ BY_CAUSE = (
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """Every gap of one run, longest first; of two runs the idle time by cause, by the size of the change."""
+    """Every gap of one run, longest first; for two runs the idle time by cause, largest change first."""
     from ..cycles.scope import scoped
     from ..idle.facts import facts_of
     from ..idle.sampled import sampled_sentences, sampled_while_idle
@@ -77,7 +77,7 @@ def build(runs: Runs, options: Options) -> Answer:
         facts, said = facts_of(idle, steps), sampled_sentences(sampled)
         facts |= {"host_samples": sampled} if sampled else {}
         return Answer(rows, facts, (*_summary(idle, steps), *said), idle.notes, recorded=many)
-    jobs = all(len(run.info.ranks) > 1 for run in runs)  # a run of one rank is held against all of a job's
+    jobs = all(len(run.info.ranks) > 1 for run in runs)  # a one-rank run is compared with the sum over a job's ranks
     return paired(runs, options, BY_CAUSE, partial(_one, by_rank=jobs), partial(_in_cycles, by_rank=jobs))
 
 
@@ -91,8 +91,8 @@ def _one(run: Trace, options: Options, side: Side, by_rank: bool) -> OneRun:
 
 
 def _in_cycles(cycles: WholeCycles, options: Options, side: Side, by_rank: bool) -> pl.DataFrame:
-    """The rows of ``by_cause`` of the idle time in the windows of the cycles. Raises CannotAnswer. Before a device's
-    first activity its idle time is not known: a cycle that begins there counts as the mean of others."""
+    """Rows of ``by_cause`` for the idle time inside the cycles' windows. Raises CannotAnswer. Idle time before a
+    device's first activity is unknown: a cycle that begins there counts with the mean of the others."""
     from ..idle.by_cycle import idle_by_cycle
 
     if cycles.scoped:
@@ -134,7 +134,7 @@ def _idle(run: Trace, scope: Trace, steps: Steps | None) -> Idle:
 
 
 def _cycles(run: Trace, scope: Trace, gaps: pl.LazyFrame, options: Options) -> pl.LazyFrame:
-    """The column ``cycle`` of the gaps of a piece: where what ended each was launched; null outside of cycles."""
+    """The column ``cycle``: the cycle in which the activity that ended each gap was launched; null outside cycles."""
     from ..cycles.whole import cycle_of
 
     def found() -> tuple[pl.DataFrame]:
@@ -207,7 +207,7 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
 
 
 def glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Section]]:
-    """What gives the sections of a gap beside the list."""
+    """A function that gives the sections of a gap for the pane beside the list."""
     from ..details import gaps
 
     return gaps.glance(runs, options)

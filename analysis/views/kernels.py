@@ -28,17 +28,17 @@ from ..kernels.sources import Grain
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """Kernels of one run by total time, or of two side by side by the size of the change."""
+    """Kernels of one run by total time, or of two runs side by side, largest change first."""
     if len(runs) == 1:
         return _one(runs[0], options, "a", "rank").answer()
-    jobs = all(several_ranks(run) for run in runs)  # a run of one rank is held against all of a job's
+    jobs = all(several_ranks(run) for run in runs)  # a one-rank run is compared with the sum over a job's ranks
     devices = (table(run, options, side)[0]["device"].cast(pl.String) for run, side in zip(runs, SIDES, strict=True))
     grain: Grain = "name" if together(*devices) else "rank" if jobs else "device"
     return _on_one_axis(paired(runs, options, COLUMNS, partial(_one, grain=grain)))
 
 
 def _on_one_axis(answer: Answer) -> Answer:
-    """The latencies of both runs over the same axis, so that their shapes can be compared."""
+    """The latency histograms of both runs on one axis, so that their shapes can be compared."""
     frame = answer.frame.collect()
     ends = ("min_ns_a", "max_ns_a", "min_ns_b", "max_ns_b")
     made = [on_one_axis(a, b, *spans) for a, b, *spans in frame.select("trend_a", "trend_b", *ends).iter_rows()]
@@ -56,7 +56,7 @@ def _one(run: Trace, options: Options, side: Side, grain: Grain) -> OneRun:
 
 
 def build_by_name(runs: Runs, options: Options) -> Answer:
-    """One row for each kernel, summed over devices, where several ran; the answer of ``build`` where one did."""
+    """One row per kernel, summed over devices; with a single device the answer of ``build``."""
     counts = [table(run, options, side)[0].select("device", "rank").n_unique()
               for run, side in zip(runs, SIDES, strict=False)]
     if len(runs) == 2:
@@ -73,7 +73,7 @@ def build_by_name(runs: Runs, options: Options) -> Answer:
 
 
 def _extremes(frame: pl.DataFrame) -> pl.DataFrame:
-    """For each name and kind on how many devices it ran, and on which it took most and least time."""
+    """Per name and kind: number of devices it ran on, and the devices with the most and the least time."""
     rank, device = pl.format("rank {}", "rank"), pl.col("device").cast(pl.String)
     one_each = frame.select("device", "rank").n_unique() == frame["rank"].n_unique()  # a rank has one device
     where = rank if one_each else pl.concat_str(rank, device, separator=" ", ignore_nulls=True)
@@ -95,6 +95,6 @@ BY_NAME = replace(VIEW, columns=(*COLUMNS, *EXTREMES), build=build_by_name, othe
 
 
 def in_overview(runs: Runs) -> View:
-    """The kernels as a screen and an overview list them: no row for each of a thousand ranks."""
+    """The kernels view for the screen and the overview: summed by name where there are several devices or ranks."""
     one_device = all(len(run.info.ranks) < 2 and len(run.info.devices) == 1 for run in runs)
     return VIEW if one_device else BY_NAME

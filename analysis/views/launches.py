@@ -1,7 +1,7 @@
 """Launches: every device activity in the order it was recorded, with who launched it and in which cycle.
 
-What was recorded stays on disk, so that five million rows open at once; only what is found out about each (operator,
-module, frame, cycle) is held beside it. A ``sync`` is no launch.
+The recorded columns stay on disk, so that five million rows open at once; only the derived ones (operator, module,
+frame, cycle) are in memory. A ``sync`` is not a launch.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ FOUND = ("op", "op_forward", "module", "frame", "launch_ns")
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """The launches of one run: of two the first, for the second is asked by itself."""
+    """The launches of one run; given two runs, those of A."""
     run = scoped(runs[0], options)
     if not run.has("kernels"):
         if options.cycle is not None:
@@ -82,7 +82,7 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.LazyFrame, tuple[str, ...]]:
-    """The run's kernels with ``FOUND`` and ``cycle`` beside them, and what to note."""
+    """The run's kernels with the columns ``FOUND``, shares of peak and ``cycle``, and notes."""
     callers = callers_of(whole)
     columns: list[pl.DataFrame] = []
     rows, notes = run.kernels, callers.notes if callers is not None else ()

@@ -1,5 +1,4 @@
-"""Memory: the most that was allocated on each device, what held it then and over time, and what was free and of no use.
-"""
+"""Memory: peak allocation of each device, what held it at the peak and over time, and free but unusable memory."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ _NONE = "a memory snapshot (torch.cuda.memory._dump_snapshot) or a trace with pr
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """What held the peak of each device of one run, most first; of two by the size of the change."""
+    """Allocating lines at the peak of each device of one run, largest first; for two runs the largest change first."""
     peaks = [memory_of(run) for run in runs]
     if not any(one.peaks for one in peaks):
         names = " and ".join(run.info.label for run in runs)
@@ -59,12 +58,12 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 def facts_of(memory: Peaks) -> dict[str, Any]:
-    """``devices``: the peak of each, and what its allocator held at the end, bytes and ns."""
+    """``devices``: the peak of each (bytes, ns) and the state of its allocator at the end."""
     return {"devices": [
         {
             "device": peak.device, "rank": peak.rank, "peak_bytes": peak.bytes, "peak_ns": peak.at_ns,
             "peak_reserved_bytes": peak.reserved_bytes, "during": peak.during,
-            **{key: value for key, value in peak.held.items() if key != "device"},  # as the loader has it
+            **{key: value for key, value in peak.held.items() if key != "device"},  # in the loader's names
         }
         for peak in memory.peaks
     ]}
@@ -84,7 +83,7 @@ def _summary(memory: Peaks) -> tuple[str, ...]:
 
 
 def _difference(a: Peaks, b: Peaks, moved: dict[str, str]) -> list[str]:
-    """The peaks of the devices both runs have, against one another."""
+    """Peak A → peak B for every device that both runs have."""
     before = {(peak.device, peak.rank): peak for peak in a.peaks}
     lines = []
     for peak in b.peaks:
@@ -113,7 +112,7 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
 
 
 def _segments(peak: Peak) -> Section:
-    """The largest segments of the device at the end: where in each is memory in use, and what is free."""
+    """The largest segments of the device at the end: a map of the memory in use, and how much is free."""
     rows = tuple(
         (units.size(one["bytes"]), "".join(_EIGHTHS[int(part)] for part in one["map"]),
          units.size(one["allocated_bytes"]), units.size(one["free_bytes"]), units.size(one["largest_free_bytes"]))

@@ -1,4 +1,4 @@
-"""Metrics: what each counter of each device read over the run, with plots of those that vary."""
+"""Metrics: statistics of each counter of each device over the run, with plots of those that vary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..metrics.series import moved, offsets, summarised
 from ..table.sides import paired_rows
 from ..timeline.lanes import cycle_marks
 
-_PICTURE = 110  # Cells of the plots of an export.
+_PICTURE = 110  # Width of the plots in an export, in cells.
 _VALUES = ("min", "mean", "p50", "max")
 _MEANINGS = {"min": "smallest sample", "mean": "mean of the samples", "p50": "median sample, nearest rank",
              "max": "largest sample"}  # fmt: skip
@@ -49,11 +49,11 @@ PAIR_COLUMNS = (
     Column("max_change", "max A → B", "measure", "largest sample of each run", width=22, order=3),
     *_PAIRED[3:],
 )
-MOST_NAMED = 12  # Columns without numbers that are named; the others are counted.
+MOST_NAMED = 12  # Non-numeric columns listed by name; the others are counted.
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """The counters of one run by name, or of two by how much their means changed."""
+    """The counters of one run by name, or of two runs by the change of their means."""
     owned = len(runs) == 1
     tables = [summarised(run) if owned else summarised(run, ()) for run in runs]
     if all(table.is_empty() for table in tables):
@@ -84,7 +84,7 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 def _with_shown(table: pl.DataFrame) -> pl.DataFrame:
-    """With each value as text with its unit."""
+    """The table with each value also as text with its unit (``*_shown``)."""
     return table.with_columns(
         pl.struct("unit", value=name).map_elements(
             lambda row: None if row["value"] is None else metrics.shown(row["value"], str(row["unit"] or "")),
@@ -95,7 +95,7 @@ def _with_shown(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_change(joined: pl.DataFrame) -> pl.DataFrame:
-    """With the change of the mean, the largest first; what only one run has comes last."""
+    """The rows with the change of the mean, largest first; counters of only one run come last."""
     def text(name: str) -> pl.Expr:
         return pl.struct("unit", a=f"{name}_a", b=f"{name}_b").map_elements(
             lambda row: metrics.change(row["a"], row["b"], str(row["unit"] or "")), return_dtype=pl.String,
@@ -116,7 +116,7 @@ def _notes(run: Trace) -> list[str]:
 
 
 def _drawn(runs: Runs, tables: list[pl.DataFrame], options: Options) -> tuple[tuple[str, ...], ...]:
-    """The plots of the counters that say most, as one block of text."""
+    """Plots of the counters most worth seeing, as one block of text."""
     full = next(table for table in tables if not table.is_empty())
     at = next(at for at, table in enumerate(tables) if not table.is_empty())
     groups = []
@@ -150,7 +150,7 @@ SAMPLE_COLUMNS = (
 
 
 def samples(runs: Runs, options: Options) -> Answer:
-    """The samples of one run in the order of their times."""
+    """The samples of one run in recorded order."""
     run = runs[0]
     if not run.has("metrics"):
         raise CannotAnswer(f"{run.info.label} holds no samples of counters.")

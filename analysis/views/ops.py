@@ -1,7 +1,7 @@
 """Ops: which operators take time on the host and on the device, and whether they use tensor cores.
 
-Operators are correlated with the kernels they launched; where the input only holds a recorded operator table, that is
-shown as it is. Their other shape is a tree: modules, what they call, and the kernels at the end of it.
+Operators are correlated with the kernels they launched; an input that only has a recorded operator table is shown as
+recorded. The second layout is a tree: modules, the operators they call, kernels as leaves.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COLUMNS = (
 
 
 def table(run: Trace, options: Options, side: Side) -> OneRun:
-    """The operators of one run, totals about them, and notes. Raises CannotAnswer."""
+    """The operators of one run, their totals, and notes. Raises CannotAnswer."""
     names = [column.name for column in COLUMNS]
     operators = with_captures(run, operators_of(run))
     if operators is not None:
@@ -82,7 +82,7 @@ def _facts(frame: pl.DataFrame) -> dict[str, Any]:
 
 
 def _on_the_host(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a run without a device: what that did is not known, rather than nothing."""
+    """The rows of a run without device activities: device columns are null (unknown), not 0."""
     of_device = [name for name in frame.columns if name.startswith(("device_", "tc_", "idle_"))]
     return frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in of_device)
 
@@ -122,7 +122,7 @@ _KEYS = ("path", "name", "kind", "depth", "parent")
 
 
 def build_tree(runs: Runs, options: Options) -> Answer:
-    """The tree of one run, most device time first, or of two, the largest change first."""
+    """The tree of one run, most device time first, or of two runs, largest change first."""
     trees = [_tree(run) for run in runs]
     launchers = filter(None, map(callers_of, runs))
     notes = tuple(dict.fromkeys(note for callers in launchers for note in callers.notes))

@@ -1,7 +1,7 @@
-"""Overview: where the time of a step goes, how well devices are used, and what stands out.
+"""Overview: where the time of a step goes, how well devices are used, and the findings.
 
-The breakdown is computed from timestamps where there are any; else a recorded one is shown, or what a profile per cycle
-says, or, of launches without times, only how kernel time divides by kind. What the input cannot tell is said.
+The breakdown is computed from timestamps. Without them it is the recorded breakdown, else the per-cycle profile, else
+(launches without times) only kernel time by kind. Notes name what the input cannot tell.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ COLUMNS = (
            order=2, pairs="key"),
 )
 
-WORTH_SAYING = 0.1  # A change of host time below this share of it is not mentioned.
-SHOWN = 3  # Devices of which it is compared in words how busy they are, those that differ most first.
+WORTH_SAYING = 0.1  # Smallest relative change of host time that is mentioned.
+SHOWN = 3  # Devices named in the comparison of busy shares, largest difference first; the others are counted.
 
 
 def _frame(overview: Overview) -> pl.DataFrame:
@@ -55,7 +55,7 @@ def _on(category: str, devices: bool) -> str | None:
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """The breakdown of one run, or of two side by side in the order of the categories."""
+    """The breakdown of one run, or of two runs side by side, in the order of the categories."""
     from ..overview.sources import overview_of  # sixty modules that an answer kept from before does without
 
     if len(runs) == 1:
@@ -65,12 +65,12 @@ def build(runs: Runs, options: Options) -> Answer:
     from ..diff.verdict.lead import cycle_lead
 
     a, b = overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
-    if a.of_recording != b.of_recording:  # a cycle is not held against a recording
+    if a.of_recording != b.of_recording:  # never compare a cycle with a whole recording
         a, b = (one if one.of_recording else overview_of(run, options, side, whole=True)
                 for one, run, side in zip((a, b), runs, SIDES, strict=True))
     joined = paired_rows(_frame(a), _frame(b), COLUMNS)
     for side, one in (("a", a), ("b", b)):
-        if not one.times:  # nothing was timed: that is not 0
+        if not one.times:  # nothing was timed: null, not 0
             joined = joined.with_columns(pl.lit(None).cast(joined.schema[name]).alias(name) for name in joined.columns
                                          if name.endswith((f"_{side}", "_delta")))
     order = pl.col("category").replace_strict(list(CATEGORIES), range(len(CATEGORIES)), default=len(CATEGORIES))
@@ -83,7 +83,7 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 def _changes(a: Overview, b: Overview, headline: Headline | None) -> tuple[str, ...]:
-    """The pair's headline, and what goes with it: the category that moved most, how busy devices are, the host."""
+    """Sentences: the pair's headline, the category with the largest change, device utilisation, host CPU time."""
     sentences = [f"{headline.spoken}."] if headline is not None else []
     if headline is not None and headline.moved:
         moved = {name: b.times.get(name, 0.0) - a.times.get(name, 0.0) for name in {**a.times, **b.times}}
@@ -95,7 +95,7 @@ def _changes(a: Overview, b: Overview, headline: Headline | None) -> tuple[str, 
 
 
 def _devices(a: Overview, b: Overview) -> list[str]:
-    """In one line how busy the devices are in A and in B, in their steps, where that differs."""
+    """One line with the busy share of the devices in A and in B (in steps, if any), where it differs."""
     before, after = _busy(a), _busy(b)
     same = mapped(before, list(after))
     within = " in steps" if all(side.facts.get("in_steps") for side in (a, b)) else ""
@@ -113,13 +113,13 @@ def _devices(a: Overview, b: Overview) -> list[str]:
 
 
 def _busy(side: Overview) -> dict[str, float | None]:
-    """How busy each device is, in the steps where there are any."""
+    """Busy share of each device, in the steps where there are any."""
     steps: dict[str, Any] = side.facts.get("in_steps") or side.facts
     return {device["device"]: device.get("busy") for device in steps["devices"]}
 
 
 def _host(a: Overview, b: Overview) -> list[str]:
-    """What the process did on the processors of the host, where that differs clearly."""
+    """On-CPU and run-queue shares of the process, where they differ clearly between the runs."""
     sentences = []
     for key, what in (("on_cpu", "is on a CPU"), ("queued", "waits for a CPU")):
         was, now = a.host.get(key), b.host.get(key)

@@ -1,8 +1,8 @@
 """View ``pairs``: the whole reference comparison, every function with every metric.
 
-Samples are cycles where the runs have them; else launches, with the metrics latency, tensor and DRAM; runs that hold
-only aggregates give differences and no statistics. A finished comparison is shown as it was recorded. The scale is the
-reference's (μ is 100 times the natural unit), so that its users find their numbers.
+Samples are cycles where the runs have them, else launches with the metrics latency, tensor and DRAM; runs with only
+aggregates give differences without statistics. A finished comparison is shown as recorded. The scale is that of the
+reference (μ is 100 times the natural unit), so that its users recognise their numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ORDER = (*KEYS, *NUMBERS, *_PIDS)
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """The reference table of two runs (or the one that a finished comparison recorded)."""
+    """The reference table of two runs, or the recorded table of a finished comparison."""
     run_a, run_b = runs
     finished = run_a.comparison.collect()
     if not finished.is_empty():
@@ -72,8 +72,8 @@ def _of(rows: pl.DataFrame, pid: int | None) -> pl.DataFrame:
 
 
 def launch_samples(run: Trace) -> pl.DataFrame:
-    """Every launch as a sample of each metric it has: ``function metric device cycle beta mu``, cycle is its index. β
-    of a launch is scaled so that the mean over a function's launches is its share of all device time, in percent."""
+    """Every launch as a sample of each of its metrics: ``function metric device cycle beta mu``; ``cycle``: its index.
+    β is scaled so that its mean over a function's launches is the function's share of device time in percent."""
     total = pl.col("dur_ns").sum()
     beta = pl.when(total > 0).then(pl.col("dur_ns") * pl.len().over("name", "device") / total * 100)
     kernels = run.kernels.filter(pl.col("kind").cast(pl.String) != "sync").select(
@@ -100,7 +100,7 @@ def _by_launch(run_a: Trace, run_b: Trace) -> Answer:
 
 
 def _aggregates(run_a: Trace, run_b: Trace) -> Answer:
-    """Differences of already aggregated kernels; every statistic stays null."""
+    """Differences of recorded kernel aggregates; all statistics are null."""
     keys = ["function", "device"]
     joined = _shares(run_a, "a").join(_shares(run_b, "b"), on=keys, how="full", coalesce=True, nulls_equal=True)
     if joined.is_empty():

@@ -1,8 +1,8 @@
-"""Ranges (NVTX, ROCTX, record_function, step marks): how long what somebody marked took, and the device time inside.
+"""Ranges (NVTX, ROCTX, record_function, step marks): host time of each range and the device time launched inside.
 
-An activity belongs to a range when its launch call began inside the range on the same thread (of work that goes through
-a queue: its operator). What a thread without a range of its own launched meanwhile in the process, such as a backward
-pass, is counted apart. Sums over devices and streams count overlapping activities twice; ``busy_ns`` does not.
+An activity belongs to a range when its launch call (for work launched through a queue: its operator) began inside the
+range on the same thread. Work launched meanwhile by threads of the process that are in no range, such as a backward
+pass, is counted separately. Sums over devices and streams count overlapping activities twice; ``busy_ns`` does not.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ COLUMNS = (
 
 
 def table(run: Trace, options: Options, side: Side) -> OneRun:
-    """The ranges of one run, totals about them, and notes. Raises CannotAnswer."""
+    """The ranges of one run, their totals, and notes. Raises CannotAnswer."""
     ranges = ranges_of(run)
     if ranges is None:
         raise CannotAnswer(
@@ -81,13 +81,13 @@ def _sentence(facts: dict[str, Any]) -> str:
 
 
 
-RANGE_KINDS = ("annotation", "dataloader")  # Kinds of host slices that somebody marked.
+RANGE_KINDS = ("annotation", "dataloader")  # Host-slice kinds that count as ranges.
 _KEYS = ("rank", "pid", "tid")
 Mask = npt.NDArray[np.bool_]
 
 
 class Ranges(Struct, frozen=True):
-    """A row per name, and the device time (ns) of the run: all, and what has no launch call. None: no activities."""
+    """One row per range name; device time of the run in ns, total (None: no activities) and without a launch call."""
 
     frame: pl.DataFrame
     device_ns: int | None
@@ -95,10 +95,10 @@ class Ranges(Struct, frozen=True):
 
 
 class Launched(Struct, frozen=True):
-    """The activities with a recorded launch, by thread and launch time. ``row`` is the row of ``run.kernels``,
-    ``thread`` and ``process`` that of the launch call, ``inner`` the range the call began in (its number, -1 for none),
-    ``launched`` when, ``start`` and ``dur`` of the activity in ns. Ranges are on ``range_thread`` of ``range_process``,
-    in the same numbers."""
+    """Activities with a recorded launch, sorted by thread and launch time. ``row``: row of ``run.kernels``; ``thread``,
+    ``process``: those of the launch call; ``inner``: number of the innermost range around the call (-1: none);
+    ``launched``: start of the call; ``start``, ``dur``: of the activity; all in ns. Per range: ``range_thread`` and
+    ``range_process``, numbered alike."""
 
     row: Ints
     thread: Ints
@@ -113,8 +113,8 @@ class Launched(Struct, frozen=True):
 
 
 class Marked(Struct, frozen=True):
-    """The ranges in recorded order: names as codes from 0, ``rows`` of the host table, times in ns. ``keys`` are rank,
-    pid and tid of each."""
+    """The ranges in recorded order: ``name`` codes into ``names``, ``rows`` of the host table, times in ns. ``keys``:
+    rank, pid and tid of each."""
 
     names: pl.Series
     name: Ints
@@ -125,18 +125,18 @@ class Marked(Struct, frozen=True):
 
     @property
     def thread(self) -> Ints:
-        """A number for the thread of each."""
+        """A thread number for each range."""
         return numbered(*self.keys)
 
     def among(self, slices: int) -> Mask:
-        """Which of so many host slices they are."""
+        """Mask over that many host slices: which of them are ranges."""
         mask = np.zeros(slices, dtype=bool)
         mask[self.rows] = True
         return mask
 
 
 def ranges_of(run: Trace) -> Ranges | None:
-    """The ranges of the run, most device time first; None where none was recorded. A report of sums has its own."""
+    """The ranges of the run, most device time first; None where none was recorded. Also for reports of sums."""
     if not run.has("host") and run.has("host_stats"):
         return _from_sums(run)
     slices = slices_of(run)
@@ -165,7 +165,7 @@ def ranges_of(run: Trace) -> Ranges | None:
 
 
 def _from_sums(run: Trace) -> Ranges | None:
-    """Recorded sums, which say nothing of devices."""
+    """Ranges from recorded sums; device columns are null."""
     frame = run.host_stats.filter(pl.col("kind").is_in(RANGE_KINDS)).select(
         "name", "count", "total_ns", "p50_ns", "max_ns").collect()
     if frame.is_empty():
@@ -181,7 +181,7 @@ def _from_sums(run: Trace) -> Ranges | None:
 
 
 def activities_in(run: Trace, name: str) -> pl.DataFrame:
-    """Rows of ``run.kernels`` (``row``) launched inside ranges of that name, once each; empty where none is known."""
+    """``row`` of each activity in ``run.kernels`` launched inside a range of that name, once each; may be empty."""
     slices, marked = slices_of(run), _marked(run)
     work, _, _ = _work(run, slices, marked, marked.among(len(slices.parent)))
     wanted = np.flatnonzero((marked.names.cast(pl.String) == name).to_numpy())
@@ -203,7 +203,7 @@ def _marked(run: Trace) -> Marked:
 
 
 def _work(run: Trace, slices: HostSlices, marked: Marked, is_range: Mask) -> tuple[Launched | None, int | None, int]:
-    """The activities with a launch (None where no launches are recorded), all device time, and that without one."""
+    """Activities with a launch (None: no launches recorded), total device time, and device time without a launch."""
     rows = run.kernels.select("kind", "start_ns", "dur_ns", "device", "rank", "op_id").collect(engine="streaming")
     counts = (rows["kind"] != "sync").fill_null(True).to_numpy() & rows["dur_ns"].is_not_null().to_numpy()
     dur = np.maximum(rows["dur_ns"].fill_null(0).to_numpy(), 0)
@@ -213,7 +213,7 @@ def _work(run: Trace, slices: HostSlices, marked: Marked, is_range: Mask) -> tup
     callers = callers_of(run)
     if callers is None or not (callers.call >= 0).any():
         return None, total, total
-    # where an arrow names the operator, the call was made by the thread that empties its queue
+    # op_id < 0: a flow arrow names the operator, because the launch call was made by the thread that drains its queue
     queued = (rows["op_id"] < 0).fill_null(False).to_numpy() & (callers.operator >= 0)
     launched = np.where(queued, callers.operator, callers.call)
     chosen = np.flatnonzero(counts & (launched >= 0) & rows["start_ns"].is_not_null().to_numpy())
@@ -235,7 +235,7 @@ def _work(run: Trace, slices: HostSlices, marked: Marked, is_range: Mask) -> tup
 
 
 def _device_time(marked: Marked, work: Launched | None, count: int) -> dict[str, pl.Series]:
-    """Per name: time and number of the activities launched inside, their union, of the innermost, and meanwhile."""
+    """The device columns per range name; all null where no launches are recorded."""
     names = ("device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches", "projected_ns")
     if work is None:
         return {name: pl.Series(name, [None] * count, dtype=pl.Int64) for name in names}
@@ -258,8 +258,8 @@ def _device_time(marked: Marked, work: Launched | None, count: int) -> dict[str,
 
 
 def _projected(marked: Marked, work: Launched) -> Ints:
-    """Of each range the time from the first start to the last end of what was launched in it, on its thread; 0 for
-    none. ``work`` is ordered by thread and launch."""
+    """Per range: time from the first start to the last end of the activities launched in it on its thread; 0 for none.
+    ``work`` is sorted by thread and launch."""
     thread, times = np.concatenate((work.thread, np.tile(work.range_thread, 2))), np.concatenate(
         (work.launched, marked.start, marked.start + marked.dur))
     at, first, last = np.split(pack(thread, times), [len(work.row), len(work.row) + len(marked.start)])
@@ -267,16 +267,16 @@ def _projected(marked: Marked, work: Launched) -> Ints:
     some = np.flatnonzero(high > low)
     result = np.zeros(len(low), dtype=np.int64)
     if len(some):
-        edges = np.stack((low[some], high[some]), axis=1).ravel()  # reduceat: every second stretch is a range
+        edges = np.stack((low[some], high[some]), axis=1).ravel()  # reduceat: every second segment is a range
         starts, ends = np.append(work.start, 0), np.append(work.start + work.dur, 0)
         result[some] = np.maximum.reduceat(ends, edges)[::2] - np.minimum.reduceat(starts, edges)[::2]
     return result
 
 
 def _inside(marked: Marked, work: Launched, place: Ints, where: Ints) -> tuple[Ints, Ints]:
-    """Every pair of a name and an activity launched inside one of its ranges: name codes, places in ``work``. ``place``
-    and ``where`` say which ranges and launches go together (thread or process); ``work`` is ordered by it. Ranges of
-    one name that overlap are one window, so no pair comes twice."""
+    """All pairs (range name, activity launched in a range of that name) as name codes and indices into ``work``.
+    ``place`` of a range and ``where`` of a launch (thread or process) must match; ``work`` is sorted by ``where``.
+    Overlapping ranges of one name are merged, so no pair occurs twice."""
     spread = int(marked.name.max(initial=0)) + 1
     starts, ends, owner = union_per_owner(marked.start, marked.start + marked.dur, place * spread + marked.name)
     first, last = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
@@ -296,12 +296,12 @@ def _inside(marked: Marked, work: Launched, place: Ints, where: Ints) -> tuple[I
 
 
 def _summed(owner: Ints, values: npt.NDArray[np.int64 | np.float64], count: int) -> Ints:
-    """Sum of the values of each owner; exact as long as a sum stays below 2**53 ns, which is a hundred days."""
+    """Sum of the values per owner; exact up to 2**53 ns, which is a hundred days."""
     return np.bincount(owner, weights=values, minlength=count).astype(np.int64)
 
 
 def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
-    """What was launched inside ranges of the name, and the longest of them."""
+    """The kernels launched inside ranges of the name, and the longest ranges."""
     made: list[Section] = []
     for number, run, tail in sides(runs, options):
         inside = activities_in(run, str(row["name"]))

@@ -1,8 +1,8 @@
-"""Ranks: what each rank of a job did and waited for, for whom the others waited, and who is late.
+"""Ranks: compute, communication and wait time of each rank of a job, and which rank is the straggler.
 
-``caused_wait_ns`` is what all others waited at the collectives at which this rank came last, ``lead_ns`` how far behind
-the second last it came there, ``behind_ns`` how long after the first rank it begins its cycles. A run without ranks has
-a row for each device.
+``caused_wait_ns`` is the summed wait of all others at the collectives where this rank arrived last, ``lead_ns`` its
+median distance to the second-last rank there, ``behind_ns`` how long after the first rank it begins its cycles. A run
+without ranks has one row per device.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ COLUMNS = (
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """The ranks of one run, the one the others waited for most first; of two runs side by side by that change."""
+    """The ranks of one run, most caused wait first; of two runs side by side, by the change of the caused wait."""
     sides = [_one(run, options) for run in runs]
     if len(sides) == 1:
         return sides[0].answer()
@@ -74,7 +74,7 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 def _of_ranks_there(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows without the sums of a rank that a run does not have: nobody waited 0 ns for it there."""
+    """The rows with null sums for a rank that a run does not have: its caused wait there is unknown, not 0 ns."""
     a, b = (pl.col(f"busy_ns_{side}").is_not_null() for side in SIDES)
     there = {"a": a, "b": b, "delta": a & b}
     return rows.with_columns(
@@ -99,7 +99,7 @@ def _one(run: Trace, options: Options) -> OneRun:
 
 
 def _memory(frame: pl.DataFrame) -> dict[str, Any] | None:
-    """The rank nearest to the limit of its device; of unknown limits the one that took most; None without samples."""
+    """The rank closest to its memory limit (no limit known: the one with the most memory); None without samples."""
     by = "memory_share" if frame["memory_share"].count() else "memory_used"
     used = frame.with_columns(memory_used=pl.max_horizontal("memory_peak", "memory_reserved")).drop_nulls("memory_used")
     if used.is_empty():
@@ -140,7 +140,7 @@ def _sentence(arrivals: Arrivals, late: Straggler | None, frame: pl.DataFrame) -
 
 
 def _changed(facts: dict[str, Any]) -> tuple[str, ...]:
-    """Whether another rank is late in B; nothing where each run has said that none is."""
+    """Sentence on whether the straggler changed between A and B; empty where neither run has one."""
     a, b = ((facts[side]["straggler"] or {}) for side in SIDES)
     if not a and not b:
         return ()
@@ -151,11 +151,11 @@ def _changed(facts: dict[str, Any]) -> tuple[str, ...]:
 
 
 def by_rank(run: Trace, arrivals: Arrivals, options: Options, begun: Beginnings) -> pl.DataFrame:
-    """The rows, the one for which the others waited most first; null is what was not recorded."""
+    """One row per rank and device, most caused wait first; null where not recorded."""
     busy = _busy(run)
     talk = {(one.rank, one.device): one for one in communication(run)}
     lengths = spoken_of(run, options).frame.drop_nulls("dur_ns").group_by("rank").agg(pl.col("dur_ns").mean())
-    cycles = dict(lengths.rows())  # under None that of a run whose cycles name no rank
+    cycles = dict(lengths.rows())  # key None: cycles without a rank
     hosts = run.info.facts.get("hosts") or {}
     waited = _waited(arrivals)
     place = {(one.rank, one.device): number for number, one in enumerate(arrivals.members)}
@@ -220,12 +220,12 @@ def _waited(arrivals: Arrivals) -> dict[int | None, dict[str, int]]:
 
 
 MOST_RANKS, MOST_PARTS = 32, 120
-_PARTS = 60  # Equal parts of the run where it has no cycles.
+_PARTS = 60  # Equal parts of a run without cycles.
 
 
 def heat_of(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, Any] | None:
-    """``ranks`` (names, the most waited for first), ``parts`` (what a column is) and ``caused_ns``, a list a rank. None
-    where nothing was waited for. Of many cycles neighbours are summed; ranks nobody waited for are left out."""
+    """Heat map of caused wait: ``ranks`` (names, most first), ``parts`` (meaning of a column), ``caused_ns`` (one list
+    per rank). None without waits. Adjacent cycles are summed where there are many; ranks without waits are left out."""
     came_last = arrivals.frame.filter(pl.col("last").fill_null(False))
     last = came_last.select("member", "arrival_ns", "start_ns", "caused_ns")
     if last.is_empty():
@@ -256,7 +256,7 @@ def heat_of(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, Any] 
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
-    """The collectives that a rank took part in by their kind, those that others waited in for it first."""
+    """The collectives of a rank by kind, most caused wait first."""
     from ..details.listed import in_run, listed, sides, span
 
     made: list[Section] = []

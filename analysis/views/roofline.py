@@ -1,7 +1,7 @@
-"""Roofline: how far each operator is from what its device can do, by its shapes, and what is lost above the least.
+"""Roofline: how far each operator is from its device's peak, by its shapes, and the time lost above its least time.
 
-Work follows from recorded shapes (``analysis/work``), peaks from data sheets. One row per operator, shapes and type;
-the rows are of everything in scope, warm-up and incomplete cycles too, MFU of whole cycles alone.
+Work follows from recorded shapes (``analysis/work``), peaks from data sheets. One row per operator, shapes and type.
+Rows cover everything in scope, including warm-up and incomplete cycles; MFU covers whole cycles only.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ COLUMNS = (
 )
 SM_CLOCK = r"(?i)\bsm[ _]?(clock|freq)|gpu_sm_freq|sm_clk|gfx_?clk|clocks?\.(current\.)?sm"
 CLOCK = 0.95
-"""A mean clock below this share of the peak's is said."""
+"""A mean SM clock below this share of the boost clock is noted."""
 _NAMES = [column.name for column in COLUMNS]
 _DTYPES = {"str": pl.String(), "int": pl.Int64(), "float": pl.Float64(), "bool": pl.Boolean()}
 
 
 def one(run: Trace, options: Options, side: Side = "a") -> OneRun:
-    """The rows of one run, its facts and what to know of them. Raises CannotAnswer."""
+    """The rows, facts and notes of one run. Raises CannotAnswer."""
     if not run.has("kernels"):
         raise CannotAnswer(f"{run.info.label} holds no launches, so there is nothing to compare with a peak.")
     try:
@@ -79,7 +79,7 @@ def one(run: Trace, options: Options, side: Side = "a") -> OneRun:
 
 
 def _by_counters(run: Trace) -> OneRun:
-    """The kernels of a run without shapes, by their recorded counters."""
+    """The kernels of a run without shapes, from recorded counters."""
     rows = rows_of(run)
     frame = rows.with_columns(
         pl.lit(None, _DTYPES[column.dtype]).alias(column.name) for column in COLUMNS if column.name not in rows.columns)
@@ -90,7 +90,7 @@ def _by_counters(run: Trace) -> OneRun:
 
 
 def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
-    """What is lost and where first, and how much of the device's time the rows explain."""
+    """The operator with the largest lost time; MFU, FLOPs per cycle, and the share of device time with known work."""
     lines = []
     rows = found.rows.filter(pl.col("lost_ns") > 0)
     total = int(found.activities.filter(pl.col("kind") != "sync")["dur_ns"].sum())
@@ -115,7 +115,7 @@ def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
-    """Peaks that are unknown, claimed or scaled, and time whose work is not known."""
+    """Notes on unknown, unconfirmed or scaled peaks, low clocks, implausible rows and time without known work."""
     notes = []
     for device in run.info.devices:
         peak, name = found.peaks.get(device.id), device.name or "a device without a name"
@@ -160,7 +160,7 @@ def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
 
 
 def _clocks(run: Trace, found: Roofline) -> dict[str, tuple[float, float]]:
-    """The mean SM clock of each device that was clearly below that of its peak while it was sampled, and that, MHz."""
+    """Mean and boost SM clock in MHz of each device whose mean was below ``CLOCK`` of the boost clock."""
     if not run.has("metrics"):
         return {}
     means = run.metrics.filter(
@@ -176,11 +176,11 @@ def _names(operators: pl.Series) -> str:
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """The operators of one run by time lost, or of two side by side."""
+    """The operators of one run by time lost, or of two runs side by side."""
     if len(runs) == 1:
         return one(runs[0], options).answer()
     return paired(runs, options, COLUMNS, one)
 
 
 VIEW = View("roofline", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="operators", details=sections)
-"""Raises CannotAnswer where no shapes were recorded."""
+"""Raises CannotAnswer where neither shapes nor counters were recorded."""

@@ -1,7 +1,7 @@
-"""Timeline: what ran where and when, a lane for each stream and thread, exact at any zoom.
+"""Timeline: what ran where and when, one lane per stream and thread, exact at any zoom.
 
-One row per lane and column of the window. ``busy_ns`` is how much of the column the lane was busy, its slices taken
-together, so that it never passes the column's length; ``count`` is how many of them touch it, ``name`` the longest.
+One row per lane and column of the window. ``busy_ns`` is the union of the lane's slices inside the column, so it never
+exceeds the column's length; ``count`` is the number of slices that touch it, ``name`` the one that takes most of it.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _TYPES: dict[str, Any] = {
     "start_ns": pl.Int64, "end_ns": pl.Int64, "busy_ns": pl.Int64, "count": pl.Int64, "name": pl.String,
 }
 MOST_ROWS = 1_000_000
-"""Rows of the table in every format, JSON too, about 100 bytes each: 10,000 lanes of 100 columns. 60,000 streams would
-be six million rows; what is left out is said in a note and in the facts."""
-PICTURE_LANES = 60  # Lanes of the text picture; more are counted below it.
+"""Most rows of the table in every format, JSON included, about 100 bytes each: 10,000 lanes of 100 columns. 60,000
+streams would be six million rows; a note and the facts say what is left out."""
+PICTURE_LANES = 60  # Most lanes in the text picture; the others are counted below it.
 
 
 def busiest(timeline: Timeline, window: Window) -> tuple[Sequence[Lane], int]:
-    """The lanes in their order, or the busiest of the window where they make too many rows; how many are left out."""
+    """All lanes, or the busiest of the window where all would make too many rows; and how many are left out."""
     lanes, most = timeline.lanes, max(1, MOST_ROWS // window.columns)
     if len(lanes) <= most:
         return lanes, 0
@@ -60,7 +60,7 @@ def busiest(timeline: Timeline, window: Window) -> tuple[Sequence[Lane], int]:
 
 
 def rows(lanes: Sequence[Lane], timeline: Timeline, window: Window) -> pl.DataFrame:
-    """The lanes × columns of a window as a frame; host lanes nothing ran in there are left out."""
+    """The lanes × columns of a window as a frame, without host lanes that are idle in the window."""
     edges = window.edges
     made: dict[str, list[Any]] = {name: [] for name in _TYPES}
     for lane in lanes:
@@ -94,7 +94,7 @@ def picture(timeline: Timeline, window: Window, counters: Sequence[Strip] | None
 
 
 def on_one_clock(timeline: Timeline) -> str:
-    """How far the clocks of a job's ranks are apart, where they were brought together; '' elsewhere."""
+    """Sentence on the clock offsets of a job's ranks, where they were aligned; '' elsewhere."""
     clocks = timeline.clocks
     if not any(clocks.values()):
         return ""
@@ -103,14 +103,14 @@ def on_one_clock(timeline: Timeline) -> str:
 
 
 def aligned(extents: Sequence[Extent]) -> tuple[int, ...]:
-    """What to add to a moment of run A to be at the same place of each run, ns: by first cycle, else first activity."""
+    """Offset in ns from run A's time to each run's: aligns the first cycles, else the first activities."""
     cycles = [one.first_cycle for one in extents]
     anchors = [one.first_activity if None in cycles or one.first_cycle is None else one.first_cycle for one in extents]
     return tuple(anchor - anchors[0] for anchor in anchors)
 
 
 def _beside(options: Options, extents: Sequence[Extent]) -> tuple[Options, tuple[int, ...]]:
-    """Two windows as one as long as the longer, and what puts the beginning of B's under that of A's."""
+    """One window as long as the longer of the two, and the offsets that align the start of B's window with A's."""
     sides = [options.scope(side) for side in SIDES]
     starts = [one.start if side.from_ns is None else side.from_ns for one, side in zip(extents, sides, strict=True)]
     ends = [one.end if side.to_ns is None else side.to_ns for one, side in zip(extents, sides, strict=True)]
@@ -120,7 +120,7 @@ def _beside(options: Options, extents: Sequence[Extent]) -> tuple[Options, tuple
 
 
 def _window(extents: Sequence[Extent], offsets: tuple[int, ...], options: Options) -> Window:
-    """The window asked for in the time of run A; without one all that was recorded, of both runs."""
+    """The requested window in run A's time; by default everything recorded in both runs."""
     start = min(one.start - offset for one, offset in zip(extents, offsets, strict=True))
     end = max(one.end - offset for one, offset in zip(extents, offsets, strict=True))
     return Window(
@@ -130,7 +130,7 @@ def _window(extents: Sequence[Extent], offsets: tuple[int, ...], options: Option
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """Lanes × columns of one run, or of two above one another, of which only one is in memory at a time."""
+    """Lanes × columns of one run, or of two runs one above the other; only one timeline is in memory at a time."""
     later = [extent_of(run, options) for run in runs[1:]]
     timeline = timeline_of(runs[0], options)
     extents = []
@@ -150,7 +150,7 @@ def build(runs: Runs, options: Options) -> Answer:
     clocks: dict[str, int] = {}
     for place, (offset, side) in enumerate(zip(offsets, ("A ", "B ") if len(runs) > 1 else ("",), strict=True)):
         if place:
-            del timeline  # of two traces of 2 GB both at once take 830 MiB, one after the other 650
+            del timeline  # two 2 GB traces: 830 MiB with both timelines in memory, 650 with one
             timeline = timeline_of(runs[place], options)
         own = Window(window.start + offset, window.end + offset, window.columns)
         counters.append(timeline.counters)

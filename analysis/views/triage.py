@@ -1,7 +1,7 @@
-"""Triage: what a colleague reads in a minute: the findings, why devices waited, what fills them, what changed.
+"""Triage: a one-minute report for a colleague: findings, idle time by cause, top kernels, and what changed.
 
-The rows are the findings, the costliest first. The page says them with the idle time by cause, the top kernels with
-their callers, and of two runs what the diff says.
+The rows are the findings, the costliest first. The page adds the idle time by cause, the top kernels with their callers
+and, for two runs, the summary of the diff.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .diff import VIEW as DIFF
 
 _NAME = 64
 KERNELS, DEVICES, CAUSES = 5, 8, 4
-"""Rows of kernels and devices, and causes of a device, on the page."""
+"""Most rows of kernels, rows of devices, and causes per device on the page."""
 COLUMNS = (
     Column("run", "run", "text", "A or B; empty of one run", width=3, order=0, role="where"),
     Column("severity", "kind", "text", "problem: time is lost; hint: worth a look; fact: to judge the rest; unchecked: "
@@ -94,7 +94,7 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 def _as_rows(found: list[dict[str, Any]], side: Side) -> list[tuple[Any, ...]]:
-    """A row per finding; rules that were not checked for one reason are one row."""
+    """One row per finding; rules left unchecked for the same reason share a row."""
     reasons: dict[str, list[str]] = {}
     for one in found:
         if one["severity"] == "unchecked":
@@ -107,7 +107,7 @@ def _as_rows(found: list[dict[str, Any]], side: Side) -> list[tuple[Any, ...]]:
 
 
 def _without_time(run: Trace) -> list[dict[str, Any]]:
-    """What a recording without anything that takes time says: of memory and of counters, in the order of devices."""
+    """Findings of a recording that has no activities or calls: those on memory and counters, in device order."""
     found = [Finding(one.rule, "problem", one.sentence, view="memory") for one in memory_findings(memory_of(run))]
     found += [Finding(one.rule, "problem", one.sentence, view="metrics") for one in counter_findings(run)]
     if not found and run.has("metrics"):
@@ -117,7 +117,7 @@ def _without_time(run: Trace) -> list[dict[str, Any]]:
 
 
 def _predicted(run: Trace, options: Options, side: Side, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The findings with what a replay of the whole run says that a cycle would be shorter by without what they name."""
+    """The findings with the time per cycle that a replay of the whole run predicts their fix would save."""
     from ..replay.replayed import MOST_REPLAYED, replay_of
 
     if options.scope(side) != Scope() or run.kernels.select(pl.len()).collect().item() > MOST_REPLAYED:
@@ -135,7 +135,7 @@ def _predicted(run: Trace, options: Options, side: Side, found: list[dict[str, A
 
 
 def _largest_first(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that a replay predicts by what they save, in the places these have; the others stay where they are."""
+    """Findings with a predicted saving sorted by it within the positions they occupy; the others keep theirs."""
     predicted = [one for one in found if one["time_to_win_ns"] is not None]
     ordered = iter(sorted(predicted, key=lambda one: -one["time_to_win_ns"]))
     return [one if one["time_to_win_ns"] is None else next(ordered) for one in found]
@@ -207,7 +207,7 @@ def _kernels(run: Trace, options: Options, side: Side, prefix: str) -> list[Page
 
 
 def _caller(launches: pl.DataFrame) -> str:
-    """The operator, module and Python line behind most of the time of some launches."""
+    """The operator, module and Python line behind most of the time of these launches."""
     first = ways(launches).head(1).cast({key: pl.String for key in CALLERS})
     if first.is_empty():
         return ""
@@ -216,7 +216,7 @@ def _caller(launches: pl.DataFrame) -> str:
 
 
 def with_marked(table: Table, marked: Sequence[tuple[str, str, str]]) -> Table:
-    """The page with the rows somebody marked: view, what the row says, and the note on it."""
+    """The page plus the rows the user marked: view, text of the row, and the user's note."""
     if not marked:
         return table
     rows = tuple((view, words, note) for view, words, note in marked)

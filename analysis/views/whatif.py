@@ -1,4 +1,4 @@
-"""What-if: what each change would buy per cycle, from a replay of the run, and how far that replay can be trusted."""
+"""What-if: the time each change would save per cycle, from a replay of the run, and how accurate that replay is."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _DTYPES: dict[str, Any] = {
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """What each change would buy in a run, most first; of two runs in either."""
+    """Predicted saving of each change in one run, largest first; for two runs, the changes of both."""
     from ..replay import answer
 
     changes = tuple(parse(text) for text in options.changes)
@@ -92,7 +92,7 @@ def _facts(one: Predictions) -> dict[str, Any]:
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
-    """Why a change wins what it wins: the critical path before it and with it."""
+    """Explains a change's saving: the critical path without and with it."""
     from ..replay.answer import why
 
     side = 1 if row.get("run") == "B" and len(runs) > 1 else 0
