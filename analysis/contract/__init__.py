@@ -1,1 +1,1 @@
-"""What every question and answer is made of: columns, views, sections of details, pages and options."""
+"""The types of questions and answers: columns, views, detail sections, pages and options."""

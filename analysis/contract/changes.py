@@ -1,4 +1,4 @@
-"""Changes that a replay is asked for: KIND:REGEX=FACTOR, or ``graph``."""
+"""Changes that a what-if replay can apply: KIND:REGEX=FACTOR, or ``graph``."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import re
 from msgspec import Struct
 
 KINDS = ("kernel", "op", "collective", "copy", "host", "idle", "sync")
-"""What can be changed: device activities, operators with their host time, host code, causes of idle time, calls."""
+"""What a change can scale: device activities, operators with their host time, host code, idle causes, waits."""
 GRAPH = "graph"
-"""The launches of a cycle become one, as far as the host does not wait in between."""
+"""A cycle's launches become one graph launch, split where the host waits in between."""
 FAMILY = "family:"
-"""Before a family of kernels in place of a pattern: ``kernel:family:gemm=0.5``."""
+"""Prefix of a kernel family in place of a pattern: ``kernel:family:gemm=0.5``."""
 _SPECIAL = re.compile(r"[.^$*+?{}\[\]\\|()]")
 _FORM = re.compile(r"(\w+)(?::(.*))?=(\S+)", re.DOTALL)
 
 
 def exactly(name: str) -> str:
-    """The pattern of that name alone, with no more escapes than it needs."""
+    """A pattern that matches only that name, with no more escapes than necessary."""
     return f"^{_SPECIAL.sub(lambda found: chr(92) + found[0], name)}$"
 
 
 def plainly(pattern: str) -> str:
-    """What an escaped name looks like without its escapes."""
+    """A pattern made by ``exactly`` without its escapes."""
     return re.sub(r"\\(.)", r"\1", pattern)
 
 
 class NotAChange(ValueError):
-    """The text is no change; the message says what one looks like."""
+    """The text is not a valid change; the message shows the syntax."""
 
 
 class Change(Struct, frozen=True):
-    """A factor on the time of what has that kind and a name in which the pattern is found; None is ``peak``."""
+    """A factor on the time of everything of that kind whose name matches the pattern; factor None means ``peak``."""
 
     kind: str
     pattern: str = ""
@@ -40,7 +40,7 @@ class Change(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """As it is typed."""
+        """The change as it is typed."""
         if self.kind == GRAPH:
             return GRAPH
         factor = "peak" if self.factor is None else f"{self.factor:g}"
@@ -51,12 +51,12 @@ _NEXT = re.compile(rf"\s+(?=(?:{'|'.join(KINDS)})[:=]|{GRAPH}(?:\s|$))")
 
 
 def split(text: str) -> tuple[str, ...]:
-    """The changes of a line, apart by blanks; a pattern may hold blanks too."""
+    """The changes in a line, separated by spaces; a pattern may contain spaces too."""
     return tuple(one for one in _NEXT.split(text.strip()) if one)
 
 
 def parse(text: str) -> Change:
-    """The change that is typed so: ``kernel:gemm=0.5``, ``host=0``, ``graph``. Raises NotAChange."""
+    """The change for a typed text: ``kernel:gemm=0.5``, ``host=0``, ``graph``. Raises NotAChange."""
     if text.strip() == GRAPH:
         return Change(GRAPH)
     match = _FORM.fullmatch(text.strip())

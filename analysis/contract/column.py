@@ -1,6 +1,6 @@
-"""One column of a view: everything about it in one place.
+"""A column of a view: everything about it in one place.
 
-A column's name, header, unit and meaning drive the list on the screen, the exports, the help and the README's tables.
+A column's name, header, unit and meaning drive the list on screen, the exports, the help and the README's tables.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ Unit = Literal[
     "text", "count", "number", "ns", "us", "ms", "fraction", "percent", "bytes", "trend", "bool", "ratio", "list",
     "kinds", "rate", "measure", "series",
 ]
-"""How a raw value is read. ``ns/us/ms`` are durations, ``fraction`` is 0-1 shown as %, ``percent`` is already in %,
-``trend`` a list of numbers drawn as a sparkline from 0, ``series`` one drawn between its least and its largest,
-``ratio`` a factor such as 3.4x, ``number`` has its own unit column or none, ``kinds`` is a count that only shows above
-one, ``rate`` is in B/s, ``measure`` is text: a value with its unit, where rows have units of their own."""
+"""How a raw value is formatted. ``ns/us/ms`` are durations, ``fraction`` is 0-1 shown as %, ``percent`` is already in
+%, ``trend`` is a list of numbers drawn as a sparkline from 0, ``series`` one drawn from its minimum to its maximum,
+``ratio`` is a factor such as 3.4x, ``number`` has its own unit column or none, ``kinds`` is a count shown only above
+one, ``rate`` is in B/s, ``measure`` is text: a value with its unit, where each row has its own unit."""
 
 Dtype = Literal["str", "int", "float", "bool", "list"]
 
 Role = Literal["value", "name", "label", "time", "moment", "share", "count", "order", "place", "where", "key", "tree",
                "shapes"]
-"""What a column is for, so that nothing has to know it by its name.
+"""The purpose of a column, so that no code has to go by its name.
 
-``name`` is a recorded name, shown in its short form; ``label`` other recorded text. ``time`` is what a view measures
-time in, the first of them that of the state line; ``share`` and ``count`` go with it. ``moment`` says when, not how
-long; ``order`` counts the rows as recorded, ``place`` ranks them. ``tree`` is text that stands under that of another
-row, ``shapes`` are those of operands. ``where`` says of what the row is (device, kind, rank, metric): where it is the
-same on every row it is said once above them."""
+``name`` is a recorded name, shown in its short form; ``label`` is other recorded text. ``time`` is the time a view
+measures, the first such column that of the state line; ``share`` and ``count`` belong to it. ``moment`` is a point in
+time, not a duration; ``order`` numbers the rows as recorded, ``place`` ranks them. ``tree`` is text indented below its
+parent row, ``shapes`` are operand shapes. ``where`` says where a row belongs (device, kind, rank, metric): a value
+shared by all rows is shown once above them."""
 
 Pairs = Literal["", "key", "sum", "shared", "side", "alone"]
-"""How a column stands in a table of two runs. ``key`` joins the rows and stands there once; ``sum`` becomes ``_a``,
-``_b`` and ``_delta``, and a row that one run lacks is 0 there; of a ``shared`` sum the ranks of a job have one between
-them (a collective on eight ranks is one); ``side`` has no difference; ``alone`` is left out, and adds up over no rows.
-Empty goes by the unit: text, flags and lists are ``side``, numbers a difference, null where not measured."""
+"""How a column behaves in a table of two runs. ``key`` joins the rows and appears once; ``sum`` becomes ``_a``, ``_b``
+and ``_delta``, and is 0 for a row that the run lacks; a ``shared`` sum counts once for all ranks of a job (a collective
+on eight ranks is one); ``side`` has no difference; ``alone`` is left out, since it does not add up over rows. Empty
+depends on the unit: text, booleans and lists are ``side``; numbers get a difference, null if not measured."""
 
-Per = Literal["cycle", "recording"]  # What the sums of two runs are compared per.
+Per = Literal["cycle", "recording"]  # Basis on which sums of two runs are compared.
 
-Bar = Literal["", "share", "lost", "tensor", "dram"]  # What a bar is drawn of, which is its colour; '' for no bar.
+Bar = Literal["", "share", "lost", "tensor", "dram"]  # What a bar shows, which sets its colour; '' for no bar.
 
 ABOVE_PEAK = 1.1
-"""A share of a peak above which something is wrong: clocks above the data sheet's explain less."""
+"""A share of a peak above this indicates an error: clocks above the data sheet's do not explain so much."""
 
 _DTYPES: dict[Unit, Dtype] = {
     "text": "str", "count": "int", "ns": "int", "bytes": "int", "kinds": "int", "bool": "bool", "trend": "list",
@@ -57,18 +57,17 @@ _ASCENDING = frozenset(("name", "order", "place", "moment"))
 class Column(Struct, frozen=True):
     """A column of a view.
 
-    ``name`` is fixed (scripts rely on it) and tells the unit; ``header`` is what the eye reads. ``width`` is in cells;
-    an ``elastic`` column takes what is left. When the terminal is narrow, columns with the highest ``order`` go first;
-    order 0 never goes, and columns with order None are only in exports and details; ``pair_order`` is that of A and B,
-    and of the difference, in a table of two runs, the same as ``order`` where empty. ``bar`` draws fractions as an
-    eighth-block bar. ``resolution`` is how many ns a moment is shown to, ``doubt`` the share of itself by
-    which a duration may be off, which takes its last figures away; ``side`` is the run of two it is of.
-    ``signed`` shows + and −. ``pinned`` columns stay when scrolling sideways. ``sorts`` names the
-    column whose values order the rows where the column itself is only a way to show them. ``under`` names the column
-    that the bar is a part of, drawn ░. ``brief`` has shorter words for values that are wider than the column. ``per``
-    is that of a sum of two runs: it is listed where the runs are compared per that. ``estimate`` names the column
-    whose value is shown, marked with ``~``, where this has none. A ``heading`` is not repeated in a list where the row
-    above has the same, and is said once above a list that has it on all rows.
+    ``name`` is fixed (scripts rely on it) and tells the unit; ``header`` is shown. ``width`` is in cells; an
+    ``elastic`` column takes the remaining width. On a narrow terminal columns with the highest ``order`` are dropped
+    first, order 0 never; order None means only in exports and details. ``pair_order`` replaces ``order`` with two runs:
+    (all), (A and B, delta) or (A, B, delta). ``bar`` draws fractions as an eighth-block bar. ``resolution``: ns to
+    which a moment is shown; ``doubt``: relative uncertainty of durations, which limits their digits; ``side``: the run
+    it belongs to. ``signed`` shows + and −. ``pinned`` columns stay when scrolling sideways. ``sorts`` names the column
+    that sorts the rows if this one is only a way to show it, ``under`` the column whose larger value is drawn as ░
+    behind the bar. ``brief`` has shorter words for values wider than the column. ``per``: a sum of two runs is listed
+    only if they are compared on that basis. ``estimate`` names the column whose value is shown instead, marked ``~``,
+    if this has none. A ``heading`` is not repeated below an equal value, and is shown once above a list in which all
+    rows share it.
     """
 
     name: str
@@ -95,33 +94,33 @@ class Column(Struct, frozen=True):
     heading: bool = False
 
     def mark(self, value: float | None, estimated: bool) -> str:
-        """What stands before a share of a peak: ``!`` where it cannot be, ``~`` where it was not counted."""
+        """The mark before a share of a peak: ``!`` if it is impossible, ``~`` if it is estimated, not counted."""
         above = value is not None and self.bar in ("tensor", "dram") and self.side != "delta" and value > ABOVE_PEAK
         return "!" if above else "~" if estimated and value is not None else ""
 
     @property
     def dtype(self) -> Dtype:
-        """What the values are; whole numbers of a ``number`` column are floats too."""
+        """Type of the values; integers in a ``number`` column are floats too."""
         return _DTYPES.get(self.unit, "float")
 
     @property
     def sized(self) -> bool:
-        """Whether more of it is more."""
+        """Whether the values are sizes that can be compared."""
         return self.unit in _SIZED
 
     @property
     def lasting(self) -> bool:
-        """Whether it says how long something took."""
+        """Whether it is a duration."""
         return self.unit in ("ns", "us", "ms") and self.role != "moment"
 
     @property
     def ascends(self) -> bool:
-        """Whether its natural order is smallest first."""
+        """Whether its natural order is ascending."""
         return self.role in _ASCENDING
 
     @property
     def left(self) -> bool:
-        """Whether it reads from the left: words and pictures."""
+        """Whether it is left-aligned: text and sparklines."""
         return self.unit in ("text", "trend", "list", "series")
 
     @property
@@ -131,7 +130,7 @@ class Column(Struct, frozen=True):
 
     @property
     def differs(self) -> bool:
-        """Whether two runs have a difference in it."""
+        """Whether it has a difference column for two runs."""
         return self.pairs not in ("key", "side", "alone") and self.unit not in _SIDED
 
 
@@ -141,14 +140,14 @@ def keys_of(columns: Iterable[Column]) -> tuple[str, ...]:
 
 
 def ranked_sums(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The sums by which a change is large: times, then counts, then the rest."""
+    """The columns with sums, by importance for ranking changes: times, then counts, then the rest."""
     rank = {"time": 0, "count": 1}
     return tuple(sorted((one for one in columns if one.sums), key=lambda one: rank.get(one.role, 2)))
 
 
 def with_cycle_sums(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns with each sum followed by the same per cycle. That of the main time is ``per_cycle_ns``, that of the
-    count ``count_per_cycle``; others keep their own name's beginning (``self_per_cycle_ns``)."""
+    """The columns with each sum followed by the same per cycle: ``per_cycle_ns`` for the main time, ``count_per_cycle``
+    for the count, others by their own name (``self_per_cycle_ns``)."""
     main = next((one for one in ranked_sums(columns) if one.role == "time"), None)
     made: list[Column] = []
     for column in columns:
@@ -164,7 +163,7 @@ def with_cycle_sums(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def pair_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns of a view for two runs whose sums are compared per cycle."""
+    """The columns of a view for two runs, including sums per cycle."""
     return side_by_side(with_cycle_sums(columns))
 
 

@@ -1,4 +1,4 @@
-"""What a question may be asked with: scope, thresholds, and how cycles are found."""
+"""The options of a question: scope, thresholds, and how cycles are found."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 Side = Literal["a", "b"]
-Window = tuple[int | None, int | None]  # From when to when, ns; None is no limit.
+Window = tuple[int | None, int | None]  # From, to in ns; None is no limit.
 SIDES: tuple[Side, Side] = ("a", "b")
 
 
 class Thresholds(Struct, frozen=True):
-    """When a kernel is called bound by something: fractions of peak, and how short a launch-bound one is."""
+    """Limits for what bounds a kernel: fractions of peak, and how short a launch-bound kernel is."""
 
     tensor: float = 0.5
     dram: float = 0.5
@@ -23,8 +23,8 @@ class Thresholds(Struct, frozen=True):
 
 
 class Scope(Struct, frozen=True):
-    """What of one run a question is about; all None is the whole run. ``from_ns`` and ``to_ns`` are from the start of
-    the trace: what begins at the one or later and before the other."""
+    """The part of one run that a question is about; all None is the whole run. ``from_ns`` and ``to_ns`` count from the
+    start of the trace and select what begins at or after the first and before the second."""
 
     cycle: int | None = None
     pid: int | None = None
@@ -35,11 +35,10 @@ class Scope(Struct, frozen=True):
 
 
 class Options(Struct, frozen=True):
-    """The state of a question that is not its data. ``cycle`` limits the answer to one cycle of run A (``cycle_b``: of
-    run B), and so do ``pid_a``/``pid_b`` to a process and ``rank``/``rank_b`` to a rank; ``device`` and the window
-    ``from_ns``..``to_ns`` are of both runs, unless ``window_b`` is another one of run B.
-    ``cycle_anchor`` is a regular expression that overrides how cycles are found, ``warm_up`` includes warm-up cycles,
-    ``changes`` are what the what-if view replays as one."""
+    """The parameters of a question. ``cycle`` limits the answer to one cycle of run A (``cycle_b``: of run B),
+    ``pid_a``/``pid_b`` to a process and ``rank``/``rank_b`` to a rank; ``device`` and the window ``from_ns``..``to_ns``
+    apply to both runs, unless ``window_b`` gives run B its own. ``cycle_anchor`` is a regular expression that overrides
+    how cycles are found, ``warm_up`` includes warm-up cycles, ``changes`` are replayed together by the what-if view."""
 
     cycle: int | None = None
     cycle_b: int | None = None
@@ -58,7 +57,7 @@ class Options(Struct, frozen=True):
     thresholds: Thresholds = field(default_factory=Thresholds)
 
     def scope(self, side: Side = "a") -> Scope:
-        """What of that run the question is about."""
+        """The part of that run that the question is about."""
         of_a = side == "a"
         window = self.window_b if self.window_b is not None and not of_a else (self.from_ns, self.to_ns)
         return Scope(
@@ -67,7 +66,7 @@ class Options(Struct, frozen=True):
         )
 
     def swapped(self) -> Options:
-        """The same for the runs in the other order."""
+        """The options for the runs in reverse order."""
         window = self.scope("b")
         return replace(
             self, cycle=self.cycle_b, cycle_b=self.cycle, pid_a=self.pid_b, pid_b=self.pid_a, rank=self.rank_b,
@@ -76,14 +75,14 @@ class Options(Struct, frozen=True):
         )
 
     def any_cycle(self) -> Options:
-        """The same without the limit to a cycle."""
+        """The options without the limit to a cycle."""
         return replace(self, cycle=None, cycle_b=None)
 
     def without_part(self, window: bool = True) -> Options:
-        """The same with no limit but the cycle, and the window unless that is taken, too: for runs already limited."""
+        """The options for runs already restricted: only the cycle limit is left (and the window, if not ``window``)."""
         rest = replace(self, pid_a=None, pid_b=None, rank=None, rank_b=None, device=None)
         return rest.without_window() if window else rest
 
     def without_window(self) -> Options:
-        """The same without the limit to a window of time."""
+        """The options without the limit to a time window."""
         return replace(self, from_ns=None, to_ns=None, window_b=None)

@@ -1,4 +1,4 @@
-"""What details and pages are made of: titled sections of values, sentences, small tables and distributions."""
+"""Parts of details and pages: titled sections of values, sentences, small tables and distributions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec import Struct
 
-MOST = 12  # Lines of a section: groups, cycles, kernels.
+MOST = 12  # Most lines in a section: groups, cycles, kernels.
 
 
 class Event(Struct, frozen=True):
-    """Where an event stands: which run (0 or 1), the rank whose file, its byte offset there and its name."""
+    """Location of an event: run (0 or 1), rank of its file, byte offset there and name."""
 
     side: int
     rank: int | None
@@ -19,9 +19,9 @@ class Event(Struct, frozen=True):
 
 
 class Section(Struct, frozen=True):
-    """A titled part, all display text: rows of label and value, or of as many texts as ``columns`` has headers.
-    ``shape`` is a distribution in ns (``edges_ns`` and counts ``a``, ``b``, as ``distribution.histogram`` makes it),
-    drawn above the rows. ``event`` is one whose arguments, which only the file has, belong here."""
+    """A titled section of display text: rows of label and value, or of one text per header in ``columns``. ``shape`` is
+    a distribution (``edges_ns`` and counts ``a``, ``b``, as in ``distribution.histogram``) drawn above the rows.
+    ``event`` locates an event whose arguments belong here; only the file has them."""
 
     title: str
     rows: tuple[tuple[str, ...], ...] = ()
@@ -31,14 +31,14 @@ class Section(Struct, frozen=True):
 
 
 class Detail(Struct, frozen=True):
-    """The sections of a row, most wanted first."""
+    """The sections of a row, most important first."""
 
     sections: tuple[Section, ...]
 
 
 class PageSection(Struct, frozen=True):
-    """One section: its title, sentences, and a table of text under ``header``; recorded strings are as recorded. Cells
-    of the columns named in ``code`` are names and filters, which an export sets apart from prose."""
+    """A section of a page: title, sentences, and a text table under ``header``; recorded strings are unmodified.
+    Columns named in ``code`` hold names and filters, which exports set apart from prose."""
 
     title: str
     sentences: tuple[str, ...] = ()

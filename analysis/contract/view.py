@@ -1,4 +1,4 @@
-"""What a view is: a question with columns and a way to answer it from one run or two."""
+"""Views: a question with its columns, and the function that answers it for one run or two."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class CannotAnswer(Exception):
-    """The recording lacks what the question needs; the message is one sentence: what is missing, what would have it."""
+    """The recording lacks data for this view; the message is one sentence: what is missing, what would provide it."""
 
 
 class ScopeRefused(CannotAnswer):
-    """What the question is limited to is not in the run, or the run cannot tell; the message says what there is."""
+    """The run does not contain the requested scope, or cannot tell; the message says what it has."""
 
 
 class Answer(Struct, frozen=True):
-    """What a view's ``build`` returns: rows still lazy, in their default order, and what was found out on the way.
+    """The result of a view's ``build``: rows, still lazy and in default order, with facts, sentences and notes.
 
-    ``facts`` are values beside the rows (JSON-able, names with units); ``summary`` the sentences or lines a reader sees
-    above the rows; ``notes`` what was left out, repaired or could not be known. ``recorded`` says that the rows are
-    recorded columns, without a filter, so that millions of them may stay on disk; ``keep`` then says which belong.
-    ``picture`` is lines of text, a block a run, that stand for the rows where people read, or above them where
-    ``rows_below``; a ``page`` stands for all. ``cycle_summary`` stands for ``summary`` where two runs are compared per
-    cycle; empty where they cannot be. ``doubts`` has by column the share by which its durations may be off.
+    ``facts`` are values besides the rows (JSON-able, names with units); ``summary`` are the lines shown above the rows;
+    ``notes`` say what was left out, repaired or unknown. ``recorded``: the rows are recorded columns without a filter,
+    so that millions of them may stay on disk; ``keep`` then selects those that belong. ``picture`` is text, a block of
+    lines per run, that replaces the rows for human readers, or is shown above them if ``rows_below``; a ``page``
+    replaces everything. ``cycle_summary`` replaces ``summary`` if two runs are compared per cycle; empty if they cannot
+    be. ``doubts``: relative uncertainty of durations, by column.
     """
 
     frame: pl.LazyFrame
@@ -53,8 +53,8 @@ Judgement = Literal["bad", "look", "good", "same", "unchecked", ""]
 
 
 class Lead(Struct, frozen=True):
-    """The one number of an answer, which a screen draws large: ``number`` as it is shown (``3.6×``), what it is of, and
-    whether that is good or bad; ``lines`` judges lines by their label."""
+    """The headline number of an answer, which a screen draws large: ``number`` as shown (``3.6×``), its caption, and
+    whether it is good or bad; ``lines`` judges lines by their label."""
 
     number: str
     caption: str
@@ -66,12 +66,12 @@ Runs = tuple["Trace", ...]  # One run, or two: (A,) or (A, B).
 
 
 def lettered(sides: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """The sentences about A, then those about B, each with the letter of its run."""
+    """The sentences about A, then those about B, each prefixed with its run's letter."""
     return tuple(f"{letter}: {line}" for letter, side in zip("AB", sides, strict=True) for line in side)
 
 
 def of_both(sides: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """The notes on A and on B, each once; one that is of one run only has its letter."""
+    """The notes on A and B without duplicates; a note on one run only is prefixed with its letter."""
     a, b = sides
     return tuple(dict.fromkeys(
         note if note in a and note in b else f"{letter}: {note}" for letter, side in zip("AB", sides, strict=True)
@@ -80,20 +80,19 @@ def of_both(sides: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 class View(Struct, frozen=True):
-    """A question.
+    """A question and how it is answered.
 
-    ``columns`` for one run, ``pair_columns`` for two (the same where empty). ``build(runs, options)`` answers it; it
-    raises CannotAnswer with a sentence where the input cannot. ``alternates`` names the columns of the other order that
-    ``s`` switches to; the first that exists counts. ``noun`` is what a row is called, in the plural,
-    ``pair_noun`` a row of two runs where it is another thing;
-    ``details(row, runs, options)`` gives the sections that Enter shows beside the row's own columns; ``glance(runs,
-    options)`` looks at the whole run once and gives what answers for any row at once, beside the list.
-    ``other`` is the same question answered in another shape, which ``s`` switches to as well.
-    ``one_run``/``two_runs`` say which subjects it takes. A view gets its runs limited to the cycle of the options,
-    unless it ``scopes_itself``; every other scope is applied before it is asked, but the window of one that
-    ``windows_itself``. Where it ``lists_cycles`` a screen shows all of them, whichever is in scope. The columns of one
-    with ``free_columns`` are whatever was asked for, of one run or of both at once. ``row_id`` names the columns that
-    tell its rows apart where keys do not (see ``table/row_ids.py``).
+    ``columns`` for one run, ``pair_columns`` for two (if empty, the same). ``build(runs, options)`` answers it, or
+    raises CannotAnswer with a sentence if the input does not allow it. ``alternates`` names columns for the other sort
+    order that ``s`` switches to; the first that exists is used. ``noun`` is the plural for rows, ``pair_noun`` the one
+    for rows of two runs if they differ. ``details(row, runs, options)`` gives the sections that Enter shows besides the
+    row's own columns; ``glance(runs, options)`` scans the whole run once and returns a function that gives a row's
+    sections at once, for the pane beside the list. ``other`` is a variant of the view in another shape, which ``s``
+    switches to as well. ``one_run``/``two_runs``: the number of runs it takes. Runs arrive limited to the cycle in the
+    options unless the view ``scopes_itself``; all other limits are applied beforehand, except the window of a view that
+    ``windows_itself``. If it ``lists_cycles``, a screen shows all cycles, whichever is in scope. With ``free_columns``
+    the query determines the columns, for one run or both. ``row_id`` names the columns that identify a row where keys
+    do not (see ``table/row_ids.py``).
     """
 
     name: str
@@ -119,6 +118,6 @@ class View(Struct, frozen=True):
         return self.pair_columns if runs == 2 and self.pair_columns else self.columns
 
     def other_order(self, columns: Sequence[Column]) -> Column | None:
-        """The column of the other order among those there are; None where the view has one order."""
+        """The column of the other sort order, from the given columns; None if the view has only one order."""
         by_name = {column.name: column for column in columns}
         return next((by_name[name] for name in self.alternates if name in by_name), None)

@@ -1,7 +1,7 @@
-"""The kernels of one run as rows by name, kind and device, with what is said of them.
+"""The kernels of one run, one row per name, kind and device, with summary sentence and notes.
 
-Copies and sets are activities too; a ``sync`` only waits and is not one. ``share`` is of the summed activity time,
-which counts overlapping streams twice; it is not the share of the wall time.
+Copies and memsets are activities too; a ``sync`` only waits and is not one. ``share`` is the share of the summed
+activity time, which counts overlapping streams twice; it is not a share of wall time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .sources import KEYS, Grain, Kernels, kernels_of
 
 
 def table(run: Trace, options: Options, side: Side = "a", grain: Grain = "rank") -> tuple[pl.DataFrame, Kernels]:
-    """All columns of the view for one run (scoped), most time first, and where they are from. Raises CannotAnswer. The
-    last answers are remembered: overview, findings and the view ask for the same."""
+    """All columns of the view for one run (scoped), most time first, and their source. Raises CannotAnswer. The last
+    three results are cached: overview, findings and the view need the same ones."""
     key = options, side, grain
     return run.remember("kernels", key, lambda: _table(run, options, side, grain), most=3)
 
@@ -75,7 +75,7 @@ def facts_of(frame: pl.DataFrame) -> dict[str, Any]:
 
 
 def coverage(run: Trace, options: Options, frame: pl.DataFrame, side: Side = "a") -> float | None:
-    """Share of the device activity time in scope that the table is about: 1 unless it is limited to a cycle."""
+    """Share of the run's device activity time that the table covers: 1 unless limited to a cycle."""
     if (options.cycle if side == "a" else options.cycle_b) is None:
         return 1.0
     whole = kernels_of(run)
@@ -84,7 +84,7 @@ def coverage(run: Trace, options: Options, frame: pl.DataFrame, side: Side = "a"
 
 
 def sentence(run: Trace, facts: dict[str, Any]) -> str:
-    """One line: launches, kernel time, the copies among them, and whether the times are of a serialised replay."""
+    """One line: launches, kernel time, copies, and whether the times come from serialised replays."""
     kinds = facts["by_kind"]
     work = [kinds[kind] for kind in ("kernel", "collective") if kind in kinds]
     moved = [kinds[kind] for kind in ("memcpy", "memset") if kind in kinds]
@@ -103,7 +103,7 @@ def sentence(run: Trace, facts: dict[str, Any]) -> str:
 
 
 def notes_of(run: Trace, kernels: Kernels) -> tuple[str, ...]:
-    """What a reader of this run's kernel table must know."""
+    """The notes on this run's kernel table."""
     replayed = ("Launches were replayed one by one: totals are of serialised replays, not wall time.",)
     large = (f"Of more than {units.count(MOST)} launches the shares of the peaks are in the roofline view (p) alone.",)
     return (*kernels.notes, *(replayed if run.info.serialised else ()), *(large if left_to_roofline(run) else ()))

@@ -1,6 +1,6 @@
 """The columns of the kernels view (names are fixed, scripts rely on them), and what bounds a kernel.
 
-Of two runs a narrow terminal keeps what tells a change: totals, the mean's difference, where the time went.
+With two runs a narrow terminal keeps the columns that show a change: totals, difference of means, where time went.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MEANINGS = {
     LOW: "none of these: worth a look",
     "~": "no counter was recorded, so it follows from the work of the operators behind it",
 }
-"""Every bound there is and what it says."""
+"""Every bound and its meaning."""
 COLUMNS = (
     Column("name", "kernel", "text", "short form of the name; the details show it as recorded", width=34,
            order=0, elastic=True, pinned=True, role="name", pairs="key"),
@@ -65,12 +65,12 @@ EXTREMES = (
     Column("least_ns", "min/device", "ns", "its time on the device where it took least", width=10, order=2),
     Column("least_on", "min on", "text", "the device, or rank, where it took least", width=9, order=2),
 )
-"""What a row that is summed over devices says of them; null where there is one device."""
+"""Columns of a row summed over devices; null if there is only one device."""
 
 
 def bound(thresholds: Thresholds, *, tensor: str = "tensor", dram: str = "dram", mean: str = "mean_ns") -> pl.Expr:
-    """The bound of each row from its utilisations (fractions 0-1 of peak) and mean duration (ns); null makes no claim.
-    One measured utilisation above its threshold is enough for ``compute`` or ``memory``; ``launch`` and ``low`` need
+    """The bound of each row from its utilisations (0-1 of peak) and mean duration (ns); null makes no claim. One
+    measured utilisation above its threshold is enough for ``compute`` or ``memory``; ``launch`` and ``low`` need
     both."""
     on_tensor, on_dram = pl.col(tensor), pl.col(dram)
     short = pl.col(mean) < thresholds.launches * thresholds.launch_ns

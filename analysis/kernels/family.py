@@ -1,6 +1,6 @@
-"""The family of a device activity: what kind of work it is, as its colour and letter say it on every screen.
+"""The family of a device activity: the kind of work that its colour and letter stand for on every screen.
 
-It is read from the recorded kind and the short form of the name; ``other`` where the name says nothing.
+It follows from the recorded kind and the short form of the name; ``other`` if the name does not tell.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ TITLES: dict[str, str] = {
 BRIEF: dict[str, str] = {
     "conv": "conv", "attention": "attn", "elementwise": "elem", "move": "move", "collective": "coll", "copy": "copy",
 }
-"""Titles that are shorter, for a narrow legend."""
+"""Shorter titles, for a narrow legend."""
 _BY_KIND: dict[str, Family] = {"collective": "collective", "memcpy": "copy", "memset": "copy"}
 ACTIVITIES = frozenset(("kernel", *_BY_KIND))
-"""The kinds that have a family."""
+"""The activity kinds that have a family."""
 _BY_NAME: dict[Family, str] = {
     "attention": r"flash|fmha|attention|attn|pagedkv|mha_|_mha|sdpa",
     "conv": r"conv(?!ert)|[wd]grad|winograd|fprop|im2col|[sh]cudnn",
@@ -48,18 +48,18 @@ _BY_NAME: dict[Family, str] = {
     "elementwise": r"elementwise|pointwise|triton_poi|act_|silu|gelu|relu|sigmoid|tanh|add|mul|sub|div|exp|pow|cast|"
                    r"dropout|adam|multi_tensor|rotary|rope|lamb|sgd|mask|where|clamp|compare|unary|scale_|quantize",
 }
-"""What the short form of a name holds, in lower case; the first that fits counts."""
+"""Patterns searched in the lowercase short name; the first match decides."""
 _PATTERNS = [(family, re.compile(pattern)) for family, pattern in _BY_NAME.items()]
 
 
 def family_column(columns: Sequence[Column]) -> str | None:
-    """The column of names that rows have a family by, and its letter; None where rows are of no activities."""
+    """The column of names that determine a row's family; None if the rows are not device activities."""
     names = [column.name for column in columns if column.role == "name" and column.order is not None]
     return names[0] if names and any(column.name == "kind" for column in columns) else None
 
 
 def device_families(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """Of each device how much summed time (ns) each family takes, most first; of a table of kernels by name."""
+    """Per device: summed time (ns) of each family, largest first, from a table of kernels by name."""
     made: dict[tuple[Any, Any], dict[str, int]] = {}
     for rank, device, one, ns in _summed(frame, ["rank", "device"]):
         made.setdefault((rank, device), {})[one] = ns
@@ -67,7 +67,7 @@ def device_families(frame: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def family_sums(frame: pl.DataFrame) -> dict[str, int]:
-    """How much summed time (ns) each family takes on all devices, most first."""
+    """Summed time (ns) of each family over all devices, largest first."""
     return {one: ns for one, ns in _summed(frame, []) if ns}
 
 

@@ -1,8 +1,8 @@
-"""The clearly different kinds of launches that one kernel name hides.
+"""The clearly different kinds of launches behind one kernel name.
 
 A templated kernel is one name for many problem sizes: BERT's 293 ``Kernel`` launches are three kinds of GEMM. Launches
-are put in order of duration (or grids in order of their mean duration) and cut where the next one is longer by a clear
-factor. Groups too small to matter join their neighbour.
+are sorted by duration (or grids by mean duration) and split where the next one is longer by a clear factor. Groups too
+small to matter join their neighbour.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from ..core import units
 from ..core.quantiles import Codes, Ints, Latencies, codes, dense, latencies, room_for, stable_order
 from .columns import bound
 
-GAP = 1.4  # Neighbouring durations further apart than this factor belong to different kinds.
+GAP = 1.4  # Neighbouring durations that differ by more than this factor are different kinds.
 GRID_GAP = 1.25  # The same for mean durations of different grids, which are different problems to begin with.
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
-LEAST_SHARE = 0.05  # A kind holds at least this share of the launches, and two of them.
+LEAST_SHARE = 0.05  # A kind has at least this share of the launches, and at least two.
 
 
 def cut(values: Floats, weights: Ints | None, begin: Ints, gap: float) -> Ints:
-    """Where each kind begins among the atoms: at least at the beginning of each group. Atoms are sorted by (group,
-    value); ``weights`` says how many launches an atom stands for (None: one each) and ``begin`` where the atoms of each
-    group begin."""
+    """Start of each kind among the atoms, at least one per group. Atoms are sorted by (group, value); ``weights`` is
+    the number of launches per atom (None: one each) and ``begin`` the first atom of each group."""
     opens = np.zeros(len(values), dtype=bool)
     far = values[:-1] * values.dtype.type(gap)
     np.greater(values[1:], np.maximum(far, gap, out=far), out=opens[1:])
@@ -46,27 +45,27 @@ def cut(values: Floats, weights: Ints | None, begin: Ints, gap: float) -> Ints:
 
 
 def per_group(first: Ints, begin: Ints) -> Ints:
-    """How many kinds each group has, from where kinds and groups begin."""
+    """Number of kinds per group, from the starts of kinds and groups."""
     return np.diff(np.searchsorted(first, begin), append=len(first))
 
 
 def _sums(weights: Ints | None, first: Ints, count: int) -> Ints:
-    """Weight of each run that starts at ``first`` and lasts to the next."""
+    """Total weight of each run, which lasts from one ``first`` to the next."""
     if weights is None:
         return np.diff(first, append=count)
     return np.add.reduceat(weights, first)
 
 
 def by_duration(latencies: Latencies) -> Ints:
-    """Where each kind begins in ``latencies.sorted_ns``, told by gaps between durations."""
+    """Start of each kind in ``latencies.sorted_ns``, found by gaps between durations."""
     return cut(latencies.sorted_ns.astype(np.float32), None, latencies.starts, GAP)
 
 
 class ByGrid(Struct, frozen=True):
-    """Kinds told by the mean duration of each grid: grids that take about equally long are one kind. An atom is the
-    launches of one group that share a grid. ``code`` has one number per launch, which tells its atom; ``atoms`` are the
-    numbers that occur, ``order`` sorts them by (group, mean), ``first`` is where each kind begins in that order and
-    ``begin`` where each group does."""
+    """Kinds by the mean duration of each grid: grids with similar means are one kind. An atom is the launches of one
+    group with the same grid. ``code`` is the atom's code, per launch; ``atoms`` are the codes that occur, ``order``
+    sorts them by (group, mean), and ``first`` and ``begin`` are the starts of each kind and each group in that
+    order."""
 
     code: Codes
     atoms: Ints
@@ -76,19 +75,19 @@ class ByGrid(Struct, frozen=True):
 
     @property
     def per_group(self) -> Ints:
-        """How many kinds each group has."""
+        """Number of kinds per group."""
         return per_group(self.first, self.begin)
 
     def kinds(self) -> Ints:
-        """The kind of each launch, counted from 0 over all groups."""
+        """The kind of each launch, numbered from 0 over all groups."""
         kind = np.zeros(int(self.atoms[-1]) + 1, dtype=np.int64)
         kind[self.atoms[self.order]] = of_atoms(self.first, len(self.atoms))
         return kind[self.code]
 
 
 def by_grid(group_of: Codes, grid: Codes, durations: Ints, groups: int) -> ByGrid:
-    """Kinds of launches from the group, the number of the grid and the duration of each; at least one launch. Every
-    group below ``groups`` has launches. Numbers of grids may have holes."""
+    """Kinds of launches from the group, grid code and duration of each launch; at least one launch. Every group number
+    below ``groups`` must occur; grid codes may have gaps."""
     low = int(grid.min())
     many = int(grid.max()) - low + 1
     if groups * many > room_for(len(grid)):
@@ -108,22 +107,22 @@ def by_grid(group_of: Codes, grid: Codes, durations: Ints, groups: int) -> ByGri
         launches, totals = launches[atoms], totals[atoms]
     means = (totals / launches).astype(np.float32)
     group = atoms // many if place is None else group_of[place].astype(np.int64)
-    order = stable_order((group << 32) | means.view(np.uint32))  # the bits of such numbers are in their order
+    order = stable_order((group << 32) | means.view(np.uint32))  # the bits of non-negative floats sort like the floats
     begin = np.searchsorted(group, np.arange(groups))
     return ByGrid(code, atoms, order, cut(means[order], launches[order], begin, GRID_GAP), begin)
 
 
 def of_atoms(first: Ints, atoms: int) -> Ints:
-    """The kind of each atom, counted from 0 over all groups, from where kinds begin."""
+    """The kind of each atom, numbered from 0 over all groups, from the starts of kinds."""
     return np.repeat(np.arange(len(first)), np.diff(first, append=atoms))
 
 
-_NAMED = 3  # Grids named in a label; more are counted.
+_NAMED = 3  # Grids named in a label; any others are counted.
 
 
 def kinds(launches: pl.DataFrame, thresholds: Thresholds | None = None) -> pl.DataFrame:
-    """The kinds of one kernel's launches (``dur_ns grid tensor dram`` of each), most time first. Columns: ``label count
-    total_ns share mean_ns p50_ns min_ns max_ns tensor dram bound``; one row where all launches are alike. Launches
+    """The kinds of one kernel's launches (``dur_ns grid tensor dram`` each), most time first. Columns: ``label count
+    total_ns share mean_ns p50_ns min_ns max_ns tensor dram bound``; a single row if all launches are alike. Launches
     without a duration are left out."""
     rows = launches.drop_nulls("dur_ns").sort("dur_ns")
     durations = rows["dur_ns"].to_numpy()
@@ -151,7 +150,7 @@ def kinds(launches: pl.DataFrame, thresholds: Thresholds | None = None) -> pl.Da
 
 
 def _weighted(column: str) -> pl.Expr:
-    """Mean weighted by duration over the launches that were measured, null where none was."""
+    """Duration-weighted mean over the measured launches; null if none was measured."""
     weight = pl.max_horizontal("dur_ns", 1).filter(pl.col(column).is_not_null())
     value = pl.col(column).filter(pl.col(column).is_not_null()).cast(pl.Float64)
     return pl.when(pl.col(column).count() > 0).then((value * weight).sum() / weight.sum())

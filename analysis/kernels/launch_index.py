@@ -1,7 +1,7 @@
-"""All launches of a run by kernel, and who launched them.
+"""All launches of a run by kernel, and their callers.
 
-One sort puts the durations of every kernel in order side by side; a row of a list is then a slice. Five million
-launches take about a second once, and about 10 µs a row.
+One sort groups the durations of every kernel; a list row is then a slice. For five million launches the sort takes
+about a second once, and each row about 10 µs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 class LaunchIndex(Struct, frozen=True):
-    """Groups of launches with one (name, kind, device, rank): ``kernels`` says which numbers a name has. The durations
-    (ns) of group g are ``sorted_ns[starts[g]:ends[g]]``. ``ways`` has a row for each of a group's callers, most time
-    first: ``group``, ``CALLERS``, ``count``, ``total_ns``; None where no callers are known."""
+    """Groups of launches with the same (name, kind, device, rank): ``kernels`` maps a name to its group numbers and
+    keys. The durations (ns) of group g are ``sorted_ns[starts[g]:ends[g]]``. ``ways`` has one row per group with a list
+    of its callers, most time first: ``CALLERS``, ``count``, ``total_ns``; None if no callers are known."""
 
     kernels: dict[str, list[tuple[int, dict[str, Any]]]]
     sorted_ns: Ints
@@ -34,20 +34,20 @@ class LaunchIndex(Struct, frozen=True):
     ways: pl.DataFrame | None
 
     def groups(self, name: str, **keys: Any) -> list[int]:
-        """The groups of that name with these ``kind device rank``; a key that is None is not asked for."""
+        """The groups of that name with these ``kind device rank``; a key that is None matches any."""
         wanted = {key: value for key, value in keys.items() if value is not None}
         return [number for number, own in self.kernels.get(name, ())
                 if all(own[key] == value for key, value in wanted.items())]
 
     def durations(self, groups: list[int]) -> Ints:
-        """The durations of these groups in order, ns."""
+        """The durations of these groups, sorted, ns."""
         parts = [self.sorted_ns[self.starts[one] : self.ends[one]] for one in groups]
         if len(parts) < 2:
             return parts[0] if parts else _NONE
         return np.sort(np.concatenate(parts))
 
     def callers(self, groups: list[int]) -> pl.DataFrame:
-        """Who launched these groups (``CALLERS``, ``count``, ``total_ns``), most time first; empty where unknown."""
+        """The callers of these groups (``CALLERS``, ``count``, ``total_ns``), most time first; empty if unknown."""
         if self.ways is None or not groups:
             return pl.DataFrame(schema=[*CALLERS, "count", "total_ns"])
         mine = self.ways[groups[0] : groups[0] + 1] if len(groups) == 1 else self.ways[groups]
@@ -59,7 +59,7 @@ class LaunchIndex(Struct, frozen=True):
 
 
 def launch_index(run: Trace, scope: Trace, with_ways: bool = True) -> LaunchIndex:
-    """The launches of ``scope``, which is the run or a part of it. Launches without a duration are left out."""
+    """The launches of ``scope``, the run or a part of it. Launches without a duration are left out."""
     timed = scope.kernels.filter(pl.col("kind") != "sync", pl.col("dur_ns").is_not_null())
     rows = timed.select("index", *KEYS, "dur_ns").collect(engine="streaming")
     if rows.is_empty():
@@ -76,12 +76,12 @@ def launch_index(run: Trace, scope: Trace, with_ways: bool = True) -> LaunchInde
 
 
 def _small(values: Ints) -> Ints:
-    """In half the memory where that holds them."""
+    """As uint32, half the memory, if the values fit."""
     return values.astype(np.uint32) if len(values) and values.max() < 1 << 32 else values
 
 
 def _ways(run: Trace, rows: pl.DataFrame, group: pl.Series, groups: int) -> pl.DataFrame | None:
-    """A row for each group, in their order, with its callers as a list."""
+    """One row per group, in order, with its callers as a list."""
     called = with_callers(run, rows.lazy().select("index", "dur_ns"), "dur_ns")
     if called is None or all(called[name].null_count() == called.height for name in CALLERS):
         return None
@@ -90,11 +90,11 @@ def _ways(run: Trace, rows: pl.DataFrame, group: pl.Series, groups: int) -> pl.D
     return pl.DataFrame({"group": range(groups)}).join(listed, on="group", how="left", maintain_order="left")
 
 
-CALLERS = ("op", "op_forward", "module", "frame")  # What a caller is told by, innermost first.
+CALLERS = ("op", "op_forward", "module", "frame")  # The columns that identify a caller, innermost first.
 
 
 def with_callers(run: Trace, launches: pl.LazyFrame, *columns: str) -> pl.DataFrame | None:
-    """These columns of some launches of the run, with ``CALLERS`` beside them; None where no callers are known."""
+    """These columns of some launches, plus their ``CALLERS``; None if no callers are known."""
     callers = callers_of(run)
     if callers is None:
         return None
@@ -106,7 +106,7 @@ def with_callers(run: Trace, launches: pl.LazyFrame, *columns: str) -> pl.DataFr
 
 
 def commonest(run: Trace, launches: pl.LazyFrame, grain: Grain) -> pl.DataFrame:
-    """``KEYS`` and ``op``, the operator behind most launches of each kernel; ties go to the first by name."""
+    """``KEYS`` and ``op``, the operator behind most launches of each kernel; the first by name in a tie."""
     if launches is run.kernels:
         return derived(run, f"kernel-operators-by-{grain}", lambda: _commonest(_with_operators(run), grain))
     return _commonest(with_callers(run, launches, *KEYS), grain)
@@ -127,7 +127,7 @@ def _commonest(rows: pl.DataFrame | None, grain: Grain) -> pl.DataFrame:
 
 
 def ways(rows: pl.DataFrame, *keys: str) -> pl.DataFrame:
-    """How often and how long each operator, module and frame launched: ``keys``, ``CALLERS``, count, total_ns, longest
+    """Count and time of launches per operator, module and frame: ``keys``, ``CALLERS``, count, total_ns, largest total
     first."""
     summed = rows.group_by(*keys, *CALLERS).agg(count=pl.len(), total_ns=pl.col("dur_ns").sum())
     names = [pl.col(name).cast(pl.String) for name in CALLERS]

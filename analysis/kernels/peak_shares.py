@@ -1,6 +1,6 @@
-"""What kernels and launches reach of their device's peaks by the work of their operators, for lists without counters.
+"""Shares of peak that kernels and launches reach, from their operators' work, for lists without counters.
 
-A share is that of the time whose work is known. A kernel has one where that is nearly all of its time.
+A share covers the time whose work is known. A kernel has one only if that is nearly all of its time.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from ..work.roofline import shaped_work
 from .sources import KEYS, Grain, places
 
 SHARES = {"compute_of_peak": "compute_ns", "memory_of_peak": "memory_ns"}
-"""Columns and the time that the work takes at that peak, which they are the share of."""
+"""Share columns, and the column with the time that the work takes at that peak."""
 KNOWN = 0.9
-"""Of the time of a kernel's launches, those without a launch record apart, so much must have known work."""
+"""Share of a kernel's time, without launches that lack a launch record, whose work must be known."""
 
 
 MOST = 200_000
-"""Activities of a run above which its list of kernels leaves the shares to the roofline view: on 500 MB (222,000
-activities, November 2026) they cost 0.75 of 2.4 s of CPU time and 200 MiB of 490."""
+"""Above this many activities the kernel list leaves the shares to the roofline view: on 500 MB (222,000 activities,
+November 2026) they cost 0.75 of 2.4 s of CPU time and 200 MiB of 490."""
 
 
 def shares_of_launches(run: Trace) -> pl.DataFrame | None:
-    """``index launched`` and ``SHARES`` of every activity of the run, in the order of ``run.kernels``; None where none
-    is known. Work is divided among the activities of a call by their time, so those of one call have the same share;
-    the copies and sets of a call that computes have none."""
+    """``index launched`` and ``SHARES`` of every activity, in the order of ``run.kernels``; None if none is known. Work
+    is divided among a call's activities by their time, so they all have the same share; copies and memsets of a call
+    that computes have none."""
     divided, callers = shaped_work(run), callers_of(run)
     if divided is None or callers is None:
         return None
@@ -42,7 +42,7 @@ def shares_of_launches(run: Trace) -> pl.DataFrame | None:
 
 
 def shares_of_kernels(run: Trace, launches: pl.LazyFrame, grain: Grain) -> pl.DataFrame:
-    """``KEYS`` and ``SHARES`` of the kernels among some launches of the run; no rows where nothing is known."""
+    """``KEYS`` and ``SHARES`` of the kernels among these launches; no rows if nothing is known."""
     def find() -> pl.DataFrame:
         return _by_kernel(run, launches, grain)
 
@@ -53,12 +53,12 @@ def shares_of_kernels(run: Trace, launches: pl.LazyFrame, grain: Grain) -> pl.Da
 
 
 def worked_out(run: Trace) -> bool:
-    """Whether the list of kernels has shares by work: shapes were recorded, and the run is not too large."""
+    """Whether the kernel list has shares from work: shapes were recorded, and the run is not too large."""
     return not _too_large(run) and _shaped(run)
 
 
 def left_to_roofline(run: Trace) -> bool:
-    """Whether it has none because the run is too large for them."""
+    """Whether the kernel list has no shares because the run is too large."""
     return run.has("kernels") and _too_large(run) and _shaped(run)
 
 
@@ -71,7 +71,7 @@ def _shaped(run: Trace) -> bool:
 
 
 def _corrected() -> bool:
-    """Whether the settings say anything of peaks."""
+    """Whether the settings correct or add peaks."""
     try:
         return bool(of_settings())
     except BadPeaks:

@@ -1,7 +1,7 @@
-"""The kernel table of one run, from whichever of its tables can tell: launches, recorded statistics, or a profile.
+"""The kernel table of one run, from whichever table has it: launches, recorded statistics, or a profile.
 
-All three give the same columns; what a source cannot know is null. Every row is one (name, kind, device) of a device
-activity, of a job one of each rank, for every rank may call its device GPU 0; ``sync`` is none.
+All three give the same columns; what a source does not have is null. Each row is one (name, kind, device) of a device
+activity; in a job one per rank, since every rank may call its device GPU 0. A ``sync`` is no activity.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ..core.quantiles import Codes, Ints, Latencies, codes, combined, dense, lat
 from . import launch_groups
 
 ACTIVITIES = ("kernel", "collective", "memcpy", "memset")
-"""Kinds of device activity that do work; a ``sync`` only waits for one."""
+"""Kinds of device activity that do work; a ``sync`` only waits."""
 KEYS = ("name", "kind", "device", "rank")
 Grain = Literal["rank", "device", "name"]
-"""What a row is of besides its name and kind: a device of a rank, a device of any rank, or all devices together."""
+"""Grouping of rows besides name and kind: a device of one rank, a device of any rank, or all devices together."""
 COLUMNS: dict[str, pl.DataType] = {
     "name": NAME, "kind": NAME, "device": NAME, "rank": pl.Int64(), "count": pl.Int64(), "total_ns": pl.Int64(),
     "mean_ns": pl.Float64(), "min_ns": pl.Int64(), "p50_ns": pl.Int64(), "p99_ns": pl.Int64(), "max_ns": pl.Int64(),
@@ -33,8 +33,8 @@ _PER_LAUNCH = pl.col("total_ns") / pl.col("count")
 
 
 class Kernels(Struct, frozen=True):
-    """Statistics per kernel (``COLUMNS``), the table they are from, and what to tell about them. ``operators`` has
-    ``KEYS`` and ``op`` where a table of sums says which operator launched each most often."""
+    """Statistics per kernel (``COLUMNS``), the table they come from, and notes. ``operators`` has ``KEYS`` and ``op``,
+    the operator that launched each kernel most often, if a table of sums has it."""
 
     frame: pl.DataFrame
     source: str
@@ -43,7 +43,7 @@ class Kernels(Struct, frozen=True):
 
 
 def places(grain: Grain) -> list[pl.Expr]:
-    """Device and rank of a row; null where it is of several."""
+    """Device and rank of a row; null if it covers several."""
     return [
         pl.lit(None, NAME).alias("device") if grain == "name" else pl.col("device"),
         pl.col("rank") if grain == "rank" else pl.lit(None, pl.Int64).alias("rank"),
@@ -51,7 +51,7 @@ def places(grain: Grain) -> list[pl.Expr]:
 
 
 def kernels_of(run: Trace, grain: Grain = "device") -> Kernels | None:
-    """The kernel table of the run, None where it holds no device activity in any form."""
+    """The kernel table of the run, None if it has no device activity in any form."""
     launched = derived_value(run, f"kernels-by-{grain}", Kernels | None, lambda: from_launches(run.kernels, grain))
     if launched is not None:
         return launched
@@ -63,7 +63,7 @@ def kernels_of(run: Trace, grain: Grain = "device") -> Kernels | None:
 
 
 def from_launches(launches: pl.LazyFrame, grain: Grain = "device") -> Kernels | None:
-    """Statistics of every name and kind, by place, among the launches; None where there are none."""
+    """Statistics per name, kind and place over the launches; None if there are none."""
     columns: list[str | pl.Expr] = ["name", "kind", *places(grain), "dur_ns", "tensor", "dram", "grid"]
     rows = launches.select(columns).collect(engine="streaming")
     if rows.is_empty():
@@ -105,7 +105,7 @@ def _measured(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _kinds(rows: pl.DataFrame, stats: Latencies, group_of: Codes, durations: Ints) -> Ints:
-    """How many clearly different kinds of launches each group has: by grid where that tells, else by duration."""
+    """Number of clearly different kinds of launches per group: by grid if grids differ clearly, else by duration."""
     groups = len(stats.starts)
     kinds = launch_groups.per_group(launch_groups.by_duration(stats), stats.starts)
     if rows["grid"].null_count() == rows.height:
@@ -115,7 +115,7 @@ def _kinds(rows: pl.DataFrame, stats: Latencies, group_of: Codes, durations: Int
 
 
 def weighted(values: pl.Series, weights: Ints, group_of: Codes, groups: int) -> pl.Series:
-    """Mean of the values per group weighted by duration; null where no launch of the group was measured."""
+    """Duration-weighted mean per group; null if no launch of the group was measured."""
     if values.null_count() == len(values):
         return pl.Series([None] * groups, dtype=pl.Float64)
     measured = values.is_not_null().to_numpy()
@@ -127,7 +127,7 @@ def weighted(values: pl.Series, weights: Ints, group_of: Codes, groups: int) -> 
 
 
 def from_statistics(recorded: pl.LazyFrame, grain: Grain = "device") -> Kernels:
-    """A report that holds only sums, or a reduced dataset: what was not reported stays null."""
+    """From a report that has only sums, or a reduced dataset; what it lacks stays null."""
     of_grids = ["rank", "p50_ns", "p99_ns", "tensor", "dram", "trend", "groups", "op"]
     frame = recorded.select(
         "name", "kind", "device", "count", "total_ns", "mean_ns", "min_ns", "max_ns", *of_grids
@@ -149,7 +149,7 @@ def from_statistics(recorded: pl.LazyFrame, grain: Grain = "device") -> Kernels:
 
 
 def from_profile(profile: pl.LazyFrame, grain: Grain = "device") -> Kernels:
-    """A profile per cycle: launches and durations summed over cycles, each counted once however many metrics it has."""
+    """From a profile per cycle: launches and durations summed over cycles, each counted once, not once per metric."""
     once = (
         profile.filter(pl.col("kind").is_in(ACTIVITIES))
         .group_by("cycle", "pid", "rank", "function", "kind", "device")

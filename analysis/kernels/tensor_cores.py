@@ -1,8 +1,8 @@
-"""Which kernels run on tensor cores, which may, which operators could, and the types a device's tensor cores multiply.
+"""Which kernels run or may run on tensor cores, which operators could, and the types a device's tensor cores support.
 
-Without counters the name is all there is. Fragments and operators follow torch_tb_profiler's lists (NVIDIA's PyProf),
-plus kernels made since. A name that says neither leaves the kernel unknown, and so the shares it would decide. Types go
-by compute capability, product name or the kernels that ran (CUDA C++ Programming Guide, "Compute Capabilities").
+Without counters only names are available. Patterns and operators follow torch_tb_profiler's lists (NVIDIA's PyProf),
+plus newer kernels. A name that does not tell leaves its kernel unknown, and the shares that depend on it. Types follow
+from compute capability, product name or the kernels that ran (CUDA C++ Programming Guide, "Compute Capabilities").
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ Mask = npt.NDArray[np.bool_]
 
 KERNEL = (
     "|".join((
-        # Volta to Ampere: shape of one matrix instruction, and the families of cuDNN and cuBLAS that use it
+        # Volta to Ampere: shape of a matrix instruction, and the cuDNN and cuBLAS families that use it
         "[hs]884", "[hsc]1688", "hmma", "i8816", "16816", "dgrad_1x1_stride_2x2", "first_layer_wgrad_kernel",
         "conv1x1", "conv2d_c1_k1", "direct_group",
-        # since: CUTLASS's tensor operations, Hopper, Blackwell, attention; matrix instructions of AMD's Tensile
+        # newer: CUTLASS's tensor operations, Hopper, Blackwell, attention; matrix instructions of AMD's Tensile
         "tensorop", "16832", "[Gg]mma", "Umma|_umma", "nvjet", "utcmma", "tcgen05",
         r"\bbmm_(Mx|E\dm\d|Bfloat)", "flash_(fwd|bwd)", "fmha", r"_MI\d+x\d+x\d+", "mfma", r"igemm_\w+_gtcx",
     ))
 )
-"""Found anywhere in the name of a kernel that uses tensor cores."""
+"""Matches the name of a kernel that uses tensor cores."""
 
 FAMILY = "xmma_((fprop|[dw]grad)_)?((warp_specialized_)?implicit_|sparse_)?gemm|xmma_sparse_conv"
-"""Families whose kernels run on tensor cores or on the FP32 units: only their operands or instruction tell."""
+"""Families with kernels for tensor cores and for FP32 units: only operand types or instruction tell which."""
 OPERANDS = r"tensor\d+x\d+|f16|tf32|[ise]\d+m\d+|[isu]8|hmma|imma|884|1688|16816|16832"
-"""Instructions and operand types that tensor cores have..."""
+"""Instructions and operand types of tensor cores."""
 FP32 = (
     r"f32f32_f32f32_f32|(^|[^a-z])ffma($|[^a-z])|(^|[^a-z0-9])sgemm|scudnn|simt_s(gemm|fprop|dgrad|wgrad)|"
     r"(gemm|convolve|fprop|[dw]grad)\w*<float|gemm\w*_kernel<(int, )?float"
 )
-"""...and those of the FP32 units, as in ``sm80_xmma_gemm_f32f32_f32f32_f32_..._ffma_...``."""
+"""Instructions and operand types of FP32 units, as in ``sm80_xmma_gemm_f32f32_f32f32_f32_..._ffma_...``."""
 MATRIX = (
     r"(?i)(^.?|[^b]|[^f]b)gemm($|[^v])|matmul|mul_mat|(^|[^a-z])b?mm($|[^a-z])|conv($|e?$|er?$|[^e]|e[^r]|er[^st])|"
     r"fprop|(^|[^a-z])[dw]grad|attn|attention|fmha|Cijk|triton_tem|fused_moe|RNN_|(^|::)kernel2?(<|$)|device_kernel"
 )
-"""What may multiply matrices. Of such a kernel, as of Triton's, the name need not say on what units."""
+"""Kernels that may multiply matrices; their names, like Triton's, need not say on which units."""
 LONGEST = 20_000
-"""Characters of a name that are looked at: templates have some thousand, a name of megabytes is nobody's."""
+"""Characters of a name that are searched: templates have a few thousand, a name of megabytes is not real."""
 UNSURE = 0.01
-"""A share of the time that kernels may or may not have spent on tensor cores, above which the whole is unknown."""
+"""Share of the time whose use of tensor cores is uncertain, above which the result is unknown."""
 
 OPERATORS = frozenset(
     [f"aten::{name}" for name in (
@@ -65,14 +65,14 @@ OPERATORS = frozenset(
 
 
 def named(pattern: str) -> pl.Expr:
-    """Whether the pattern is in the ``name`` of a frame, as far as a name is looked at. A frame has a million names
-    where each launch has its own: polars looks through them in a fifth of the time that Python's ``re`` takes, with
-    patterns that look neither ahead nor behind."""
+    """Whether ``name`` contains the pattern, within its first ``LONGEST`` characters. A frame can have a million names,
+    one per launch: polars searches them in a fifth of the time of Python's ``re``, but without lookahead and
+    lookbehind."""
     return pl.col("name").str.head(LONGEST).str.contains(pattern)
 
 
 def on_tensor_cores(names: pl.Series) -> pl.Series:
-    """For each name (String) whether such a kernel uses tensor cores; null where it may and the name does not say."""
+    """Whether a kernel of each name (String) uses tensor cores; null if it may and the name does not say."""
     function = pl.col("name").str.head(LONGEST).str.replace_all("(anonymous namespace)::", "", literal=True)
     may = function.str.extract(r"^([^(]*)").str.contains(MATRIX)
     return names.to_frame("name").select(
@@ -82,7 +82,7 @@ def on_tensor_cores(names: pl.Series) -> pl.Series:
 
 
 def by_tensor_cores(names: pl.Series) -> tuple[Mask, Mask]:
-    """For each kernel whether it uses tensor cores, and whether it may, by a series of names (``NAME``)."""
+    """Two masks over names (``NAME``): kernels that use tensor cores, and kernels that may."""
     distinct = names.unique()
     used = on_tensor_cores(distinct.cast(pl.String))
 
@@ -93,12 +93,12 @@ def by_tensor_cores(names: pl.Series) -> tuple[Mask, Mask]:
 
 
 def share_on_tensor_cores(used: pl.Expr, unsure: pl.Expr, whole: pl.Expr) -> pl.Expr:
-    """A share 0-1 of the ``whole`` time; null where more than ``UNSURE`` of it may or may not be on tensor cores."""
+    """A share 0-1 of the ``whole`` time; null if tensor-core use is uncertain for more than ``UNSURE``."""
     return pl.when(whole <= 0).then(0.0).when(unsure <= UNSURE * whole).then(used / whole)
 
 
 TYPES = ((8, ("TF32", "BF16", "FP16")), (7, ("FP16",)), (0, ()))
-"""From which major compute capability on: the types an FP32 product could use instead."""
+"""From that major compute capability on: the types that an FP32 product could use instead."""
 _PRODUCTS = tuple((major, re.compile(rf"\b({names})\b")) for major, names in (
     (0, r"GTX|MX\d+|T\d{3,4}|[KMP]\d{1,4}|TITAN Xp?"),  # Turing's smallest chips (GTX 16, T1000) have no tensor cores
     (7, r"G?V100\w*|TITAN V|T4\w?|RTX 20\d\d|TITAN RTX|Quadro RTX \d+"),
@@ -108,15 +108,15 @@ _KERNELS = (
     (8, re.compile(r"(^|_)(ampere|hopper|blackwell|sm[89]\d|sm1[0-2]\d)_|cutlass_[89]0_", re.IGNORECASE)),
     (7, re.compile(r"(^|_)(volta|turing|sm7\d)_", re.IGNORECASE)),
 )
-"""Kernels that run from this capability on: cuBLAS runs ``volta_`` ones on later devices as well."""
+"""Kernels that need at least this capability: cuBLAS runs ``volta_`` kernels on later devices as well."""
 _OTHER_MAKERS = re.compile(r"\b(AMD|Instinct|Radeon|MI\d+|gfx\w+|Ascend|Intel|MLU)")
 _MAJOR = ("computeMajor", "major", "compute_cap_major", "compute_capability")
 _AMD_WAVE = 64
 
 
 def tensor_core_types(devices: Sequence[Device], kernels: Iterable[str]) -> tuple[str, ...] | None:
-    """The types that tensor cores of all these devices multiply; () where one has none, None where that is unknown.
-    ``kernels`` are the names of what ran on them: they say the least that devices not described can do."""
+    """The types that the tensor cores of all these devices support; () if one has none, None if unknown. ``kernels``
+    are the names of kernels that ran: they give a lower bound for devices without a description."""
     least = max((major for name in kernels for major, built in _KERNELS if built.search(name[:LONGEST])), default=None)
     majors = [_major(one, least) for one in devices] or [least]
     if None in majors:
@@ -126,7 +126,7 @@ def tensor_core_types(devices: Sequence[Device], kernels: Iterable[str]) -> tupl
 
 
 def is_other_maker(device: Device) -> bool:
-    """Whether the recording says that the device is not NVIDIA's."""
+    """Whether the recording shows that the device is not from NVIDIA."""
     chips = " ".join(str(device.properties.get(key, "")) for key in ("chip", "gpu_arch", "device_vendor"))
     return (
         device.id.startswith(("NPU", "MLU", "TPU")) or device.properties.get("warpSize") == _AMD_WAVE
@@ -135,7 +135,7 @@ def is_other_maker(device: Device) -> bool:
 
 
 def _major(device: Device, least: int | None) -> int | None:
-    """The major compute capability, 0 without tensor cores; ``least`` where the device is not described."""
+    """The major compute capability, 0 without tensor cores; ``least`` if the device is not described."""
     if is_other_maker(device):
         return None
     product = next((major for major, named in _PRODUCTS if named.search(device.name or "")), None)

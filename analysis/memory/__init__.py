@@ -1,1 +1,1 @@
-"""What held a device's memory: peaks, who asked for it, segments, and what did not fit."""
+"""What used a device's memory: peaks, which code allocated it, segments, and failed allocations."""

@@ -1,4 +1,4 @@
-"""Who asked for an allocation: the line of its stack that is the user's own, or the slices open on its thread then."""
+"""The code that requested an allocation: the user's own line in its stack, or the slices open on its thread then."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..core.batches import batches
 from ..core.call_tree import Ints, pack
 
 _THREAD = ("pid", "tid", "rank")
-_DEEPEST = 200  # Slices of a stack that are told.
+_DEEPEST = 200  # Most slices of a stack that are listed.
 
 
 class Asking(NamedTuple):
-    """Who asked: the line that stands for it, and all slices that were open, a line each, innermost first."""
+    """Who allocated: the line that represents it, and all open slices, one per line, innermost first."""
 
     frame: str
     stack: str | None
 
 
 def asked_in(run: Trace, blocks: pl.DataFrame) -> list[Asking]:
-    """Who asked for each block (``start_ns pid tid rank``); ``UNKNOWN`` where its thread has no slice open then."""
+    """The caller of each block (``start_ns pid tid rank``); ``UNKNOWN`` if its thread has no slice open then."""
     threads = blocks.select(_THREAD).drop_nulls(["pid", "tid"]).unique().with_row_index("thread")
     numbered = blocks.join(threads, on=_THREAD, how="left", nulls_equal=True, maintain_order="left")
     timed = numbered.drop_nulls(["thread", "start_ns"])
@@ -46,8 +46,8 @@ def asked_in(run: Trace, blocks: pl.DataFrame) -> list[Asking]:
 
 
 def _open_then(run: Trace, threads: pl.DataFrame, asked: pl.DataFrame) -> pl.DataFrame:
-    """The slices that were open at one of the moments on their thread, with parents as rows among them, -1 for none. Of
-    millions of slices these are some thousand, and no more than these are kept."""
+    """The slices that were open on their thread at one of the times, ``parent`` renumbered among them, -1 for none. Out
+    of millions of slices these are a few thousand, and only these are kept."""
     moments = np.unique(asked["start_ns"].to_numpy())
     room = len(moments) + 1
     keys = np.sort(_thread(asked) * room + np.searchsorted(moments, asked["start_ns"].to_numpy()))
@@ -75,7 +75,7 @@ def _thread(frame: pl.DataFrame) -> Ints:
 
 
 def _innermost(host: pl.DataFrame, blocks: pl.DataFrame) -> Ints:
-    """The row of the innermost slice open on the block's thread when it was asked for, -1 where none is."""
+    """Row of the innermost slice open on the block's thread when it was allocated, -1 for none."""
     known = (blocks["thread"].is_not_null() & blocks["start_ns"].is_not_null()).to_numpy()
     result = np.full(blocks.height, -1, np.int64)
     if host.is_empty() or not known.any():
@@ -88,14 +88,14 @@ def _innermost(host: pl.DataFrame, blocks: pl.DataFrame) -> Ints:
     rows = some["row"].cast(pl.Int64).to_numpy()[np.maximum(before, 0)]
     end, parent = host["end_ns"].to_numpy(), host["parent"].to_numpy()
     rows[(before < 0) | (thread[rows] != _thread(timed))] = -1
-    while (over := (rows >= 0) & (end[rows] < at)).any():  # it ended before: the one around it may still be open
+    while (over := (rows >= 0) & (end[rows] < at)).any():  # it ended before: its parent may still be open
         rows[over] = parent[rows[over]]
     result[known] = rows
     return result
 
 
 def _asking_of(slices: list[tuple[str, str | None]]) -> Asking:
-    """Of slices (name, kind), innermost first: a line of the user's code, else the operator the program called."""
+    """From slices (name, kind), innermost first: a line of the user's code, else the outermost operator."""
     lines = [name for name, kind in slices if kind == "python" and not is_library(name)]
     operators = [name for name, kind in slices if kind == "op"]
     return Asking((lines or operators[::-1] or [slices[-1][0]])[0], "\n".join(name for name, _ in slices))
@@ -108,7 +108,7 @@ UNKNOWN, BEFORE = "(no stack recorded)", "(there before the recording)"
 
 
 def is_library(frame: str) -> bool:
-    """Whether a frame is of a library, or of none."""
+    """Whether a frame belongs to a library, or is unknown."""
     return _LIBRARY.search(frame) is not None
 
 

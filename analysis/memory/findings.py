@@ -1,4 +1,4 @@
-"""What memory says of itself: an allocation that failed and why, memory that is free and of no use, rounding."""
+"""Memory findings: an allocation that failed and why, free memory that is fragmented, rounding."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..core.text import display
 from .askers import asking
 from .peaks import Peak, Peaks
 
-WASTED = 0.1  # Share of what is allocated that rounding must take to be said.
-UNUSED = 0.3  # Share of what the allocator has taken that must be free to be said.
+WASTED = 0.1  # Share of allocated memory lost to rounding from which on it is reported.
+UNUSED = 0.3  # Share of reserved memory that is free from which on it is reported.
 
 
 class MemoryFinding(Struct, frozen=True):
-    """Of one device, bytes: ``asked`` in vain or for all blocks, ``free`` in ``segments`` of ``of`` and ``largest`` of
-    it in one piece, ``device_free`` outside the allocator; ``at_ns`` and ``asker`` of an allocation that failed."""
+    """One device, bytes: ``asked``, requested in vain or for all blocks; ``free`` in ``segments`` out of ``of``,
+    ``largest`` in one piece; ``device_free`` outside the allocator; ``at_ns`` and ``asker`` of a failed allocation."""
 
     rule: Literal["out of memory", "fragmentation", "rounding"]
     device: str
@@ -33,7 +33,7 @@ class MemoryFinding(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Subject, verb, number, unit."""
+        """The finding as a sentence: subject, verb, number, unit."""
         if self.rule == "rounding":
             lost = units.percent(100 * (1 - self.asked / self.of), places=0)
             return (f"{self.device}: {units.size(self.asked)} asked for take {units.size(self.of)} on the device: "
@@ -60,7 +60,7 @@ class MemoryFinding(Struct, frozen=True):
 
 
 def memory_findings(memory: Peaks) -> list[MemoryFinding]:
-    """The findings of each device whose allocator told what it holds."""
+    """The findings of each device whose allocator state was recorded."""
     found = []
     for peak in memory.peaks:
         held = peak.held

@@ -1,7 +1,7 @@
-"""The peak of each device: how much, when, and what held it, by who asked for it.
+"""Peak memory of each device: size, time, and the code that allocated it.
 
-From the allocations where they were recorded; an allocation without a stack is attributed to the slices open on its
-thread. Where only sums were recorded (counter ``memory allocated``), the peak's moment and size and what the host did.
+It is computed from allocations if they were recorded; an allocation without a stack is attributed to the slices open on
+its thread. If only totals were recorded (counter ``memory allocated``): the peak's time and size and the host activity.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ SCHEMA: dict[str, Any] = {
     "block_bytes": pl.Int64, "most_bytes": pl.Int64, "held": pl.List(pl.Int64), "count": pl.Int64,
     "largest_bytes": pl.Int64, "during": pl.String, "stack": pl.String,
 }
-_MOMENTS = 24  # Parts of the recording for which it is told what each asker held.
-_MANY = 200_000  # Allocations of a device up to which all are attributed, not just those at the peak.
+_MOMENTS = 24  # Parts of the recording for which held bytes are listed.
+_MANY = 200_000  # Up to this many allocations of a device, all are attributed, not just those at the peak.
 _NEVER = np.iinfo(np.int64).max
 Owner = tuple[str | None, int | None]  # Device and rank.
 
 
 class Peak(Struct, frozen=True):
-    """The peak of one device: bytes and when (ns; None where nothing says), the most that was reserved, and then what.
-    ``held`` is what the allocator said of itself at the end, as ``info.facts["memory"]`` has it."""
+    """The peak of one device: bytes and time (ns; None if unknown), most bytes reserved, and the host slice ``during``
+    it. ``held`` is the allocator's own state at the end, as in ``info.facts["memory"]``."""
 
     device: str | None
     rank: int | None
@@ -43,13 +43,13 @@ class Peak(Struct, frozen=True):
 
     @property
     def segments(self) -> list[dict[str, Any]]:
-        """The largest segments at the end, as the loader tells them."""
+        """The largest segments at the end, as given by the loader."""
         told: list[dict[str, Any]] = self.held.get("largest_segments", [])
         return told
 
 
 class Peaks(Struct, frozen=True):
-    """Peaks, most memory first, and ``rows`` of what held them in ``SCHEMA``; whether stacks were recorded at all."""
+    """Peaks, most memory first; ``rows`` in ``SCHEMA`` with what held them; and whether any stacks were recorded."""
 
     peaks: tuple[Peak, ...]
     rows: pl.DataFrame
@@ -57,7 +57,7 @@ class Peaks(Struct, frozen=True):
 
 
 def memory_of(run: Trace) -> Peaks:
-    """The peaks of every device of the run; none where no memory was recorded."""
+    """The peaks of every device in the run; none if no memory was recorded."""
     allocators = {held.get("device"): held for held in run.info.facts.get("memory", ()) if isinstance(held, dict)}
     peaks: list[Peak] = []
     parts: list[pl.DataFrame] = []
@@ -66,7 +66,7 @@ def memory_of(run: Trace) -> Peaks:
         total, moment = _most(blocks)
         at = moment if moment >= 0 else None
         summed, when = sums.get(owner, (None, None))
-        if summed is not None and when is not None and summed > total:  # more was there than is recorded of
+        if summed is not None and when is not None and summed > total:  # more was allocated than the record has
             total, at, moment = summed, when, when
         alive = blocks.filter(_held_at(blocks, moment))
         during = None if at is None else _during(run, at, owner[1])
@@ -101,7 +101,7 @@ def _by_owner(run: Trace) -> list[tuple[Owner, pl.DataFrame]]:
 
 
 def _most(blocks: pl.DataFrame) -> tuple[int, int]:
-    """The largest sum of blocks that were there together, and when: -1 for before the record."""
+    """The largest total of simultaneously live blocks, and its time: -1 for before the recording."""
     times, _, sums = _changes(blocks)
     if not len(sums):
         return 0, -1
@@ -110,31 +110,31 @@ def _most(blocks: pl.DataFrame) -> tuple[int, int]:
 
 
 def _changes(blocks: pl.DataFrame) -> tuple[Ints, Ints, Ints]:
-    """When blocks begin and end, in order, by how much that changes what is held, and what is held from then on."""
+    """Times at which blocks begin and end, sorted; the change in bytes held; and the bytes held from then on."""
     start, end = _lasting(blocks)
     sizes = blocks["bytes"].fill_null(0).to_numpy()
     lasting = end > start
     times = np.concatenate((end[lasting], start[lasting]))
     changes = np.concatenate((-sizes[lasting], sizes[lasting]))
-    order = np.argsort(times, kind="stable")  # at one moment what ends goes before what begins
+    order = np.argsort(times, kind="stable")  # at equal times, frees come before allocations
     return times[order], changes[order], np.cumsum(changes[order])
 
 
 def _lasting(blocks: pl.DataFrame) -> tuple[Ints, Ints]:
-    """When each block begins, -1 before the record, and when it ends."""
+    """Start of each block, -1 for before the recording, and its end."""
     start, length = blocks["start_ns"].fill_null(-1).to_numpy(), blocks["dur_ns"]
     ends = np.maximum(start, 0) + length.fill_null(0).to_numpy()
     return start, np.where(length.is_null().to_numpy(), _NEVER, ends)
 
 
 def _held_at(blocks: pl.DataFrame, moment: int) -> pl.Series:
-    """Which of the blocks are there at that moment."""
+    """Mask of the blocks that are live at that moment."""
     start, end = _lasting(blocks)
     return pl.Series((start <= moment) & (end > moment))
 
 
 def _named(run: Trace, blocks: pl.DataFrame) -> pl.DataFrame:
-    """The blocks, each with the ``frame`` that asked for it; those from before the recording share one of their own."""
+    """The blocks, each with the ``frame`` that allocated it; those from before the recording share one frame."""
     frames = {stack: asking(stack) for stack in blocks["stack"].unique().to_list()}
     named = blocks.with_columns(frame=pl.col("stack").replace_strict(frames, return_dtype=pl.String))
     slices = named.filter(pl.col("stack").is_null(), pl.col("tid").is_not_null())
@@ -147,7 +147,7 @@ def _named(run: Trace, blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rows(owner: Owner, alive: pl.DataFrame, total: int, during: str | None) -> pl.DataFrame:
-    """What held the peak, by who asked for it."""
+    """What held the peak, by allocating frame."""
     named = alive.with_columns(block=pl.lit(True))
     if (unseen := total - int(named["bytes"].sum())) > 0:
         named = pl.concat([named, pl.DataFrame({"bytes": [unseen], "frame": [BEFORE]})], how="diagonal")
@@ -167,7 +167,7 @@ def _rows(owner: Owner, alive: pl.DataFrame, total: int, during: str | None) -> 
 
 
 def _over_time(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the most that each asker held at any time, and in each part of the recording."""
+    """The rows with the most that each frame held at any time, and in each part of the recording."""
     start, end = _lasting(named)
     last = max(int(start.max(initial=0)), int(end[end < _NEVER].max(initial=0)))
     edges = np.linspace(0, last + 1, _MOMENTS + 1)
@@ -187,7 +187,7 @@ def _over_time(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
 
 
 def _highest(run: Trace, metric: str) -> dict[Owner, tuple[int | None, int | None]]:
-    """Of each device and rank the largest sample of a counter, bytes, and when it was first reached, ns."""
+    """Per device and rank: largest sample of a counter, in bytes, and when it was first reached, in ns."""
     rows = run.metrics.filter(pl.col("metric").cast(pl.String) == metric, pl.col("value").is_finite()).sort(
         "ts_ns", nulls_last=True
     ).group_by(pl.col("device").cast(pl.String), "rank").agg(
@@ -197,7 +197,7 @@ def _highest(run: Trace, metric: str) -> dict[Owner, tuple[int | None, int | Non
 
 
 def _during(run: Trace, moment: int, rank: int | None) -> str | None:
-    """The host slice that began last of those that were open at the moment: operators before anything else."""
+    """The host slice open at that moment that began last; operators before anything else."""
     here = (pl.col("start_ns") <= moment) & (pl.col("start_ns") + pl.col("dur_ns") > moment)
     if rank is not None:
         here &= pl.col("rank").is_null() | (pl.col("rank") == rank)

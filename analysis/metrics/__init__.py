@@ -1,1 +1,1 @@
-"""Counters over time: what each read, in sum and sample by sample, and as plots."""
+"""Counters over time: samples, their summary per counter, findings and plots."""

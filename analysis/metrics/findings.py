@@ -1,8 +1,8 @@
-"""What a log of counters says of each device: it stood idle, its memory filled up, its clock fell under load, it ran at
-its power limit. Each is typed data; the sentence is made of it at the end.
+"""Findings from a counter log, per device: idle, memory full, clock fell under load, at its power limit. Findings are
+typed data; the sentence is made at the end.
 
-Counters of one device are compared where they were sampled at the same moment. Nothing is said of a device that was
-sampled fewer than ``FEWEST`` times, nor of devices that the log does not name: they may be several.
+Counters of a device are compared where they were sampled at the same time. Nothing is said about a device with fewer
+than ``FEWEST`` samples, nor about devices that the log does not name: they may be several.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..core import metrics, units
 
 FEWEST = 10
 STANDS, LOADED = 5.0, 50.0
-"""Utilisation in percent: at most the first is idle, at least the second is load."""
-MOSTLY = 0.5  # Share of the samples in which a device stands idle, to be said.
+"""Utilisation in percent: idle up to the first, under load from the second."""
+MOSTLY = 0.5  # Share of samples in which a device must be idle to be reported.
 FULL = 0.95  # Share of the memory in use.
 FALLEN, OFTEN = 0.9, 0.1
-"""A clock below this share of the device's own highest under load, in at least this share of the samples under load."""
+"""A clock below this share of the device's highest under load, in at least this share of the samples under load."""
 AT_LIMIT = 0.97  # Share of the power limit that counts as reaching it.
 _TOOLS = (
     {"use": "utilization.gpu", "clock": "clocks.current.sm", "power": "power.draw", "limit": "power.limit",
@@ -38,14 +38,14 @@ _TOOLS = (
      "total": "vram_total"},
     {"use": "gpu_usage", "clock": "gpu_sm_frequency"},
 )
-"""What each tool calls its counters: two layouts of nvidia-smi's query, its dmon, dcgmi, the DCGM exporter, amd-smi,
-and counter logs of cycle profiles. Counters of two logs in one folder are not compared with each other."""
+"""Counter names by tool: two layouts of nvidia-smi queries, nvidia-smi dmon, dcgmi, the DCGM exporter, amd-smi, and the
+counter logs of cycle profiles. Counters of two logs in one folder are not compared with each other."""
 _ROLES = ("use", "clock", "power", "limit", "warmth", "used", "total", "free")
 
 
 class CounterFinding(Struct, frozen=True):
-    """``share`` of the samples (of those under load, for a clock and a limit) in which it was so; ``value`` what was
-    read then, ``against`` what it is held against, both in ``unit``; ``warmth`` in °C where that was sampled."""
+    """Holds in ``share`` of the samples (clock and power: of those under load); ``value`` is the reading and
+    ``against`` its limit, both in ``unit``; ``warmth`` the temperature in °C, if sampled."""
 
     rule: Literal["idle", "memory", "clock", "power"]
     device: str
@@ -58,7 +58,7 @@ class CounterFinding(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Subject, verb, number, unit."""
+        """The finding as a sentence: subject, verb, number, unit."""
         share = units.percent(100 * self.share, places=0)
         value, against = (metrics.shown(one, self.unit) for one in (self.value, self.against))
         match self.rule:
@@ -75,7 +75,7 @@ class CounterFinding(Struct, frozen=True):
 
 
 def counter_findings(run: Trace) -> list[CounterFinding]:
-    """The findings of every device, in the order of devices; none beside kernels, which say more of the device."""
+    """The findings of all devices, sorted by device; none if the run has kernels or a profile, which tell more."""
     if run.has("kernels") or run.has("profile"):
         return []
     wanted = {name for tool in _TOOLS for name in tool.values()}
@@ -116,7 +116,7 @@ def _of_device(device: str, rows: pl.DataFrame) -> list[CounterFinding]:
     under = (use >= LOADED) & ~np.isnan(clock)
     if under.sum() >= FEWEST:
         highest = clock[under].max()
-        rise = times[under & (clock >= FALLEN * highest)].min()  # a clock that has not risen yet does not fall
+        rise = times[under & (clock >= FALLEN * highest)].min()  # a clock that has not ramped up yet has not fallen
         slow = under & (clock < FALLEN * highest) & (times > rise)
         if (share := float(slow.sum() / under.sum())) >= OFTEN:
             warm = warmth[slow & ~np.isnan(warmth)]

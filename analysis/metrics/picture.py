@@ -1,4 +1,4 @@
-"""Plots of counters: those an export shows, as text under their cycles, and the samples a screen draws."""
+"""Plots of counters: those in exports, as text below the cycles, and the samples that a screen draws."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ..timeline.window import Window
 from .plot import LABEL, MARGIN, Panel, drawn, extent, panels, ruler
 from .series import Key, Series, moved, offsets, series_of
 
-MOST_PANELS, HEIGHT = 4, 9  # Panels of an export, and lines of each.
+MOST_PANELS, HEIGHT = 4, 9  # Panels in an export, and lines per panel.
 _ROLES = {"capacity": 0, "room": 1, "own use": 2}
 
 
 def telling(rows: pl.DataFrame, most: int = MOST_PANELS) -> list[list[dict[str, Any]]]:
-    """The counters worth a plot, of each the devices: those that vary, what the machine grants before what is used."""
+    """The counters worth plotting, as rows per device: those that vary, capacities before own use."""
     varying = rows.filter(pl.col("samples") > 1, pl.col("max") > pl.col("min"))
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in varying.iter_rows(named=True):
@@ -38,13 +38,13 @@ def telling(rows: pl.DataFrame, most: int = MOST_PANELS) -> list[list[dict[str, 
 
 
 def key_of(row: dict[str, Any], run: int = 0, pooled: bool = False) -> Key:
-    """Which counter a row of the summary is about; ``pooled`` where rows are not told apart by process and rank."""
+    """The counter that a summary row is about; ``pooled`` if rows do not distinguish processes and ranks."""
     return Key(str(row["metric"]), row["device"] and str(row["device"]), str(row["unit"] or ""),
                row.get("pid"), row.get("rank"), run, pooled)
 
 
 def lines_of(panel: Panel, window: Window, height: int, sides: bool = False) -> list[str]:
-    """A panel with its legend above it."""
+    """A panel below its legend."""
     made = drawn(panel, window, height)
     names = [
         f"{letter} {'AB'[one.key.run] + ' ' if sides and letter.islower() else ''}{display(one.key.name, 40)}"
@@ -58,7 +58,7 @@ def lines_of(panel: Panel, window: Window, height: int, sides: bool = False) -> 
 
 def picture(runs: Sequence[Trace], groups: Sequence[list[Key]], marks: Sequence[Marks], shifts: Sequence[int],
             width: int) -> list[str]:
-    """A panel for each group of counters, on one axis of time, under the cycles of each run."""
+    """One panel per group of counters, on a common time axis, below the cycles of each run."""
     known = {
         one.key: one for at, run in enumerate(runs)
         for one in series_of(run, [key for group in groups for key in group if key.run == at], shifts[at])
@@ -82,8 +82,8 @@ def picture(runs: Sequence[Trace], groups: Sequence[list[Key]], marks: Sequence[
 def plotted(
     runs: Sequence[Trace], options: Options, rows: Sequence[Mapping[str, Any]], known: Mapping[Key, Series]
 ) -> tuple[list[Series], list[Marks], bool]:
-    """Samples of each row, A before B; the cycles of each run; whether there are two runs. ``known`` are samples read
-    before. Raises CannotAnswer where the runs cannot be limited to the options' scope."""
+    """Samples for each row, A before B; the cycles of each run; and whether there are two runs. ``known``: samples
+    already read. Raises CannotAnswer if the runs cannot be limited to the scope of the options."""
     pair = len(runs) > 1
     limited = tuple(scoped(run, options, side) for run, side in zip(runs, SIDES, strict=False))
     marks, shifts = limited[0].remember("marks", (*limited[1:], options), lambda: _placed(limited, options), most=1)
@@ -104,14 +104,14 @@ def plotted(
 
 
 def _placed(runs: tuple[Trace, ...], options: Options) -> tuple[list[Marks], tuple[int, ...]]:
-    """Cycles and offsets of the runs."""
+    """Cycles and time offsets of the runs."""
     marks = [cycle_marks(run, options) for run in runs]
     shifts = offsets(runs, marks)
     return [moved(one, shift) for one, shift in zip(marks, shifts, strict=True)], shifts
 
 
 def _devices(runs: tuple[Trace, ...]) -> dict[str, str]:
-    """A's device → B's, where the view matched them by order."""
+    """A's device → B's, if the view paired them in order."""
     listed = [
         run.metrics.select(pl.col("device").unique()).collect(engine="streaming")["device"].cast(pl.String).to_list()
         for run in runs

@@ -1,7 +1,7 @@
-"""Counters drawn as lines of text: a panel with its axes for each unit, in dots of braille, eight to a character.
+"""Counters drawn as text: one panel with axes per unit, in braille dots, eight per character.
 
-Several counters of one unit share a panel. They are told apart by a letter at the end of each line, so that no colour
-is needed; on a screen each has one, too. The screen and the exports draw the same characters.
+Counters with the same unit share a panel. A letter at the end of each line identifies it, so that no colour is needed;
+on screen each also has one. The screen and the exports draw the same characters.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ..timeline.window import Window
 from .series import SAMPLE, Floats, Series, envelope
 
 LETTERS = "abcdefgh"
-MOST_SERIES = len(LETTERS)  # Lines of one panel.
+MOST_SERIES = len(LETTERS)  # Lines in one panel.
 LABEL, MARGIN = 11, 5
-"""Cells left of a panel, for the values of its axis, and right of it, for the letters of its lines."""
+"""Cells left of a panel for the axis values, and right of it for the letters of its lines."""
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], dtype=np.uint16)
-"""The bit of each dot of a character, by row and column (Unicode, Braille Patterns)."""
+"""The bit of each dot in a character, by row and column (Unicode, Braille Patterns)."""
 _BRAILLE, NOBODY = 0x2800, -1
 
 
 class Panel(Struct, frozen=True):
-    """Counters of one unit that share an axis, ``low`` to ``high``, with a value every ``step``."""
+    """Counters with the same unit on one axis from ``low`` to ``high``, with a value every ``step``."""
 
     unit: str
     series: tuple[Series, ...]
@@ -40,12 +40,12 @@ class Panel(Struct, frozen=True):
 
     @property
     def letters(self) -> str:
-        """The letter of each line: of one counter of two runs that of its run."""
+        """The letter of each line; the letters of the runs if it is one counter of two runs."""
         return "AB" if [one.key.run for one in self.series] == [0, 1] else LETTERS
 
 
 class Drawn(Struct, frozen=True):
-    """A panel drawn: per line its axis label, its characters, which series each is of (``NOBODY``), and its letters."""
+    """A drawn panel: per line axis label, characters, the series of each character (``NOBODY``: none), and letters."""
 
     labels: tuple[str, ...]
     lines: tuple[str, ...]
@@ -54,7 +54,7 @@ class Drawn(Struct, frozen=True):
 
 
 def panels(series: Sequence[Series], most: int) -> tuple[Panel, ...]:
-    """The counters by unit, at most so many panels of ``MOST_SERIES``; those with times and those without apart."""
+    """The counters by unit, at most ``most`` panels of ``MOST_SERIES``; those with and without times separately."""
     groups: dict[tuple[str, bool], list[Series]] = {}
     for one in series:
         groups.setdefault((one.key.unit, one.timed), []).append(one)
@@ -66,7 +66,7 @@ def panels(series: Sequence[Series], most: int) -> tuple[Panel, ...]:
 
 
 def _range(unit: str, series: Sequence[Series]) -> tuple[float, float, float]:
-    """What the axis spans: round numbers around all values, from 0 where the lowest is near it; and its step."""
+    """Axis range and step: round numbers around all values, from 0 if the lowest value is near it."""
     filled = [one.values for one in series if len(one.values)]
     low = min((float(values.min()) for values in filled), default=0.0)
     high = max((float(values.max()) for values in filled), default=1.0)
@@ -81,7 +81,7 @@ def _range(unit: str, series: Sequence[Series]) -> tuple[float, float, float]:
 
 
 def _round_up(size: float) -> float:
-    """The next of 1, 2, 2.5 or 5 times a power of ten."""
+    """The next larger 1, 2, 2.5 or 5 times a power of ten."""
     if not size or not math.isfinite(size):
         return 1.0
     power = 10.0 ** math.floor(math.log10(size))
@@ -96,7 +96,7 @@ def drawn(panel: Panel, window: Window, height: int) -> Drawn:
     owners = np.full((height, columns), NOBODY, dtype=np.int8)
     ends = [""] * height
     for number, one in enumerate(panel.series):
-        # Which dots of (rows, columns) the course covers: each column's range, and what joins it to the one before
+        # The dots (rows, columns) the line covers: each column's range, and the link to the column before
         course = envelope(one, fine)
         rows = 4 * height
         read = ~np.isnan(course.low)
@@ -109,7 +109,7 @@ def drawn(panel: Panel, window: Window, height: int) -> Drawn:
                     bottom[at] = top[at - 1] - 1
         heights = np.arange(rows)[:, None]
         shape = (heights >= top) & (heights <= bottom) & read
-        blocks = shape.reshape(height, 4, columns, 2)  # dots as the bits of characters
+        blocks = shape.reshape(height, 4, columns, 2)  # dots as bits of characters
         cells: npt.NDArray[np.uint16] = (blocks * _DOTS[None, :, None, :]).sum(axis=(1, 3)).astype(np.uint16)
         bits |= cells
         owners[cells > 0] = number
@@ -124,7 +124,7 @@ def _row(values: Floats, panel: Panel, rows: int) -> npt.NDArray[np.int64]:
 
 
 def _letter(ends: list[str], letter: str, dots: npt.NDArray[np.bool_]) -> None:
-    """Put the letter of a line where it ends, beside those of others there, or on the nearest line with room."""
+    """Puts a line's letter at the line's end, beside any other letters, or on the nearest text line with room."""
     filled = np.flatnonzero(dots.any(axis=0))
     if not len(filled):
         return
@@ -135,7 +135,7 @@ def _letter(ends: list[str], letter: str, dots: npt.NDArray[np.bool_]) -> None:
 
 
 def axis_labels(panel: Panel, height: int) -> tuple[str, ...]:
-    """The axis: a value at the line nearest to each step, as far as there is room, the ends always."""
+    """Axis labels: a value at the text line nearest to each step, as far as they fit, and always at the ends."""
     steps = max(1, round((panel.high - panel.low) / panel.step))
     every = next((n for n in (1, 2, 3, 4, 5) if steps % n == 0 and (height - 1) * n >= 2 * steps), steps)
     made = [""] * height
@@ -147,7 +147,7 @@ def axis_labels(panel: Panel, height: int) -> tuple[str, ...]:
 
 
 def ruler(window: Window, timed: bool) -> str:
-    """The time below a panel; the number of the sample where samples have no times."""
+    """The time below a panel; sample numbers if the samples have no times."""
     return axis(window) if timed else _numbers(window)
 
 
@@ -164,14 +164,14 @@ def _numbers(window: Window) -> str:
 
 
 def place_text(moment: int, window: Window, timed: bool) -> str:
-    """A moment as it stands beside the ruler, as fine as a column is wide; the sample's number without times."""
+    """A moment as text, at the resolution of one column of the window; without times the sample number."""
     if not timed:
         return f"#{moment // SAMPLE}"
     return units.moment(moment, 10 ** max(0, int(math.log10(max(1, (window.end - window.start) // window.columns)))))
 
 
 def extent(series: Sequence[Series]) -> tuple[int, int]:
-    """From the first sample to after the last of all that are drawn; of those with times where any has one."""
+    """From the first sample to just after the last of all series; only of those with times, if there are any."""
     timed = [one for one in series if one.timed] or series
     spans = [(int(one.moments[0]), int(one.moments[-1])) for one in timed if len(one.moments)]
     if not spans:

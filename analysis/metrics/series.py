@@ -1,4 +1,4 @@
-"""Counters as arrays on the clock of run A, what each did in each column of a window, and a row that sums each up."""
+"""Counters as arrays on run A's clock, their range in each column of a window, and their summary rows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..timeline.coverage import Ints
 from ..timeline.lanes import Marks
 
 Floats = npt.NDArray[np.float64]
-SAMPLE = 1_000  # How far apart samples without times are put, in the place of ns.
-GAP = 8  # How many times the usual distance two samples may be apart and still be joined by a line.
+SAMPLE = 1_000  # Distance between samples without times, in place of ns.
+GAP = 8  # Samples further apart than this multiple of the usual distance are not joined by a line.
 
 
 class Key(Struct, frozen=True):
-    """Which counter: its name, device, process and rank as the table of samples has them, of run ``run`` (0 is A).
-    ``pooled`` takes the samples of all processes and ranks together."""
+    """Identifies a counter: metric, device, process and rank as in the samples table, and run (0 is A). ``pooled``
+    combines the samples of all processes and ranks."""
 
     metric: str
     device: str | None
@@ -35,7 +35,7 @@ class Key(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What it is called beside its line."""
+        """Its name beside its line."""
         parts = [self.metric, self.device or ""]
         parts += [f"process {self.pid}"] if self.pid is not None else []
         parts += [f"rank {self.rank}"] if self.rank is not None else []
@@ -43,7 +43,7 @@ class Key(Struct, frozen=True):
 
 
 class Series(Struct, frozen=True):
-    """The samples of one counter that were measured: moments in ns, or ``SAMPLE`` apart without times."""
+    """The measured samples of one counter: moments in ns, or ``SAMPLE`` apart without times."""
 
     key: Key
     moments: Ints
@@ -51,14 +51,14 @@ class Series(Struct, frozen=True):
     timed: bool
 
     def near(self, moment: int) -> float | None:
-        """The last value at that moment, or the first after it; None where there is none at all."""
+        """The last value at or before that moment, else the first after it; None if there are no values."""
         if not len(self.moments):
             return None
         return float(self.values[max(0, int(np.searchsorted(self.moments, moment, side="right")) - 1)])
 
 
 def series_of(run: Trace, keys: Sequence[Key], offset: int = 0) -> list[Series]:
-    """The samples of those counters, read in one pass; ``offset`` (ns) is taken from their times."""
+    """The samples of those counters, read in one pass; ``offset`` (ns) is subtracted from their times."""
     if not keys:
         return []
     owners = [] if keys[0].pooled else ["pid", "rank"]
@@ -84,15 +84,15 @@ def _placed(key: Key, frame: pl.DataFrame, offset: int) -> Series:
 
 
 class Envelope(Struct, frozen=True):
-    """Lowest and highest value in each column of a window, the line between samples among them; NaN where none is."""
+    """Lowest and highest value in each column of a window, including the line between samples; NaN if there is none."""
 
     low: Floats
     high: Floats
 
 
 def envelope(series: Series, edges: Ints) -> Envelope:
-    """The course of a counter over columns: all samples of a column, or the line through it between two samples. No
-    line is drawn where samples are ``GAP`` times as far apart as is usual for the counter."""
+    """The range of a counter per column: of all samples in the column, or of the line between two samples that crosses
+    it. No line is drawn between samples more than ``GAP`` times the usual distance apart."""
     moments, values = series.moments, series.values
     columns = len(edges) - 1
     low, high = np.full(columns, np.nan), np.full(columns, np.nan)
@@ -119,12 +119,12 @@ def envelope(series: Series, edges: Ints) -> Envelope:
 
 
 def moved(marks: Marks, offset: int) -> Marks:
-    """The cycles with ``offset`` (ns) taken from their times."""
+    """The cycles with ``offset`` (ns) subtracted from their times."""
     return Marks(marks.starts - offset, marks.ends - offset, marks.labels) if offset else marks
 
 
 def offsets(runs: Sequence[Trace], marks: Sequence[Marks]) -> tuple[int, ...]:
-    """What to take from the times of each run to lie over run A: by first cycle, else by first sample, ns."""
+    """Offset (ns) to subtract from each run's times to align it with run A: by first cycle, else by first sample."""
     if all(len(one.starts) for one in marks):
         first = [int(one.starts[0]) for one in marks]
     else:
@@ -133,8 +133,8 @@ def offsets(runs: Sequence[Trace], marks: Sequence[Marks]) -> tuple[int, ...]:
 
 
 KEYS = ("metric", "device", "unit")
-OWNERS = ("pid", "rank")  # Whose a sample is, where several processes or ranks have the same counter.
-PARTS = 24  # Numbers a counter's course is made of.
+OWNERS = ("pid", "rank")  # The owner of a sample, if several processes or ranks have the same counter.
+PARTS = 24  # Numbers in a counter's sparkline.
 SCHEMA: dict[str, Any] = {
     "metric": NAME, "device": NAME, "unit": NAME, "pid": pl.Int64, "rank": pl.Int64, "samples": pl.Int64,
     "min": pl.Float64, "mean": pl.Float64, "p50": pl.Float64, "max": pl.Float64, "first_ns": pl.Int64,
@@ -143,9 +143,9 @@ SCHEMA: dict[str, Any] = {
 
 
 def summarised(run: Trace, owners: tuple[str, ...] = OWNERS) -> pl.DataFrame:
-    """Rows in ``SCHEMA``, by counter and device; ``owners`` that are not asked for are pooled and null. ``samples``
-    counts what was measured: a counter that was asked for and never read has 0, and null values. The unit is that of
-    the samples or, where they have none, what the counter's name says."""
+    """Rows in ``SCHEMA``, by counter and device; processes or ranks not in ``owners`` are pooled and null. ``samples``
+    counts measured values: a counter that was requested but never read has 0, and null values. The unit is that of the
+    samples or, if they have none, the one the counter's name implies."""
     keys = [*KEYS, *owners]
     measured = pl.col("value").is_finite()
     value = pl.when(measured).then(pl.col("value"))
@@ -169,8 +169,8 @@ def summarised(run: Trace, owners: tuple[str, ...] = OWNERS) -> pl.DataFrame:
 
 
 def _trends(run: Trace, keys: list[str]) -> pl.DataFrame:
-    """The mean of each counter in ``PARTS`` equal parts of the time in which anything was sampled; null in empty ones.
-    Samples without times are parts of their order instead."""
+    """The mean of each counter in ``PARTS`` equal parts of the sampled time; null in empty parts. Samples without times
+    are divided by their order instead."""
     bounds = run.metrics.select(first=pl.col("ts_ns").min(), last=pl.col("ts_ns").max()).collect().row(0)
     first, last = (value or 0 for value in bounds)
     if bounds[0] is None:

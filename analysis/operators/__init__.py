@@ -1,1 +1,1 @@
-"""Operators as one tree per thread, with their time on host and device."""
+"""Operators as one tree per thread, with their host and device time."""

@@ -1,9 +1,9 @@
-"""Where time goes in a program, as a tree: module → module it calls → operator → kernel, all calls of one path summed.
+"""Where a program spends its time, as a tree: module → submodule → operator → kernel, summed over all calls of a path.
 
-A path is the chain of module and operator names around a call; an only child with its operator's name is the same
-call. Backward operators, which run on a thread where nobody wrote a line, stand under the module of their forward
-operator. A kernel stands under the operator that launched it, else under what encloses its launch call; where nobody
-recorded its launch it stands at the root. Times of a node that are not its children's are its own: the tree sums.
+A path is the chain of module and operator names around a call; an only child with its operator's name counts as the
+same call. Backward operators, which run on a thread without any Python line, appear under the module of their forward
+operator. A kernel appears under the operator that launched it, else under what encloses its launch call, else, if its
+launch was not recorded, at the root. A node's time outside its children is its self time, so that the tree adds up.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ FRAME = {
     "count": pl.Int64, "device_self_ns": pl.Int64, "device_total_ns": pl.Int64, "idle_total_ns": pl.Int64,
     "host_self_ns": pl.Int64, "host_total_ns": pl.Int64,
 }
-"""Columns of a tree: one row a node, in no order; ``parent`` is the path of the node above, null at the root.
+"""Columns of a tree: one row per node, in no order; ``parent`` is the path of the parent node, null at the root.
 
-The time of a kernel is the own time of what launched it, so that own times add up to all there is. Idle time of a
-device is that of the activity which ended it.
+Kernel time is the self time of the node that launched it, so that self times add up to the total. Idle time of a device
+is attributed to the activity that ended it.
 """
 
 
 class _Calls(Struct, frozen=True):
-    """The slices that are calls of the tree: their rows, codes of names, the call above each (-1), and its depth. A
-    module has another code than an operator of its name. ``moved`` are backward calls under a module around their
-    forward call, in which they did not run."""
+    """The slices that are calls in the tree: rows, name codes, parent call (``above``, -1 for none), and depth. Modules
+    and operators with the same name have different codes. ``moved``: backward calls placed under a module of their
+    forward call, within which they did not run."""
 
     row: Ints
     name: Ints
@@ -47,7 +47,7 @@ class _Calls(Struct, frozen=True):
 
 
 def call_paths(run: Trace, whole: Trace | None = None) -> pl.DataFrame | None:
-    """The tree of a run (``FRAME``); None where neither modules nor operators were recorded. Of a part of a run idle
+    """The tree of a run (``FRAME``); None if neither modules nor operators were recorded. For a part of a run, idle
     time is that before its activities in the ``whole``."""
     if not run.has("host"):
         return None
@@ -60,7 +60,7 @@ def call_paths(run: Trace, whole: Trace | None = None) -> pl.DataFrame | None:
     texts = ["" if text is None else str(text).removeprefix(MODULE) for text in names]
     node, parent, name, module = _nodes(calls)
     is_inner, up = calls.above >= 0, np.maximum(calls.above, 0)
-    counted = ~is_inner | (node[up] != node)  # not those that are one with the call above
+    counted = ~is_inner | (node[up] != node)  # not calls merged with their parent
     spans, within = slices.dur[calls.row], is_inner & ~calls.moved
     own = np.maximum(spans - np.bincount(calls.above[within], weights=spans[within], minlength=len(spans)), 0)
     size = len(parent)
@@ -90,7 +90,7 @@ def _calls(run: Trace, slices: HostSlices) -> _Calls:
 
 
 def _depths(above: Ints) -> Ints:
-    """How many calls are above each: every round each call knows of twice as many."""
+    """Number of ancestors per call, by pointer doubling."""
     depth, at = (above >= 0).astype(np.int64), above.copy()
     while len(moving := np.flatnonzero(at >= 0)):
         over = at[moving]
@@ -100,7 +100,7 @@ def _depths(above: Ints) -> Ints:
 
 
 def _nodes(calls: _Calls) -> tuple[Ints, Ints, Ints, Mask]:
-    """The node of each call, and of each node the one above (-1), its name and whether it is a module."""
+    """The node of each call, and per node its parent (-1 for none), its name code and whether it is a module."""
     node = np.full(len(calls.row), -1, dtype=np.int64)
     parents, names, modules = [], [], []
     children = np.bincount(calls.above[calls.above >= 0], minlength=len(calls.row))
@@ -124,8 +124,8 @@ def _nodes(calls: _Calls) -> tuple[Ints, Ints, Ints, Mask]:
 
 
 def _kernels(run: Trace, slices: HostSlices, calls: _Calls, node: Ints, whole: Trace) -> pl.DataFrame:
-    """Per node (-1: none) and kernel how many launches, how long, and how long a device was idle before them: ``node
-    name kind count total idle``."""
+    """Per node (-1: none) and kernel the launches, their duration, and the device idle time before them: ``node name
+    kind count total idle``."""
     rows = run.kernels.select("index", "name", "kind", "dur_ns").collect(engine="streaming")
     callers = callers_of(run)
     at = np.full(rows.height, -1, dtype=np.int64)
@@ -153,7 +153,7 @@ def _frame(
     """Calls and kernels as one tree with totals."""
     depth = _depths(parent)
     paths: list[str] = []
-    for above, code in zip(parent.tolist(), name.tolist(), strict=True):  # a node comes after the one above it
+    for above, code in zip(parent.tolist(), name.tolist(), strict=True):  # parents come before their children
         paths.append(texts[code] if above < 0 else f"{paths[above]}{PATH}{texts[code]}")
     launched = kernels.filter(pl.col("node") >= 0)
     device, idle = (

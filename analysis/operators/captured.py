@@ -1,7 +1,7 @@
-"""Operators of graph replays, which were recorded when the graph was captured: their device time joins the others'.
+"""Adds the device time of operators in graph replays, which were recorded when the graph was captured.
 
-A replay dispatches nothing, so its time is listed under the operators that work belongs to, as the roofline has them,
-and one replay counts one call of each. Host time of these calls was not recorded: nobody made them.
+A replay dispatches no operators, so its time is listed under the operators of the capture, as in the roofline, and one
+replay counts as one call of each. These calls have no host time: they never ran on the host.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RATIOS = {"tc_self_ratio": "device_self_ns", "tc_total_ratio": "device_total_ns
 
 
 def with_captures(run: Trace, found: Operators | None) -> Operators | None:
-    """The operators with those of the run's captures; as they were where no capture fits."""
+    """The operators including those of the run's captures; unchanged if no capture matches."""
     callers = callers_of(run) if run.captures is not None else None
     attribution = attribution_of(run) if callers is not None and callers.joined is not None else None
     if callers is None or callers.joined is None or attribution is None:
@@ -66,7 +66,7 @@ def _sums(activities: pl.DataFrame) -> pl.DataFrame:
 
 
 def _weighted(ratio: str, weight: str) -> pl.Expr:
-    """The mean of shares by the time they are of; null where one of them is."""
+    """Time-weighted mean of the shares; null if one of them is unknown."""
     unknown = (pl.col(ratio).is_null() & (pl.col(weight) > 0)).any()
     whole = pl.col(weight).sum()
     mean = pl.when(whole > 0).then((pl.col(ratio) * pl.col(weight)).sum() / whole).otherwise(0.0)

@@ -1,8 +1,8 @@
-"""Time per operator on the host and on the device, for the run's operators as one tree per thread.
+"""Time per operator on host and device, from one operator tree per thread.
 
 The rules are torch_tb_profiler's, so that the numbers agree with its reports: operators nest in time on their thread;
-the time of a call's runtime calls is not the operator's own; device time is that of the activities its runtime calls
-launched; an operator whose only child has its name is one operator with it.
+an operator's self time excludes its runtime calls; device time is that of the activities its runtime calls launched; an
+operator whose only child has the same name is merged with it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Operators(Struct, frozen=True):
-    """The ``operators`` table of a run, how much device time belongs to none of them (ns), and slices that cross."""
+    """A run's table of operators, total device time, device time without an operator (ns), and slices that cross."""
 
     frame: pl.DataFrame
     device_ns: int
@@ -39,19 +39,19 @@ class Operators(Struct, frozen=True):
 
 
 def is_data_loader(name: str) -> bool:
-    """Whether the slice of that name waits for input data."""
+    """Whether a slice with that name waits for input data."""
     return DATA_LOADER.match(name) is not None
 
 
 def no_operator(name: str) -> bool:
-    """Whether the slice of that name is a step or a wrapper that counts as no operator."""
+    """Whether a slice with that name is a step or wrapper that does not count as an operator."""
     return _NO_OPERATOR.match(name) is not None
 
 
 class Nodes(Struct, frozen=True):
     """Operators and the annotations among them, in recorded order, as rows of ``frame`` with their ``ends``. ``parent``
-    is the closest node around each (-1 for none), ``host_parent`` that of every row of the host table and ``number``
-    which node each of those is (-1 for none)."""
+    is each node's closest ancestor node, ``host_parent`` the parent of each row of the host table, and ``number`` the
+    node of each of those rows; -1 for none."""
 
     frame: pl.DataFrame
     starts: Ints
@@ -63,7 +63,7 @@ class Nodes(Struct, frozen=True):
 
 
 def operators_of(run: Trace) -> Operators | None:
-    """Time per operator, most device time first; None where the run has no operators."""
+    """Time per operator, most device time first; None if the run has no operators."""
     return derived_value(run, "operators", Operators | None, lambda: _operators(run))
 
 
@@ -103,7 +103,7 @@ def launching_operators(run: Trace, activities: pl.DataFrame) -> pl.Series:
 
 
 def launching_calls(run: Trace, activities: pl.DataFrame) -> pl.DataFrame:
-    """``op`` as ``launching_operators``, and ``call``, a number of that call of it, -1 for none."""
+    """``op`` as ``launching_operators``, and ``call``, the number of the operator call, -1 for none."""
     nodes, calls = _nodes(run), calls_of(run)
     node = _node_of(activities, calls, _owners(calls, nodes))
     name = nodes.frame.select(pl.when(pl.col("kind") == "op").then("name")).to_series()
@@ -111,7 +111,7 @@ def launching_calls(run: Trace, activities: pl.DataFrame) -> pl.DataFrame:
 
 
 def _nodes(run: Trace) -> Nodes:
-    """Operators, and the annotations that stand in the tree beside them."""
+    """Operators, and the annotations that belong in the tree."""
     marked = pl.col("kind").is_in(["annotation", "dataloader"])
     names = run.host.filter(marked).select(pl.col("name").unique().cast(pl.String)).collect(engine="streaming")["name"]
     wanted = [name for name in names.drop_nulls() if _IN_TREE.match(name) or is_data_loader(name)]
@@ -131,7 +131,7 @@ def _nodes(run: Trace) -> Nodes:
 
 
 def _folded_into(parent: Ints, name: Codes, is_op: Mask) -> Ints:
-    """For each call the one it counts as: the top of its chain of only children with its name, mostly itself."""
+    """For each call the call it is merged into: the top of its chain of only children with its name, usually itself."""
     into = np.arange(len(parent), dtype=np.int64)
     children = np.bincount(parent[parent >= 0], minlength=len(parent))
     up = np.maximum(parent, 0)
@@ -143,10 +143,10 @@ def _folded_into(parent: Ints, name: Codes, is_op: Mask) -> Ints:
 
 
 def _owners(calls: Calls, nodes: Nodes) -> Ints:
-    """The node that made each call, -1 for none. An external id is believed where its operator was running when the
-    call began and it is not just the correlation id again: some recorders wrote other numbers there, which hit an
-    operator by chance. A negative one was made by the loader from a recorded arrow, and holds though the call came
-    later, from the thread that empties a queue."""
+    """The node that made each call, -1 for none. An external id is trusted only if its operator was running when the
+    call began and if it differs from the correlation id: some recorders wrote other numbers there, which match an
+    operator by chance. A negative id was made by the loader from a recorded flow arrow; it holds even if the call came
+    later, from the thread that drains a queue."""
     if not len(nodes.starts):
         return np.full(len(calls.starts), -1, dtype=np.int64)
     rank, external = ids(nodes.frame["rank"]), ids(nodes.frame["external_id"])
@@ -164,7 +164,7 @@ def _owners(calls: Calls, nodes: Nodes) -> Ints:
 
 
 def _device_time(run: Trace, calls: Calls, owner: Ints, nodes: int) -> tuple[Ints, Ints, Ints, int, int]:
-    """Device time that each node's calls launched: all, on tensor cores, perhaps on them; all there is; all claimed."""
+    """Device time launched per node: total, on tensor cores, possibly on them; then the sum overall, and over nodes."""
     rows = (
         run.kernels.filter(pl.col("kind") != "sync")
         .select("name", "dur_ns", "correlation", "rank").drop_nulls("dur_ns").collect(engine="streaming")
@@ -188,12 +188,12 @@ def _node_of(activities: pl.DataFrame, calls: Calls, owner: Ints) -> Ints:
 
 
 def _gathered(values: Ints, into: Ints) -> Ints:
-    """Values of folded calls added to the call they count as."""
+    """Values of merged calls added to the call they are merged into."""
     return np.bincount(into, weights=values, minlength=len(into)).astype(np.int64)
 
 
 def _own_host_time(nodes: Nodes, into: Ints, calls: Calls, owner: Ints) -> Ints:
-    """Duration less the children's and less that of its runtime calls, of calls inside calls only the outer ones."""
+    """Duration minus that of children and of runtime calls; of nested runtime calls only the outer ones count."""
     durations = nodes.frame["dur_ns"].to_numpy()
     child = (nodes.parent >= 0) & (into == np.arange(len(into)))
     inner = np.bincount(into[nodes.parent[child]], weights=durations[child], minlength=len(into))
@@ -204,7 +204,7 @@ def _own_host_time(nodes: Nodes, into: Ints, calls: Calls, owner: Ints) -> Ints:
 
 
 def _summed(names: list[str], name: Codes, counted: Mask, values: dict[str, Ints]) -> pl.DataFrame:
-    """Sums per name over the calls that count."""
+    """Sums per name over the calls in ``counted``."""
     of = name[counted]
     sums = {
         key: np.bincount(of, weights=value[counted], minlength=len(names)).astype(np.int64)
@@ -225,7 +225,7 @@ def _summed(names: list[str], name: Codes, counted: Mask, values: dict[str, Ints
 
 
 class Calls(Struct, frozen=True):
-    """Runtime and driver calls by start: rows of the host table, times in ns, ids ``ABSENT`` where not recorded."""
+    """Runtime and driver calls by start: host-table rows, times in ns, ids (``ABSENT`` if not recorded)."""
 
     row: Ints
     starts: Ints
@@ -238,7 +238,7 @@ class Calls(Struct, frozen=True):
 
     @property
     def outer(self) -> Ints:
-        """For each call the outermost call of its thread that it began in, which may be itself."""
+        """For each call the outermost call of its thread in which it began, possibly itself."""
         thread = numbered(self.rank, self.pid, self.tid)
         key = pack(np.concatenate((thread, thread)), np.concatenate((self.starts, self.ends)))
         starts, ends = key[: len(thread)], key[len(thread) :]
@@ -251,7 +251,7 @@ class Calls(Struct, frozen=True):
 
     @property
     def outermost(self) -> Mask:
-        """Which calls did not begin inside another call of their thread."""
+        """Mask of the calls that did not begin inside another call of their thread."""
         return np.asarray(self.outer == np.arange(len(self.row)))
 
 
@@ -259,7 +259,7 @@ _KEYS = ("correlation", "external_id", "pid", "tid", "rank")
 
 
 def calls_of(run: Trace) -> Calls:
-    """Every runtime and driver call of the run with a start and a duration, by start."""
+    """All runtime and driver calls with a start and a duration, by start."""
     columns = Columns(("row", *_KEYS))
     for batch in batches(_calls(run.host.with_row_index("row"))):
         columns.add(batch)
@@ -267,7 +267,7 @@ def calls_of(run: Trace) -> Calls:
 
 
 def calls_and_slices(run: Trace) -> tuple[Calls, HostSlices]:
-    """The calls, and the slices of the host; most columns of the slices are read in the same pass."""
+    """The calls and the host slices; most columns of the slices are read in the same pass."""
     columns, slices, begin = Columns(("row", *_KEYS)), slices_of(run), 0
 
     def add(batch: pl.DataFrame) -> None:

@@ -1,1 +1,1 @@
-"""Asking: a view and its runs become a table, from the stored answer where there is one; and the summary report."""
+"""From a view and runs to a table, computed or read from the stored answer; and the summary report."""

@@ -1,4 +1,4 @@
-"""Which views have the answer of some runs, and why one has none."""
+"""Which views can answer for given runs, and why another cannot."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..views import holds
 _WITHOUT_DEVICE_WORK = frozenset(("metrics", "allocations", "host", "host_stats"))
 """Tables that a run without device work may have. With operators or steps it still has an overview."""
 ANSWERED = frozenset({"overview", "cycles", "kernels", "collectives", "ranks", "idle", "diff", "triage", "whatif"})
-"""Views that answer from a dataset; where one of these cannot, its own reason is the one."""
+"""Views that can answer from a reduced dataset; if one of these cannot, its own reason is shown."""
 
 
 def reason(view: str, runs: Runs, why: CannotAnswer) -> CannotAnswer:
-    """Why the view cannot answer: that what it needs was not reduced, where that is why, else what it said."""
+    """Why the view cannot answer: the data was left out of a reduced dataset, or the view's own reason."""
     if isinstance(why, ScopeRefused):
         return why
     reduced = [run.info.label for run in runs if REDUCED in run.info.facts]
@@ -31,7 +31,7 @@ def reason(view: str, runs: Runs, why: CannotAnswer) -> CannotAnswer:
 
 
 def _of_each(runs: Runs) -> str:
-    """What each of two runs holds and which view shows it, where that is not the same view; else ''."""
+    """What each of two runs holds and which view shows it, if the views differ; else ''."""
     views = [next(iter(without_device_work((run,))), "overview") for run in runs]
     if len(set(views)) < 2:
         return ""
@@ -41,13 +41,13 @@ def _of_each(runs: Runs) -> str:
 
 
 def explained(runs: Sequence[Trace]) -> tuple[str, ...]:
-    """The view that says what a profiler's own rules found, where there are no times of day for others to show."""
+    """The view that shows the profiler's own rule results, for serialised profiles, which have no timeline."""
     return ("sections",) if any(run.has("launch_rules") and run.info.serialised for run in runs) else ()
 
 
 def without_device_work(runs: Sequence[Trace]) -> tuple[str, ...]:
-    """The views that have the answer of runs in which no device and no operator was recorded: ranges, host calls,
-    memory, counters, and that of a history; none where there is device work, or nothing at all."""
+    """The views that can answer for runs without any recorded device activity or operator (ranges, host calls, memory,
+    counters) or for a history; empty if there is device work, or nothing at all."""
     filled = {name for name in TABLE_NAMES if any(run.has(name) for run in runs)}
     if "history" in filled:
         return ("history",)
@@ -60,7 +60,7 @@ def without_device_work(runs: Sequence[Trace]) -> tuple[str, ...]:
 
 
 def host_lists(runs: Sequence[Trace]) -> tuple[str, ...]:
-    """The views that list what the host did, of those that these runs have something for."""
+    """The views that list host activity, of those for which these runs have data."""
     from ..views.calls import CALL_KINDS
     from ..views.ranges import RANGE_KINDS
 

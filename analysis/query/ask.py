@@ -1,12 +1,12 @@
-"""Asking: a view and its runs become a table, from the stored answer where there is one.
+"""From a view and its runs to a table, computed or read from the stored answer.
 
-The runs are restricted to what the options ask for, the view answers, and the columns that a list of these rows needs
-are chosen. Rows that were recorded stay on disk where they are many. Answers about big recordings are kept beside their
-tables: the overview of a trace of 2 GB takes 5 s, and 0.2 s the second time. Another state of a file, label, order of
-runs or of our code is another question; a scope, rows on disk and answers of many rows are not kept.
+The runs are restricted to the scope of the options, the view answers, and the columns to list for these rows are
+chosen. Large numbers of recorded rows stay on disk. Answers about big recordings are stored beside their tables: the
+overview of a 2 GB trace takes 5 s, and 0.2 s the second time. The key includes file state, label, order of the runs and
+the state of our code; answers with a scope, with rows on disk or with many rows are not stored.
 
-A column that says of what its rows are (device, kind, rank, metric) and has one value on every row tells none of them
-apart: it is said once above them, so that names get the room.
+A column that says where its rows belong (device, kind, rank, metric) and has the same value on every row does not
+distinguish them: it is shown once above them, which leaves more room for names.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from ..table.table import Table, names_of, sources
 from ..work.peaks import settings_text
 from .answering import reason
 
-MOST_BYTES = 24 << 20  # An answer that takes more in memory is not kept; 1,300 lanes of 100 columns take 10 MB.
-MOST_ANSWERS = 40  # Answers kept with one recording: all views of it, and its comparisons with some others.
+MOST_BYTES = 24 << 20  # Largest answer in memory that is stored; 1,300 lanes of 100 columns take 10 MB.
+MOST_ANSWERS = 40  # Answers stored per recording: all its views, and its comparisons with some others.
 _BEGINNING = "answer-"
 
 
 class _Stored(Struct, frozen=True):
-    """The rows, and what an ``Answer`` has beside them."""
+    """The rows, and the other fields of an ``Answer``."""
 
     rows: pl.DataFrame
     facts: dict[str, Any]
@@ -65,8 +65,8 @@ _BESIDE = _Stored.__struct_fields__[1:]
 
 
 def known_answer(view: View, runs: Runs, options: Options, names: Sequence[str], find: Callable[[], Answer]) -> Answer:
-    """The answer with the rows' columns ``names`` collected, as ``find`` tells it or as it did before. Raises what
-    ``find`` raises. Rows that may stay on disk (``recorded``) are as ``find`` returns them."""
+    """The answer with the columns ``names`` collected, from ``find`` or as stored by an earlier call. Raises what
+    ``find`` raises. Rows that may stay on disk (``recorded``) are returned as ``find`` gives them."""
     store = runs[0].derived_store if runs and all(is_stored(run) for run in runs) else None
     if store is None or options != Options() or view.free_columns:
         return find()
@@ -92,11 +92,11 @@ def known_answer(view: View, runs: Runs, options: Options, names: Sequence[str],
     return stored.answer()
 
 
-ON_DISK = 500_000  # Rows from which recorded columns are left on disk.
+ON_DISK = 500_000  # From this many rows on, recorded columns are left on disk.
 
 
 def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> Table:
-    """The view's answer for one run or two, collected on the streaming engine. Raises CannotAnswer."""
+    """The view's answer for one or two runs, collected on the streaming engine. Raises CannotAnswer."""
     if len(runs) == 1 and not view.one_run:
         raise CannotAnswer(f"The {view.name} view compares two runs; name a second one.")
     if len(runs) == 2 and not view.two_runs:
@@ -132,20 +132,20 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
         names=names_of(of_activities, rows, columns), ids=row_ids(view, len(runs)),
     )
     if rows.on_disk:
-        table.window(0, 1)  # what the first paint asks for, in the thread of the question and not in that of the screen
+        table.window(0, 1)  # loads what the first paint needs, in this thread and not in the screen's
     return table
 
 
 def per_of(columns: Sequence[Column], answer: Answer) -> Per | None:
-    """What the answer's sums are compared per; None where it compares none. A view of one kind of sum, which cannot be
-    compared per anything else, says it in its facts."""
+    """The basis on which the answer's sums are compared; None if it compares none. A view with a single basis states it
+    in its facts."""
     if not any(one.per for one in columns):
         return answer.facts.get("per")
     return "cycle" if answer.cycle_summary else "recording"
 
 
 def _restricted(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[tuple[Trace, ...], Options]:
-    """The runs as the view is to see them, and the options that are left for it to heed."""
+    """The runs restricted to what the view should see, and the options it still has to apply itself."""
     if options == Options(
         thresholds=options.thresholds, cycle_anchor=options.cycle_anchor, changes=options.changes
     ):
@@ -159,7 +159,7 @@ def _restricted(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[
             require_window(run, options.scope(side))
     runs = tuple(part(run, options, side, not view.windows_itself) for run, side in zip(runs, SIDES, strict=False))
     options = options.without_part(not view.windows_itself)
-    # a comparison leaves warm-up cycles out by itself, for it says how many
+    # a comparison leaves warm-up cycles out itself, because it reports their number
     if not view.scopes_itself:
         chosen = options if view.one_run else replace(options, warm_up=True)
         chosen = chosen.without_window() if view.windows_itself else chosen
@@ -168,7 +168,7 @@ def _restricted(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[
 
 
 def _listed(column: Column, rows: Rows, same: Collection[str]) -> Column:
-    """The column as a list of these rows has it: one that says nothing takes room from those that do."""
+    """The column for a list of these rows: unlisted if it says nothing, moments as fine as needed."""
     given = (name for name in (column.name, column.estimate) if name)
     blank = column.order is not None and not column.elastic and all(map(rows.blank, given))
     if column.name in same or blank:
@@ -181,7 +181,7 @@ def _listed(column: Column, rows: Rows, same: Collection[str]) -> Column:
 
 
 def unanswered(view: View, runs: tuple[Trace, ...], options: Options, reason: str) -> Table:
-    """The table of a view that cannot answer: no rows, the reason, and what every view says of the runs' cycles."""
+    """The table of a view that cannot answer: no rows, the reason, and the runs' cycle facts as in every view."""
     columns = view.columns_for(len(runs))
     rows = Rows(pl.DataFrame(schema={column.name: pl.Null for column in columns}))
     return Table(
@@ -191,7 +191,7 @@ def unanswered(view: View, runs: tuple[Trace, ...], options: Options, reason: st
 
 
 def _no_parts(rows: Rows) -> pl.Series | None:
-    """The numbers of the rows that are no part of another (``parts``); None where none is."""
+    """The numbers of the rows that are not a part of another (``parts``); None if no row is."""
     under, alone = 0, []
     for at, parts in enumerate(rows.column("parts").fill_null(0)):
         if under:
@@ -203,7 +203,7 @@ def _no_parts(rows: Rows) -> pl.Series | None:
 
 
 def _collected(answer: Answer, columns: Sequence[Column]) -> tuple[Rows, pl.Series | None]:
-    """The rows of the answer; recorded ones stay on disk where they are many, with the numbers of those that belong."""
+    """The rows of the answer; many recorded ones stay on disk, with the row numbers that belong to the answer."""
     names = [column.name for column in columns]
     named = [column.name for column in columns if column.role == "name"]
     plan = answer.frame
@@ -222,17 +222,17 @@ def _collected(answer: Answer, columns: Sequence[Column]) -> tuple[Rows, pl.Seri
 
 
 _MEASURED = ("value", "time", "share", "count", "moment")
-"""Roles of columns that say how much or when: two rows that differ in them only are not told apart by them."""
+"""Roles of columns that say how much or when; they do not identify a row."""
 
-_COMPARED = 100_000  # Rows up to which it is looked up what tells them apart.
+_COMPARED = 100_000  # Most rows for which the columns that distinguish them are looked up.
 
-_LOOKED_AT = 2_000  # Rows whose moments say to how many digits these are shown.
+_LOOKED_AT = 2_000  # Rows whose moments determine the displayed resolution.
 
 _CLOSEST = 0.01  # Share of neighbouring moments that may read alike.
 
 
 def common_values(rows: Rows, columns: Sequence[Column], ids: pl.Series | None) -> list[tuple[str, str, str]]:
-    """Name, header and text of each listed column that has one value on all rows; none of a table of one row."""
+    """Name, header and text of each listed column with the same value on all rows; empty for a single row."""
     if rows.height < 2:
         return []
     made = []
@@ -245,8 +245,8 @@ def common_values(rows: Rows, columns: Sequence[Column], ids: pl.Series | None) 
 
 
 def telling_apart(rows: Rows, columns: Sequence[Column]) -> set[str]:
-    """The columns that say of what a row is without which rows read alike: the ranks of a job, the devices of a rank,
-    and processes, which are not listed otherwise. A list never drops them, however narrow it is."""
+    """The "where" columns without which some rows read alike: a job's ranks, a rank's devices, and processes, which are
+    not listed otherwise. A list keeps them however narrow it is."""
     if rows.on_disk or not 2 <= rows.height <= _COMPARED:
         return set()
     listed = [column for column in columns if column.order is not None]
@@ -267,7 +267,7 @@ def telling_apart(rows: Rows, columns: Sequence[Column]) -> set[str]:
 
 
 def resolution(rows: Rows, name: str) -> int:
-    """The largest power of ten of ns at which neighbouring moments still read differently; at most a millisecond."""
+    """The largest power of ten in ns, up to 1 ms, at which neighbouring moments still read differently."""
     values = pl.Series([row[0] for row in rows.window(0, _LOOKED_AT, [name])], dtype=pl.Int64).drop_nulls().sort()
     gaps = values.diff().drop_nulls()
     gaps = gaps.filter(gaps > 0)

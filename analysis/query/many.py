@@ -1,7 +1,7 @@
-"""One view of three runs or more: a row of each run after the other, or one column per run.
+"""One view of three or more runs: the rows of all runs one after the other, or one column per run.
 
-Each run answers for itself; nothing is said of what changed, which is what ``history`` and the diff are for. Sums are
-per cycle of the run they are of where it has cycles, as everywhere that runs stand beside each other.
+Each run answers separately; changes between runs are left to ``history`` and the diff. Sums are per cycle of their own
+run if it has cycles, as wherever runs are compared.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _PER_CYCLE = ("per_cycle_ns", "count_per_cycle")
 
 
 def labels(runs: tuple[Trace, ...]) -> list[str]:
-    """What each run is called: its label, with its number where several have that."""
+    """The name of each run: its label, preceded by its number if several runs have the same label."""
     count = Counter(run.info.label for run in runs)
     return [run.info.label if count[run.info.label] == 1 else f"{number} {run.info.label}"
             for number, run in enumerate(runs, 1)]
 
 
 def many(name: str, runs: tuple[Trace, ...], options: Options) -> Table:
-    """All rows of all runs under the column ``run``; facts by run. Raises CannotAnswer where one cannot be asked so."""
+    """All rows of all runs, with a column ``run``; facts per run. Raises CannotAnswer if a run cannot answer."""
     one = view(name)
     tables = [report(name, (run,), options) for run in runs]
     named = labels(runs)
@@ -63,11 +63,11 @@ def many(name: str, runs: tuple[Trace, ...], options: Options) -> Table:
 
 
 def _with_cycle_sums(one: View, run: Trace, options: Options, table: Table) -> pl.DataFrame:
-    """The rows, with what belongs to the whole cycles per cycle where the run has some."""
+    """The rows, with their sums over whole cycles per cycle if the run has cycles."""
     rows, keys = table.with_ids().shown(), list(keys_of(one.columns))
     if not any(column.per == "cycle" for column in one.pair_columns):
         return rows
-    itself = report(one.name, (run, run), options)  # beside itself, as beside any other
+    itself = report(one.name, (run, run), options)  # compared with itself, the sums come out per cycle
     if itself.per != "cycle":
         return rows
     sums = itself.frame.select(*keys, *(pl.col(f"{name}_a").alias(name) for name in _PER_CYCLE
@@ -76,7 +76,7 @@ def _with_cycle_sums(one: View, run: Trace, options: Options, table: Table) -> p
 
 
 def across(table: Table) -> Table:
-    """The rows of ``many`` with one column for each run: the time that the view is about."""
+    """The rows of ``many`` pivoted to one column per run, with the view's main time as the value."""
     frame = table.shown()
     keys = [one for one in table.columns if one.pairs == "key" and frame[one.name].null_count() < len(frame)]
     keys = keys or [next(column for column in table.columns if column.role == "order")]
@@ -87,7 +87,7 @@ def across(table: Table) -> Table:
     wide = frame.pivot(
         on="run", index=[key.name for key in keys], values=main.name, maintain_order=True,
         aggregate_function="sum" if main.sums else "first")
-    if keys[0].role == "order":  # cycles of one run may not be those of the others
+    if keys[0].role == "order":  # runs may have different cycles
         wide = wide.sort([key.name for key in keys], maintain_order=True)
     columns = (
         *(replace(key, order=0) for key in keys),
@@ -99,8 +99,7 @@ def across(table: Table) -> Table:
 
 
 def _under_the_same_devices(frame: pl.DataFrame, runs: list[str]) -> tuple[pl.DataFrame, list[str]]:
-    """The rows with the devices of every run under the names of the first's where they used different ones, and notes
-    that say so."""
+    """The rows with every run's devices renamed to the first run's if they were paired in order, and notes on that."""
     if "device" not in frame.columns:
         return frame, []
     names = {run: frame.filter(pl.col("run") == run)["device"].cast(pl.String).unique() for run in runs}

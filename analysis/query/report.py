@@ -1,7 +1,7 @@
-"""A report: one view, or the summary of a run or a pair, as tables ready for an export.
+"""A report: one view, or the summary of a run or a pair, as tables ready for export.
 
-What a view cannot answer from these runs is a table without rows and a note that says why, so that a script sees the
-same shape every time and a summary goes on.
+A view that cannot answer for these runs gives a table without rows and a note with the reason, so that scripts always
+see the same shape and a summary continues.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .ask import ask, unanswered
 
 
 class NoSuchColumn(ValueError):
-    """The column to sort by is not in the view; the message has the nearest."""
+    """The view has no column of that name to sort by; the message suggests the nearest."""
 
 
 def _answer(one: View, runs: tuple[Trace, ...], options: Options) -> Table:
@@ -50,8 +50,8 @@ def report(
     tree: bool = False,
     per: Per = "cycle",
 ) -> Table:
-    """One view, or its other shape as a ``tree``, filtered, sorted, cut, its names as in a list that wide. Raises
-    KeyError, NoSuchColumn, BadFilter, CannotAnswer, ScopeRefused."""
+    """One view, or its ``tree`` variant, filtered, sorted and cut to ``top`` rows; ``name_width`` adds short names.
+    Raises KeyError, NoSuchColumn, BadFilter, CannotAnswer, ScopeRefused."""
     one = view(name) if isinstance(name, str) else name
     if tree:
         if one.other is None:
@@ -60,7 +60,7 @@ def report(
     if len(runs) == 1 and not one.one_run:
         raise CannotAnswer(f"The {one.name} view compares two runs; name a second one.")
     table = _answer(one, runs, options).compared(per)
-    if one is not view(one.name):  # another shape of the answer, whose rows --row would not find
+    if one is not view(one.name):  # another variant, whose rows --row would not find
         table = replace(table, ids=None)
     if condition is not None:
         table = table.filtered(condition)
@@ -79,8 +79,8 @@ def summary(
     runs: tuple[Trace, ...], options: Options, top: int | None = None, name_width: int | None = None,
     per: Per = "cycle",
 ) -> list[Table]:
-    """What ``report`` without ``--view`` prints: overview, cycles with their exact mean, and a list or the diff."""
-    from ..views.kernels import in_overview  # no other question needs it
+    """The tables of ``report`` without ``--view``: overview, cycles with their exact mean, and a list or the diff."""
+    from ..views.kernels import in_overview  # only used here
 
     registered = {entry.name for entry in VIEWS}
     usual = ("overview", "cycles", "diff" if len(runs) == 2 else _list_of(runs))
@@ -93,6 +93,6 @@ def summary(
 
 
 def _list_of(runs: Sequence[Trace]) -> str:
-    """The view that lists what takes time: kernels, or operators, ranges or host calls where no device was recorded."""
+    """The view that lists what takes time: kernels, or operators, ranges or host calls if no device was recorded."""
     (kernels,) = (entry for entry in VIEWS if entry.name == "kernels")
     return next(iter(host_lists(runs)), "kernels") if lacking(kernels, tuple(runs)) else "kernels"

@@ -1,4 +1,4 @@
-"""One row of a view by its id: what Enter shows of it in the app, as a table that every export writes."""
+"""One row of a view by its id: what Enter shows in the app, as a table for any export."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ..table.table import Table
 from ..views import VIEWS
 
 ReadArguments = Callable[[Info, int | None, int, str], dict[str, Any]]
-"""Reads what the file has of an event: of which run, rank, at which offset, under which name."""
+"""Reads an event's arguments from its file, given run, rank, offset and name."""
 
 
 def view_of(row_id: str, runs: int) -> View | None:
-    """The view whose rows of that many runs have such ids."""
+    """The view whose rows have ids like this, for that many runs."""
     word = row_id.partition(":")[0]
     for entry in VIEWS:
         if (ids := row_ids(entry.load(), runs)) is not None and ids.word == word:
@@ -34,13 +34,13 @@ def view_of(row_id: str, runs: int) -> View | None:
 
 
 def words() -> list[str]:
-    """What ids begin with."""
+    """The words that ids start with."""
     return [row_word(entry.load()) for entry in VIEWS]
 
 
 def row(view: View, table: Table, row_id: str, runs: tuple[Trace, ...], options: Options, read: ReadArguments) -> Table:
-    """The row of that id with its details as a page, and in the facts. Raises CannotAnswer where there is none, or
-    where what was given of the id is the beginning of several."""
+    """The row with that id, its details as a page and in the facts. Raises CannotAnswer if there is none, or if the id
+    is a prefix of several."""
     ids = table.row_ids(0, len(table))
     assert table.ids is not None
     at = [position for position, one in enumerate(ids) if table.ids.names(one, row_id)]
@@ -55,7 +55,7 @@ def row(view: View, table: Table, row_id: str, runs: tuple[Trace, ...], options:
 
 
 def _as_page(section: Section) -> PageSection:
-    """The section as text and markdown write it; its headers are the first row."""
+    """The section as text and markdown write it; its headers become the first row."""
     rows = (*((section.columns,) if section.columns else ()), *section.rows)
     across = max(map(len, rows), default=0)
     rows = tuple((*row, *("",) * (across - len(row))) for row in rows)
@@ -64,7 +64,7 @@ def _as_page(section: Section) -> PageSection:
 
 
 def _with_arguments(section: Section, runs: tuple[Trace, ...], read: ReadArguments) -> Section:
-    """The section with the arguments that only the file has."""
+    """The section with the event arguments, which only the file has."""
     if section.event is None:
         return section
     event = section.event

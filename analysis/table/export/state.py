@@ -10,8 +10,7 @@ from ..table import Table
 
 
 def notes(table: Table) -> list[str]:
-    """The view's notes and the sources' warnings, no duplicates; a warning of one run only is prefixed with its
-    label."""
+    """The view's notes and the sources' warnings, no duplicates; one of a single run is prefixed with its label."""
     warnings = list(table.notes)
     for source in table.sources:
         for warning in source.warnings:
