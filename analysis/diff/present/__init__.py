@@ -1,1 +1,1 @@
-"""The verdict as sentences, columns and details."""
+"""The verdict as sentences, columns and groups of rows."""

@@ -1,6 +1,6 @@
-"""The columns of the diff: names fixed, scripts rely on them; ``order`` says what goes first on a narrow screen.
+"""The columns of the diff. Names are fixed: scripts rely on them. ``order`` ranks columns for narrow screens.
 
-A list shows a pair of numbers in one cell, ``313 → 1,072``; the numbers themselves are columns for exports and sorting.
+A list shows a pair of numbers in one cell, ``313 → 1,072``; each number has its own column for exports and sorting.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _number(value: float | None) -> str:
 
 
 def _pair(a: float | None, b: float | None, once: bool = False) -> str | None:
-    """Both numbers; ``once`` for two that read alike."""
+    """Both numbers as text; with ``once`` a single one if they read the same."""
     if a is None and b is None:
         return None
     left, right = _number(a), _number(b)
@@ -83,8 +83,7 @@ def _pair(a: float | None, b: float | None, once: bool = False) -> str | None:
 
 
 def arrows(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with its pairs of numbers as text: ``launches``, ``launch_us``, ``per_gflop`` and ``change``; and
-    ``lost``."""
+    """The table with ``lost`` and with pairs of numbers as text: ``launches launch_us per_gflop change``."""
     worse = pl.col("delta_ms").clip(0).filter(pl.col("verdict") == "slower").sum()
     lost = pl.when((pl.col("verdict") == "slower") & (worse > 0)).then(pl.col("delta_ms").clip(0) / worse)
     table = table.with_columns(lost.alias("lost"), *(

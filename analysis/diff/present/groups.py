@@ -1,7 +1,7 @@
-"""The rows of a diff as a reader takes them in: those with one cause under it, those that are unchanged as one.
+"""Groups of diff rows for the screen: rows with the same cause in one group, unchanged rows in another.
 
-For a screen: exports and programs have the rows themselves. A group is a row before its own, with their sum, whose
-``parts`` counts them (``table.parts`` opens and closes it); its ``kind`` is ``cause`` or ``unchanged``.
+Exports and programs get the plain rows. A group has a head row with the totals of the rows below it; ``parts`` of the
+head counts them (``table.parts`` opens and closes the group), its ``kind`` is ``cause`` or ``unchanged``.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _UNDECIDED = ("~", "too few cycles")
 
 
 def grouped(table: Table) -> Table:
-    """The table with its groups, the cause open and the unchanged closed; the table itself where there are none."""
+    """The table with its groups, the cause open and the unchanged closed; the table itself if there are none."""
     if table.sorted_by is not None or table.filter is not None or "parts" not in table.rows.schema:
         return table
     frame = table.rows.gather(None)
     parts = frame["parts"].fill_null(0).to_list()
-    blocks: list[tuple[int, int]] = []  # rows with what is part of them: first row, rows
+    blocks: list[tuple[int, int]] = []  # a row with its parts: first row, number of rows
     while (at := sum(blocks[-1]) if blocks else 0) < frame.height:
         blocks.append((at, 1 + parts[at]))
     resource = (table.facts.get("cause") or {}).get("resource")
     caused, same, rest = [], [], []
     for first, count in blocks:
         row = frame.row(first, named=True)
-        if row["verdict"] in _UNDECIDED and count == 1:  # what was swapped under an operator stays in sight
+        if row["verdict"] in _UNDECIDED and count == 1:  # operators with swapped kernels stay visible
             same.append((first, count))
         elif resource and row["verdict"] == "slower" and (row["metric"], row["device"]) == (
             resource["metric"], resource["device"]
@@ -62,7 +62,7 @@ def grouped(table: Table) -> Table:
 
 
 def heads(table: Table) -> int:
-    """How many rows of a table of groups are their heads, which no program sees."""
+    """The number of head rows in a grouped table; exports do not have them."""
     return int(table.rows.column("kind").cast(pl.String).is_in([CAUSE, UNCHANGED]).sum())
 
 

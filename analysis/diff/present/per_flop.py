@@ -1,5 +1,5 @@
-"""Time per FLOP of kernels that compute something else per launch in B than in A: 8 times the work in 6 times the time
-is not slower. Work follows from the recorded shapes; rows of the same work per launch have none.
+"""Time per FLOP of kernels that do different work per launch in A and B: 8 times the work in 6 times the time is not
+slower. Work follows from the recorded shapes; rows with the same work per launch have no time per FLOP.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from ....loaders.trace import Trace
 from ...core.callers import callers_of
 
 OTHER = 0.01
-"""FLOPs per launch that differ by less are the same work."""
+"""FLOPs per launch that differ by at most this share are the same work."""
 KNOWN = 0.9
-"""Of the time of a kernel's launches, those without a launch record apart, so much must have known work."""
+"""Share of a kernel's time (launches without a launch record aside) that must have known FLOPs."""
 MOST = 200_000
-"""Activities of a run above which its work is left to the roofline."""
+"""A run with more activities gets no time per FLOP here; its work is left to the roofline."""
 
 
 def with_time_per_flop(table: pl.DataFrame, runs: tuple[Trace, Trace]) -> pl.DataFrame:
-    """The table with ``us_per_gflop_a`` and ``us_per_gflop_b``, null where work per launch is the same or not known."""
+    """The table with ``us_per_gflop_a`` and ``us_per_gflop_b``, null where work per launch is the same or unknown."""
     a, b = (_work(run) for run in runs)
     if a is None or b is None:
         return table
@@ -33,7 +33,7 @@ def with_time_per_flop(table: pl.DataFrame, runs: tuple[Trace, Trace]) -> pl.Dat
 
 
 def _work(run: Trace) -> pl.DataFrame | None:
-    """``name flops us_per_gflop`` of the kernels of a run that compute: FLOPs of a launch, and time per FLOP."""
+    """``name flops us_per_gflop`` of a run's kernels with known work: FLOPs per launch, and µs per 10⁹ FLOPs."""
     from ...work.peaks import BadPeaks  # only pairs of different operators need work
     from ...work.roofline import divided_of
 

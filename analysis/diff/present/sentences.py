@@ -1,4 +1,4 @@
-"""The verdict in words: the lines Cycle, GPU, Ranks, Idle, Cause and Data, and the explanation in one sentence."""
+"""The verdict in words: the lines Cycle, GPU, Ranks, Idle, Cause and Data, and the explanation in a sentence or two."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def cycle_line(cycles: CycleTime) -> str:
 
 
 def cycle_sentence(cycles: CycleTime) -> str:
-    """The one headline of two runs, in the same words in every view. Whether the cycle got slower, by how much, and
-    which cycles stand out with what is special in them."""
+    """The one headline of two runs, in the same words in every view: whether the cycle got slower, by how much, and
+    which cycles are outliers and why."""
     a, b = cycles.median_a_ms, cycles.median_b_ms
     if cycles.verdict == "not comparable":
         of = f" {cycles.unit}" if cycles.unit else ""
@@ -85,7 +85,7 @@ def _times(slow: Sequence[SlowCycle], with_run: bool = False) -> str:
 
 
 def special(slow: Sequence[SlowCycle]) -> str:
-    """What the slow cycles have more of: what most of them share. Empty where only their times are known."""
+    """What most of the slow cycles have more of; empty if only their times are known."""
     if not any(one.reasons for one in slow):
         return ""
     host, device = (sum(reason in one.reasons for one in slow) for reason in ("host", "device"))
@@ -97,13 +97,13 @@ def special(slow: Sequence[SlowCycle]) -> str:
 def device_lines(
     work: Sequence[DeviceWork], timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: float
 ) -> list[str]:
-    """What the devices did: the one whose work changed most, and how many others."""
+    """A line for each of the two devices whose work changed most, the number of others, and the line on ranks."""
     made = []
     changed_most = sorted(work, key=lambda row: (row.only_in is not None, -abs(row.delta_ms)))
     devices = len({row.device for row in work})
     for row in changed_most[:2]:
         prefix = f"{row.device} " if devices > 1 else ""
-        if devices < len(work) and row.rank is not None:  # hosts name their devices alike
+        if devices < len(work) and row.rank is not None:  # device names repeat from host to host
             prefix = f"rank {row.rank} ({row.device}) "
         made.append(line((row.device or "Device").split()[0], prefix + _device_text(row)))
     if len(changed_most) > 2:
@@ -118,7 +118,7 @@ def _device_text(row: DeviceWork) -> str:
     ratio, per_launch = row.ratio, row.per_launch_ratio
     text = "work per cycle"
     if row.communication_a_ms or row.communication_b_ms:
-        text += ", without collectives"  # which wait for other ranks, and have a line of their own
+        text += ", without collectives"  # collectives wait for other ranks and have their own line
     if row.only_in is not None:
         return f"ran only in {row.only_in}: {units.amount(max(row.busy_a_ms, row.busy_b_ms))} of {text}"
     text += f": {units.amount(row.busy_a_ms, row.busy_b_ms)}"
@@ -140,7 +140,7 @@ def _device_text(row: DeviceWork) -> str:
 
 
 def _idle_text(row: DeviceWork) -> str:
-    """The idle share; "still" where it is the same, or where a device that worked more is idle most of the time."""
+    """The idle share; "still" if it is the same, or if a device that worked more is idle most of the time."""
     a, b = row.idle_a, row.idle_b
     if a is None or b is None:
         return ""
@@ -152,7 +152,7 @@ def _idle_text(row: DeviceWork) -> str:
 
 
 def data_line(comparability: Comparability, matched: list[Matched], row_noise_ms: float | None) -> str:
-    """What the verdict rests on: comparable or not, what was left out, the noise floor of a row."""
+    """The data behind the verdict: comparable or not, cycles left out, the noise floor of a row."""
     parts = [] if not comparability.comparable else ["comparable"]
     if comparability.reasons:
         parts = [("comparable with caveats: " if comparability.comparable else "NOT comparable: ")
@@ -168,8 +168,8 @@ def data_line(comparability: Comparability, matched: list[Matched], row_noise_ms
 
 
 def left_out(matched: list[Matched]) -> tuple[int, int, int]:
-    """Cycles in all, those without whole device records and those of warm-up, over both runs and all processes.
-    Processes with the same cycles share them: of one pattern of launches they are counted once, as everywhere."""
+    """Numbers of all cycles, cycles without all device records, and warm-up cycles, over both runs and all processes.
+    Processes that share the same cycles, as those of one launch pattern do, count them once, as in every view."""
     seen: dict[tuple[str, bytes, bytes], tuple[int, int, int]] = {}
     for one in matched:
         for run, side, lengths in (("a", one.a, one.coverage_a), ("b", one.b, one.coverage_b)):
@@ -197,7 +197,7 @@ _REACHES: dict[Reach, str] = {
 def cause_lines(
     cause: Cause, resources: Sequence[ChangedResource], cycles: CycleTime | None, comparability: Comparability
 ) -> list[str]:
-    """What the cycle gained or lost in idle time, and the resource most likely to be why."""
+    """The lines on the idle time that explains the cycle's change, and on the resource most likely behind it."""
     made = []
     if cause.idle is not None and comparability.comparable:
         made.append(line("Idle", f"{_idle(cause.idle, cycles)}."))
@@ -212,7 +212,7 @@ def cause_lines(
 
 
 def _alone(cause: Cause) -> str:
-    """What the cycle would be with only that changed."""
+    """The predicted cycle time with only the resource changed."""
     if cause.alone is None or cause.resource is None:
         return ""
     before, after = cause.alone.cycle_ns, cause.alone.predicted_ns
@@ -226,8 +226,8 @@ def explanation(
     cause: Cause, cycles: CycleTime | None, regressions: int, comparability: Comparability, readings: bool,
     changes: Sequence[LaunchChange] = (),
 ) -> str:
-    """The whole in a sentence or two, for those who read only one; ``readings`` says that the machine was read.
-    ``changes`` are what is left to say where the runs do different work."""
+    """The verdict in a sentence or two, for readers of nothing else; ``readings``: whether resource readings changed.
+    ``changes`` are what can still be said if the runs do different work."""
     if not comparability.comparable:
         return not_comparable(comparability, changes, cause.resource)
     cycle = {
@@ -251,7 +251,7 @@ def explanation(
 def not_comparable(
     comparability: Comparability, changes: Sequence[LaunchChange], resource: ChangedResource | None = None
 ) -> str:
-    """Why neither run is faster or slower, what one launch takes now, and what else changed."""
+    """Why neither run is called faster or slower, how the time per launch changed, and what else changed."""
     sentences = [f"These runs cannot be compared as one thing changed: {comparability.why}."]
     if changes:
         sentences.append(f"{launches_text(changes)}.")
@@ -283,7 +283,7 @@ def _without_a_resource(cause: Cause, readings: bool) -> str:
 
 
 def _idle(one: IdleChange, cycles: CycleTime | None) -> str:
-    """'GPU 0 idle on DataLoader (input) fell 57.8 → 0.37 ms per cycle: 117% of the cycle's change'."""
+    """'GPU 0: idle on DataLoader (input) fell 57.8 → 0.37 ms per cycle, all of the cycle's −49.1 ms'."""
     where = f"Rank {one.rank}" if one.rank is not None else one.device or "The device"
     went = "rose" if one.delta_ms > 0 else "fell"
     text = f"{where}: idle on {one.label} {went} {units.amount(one.a_ms, one.b_ms)} per cycle"
@@ -294,7 +294,7 @@ def _idle(one: IdleChange, cycles: CycleTime | None) -> str:
 
 
 def resource_sentence(row: ChangedResource) -> str:
-    """A changed resource: what it is, where, values in natural units, and which functions ran under it."""
+    """A changed resource: metric, device, values in natural units, and how many functions under it got slower."""
     text = _changed(row)
     slower, under = row.functions, row.seen_by
     if not slower:

@@ -1,11 +1,11 @@
-"""Could it be chance? A permutation test: the cycles are assigned to A and B anew, many times.
+"""Could it be chance? A permutation test: cycles are reassigned to A and B many times.
 
 A function counts as changed only if its statistic beats the largest of *all* functions in 95 of 100 permutations
 (Westfall and Young, Resampling-Based Multiple Testing, 1993), so a run compared with itself raises a false alarm at
-most once in twenty comparisons, whatever its noise looks like and however many functions it has. Functions seen in the
-same cycles are permuted together as one block, which keeps what they have in common.
+most once in twenty comparisons, whatever its noise and however many functions it has. Functions seen in the same cycles
+are permuted together as one block, which preserves their correlation.
 
-Two things are tested, each in a family of its own: time per launch (logarithms, outlying cycles pulled in) and launches
+Two statistics are tested, each in its own family: time per launch (logarithms, outlying cycles clipped) and launches
 per cycle (mostly constant, where any steady change is real and a statistic in standard deviations would be infinite).
 """
 
@@ -25,22 +25,22 @@ from .robust_location import PRIOR_WEIGHT, Floats, pulled_in, trimmed
 
 Flags = NDArray[np.bool_]
 Family = Literal["time", "count"]
-PERMUTATIONS = 999  # Random permutations of the cycles, where all there are would be more.
+PERMUTATIONS = 999  # Random permutations of the cycles, used if there are more possible ones.
 COUNT_GRAIN = 0.02
-"""Launches per cycle are told apart in steps of this share of them: a difference of half a step is none."""
+"""Share of the mean launches per cycle added to their standard deviation, so that constant counts can be compared."""
 HALVINGS = 300
-"""Random halvings of the baseline that its own noise is taken from, where there are more than PERMUTATIONS of them."""
-_CHUNK = 250_000  # Numbers of a step of the arithmetic: 2 MB, of which there are several at once.
-_WIDEST = 500_000  # Cycles times permutations that are numbers at once: 4 MB.
-_WIDEST_ORDER = 8192  # Cycles whose random orders are kept: 16 MB.
+"""Random halvings of the baseline that measure its noise, used if more than PERMUTATIONS are possible."""
+_CHUNK = 250_000  # Numbers per step of the arithmetic: 2 MB, of which several exist at once.
+_WIDEST = 500_000  # Cycles times permutations held as floats at once: 4 MB.
+_WIDEST_ORDER = 8192  # Most cycles whose random orders are cached: 16 MB.
 _SEED = 20_261_121
 TOGETHER = 2_000_000
-"""Functions times cycles that are compared at once, where each is on its own: 16 MB, and some of it several times."""
+"""Functions times cycles that are compared at once, for independent functions: 16 MB, partly held several times."""
 
 
 class Block(Struct, frozen=True):
     """Functions seen in the same cycles: values per function (row) and cycle (column) of each side. ``rows`` are their
-    places in the list of all functions, ``prior`` the usual variance of each."""
+    indices in the list of all functions, ``prior`` the usual variance of each."""
 
     rows: NDArray[np.intp]
     a: Floats | list[Floats]
@@ -49,11 +49,11 @@ class Block(Struct, frozen=True):
 
     @property
     def cycles(self) -> tuple[int, int]:
-        """Cycles of both sides."""
+        """Number of cycles of A and of B."""
         return len(self.a[0]), len(self.b[0])
 
     def pieces(self) -> Iterator[tuple[Floats, Floats, Floats]]:
-        """Values of both sides and prior of some functions after the other."""
+        """(values of A, values of B, prior) for one batch of functions after another."""
         step = together(sum(self.cycles))
         for at in range(0, len(self.rows), step):
             until = at + step
@@ -61,19 +61,19 @@ class Block(Struct, frozen=True):
 
 
 def together(cycles: int) -> int:
-    """How many functions of so many cycles are compared at once."""
+    """The number of functions with so many cycles that are compared at once."""
     return max(1, TOGETHER // max(cycles, 1))
 
 
 def assignments(n_a: int, n_b: int, random: int = PERMUTATIONS) -> Flags:
-    """Ways to assign n_a + n_b cycles, True for those that go to B: all, or so many random ones, fixed by a seed. All
-    are taken where there are at most PERMUTATIONS. The first is the cycles as they were."""
+    """Ways to assign n_a + n_b cycles, True for those that go to B: all of them if there are at most PERMUTATIONS, else
+    ``random`` random ones from a fixed seed. The first is the observed assignment."""
     return np.unpackbits(_assigned(n_a, n_b, random), axis=1, count=n_a + n_b).view(np.bool_)
 
 
 @lru_cache(maxsize=4)
 def _assigned(n_a: int, n_b: int, random: int) -> NDArray[np.uint8]:
-    """``assignments`` as bits, an eighth of them, for the next functions of the same cycles."""
+    """``assignments`` as packed bits, an eighth of the memory; cached for the next functions with as many cycles."""
     n = n_a + n_b
     if ways(n_a, n_b) <= PERMUTATIONS:
         made = np.zeros((ways(n_a, n_b), n), dtype=bool)
@@ -91,9 +91,9 @@ def _assigned(n_a: int, n_b: int, random: int) -> NDArray[np.uint8]:
 
 
 def _keys(random: int, n: int) -> Iterator[NDArray[np.uint16] | Floats]:
-    """Random numbers, different from each other, of n cycles (columns) in each permutation (row), in turn. Functions
-    are seen in hundreds of different numbers of cycles: all of up to ``_WIDEST_ORDER`` take theirs from the same random
-    orders, of 16 bits, which takes a tenth of the time of drawing and sorting anew for each."""
+    """Batches of random sort keys, all different within a row: one row per permutation, one column per cycle. Functions
+    come with hundreds of different numbers of cycles; up to ``_WIDEST_ORDER`` cycles they share the same random 16-bit
+    orders, which takes a tenth of the time of drawing and sorting anew for each."""
     if n <= _WIDEST_ORDER:
         yield _orders(max(64, 1 << (n - 1).bit_length()))[:random, :n]
         return
@@ -112,17 +112,17 @@ def _orders(n: int) -> NDArray[np.uint16]:
 
 @lru_cache(maxsize=64)
 def ways(n_a: int, n_b: int) -> int:
-    """How many ways there are to assign n_a + n_b cycles: a number of thousands of digits for thousands of cycles."""
+    """The number of ways to assign n_a + n_b cycles, which has thousands of digits for thousands of cycles."""
     return comb(n_a + n_b, n_b)
 
 
 def enough(n_a: int, n_b: int) -> bool:
-    """Whether there are enough permutations of these cycles to tell chance at one in twenty."""
+    """Whether these cycles have enough permutations to reach p = 0.05."""
     return min(n_a, n_b) > 0 and ways(n_a, n_b) >= 20
 
 
 class _Sums(Struct, frozen=True):
-    """What a statistic needs of both sides: cycles, means, and squared deviations from the mean of one's own side."""
+    """Inputs of a statistic: cycles and means of both sides, and summed squared deviations from each side's mean."""
 
     n_a: int
     n_b: int
@@ -152,8 +152,8 @@ def _as_it_was(a: Floats, b: Floats) -> _Sums:
 
 
 def familywise_q(families: dict[Family, list[Block]], functions: int) -> dict[Family, Floats]:
-    """Per family and function the chance that some function of the family moves this far; NaN where not tested. Blocks
-    of as many cycles follow each other, whatever their family: they share their permutations."""
+    """Per family and function the chance that any function of the family moves this far; NaN where not tested. Blocks
+    with the same numbers of cycles are processed in succession, whatever their family, to share their permutations."""
     result: dict[Family, dict[int, tuple[Floats, Floats]]] = {family: {} for family in families}
     every = [(block, family, at) for family, blocks in families.items() for at, block in enumerate(blocks)]
     for block, family, at in sorted(every, key=lambda one: one[0].cycles):
@@ -181,7 +181,7 @@ def _adjusted(blocks: list[Block], statistics: list[tuple[Floats, Floats]], func
     none = np.ones(len(least))
     for number, (largest, _) in enumerate(statistics):
         beaten = len(largest) - np.searchsorted(largest, least, side="left")
-        # the cycles as they were are a chance result of their own block only
+        # the observed assignment counts as a chance result of its own block only
         beaten = np.where(of == number, beaten, np.maximum(beaten - 1, 0))
         none *= 1 - beaten / len(largest)
     own = np.array([1 / len(largest) for largest, _ in statistics])
@@ -190,7 +190,7 @@ def _adjusted(blocks: list[Block], statistics: list[tuple[Floats, Floats]], func
 
 
 def _largest(sides: tuple[Floats, Floats], prior: Floats, statistic: Callable[[_Sums, Floats], Floats]) -> Floats:
-    """The largest statistic over the functions in each permutation; the cycles as they were are among them. Means and
+    """The largest statistic over the functions in each permutation, including the observed assignment. Means and
     squares of every permutation are matrix products of the values with the assignments, so a thousand functions take
     milliseconds. Values are taken relative to their mean, which keeps the squares exact."""
     values = np.concatenate(sides, axis=1)
@@ -214,9 +214,9 @@ def _largest(sides: tuple[Floats, Floats], prior: Floats, statistic: Callable[[_
 
 
 def half_noise(values: Floats) -> Floats:
-    """How far the centres of two random halves of the cycles (columns) lie apart, at most, in 95 of 100 halvings. A row
-    is put in order once; which of its values a half keeps then follows from counting how many of the half come before.
-    To put the halves of every halving in order took eight times as long."""
+    """The distance of the centres of two random halves of the cycles (columns): its 95th percentile over the halvings.
+    A row is sorted once; which of its values a half keeps then follows from counting how many of the half come before.
+    Sorting the halves of every halving took eight times as long."""
     n = values.shape[1]
     halves = assignments(n // 2, n - n // 2, HALVINGS - 1)
     out: Floats = np.zeros(len(values))
@@ -232,8 +232,8 @@ def half_noise(values: Floats) -> Floats:
 
 
 def _distance(ordered: Floats, second: Flags) -> Floats:
-    """How far ``centre`` of both halves lie apart, per way to halve and row. ``ordered`` are rows of values in order;
-    ``second`` (ways, rows, values) tells those of the second half."""
+    """The distance between the ``centre`` of both halves, per halving and row. ``ordered`` holds the sorted values of
+    each row; ``second`` (halvings, rows, values) flags those of the second half."""
     n = ordered.shape[1]
     counted = np.uint16 if n < 1 << 16 else np.uint32
     rank_second = np.cumsum(second, axis=2, dtype=counted)
@@ -241,7 +241,7 @@ def _distance(ordered: Floats, second: Flags) -> Floats:
     centres = []
     for chosen, rank, size in ((second, rank_second, n - n // 2), (~second, rank_first, n // 2)):
         trim = trimmed(size)
-        rank -= trim + 1  # those cut off below are now the largest numbers there are
+        rank -= trim + 1  # unsigned: the ranks trimmed off below wrap around to the largest numbers
         used = chosen & (rank < size - 2 * trim)
         centres.append(np.einsum("wrn,rn->wr", used.astype(np.float64), ordered) / (size - 2 * trim))
     result: Floats = np.abs(centres[0] - centres[1])
@@ -249,8 +249,8 @@ def _distance(ordered: Floats, second: Flags) -> Floats:
 
 
 def q_values(p_values: Sequence[float | None]) -> list[float | None]:
-    """q of every p-value, in their order; None where nothing was tested. Benjamini and Hochberg, 1995: q of the i-th of
-    n ascending p-values is the least of p·n/j over all j from i on."""
+    """q of every p-value, in the given order; None where nothing was tested. Benjamini and Hochberg, 1995: q of the
+    i-th of n ascending p-values is the least of p·n/j over all j from i on."""
     made: list[float | None] = [None] * len(p_values)
     tested = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     smallest = 1.0

@@ -1,12 +1,12 @@
-"""The reference comparison of two sets of samples, exactly as its authors' tool gives it.
+"""The reference comparison of two sets of samples, exactly as its authors' tool computes it.
 
 Suspicion is |Δβ| · (|Z(β)| + |Z(log μ)|) with Δ = mean(B) - mean(A), Z(x) = Δ / sample standard deviation of A (0 where
 that is at most 1e-9) and log μ = ln(1 + μ). Its faults are known: a baseline without spread scores 0, a tiny spread
-explodes, no sign, one function fills the list once per metric. People know it; the verdict of the diff is the answer.
+explodes, no sign, one function fills the list once per metric. It is kept as known; the diff's verdict is the answer.
 
-All groups are computed at once. U tests give the numbers of ``scipy.stats.mannwhitneyu(a, b, method="auto")``: exact
-where a group has no ties and a side of at most eight samples, else normal with tie and continuity correction; importing
-``scipy.stats`` would take most of a second.
+All groups are computed at once. U tests match ``scipy.stats.mannwhitneyu(a, b, method="auto")``: exact if a group has
+no ties and a side has at most eight samples, else normal with tie and continuity correction. Importing ``scipy.stats``
+would take most of a second.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ NUMBERS = (
     "suspicion", "beta_a", "beta_b", "delta_beta", "z_beta", "p_beta", "u_beta",
     "mu_a", "mu_b", "delta_mu", "z_mu", "z_log_mu", "p_mu", "u_mu",
 )
-LEAST_CYCLES = 2  # Distinct cycles a side needs for any p-value; with fewer on either side all of them are 1.
-_TOGETHER = 500_000  # Samples that are compared at once; triplets have nothing to do with each other.
+LEAST_CYCLES = 2  # Distinct cycles each side needs for p-values; with fewer on either side all p-values are 1.
+_TOGETHER = 500_000  # Samples compared at once; triplets are independent of each other.
 FLAT = 1e-9  # A standard deviation at most this counts as none (absolute for Z, relative to the values for p).
 
 
 def compare(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     """One row per (function, metric, device) of either side with the columns of ``NUMBERS``, most suspicious first.
-    ``a`` and ``b`` hold one sample a row: ``function metric device cycle beta mu``. A missing μ counts as 0, as does
-    everything of a side that lacks the triplet. p is null only where both sides are flat and equal."""
-    # joining on categories is joining on numbers
+    ``a`` and ``b`` hold one sample per row: ``function metric device cycle beta mu``. A missing μ counts as 0, as does
+    every value of a side that lacks the triplet. p is null only if both sides are flat and equal."""
+    # joins on categoricals compare integers
     names = pl.concat([side.select(pl.col(KEYS).cast(NAME)).unique(maintain_order=True) for side in (a, b)])
     keys = names.unique(maintain_order=True)
     if keys.is_empty():
@@ -46,7 +46,7 @@ def compare(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
 
 
 def _compared(a: pl.DataFrame, b: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
-    """The rows of ``compare`` for those ``KEYS``, in their order."""
+    """The rows of ``compare`` for these keys, in the order of the keys."""
     rows = pl.concat([_of(a, keys, False), _of(b, keys, True)], how="vertical_relaxed")
     groups = keys.height
     group = rows["group"].to_numpy().astype(np.intp)
@@ -77,7 +77,7 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFr
 
 
 def _of(side: pl.DataFrame, keys: pl.DataFrame, in_b: bool) -> pl.DataFrame:
-    """``group cycle beta mu in_b`` of the samples of a side that are of those ``KEYS``."""
+    """``group cycle beta mu in_b`` of a side's samples with these keys."""
     samples = side.select(pl.col(KEYS).cast(NAME), "cycle", "beta", "mu")
     result = samples.join(keys.with_row_index("group"), on=KEYS, nulls_equal=True, maintain_order="left")
     values = pl.col("beta", "mu").cast(pl.Float64).fill_nan(None).fill_null(0.0)
@@ -119,12 +119,12 @@ class _Samples:
         return np.where(flat, np.where(equal, np.nan, 0.0), p)
 
 
-EXACT_UP_TO = 8  # Samples of the smaller side up to which SciPy's automatic method counts arrangements.
+EXACT_UP_TO = 8  # Most samples of the smaller side for which SciPy's automatic method is exact.
 
 
 def u_test(group: NDArray[np.intp], in_b: NDArray[np.bool_], value: Floats, groups: int) -> Floats:
-    """The p-value of each group; 1 where a side has no samples. ``group`` numbers the group each value belongs to (0 to
-    groups-1), ``in_b`` says which side it is of."""
+    """The p-value of each group; 1 if a side has no samples. Per value, ``group`` is its group (0 to groups-1) and
+    ``in_b`` whether it is from B."""
     n_a = np.bincount(group[~in_b], minlength=groups).astype(np.float64)
     n_b = np.bincount(group[in_b], minlength=groups).astype(np.float64)
     ranks, ties = _ranks(group, value, groups)

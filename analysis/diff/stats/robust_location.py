@@ -1,9 +1,9 @@
-"""How far values moved between two groups of cycles, and how sure that is.
+"""How far values moved between two groups of cycles, with standard errors.
 
 Values are logarithms (of time per launch), so a shift is a ratio. The centre of a side is a trimmed mean: one odd cycle
-must neither raise an alarm nor hide a change. The spread comes from Winsorised variances, each drawn towards what is
-usual for functions of its kind, since six cycles alone say little about a variance. Whether a shift could be chance is
-a question of its own, for ``permutation``.
+must neither raise an alarm nor hide a change. The spread comes from Winsorised variances, each shrunk towards the usual
+variance of its kind of function, since six cycles alone say little about a variance. Whether a shift could be chance is
+tested in ``permutation``.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-PRIOR_WEIGHT = 3.0  # How many cycles' worth of say the usual spread of a function's kind has against its own.
-SIDE_WEIGHT = 4.0  # The same for the spread of both sides together against that of one side.
-OUTLYING = 4.0  # Values further than this many standard deviations from their side's centre are pulled in to there.
-_SMALL = {1: 1.0, 2: 0.5, 3: 0.449, 4: 0.298}  # Variance of the trimmed mean of n normal values, in units of theirs.
+PRIOR_WEIGHT = 3.0  # Weight of the usual variance of a kind of function against the function's own, in cycles.
+SIDE_WEIGHT = 4.0  # The same for the pooled variance of both sides against that of one side.
+OUTLYING = 4.0  # Values further than this many standard deviations from their side's centre are clipped to there.
+_SMALL = {1: 1.0, 2: 0.5, 3: 0.449, 4: 0.298}  # Variance of the trimmed mean of n standard normal values.
 
 
 class LocationShift(Struct, frozen=True):
@@ -39,11 +39,11 @@ class LocationShift(Struct, frozen=True):
         return np.hypot(self.error_a, self.error_b)
 
 
-_MOST_PAIRS = 4_000_000  # Pairs of cycles whose differences are all made.
+_MOST_PAIRS = 4_000_000  # Most pairs of cycles for which every difference is computed.
 
 
 def trimmed(n: int) -> int:
-    """How many of n values are dropped at each end: a fifth, and one of three at least."""
+    """How many of n values are dropped at each end: a fifth, at least one from n = 3 on."""
     return max(1, n // 5) if n >= 3 else 0
 
 
@@ -56,7 +56,7 @@ def centre(values: Floats) -> Floats:
 
 
 def variance(values: Floats) -> tuple[Floats, float]:
-    """The variance of one value as the centre feels it (n times the centre's own), and its degrees of freedom."""
+    """The effective variance of one value (n times the variance of the centre), and its degrees of freedom."""
     n = values.shape[-1]
     ordered = np.sort(values, axis=-1)
     if n < 5:
@@ -71,7 +71,7 @@ def variance(values: Floats) -> tuple[Floats, float]:
 
 
 def usual_variance(sides: list[Floats]) -> float:
-    """The median over functions (rows) of the variance within a side: what is usual for their kind."""
+    """The usual variance of a kind of function: the median over functions (rows) of the variance within a side."""
     result = [variance(values)[0] for values in sides if values.size and values.shape[-1] > 1]
     return float(np.median(np.concatenate(result))) if result else 0.0
 
@@ -90,7 +90,7 @@ def location_shift(a: Floats, b: Floats, prior: Floats | float) -> LocationShift
 
 
 def pulled_in(a: Floats, b: Floats, prior: Floats) -> tuple[Floats, Floats]:
-    """Both sides with outlying cycles brought near; by one measure for both, so that neither looks the calmer."""
+    """Both sides with outlying cycles clipped, at the same distance on both so that neither looks steadier."""
     spread = np.zeros(len(a))
     for side in (a, b):
         own, free = variance(side)
@@ -101,16 +101,16 @@ def pulled_in(a: Floats, b: Floats, prior: Floats) -> tuple[Floats, Floats]:
 
 
 def hodges_lehmann(a: Floats, b: Floats) -> tuple[float, float, float]:
-    """The median of all differences b - a, with the 95% interval that inverts the Mann-Whitney test.
+    """The median of all differences b - a, with the 95% CI from inverting the Mann-Whitney test.
 
-    The interval is infinite where so few values cannot give 95%. Source: Hollander and Wolfe, Nonparametric Statistical
-    Methods, section 4.3.
+    The CI is infinite with too few values for 95%. Source: Hollander and Wolfe, Nonparametric Statistical Methods,
+    section 4.3.
     """
     n, m = len(a), len(b)
     margin = 1.959964 * np.sqrt(n * m * (n + m + 1) / 12)
     k = int(np.floor(n * m / 2 - margin))
     if n * m > _MOST_PAIRS:
-        a, b = np.sort(a), np.sort(b)  # whose differences are not all made
+        a, b = np.sort(a), np.sort(b)  # too many differences to compute all
         low, high = _difference(a, b, (n * m - 1) // 2), _difference(a, b, n * m // 2)
         return (low + high) / 2, _difference(a, b, k), _difference(a, b, n * m - k - 1)
     differences = np.sort((b[None, :] - a[:, None]).ravel())
@@ -121,7 +121,7 @@ def hodges_lehmann(a: Floats, b: Floats) -> tuple[float, float, float]:
 
 
 def _difference(a: Floats, b: Floats, rank: int) -> float:
-    """The difference b - a of that rank, from 0: by halving until few enough are left to be put in order."""
+    """The difference b - a of that rank (from 0), by bisection until few enough differences are left to sort."""
     low, high = float(b[0] - a[-1]), float(b[-1] - a[0])
     first, last = np.zeros(len(a), np.int64), np.full(len(a), len(b))
     while int((last - first).sum()) > _MOST_PAIRS:

@@ -1,7 +1,7 @@
-"""What an explained change alone would do: the first run replayed with the functions that it slowed as in the second.
+"""The effect of a changed resource alone: run A replayed with the functions it slowed as long as they are in B.
 
-*Explains* means this: with only that changed, the cycle would take so long. Where the replay of the first run is not to
-be relied on, or the same functions ran on other devices too, nothing is said.
+*Explains* means: with only that changed, the cycle would take this long. Nothing is predicted if the replay of A is not
+reliable or the same functions ran on other devices too.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from .resources import ChangedResource
 
 _KINDS = {"kernel": "kernel", "collective": "collective", "memcpy": "copy", "memset": "copy"}
 _SAME = 0.02
-"""Functions that changed by less than this share are as before."""
+"""Functions that changed by at most this share count as unchanged."""
 
 
 class Alone(Struct, frozen=True):
-    """A cycle of the first run as replayed, and with ``functions`` of it changed as the resource changed them, ns."""
+    """A cycle of A, ns: as replayed, and predicted with B's time per launch for ``functions`` of its functions;
+    ``error`` is that of the replay."""
 
     cycle_ns: int
     predicted_ns: int
@@ -34,7 +35,7 @@ class Alone(Struct, frozen=True):
 def alone(
     run: Trace, resource: ChangedResource | None, rows: Sequence[FunctionChange], options: Options
 ) -> Alone | None:
-    """What only that resource's change would make of a cycle of ``run``; None where that cannot be told."""
+    """The cycle of ``run`` with only that resource changed; None if it cannot be predicted."""
     if resource is None or resource.device == "Host":
         return None
     changed = [

@@ -1,9 +1,9 @@
-"""Can these two runs be compared at all? Said before anything else where they cannot.
+"""Can these two runs be compared at all? If not, that is said before anything else.
 
-Two cycles are the same work when they run the same operators with the same shapes as often (those that launched device
-work, weighted by its time), or the same FLOPs. Kernels do not matter then, for another device or library has others.
-Without recorded operators it is the device, the functions that take the time and how often they are launched. How long
-anything took never counts: that may be the fault looked for. Of runs that do different work none is called faster or
+Two cycles do the same work if they run the same operators with the same shapes equally often (only operators that
+launched device work, weighted by its time), or the same FLOPs. Kernels do not matter then, since another device or
+library has others. Without recorded operators the device, the functions that take the time and their launches decide.
+Durations never count: they may be the regression looked for. If runs do different work, neither is called faster or
 slower.
 """
 
@@ -31,19 +31,18 @@ from ..prepare.samples import Matched, Side
 from ..stats.robust_location import Floats
 from .cycle_time import CycleTime, cycle_time
 
-LEAST_SHARED = 0.5  # Below this share of device time in functions both runs have, they are different workloads.
+LEAST_SHARED = 0.5  # Below this share of device time in functions both runs have, the workloads are different.
 MOSTLY_SHARED = 0.9
-LAUNCHES = 0.9  # Below this likeness of launches per cycle, the cycles may do different work.
-OPERATORS = 0.9  # Below this likeness of the operators' calls per cycle, the cycles do different work...
-FLOPS = 0.05  # ...unless their FLOPs differ by no more than this share.
+LAUNCHES = 0.9  # If launches per cycle agree to less than this, the cycles may do different work.
+OPERATORS = 0.9  # If operator calls per cycle agree to less than this, the cycles do different work...
+FLOPS = 0.05  # ...unless their FLOPs differ by at most this share.
 
 
 class Comparability(Struct, frozen=True):
-    """Whether two runs can be compared, how alike they are (``score``, 0-1), and what speaks against it, gravest first.
-    ``shared_time`` is the share of time in functions both have, ``launch_likeness`` how far launches per cycle agree;
-    ``operator_likeness`` how far the operators' calls do (with the same shapes, where those are recorded), which
-    decides where it is known; ``flops_ratio`` is B's FLOPs per cycle over A's, asked for where operators differ. None
-    where one is not known."""
+    """Whether two runs can be compared, how alike they are (``score``, 0-1), and the reasons against it, gravest first.
+    ``shared_time`` is the share of time in functions both have, ``launch_likeness`` the agreement of launches per
+    cycle. ``operator_likeness``, the agreement of operator calls (with equal shapes, if recorded), decides where known.
+    ``flops_ratio`` is FLOPs per cycle, B over A, computed only if operators differ. None where unknown."""
 
     comparable: bool = True
     score: float | None = None
@@ -60,7 +59,7 @@ class Comparability(Struct, frozen=True):
 
     @property
     def by_launch(self) -> bool:
-        """Whether single launches are compared instead of cycles: of other work, most of it in functions of both."""
+        """Whether launches are compared instead of cycles: different work, but most of it in functions both have."""
         return not self.comparable and (self.shared_time is None or self.shared_time >= LEAST_SHARED)
 
 
@@ -69,7 +68,7 @@ def comparability(runs: tuple[Trace, Trace], matched: list[Matched], options: Op
     reasons = [*different_devices(runs), *_different_cycles(runs, options)]
     reasons += replay_reasons((replays(runs[0]), replays(runs[1])))
     grave = bool(different_devices(runs))
-    # Share of device time in functions both have, the smaller of both runs; None where neither has any time
+    # share of device time in functions both have, the smaller of both runs
     shares = []
     for one in matched:
         a, b = _time(one, one.a), _time(one, one.b)
@@ -95,7 +94,7 @@ def by_operators(
     runs: tuple[Trace, Trace], options: Options, reasons: Sequence[str], shared: float | None,
     alike: float | None = None,
 ) -> Comparability | None:
-    """What the operators say of the cycles being the same work; None where they are not recorded."""
+    """Comparability by the operators; None if they are not recorded."""
     operators = operator_likeness(runs, options)
     if operators is None:
         return None
@@ -115,8 +114,8 @@ def by_operators(
 
 
 def _flops_ratio(runs: tuple[Trace, Trace], options: Options) -> float | None:
-    """FLOPs per cycle, B over A; None where the work of either is not known, or of a smaller part than of the other."""
-    from ...work.peaks import BadPeaks  # 15 modules that pairs of the same operators do without
+    """FLOPs per cycle, B over A; None if either is unknown or they cover different shares of the device time."""
+    from ...work.peaks import BadPeaks  # 15 modules, not needed if the operators agree
     from ...work.roofline import per_cycle, roofline_of
 
     try:
@@ -130,7 +129,7 @@ def _flops_ratio(runs: tuple[Trace, Trace], options: Options) -> float | None:
 
 
 def different_devices(runs: tuple[Trace, Trace]) -> list[str]:
-    """One sentence where the runs were made on different products; none where either does not say."""
+    """One sentence if the runs ran on different device models; none if either does not record its model."""
     names = [sorted({device.name for device in run.info.devices if device.name}) for run in runs]
     if not names[0] or not names[1] or names[0] == names[1]:
         return []
@@ -166,7 +165,7 @@ def _time(one: Matched, side: Side) -> Floats:
 
 
 def _without_partner(matched: list[Matched]) -> tuple[int, int]:
-    """Device functions only one run has, and all of them."""
+    """The number of device functions that only one run has, and of all device functions."""
     lone = every = 0
     for one in matched:
         a, b = (time[one.on_device] > 0 for time in (_time(one, one.a), _time(one, one.b)))
@@ -176,7 +175,8 @@ def _without_partner(matched: list[Matched]) -> tuple[int, int]:
 
 
 def _alike(matched: list[Matched]) -> float | None:
-    """Likeness of the launches per whole cycle: shared over all, weighted by each function's time per launch in A."""
+    """Agreement of launches per whole cycle, 0-1, of the most alike pair: the smaller count over the larger, weighted
+    by each function's time per launch in A (in B if A lacks it); None without device functions."""
     best = None
     for one in matched:
         counts = [np.nan_to_num(np.nanmean(np.where(side.seen, side.launches, np.nan), axis=1))
@@ -197,12 +197,12 @@ def _alike(matched: list[Matched]) -> float | None:
 
 
 LEAST_CLAIMED = 0.9
-"""Share of the device time in whole cycles that must have an operator; with less, operators do not tell the work."""
-LIKE_COVERED = 0.1  # Known FLOPs are compared where they are of shares of the device time no further apart than this.
+"""Share of the device time in whole cycles that must have an operator for operators to decide."""
+LIKE_COVERED = 0.1  # FLOPs are compared only if the shares of device time they cover differ by at most this.
 
 
 def operator_likeness(runs: tuple[Trace, Trace], options: Options) -> float | None:
-    """How far the calls of operators per cycle agree, 0-1; None where a run does not say what launched its work."""
+    """Agreement of operator calls per cycle, 0-1; None if a run does not record what launched its work."""
     shapes = all(run.has("host.shapes") for run in runs)
     sides = [_calls(run, options, side, shapes) for run, side in zip(runs, SIDES, strict=True)]
     a, b = sides
@@ -219,8 +219,8 @@ def operator_likeness(runs: tuple[Trace, Trace], options: Options) -> float | No
 
 
 def _calls(run: Trace, options: Options, side: RunSide, shapes: bool) -> pl.DataFrame | None:
-    """``op shapes calls ns``: operators that launched device work, their calls per whole cycle and the time of one, ns.
-    Shapes are null unless they are asked for."""
+    """``op shapes calls ns``: operators that launched device work, calls per whole cycle, and device ns per call.
+    ``shapes`` is null unless the argument asks for it."""
     cycles = whole_cycles(run, options, side)
     callers = callers_of(run) if cycles else None
     if callers is None:
@@ -253,9 +253,9 @@ def _shapes(run: Trace, operator: Ints, wanted: bool) -> pl.Series:
 
 
 def judged(runs: tuple[Trace, Trace], matched: list[Matched], options: Options) -> tuple[CycleTime, Comparability]:
-    """How long a cycle takes in both runs, and whether they can be compared; remembered for the next view."""
+    """The cycle time of both runs and their comparability; cached for the next view."""
     def judge() -> tuple[list[Matched], tuple[CycleTime, Comparability]]:
         comparable, cycles = comparability(runs, matched, options), cycle_time(matched)
         return matched, (cycles if comparable.comparable else cycles.of_other_work, comparable)
 
-    return runs[0].remember("judged", (runs[1], id(matched), options), judge, most=1)[1]  # which keeps the id its own
+    return runs[0].remember("judged", (runs[1], id(matched), options), judge, most=1)[1]  # keeps ``matched``, so its id

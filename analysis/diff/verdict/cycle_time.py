@@ -1,7 +1,7 @@
-"""Did the cycle get slower at all? The shift with its interval, the spread, and the odd cycles with what is odd.
+"""Did the cycle get slower at all? The shift with its CI, the spread, and the slow cycles with what they have more of.
 
-The shift is Hodges and Lehmann's: half the pairs of cycles differ by more. A few slow cycles among many hardly move it,
-and they are named instead: "two slow ones" is another answer than "all of them a little".
+The shift is the Hodges-Lehmann estimate: half the pairs of cycles differ by more. A few slow cycles among many hardly
+move it; they are listed as outliers instead, since "two outliers" is another answer than "all cycles a little slower".
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ...core.distribution import fence
 from ..prepare.samples import Matched, Side
 from ..stats.robust_location import Floats, hodges_lehmann
 
-LEAST_SHIFT = 0.01  # A shift below this share of the cycle is called unchanged however sure it is.
-CLEAR = 0.1  # An interval around zero wider than this share of the cycle shows nothing.
-LARGE_PART = 0.25  # Share of a slow cycle's excess that host or device time must make up to be named.
+LEAST_SHIFT = 0.01  # A shift below this share of the cycle counts as unchanged, however significant.
+CLEAR = 0.1  # A CI around zero that reaches this share of the cycle to either side, or more, decides nothing.
+LARGE_PART = 0.25  # Share of a slow cycle's excess that host or device time must make up to be named as its reason.
 SLOW = 3.0
-"""Cycles this many spreads above the median are set aside to see whether they are why a comparison is undecided..."""
-FEW = 1 / 3  # ...as long as they are at most this share of their run.
+"""Cycles this many spreads above the median are left out to see whether they make a comparison undecided..."""
+FEW = 1 / 3  # ...if they are at most this share of their run.
 HOST_BUSY = ("oncpu", "sched")
 CycleCall = Literal["slower", "faster", "unchanged", "cannot tell", "not comparable"]
 Reason = Literal["host", "device", "idle"]  # What a slow cycle has more of.
 
 
 class SlowCycle(Struct, frozen=True):
-    """A cycle far slower than the rest of its run; ``more_…`` is against the usual ones, None where not known.
-    ``cycle`` is None where the run is known by its ranked times only, and then ``reasons`` is empty."""
+    """A cycle far slower than the rest of its run; ``more_…`` is relative to the usual cycles, None where unknown. If
+    only the time of the cycle is known, ``cycle`` is None and ``reasons`` is empty."""
 
     run: Literal["A", "B"]
     cycle: int | None
@@ -42,9 +42,9 @@ class SlowCycle(Struct, frozen=True):
 
 
 class CycleTime(Struct, frozen=True):
-    """How long a cycle takes in both runs, in ms; ``shift_ms`` with its 95% interval, None where cycles are too few.
-    ``undecided_by`` are the slow cycles without which it could tell, and ``outliers`` those that stand out of their
-    run. ``unit`` says what one sample is where that is no cycle ("per call of gemm"). ``others`` are further pairs of
+    """How long a cycle takes in both runs, in ms; ``shift_ms`` with its 95% CI, None with too few cycles.
+    ``undecided_by`` are the slow cycles without which the comparison would be decided, ``outliers`` the outliers of
+    each run. ``unit`` names one sample if that is not a cycle ("per call of gemm"). ``others`` are further pairs of
     processes whose shift differs."""
 
     verdict: CycleCall
@@ -68,12 +68,12 @@ class CycleTime(Struct, frozen=True):
 
     @property
     def ratio(self) -> float:
-        """How many times as long the median cycle takes in B."""
+        """Median cycle time, B over A."""
         return self.median_b_ms / self.median_a_ms if self.median_a_ms else 1.0
 
     @property
     def of_other_work(self) -> CycleTime:
-        """The same times where cycles do different work: which run is faster is not said."""
+        """The same times for cycles that do different work: neither run is called faster."""
         return replace(
             self, verdict="not comparable", undecided_by=(), others=tuple(one.of_other_work for one in self.others)
         )
@@ -85,14 +85,14 @@ class CycleTime(Struct, frozen=True):
 
 
 def cycle_time(matched: list[Matched]) -> CycleTime:
-    """The cycles of the first process pair, with the other pairs that differ beside it."""
+    """The cycle time of the first process pair; other pairs whose shift differs are its ``others``."""
     compared = [_of_pair(one) for one in matched]
     first = compared[0]
     return replace(first, others=tuple(other for other in compared[1:] if other.shift_ms != first.shift_ms))
 
 
 def compare_lengths(a: Floats, b: Floats) -> CycleTime:
-    """Two sets of cycle times in ms, neither empty; slow cycles are found by their time alone."""
+    """Compare two sets of cycle times in ms, neither empty; slow cycles are found by their time alone."""
     middle, low, high = hodges_lehmann(a, b)
     bounded = bool(np.isfinite(low))
     sides: tuple[tuple[Literal["A", "B"], Floats], ...] = ("A", a), ("B", b)
@@ -120,7 +120,7 @@ def _of_pair(one: Matched) -> CycleTime:
 
 
 def _undecided_by(a: Floats, b: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
-    """The few slow cycles of both sides without which the comparison is decided; None where it is not even then."""
+    """Masks of the few slow cycles without which the comparison is decided; None if it is not decided even then."""
     slow_a, slow_b = (side > np.median(side) + SLOW * spread(side) for side in (a, b))
     if slow_a.sum() > FEW * len(a) or slow_b.sum() > FEW * len(b) or not (slow_a.any() or slow_b.any()):
         return None
@@ -138,19 +138,19 @@ def _verdict(base: float, middle: float, low: float, high: float) -> CycleCall:
 
 
 def spread(values: Floats) -> float:
-    """1.48 times the median distance from the median: a standard deviation that outliers do not blow up."""
+    """1.48 times the median absolute deviation: a standard deviation robust to outliers."""
     return float(1.4826 * np.median(np.abs(values - np.median(values))))
 
 
 def host_busy(one: Matched, side: Side) -> Floats | None:
-    """Time on processors per cycle, ms: what the scheduler saw, else the host functions; None without either."""
+    """CPU time per cycle, ms: from scheduler records, else from host functions; None without either."""
     kinds = one.functions["kind"].to_list()
     rows = [i for i, kind in enumerate(kinds) if kind in HOST_BUSY] or list(np.flatnonzero(one.on_host))
     return np.nansum(side.ms[rows], axis=0) if rows else None
 
 
 def device_busy(one: Matched, side: Side) -> Floats | None:
-    """Summed device time per cycle, ms, NaN where not recorded whole; None without a device."""
+    """Summed device time per cycle, ms (NaN in cycles not recorded whole); None without a device."""
     rows = one.on_device
     return side.ms[rows].sum(axis=0) if rows.any() else None
 
@@ -173,7 +173,7 @@ def _slow_cycles(run: Literal["A", "B"], side: Side, one: Matched, slow: NDArray
 
 
 def _more(values: Floats | None, at: int, slow: NDArray[np.bool_]) -> float | None:
-    """How much more than in the usual cycles; None where not known."""
+    """The excess over the median of the usual cycles; None where unknown."""
     if values is None or np.isnan(values[at]) or np.isnan(values[~slow]).all():
         return None
     return round(float(values[at] - np.nanmedian(values[~slow])), 6)

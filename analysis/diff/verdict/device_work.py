@@ -1,11 +1,11 @@
-"""What each device did per cycle, and whether the cycle waits for a function that got slower.
+"""The work of each device per cycle, and whether the cycle waits for a function that got slower.
 
-A device that works longer in a cycle that takes no longer is hidden behind the host; one that works longer while the
-cycle grows by as much is exposed. In between nothing is claimed.
+Extra work of a device is hidden behind the host if the cycle takes no longer, exposed if the cycle grows by as much. In
+between nothing is claimed.
 
-Of a function exposed time is what would vanish if it took none: its busy interval less what other functions on the
-device cover. It is exposed where that time grew and the device's growth is the cycle's; hidden where the cycle did not
-grow although the function did, and either the device had idle time to absorb it or others cover it. Collectives are
+The exposed time of a function is what would vanish if it took none: its busy interval minus what other functions on the
+device cover. A function is exposed if that time grew and its device is exposed; hidden if the cycle did not grow
+although the function did, and either the device had idle time to absorb it or other functions cover it. Collectives are
 left out: their time is mostly waiting for other ranks.
 """
 
@@ -33,16 +33,15 @@ from ..stats.robust_location import Floats, centre, hodges_lehmann, location_shi
 from .cycle_time import CycleTime
 from .function_change import FunctionChange
 
-CHANGED = 0.03  # Work per cycle or per launch that changed by less than this share is called unchanged.
+CHANGED = 0.03  # Work per cycle or per launch that changed by at most this share counts as unchanged.
 Path = Literal["exposed", "hidden"]
 Flags = NDArray[np.bool_]
 
 
 class DeviceWork(Struct, frozen=True):
-    """One device for one pair of processes: computing time per cycle (collectives apart), launches, idle share
-    (in the steps, as every view has it; of sums per cycle where activities have no times).
-    ``path`` says whether the cycle waits for what it does more; ``others_waited_for`` that its idle time may be waiting
-    for other ranks."""
+    """One device of one pair of processes: compute time per cycle (without collectives), launches, and idle share (in
+    the steps, as in every view; from totals per cycle if activities have no timestamps). ``path`` says whether the
+    cycle waits for the extra work, ``others_waited_for`` that idle time may be waiting for other ranks."""
 
     device: str | None
     pid_a: int | None
@@ -74,18 +73,18 @@ class DeviceWork(Struct, frozen=True):
 
     @property
     def only_in(self) -> Literal["A", "B"] | None:
-        """The run that alone used the device."""
+        """The only run that used the device; None if both or neither did."""
         a, b = self.busy_a_ms or self.communication_a_ms, self.busy_b_ms or self.communication_b_ms
         return None if bool(a) == bool(b) else "A" if a else "B"
 
     @property
     def slower(self) -> bool:
-        """Whether its launches take longer; where they were not counted, whether it works longer."""
+        """Whether its launches take longer; if they were not counted, whether it works longer."""
         return self._grown is not None and self._grown > 1 + CHANGED
 
     @property
     def faster(self) -> bool:
-        """Whether its launches take less time; where they were not counted, whether it works less."""
+        """Whether its launches take less time; if they were not counted, whether it works less."""
         return self._grown is not None and self._grown < 1 - CHANGED
 
     @property
@@ -110,7 +109,7 @@ def device_work(ready: Prepared, cycles: CycleTime, options: Options) -> list[De
                           and one.pair.rank in (None, rank)), None) for side in busy)
             if a is not None and b is not None:
                 work = replace(work, idle_a=1 - a, idle_b=1 - b)
-            else:  # of sums, where collectives count as what they move
+            else:  # idle share from totals, in which a collective counts with its transfer only
                 work = replace(work, others_waited_for=bool(ready.timings))
             made.append(replace(work, path=_path(work, cycles)))
     in_both = {(one.rank, one.device) for one in made if one.only_in is None}
@@ -166,8 +165,8 @@ def _path(work: DeviceWork, cycles: CycleTime) -> Path | None:
 
 
 def agreed(work: DeviceWork, paths: Iterable[str | None]) -> DeviceWork:
-    """The device with the path its slower functions have, where that is known of all of them and the same. A screen
-    whose rows all say "hidden" must not say above them that nobody can tell."""
+    """The device with the path of its slower functions if that is the same for all; with None if theirs contradict its
+    own. A screen whose rows all say "hidden" must not say "unknown" above them."""
     distinct = set(paths)
     if distinct == {"hidden"}:
         return replace(work, path="hidden")
@@ -176,15 +175,15 @@ def agreed(work: DeviceWork, paths: Iterable[str | None]) -> DeviceWork:
     return work if not distinct or distinct == {None} or work.path in distinct else replace(work, path=None)
 
 
-MOSTLY_BUSY = 0.9  # Share of the cycle a device must work, in both runs, for its growth to be the cycle's.
-IDLE = 0.05  # Share of the cycle a device must be idle for it to absorb anything.
-FACTOR = 2.2  # Student's factor for the usual number of cycles, at 95%.
+MOSTLY_BUSY = 0.9  # Share of the cycle a device must work, in both runs, for its growth to explain the cycle's.
+IDLE = 0.05  # Share of the cycle a device must be idle to absorb extra work.
+FACTOR = 2.2  # Student's t factor at 95% for the usual number of cycles.
 Key = tuple[str, str | None, int | None, int | None]  # Function, device and the pids of A and B.
 
 
 class DeviceTime(Struct, frozen=True):
     """One device in the whole cycles of one process, ms per cycle: ``exposed`` per function, ``work`` without and
-    ``busy`` with collectives (overlap counted once), and how long the cycle took.
+    ``busy`` with collectives (overlap counted once), and ``cycle``, the cycle time.
     """
 
     exposed: dict[str, Floats]
@@ -194,7 +193,7 @@ class DeviceTime(Struct, frozen=True):
 
 
 def paths(ready: Prepared, slowed: list[FunctionChange], options: Options) -> dict[Key, Path | None]:
-    """'exposed', 'hidden' or None for each of the ``slowed`` rows whose devices have times; the others are left out."""
+    """'exposed', 'hidden' or None for each ``slowed`` row whose device has timestamps; other rows are left out."""
     result: dict[Key, Path | None] = {}
     theirs = {mine: name for name, mine in ready.moved.items()}
     by_device: dict[tuple[str | None, int | None, int | None], list[FunctionChange]] = {}
@@ -226,7 +225,8 @@ def paths(ready: Prepared, slowed: list[FunctionChange], options: Options) -> di
 
 
 class _DeviceGrowth(Struct, frozen=True):
-    """What is known of the device as a whole; the cycle's shift in ms, at least and at most."""
+    """The device as a whole: its path, spare ms per cycle and idle share; ``least`` and ``most`` bound the cycle's
+    shift in ms."""
 
     path: Path | None
     least: float
@@ -252,7 +252,7 @@ def _of_function(row: FunctionChange, a: DeviceTime, b: DeviceTime, there: str, 
 
 
 def _grown(a: Floats, b: Floats) -> tuple[float, float]:
-    """By how much the centre grew, at least and at most; unknown for fewer than three cycles."""
+    """Lower and upper bound of the growth of the centre; infinite with fewer than three cycles."""
     if min(len(a), len(b)) < 3:
         return float("-inf"), float("inf")
     moved = location_shift(a[None, :], b[None, :], float(np.median([a.var(), b.var()])))
@@ -262,7 +262,7 @@ def _grown(a: Floats, b: Floats) -> tuple[float, float]:
 
 
 def _device(work: Work, side: Side, device: str, of_rank: int | None, options: Options) -> DeviceTime | None:
-    """The device in the side's whole cycles; None without times, or where several processes or ranks share its name."""
+    """The device in the side's whole cycles; None without timestamps, or if processes or ranks share its name."""
     run = work.run
     if run is None or run.has("profile") or not run.has("kernels"):
         return None
@@ -294,7 +294,7 @@ def _device(work: Work, side: Side, device: str, of_rank: int | None, options: O
 
 
 def _exposed(rows: pl.DataFrame, numbers: Ints) -> dict[str, Floats]:
-    """Exposed ms of each function in each of these cycles (ascending); what other cycles ran covers too."""
+    """Exposed ms of each function in each of these cycles (ascending); activities of other cycles cover it too."""
     number, first = dense(codes(rows["name"]))
     functions, of = rows["name"].gather(pl.Series(first)).cast(pl.String), number.astype(np.int64)
     cycles, at = np.unique(rows["cycle"].to_numpy(), return_inverse=True)

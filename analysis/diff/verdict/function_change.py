@@ -1,11 +1,11 @@
-"""One row of the diff: what a function took in both runs, whether the difference is significant, and why it may be.
+"""One row of the diff: a function's time in both runs, whether the difference is significant, and its possible cause.
 
-Every way to compare two runs (cycles, launches, repeated runs, sums, a finished comparison) makes these rows. Launches
-and milliseconds are per cycle, or per run where there are no cycles; what is not known is None.
+Every way to compare two runs (cycles, launches, repeated runs, totals, a finished comparison) makes these rows.
+Launches and milliseconds are per cycle, or per run without cycles; unknown values are None.
 
-Idle time is the part of a cycle in which a device ran nothing, so a millisecond more of it is one of the cycle. A cause
-of it explains the cycle where it moved beyond chance, the same way as the cycle, and makes up most of that. Some rows
-are part of another: the host's side of an idle cause, kernels swapped under one operator.
+Idle time is the part of a cycle in which a device ran nothing, so a millisecond more of it makes the cycle that much
+longer. A cause of idle time explains the cycle if it changed significantly in the same direction and makes up most of
+the cycle's change. Some rows are part of another: the host side of an idle cause, kernels swapped under one operator.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from ..prepare.samples import HOST, IDLE
 from .cycle_time import LEAST_SHIFT, CycleTime
 
 Call = Literal["slower", "faster", "new", "gone", "~", "too few cycles"]
-"""The verdict of a row; ``~`` is no sure change."""
+"""The verdict of a row; ``~`` is no significant change."""
 Category = Literal["device", "host", "communication", "idle"]
 REGRESSIONS: tuple[Call, ...] = ("slower", "new")
 
 
 class FunctionChange(Struct):
-    """``sure_ms`` is the near end of the interval of what is lost or won per cycle, ``noise_ms`` what two halves of A
-    differ by themselves. ``lost_here_ms`` is the part of ``sure_ms`` the function itself accounts for: without what the
-    calls inside it take and without waiting for a device. Rows are ranked by it; None is all of ``sure_ms``. ``parts``
-    counts the rows that are part of this one, which has the name ``part_of`` and the device ``part_on`` for them."""
+    """``sure_ms`` is the near end of the CI of the time lost or won per cycle, ``noise_ms`` the noise floor: the
+    difference between two halves of A. ``lost_here_ms`` is the function's own part of the loss, without calls inside
+    it and waiting for a device; rows rank by it, but by ``sure_ms`` if that is less or it is None. ``parts`` counts the
+    rows that are part of this one; those name it in ``part_of`` and ``part_on`` (function and device)."""
 
     function: str
     device: str | None = None
@@ -95,7 +95,7 @@ def frame_of(changes: Iterable[FunctionChange]) -> pl.DataFrame:
 
 
 def category(kind: str | None, device: str | None) -> Category:
-    """Where the function runs: on a device, on the host, or between devices; 'idle' is a device that waits."""
+    """Where the function runs: on a device, on the host, or between devices; 'idle' for a device's idle time."""
     if kind == IDLE:
         return "idle"
     if kind == "collective":
@@ -104,8 +104,8 @@ def category(kind: str | None, device: str | None) -> Category:
 
 
 def in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """What explains the cycle, then regressions, then improvements, each by ``sure_ms``, then the rest by the change.
-    An idle cause that the cycle waits for in one run and not in the other is the difference, whichever way it went."""
+    """The table sorted: what explains the cycle, then regressions, then improvements, then the rest by size of change.
+    Idle causes that explain the cycle come first whether they grew or shrank."""
     groups = {"slower": 0, "new": 0, "faster": 1, "gone": 1}
     group = pl.col("verdict").replace_strict(groups, default=2, return_dtype=pl.Int8)
     sure = pl.when(group < 2).then("sure_ms").fill_null(0.0)
@@ -122,9 +122,8 @@ MOST = 0.5  # Share of the cycle's shift that a cause must make up to explain it
 
 
 class IdleChange(Struct, frozen=True):
-    """Idle time of one device by one cause, ms per cycle; ``function`` is the row's name. ``share`` is how much of the
-    cycle's shift it makes up (1: all); None where the cycle kept its length, and for idle time of which no cause was
-    recorded."""
+    """Idle time of one device by one cause, ms per cycle; ``function`` is the row's name. ``share`` is its part of the
+    cycle's shift (1: all); None if the cycle kept its length, and for idle time without a recorded cause."""
 
     function: str
     device: str | None
@@ -139,7 +138,7 @@ class IdleChange(Struct, frozen=True):
 
     @property
     def explains_cycle(self) -> bool:
-        """Whether it is most of what the cycle gained or lost."""
+        """Whether it makes up most of the cycle's shift."""
         return self.share is not None and self.share >= MOST
 
     @property
@@ -149,7 +148,7 @@ class IdleChange(Struct, frozen=True):
 
 
 def idle_changes(rows: Sequence[FunctionChange], cycles: CycleTime) -> list[IdleChange]:
-    """The causes that changed beyond chance, those that explain the cycle first, then by size."""
+    """The causes that changed significantly: those that explain the cycle first, then by size of change."""
     moved = abs(cycles.shift_ms) >= LEAST_SHIFT * cycles.median_a_ms and cycles.verdict != "unchanged"
     made = []
     for row in rows:
@@ -165,12 +164,12 @@ def idle_changes(rows: Sequence[FunctionChange], cycles: CycleTime) -> list[Idle
 
 
 MOSTLY = 0.75
-"""Share of a host function's change that idle time must make up to be all there is to it: what is left was hidden."""
+"""Share of a host function's change that idle time must make up to account for all of it: the rest was hidden."""
 _CALLED = ("slower", "faster", "new", "gone")
 
 
 def fold_into_idle(rows: Sequence[FunctionChange]) -> None:
-    """Mark the host rows whose whole change is the idle time of a device by the cause they are."""
+    """Mark host rows as part of the idle row that has them as its cause, if that row accounts for their change."""
     waited = [row for row in rows if row.kind == IDLE and row.verdict in _CALLED]
     for idle in sorted(waited, key=lambda row: -abs(row.delta_ms or 0.0)):
         mine = [
@@ -187,7 +186,7 @@ def fold_into_idle(rows: Sequence[FunctionChange]) -> None:
 
 
 def under_their_rows(table: pl.DataFrame) -> pl.DataFrame:
-    """The ordered table with every part below the row it is part of."""
+    """The sorted table with every part moved below the row it is part of."""
     numbered = table.with_row_index("at")
     keys = ["function", "device", "pid_a", "pid_b"]
     parents = numbered.filter(pl.col("part_of").is_null()).select(*keys, pl.col("at").alias("parent"))

@@ -1,9 +1,9 @@
-"""The gate of ``--fail-on``: which conditions of ``gate_rule`` hold, and what a pass passed over.
+"""The gate of ``--fail-on``: which conditions of ``gate_rule`` hold, and what got worse in spite of a pass.
 
-``regression``: the cycle time of the headline decides, by the near end of its interval. Only where it gives no answer
-(no cycles, or too few or too uneven ones) do the functions decide: by what the near ends of their intervals lose on
-balance, on the device, on the host or in communication, whichever is most; new functions count as lost and gone ones as
-won. What is hidden behind the host fails ``gpu`` and ``kernel``, never ``regression``, but a pass says it.
+``regression``: the cycle time of the headline decides, by the near end of its CI. Only if it gives no answer (no
+cycles, or too few or too uneven ones) do the functions decide, by their net loss at the near ends of their CIs, in the
+category (device, host, communication, idle) that loses most; new functions count as lost, gone ones as won. GPU work
+hidden behind the host fails ``gpu`` and ``kernel``, never ``regression``, but a pass mentions it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _COPIES = ("memcpy", "memset")
 
 
 class Gate(NamedTuple):
-    """Whether the gate, or one of its conditions, lets the run pass, and why in one line."""
+    """Whether the run passes the gate, or one of its conditions, and why in one line."""
 
     passed: bool
     sentence: str
 
 
 class _Loss(NamedTuple):
-    """What the functions of one category lose on balance, ms per cycle, over how many, and the foremost of them."""
+    """Net loss of one category of functions, ms per cycle; the number of slower or new ones, and the first of them."""
 
     ms: float
     functions: int
@@ -42,7 +42,7 @@ class _Loss(NamedTuple):
 
 
 def gate(table: Table, conditions: Sequence[Condition] = (Condition("regression"),)) -> Gate:
-    """Hold the answer of the view ``diff`` against the conditions."""
+    """Check the table of the view ``diff`` against the conditions."""
     verdict = _verdict(table)
     if not verdict.comparability.comparable:
         return Gate(False, f"FAIL: {judge(table, conditions[0]).sentence}")
@@ -54,7 +54,7 @@ def gate(table: Table, conditions: Sequence[Condition] = (Condition("regression"
 
 
 def judge(table: Table, condition: Condition) -> Gate:
-    """One condition alone. Runs that cannot be compared fail each."""
+    """Check one condition. Runs that cannot be compared fail every condition."""
     verdict = _verdict(table)
     if not verdict.comparability.comparable:
         return Gate(False, f"the runs cannot be compared: {'; '.join(verdict.comparability.reasons)}")
@@ -75,7 +75,7 @@ def _regression(table: Table, verdict: Verdict, percent: float) -> Gate:
         if cycles.verdict != "slower" or share <= percent:
             return Gate(True, f"no cycle-time regression above {percent:g}%")
         return Gate(False, f"cycle at least {units.amount(sure)} slower ({share:+.1f}%){first}")
-    # percents are of the cycle of A, else of all its functions took
+    # percentages are of A's cycle, else of the total time of A's functions
     reference = (cycles.median_a_ms if cycles is not None else 0.0) or float(table.frame["a_ms"].sum()) or 1.0
     share = 100 * lost.ms / reference if lost.functions else 0.0
     if share > percent:
@@ -86,7 +86,7 @@ def _regression(table: Table, verdict: Verdict, percent: float) -> Gate:
 
 
 def _gpu(table: Table, verdict: Verdict, percent: float) -> Gate:
-    """By device; where devices have no sums of their own, over all functions that ran on one."""
+    """Per device; if there are no totals per device, over all functions that ran on one."""
     work = [(one.device or "device", one.busy_a_ms, one.busy_b_ms, one.ci_low_ms) for one in verdict.work]
     if not work:
         rows = table.frame.filter(pl.col("category") == "device").select(
@@ -130,7 +130,7 @@ _JUDGES = {"regression": _regression, "gpu": _gpu, "kernel": _kernel, "outliers"
 
 
 def _passed_over(table: Table, verdict: Verdict, named: set[str]) -> list[str]:
-    """What got worse all the same, that no condition stopped at."""
+    """Sentences on what got worse without failing a condition."""
     rows = table.frame.select("category", "kind", "verdict", "path")
     sentences = []
     device = rows.filter(pl.col("category").is_in(_ON_DEVICE))
@@ -155,7 +155,7 @@ def _passed_over(table: Table, verdict: Verdict, named: set[str]) -> list[str]:
 
 
 def _activities(rows: pl.DataFrame) -> str:
-    """23 kernels and 2 copies: a memset is a copy from nowhere, and neither is a kernel."""
+    """'23 kernels and 2 copies': memsets count as copies."""
     counts = {
         ("kernel", "kernels"): rows.filter(~pl.col("kind").is_in((*_COPIES, "collective"))).height,
         ("collective", "collectives"): rows.filter(pl.col("kind") == "collective").height,
@@ -175,8 +175,8 @@ def _worse(verdict: Verdict) -> ChangedResource | None:
 
 
 def _largest_loss(table: Table) -> _Loss:
-    """Of device, host and communication the one that loses most: what runs beside each other is not added up. The idle
-    time of a device is what the others lost already."""
+    """The net loss of the category that loses most. Categories overlap and are not added up: a device is idle while the
+    host loses time."""
     called = table.frame.filter(pl.col("verdict").is_in(["slower", "new", "faster", "gone"]))
     rows = called.select("category", "verdict", "function", "path", "sure_ms", "lost_here_ms", "delta_ms").rows()
     losses: dict[str, _Loss] = {}

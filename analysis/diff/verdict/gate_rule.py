@@ -1,4 +1,4 @@
-"""What ``--fail-on`` takes and what it means: read by the help without loading what it would need to judge."""
+"""The conditions of ``--fail-on`` and their meaning; the help imports them without the code that judges them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RULES = {
     "outliers": "B has more outliers among its cycles than A",
     "cause": "a clock, power, link or processor reading got worse and functions that ran under it got slower",
 }
-"""Every condition; those of ``WITH_PERCENT`` take ``:PCT``."""
+"""Every condition; those in ``WITH_PERCENT`` take ``:PCT``."""
 WITH_PERCENT = ("regression", "gpu", "kernel")
 METAVAR = "regression[:PCT]|gpu:PCT|kernel:PCT|outliers|cause"
 HELP = (
@@ -23,14 +23,14 @@ HELP = (
 
 
 class Condition(NamedTuple):
-    """One condition of ``--fail-on``; ``percent`` counts for those of ``WITH_PERCENT``."""
+    """One condition of ``--fail-on``; ``percent`` applies to those in ``WITH_PERCENT``."""
 
     name: str
     percent: float = DEFAULT_PERCENT
 
 
 def condition_of(text: str) -> Condition:
-    """The condition in ``regression:5`` or ``outliers``. Raises ValueError with a sentence."""
+    """Parse ``regression:5`` or ``outliers``. Raises ValueError with a sentence for the user."""
     name, colon, number = text.partition(":")
     try:
         percent = float(number) if colon else DEFAULT_PERCENT

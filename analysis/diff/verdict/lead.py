@@ -1,4 +1,4 @@
-"""What the verdict's number is, and which of its lines are good or bad."""
+"""The headline number of the verdict, and which of its lines are good or bad."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CYCLES: dict[str, Judgement] = {
 
 
 def cycle_lead(cycles: CycleTime | None) -> Lead | None:
-    """How many times as long a cycle takes, or ``=``; None where that is not known."""
+    """The factor of the cycle time if it changed, else B's median; None without cycle times."""
     if cycles is None:
         return None
     judged, unit = _CYCLES[cycles.verdict], cycles.unit or "cycle"
@@ -26,9 +26,9 @@ def cycle_lead(cycles: CycleTime | None) -> Lead | None:
 
 
 def lead_of(cycles: CycleTime | None, work: Sequence[DeviceWork], resource: bool, idle: bool) -> Lead | None:
-    """The cycle's factor where it changed, else that of the device whose work changed most; the lines judged.
+    """The cycle's factor if it changed, else that of the device whose work changed most; with its lines judged.
 
-    ``resource`` and ``idle`` say whether the cause is a resource, and whether it is idle time.
+    ``resource`` and ``idle``: whether the cause is a resource, and whether it is idle time.
     """
     lead = cycle_lead(cycles)
     if lead is None:

@@ -1,8 +1,8 @@
-"""What changed outside the functions: per metric and device, how much, how significantly, and who saw it.
+"""Changed resources: per metric and device, the change, its significance, and the functions that ran under it.
 
-One line per (metric, device), however many functions it was read under. The most likely cause comes first: capacities
-that shrank before rooms that filled, before what the process itself uses, which is a symptom; among capacities by what
-was lost of them, and more so where the functions that ran under it got slower.
+One row per (metric, device), however many functions it was read under. The most likely cause comes first: capacities
+that shrank, then rooms (memory, disks) that filled, then the process's own use, which is a symptom. Capacities rank by
+how much of them was lost, and higher if the functions that ran under them got slower.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ..stats.reference import compare
 from ..stats.robust_location import Floats, centre
 
 LEVEL = 0.05
-STEADY = 0.01  # Readings are never trusted to less than this much of a logarithm.
-LEAST = 0.02  # A change of less than this much of a logarithm is no news.
+STEADY = 0.01  # Readings are never trusted to better than this, in natural log.
+LEAST = 0.02  # Changes below this, in natural log, are not reported.
 _ROLES: dict[m.Role, int] = {"capacity": 0, "room": 1, "own use": 2}
 Key = tuple[str, str]  # Metric and device.
 
 
 class ChangedResource(Struct, frozen=True):
-    """A metric on one device: means in its natural unit, and ``loss``, how much less there is of it (a logarithm).
-    ``seen_by`` counts the functions it was read under, ``functions`` those of them that got slower. The interval of the
-    loss is None where only means are known."""
+    """A metric on one device: means in its natural unit, and ``loss``, how much less of it there is (natural log).
+    ``seen_by`` counts the functions it was read under, ``functions`` those of them that got slower. The 95% CI of the
+    loss is None if only means are known."""
 
     metric: str
     device: str
@@ -51,14 +51,14 @@ class ChangedResource(Struct, frozen=True):
 
 
 class Reading(Struct, frozen=True):
-    """A resource with the p-value of its change, before those of all resources are corrected together."""
+    """A resource with the p-value of its change, before correction for multiple testing."""
 
     resource: ChangedResource
     p: float
 
 
 def foremost_cause(resources: Iterable[ChangedResource]) -> ChangedResource | None:
-    """The capacity most likely to have taken something from the run; None where none shrank."""
+    """The capacity most likely to have slowed the run; None if none shrank."""
     return next((row for row in resources if row.role == "capacity" and row.loss > 0), None)
 
 
@@ -75,9 +75,8 @@ def resources(
     work_a: Work, work_b: Work, pids: list[tuple[int | None, int | None]], units: dict[str, str],
     slowed: Collection[tuple[str, str]], cycle_ratio: float,
 ) -> list[ChangedResource]:
-    """What changed, most likely cause first. ``units`` are those of the recorded counters, ``slowed`` the (function,
-    device) that got slower, ``cycle_ratio`` how many times as long a cycle takes in B (own use of a bus per second
-    falls by as much)."""
+    """The changed resources, most likely cause first. ``units`` are those of the recorded counters, ``slowed`` the
+    (function, device) that got slower, ``cycle_ratio`` the cycle time of B over A."""
     made = []
     under = _functions_under(work_b)
     for pid_a, pid_b in pids:
@@ -105,9 +104,9 @@ def _series(frame: pl.DataFrame) -> dict[Key, Floats]:
 
 
 def own_use(one: m.Metric, processor: tuple[float, float], traffic: float, cycle_ratio: float) -> tuple[float, float]:
-    """What the process itself uses of it on each side, natural units. ``processor`` is the reading of ``one.own_use``
-    on both sides, ``traffic`` that of the metric itself in A: a cycle that takes longer moves as many bytes, so fewer a
-    second."""
+    """The process's own use of the metric in A and in B, natural units. ``processor`` is the reading of ``one.own_use``
+    on both sides, ``traffic`` that of the metric itself in A: a shorter cycle moves the same bytes, so more per second
+    (for a longer one A's figure is kept)."""
     if one.means == "processor":
         return processor
     if one.means == "traffic":
@@ -139,12 +138,12 @@ def _reading(
 
 
 def log_change(a: float, b: float) -> float | None:
-    """The logarithm of how many times as much there is in B; None where one side has none."""
+    """ln(B / A); None if either side has none."""
     return float(np.log(b / a)) if a > 0 and b > 0 else None
 
 
 def _functions_under(work_b: Work) -> dict[Key, set[tuple[str, str]]]:
-    """The functions each metric of each device was read under."""
+    """The functions that each (metric, device) was read under in B."""
     under: dict[Key, set[tuple[str, str]]] = {}
     rows = work_b.metrics.lazy().select("metric", "function", "device").unique().collect(engine="streaming")
     for metric, function, device in rows.rows():
@@ -153,7 +152,7 @@ def _functions_under(work_b: Work) -> dict[Key, set[tuple[str, str]]]:
 
 
 def _one_per_device(readings: list[Reading]) -> list[Reading]:
-    """One reading per (metric, device): of several process pairs that read it, the one it changed most for."""
+    """One reading per (metric, device): that of the process pair for which it changed most."""
     best: dict[Key, Reading] = {}
     for reading in readings:
         key = reading.resource.metric, reading.resource.device
@@ -163,13 +162,13 @@ def _one_per_device(readings: list[Reading]) -> list[Reading]:
 
 
 def ranked(readings: list[Reading]) -> list[ChangedResource]:
-    """False discoveries controlled over all that were read; the unchanged ones left out."""
+    """The changed resources, ranked, with the false-discovery rate controlled over all readings."""
     q = q_values([reading.p for reading in readings])
     rows = [
         replace(reading.resource, q=1.0 if value is None else value) for reading, value in zip(readings, q, strict=True)
     ]
     changed = [row for row in rows if abs(row.loss) >= LEAST and row.q <= LEVEL]
-    if not changed:  # too few cycles to be sure of any: the clear ones, with their q
+    if not changed:  # too few cycles for significance: the large changes, with their q
         changed = [row for row in rows if abs(row.loss) >= 10 * LEAST]
     # of two names with the same change (gpu_frequency, gpu_sm_frequency) the more specific first
     return sorted(changed, key=lambda row: (_rank(row), -_score(row), -len(row.metric), row.device))
@@ -182,7 +181,7 @@ def _score(row: ChangedResource) -> float:
 
 
 def _rank(row: ChangedResource) -> int:
-    """A capacity that grew took nothing from anybody: it comes after those that shrank."""
+    """Sort key by role; a capacity or room that grew took nothing away and ranks with own use."""
     place = 2 * _ROLES[row.role]
     return place if row.loss > 0 else place + 1 if row.role == "own use" else 2 * _ROLES["own use"]
 
@@ -192,7 +191,8 @@ _FILLED = ["metric", "mu_a", "mu_b", "unit", "suspicion"]
 
 
 def with_metrics(table: pl.DataFrame, scored: pl.DataFrame, changed: Sequence[ChangedResource]) -> pl.DataFrame:
-    """``table`` with ``metric mu_a mu_b unit`` (natural units) and the largest ``suspicion`` of each row's metrics."""
+    """``table`` with ``metric mu_a mu_b unit`` of the most telling metric (natural units) and the largest ``suspicion``
+    of each row's metrics."""
     if scored.is_empty():
         return table
     rank = pl.DataFrame(
@@ -209,7 +209,7 @@ def with_metrics(table: pl.DataFrame, scored: pl.DataFrame, changed: Sequence[Ch
 
 
 def _readings(work: Work, pid: int | None) -> pl.DataFrame:
-    """The process's metrics without those of its own memory, which say nothing of why it took longer."""
+    """The process's metrics without its own memory counters, which do not explain why it took longer."""
     names = work.metrics["metric"].unique().cast(pl.String).drop_nulls()
     own = [name for name in names if m.is_memory_counter(name)]
     rows = of_process(work.metrics, pid)
@@ -217,7 +217,7 @@ def _readings(work: Work, pid: int | None) -> pl.DataFrame:
 
 
 def scored_metrics(works: tuple[Work, Work], table: pl.DataFrame, units: dict[str, str]) -> pl.DataFrame:
-    """The reference score of every metric of every function and process pair, μ in natural units."""
+    """The reference scores per process pair, function and metric, μ in natural units."""
     pieces = []
     for pid_a, pid_b in table.select("pid_a", "pid_b").unique(maintain_order=True).rows():
         a, b = (_readings(work, pid) for work, pid in zip(works, (pid_a, pid_b), strict=True))
@@ -239,7 +239,7 @@ def scored_metrics(works: tuple[Work, Work], table: pl.DataFrame, units: dict[st
 
 
 def recorded_units(runs: Iterable[Trace]) -> dict[str, str]:
-    """Metric → unit, of every counter that has one."""
+    """Metric → unit, for every counter that has one."""
     result: dict[str, str] = {}
     for run in runs:
         pairs = run.metrics.select(pl.col("metric", "unit").cast(pl.String)).unique().collect(engine="streaming")

@@ -1,9 +1,9 @@
 """Which functions changed: one row per process pair, function and device, with the time it lost per cycle.
 
-Time per launch and launches per cycle are compared apart and brought together as milliseconds per cycle. A row is
-called slower or faster only where chance is ruled out for the whole list (``permutation``), where the change is more
-than the function does by itself from one half of the baseline to the other, and where even the near end of its interval
-is beyond what one run differs from the next by anyway.
+Time per launch and launches per cycle are compared separately, then combined into milliseconds per cycle. A row is
+flagged slower or faster only if chance is ruled out over the whole list (``permutation``), if the change exceeds the
+function's own difference between two halves of the baseline, and if even the near end of its CI exceeds the usual
+run-to-run noise.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from ..stats import permutation
 from ..stats.robust_location import Floats, LocationShift, centre, location_shift, usual_variance
 from .function_change import Call, Category, FunctionChange, category
 
-LEVEL = 0.05  # Of a hundred comparisons without any difference, in how many some function may be called changed.
-FAMILY_LEVEL = 0.03  # The same for each of the two families that are tested (time per launch, launches), which overlap.
+LEVEL = 0.05  # False-alarm rate: share of comparisons without any difference in which some function is flagged.
+FAMILY_LEVEL = 0.03  # The same for each of the two tested families (time per launch, launches), which overlap.
 DOMINANCE = 0.75
-"""Of all pairs of a cycle of A and one of B, the share that must show the change in its direction: a function with two
-kinds of cycles (a sampler, a cache that hits or not) has centres that jump, but not this.
-One odd cycle in five passes."""
+"""Share of all pairs (cycle of A, cycle of B) that must show the change in its direction. If a function has two kinds
+of cycles (a sampler, a cache that hits or misses) its centre can jump, but not this share. One odd cycle in five
+passes."""
 BETWEEN_RUNS = 0.02
-"""A steady function differs by this share from run to run (clocks, placement); one run a side cannot show it."""
-MATERIAL = 1e-5  # Share of a cycle below which a change is no news.
+"""Run-to-run difference of a steady function (clocks, placement), as a share; one run per side cannot show it."""
+MATERIAL = 1e-5  # Share of a cycle below which a change is not flagged.
 IDLE_MATERIAL = 0.01
-"""The same for idle time: it is what the rest of the cycle leaves over, so a change that would leave the cycle's length
-"unchanged" is none of it either."""
+"""The same for idle time: it is what the rest of the cycle leaves over, so a change too small for the cycle's length is
+too small here as well."""
 IDLE_GRAIN = 0.01
-"""Share of the cycle that idle times get before their logarithm is taken: a cycle without any is one like the others,
-and a microsecond more or less in little of it is nothing."""
+"""Share of the cycle added to idle times before their logarithm is taken, so that a cycle without idle time can be
+compared, and a microsecond more of very little idle time does not count."""
 LEAST_CYCLES = 2
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 
@@ -44,8 +44,8 @@ _Key = TypeVar("_Key")
 
 class _FunctionSamples(Struct, frozen=True):
     """One function of one process pair: its launches per cycle and ln(ms per launch) on both sides, where known.
-    ``seen`` and ``ran`` tell the cycles it was recorded in and those it ran in, as keys to group by. ``grain_ms`` was
-    added before the logarithm was taken; it is 0 for what is no idle time."""
+    ``seen`` and ``ran`` are grouping keys made of the cycles it was recorded in and those it ran in. ``grain_ms`` was
+    added before the logarithm; it is 0 except for idle time."""
 
     matched: Matched
     function: str
@@ -88,7 +88,7 @@ def _rows_of(one: Matched) -> list[_FunctionSamples]:
 
 
 def _where(values: Floats, known: Flags) -> Floats:
-    """The values there, not copied where that is all of them."""
+    """The known values; not copied if all are known."""
     result: Floats = values if known.all() else values[known]
     return result
 
@@ -108,7 +108,7 @@ def suspects(matched: list[Matched]) -> list[FunctionChange]:
 
 
 def _priors(rows: list[_FunctionSamples]) -> Floats:
-    """The usual variance of ln(time per launch) for functions of the row's category."""
+    """Per row, the usual variance of ln(time per launch) for functions of its category."""
     classes = [category(row.kind, row.device) for row in rows]
     grouped: dict[tuple[str, int], list[Floats]] = {}
     for row, name in zip(rows, classes, strict=True):
@@ -125,7 +125,7 @@ def _priors(rows: list[_FunctionSamples]) -> Floats:
 
 
 def _grouped(places: Iterable[int], key: Callable[[int], _Key]) -> dict[_Key, list[int]]:
-    """The places of rows by key, both in order of first appearance."""
+    """Row indices by key, both in order of first appearance."""
     groups: dict[_Key, list[int]] = {}
     for place in places:
         groups.setdefault(key(place), []).append(place)
@@ -133,7 +133,7 @@ def _grouped(places: Iterable[int], key: Callable[[int], _Key]) -> dict[_Key, li
 
 
 def _pieces(rows: list[_Row], cycles: int) -> list[list[_Row]]:
-    """The rows, of so many cycles each, as many at a time as are compared at once."""
+    """The rows in batches of as many as are compared at once, with ``cycles`` values each."""
     step = permutation.together(cycles)
     return [rows[at : at + step] for at in range(0, len(rows), step)]
 
@@ -141,7 +141,7 @@ def _pieces(rows: list[_Row], cycles: int) -> list[list[_Row]]:
 def _blocks(
     keys: list[tuple[bytes, bytes]], values: list[tuple[Floats, Floats]], priors: Floats, material: list[bool]
 ) -> list[permutation.Block]:
-    """The rows worth testing, those known in the same cycles together."""
+    """The rows worth testing, one block per set of cycles in which they are known."""
     worth = (i for i, few in enumerate(values) if material[i] and min(map(len, few)) >= LEAST_CYCLES)
     return [
         permutation.Block(
@@ -166,7 +166,7 @@ def _judged(
     cycle_ms = float(np.median(row.matched.a.cycle_ms))
     q = float(np.nanmin([q_time, q_count])) if not np.isnan([q_time, q_count]).all() else None
     known_a, known_b = len(n_a) > 0, len(n_b) > 0
-    launched = row.kind != IDLE  # idle time is that of the cycle
+    launched = row.kind != IDLE  # idle time has no launches
     return FunctionChange(
         row.function, row.device, row.kind, category(row.kind, row.device), row.matched.pair.a, row.matched.pair.b,
         launches_a=per_a if known_a and launched else None, launches_b=per_b if known_b and launched else None,
@@ -180,14 +180,14 @@ def _judged(
 
 
 def _us(log_ms: float | None, launched: float, grain_ms: float) -> float | None:
-    """µs per launch; 0 for launches that all took no time at all, None where there were none."""
+    """µs per launch; 0 if no launch took any time, None if there were no launches."""
     if log_ms is not None:
         return max(0.0, float(np.exp(log_ms)) - grain_ms) * 1e3
     return 0.0 if launched else None
 
 
 class _LaunchTimes(Struct, frozen=True):
-    """ln(ms per launch) of both sides (None where it never ran), their errors, and Student's factor for 95%."""
+    """ln(ms per launch) of both sides (None if it never ran), standard errors, and Student's t factor for 95%."""
 
     a: float | None
     b: float | None
@@ -197,7 +197,7 @@ class _LaunchTimes(Struct, frozen=True):
 
 
 def _launch_times(rows: list[_FunctionSamples], priors: Floats) -> list[_LaunchTimes]:
-    """The time per launch of each row; rows with as many cycles on either side are computed together."""
+    """The time per launch of each row; rows with the same numbers of cycles are computed together."""
     from scipy.special import stdtrit
 
     made: list[_LaunchTimes] = [_LaunchTimes(None, None, 0.0, 0.0, 2.36)] * len(rows)
@@ -206,7 +206,7 @@ def _launch_times(rows: list[_FunctionSamples], priors: Floats) -> list[_LaunchT
     for (n_a, n_b), places in some:
         if not n_a and not n_b:
             continue
-        # a function only one side has is compared with itself: only that side's numbers are taken
+        # a function that only one side has is compared with itself, and only that side's numbers are used
         a, b = (np.stack([rows[i].log_ms[side if (n_a, n_b)[side] else 1 - side] for i in places]) for side in (0, 1))
         one: LocationShift = location_shift(a, b, priors[places])
         factor = float(stdtrit(one.freedom[0], 0.975))
@@ -219,7 +219,7 @@ def _launch_times(rows: list[_FunctionSamples], priors: Floats) -> list[_LaunchT
 
 
 def _margin(a_ms: float, b_ms: float, times: _LaunchTimes, n_a: Floats, n_b: Floats) -> float:
-    """Half the width of the 95% interval of Δ ms per cycle: time per launch and launches, errors added in squares."""
+    """Half the width of the 95% CI of Δ ms per cycle: errors of time per launch and of launches, in quadrature."""
     relative = []
     for n, error in ((n_a, times.error_a), (n_b, times.error_b)):
         if len(n) == 0:
@@ -231,7 +231,7 @@ def _margin(a_ms: float, b_ms: float, times: _LaunchTimes, n_a: Floats, n_b: Flo
 
 
 def _noise(rows: list[_FunctionSamples]) -> list[float | None]:
-    """ms per cycle by which two random halves of the baseline differ, at most, in 95 of 100 halvings; None for few."""
+    """Noise floor: ms per cycle by which two halves of A differ at most in 95 of 100 halvings; None below 4 cycles."""
     made: list[float | None] = [None] * len(rows)
     grouped = _grouped(range(len(rows)), lambda i: len(rows[i].baseline_ms))
     for places in [few for n, alike in grouped.items() if n >= 4 for few in _pieces(alike, n)]:
@@ -249,7 +249,7 @@ def _verdict(
     cycles_a, cycles_b = (len(side) for side in row.launches)
     least = IDLE_MATERIAL if row.kind == IDLE else MATERIAL
     changed = sure >= max(least * cycle_ms, BETWEEN_RUNS * max(a_ms, b_ms))
-    # what was launched and took no time is there all the same
+    # a function that was launched but took no time is not missing
     appeared = (launches[0] == 0) != (launches[1] == 0)
     call: Call = ("new" if launches[0] == 0 else "gone") if appeared else ("slower" if b_ms > a_ms else "faster")
     if max(a_ms, b_ms) < MATERIAL * cycle_ms:
@@ -263,12 +263,12 @@ def _verdict(
 
 
 def _resolved(n_a: int, n_b: int) -> bool:
-    """Whether the cycles as they were can be rarer than LEVEL (their mirror image counts where sides are equal)."""
+    """Whether q can reach FAMILY_LEVEL with so many cycles (if n_a = n_b the mirrored assignment counts as well)."""
     return (2 if n_a == n_b else 1) / permutation.ways(n_a, n_b) <= FAMILY_LEVEL
 
 
 def _dominant(*compared: tuple[Floats, Floats]) -> bool:
-    """Whether nearly all pairs of cycles show the change, in time per launch or in launches."""
+    """Whether at least DOMINANCE of all pairs of cycles show the change, in time per launch or in launches."""
     for a, b in compared:
         pairs = len(a) * len(b)
         ordered = np.sort(a)
@@ -280,18 +280,18 @@ def _dominant(*compared: tuple[Floats, Floats]) -> bool:
 
 
 def _throughout(row: _FunctionSamples) -> bool:
-    """Whether a function only one side has is in all of that side's cycles, and both have two at least."""
+    """Whether a function that one side lacks is in every cycle of the other, and both have at least two cycles."""
     n_a, n_b = row.launches
     there = n_a if n_a.any() else n_b
     return bool((there > 0).all()) and min(len(n_a), len(n_b)) >= LEAST_CYCLES
 
 
-CHANGED_LAUNCH = 0.1  # Launches that take less than this share longer or shorter are not mentioned.
-LEAST_FUNCTIONS = 3  # Of fewer functions in both runs nothing general is said.
+CHANGED_LAUNCH = 0.1  # A median time per launch that changed by at most this share is not mentioned.
+LEAST_FUNCTIONS = 3  # With fewer functions in both runs no median is given.
 
 
 class LaunchChange(Struct, frozen=True):
-    """The typical ratio (B over A) of the time per launch of the functions in both runs, and how many these are."""
+    """The median ratio (B over A) of the time per launch over the functions in both runs, and their number."""
 
     category: Literal["device", "host"]
     functions: int
@@ -299,17 +299,17 @@ class LaunchChange(Struct, frozen=True):
 
 
 def judge_by_launch(rows: Sequence[FunctionChange]) -> None:
-    """Leave a function slower or faster only where a launch of it is: cycles of other work hold more or fewer."""
+    """Keep "slower" and "faster" only if the time per launch moved too: cycles of other work hold other launches."""
     for row in rows:
         if row.kind == IDLE:
-            row.verdict = "~"  # what other work leaves over is no more or less of anything
+            row.verdict = "~"  # idle times of cycles with different work are not comparable
         towards = (row.ratio or 1.0) - 1.0 if row.verdict == "slower" else 1.0 - (row.ratio or 1.0)
         if row.verdict in ("slower", "faster") and towards < BETWEEN_RUNS:
             row.verdict = "~"
 
 
 def per_launch(rows: Sequence[FunctionChange]) -> tuple[LaunchChange, ...]:
-    """Device and host, each with the median ratio by time of the functions both have; those that changed."""
+    """The time-weighted median ratio over the functions both runs have, for device and host, where it changed."""
     made = []
     categories: tuple[Literal["device", "host"], ...] = ("device", "host")
     for where in categories:

@@ -1,8 +1,8 @@
 """The verdict of a comparison as data, for exports and for the gate, and what explains the difference.
 
-A changed resource is no cause of a slow cycle it does not explain. It explains a slower cycle only where the part of
-the machine it belongs to got slower with it and somebody waited for that part; where the cycle kept its length it can
-explain the GPU's work at most. Decided here as data; ``present.sentences`` says it.
+A changed resource is not the cause of a slower cycle it does not explain. It explains one only if the part of the
+machine it belongs to got slower with it and the cycle waits for that part; if the cycle kept its length it explains the
+GPU work at most. Decided here as data; ``present.sentences`` words it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Reach = Literal[
     "slower cycle", "slower cycle, not the work", "host, nothing slower", "maybe outliers", "no slower cycle",
     "nothing slower", "hidden work", "work, cycle unknown", "work, not outliers", "work", "maybe faster cycle",
 ]
-"""What a changed resource explains; ``work`` is that of its device."""
+"""What a changed resource explains; ``work`` is the work of its device."""
 Where = Literal["idle", "gpu work", "host", "nothing needed", "unknown"]  # Where the cycle's time was lost or won.
 
 
 class Cause(Struct, frozen=True):
-    """Why two runs differ: the ``resource`` and its ``reach``, where one changed, and ``where`` the cycle changed.
-    ``idle`` is the cause of idle time that makes up the cycle's change, ``alone`` what only the resource would do."""
+    """Why two runs differ: the ``resource`` with its ``reach``, if one changed, and ``where`` the cycle changed.
+    ``idle`` is the idle cause that makes up the cycle's change, ``alone`` the predicted effect of only the resource."""
 
     where: Where = "unknown"
     idle: IdleChange | None = None
@@ -45,7 +45,7 @@ def cause_of(
     resources: Sequence[ChangedResource], cycles: CycleTime | None, work: Sequence[DeviceWork],
     idle: Sequence[IdleChange],
 ) -> Cause:
-    """The foremost changed capacity with what it explains, and where the time of the cycle went."""
+    """The foremost changed capacity with what it explains, and where the cycle lost or won its time."""
     waited = next((one for one in idle if one.explains_cycle), None)
     where = "idle" if waited else _where(cycles, work)
     if (grown := _grown(resources, cycles, work)) is not None:
@@ -59,8 +59,8 @@ def cause_of(
 def _grown(
     resources: Sequence[ChangedResource], cycles: CycleTime | None, work: Sequence[DeviceWork]
 ) -> ChangedResource | None:
-    """The capacity there is more of where a device, or the cycle, got faster and nothing slower. What shrank elsewhere
-    meanwhile cost nothing."""
+    """The capacity that grew on a device that got faster (the host if the cycle did), if nothing got slower; whatever
+    shrank elsewhere then cost nothing."""
     verdict = cycles.verdict if cycles is not None else ""
     if verdict == "slower" or any(row.slower for row in work):
         return None
@@ -91,7 +91,7 @@ def _reach(top: ChangedResource, cycles: CycleTime | None, work: Sequence[Device
 
 
 def _where(cycles: CycleTime | None, work: Sequence[DeviceWork]) -> Where:
-    """Where no cause of idle time says it: at least which part of the machine the time was lost on."""
+    """The part of the machine that lost the time, for cycles that no idle cause explains."""
     if cycles is None or cycles.verdict != "slower":
         return "nothing needed" if cycles is not None and cycles.verdict == "unchanged" else "unknown"
     if any(row.path == "exposed" for row in work):
@@ -105,7 +105,7 @@ Samples = Literal["cycles", "launches", "runs", "aggregates", "a finished compar
 
 
 class FunctionNoise(Struct, frozen=True):
-    """By how much two halves of the baseline differ in one function, ms per cycle."""
+    """The difference between two halves of the baseline for one function, ms per cycle."""
 
     function: str
     device: str | None
@@ -114,7 +114,8 @@ class FunctionNoise(Struct, frozen=True):
 
 
 class Calibration(Struct, frozen=True):
-    """How the noise of the rows was found; ``row_ms`` is how far a row moves by chance, per category the most."""
+    """How the rows' noise was measured, and its maximum in ms per cycle: ``row_ms`` over device rows (host rows if
+    there are none), ``categories`` per category."""
 
     method: str = "none"
     row_ms: float | None = None
@@ -136,7 +137,7 @@ class CategoryTime(Struct, frozen=True):
 
 
 class UnitOfWork(Struct, frozen=True):
-    """What both runs did so many times, where that is not a cycle: a call of the function that takes most time."""
+    """The unit both runs are compared by if it is not a cycle: calls of the function that takes most time."""
 
     what: str
     anchor: str
@@ -145,7 +146,7 @@ class UnitOfWork(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What two runs differ by. ``cycle_time`` is None where neither cycles nor a unit of work were found."""
+    """The differences of two runs. ``cycle_time`` is None if neither cycles nor a unit of work were found."""
 
     comparability: Comparability
     explanation: str
@@ -164,12 +165,12 @@ class Verdict(Struct, frozen=True):
     runs_b: int = 1
 
     def facts(self) -> dict[str, Any]:
-        """The verdict in plain values, as exports carry it."""
+        """The verdict as plain values for exports, with its lead."""
         made: dict[str, Any] = to_builtins(self)
         lead_from = self.cycle_time, self.work, self.cause.resource is not None, self.cause.idle is not None
         return made | {"lead": to_builtins(lead_of(*lead_from))}
 
 
 def verdict_of(facts: dict[str, Any]) -> Verdict:
-    """The verdict that ``facts`` was written from."""
+    """The verdict that ``facts`` was made from."""
     return convert(facts, Verdict)
