@@ -1,6 +1,6 @@
-"""SQL: a prompt, and the result of the last query as a list like any other; the key of the view opens the prompt.
+"""SQL: a prompt, opened by the view's key, and the result of the last query as a list like any other.
 
-A query that cannot be run leaves the result before it and says why, under the query, while the prompt stays open.
+A query that fails leaves the previous result in place and shows its error while the prompt stays open.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .shown import Shown, arranged, scoped_table
 from .table import TablePane
 
 MOST = 1_000_000
-"""Rows of a result that are kept."""
+"""Most rows of a result that are kept."""
 
 
 class SqlPane(TablePane):
-    """The result of a query."""
+    """The SQL prompt and the result of a query."""
 
     def __init__(self, entry: Entry, session: Session) -> None:
         super().__init__(entry, session)
@@ -35,7 +35,7 @@ class SqlPane(TablePane):
         self._past: list[str] | None = None
 
     def wake(self, force: bool = False) -> None:
-        """Ask the last query again where what is open changed; without one take one."""
+        """Run the last query again if runs or scope changed; if there is none, open the prompt."""
         if not self.session.traces or self.session.query:
             super().wake(force)
             return
@@ -50,10 +50,10 @@ class SqlPane(TablePane):
     def _tables(self) -> Mapping[str, tuple[str, ...]]:
         from ...analysis.table.sql import tables
 
-        return tables(len(self.session.traces) or 1)  # none while a run is read again under an open prompt
+        return tables(len(self.session.traces) or 1)  # no traces while a run is reloaded under an open prompt
 
     def _names(self) -> str:
-        """The tables that have rows, in words, those of two runs once."""
+        """The tables that have rows, in words; those of two runs once, without prefix."""
         both = ", each with a_ before its name for run A and b_ for run B" if len(self.session.traces) > 1 else ""
         return f"Tables{both}: {', '.join(self._filled()) or 'none has a row'}"
 
@@ -61,30 +61,30 @@ class SqlPane(TablePane):
         return [name for name in TABLE_NAMES if any(run.has(name) for run in self.session.traces)]
 
     def _first(self) -> str:
-        """What the prompt suggests to somebody who has typed nothing yet; it fits a narrow terminal."""
+        """Placeholder of the empty prompt, short enough for a narrow terminal."""
         table = next(iter(self._filled()), "kernels")
         prefix = "" if len(self.session.traces) == 1 else "a_" if self.session.traces[0].has(table) else "b_"
         return f"select * from {prefix}{table} limit 10"
 
     def asked_again(self) -> None:
-        """Take a query, starting from the last one."""
+        """Open the prompt with the last query."""
         if self.session.traces:
             self.main.ask_for("sql", self._typed or self.session.query, self._first(), self)
 
     def completions(self, before: str, after: str) -> tuple[int, tuple[str, ...]]:
-        """Tables, columns, keywords and functions."""
+        """Complete tables, columns, keywords and functions."""
         from ...analysis.table.sql_completion import completions
 
         return completions(before, self._tables(), after)
 
     def history(self) -> list[str]:
-        """Queries typed before, in this session and in those before it."""
+        """Queries typed in this session and in earlier ones."""
         if self._past is None:
             self._past = resume.queries()
         return self._past
 
     def said(self, kind: str, text: str, final: bool) -> None:
-        """A query was typed."""
+        """Run a query typed at the prompt."""
         if kind != "sql":
             super().said(kind, text, final)
         elif final and text.strip():
@@ -94,7 +94,7 @@ class SqlPane(TablePane):
             self.tell()
 
     def unsaid(self, kind: str) -> None:
-        """The prompt was left: what it asked for is not wanted any more."""
+        """The prompt was cancelled: discard its query."""
         if kind == "sql":
             self.runner.drop()
             self._typed = ""
@@ -119,7 +119,7 @@ class SqlPane(TablePane):
         return job
 
     def _take_result(self, value: Any) -> None:
-        """The answer to what was typed: it becomes the view's query, or is refused with the prompt still open."""
+        """Result of a typed query: it becomes the view's query, or the prompt stays open and shows the error."""
         if isinstance(value, Shown):
             if self._typed != self.session.query:
                 self.state.marks.clear()
@@ -133,7 +133,7 @@ class SqlPane(TablePane):
             self.main.tell()
 
     def _take(self, value: Any) -> None:
-        """The answer to the view's own query, asked again."""
+        """Result of the view's own query, run again."""
         if isinstance(value, Shown):
             super()._take(value)
             return
@@ -147,18 +147,18 @@ class SqlPane(TablePane):
         self.drawing.redraw()
 
     def evidence(self, width: int) -> list[Content]:
-        """What is wrong with the query being typed."""
+        """The error of the query at the prompt."""
         lines = wrapped(self.wrong, width) if self.wrong else []
         return [Content.styled(line.plain, content_style("bad")) for line in lines]
 
     def picture(self, width: int) -> Content:
-        """The query, and what is wrong with the one being typed."""
+        """The answer, or the error of the query at the prompt."""
         if self.wrong and (self.message or self.shown is None):
             return joined(boxed(self.evidence(width - 4), self.answer_frame(), width))
         return super().picture(width)
 
     def wanted(self) -> list[str]:
-        """The keys that matter now."""
+        """The names of the keys to show in the footer."""
         return [name for name in super().wanted() if name != "place"]
 
 

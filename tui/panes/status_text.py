@@ -1,4 +1,4 @@
-"""What the border of a view and the line above it say: pure functions from what is shown to a few words."""
+"""Texts of the header and of the border around the rows: pure functions of the state."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ORDERS = {
     "diff": "worst first", "triage": "worst first", "idle": "longest first", "roofline": "most lost first",
     "pairs": "most suspicious first", "samples": "as recorded", "ranks": "most waited for first",
 }
-"""How the rows of views stand that are not the largest first."""
+"""Own order of the views whose rows are not sorted largest first."""
 
 
 def header_text(session: Session, headline: str) -> str:
-    """What is open: the headline of the analysis once there is one, the names until then."""
+    """The headline of the analysis once it is there; until then the names of the inputs."""
     if headline:
         return f"preview: {headline}" if session.preview else headline
     return " → ".join(display(run.name, 40) for run in session.inputs) or "no trace is open"
@@ -34,7 +34,7 @@ def frame_text(
     session: Session, entry: Entry, state: ViewState, view: View | None, shown: Shown | None, subject: str,
     narrow: bool,
 ) -> Frame:
-    """Order and search, filter and scope, how many rows: what is in force for the rows, in their border."""
+    """Title, order, search, marks, filter, scope and row count, for the border of the rows."""
     table = shown.table if shown else None
     arrangement = state.arrangement
     found = units.counted(state.matches, "match", "matches") if state.matches else "no match"
@@ -57,12 +57,12 @@ def frame_text(
 
 
 def _noun(view: View, table: Table | None) -> str:
-    """What the rows are: of two runs they may be other things than of one."""
+    """The noun for the rows, which may differ between one run and two."""
     return view.pair_noun or view.noun if table is not None and table.per else view.noun
 
 
 def order_text(table: Table | None) -> str:
-    """The column sorted by and its direction, or what order the view has by itself."""
+    """The sort column and its direction, or the view's own order."""
     if table is None:
         return ""
     if table.sorted_by is None:
@@ -80,7 +80,7 @@ def order_text(table: Table | None) -> str:
 
 
 def subject_text(session: Session, view: View | None, subject: str) -> str:
-    """Which of two runs what is on the screen is of, where that is a choice."""
+    """Which of two runs the rows belong to, where the user has a choice."""
     if view is None:
         return ""
     subjects = session.subjects(view)
@@ -91,7 +91,7 @@ def subject_text(session: Session, view: View | None, subject: str) -> str:
 
 
 def rows_text(shown: Shown | None, session: Session, narrow: bool) -> str:
-    """How many of how many rows, and what share of the time they stand for, which of the first rows nobody knows."""
+    """Rows shown of all rows, and their share of the time (unknown while only the first rows are loaded)."""
     if shown is None:
         return ""
     if shown.bad_filter:

@@ -1,7 +1,7 @@
-"""The pane of any view: asks the view in the background, arranges the answer, and shows it as a list.
+"""The pane of any view: queries the view in the background, filters and sorts the answer, and shows it as a list.
 
-Panes with a picture derive from it and draw above or beside the list. What must stay true: a question never blocks the
-screen, an answer to an older question is never shown, and filter, order, scope and marks outlive a new answer.
+Panes with a picture derive from it and draw above or beside the list. Invariants: a query never blocks the UI, a stale
+answer is never shown, and filter, order, scope and marks are kept when a new answer arrives.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 
 LEAST_LED = 24
-"""Lines of a pane from which its number is large."""
+"""Lines of a pane from which its key figure is drawn in large digits."""
 
 
 class TablePane(PaneActions, can_focus=False):
-    """One view of what is open."""
+    """One view of the open runs."""
 
     DEFAULT_CSS = """
     TablePane { height: 1fr; width: 1fr; }
@@ -52,13 +52,13 @@ class TablePane(PaneActions, can_focus=False):
     BINDINGS: ClassVar[list[BindingType]] = bindings("pane")
 
     class Changed(Message):
-        """Something the lines around the pane speak of has changed."""
+        """The state shown in the lines around the pane changed."""
 
     def __init__(self, entry: Entry, session: Session) -> None:
         super().__init__(id=f"pane-{entry.name}")
         self.entry, self.session = entry, session
         self.shown: Shown | None = None
-        self.own_options: dict[str, Any] = {}  # that only this view is asked with
+        self.own_options: dict[str, Any] = {}  # query options of this view only
         self.subject = ""
         self.message = ""
         self._epoch = -1
@@ -70,7 +70,7 @@ class TablePane(PaneActions, can_focus=False):
         self.spoken = Spoken(entry.title, classes="message")
 
     def compose(self) -> ComposeResult:
-        """Picture above, list below; a message in their place where there is no answer."""
+        """Picture above, list below; a message instead of the list if there is no answer."""
         yield self.drawing
         yield self.spoken
         yield self.side_panel
@@ -78,38 +78,38 @@ class TablePane(PaneActions, can_focus=False):
 
     @property
     def runners(self) -> tuple[QueryRunner, ...]:
-        """Whoever asks something here that ^C stops: the view, an arrangement of its answer, and the list an order.
+        """The query runners that ^C cancels: of the view, of filtering and sorting, and of the list's own sorting.
 
-        An answer of the view that is on its way is not given up for an arrangement of the one before it.
+        Two runners, so that filtering the previous answer does not discard the view's query in progress.
         """
         return self.runner, self.arranger, self.rows.runner
 
     @property
     def table(self) -> Table | None:
-        """The rows shown, as they stand; what an export writes."""
+        """The rows shown, filtered and sorted."""
         return self.shown.table if self.shown else None
 
     @property
     def focused_part(self) -> Widget:
-        """What takes the keys when the view is opened: the list, or the sentence in its place."""
+        """The widget to focus when the view is opened: the list, or the message in its place."""
         return self.spoken if self.message else self.rows
 
     @property
     def view(self) -> View | None:
-        """The view whose answer is on the screen; None where there is none."""
+        """The view whose answer is on the screen; None if there is none."""
         return None if self.shown is None else self.shown.view
 
     @property
     def exported(self) -> Table | None:
-        """What an export writes: the rows as they stand."""
+        """The table an export writes: the rows as shown."""
         return self.table
 
     def asked_view(self) -> View:
-        """The view that is asked, in its first shape."""
+        """The view to query, in its first shape."""
         return self.entry.load()
 
     def wake(self, force: bool = False) -> None:
-        """The view is looked at: ask again if what is open or the scope changed since it was last asked."""
+        """The view came into sight: query it if runs or scope changed since the last query."""
         if not self.session.traces:
             self.forget()
             self.say("Rows appear here once they are computed." if self.session.loading else "")
@@ -121,12 +121,12 @@ class TablePane(PaneActions, can_focus=False):
         self.tell()
 
     def forget(self) -> None:
-        """Show no rows."""
+        """Clear the rows."""
         self.shown = None
         self.rows.show(None)
 
     def _ask_anew(self) -> None:
-        """Ask the view; where it was arranged otherwise meanwhile, arrange the answer so."""
+        """Query the view; if filter or sort changed meanwhile, apply them to the answer."""
         arrangement = self.state.arrangement
 
         def take(value: Any) -> None:
@@ -149,11 +149,11 @@ class TablePane(PaneActions, can_focus=False):
         return job
 
     def rearrange(self) -> None:
-        """Filter and order the answer at hand as the state says."""
+        """Filter and sort the current answer by the view's state."""
         self.ask_arranged(self.state.arrangement)
 
     def ask_arranged(self, arrangement: Arrangement, keep_bad: bool = True) -> None:
-        """Arrange the answer at hand; one that cannot be understood is refused at the prompt unless kept."""
+        """Filter and sort the current answer; a bad filter is rejected at the prompt unless ``keep_bad``."""
         shown = self.shown
         if shown is None or self._other_shape(arrangement, shown):
             self.arranger.drop()
@@ -163,7 +163,7 @@ class TablePane(PaneActions, can_focus=False):
             return
 
         def take(value: Any) -> None:
-            if self.shown is None or self.shown.base is not shown.base:  # another answer came meanwhile
+            if self.shown is None or self.shown.base is not shown.base:  # a new answer arrived meanwhile
                 self.ask_arranged(arrangement, keep_bad)
                 return
             if not keep_bad:
@@ -179,16 +179,16 @@ class TablePane(PaneActions, can_focus=False):
         self.arranger.ask(lambda: arranged(shown.view, shown.base, arrangement), take)
 
     def _other_shape(self, arrangement: Arrangement, shown: Shown) -> bool:
-        """Whether so arranged the view has another shape than the one shown."""
+        """Whether this arrangement needs another shape of the view than the one shown."""
         view = self.asked_view()
         return view.other is not None and arrangement.shape(view) is not shown.view
 
     def caption(self, said: Frame) -> None:
-        """What stands in the border of the rows."""
+        """Set the text in the border of the rows."""
         self.rows.caption(said)
 
     def tell(self) -> None:
-        """The lines around may have changed."""
+        """Report that the lines around the pane may have changed."""
         self.post_message(self.Changed())
 
     def _take(self, value: Any) -> None:
@@ -205,10 +205,10 @@ class TablePane(PaneActions, can_focus=False):
         else:
             self.forget()
             self.say(sentence(value))
-        self.main.tell()  # now, not by a message: the lines around belong into the same frame
+        self.main.tell()  # a call, not a message: the lines around the pane belong to the same frame
 
     def show(self, shown: Shown) -> None:
-        """Put the answer on the screen."""
+        """Show the answer on the screen."""
         self.make_room()
         if (name := shown.view.name) not in self.session.columns:
             self.session.columns[name] = dict(resume.columns(name))
@@ -223,7 +223,7 @@ class TablePane(PaneActions, can_focus=False):
         self.rows.empty = "No row matches the filter: Esc clears it, f changes it." if len(shown.base) else (
             "Nothing to list here; w says what the recording lacks.")
         self.drawing.redraw()
-        self.call_after_refresh(self._settle)  # an early answer finds a pane that has no height yet
+        self.call_after_refresh(self._settle)  # an early answer comes before the pane has a height
 
     def _settle(self) -> None:
         self.drawing.redraw()
@@ -232,11 +232,11 @@ class TablePane(PaneActions, can_focus=False):
     # Details beside the list ----------------------------------------------------------------------------------------
 
     def _glance(self) -> Callable[[], Glance] | None:
-        """What looks at the runs for the details of any row; None where rows have none, or more are being read."""
+        """Makes the details lookup of this answer; None where rows have no details or loading is not finished."""
         shown = self.shown
         if shown is None or shown.view.details is None or self.session.partial:
             return None
-        view, asked = shown.view, self.session.question(shown.view, self.subject)  # of the rows on the screen
+        view, asked = shown.view, self.session.question(shown.view, self.subject)  # those the rows on screen came from
 
         def make() -> Glance:
             from ...analysis.details.row_details import glance_of
@@ -250,7 +250,7 @@ class TablePane(PaneActions, can_focus=False):
         return self.rows.lines + 3
 
     def make_room(self) -> None:
-        """Let the details stand where there is room for them."""
+        """Place the side panel where there is room, or hide it."""
         (width, height), shown = self.app.size, self.shown
         wanted = shown is not None and shown.view.details is not None and len(shown.table) > 0
         wanted = wanted and self.session.details and not self.message
@@ -259,21 +259,21 @@ class TablePane(PaneActions, can_focus=False):
         small = width < BELOW_WIDTH or height < BELOW_HEIGHT or left < LEAST_LINES
         if self.side_panel.stand(right, 0 if right or small or not wanted else left, width):
             self.follow_cursor()
-            self.call_after_refresh(self._settle)  # what is drawn above wraps otherwise now
+            self.call_after_refresh(self._settle)  # the picture above wraps at another width now
 
     def follow_cursor(self) -> None:
-        """The details are to be those of the row under the cursor."""
+        """Show the details of the row under the cursor in the side panel."""
         self.side_panel.follow(self.rows.table, self.rows.cursor)
 
     def action_side_panel(self) -> None:
-        """Show the details beside the list, or not."""
+        """Toggle the side panel."""
         self.session.details = not self.session.details
         self.make_room()
         if self.session.details and not self.side_panel.shown:
             self.hint("No room for the side panel; Enter opens the details.")
 
     def on_table_list_highlighted(self, event: TableList.Highlighted) -> None:
-        """Remember where the cursor is and what is marked."""
+        """Save the cursor position and the marks."""
         event.stop()
         before = len(self.state.marks)
         self.state.cursor = event.position
@@ -283,7 +283,7 @@ class TablePane(PaneActions, can_focus=False):
             self.tell()
 
     def say(self, text: str) -> None:
-        """A sentence in place of the list; '' brings the list back."""
+        """Show a sentence in place of the list; '' shows the list again."""
         self.message = text
         self.spoken.say(text)
         self.spoken.display = bool(text)
@@ -294,12 +294,12 @@ class TablePane(PaneActions, can_focus=False):
         self.drawing.redraw()
 
     def _keep_keys(self) -> None:
-        """A list that is hidden hands the keys to the sentence in its place, and gets them back."""
+        """Move the focus between the list and the sentence in its place, whichever is visible."""
         if self.is_attached and self.screen.focused in (self.rows, self.spoken):
             self.screen.set_focus(self.focused_part)
 
     def picture(self, width: int) -> Content:
-        """What is drawn above the list: the answer in words, and its evidence."""
+        """The drawing above the list: the summary and its evidence."""
         if self.shown is None or self.message:
             return Content("")
         from ...analysis.overview.leads import lead_of
@@ -321,11 +321,11 @@ class TablePane(PaneActions, can_focus=False):
         return joined(boxed(lines, self.answer_frame(), width, self.drawing.has_focus)) if lines else Content("")
 
     def sentences(self, shown: Shown) -> tuple[str, ...]:
-        """The sentences above the list."""
+        """The summary above the list."""
         return shown.table.summary
 
     def evidence(self, width: int) -> list[Content]:
-        """What is drawn under the words."""
+        """The drawing below the summary."""
         return []
 
     def drawn_text(self) -> tuple[str, ...]:
@@ -334,11 +334,11 @@ class TablePane(PaneActions, can_focus=False):
         return tuple(line.plain.rstrip() for line in lines)
 
     def answer_frame(self) -> Frame:
-        """What stands in the border of the answer."""
+        """Texts in the border of the answer."""
         return Frame(self.entry.title)
 
     def on_table_list_rearranged(self, event: TableList.Rearranged) -> None:
-        """The list sorted itself: keep that as the arrangement."""
+        """The user sorted in the list: save that as the arrangement."""
         event.stop()
         if self.shown is not None:
             self.shown = replace(self.shown, table=event.table)
@@ -349,22 +349,22 @@ class TablePane(PaneActions, can_focus=False):
         self.post_message(self.Changed())
 
     def on_resize(self) -> None:
-        """What is drawn depends on the height there is."""
+        """Lay out again: the drawings depend on the height."""
         self.call_after_refresh(self._settle)
 
     def change(self, **fields: Any) -> None:
-        """Arrange otherwise."""
+        """Change fields of the arrangement and apply it."""
         self.ask_arranged(replace(self.state.arrangement, **fields))
 
     def action_invert(self) -> None:
-        """Swap what the filter shows and hides."""
+        """Swap the rows the filter shows and hides."""
         if self.state.arrangement.filter:
             self.change(invert=not self.state.arrangement.invert)
         else:
             self.hint("! inverts a filter, and there is none; f takes one.")
 
     def action_undo(self) -> None:
-        """The filter and order of this view, or the scope of all, as it was before the last change."""
+        """Undo the last change of this view's filter or sort, or of the scope of all views."""
         deeds, scopes = self.session.deeds, self.session.scopes
         last = deeds.pop() if deeds and deeds[-1] in ("", self.entry.name) else self.entry.name
         if not last and scopes:
@@ -378,14 +378,14 @@ class TablePane(PaneActions, can_focus=False):
             self.hint("Nothing to undo here: u takes back filters, orders and scopes.")
 
     def action_order(self) -> None:
-        """The view's other order."""
+        """Switch to the view's other order."""
         if not self.has_other_order() and not (self.shown is None and self.runner.busy):
             self.hint("This view has only one order; < and > sort by column.")
             return
         self.change(sort=None, alternate=not self.state.arrangement.alternate)
 
     def action_per(self) -> None:
-        """Compare the sums of two runs per recording, or per cycle again."""
+        """Switch the comparison of two runs between per recording and per cycle."""
         table = self.table
         if table is None or table.per is None:
             self.hint("This view has no per-cycle comparison.")
@@ -398,13 +398,13 @@ class TablePane(PaneActions, can_focus=False):
             self.wake()
 
     def has_other_order(self) -> bool:
-        """Whether the view has another order for these runs, or another shape."""
-        if self.shown is None:  # the other shape may have no answer
+        """Whether the view has another order or shape for these runs."""
+        if self.shown is None:  # the other shape may have failed
             return self.state.arrangement.alternate
         return (self.shown.view.other_order(self.shown.base.columns) or self.asked_view().other) is not None
 
     def action_other_run(self) -> None:
-        """Go through what this view can look at: both runs, A, B; every view that can then looks at the same."""
+        """Cycle through both runs, A, B as far as this view can; every view that can then shows the same."""
         subjects = self.session.subjects(self.view or self.asked_view())
         if len(subjects) < 2:
             self.hint("This view is about both runs; open them the other way round to turn it."
@@ -416,5 +416,5 @@ class TablePane(PaneActions, can_focus=False):
         self.wake()
 
     def key_label(self, key: Key) -> str:
-        """What the footer calls a key here."""
+        """The footer's word for a key in this view."""
         return key.label

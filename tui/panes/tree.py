@@ -1,4 +1,4 @@
-"""Views that are a list, a tree whose rows open, or a flame graph: operators, and functions of CPU samples."""
+"""Views that are a list, a tree with rows to open, or a flame graph: operators, and functions of CPU samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FILES = {"s": ("SVG, the flame graph as a picture", ".svg"), "p": ("speedscope 
 
 
 class TreePane(TablePane):
-    """Such a view, in any shape."""
+    """A view with these three shapes."""
 
     def __init__(self, entry: Entry, session: Session) -> None:
         super().__init__(entry, session)
@@ -37,13 +37,13 @@ class TreePane(TablePane):
         self._by: Weight | None = None
 
     def compose(self) -> ComposeResult:
-        """The list and what is around it, or the flame graph."""
+        """The list with its surroundings, and the flame graph."""
         yield from super().compose()
         yield self.flame
 
     @property
     def focused_part(self) -> Widget:
-        """What takes the keys."""
+        """The widget to focus when the view is opened."""
         return self.flame if self._is_flame and not self.message else super().focused_part
 
     @property
@@ -53,7 +53,7 @@ class TreePane(TablePane):
         return self._as_flame and self.shown is not None and bool(weights_of(self.shown.base))
 
     def show(self, shown: Shown) -> None:
-        """Put the answer on the screen; a tree that was not seen before opens at what takes most."""
+        """Show the answer; a tree seen for the first time opens along its most expensive rows."""
         from ...analysis.table.tree import folded, is_tree, opened_at_first
 
         if is_tree(shown.table):
@@ -79,7 +79,7 @@ class TreePane(TablePane):
         self.make_room()
 
     def make_room(self) -> None:
-        """A flame graph takes all the room."""
+        """No side panel beside a flame graph, which takes all the room."""
         if self._is_flame:
             self.side_panel.stand(False, 0, 0)
         else:
@@ -90,12 +90,12 @@ class TreePane(TablePane):
             self.screen.set_focus(self.focused_part)
 
     def caption(self, said: Frame) -> None:
-        """What stands in the border."""
+        """Set the text in the border."""
         super().caption(said)
         self.flame.caption(said)
 
     def action_order(self) -> None:
-        """From the list to the tree, to the flame graph, and to the list again."""
+        """Switch from list to tree, to flame graph, and back to the list."""
         from ...analysis.table.flame import weights_of
 
         if self.shown is not None and weights_of(self.shown.base) and not self._as_flame:
@@ -108,7 +108,7 @@ class TreePane(TablePane):
         super().action_order()
 
     def on_flame_canvas_weighed(self, event: FlameCanvas.Weighed) -> None:
-        """Device time, or the idle time before launches."""
+        """Switch between device time and idle time before launches."""
         from ...analysis.table.flame import weights_of
 
         event.stop()
@@ -122,12 +122,12 @@ class TreePane(TablePane):
         self.tell()
 
     def export_job(self) -> Callable[[], Table] | None:
-        """The rows as they stand; of a flame graph with what it is by."""
+        """The rows as shown; for a flame graph with the quantity its widths show."""
         job, flame = super().export_job(), self.flame.flame if self._is_flame else None
         return job if job is None or flame is None else lambda: job().as_flame(flame.weight)
 
     def action_export(self) -> None:
-        """A flame graph leaves as a picture, or for another viewer."""
+        """Offer the formats a flame graph can be exported to."""
         from ..overlays.choice import ChoiceScreen
 
         if not self._is_flame or self.exported is None:
@@ -142,7 +142,7 @@ class TreePane(TablePane):
         self.app.push_screen(ChoiceScreen("Take the flame graph away", {k: v[0] for k, v in _FILES.items()}), chosen)
 
     def action_fold(self, step: int) -> None:
-        """Open the row under the cursor, or close it; of a row that cannot be closed, the one it stands under."""
+        """Open or close the row under the cursor; on a row that cannot be closed, close its parent."""
         from ...analysis.table.tree import is_tree, row_above
 
         table = self.rows.table
@@ -168,7 +168,7 @@ class TreePane(TablePane):
         self.tell()
 
     def wanted(self) -> list[str]:
-        """The names of the keys that matter now, for the footer."""
+        """The names of the keys to show in the footer."""
         from ...analysis.table.tree import is_tree
 
         if self._is_flame:

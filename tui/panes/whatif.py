@@ -1,7 +1,7 @@
-"""What-if: what wins most, the critical path as a strip, a change of your own, what each change takes and wins.
+"""What-if: the change that saves most, the critical path as a strip, the user's own change, and a list of changes.
 
-``a`` takes changes at a prompt, as ``--change`` does, and Enter on marked rows replays them as one; the cycle that
-comes of it stands under the answer until ``a`` is given nothing.
+``a`` takes changes at a prompt, in the syntax of ``--change``, and Enter on marked rows replays them as one; the
+resulting cycle time is shown below the answer until ``a`` is given an empty line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..widgets.drawing import QUIET, beside_number, fitting, joined, wrapped
 from .table import TablePane
 
 LEAST_HEIGHT = 22
-"""Lines of the pane from which there is room for the critical path."""
+"""Lines of the pane from which the critical path is drawn."""
 _ROLES = {**{letter: family for family, letter in LETTERS.items()}, "h": "python", "x": "launch", "l": "launch",
           "w": "sync", "q": "faint", "?": "faint"}
 
@@ -36,23 +36,23 @@ class WhatIfPane(TablePane):
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What is replayed as one, as typed."""
+        """The changes replayed together, as typed."""
         found: tuple[str, ...] = self.own_options.get("changes", ())
         return found
 
     def _sides(self) -> list[tuple[str, dict[str, Any]]]:
-        """Label and facts of each run that was replayed."""
+        """Label and facts of each run that could be replayed."""
         facts = self.shown.base.facts if self.shown is not None else {}
         sides = [("", facts)] if "replay" in facts else [("A", facts.get("a") or {}), ("B", facts.get("b") or {})]
         return [(label, one) for label, one in sides if one.get("critical_path")]
 
     def picture(self, width: int) -> Content:
-        """The answer, the critical path, the change that was tried."""
+        """The answer, the critical path, and the change tried."""
         if self.shown is None or self.message:
             return Content("")
         sides, said = self._sides(), self.shown.table.summary
         most = sides[0][1].get("most") if len(sides) == 1 else None
-        if most is not None:  # what the frames below show is not said twice
+        if most is not None:  # the frames below show these lines already
             said = tuple(line for line in said if not line.startswith(("Recorded", "Critical path")))
             said = said["scenario" in sides[0][1] :]
         number, _, unit = _won(most["saved_ns"], sides[0][1]["replay"]).partition(" ") if most else ("", "", "")
@@ -74,17 +74,17 @@ class WhatIfPane(TablePane):
         return joined(lines)
 
     def drawn_text(self) -> tuple[str, ...]:
-        """Exports have the path as the answer has it."""
+        """Nothing: the exported answer contains the path already."""
         return ()
 
     # Your own change ------------------------------------------------------------------------------------------------
 
     def action_try_change(self) -> None:
-        """Type changes, apart by blanks; nothing is none."""
+        """Prompt for changes separated by blanks; an empty line removes them."""
         self.main.ask_for("change", "  ".join(self.changes), "kernel:gemm=0.5  host=0.5  graph   Tab completes", self)
 
     def completions(self, before: str, after: str) -> tuple[int, tuple[str, ...]]:
-        """Kinds of changes, then the names there are of one."""
+        """Complete kinds of changes, then the names known for a kind."""
         from ...analysis.contract.changes import GRAPH, KINDS, plainly, split
 
         word = "" if before[-1:].isspace() and "=" in before.split()[-1] else (split(before) or ("",))[-1]
@@ -99,11 +99,11 @@ class WhatIfPane(TablePane):
             way for way in ways if part.lower() in way.lower() or part.lower() in plainly(way).lower()))
 
     def history(self) -> list[str]:
-        """What was tried before in this session."""
+        """Changes tried earlier in this session."""
         return self._past
 
     def said(self, kind: str, text: str, final: bool) -> None:
-        """Changes were typed."""
+        """Replay changes typed at the prompt."""
         if kind != "change":
             super().said(kind, text, final)
         elif final:
@@ -120,14 +120,14 @@ class WhatIfPane(TablePane):
             self.try_changes(changes)
 
     def try_changes(self, changes: tuple[str, ...]) -> None:
-        """Replay them as one; none is as recorded."""
+        """Replay the changes together; none replays the run as recorded."""
         if changes:
             self._past = [*self._past, "  ".join(changes)]
         self.own_options = {"changes": changes}
         self.wake(force=True)
 
     def open_details(self, position: int) -> None:
-        """Why the row wins what it wins; of marked rows, replay them as one."""
+        """Details of why a row saves what it saves; if rows are marked, replay them together."""
         table = self.rows.table
         if table is None or not self.rows.marks or self.state.arrangement.alternate:
             super().open_details(position)
@@ -137,25 +137,25 @@ class WhatIfPane(TablePane):
 
     @property
     def command(self) -> str:
-        """The command line, with what is tried."""
+        """The command line including the changes tried."""
         import shlex
 
         return " ".join((super().command, *(shlex.join(("--change", one)) for one in self.changes)))
 
     def wanted(self) -> list[str]:
-        """The keys that matter now."""
+        """The names of the keys to show in the footer."""
         return [*super().wanted(), "try_change"]
 
 
 def _accuracy(replay: dict[str, Any]) -> Pieces:
-    """The replay's error in a border."""
+    """The replay's error, for the border."""
     said = units.percent(100 * replay["error"], signed=True, places=2)
     mark: Pieces = (("✓ trusted", "good"),) if replay["trusted"] else (("! not trusted", "warn"),)
     return (*dim(f"replay error {said}, limit 2%"), (" ", "base"), *mark)
 
 
 def _path(told: dict[str, Any], side: str, accuracy: Pieces, width: int) -> list[Content]:
-    """The strip of the critical path, a line per host and stream, in its frame."""
+    """The framed strip of the critical path, one line per host and stream."""
     strip: dict[str, str] = told["strip"]
     label = min(24, max(map(len, strip), default=0)) + 1
     room = max(10, width - 4 - label)
@@ -176,12 +176,12 @@ def _path(told: dict[str, Any], side: str, accuracy: Pieces, width: int) -> list
 
 
 def _won(ns: float, replay: dict[str, Any]) -> str:
-    """A time with the figures that the replay's error leaves."""
+    """A time rounded to the digits that the replay's error supports."""
     return units.within(ns, ns * max(abs(replay["error"] or 0.0), replay["cross_error"] or 0.0))
 
 
 def _tried(scenario: dict[str, Any], replay: dict[str, Any], side: str, width: int) -> list[Content]:
-    """The old and the new cycle, with the figures that the replay's error leaves."""
+    """Cycle time before and after the change, rounded to the digits that the replay's error supports."""
     before, after, saved = scenario["cycle_ns"], scenario["predicted_ns"], scenario["saved_ns"]
     better = saved > 0
     factor = f", {before / after:.2f}× as fast" if better and after > 0 else ""

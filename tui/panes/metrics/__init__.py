@@ -1,1 +1,1 @@
-"""Metrics: the canvas of plots, and the pane that reads and exports them."""
+"""Metrics: the canvas of plots, and the pane that reads and exports the counters."""

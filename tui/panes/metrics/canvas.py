@@ -1,8 +1,8 @@
-"""Plots of counters: panels with axes under the cycles of each run, a cursor in time, and what was read there.
+"""Plots of counters: panels with axes below the cycles of each run, a time cursor, and the values at the cursor.
 
-The window of time and the column of the cursor are the only state. What a panel looks like is the analysis' answer, the
-same characters that an export has; here lines get their colours and cycles their shade. The cursor is a mark on the
-axis and the values in the legends, so that moving it changes little of the screen.
+The time window and the cursor's column are the only state. The characters of a panel come from the analysis, the same
+as in an export; this module adds the colours of the lines and the shading of cycles. The cursor is a mark on the axis
+and values in the legends, so that moving it redraws little of the screen.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from ....analysis.timeline.window import Window
 
 LEAST_NS, ZOOM, PAN = 100, 2, 8
-"""The narrowest window; how much closer a key goes; a key moves by one in so many parts."""
+"""Narrowest window (ns); zoom factor per key press; a key press pans by 1/``PAN`` of the window."""
 _COLOURS = ("gemm", "copy", "attention", "norm", "collective", "elementwise", "top", "mark")
 INSET = 2
-"""Cells of the border at each side."""
+"""Cells of the border on each side."""
 LEAST_HEIGHT = 5
-"""Lines of a panel, its legend apart."""
+"""Least lines of a panel without its legend."""
 
 
 class MetricsCanvas(Widget, can_focus=True):
@@ -48,7 +48,7 @@ class MetricsCanvas(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
 
     class RowStepped(Message):
-        """Another counter of the list is wanted: so many rows further."""
+        """Move the list's cursor by ``step`` rows to another counter."""
 
         def __init__(self, step: int) -> None:
             super().__init__()
@@ -67,7 +67,7 @@ class MetricsCanvas(Widget, can_focus=True):
     # State -----------------------------------------------------------------------------------------------------------
 
     def show(self, series: Sequence[Series], marks: Sequence[Marks], pair: bool) -> None:
-        """Draw these; the window stays unless it showed all."""
+        """Draw these series; the window stays unless it showed everything or has no data now."""
         first = not self.series
         self.series, self.marks, self.pair = tuple(series), tuple(marks), pair
         if self._fitted or not self._within():
@@ -82,19 +82,19 @@ class MetricsCanvas(Widget, can_focus=True):
         return self.window_ns[0] < last and self.window_ns[1] > first
 
     def whole(self) -> tuple[int, int]:
-        """From the first sample to the last."""
+        """The time from the first sample to the last."""
         from ....analysis.metrics.plot import extent
 
         return extent(self.series)
 
     @property
     def timed(self) -> bool:
-        """Whether anything that is drawn has times."""
+        """Whether any series drawn has timestamps."""
         return any(one.timed for one in self.series)
 
     @property
     def window(self) -> Window:
-        """The window, as wide as the screen has columns for it."""
+        """The window, with the number of columns that fit on the screen."""
         from ....analysis.metrics.plot import LABEL, MARGIN
         from ....analysis.timeline.window import Window
 
@@ -102,7 +102,7 @@ class MetricsCanvas(Widget, can_focus=True):
 
     @property
     def moment(self) -> int:
-        """The middle of the column under the cursor."""
+        """The middle of the cursor's column."""
         window = self.window
         return window.start + (window.end - window.start) * (2 * self.column + 1) // (2 * window.columns)
 
@@ -121,7 +121,7 @@ class MetricsCanvas(Widget, can_focus=True):
     # Keys ------------------------------------------------------------------------------------------------------------
 
     def action_pan(self, step: int) -> None:
-        """Earlier or later; where all is in sight, the cursor."""
+        """Pan the window; if it cannot move, move the cursor."""
         start, end = self.window_ns
         by = step * max(1, (end - start) // PAN)
         self._look(start + by, end + by)
@@ -131,20 +131,20 @@ class MetricsCanvas(Widget, can_focus=True):
             self._changed()
 
     def action_step(self, step: int) -> None:
-        """The cursor by columns; at the edge it stays."""
+        """Move the cursor by columns, up to the edge."""
         self.column = max(0, min(self.column + step, self.window.columns - 1))
         self.refresh()
 
     def action_lane(self, step: int) -> None:
-        """The counter above or below in the list."""
+        """Go to the previous or next counter in the list."""
         self.post_message(self.RowStepped(step))
 
     def action_page(self, step: int) -> None:
-        """Some counters further in the list."""
+        """Go five counters further in the list."""
         self.post_message(self.RowStepped(5 * step))
 
     def action_end(self, side: int) -> None:
-        """The beginning or the end, at this zoom."""
+        """Go to the beginning or the end at this zoom."""
         first, last = self.whole()
         length = self.window_ns[1] - self.window_ns[0]
         self._look(*((first, first + length) if side < 0 else (last - length, last)))
@@ -152,7 +152,7 @@ class MetricsCanvas(Widget, can_focus=True):
         self._changed()
 
     def action_zoom(self, step: int) -> None:
-        """Closer or wider around the cursor."""
+        """Zoom in or out around the cursor."""
         start, end = self.window_ns
         at, columns = self.moment, self.window.columns
         length = max(LEAST_NS, (end - start) * ZOOM if step > 0 else (end - start) // ZOOM)
@@ -162,24 +162,24 @@ class MetricsCanvas(Widget, can_focus=True):
         self._changed()
 
     def action_fit(self) -> None:
-        """All of it."""
+        """Show everything."""
         at = self.moment
         self.window_ns, self._fitted = self.whole(), True
         self.column = self.window.column(at)
         self._changed()
 
     def action_open(self) -> None:
-        """There is nothing to zoom to."""
+        """Ring the bell: there is no slice to zoom to."""
         self.app.bell()
 
     action_goto = action_open
 
     def action_same(self, step: int) -> None:
-        """Of the same name there is only this."""
+        """Ring the bell: there are no slices of the same name."""
         self.app.bell()
 
     def on_click(self, event: events.Click) -> None:
-        """The cursor goes where it was clicked."""
+        """Move the cursor to the clicked column."""
         from ....analysis.metrics.plot import LABEL
 
         if event.x >= INSET + LABEL:
@@ -187,14 +187,14 @@ class MetricsCanvas(Widget, can_focus=True):
             self.refresh()
 
     def on_resize(self) -> None:
-        """Another size has other columns."""
+        """The number of columns depends on the width."""
         if self.series:
             self._changed()
 
     # Drawing ---------------------------------------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines in sight."""
+        """The visible lines."""
         look, (width, height) = themes.look(self.app.theme), self.size
         title = frame.Frame("Counters", frame.dim("over time" if self.timed else "in the order of the samples"))
         strips = [
@@ -218,7 +218,7 @@ class MetricsCanvas(Widget, can_focus=True):
         return [*head, *lines, *blank[: max(0, len(blank))], self._axis(look)][:height]
 
     def _panels(self, room: int) -> list[tuple[Panel, Drawn]]:
-        """As many panels as have room, and what each looks like now."""
+        """As many panels as fit, each with its current drawing."""
         from ....analysis.metrics.plot import drawn, panels
 
         window = self.window
@@ -230,7 +230,7 @@ class MetricsCanvas(Widget, can_focus=True):
         return self._known[1]
 
     def _cycles(self, look: themes.Look) -> list[Strip]:
-        """A line with the cycles of each run that has any."""
+        """One line of cycles for each run that has any."""
         from ....analysis.metrics.plot import LABEL
         from ....analysis.timeline.picture import cycle_line
 
@@ -243,7 +243,7 @@ class MetricsCanvas(Widget, can_focus=True):
         return made
 
     def _shades(self) -> list[bool]:
-        """Which columns lie in every other cycle of run A."""
+        """For each column whether it is shaded: in every second cycle of run A."""
         window = self.window
         shaded = [False] * window.columns
         marks = self.marks[0] if self.marks and self.timed else None
@@ -263,8 +263,7 @@ class MetricsCanvas(Widget, can_focus=True):
         return colours[number % len(colours)]
 
     def _legend(self, panel: Panel, look: themes.Look, hidden: int) -> Strip:
-        """The letter and name of each line, what was read at the cursor or last before it, and how many have no room.
-        """
+        """Letter, name and value (last sample up to the cursor, else the first) per line; count of series hidden."""
         more = f" +{hidden} without room " if hidden else ""
         room = max(24, (self.size.width - 2 * INSET - 1 - len(more)) // max(1, len(panel.series)))
         made = []
@@ -295,13 +294,13 @@ class MetricsCanvas(Widget, can_focus=True):
         return made
 
     def _axis(self, look: themes.Look) -> Strip:
-        """The ruler with the mark of the cursor on it."""
+        """The time axis with the cursor's mark on it."""
         from ....analysis.metrics.plot import LABEL, place_text, ruler
 
         text = ruler(self.window, self.timed).ljust(self.window.columns)
         at = self.column
         under = next((one for one in re.finditer(r"\S+(?: \S+)*", text) if one.start() < at < one.end()), None)
-        if under:  # what is left of a label that the mark stands in is another number
+        if under:  # the rest of a label cut by the mark would read as another number
             text = f"{text[: under.start()]}{' ' * len(under[0])}{text[under.end() :]}"
         here = look.cursor if self.has_focus else look.mark
         return self._strip([

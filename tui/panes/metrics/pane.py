@@ -1,4 +1,4 @@
-"""Metrics: plots of the counter under the cursor and of those that are marked, over the list of all."""
+"""Metrics: plots of the counter under the cursor and of the marked ones, above the list of all."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from ....analysis.timeline.lanes import Marks
 
 LEAST_PLOT = 18
-"""Lines of the pane from which there is room for plots above the list."""
+"""Lines of the pane from which plots are drawn above the list."""
 MOST_KEPT = 64
-"""Counters whose samples are kept for the next time."""
+"""Counters whose samples are cached."""
 
 
 class MetricsPane(TablePane):
-    """The canvas above the list."""
+    """The plots above the list of counters."""
 
     DEFAULT_CSS = "MetricsPane TableList { height: 2fr; } MetricsPane Picture { display: none; }"
 
@@ -48,32 +48,32 @@ class MetricsPane(TablePane):
         return Content("")
 
     def show(self, shown: Shown) -> None:
-        """Put the answer on the screen, and its plots."""
+        """Show the answer and its plots."""
         super().show(shown)
         self._plot()
 
     def say(self, text: str) -> None:
-        """A sentence in place of both; '' brings them back."""
+        """Show a sentence in place of plots and list; '' shows them again."""
         super().say(text)
         self.canvas.display = not text and self.size.height >= LEAST_PLOT
 
     def on_resize(self) -> None:
-        """The list needs all of a low pane."""
+        """Hide the plots on a low pane, where the list needs all lines."""
         super().on_resize()
         self.canvas.display = not self.message and self.size.height >= LEAST_PLOT
 
     def on_table_list_highlighted(self, event: TableList.Highlighted) -> None:
-        """Another counter is under the cursor, or marked."""
+        """Another counter is under the cursor, or marks changed."""
         super().on_table_list_highlighted(event)
         self._plot()
 
     def on_metrics_canvas_row_stepped(self, event: MetricsCanvas.RowStepped) -> None:
-        """Move in the list without leaving the plots."""
+        """Move in the list while the plots keep the focus."""
         event.stop()
         self.rows.action_move(event.step)
 
     def _wanted(self) -> list[dict[str, Any]]:
-        """The rows to be drawn: that under the cursor, then the marked ones in the order of the list."""
+        """The rows to plot: the one under the cursor, then the marked ones in the order they were recorded."""
         table = self.rows.table
         if table is None or not len(table):
             return []
@@ -86,7 +86,7 @@ class MetricsPane(TablePane):
         return [dict(zip(names, table.window(at, at + 1)[0], strict=True)) for at in places if at < len(table)]
 
     def _plot(self) -> None:
-        """Draw what is wanted, reading in the background what was not read before."""
+        """Plot these rows; counters not cached yet are read in the background."""
         shown, rows = self.shown, self._wanted()
         if shown is None or not rows:
             return
@@ -111,5 +111,5 @@ class MetricsPane(TablePane):
         self._reading.ask(job, take)
 
     def wanted(self) -> list[str]:
-        """The names of the keys that matter now, for the footer."""
+        """The names of the keys to show in the footer."""
         return [*super().wanted(), "pane_next", *(("zoom_in", "zoom_out", "fit") if self.shown else ())]

@@ -1,1 +1,1 @@
-"""The timeline: the canvas of lanes, and the pane that reads, places and exports it."""
+"""The timeline: the canvas of lanes, and the pane that reads the lanes, finds rows in them and exports them."""

@@ -1,4 +1,4 @@
-"""The timeline as it is moved in: keys and clicks change where it stands and draw the lines in sight anew."""
+"""Navigation of the timeline: keys and clicks change the view state, and the visible lines are drawn again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ZOOM = 2
 PAN = 8
-"""A key moves by one in so many parts of the window."""
+"""A key press pans by 1/``PAN`` of the window."""
 
 
 class TimelineCanvas(LaneView):
@@ -32,16 +32,16 @@ class TimelineCanvas(LaneView):
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
 
     class Wanted(Message):
-        """A time or a launch is to be typed."""
+        """Prompt for a time or a launch number to go to."""
 
     class Followed(Message):
-        """The other end of the launch under the cursor is wanted."""
+        """Go to the other end of the launch under the cursor."""
 
     class PathWanted(Message):
-        """The critical path is wanted, or no more."""
+        """Toggle the critical path."""
 
     class RangeWanted(Message):
-        """A range of time begins or ends at the cursor, or is no longer wanted."""
+        """Begin or end a time range at the cursor, or drop the existing one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,12 +49,12 @@ class TimelineCanvas(LaneView):
         self._lines: list[int | None] = []
 
     def repaint(self) -> None:
-        """What was drawn is no longer so."""
+        """Discard the cached drawing."""
         self._painted = None
         super().repaint()
 
     def caption(self, said: frame.Frame) -> None:
-        """What stands in the border."""
+        """Set the text in the border."""
         if said != self.frame:
             self.frame = said
             self.repaint()
@@ -62,17 +62,17 @@ class TimelineCanvas(LaneView):
     # Keys ------------------------------------------------------------------------------------------------------------
 
     def action_pan(self, step: int) -> None:
-        """Earlier or later by a part of the window; the cursor stays where it is on the screen."""
+        """Pan by a part of the window; the cursor keeps its column on the screen."""
         start, end = self.window_ns
         by = step * max(1, (end - start) // PAN)
         before = self.window_ns
         self.look(start + by, end + by)
-        if self.window_ns == before:  # at the end of what was recorded the cursor goes on
+        if self.window_ns == before:  # at the end of the recording the cursor moves instead
             self.column += step * max(1, self.window(0).columns // PAN)
         self.changed()
 
     def action_step(self, step: int) -> None:
-        """The cursor by one column; at the edge the window follows."""
+        """Move the cursor by one column; at the edge pan."""
         self.column += step
         if not 0 <= self.column < self.window(0).columns:
             self.action_pan(step)
@@ -80,7 +80,7 @@ class TimelineCanvas(LaneView):
         self.changed()
 
     def action_lane(self, step: int) -> None:
-        """The lane above or below."""
+        """Go to the lane above or below."""
         self.selected = max(0, min(len(self.rows()) - 1, self.selected + step))
         self.changed()
 
@@ -98,11 +98,11 @@ class TimelineCanvas(LaneView):
         self.changed()
 
     def action_page(self, step: int) -> None:
-        """A screenful of lanes."""
+        """Move by a screenful of lanes."""
         self.action_lane(step * self.room())
 
     def action_end(self, side: int) -> None:
-        """The beginning or the end of the run, at this zoom."""
+        """Go to the beginning or the end of the run at this zoom."""
         first, last = self.whole()
         length = self.window_ns[1] - self.window_ns[0]
         self.look(*((first, first + length) if side < 0 else (last - length, last)))
@@ -110,7 +110,7 @@ class TimelineCanvas(LaneView):
         self.changed()
 
     def action_zoom(self, step: int) -> None:
-        """Closer or wider around the cursor."""
+        """Zoom in or out around the cursor."""
         start, end = self.window_ns
         columns = self.window(0).columns
         at = start + (end - start) * (2 * self.column + 1) // (2 * columns)
@@ -123,12 +123,12 @@ class TimelineCanvas(LaneView):
         self.changed()
 
     def _keep(self, run: int, lane: Lane | None) -> None:
-        """Stay on the lane when the lines around it come and go."""
+        """Stay on the lane when rows around it appear or disappear."""
         if lane is not None:
             self.select(run, lane)
 
     def action_fit(self) -> None:
-        """The whole run."""
+        """Show the whole run."""
         lane, run = self.lane, self.run
         self.window_ns = self.whole()
         self._keep(run, lane)
@@ -157,7 +157,7 @@ class TimelineCanvas(LaneView):
         self.changed()
 
     def action_same(self, step: int) -> None:
-        """The next or previous slice of the same name in this lane."""
+        """Go to the next or previous slice of the same name in this lane."""
         from ....analysis.timeline.window import same_name
 
         lane, at, run = self.lane, self.slice(), self.run
@@ -174,23 +174,23 @@ class TimelineCanvas(LaneView):
         self.changed()
 
     def action_arrow(self) -> None:
-        """To the other end of a launch."""
+        """Go to the other end of a launch."""
         self.post_message(self.Followed())
 
     def action_critical_path(self) -> None:
-        """Show the critical path, or not."""
+        """Toggle the critical path."""
         self.post_message(self.PathWanted())
 
     def action_range(self) -> None:
-        """Begin a range at the cursor, end it there, or drop the one there is."""
+        """Begin a range at the cursor, end it there, or drop the existing one."""
         self.post_message(self.RangeWanted())
 
     def action_goto(self) -> None:
-        """A time or a launch number is to be typed."""
+        """Prompt for a time or a launch number."""
         self.post_message(self.Wanted())
 
     def on_click(self, event: events.Click) -> None:
-        """The cursor goes where it was clicked; a second click zooms there."""
+        """Move the cursor to the clicked place; a double click zooms to it."""
         row = self._lines[event.y] if event.y < len(self._lines) else None
         left = self.painter().label + painter.SIDES // 2
         if row is not None and event.x >= left:
@@ -200,22 +200,22 @@ class TimelineCanvas(LaneView):
                 self.action_open()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """The wheel goes through the lanes."""
+        """Go to the next lane."""
         event.stop()
         self.action_lane(1)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """The wheel goes through the lanes."""
+        """Go to the previous lane."""
         event.stop()
         self.action_lane(-1)
 
     def on_resize(self) -> None:
-        """Another width has other columns."""
+        """The number of columns depends on the width."""
         if self.runs:
             self.changed()
 
     def say(self, text: str) -> None:
-        """What else is known of the slice under the cursor."""
+        """Show further facts about the slice under the cursor."""
         if text != self.told:
             self.told = text
             if self._painted is not None:
@@ -227,7 +227,7 @@ class TimelineCanvas(LaneView):
     # Drawing ---------------------------------------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines in sight, drawn once for each place they show: Textual asks for all of them when one changed."""
+        """The visible lines, drawn once per state: Textual asks for all of them when one changed."""
         key = (themes.look(self.app.theme), self.size, self.background_colors[1])
         if self._painted is None or self._painted[0] != key:
             with self._speaking():
@@ -247,7 +247,7 @@ class TimelineCanvas(LaneView):
         return strips
 
     def on_focus(self) -> None:
-        """The border shows whether keys go here."""
+        """Draw again: the border shows whether the canvas has the focus."""
         self.repaint()
 
     on_blur = on_focus

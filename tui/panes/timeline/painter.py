@@ -1,7 +1,7 @@
-"""Lines of the timeline with their colours: its three frames, and what stands in them.
+"""Lines of the timeline with their colours: its three frames and their content.
 
-What a column holds is the analysis' answer; here it only gets its style, and the cursor is lit. ``Painter`` is of one
-place: it knows the theme, the width and how many cells say what a line is.
+The content of a column comes from the analysis; this module adds styles and highlights the cursor. A ``Painter`` holds
+for one theme, width and label width.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from ....analysis.timeline.window import Window
 
 _ROLES = {"annotation": "other", "dataloader": "copy", "sched": "device", "io": "device", "overhead": "device"}
-"""Classes of slices whose colour is that of another one."""
+"""Slice classes drawn in the colour of another class."""
 _REVERSE, _BOLD = Style(reverse=True), Style(bold=True)
 SIDES = 4
-"""Cells of both sides of a frame."""
+"""Cells of both sides of a frame together."""
 
 
 class Selected(Struct, frozen=True):
-    """What lies under the cursor: its name, what else the border says, bars (a letter, a text, a length, a remark and
-    its judgement), and sentences."""
+    """Slice or gap under the cursor: name, note for the border, bars (run letter, text, length in ns, remark, severity
+    of the remark) and sentences."""
 
     name: str = ""
     note: str = ""
@@ -44,7 +44,7 @@ class Selected(Struct, frozen=True):
 
 
 class Painter(Struct, frozen=True):
-    """Draws in the colours of ``look``, ``width`` cells wide, the first ``label`` of which say what a line is."""
+    """Draws lines of ``width`` cells in the colours of ``look``; the first ``label`` cells hold a line's label."""
 
     look: Look
     width: int
@@ -53,7 +53,7 @@ class Painter(Struct, frozen=True):
 
     @property
     def columns(self) -> int:
-        """Cells of a lane."""
+        """Columns of a lane."""
         return max(10, self.width - SIDES - self.label)
 
     def upper(self, said: frame.Frame, focus: bool = False) -> Strip:
@@ -71,13 +71,13 @@ class Painter(Struct, frozen=True):
         return Strip([Segment("│ ", side), *inner, Segment(" │", side)])
 
     def _label(self, side: str, text: str, style: Style) -> list[Segment]:
-        """What a line is called, the letter of its run before it."""
+        """The label of a line, after the letter of its run."""
         room = self.label - 1 - 2 * bool(side)
         return [*([Segment(f"{side} ", self.look.top)] if side else []),
                 Segment(cells.fit(text, room) + " ", style)]
 
     def minimaps(self, runs: Sequence[Timeline], wholes: Sequence[Window], windows: Sequence[Window]) -> list[Strip]:
-        """How busy the devices of each run were in the whole of it, the window lit."""
+        """How busy the devices were over the whole of each run, with the window highlighted."""
         from ....analysis.timeline.picture import minimap
 
         look, made = self.look, []
@@ -92,21 +92,21 @@ class Painter(Struct, frozen=True):
         return made
 
     def ruler(self, window: Window, origin: int) -> Strip:
-        """Round times over the lanes."""
+        """The time axis above the lanes."""
         from ....analysis.timeline.picture import axis
 
         text = axis(window, origin)
         return self.line([Segment(" " * self.label, self.look.base), Segment(text, self.look.header)], True)
 
     def cycles(self, run: Timeline, window: Window) -> Strip:
-        """The cycles of a run over its lanes."""
+        """The cycles of a run above its lanes."""
         from ....analysis.timeline.picture import marks
 
         return self.line([*self._label("", "cycles", self.look.gutter), Segment(marks(run, window), self.look.mark)],
                          True)
 
     def notes(self, notes: Sequence[tuple[int, str]], marked: tuple[int, int] | None, window: Window) -> Strip:
-        """Notes on times of a run, each where it begins, over the range that is marked."""
+        """Notes of a run at their start times, and the marked range, in one line."""
         line = [" "] * window.columns
         if marked is not None:
             first, last = window.column(marked[0]), window.column(marked[1] - 1)
@@ -121,12 +121,12 @@ class Painter(Struct, frozen=True):
         return self.line([*label, Segment("".join(line), self.look.match)], True)
 
     def seam(self) -> Strip:
-        """What stands between two runs."""
+        """The separator between two runs."""
         side = self.look.focus if self.focus else self.look.frame
         return Strip([Segment("│", side), Segment("┄" * (self.width - 2), self.look.faint), Segment("│", side)])
 
     def row(self, side: str, row: Row, line: Line, under: Sequence[str], column: int, here: bool) -> list[Strip]:
-        """The lines of a row; ``under`` are what its label says further down, ``column`` is that of the cursor."""
+        """The lines of a row; ``under`` continues its label on the lines below, ``column`` is the cursor's."""
         look = self.look
         style = look.cursor if here else look.base if row.lane is not None and row.lane.tid is None else look.gutter
         labels = [self._label(side, row.label, style)]
@@ -143,7 +143,7 @@ class Painter(Struct, frozen=True):
         ]
 
     def _lit(self, segments: list[Segment], column: int, here: bool) -> list[Segment]:
-        """The segments with the column of the cursor lit."""
+        """The segments with the cursor's column highlighted."""
         strip = Strip(segments)
         before, at, after = strip.crop(0, column), strip.crop(column, column + 1), strip.crop(column + 1)
         lit = [Segment(one.text, self.look.cursor if here else (one.style or self.look.base) + self.look.cursor_blurred)
@@ -151,7 +151,7 @@ class Painter(Struct, frozen=True):
         return [*before, *lit, *after]
 
     def _coloured(self, line: Line, number: int, column: int, here: bool) -> list[Segment]:
-        """One line of a row under the colours of its classes; names stand in their blocks, the cursor is lit."""
+        """One line of a row in the colours of its classes, names inside their blocks, the cursor highlighted."""
         from ....analysis.timeline.classes import CLASSES
 
         look, text, named = self.look, list(line.lines[number]), [one for one in line.named if one[0] == number]
@@ -178,7 +178,7 @@ class Painter(Struct, frozen=True):
         return made
 
     def selection(self, selected: Selected, lines: int) -> list[Strip]:
-        """What lies under the cursor in so many lines: bars of its length in both runs, or on one line."""
+        """The slice or gap under the cursor in ``lines`` lines: bars of its length in both runs, or one line."""
         look, made = self.look, list[Strip]()
         most = max((length for _, _, length, _, _ in selected.bars), default=0)
         if lines < len(selected.lines) + len(selected.bars):
@@ -201,11 +201,11 @@ class Painter(Struct, frozen=True):
 
 
 def _with_fewer_parts(said: str) -> list[str]:
-    """The text, then without one part of it after the other from its end."""
+    """The text, then shortened from its end by one more part each time."""
     parts = re.split(r"(?= · | on thread | by )", said)
     return ["".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def calls(row: Row) -> str:
-    """The calls that a row stands for, else its name."""
+    """The calls a row stands for, or its label."""
     return " › ".join(cells.name(name, 40).strip() for name in row.crumbs[-4:]) or row.label.strip()

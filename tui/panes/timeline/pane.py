@@ -1,7 +1,7 @@
-"""Timeline: lanes of streams and threads, from the whole run to 100 ns, with what lies under the cursor.
+"""Timeline: lanes of streams and threads, at any zoom from the whole run to 100 ns.
 
-The canvas moves by itself; the pane reads the lanes in the background, looks up who launched what is under the cursor,
-and exports the window as it stands.
+The canvas handles navigation; the pane reads the lanes in the background, looks up what launched the slice under the
+cursor, and exports the current window.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SCALE = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
 class TimelinePane(TablePane):
-    """The canvas in place of the list."""
+    """The timeline canvas in place of the list."""
 
     DEFAULT_CSS = "TimelinePane TableList, TimelinePane Picture { display: none; }"
     BINDINGS: ClassVar[list[BindingType]] = bindings("pane")
@@ -61,12 +61,12 @@ class TimelinePane(TablePane):
 
     @property
     def view(self) -> View | None:
-        """That of the lanes."""
+        """The view whose lanes are shown."""
         return self._view
 
     @property
     def focused_part(self) -> TimelineCanvas:
-        """What takes the keys."""
+        """The widget to focus when the view is opened."""
         return self.canvas
 
     def _question(self) -> Any:
@@ -82,12 +82,12 @@ class TimelinePane(TablePane):
 
             view = entry.load()
             runs, options = session.question(view)
-            lanes = tuple(timeline_of(run, options, marks=len(runs) > 1) for run in runs)  # two are aligned by them
+            lanes = tuple(timeline_of(run, options, marks=len(runs) > 1) for run in runs)  # marks align two runs
             for run, one in zip(runs, lanes, strict=True):
                 if not one.drawn:
                     raise CannotAnswer(f"{run.info.label} holds no activity or call with a time.")
             names = of_runs(runs)
-            len(names.names)  # read here and not on the way to the screen
+            len(names.names)  # computes the display names here, not on the UI thread
             scoped = [steps_in_scope(run, options, side) for run, side in zip(runs, SIDES, strict=False)
                       if options.scope(side).cycle is not None]
             cycles = tuple(one.bounds for one in scoped if one is not None)
@@ -112,7 +112,7 @@ class TimelinePane(TablePane):
         self.main.tell()
 
     def _ask_more(self, lanes: tuple[Timeline, ...]) -> None:
-        """The cycles over the lanes of a run, and how deep the queues of devices were, which come when found."""
+        """Compute queue depths and, for one run, cycle marks in the background; both are added when ready."""
         if self._view is None:
             return
         runs, options = self._runs, self.session.question(self._view)[1]
@@ -156,7 +156,7 @@ class TimelinePane(TablePane):
         self._looking.ask(job, take)
 
     def on_timeline_canvas_path_wanted(self, event: TimelineCanvas.PathWanted) -> None:
-        """Show the critical path of a cycle of the run under the cursor, or no more."""
+        """Toggle the critical path of a cycle, in the run under the cursor."""
         event.stop()
         run, view = self.canvas.run, self._view
         if view is None or run >= len(self.canvas.runs):
@@ -187,7 +187,7 @@ class TimelinePane(TablePane):
         self._marking.ask(job, take)
 
     def on_timeline_canvas_range_wanted(self, event: TimelineCanvas.RangeWanted) -> None:
-        """A range begins or ends at the cursor, or is dropped; where each run has one, their diff is shown."""
+        """Begin, end or drop a range at the cursor; once both runs have one, their diff opens."""
         event.stop()
         if not self.canvas.runs:
             return
@@ -202,7 +202,7 @@ class TimelinePane(TablePane):
         self._show_ranges()
 
     def _limit(self, run: int, span: Span | None) -> None:
-        """Keep a run's range, or drop it; where each run has one, or no longer, every view is another."""
+        """Set or drop a run's range; the scope of all views changes once each run has one, or no longer has."""
         session = self.session
         a, b = session.ranges
         ranges, before = (span, b) if run == 0 else (a, span), session.ranged
@@ -215,14 +215,14 @@ class TimelinePane(TablePane):
         self.app.post_message(ScopeChanged() if before or len(session.traces) < 2 else ViewWanted("diff"))
 
     def leave(self) -> bool:
-        """Drop a range that has no end yet."""
+        """Drop a range that has no end yet; True if there was one."""
         left = bool(self._begun)
         self._begun.clear()
         self._show_ranges()
         return left
 
     def forget(self) -> None:
-        """Show no rows, nor a range that was begun in other runs."""
+        """Clear the rows and any range begun in the previous runs."""
         self._begun.clear()
         super().forget()
 
@@ -232,13 +232,13 @@ class TimelinePane(TablePane):
         self.canvas.changed()
 
     def wake(self, force: bool = False) -> None:
-        """The view is looked at, perhaps to see the place of a row."""
+        """The view came into sight, possibly to show the place of a row."""
         super().wake(force)
         if self.canvas.runs and not self.runner.busy:
             self._arrive()
 
     def _arrive(self) -> None:
-        """Go to the row somebody pressed ``t`` on."""
+        """Go to the row on which ``t`` was pressed."""
         from ....analysis.timeline.place import find
 
         wanted, self.session.place = self.session.place, None
@@ -247,7 +247,7 @@ class TimelinePane(TablePane):
         run, row = wanted
         run = min(run, len(self.canvas.runs) - 1)
         if row.get("start_ns") is None and len(self.canvas.runs) > 1 and self.session.subject == "both":
-            run = 1 if find(self.canvas.runs[1], row) is not None else 0  # a row of both runs: what changed is in B
+            run = 1 if find(self.canvas.runs[1], row) is not None else 0  # a row of both runs: show the change, in B
         place = find(self.canvas.runs[run], row)
         if place is None:
             self.notify("This row has no time, so the timeline cannot show it.", markup=False)
@@ -255,21 +255,21 @@ class TimelinePane(TablePane):
             self.canvas.go(place, run)
 
     def say(self, text: str) -> None:
-        """A sentence in place of the canvas; '' brings it back."""
+        """Show a sentence in place of the canvas; '' shows the canvas again."""
         self.message = text
         self.spoken.say(text)
         self.spoken.display = bool(text)
         self.canvas.display = not text
 
     def make_room(self) -> None:
-        """The lanes take all the room."""
+        """No side panel: the lanes take all the room."""
 
     def caption(self, said: Frame) -> None:
-        """What stands in the border of the lanes."""
+        """Set the text in the border of the lanes."""
         self.canvas.caption(said)
 
     def action_note(self) -> None:
-        """Type a note on what is under the cursor; it starts from the one there is."""
+        """Prompt for a note at the cursor; an existing one can be edited."""
         if not self.canvas.runs:
             self.app.bell()
             return
@@ -277,7 +277,7 @@ class TimelinePane(TablePane):
         self.main.ask_for("note", known.text if known else "", "what to remember of this time")
 
     def _note(self, text: str) -> None:
-        """Keep the note on what is under the cursor; '' takes it off."""
+        """Save the note at the cursor; '' removes it."""
         known, notes = self.canvas.note_here(), self.session.time_notes
         if known is not None:
             notes.remove(known)
@@ -288,7 +288,7 @@ class TimelinePane(TablePane):
         self.canvas.changed()
 
     def export_job(self) -> Callable[[], Table] | None:
-        """The window as it stands, as the view answers it."""
+        """The answer of the view for the current window."""
         view, runs = self._view, self._runs
         if not self.canvas.runs or view is None:
             return None
@@ -306,7 +306,7 @@ class TimelinePane(TablePane):
         return job
 
     def action_export(self) -> None:
-        """Offer the window as a picture, or what lies in it as a trace."""
+        """Offer the window as a picture or as a Chrome trace."""
         from ...overlays.choice import ChoiceScreen
 
         if not self.canvas.runs or self._view is None:
@@ -327,12 +327,12 @@ class TimelinePane(TablePane):
             self._slice(self.canvas.cycle if key == "c" else None)
 
     def _picture_name(self) -> str:
-        """A name for a picture of the window that nothing has yet."""
+        """An unused file name for a picture of the window."""
         runs = [re.sub(r"[^A-Za-z0-9._-]+", "-", one.label).strip("-.")[:36] for one in self.canvas.runs]
         return str(free_name("-".join(["warplens", self.entry.name, *runs])[:100] + ".svg"))
 
     def _slice(self, span: tuple[int, int, str] | None) -> None:
-        """Write what begins in that stretch of the run under the cursor, or in the window, as a trace."""
+        """Write events that begin in the span, or else in the window, of the run under the cursor as a trace."""
         run, view = self.canvas.run, self._view
         assert view is not None
         trace = self._runs[run]
@@ -349,7 +349,7 @@ class TimelinePane(TablePane):
         self.app.post_message(TaskWanted("writing", job, self.tell_written))
 
     def on_lane_view_moved(self, event: TimelineCanvas.Moved) -> None:
-        """Look up who launched what is under the cursor, once it rests: a frame is not to share its time with that."""
+        """Look up what launched the slice, once the cursor rests, so that no frame shares CPU time with the lookup."""
         event.stop()
         lane, at, run = self.canvas.lane, self.canvas.slice(), self.canvas.run
         self._looking.drop()
@@ -368,12 +368,12 @@ class TimelinePane(TablePane):
         self._looking.ask_after(REST, job, take, slow=lambda: None)
 
     def on_timeline_canvas_wanted(self, event: TimelineCanvas.Wanted) -> None:
-        """Take a time or a launch."""
+        """Prompt for a time or a launch number."""
         event.stop()
         self.main.ask_for("goto", "", "12.5ms   3,400us   #1204 for a launch")
 
     def said(self, kind: str, text: str, final: bool) -> None:
-        """Text typed at the prompt."""
+        """Prompt input for this view."""
         if kind != "goto":
             super().said(kind, text, final)
         elif final:
@@ -400,7 +400,7 @@ class TimelinePane(TablePane):
         self.canvas.go(place, run)
 
     def wanted(self) -> list[str]:
-        """The names of the keys that matter now, for the footer."""
+        """The names of the keys to show in the footer."""
         if self.message:
             return ["palette", "quit"]
         return ("zoom_in zoom_out fit zoom_to goto same_next arrow fold_lanes critical_path range export copy "

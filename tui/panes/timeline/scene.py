@@ -1,4 +1,4 @@
-"""What the timeline shows of where it stands: the whole, the lanes in sight, what lies under the cursor."""
+"""Composition of the timeline's frames: the overview, the visible lanes, and the slice under the cursor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def draw(view: LaneView) -> tuple[list[Strip], list[int | None]]:
-    """The whole with the window in it, the lanes in sight, blank lines, what lies under the cursor."""
+    """All lines (overview with the window, visible lanes, selection), and each line's row number (None: no row)."""
     paint, height = view.painter(), view.size.height
     if not view.runs or height < 4:
         return [Strip.blank(view.size.width, paint.look.base)] * height, []
@@ -43,7 +43,7 @@ def draw(view: LaneView) -> tuple[list[Strip], list[int | None]]:
 
 
 def _overview(view: LaneView, paint: Painter, windows: Sequence[Window], cycle: int | None) -> list[Strip]:
-    """The frame of the whole: the cycle that is looked at, else all there is."""
+    """The frame of the overview: of the cycle in view, else of the whole recording."""
     from ....analysis.timeline.window import Window
 
     first, last = view.whole()
@@ -76,7 +76,7 @@ def _aligned(view: LaneView, cycle: int | None) -> str:
 def _lanes(
     view: LaneView, paint: Painter, windows: Sequence[Window], room: int
 ) -> tuple[list[Strip], list[int | None]]:
-    """The rows from the first in sight on, in so many lines, and the number of the row of each line."""
+    """The visible rows in ``room`` lines, and the row number of each line."""
     from ....analysis.timeline.classes import CLASSES
     from ....analysis.timeline.picture import lines_of
 
@@ -109,7 +109,7 @@ def _lanes(
 
 
 def _busy(row: Row, window: Window) -> tuple[str, ...]:
-    """How much of the window a stream ran."""
+    """Busy time of a stream and its share of the window."""
     if row.lane is None:
         return ()
     ran = int(row.lane.busy.busy(np.array([window.start, window.end]))[0])
@@ -120,7 +120,7 @@ def _busy(row: Row, window: Window) -> tuple[str, ...]:
 
 
 def foot(view: LaneView) -> list[Strip]:
-    """The lower border of the lanes, and what lies under the cursor."""
+    """The lower border of the lanes, and the slice or gap under the cursor."""
     paint, rows = view.painter(), view.rows()
     position = f"line {view.selected + 1} of {len(rows)}" if rows else ""
     legend = frame.dim("  ".join(f"{LETTERS[one]} {TITLES[one]}" for one in LETTERS if one in view.families))
@@ -134,7 +134,7 @@ def foot(view: LaneView) -> list[Strip]:
 
 
 def _selection(view: LaneView) -> Selected:
-    """What lies under the cursor: a slice, of two runs beside the same one of the other, or a gap."""
+    """The slice or gap under the cursor; with two runs beside the same launch of the other run."""
     from ....analysis.core.names.short_name import fit_name
     from ....analysis.timeline.place import counterpart, describe
 
@@ -162,11 +162,11 @@ def _selection(view: LaneView) -> Selected:
     return Selected(name, "the same launch of the cycle in both runs", bars, (told,))
 
 
-_SAME = 0.1  # Share by which two launches differ that are called as long.
+_SAME = 0.1  # Launches that differ by at most this share of the longer one are called as long.
 
 
 def _longer(a: int, b: int) -> tuple[str, str]:
-    """How much longer a launch takes in B, in words, and the judgement."""
+    """The change of a launch's duration in B, in words, and its severity."""
     if not a or not b or abs(b - a) <= _SAME * max(a, b):
         return "= as long", ""
     return (f"✗ {b / a:.1f}× as long", "bad") if b > a else (f"✓ {a / b:.1f}× as fast", "good")

@@ -1,7 +1,7 @@
-"""Where the timeline stands: the window, the column and the row of the cursor, and how two runs are aligned.
+"""State of the timeline: the window, the cursor's column and row, and the alignment of two runs.
 
-All moments are in the time of run A; a second run is drawn at the same place by its offset, which is that of the cycle
-that is looked at. What is drawn of it is ``scene``'s, what keys do to it ``canvas``'s.
+The window is in run A's time; a second run is drawn at its offset, which aligns the start of the cycle in view.
+``scene`` draws this state, ``canvas`` changes it on keys.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from ...session.session import Ranges, TimeNote
 
 LEAST_NS = 100
-"""The narrowest window."""
+"""The narrowest window, ns."""
 FRAMED, TALL = 18, 30
-"""Lines from which every part has a frame of its own, and from which the slice under the cursor has bars."""
+"""Heights from which each part has a frame of its own, and from which the selection has bars and more lines."""
 
 
 class LaneView(Widget, can_focus=True):
     """The state of the canvas."""
 
     class Moved(Message):
-        """The cursor or the window moved; ``slice`` is what is under the cursor."""
+        """The cursor or the window moved."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class LaneView(Widget, can_focus=True):
         self._laid_out: tuple[object, ...] = ()
 
     def show(self, runs: tuple[Timeline, ...], offsets: tuple[int, ...]) -> None:
-        """Draw these runs, from their beginning to their end unless they are the ones already shown."""
+        """Draw these runs, from beginning to end unless the same ones were shown before."""
         from ....analysis.timeline.counters import strips
 
         same = [one.label for one in runs] == [one.label for one in self.runs] and self.runs
@@ -74,26 +74,26 @@ class LaneView(Widget, can_focus=True):
         self.changed()
 
     def whole(self) -> tuple[int, int]:
-        """Everything recorded, in the time of run A."""
+        """Start and end of everything recorded, in run A's time."""
         ends = [(one.start - off, one.end - off) for one, off in zip(self.runs, self.offsets, strict=True)]
         return (min(start for start, _ in ends), max(end for _, end in ends)) if ends else (0, 1)
 
     def window(self, run: int) -> Window:
-        """The window in the time of that run, as wide as the screen has columns for it."""
+        """The window in that run's time, with the number of columns that fit on the screen."""
         from ....analysis.timeline.window import Window
 
-        offset = self.offsets[run] if self.runs else 0  # keys come before lanes do
+        offset = self.offsets[run] if self.runs else 0  # a key may be pressed before the lanes are loaded
         return Window(self.window_ns[0] + offset, self.window_ns[1] + offset, self.painter().columns)
 
     @property
     def moment(self) -> int:
-        """The middle of the column under the cursor, in the time of the run of the lane."""
+        """The middle of the cursor's column, in the time of the run under the cursor."""
         window = self.window(self.run)
         return window.start + (window.end - window.start) * (2 * self.column + 1) // (2 * window.columns)
 
     @property
     def run(self) -> int:
-        """The run of the lane under the cursor: 0 for A."""
+        """The run under the cursor: 0 for A."""
         rows = self.rows()
         return rows[self.selected][0] if rows else 0
 
@@ -113,14 +113,14 @@ class LaneView(Widget, can_focus=True):
         return rows[self.selected][1].lane if rows else None
 
     def slice(self) -> int | None:
-        """The place in its lane of the slice under the cursor; None on a gap."""
+        """Index in its lane of the slice under the cursor; None on a gap."""
         from ....analysis.timeline.window import at_moment
 
         lane, window = self.lane, self.window(self.run)
         return None if lane is None else at_moment(lane, self.moment, (window.end - window.start) // window.columns)
 
     def rows(self) -> list[tuple[int, Row]]:
-        """The rows there are in this window, those of run A first: run and row."""
+        """All rows of this window as (run, row), those of run A first."""
         from ....analysis.timeline.layout import layout
 
         key = (*self.window_ns, self.size, self.offsets, len(self.turned), self.noted)
@@ -137,16 +137,16 @@ class LaneView(Widget, can_focus=True):
 
     @property
     def noted(self) -> bool:
-        """Whether a line over the lanes has notes and ranges."""
+        """Whether there is a line of notes and ranges above the lanes."""
         return bool(self.notes) or any(self.ranges)
 
     @property
     def cycle_lines(self) -> bool:
-        """Whether cycles stand over the lanes: where there are any, and no single one is looked at."""
+        """Whether cycles are drawn above the lanes: if there are any and the view is not zoomed to one."""
         return self.cycle_shown() is None and any(len(one.marks.starts) for one in self.runs)
 
     def cycle_shown(self) -> int | None:
-        """The cycle of run A, by its place, that the whole window lies in or nearly so; None where there is none."""
+        """Index of run A's cycle at the middle of the window; None if there is none or the window is over twice it."""
         from ....analysis.timeline.place import cycle_of
 
         if not self.runs:
@@ -158,7 +158,7 @@ class LaneView(Widget, can_focus=True):
         return at
 
     def under_cursor(self) -> tuple[int, int, str]:
-        """Start and end (ns) of the slice or moment under the cursor, and what lies there."""
+        """Start and end (ns) of the slice, or of the moment, under the cursor, and a description of it."""
         from ....analysis.core.names.short_name import fit_name
 
         lane, at, rows = self.lane, self.slice(), self.rows()
@@ -168,21 +168,21 @@ class LaneView(Widget, can_focus=True):
         return self.moment, self.moment, rows[self.selected][1].label.strip() if rows else ""
 
     def span_here(self) -> tuple[int, int]:
-        """Start and end (ns) of the slice under the cursor, of a gap those of the column."""
+        """Start and end (ns) of the slice under the cursor; on a gap, of the cursor's column."""
         start, end, _ = self.under_cursor()
         window = self.window(self.run)
         half = (window.end - window.start) // (2 * window.columns) if start == end else 0
         return start - half, max(end + half, start + 1)
 
     def note_here(self) -> TimeNote | None:
-        """The note on what is under the cursor."""
+        """The note within one column of the slice or moment under the cursor."""
         start, end, _ = self.under_cursor()
         width = (self.window_ns[1] - self.window_ns[0]) // max(1, self.window(0).columns)
         return next((one for one in self.notes if one.run == self.run and one.start <= max(end, start + width)
                      and one.end >= start - width), None)
 
     def align(self, run: int, moment: int) -> None:
-        """Put the other run where the same cycle begins, where a moment of this one lies in a cycle."""
+        """Align the other run to the start of the same cycle; nothing changes if ``moment`` is in no common cycle."""
         from ....analysis.timeline.place import cycle_of, same_cycle
 
         if len(self.runs) < 2:
@@ -196,7 +196,7 @@ class LaneView(Widget, can_focus=True):
             self.aligned_at = at if run == 0 else there
 
     def go(self, place: Place, run: int = 0) -> None:
-        """Show a place with room around it, the cursor on it; of two runs the same launch of the other one, too."""
+        """Zoom to a place with the cursor on it, for two runs wide enough for the same launch in the other one."""
         from ....analysis.timeline.place import counterpart
 
         self.align(run, place.start)
@@ -215,7 +215,7 @@ class LaneView(Widget, can_focus=True):
         self.changed()
 
     def reach(self, place: Place, run: int) -> None:
-        """Stand on a place at this zoom, the window moved no further than it takes."""
+        """Move the cursor to a place at this zoom, panning no further than necessary."""
         (start, end), offset = self.window_ns, self.offsets[run]
         at = (place.start + place.end) // 2 - offset
         room = (end - start) // 8
@@ -228,14 +228,14 @@ class LaneView(Widget, can_focus=True):
         self.changed()
 
     def span(self, start: int, end: int, run: int) -> None:
-        """Show a stretch of a run, no more."""
+        """Show exactly this span of a run."""
         self.align(run, start)
         self.look(start - self.offsets[run], end - self.offsets[run])
         self.selected = next((at for at, (of, _) in enumerate(self.rows()) if of == run), 0)
         self.changed()
 
     def limit(self, cycles: tuple[tuple[int, int], ...]) -> None:
-        """Show the cycle (ns) of each run that all views were limited to, or everything where they no longer are."""
+        """Show the cycle of each run (ns) that the scope is limited to; everything when the limit is lifted."""
         before, self.in_scope = self.in_scope, cycles
         if cycles:
             self.offsets = tuple(start - cycles[0][0] for start, _ in cycles)
@@ -247,13 +247,13 @@ class LaneView(Widget, can_focus=True):
         self.changed()
 
     def select(self, run: int, lane: Lane) -> None:
-        """Stand on a lane, unfolded where that hides it."""
+        """Put the cursor on a lane, opening its group if it is folded."""
         for _ in range(2):
             for at, (of, row) in enumerate(self.rows()):
                 if of == run and row.lane is lane:
                     self.selected = at
                     return
-            for of, row in self.rows():  # it may be folded
+            for of, row in self.rows():  # it may be in a folded group
                 if of == run and row.group is not None and row.group == self._group(lane):
                     self.turned ^= {(run, row.group)}
                     break
@@ -263,20 +263,20 @@ class LaneView(Widget, can_focus=True):
         return ("streams", lane.rank) if lane.tid is None else ("thread", lane.rank, lane.pid, lane.tid)
 
     def look(self, start: int, end: int) -> None:
-        """Move the window there, within what was recorded and no narrower than ``LEAST_NS``."""
+        """Move the window, clamped to the recording and to at least ``LEAST_NS``."""
         first, last = self.whole()
         length = max(LEAST_NS, min(end - start, last - first))
         start = max(first, min(start, last - length))
         self.window_ns = (start, start + length)
 
     def changed(self) -> None:
-        """Something moved: rows and cursor are put where they are in sight."""
+        """Bring rows and cursor into sight after any change of state, and draw again."""
         if len(self.runs) > 1 and (at := self.cycle_shown()) is not None and at != self.aligned_at:
             self.align(0, int(self.runs[0].marks.starts[at]))
         rows = self.rows()
         room, used = self.room(), 0
         self.top = min(self.top, self.selected)
-        for at in range(self.selected, self.top - 1, -1):  # all of the selected row, as much as there is before it
+        for at in range(self.selected, self.top - 1, -1):  # keeps the whole selected row in sight, then rows above it
             used += rows[at][1].lines + bool(at and rows[at][0] != rows[at - 1][0]) if rows else 0
             used += (self.cycle_lines + self.noted) * (not at or rows[at][0] != rows[at - 1][0])
             if used > room:
@@ -289,20 +289,20 @@ class LaneView(Widget, can_focus=True):
 
     @property
     def chosen_lines(self) -> int:
-        """Lines about the slice under the cursor."""
+        """Lines of text about the slice under the cursor."""
         return (3 if len(self.runs) > 1 else 2) if self.size.height >= TALL else 1
 
     def room(self) -> int:
-        """Lines of lanes."""
+        """Lines available for lanes."""
         head = len(self.runs) + 4 if self.size.height >= FRAMED else 2
         foot = self.chosen_lines + (3 if self.size.height >= FRAMED else 1)
         return max(1, self.size.height - head - foot)
 
     def painter(self) -> Painter:
-        """What draws at this size, in this theme."""
+        """A painter for this size and theme."""
         width = self.size.width
         return Painter(themes.look(self.app.theme), width, max(17, min(24, width // 5 + 2)), self.has_focus)
 
     def repaint(self) -> None:
-        """What was drawn is no longer so."""
+        """Draw again."""
         self.refresh()
