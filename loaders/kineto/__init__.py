@@ -1,7 +1,7 @@
-"""PyTorch Kineto and other Chrome trace JSON: what torch.profiler, Ascend's profiler and JAX write.
+"""PyTorch Kineto and other Chrome trace JSON, as written by torch.profiler, Ascend's profiler and JAX.
 
-Two readers give the same tables: ``plain`` (msgspec) and, for big files, ``pipeline`` (blocks through a compiled
-scanner on two threads). Both fill the raw columns of ``columns``; ``tables`` and ``dialect`` say what those mean.
+Two readers produce the same tables: ``plain`` (msgspec) and, for large files, ``pipeline`` (blocks through a compiled
+scanner on several threads). Both fill the raw columns of ``columns``; ``tables`` and ``dialect`` interpret them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EVENT_KEYS = rb'"ph"\s*:\s*"[A-Za-z]"', rb'"pid"\s*:'
 
 
 class Kineto(FormatLoader):
-    """The loader."""
+    """Loader for Chrome trace JSON."""
 
     name = "kineto"
     title = "PyTorch Kineto / Chrome trace JSON (also Ascend and JAX), .gz and .zst"
@@ -30,7 +30,7 @@ class Kineto(FormatLoader):
     ready_tables = True
 
     def sniff(self, head: bytes) -> bool:
-        """A list of events, or an object that has one or the keys Kineto writes before it."""
+        """Accept a list of events, or an object with one or with the keys that Kineto writes before it."""
         text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
         inside = text[1:].lstrip()
         if text.startswith(b"{") and inside.startswith((b'"', b"}")):
@@ -38,7 +38,7 @@ class Kineto(FormatLoader):
         return text.startswith(b"[") and inside.startswith(b"{") and all(re.search(key, head) for key in _EVENT_KEYS)
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
-        """All arguments of one event, read again from the file."""
+        """All arguments of one event, reread from the file."""
         from .recovery import arguments
 
         return arguments(path, offset, name)

@@ -1,8 +1,8 @@
-"""Blocks of memory, from the instants at which they were allocated and freed: one row a block.
+"""Memory blocks, one row each, from the ``[memory]`` instants of their allocation and free.
 
-A block is known by its device and address. What is freed and was not allocated in the recording was there before it;
-what is never freed is held to the end. Which line asked for it is not said by the instant: the thread that did is kept,
-and its slices tell.
+A block is identified by device and address. A free without a recorded allocation means the block existed before the
+recording; a block that is never freed is held to the end. Instants record no Python stack: the thread is kept, and its
+slices at that time give the stack.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from .columns import NULL, Ints
 if TYPE_CHECKING:
     import polars as pl
 
-MOST = 2_000_000  # Instants of which blocks are made; of more only the sums are kept, in bounded memory.
-_LARGEST = 1 << 50  # Bytes of a block: more is damage.
-HOST, NOBODY = -1, -2  # Instead of the number of a device.
+MOST = 2_000_000  # With more instants no blocks are built, only sums, so that memory stays bounded.
+_LARGEST = 1 << 50  # Bytes of a block; a larger size is damage.
+HOST, NOBODY = -1, -2  # In place of a device number: the host; not recorded.
 _IDS = ("pid", "tid", "rank", "device")
 _COLUMNS = ("ts", "change", "address", *_IDS)
 _INT32 = np.iinfo(np.int32)
 
 
 def device_numbers(kind: Ints, index: Ints) -> Ints:
-    """The number of the device of each instant, ``HOST``, or ``NOBODY`` where it is not said."""
+    """Device number of each instant: ``HOST`` for device type 0, ``NOBODY`` if not recorded."""
     return np.where(kind == 0, HOST, np.where(index >= 0, index, NOBODY))
 
 
 def device_name(number: int) -> str | None:
-    """The device as the tables call it."""
+    """The device name used in the tables; None for ``NOBODY``."""
     return None if number == NOBODY else "Host" if number == HOST else f"GPU {number}"
 
 
 class Allocations:
-    """Collects what instants say of blocks, in the order of the file."""
+    """Collects memory instants in file order and builds the table ``allocations``."""
 
     def __init__(self) -> None:
         self.count = 0
         self._parts: tuple[list[Ints], ...] = tuple([] for _ in _COLUMNS)
 
     def add(self, ts: Ints, pid: Ints, tid: Ints, rank: Ints, device: Ints, change: Ints, address: Ints) -> None:
-        """Instants in the order of the file; devices as ``device_numbers`` has them."""
+        """Add instants in file order; ``device`` as returned by ``device_numbers``."""
         self.count += len(ts)
         columns = ts, change, address, pid, tid, rank, device
         for name, parts, values in zip(_COLUMNS, self._parts, columns, strict=True):
@@ -55,11 +55,11 @@ class Allocations:
 
     @property
     def beyond(self) -> int:
-        """How many instants there were, where these are too many to keep; else 0."""
+        """The number of instants if it exceeds ``MOST``, else 0."""
         return self.count if self.count > MOST else 0
 
     def table(self, origin: int, rank: int | None) -> pl.LazyFrame:
-        """The table ``allocations``, times from ``origin``; empty where there are none, or more than ``MOST``."""
+        """The table ``allocations``, times from ``origin``; empty without instants or with more than ``MOST``."""
         from .. import schema
 
         if not self._parts[0] or self.beyond:
@@ -85,7 +85,7 @@ class Allocations:
 
 
 def _narrow(values: Ints) -> Ints:
-    """A copy that takes no more room than it needs: most instants are of one process, and of few threads."""
+    """A compact copy: broadcast if constant, else Int32 if it fits. Most instants have one pid and few tids."""
     low, high = int(values.min()), int(values.max())
     if low == high:
         return np.broadcast_to(np.int64(low), len(values))
@@ -100,7 +100,7 @@ def _in_one(parts: list[Ints]) -> Ints:
 
 
 def _plausible(columns: dict[str, Ints]) -> npt.NDArray[np.bool_]:
-    """Which instants say of which block, at a time a clock shows, that it changed by no more than any device has."""
+    """Mask of instants with an address, a plausible time, and a nonzero size of at most ``_LARGEST`` bytes."""
     change, ts = columns["change"], columns["ts"]
     complete = (change != NULL) & (change != 0) & (columns["address"] != NULL) & (ts != NULL)
     near = np.abs(np.maximum(ts, NULL + 1)) <= LATEST_NS
@@ -109,7 +109,7 @@ def _plausible(columns: dict[str, Ints]) -> npt.NDArray[np.bool_]:
 
 
 def _blocks(rows: dict[str, Ints], origin: int) -> dict[str, npt.NDArray[np.int64]]:
-    """One entry a block, by the time it was allocated: those from before the recording first. Empties ``rows``."""
+    """One entry per block by allocation time, blocks from before the recording first. Empties ``rows``."""
     order = np.lexsort((rows["ts"], rows["address"], rows["device"]))
 
     def sorted_column(name: str) -> Ints:
@@ -119,7 +119,7 @@ def _blocks(rows: dict[str, Ints], origin: int) -> dict[str, npt.NDArray[np.int6
     together = (address[1:] == address[:-1]) & (device[1:] == device[:-1])
     follows, precedes = np.append(together, False), np.append(False, together)
     begins, allocated = change > 0, np.append(False, change[:-1] > 0) & precedes
-    # what is allocated where a block is, too, was freed without a word: no two blocks have one address at one time
+    # an allocation at the address of a live block: its free was not recorded, as live blocks never share an address
     until = np.where(follows, np.append(ts[1:], NULL), NULL)
     before = ~begins & ~allocated
     start = np.where(before, NULL, ts - origin)

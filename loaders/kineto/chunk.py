@@ -1,7 +1,7 @@
-"""Rows of one table on their way from a reader to a file: numpy columns no wider than what is in them.
+"""Rows of one table between reader and file, as numpy columns of the narrowest sufficient dtype.
 
-Most numbers of a recording fit 32 bits, and a column in which every value is missing need not be there. That halves
-what waits in memory and what is compressed, and memory nobody has touched yet is the dearest thing a load asks for.
+Most integers of a recording fit into 32 bits, and a column without values is left out. That halves the memory of
+pending rows and the bytes to compress; first-touch page faults are the most expensive part of a load.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from msgspec import Struct
 
 from .columns import FLOATS, NULL, Floats, Ints
 
-MISSING = -(1 << 31)  # ``NULL`` of columns of 32 bits.
+MISSING = -(1 << 31)  # The ``NULL`` of 32-bit columns.
 
 Column = npt.NDArray[Any]
 TEXTS = "name metric unit grid block collective process_group group_ranks dtype kernel shapes types inputs".split()
-"""Columns of texts, as their numbers in ``Strings``, -1 for missing."""
+"""String columns, stored as codes into ``Strings``; -1 for missing."""
 
 
 class Chunk(Struct, frozen=True):
-    """Some rows: columns by name, those without a value left out. Integers are Int64 with ``NULL`` or Int32 with
-    ``MISSING`` for missing, times absolute, ``offset`` may be UInt32; texts as in ``TEXTS``; ``kind`` is a number of
-    ``dialect.KINDS``; floats have NaN."""
+    """Rows as columns by name; columns without values are left out. Integers are Int64 with ``NULL`` or Int32 with
+    ``MISSING`` for missing values, floats have NaN, ``TEXTS`` are codes. Times are absolute, ``offset`` may be UInt32,
+    ``kind`` is an index into ``dialect.KINDS``."""
 
     rows: int
     columns: dict[str, Column]
 
     @property
     def bytes(self) -> int:
-        """Memory taken."""
+        """Memory of the columns."""
         return sum(column.nbytes for column in self.columns.values())
 
 
 class Basis(Struct, frozen=True):
-    """The time rows count from (absolute ns), the pid that launched them by rank, the rank, what devices are called.
-    ``rank`` is that of rows which do not say theirs; None in ``pids`` stands for those too."""
+    """Values common to all rows: ``origin``, the zero of their times (absolute ns); ``pids``, (rank, launching pid);
+    ``rank`` of rows that record none (None in ``pids`` means those rows); ``word``, the prefix of device names."""
 
     origin: int = 0
     pids: tuple[tuple[int | None, int], ...] = ()
@@ -47,15 +47,15 @@ class Basis(Struct, frozen=True):
 
 
 def chunk(wide: dict[str, Column]) -> Chunk:
-    """The rows of columns as scanned, which may be views and are copied."""
+    """A Chunk of scanned columns; views are copied."""
     stored = {name: _compact(name, values) for name, values in wide.items()}
     rows = len(next(iter(wide.values())))
     return Chunk(rows, {name: values for name, values in stored.items() if values is not None})
 
 
 def floats_of(floats: Floats) -> dict[str, Column]:
-    """The columns of ``Block.floats``, the occupancy as a share, Float32."""
-    with np.errstate(over="ignore"):  # what is too large for any occupancy becomes infinite
+    """The columns of ``Block.floats`` as Float32, the occupancy as a fraction instead of a percentage."""
+    with np.errstate(over="ignore"):  # values beyond Float32 become infinite
         return {
             name: (values / 100 if name == "occupancy" else values).astype(np.float32)
             for name, values in zip(FLOATS, floats, strict=True)
@@ -89,7 +89,7 @@ def _narrow(values: Ints) -> Column | None:
 
 
 def merged(parts: Sequence[dict[str, Column]]) -> dict[str, Column]:
-    """Rows of one table from one stretch of the file, in its order."""
+    """Concatenate rows of one table from the same block and sort them into file order."""
     if len(parts) == 1:
         return parts[0]
     columns = {name: np.concatenate([run[name] for run in parts]) for name in parts[0]}
@@ -98,7 +98,7 @@ def merged(parts: Sequence[dict[str, Column]]) -> dict[str, Column]:
 
 
 def joined(chunks: Sequence[Chunk], name: str) -> Column | None:
-    """One column of several chunks, as wide as the widest; None where no chunk has it."""
+    """One column of several chunks, concatenated in their widest dtype; None if no chunk has it."""
     columns = [each.columns.get(name) for each in chunks]
     present = [column for column in columns if column is not None]
     if not present or len(columns) == 1:
@@ -118,7 +118,7 @@ def joined(chunks: Sequence[Chunk], name: str) -> Column | None:
 
 
 def missing(column: Column) -> Any:
-    """What stands for a missing number in a column of this type."""
+    """The sentinel for a missing number in a column of this dtype."""
     if column.dtype.kind == "f":
         return np.nan
     return MISSING if column.dtype == np.int32 else NULL

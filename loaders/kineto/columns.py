@@ -1,9 +1,9 @@
-"""The raw event columns both readers fill, and how one JSON value becomes one cell.
+"""The raw event columns both readers fill, and the conversion of a JSON value to a cell.
 
-The compiled scanner and the plain reader give the same ``Block`` of columns for the same bytes; what the columns mean
-(kinds, devices, tables) is decided after that, once, in ``tables``. Integers are Int64 with ``NULL`` for missing, so
-that a scanner can write them; texts are codes into ``Strings``. Times are nanoseconds taken from the digits of the
-text, because a float64 of a 19-digit microsecond timestamp is off by up to 128 ns.
+The compiled scanner and the plain reader produce the same ``Block`` of columns for the same bytes; ``tables``
+interprets them afterwards (kinds, devices, tables). Integers are Int64 with ``NULL`` for missing, so that the scanner
+can write them; texts are codes into ``Strings``. Times are nanoseconds parsed from the digits of the text, because a
+float64 of a 19-digit microsecond timestamp is off by up to 128 ns.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ..ingest import limits
 
 HOST_INTS = "ts dur pid tid correlation external_id rank offset sequence forward_tid".split()
 HOST_CODES = "cat name pid_text tid_text kernel shapes types inputs".split()
-"""What events of the host are asked for; all columns begin with these."""
+"""Columns filled for host events; ``INTS`` and ``CODES`` begin with them."""
 INTS = [
     *HOST_INTS,
     *"stream device registers shared bytes graph graph_node end group_size in_elements out_elements seq".split(),
 ]
 """``offset`` and ``end`` are byte positions of the event in the block."""
 CODES = [*HOST_CODES, *"grid block collective process_group group_ranks dtype".split()]
-"""``pid_text`` and ``tid_text`` hold what was a JSON string ('stream 7'); ``grid`` and ``block`` the list's inside;
-``kernel`` is what a launch call launches; ``shapes``, ``types`` and ``inputs`` are an operator's lists as JSON."""
+"""``pid_text``, ``tid_text``: ids recorded as JSON strings ('stream 7'); ``grid``, ``block``: the list without
+brackets; ``kernel``: the kernel of a launch call; ``shapes``, ``types``, ``inputs``: an operator's lists as JSON."""
 FLOATS = "occupancy blocks_per_sm".split()
 FLOWS = ("s", "t", "f")  # Phases of flow events.
 EVENT_KEYS = ("ts", "dur", "pid", "tid", "cat", "name")
@@ -52,12 +52,12 @@ ARGS_READ = {
     "dtype": ("text", "dtype"), "kernel": ("text", "kernel"), "Input Dims": ("json", "shapes"),
     "Input type": ("json", "types"), "Concrete Inputs": ("json", "inputs"),
 }  # fmt: skip
-"""What is read of ``args``: what each value is, and its column. 'External id' wins where both spellings are there."""
+"""Keys read from ``args`` → (type of the value, column). 'External id' wins if both spellings are present."""
 ARG_KEYS = tuple(ARGS_READ)
 
 INSTANT_KEYS = ("Device Type", "Device Id", "Total Allocated", "Total Reserved", "Bytes", "Addr")
 INSTANT_INTS = "ts pid tid rank offset device_type device_id allocated reserved change address".split()
-"""What is read of ``args`` of memory instants, and all that the scanner says of one."""
+"""``INSTANT_KEYS`` are read from ``args`` of memory instants; ``INSTANT_INTS`` are all columns of an instant."""
 
 NULL = -(1 << 63)
 
@@ -71,17 +71,17 @@ Floats = npt.NDArray[np.float64]
 
 
 class Number(str):
-    """The text of a JSON number that is no integer, kept as text until somebody needs its value."""
+    """The text of a JSON number that is not an integer, kept as text until its value is needed."""
 
     __slots__ = ()
 
 
 class Block(Struct):
-    """Slices (events with ``ph`` X and a category) of one stretch of the file, in file order. ``ints`` is (len(INTS),
-    n), ``codes`` (len(CODES), n) with -1 for missing, ``floats`` (len(FLOATS), n) with NaN; of events of the host
-    alone, ``HOST_INTS`` and ``HOST_CODES`` are enough. ``base`` is the offset in the decompressed source of the block's
-    position 0. ``numbers`` says what the codes are in ``Strings``, by code and -1 behind them; None where they are just
-    that."""
+    """Slices (events with ``ph`` X and a category) of one part of the file, in file order. ``ints`` is (len(INTS), n),
+    ``codes`` (len(CODES), n) with -1 for missing, ``floats`` (len(FLOATS), n) with NaN; a block of host events may have
+    only the rows ``HOST_INTS`` and ``HOST_CODES``. ``base`` is the offset of the block's position 0 in the decompressed
+    source. ``numbers`` maps local codes to codes of ``Strings``, its last entry being -1 for missing; None if ``codes``
+    already are codes of ``Strings``."""
 
     ints: Ints
     codes: Codes
@@ -91,27 +91,27 @@ class Block(Struct):
 
     @property
     def rows(self) -> int:
-        """How many events."""
+        """Number of events."""
         return int(self.ints.shape[1])
 
     def take(self, rows: npt.NDArray[np.intp]) -> Block:
-        """Some of the rows."""
+        """A block of the selected rows."""
         return Block(self.ints[:, rows], self.codes[:, rows], self.floats[:, rows], self.base, self.numbers)
 
     def texts(self, column: str) -> Codes:
-        """A column of ``CODES`` as numbers of ``Strings``."""
+        """A column of ``CODES`` as codes of ``Strings``."""
         codes: Codes = self.codes[CODES.index(column)]
         return codes if self.numbers is None else self.numbers.take(codes, mode="wrap")
 
     def translated(self) -> Block:
-        """The block with its codes as numbers of ``Strings``."""
+        """The block with all codes mapped to codes of ``Strings``."""
         if self.numbers is None:
             return self
         return Block(self.ints, self.numbers.take(self.codes, mode="wrap"), self.floats, self.base)
 
 
 def block_of(rows: int, ints: dict[str, Any], codes: dict[str, Any], floats: dict[str, Any]) -> Block:
-    """Columns (arrays or one value) by name as a block; what is not given is missing."""
+    """A block from columns by name (arrays or scalars); columns not given are missing."""
     result = Block(
         np.full((len(INTS), rows), NULL, np.int64), np.full((len(CODES), rows), -1, np.int32),
         np.full((len(FLOATS), rows), np.nan), 0,
@@ -124,8 +124,8 @@ def block_of(rows: int, ints: dict[str, Any], codes: dict[str, Any], floats: dic
 
 
 class Strings:
-    """Every distinct text of a load, numbered in the order it was first seen, by whichever thread. Raises
-    limits.Exceeded where there are more than anybody records."""
+    """The string table of a load: each distinct text gets a code in order of first occurrence, on any thread. Raises
+    limits.Exceeded if there are more texts, or longer ones, than any recorder writes."""
 
     def __init__(self) -> None:
         self._most, self._room = limits.limit("names"), limits.limit("name-bytes")
@@ -137,13 +137,13 @@ class Strings:
         return text in self._codes
 
     def code(self, text: str) -> int:
-        """The number of a text, a new one where it was not seen before."""
+        """The code of a text, a new one if the text is new."""
         code = self._codes.get(text, -1)
         return code if 0 <= code < len(self.texts) else self.numbers((text,))[0]
 
     def numbers(self, texts: Sequence[str]) -> list[int]:
-        """The numbers of many texts. Each is looked up once, and put in where it is not there."""
-        with self._lock:  # until there is a text for each number
+        """The codes of many texts; new ones are added. Each text is looked up only once."""
+        with self._lock:  # held until ``texts`` has an entry for each code
             before = len(self.texts)
             numbers = list(map(self._codes.__getitem__, texts))
             if len(self._codes) > before:
@@ -159,7 +159,7 @@ class Strings:
 
 
 def nanoseconds(value: Any) -> int:
-    """A JSON timestamp in µs (number or text) as nanoseconds, half a nanosecond away from zero; NULL if it is none."""
+    """A JSON timestamp in µs (number or text) as ns, halves rounded away from zero; NULL if it is not a timestamp."""
     if type(value) is int:
         return value * 1000 if -(1 << 63) < value * 1000 < 1 << 63 else NULL
     if not isinstance(value, str):
@@ -189,8 +189,8 @@ def _odd_nanoseconds(text: str) -> int:
 
 
 def integer(value: Any, is_quantity: bool = False) -> int:
-    """A JSON value as Int64: integers, integral floats and decimal texts; anything else is NULL. Ids beyond Int64 keep
-    their 64 bits, as two's complement; a quantity beyond it is missing."""
+    """A JSON value as Int64: integers, integral floats and decimal texts; anything else is NULL. Ids beyond Int64 but
+    within 64 bits become two's complement; quantities beyond Int64 are NULL."""
     if type(value) is not int:
         if isinstance(value, Number):
             value = _integral(value)
@@ -224,7 +224,7 @@ def real(value: Any) -> float:
 
 
 def triple(value: Any) -> str | None:
-    """A grid or block: the list's elements joined by commas, None for anything but a list of plain numbers."""
+    """The elements of a grid or block list joined by commas; None for anything but a list of plain numbers."""
     if not isinstance(value, list) or not value:
         return None
     if not all(type(item) is int or isinstance(item, Number) for item in value):
@@ -233,7 +233,7 @@ def triple(value: Any) -> str | None:
 
 
 class Rows:
-    """Collects slices in Python, as values in the order of ``EVENT_KEYS`` and ``ARG_KEYS``; ``block`` gives columns."""
+    """Collects slices as Python values in the order of ``EVENT_KEYS`` and ``ARG_KEYS``; ``block`` returns columns."""
 
     def __init__(self, strings: Strings) -> None:
         self._strings = strings
@@ -246,19 +246,19 @@ class Rows:
         return len(self._spans)
 
     def add(self, event: dict[str, Any], offset: int, end: int) -> None:
-        """One event as decoded from JSON, non-integer numbers as ``Number``."""
+        """Add one decoded event, non-integer numbers as ``Number``."""
         recorded = event.get("args")
         args = recorded if isinstance(recorded, dict) else {}
         self.add_values([event.get(key) for key in EVENT_KEYS], [args.get(key) for key in ARG_KEYS], offset, end)
 
     def add_values(self, values: Sequence[Any], args: Sequence[Any], offset: int, end: int) -> None:
-        """One event as its values in the order of ``EVENT_KEYS`` and ``ARG_KEYS``."""
+        """Add one event as values in the order of ``EVENT_KEYS`` and ``ARG_KEYS``."""
         self._values.append(values)
         self._args.append(args)
         self._spans.append((offset, end))
 
     def sort(self, event: dict[str, Any], offset: int, end: int) -> bool:
-        """Take in a slice or an arrow; false, and nothing done, where the event is neither."""
+        """Add a slice or count a flow event; otherwise do nothing and return False."""
         if event.get("ph") == "X" and type(event.get("cat")) is str:
             self.add(event, offset, end)
         elif event.get("ph") in FLOWS:
@@ -268,14 +268,14 @@ class Rows:
         return True
 
     def arrow(self, category: Any, name: Any) -> None:
-        """Count a flow event and have its texts among all others, as the compiled scanner does; it makes no row."""
+        """Count a flow event and intern its texts, as the compiled scanner does; it adds no row."""
         self.flows += 1
         for text in (category, name):
             if type(text) is str:
                 self._strings.code(text)
 
     def block(self, base: int) -> Block:
-        """What was collected, as columns."""
+        """The collected slices as a block of columns."""
         if not self._spans:
             empty = (len(INTS), 0), (len(CODES), 0), (len(FLOATS), 0)
             return Block(np.empty(empty[0], np.int64), np.empty(empty[1], np.int32), np.empty(empty[2]), base)
@@ -330,22 +330,22 @@ def _times(values: Sequence[Any]) -> Ints:
 
 
 def quantity(value: Any) -> int:
-    """``integer`` for quantities: beyond Int64 they are missing, where ids keep their 64 bits."""
+    """``integer`` for quantities: values beyond Int64 are NULL, whereas ids keep their 64 bits."""
     return integer(value, is_quantity=True)
 
 
 def whole(value: Any) -> int:
-    """A pid or tid that was recorded as a number; those recorded as text are kept as text."""
+    """A pid or tid recorded as a number; NULL for one recorded as text, which goes to a text column."""
     return NULL if isinstance(value, str) and not isinstance(value, Number) else integer(value)
 
 
 def listed(value: Any) -> Any:
-    """The ranks of a group: a text as it is, a list of numbers as the numbers between its brackets."""
+    """The ranks of a group: text as recorded, a list of numbers joined by commas."""
     return triple(value) if isinstance(value, list) else value
 
 
 def json_list(value: Any) -> str | None:
-    """The JSON of a list, which may not be decoded yet; None for anything else."""
+    """The JSON text of a list, decoded or still raw; None for anything else."""
     if isinstance(value, msgspec.Raw):
         text = bytes(value).decode("utf-8", "replace")
         return text if text.startswith("[") else None
@@ -353,7 +353,7 @@ def json_list(value: Any) -> str | None:
 
 
 def name_text(value: Any) -> Any:
-    """The name of an event: text as it is, numbers as written, nothing else."""
+    """An event name as text: numbers become text as written, anything else is returned unchanged."""
     if type(value) is int or isinstance(value, Number):
         return str.__str__(value) if isinstance(value, str) else str(value)
     return value

@@ -1,9 +1,9 @@
-"""Events whose meaning depends on the whole file: kept as text in a scratch file and interpreted at the end.
+"""Events whose meaning depends on the rest of the file: written to a scratch file and interpreted at the end.
 
-Metadata may come after the events it describes, and the process a counter or a slice without category is on says what
-it means. So metadata, counters, profiler ranges, slices without category and begin/end pairs are written to a scratch
-file as they are found, and read again when everything is known. That keeps memory bounded and lets both readers share
-one meaning. Memory instants, of which there are many, need nothing else and are understood at once.
+Metadata may follow the events it describes, and counters and slices without category are interpreted by their process.
+So metadata, counters, profiler ranges, slices without category and begin/end pairs are written to a scratch file as
+they are found, and reread when the whole file has been scanned. That bounds memory and lets both readers share the
+interpretation. Memory instants, which are numerous and self-contained, are processed at once.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _PHASES = {
 }
 """Events that no table has a place for, by their phase in the Chrome trace format."""
 _MEMORY = b'"[memory]"'
-ASCEND = "NPU"  # What Ascend's devices are called.
+ASCEND = "NPU"  # Prefix of Ascend device names.
 
 
 class DeferredEvents:
-    """The scratch file and what was learned from it."""
+    """The scratch file, and the processes, threads and counts read back from it."""
 
     def __init__(self, workspace: Path, tables: Tables) -> None:
         self._tables, self._samples = tables, Samples(tables)
@@ -49,18 +49,18 @@ class DeferredEvents:
         self.xla = False
 
     def add(self, raw: bytes, offset: int) -> None:
-        """One event's text and its offset in the source. To be called in the order of the file."""
+        """Add one event's text and its offset in the source. Must be called in file order."""
         if _MEMORY in raw and self._memory(raw):
             return
         self._file.write(_HEAD.pack(offset, len(raw)))
         self._file.write(raw)
 
     def add_all(self, texts: Sequence[tuple[int, bytes]], instants: Sequence[Ints]) -> None:
-        """The (offset, text) of events of a block, and its memory instants as the columns of ``INSTANT_INTS``."""
+        """Add a block's events as (offset, text), and its memory instants as arrays of rows ``INSTANT_INTS``."""
         numbers = np.concatenate(instants, axis=1) if instants else np.empty((len(INSTANT_INTS), 0), np.int64)
         offsets, position = numbers[INSTANT_INTS.index("offset")], 0
         for offset, raw in texts:
-            if _MEMORY in raw:  # their samples stay in the order of the file
+            if _MEMORY in raw:  # keep the samples in file order
                 before = int(np.searchsorted(offsets, offset))
                 self._samples.instants(numbers[:, position:before])
                 position = before
@@ -68,7 +68,7 @@ class DeferredEvents:
         self._samples.instants(numbers[:, position:])
 
     def _memory(self, raw: bytes) -> bool:
-        """Whether this is a memory instant, whose meaning depends on nothing else and which is then taken in."""
+        """Process the event if it is a memory instant; returns whether it was."""
         try:
             event, repaired = decode(raw)
         except ValueError:
@@ -92,7 +92,7 @@ class DeferredEvents:
             yield self._file.read(size), offset
 
     def resolve(self) -> None:
-        """Read everything again and put it into the tables."""
+        """Reread all events and add them to the tables."""
         tables = self._tables
         self._file.flush()
         for raw, _ in self._events():
@@ -178,8 +178,8 @@ class DeferredEvents:
 
 
 class Roles:
-    """What each process of the recording is, by its metadata: a device, a host process, or a lane derived from others.
-    ``devices`` maps pids to device names; ``word`` is what devices are called where they are no GPUs."""
+    """The role of each process by its metadata: a device, a host process, or lanes derived from others. ``devices``
+    maps pids to device names; ``word`` is the prefix of device names, None for GPUs."""
 
     _XLA_DEVICE = re.compile(r"/device:(\w+):(\d+)")
     _RPD_DEVICE = re.compile(r"GPU(\d{1,4})")
@@ -216,7 +216,7 @@ class Roles:
         self._streams = {pid for (pid, _), name in threads.items() if pid in self._xla and name.startswith("Stream")}
 
     def placed(self, event: dict[str, Any], args: dict[str, Any]) -> dict[str, Any] | None:
-        """A slice without category with the category and the arguments its place implies; None if it is a mirror."""
+        """The slice with the category and arguments that its process and thread imply; None if it duplicates others."""
         pid, tid, name = _key(event.get("pid")), _key(event.get("tid")), event.get("name")
         name = name if isinstance(name, str) else ""
         if pid in self._derived:
@@ -228,7 +228,7 @@ class Roles:
                 "device": self._ascend[pid], "stream": event.get("tid"), "correlation": args.get("connection_id"),
                 "bytes": args.get("data size(Byte)"),
             }}  # fmt: skip
-        if pid in self._ascend_links:  # whole operations; their steps, on lanes called planes, are tasks of the device
+        if pid in self._ascend_links:  # "Group" lanes hold whole collectives; "Plane" lanes their steps, device tasks
             if not self._threads.get((pid, tid), "").startswith("Group"):
                 return None
             return {**event, "cat": "collective_comm", "args": {
@@ -264,13 +264,13 @@ class Roles:
 
 
 def _key(value: Any) -> Any:
-    """A pid or tid as dictionary key: numbers written as text and numbers are the same."""
+    """A pid or tid as dictionary key: 7 and '7' are the same."""
     number = integer(value)
     return number if number != NULL else str(value)
 
 
 _ASCEND_STEPS = ("SDMA", "RDMA", "Write Value", "Notify Wait", "Notify Record", "Reduce_Inline")
-"""Tasks that are the steps of a collective, where that has a slice of its own."""
+"""Task types that are steps of a collective; ignored if collectives have their own slices."""
 _ASCEND_COPY = re.compile(r"MEMCPY|SDMA|PCIE_DMA|RDMA")
 _ASCEND_WAIT = re.compile(
     r"EVENT|NOTIFY|.*[ _]WAIT\b|PLACE_HOLDER|PROFILING|WRITE[ _]VALUE|STREAM_|MODEL_EXECUTE|PROFILER|CMO|.*RECORD\b"
@@ -278,7 +278,7 @@ _ASCEND_WAIT = re.compile(
 
 
 def _ascend_category(args: dict[str, Any], name: str) -> str:
-    """What a task of an NPU is; those that only order streams, or note something, are no kernels."""
+    """The category of an NPU task; tasks that only synchronise streams or record something are not kernels."""
     task, name = str(args.get("Task Type", "")).upper(), name.upper()
     if name.startswith("HCOM"):
         return "collective_comm"
@@ -290,7 +290,7 @@ def _ascend_category(args: dict[str, Any], name: str) -> str:
 
 
 def _rpd_category(operation: str) -> Any:
-    """What ROCm's rpd2tracing writes on a device's process, by the operation's type; None for its mirrored ranges."""
+    """The category of a device operation as ROCm's rpd2tracing writes it; None for its mirrored ranges."""
     if operation.startswith("UserMarker frame"):
         return None
     if operation.startswith("Copy"):

@@ -1,9 +1,9 @@
-"""What recorded categories, names and metadata mean: the one list every reader shares.
+"""The meaning of recorded categories, names and counter events, shared by both readers.
 
-Kineto renamed its categories between 2021 and 2022, vendors added theirs, and Ascend and JAX write slices without any,
-where the process they are on tells what they are. Categories are compared in lower case. What a text means is worked
-out once: each property of texts is a ``CodeMeaning``, an array over the codes of ``Strings`` that is filled in for a
-code when a row first uses it so. The last entry stands for 'missing', which is where code -1 leads.
+Kineto renamed its categories between 2021 and 2022, vendors added their own, and Ascend and JAX write slices without
+category, whose process determines their kind. Categories are compared in lower case. The meaning of a text is computed
+once: each property is a ``CodeMeaning``, an array over the codes of ``Strings`` whose entry is filled in when a row
+first needs it. The last entry is for missing texts, so that code -1 indexes it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 DEVICE_KINDS = ("kernel", "collective", "memcpy", "memset", "sync")
 HOST_KINDS = ("op", "runtime", "driver", "python", "annotation", "sched", "io", "overhead", "dataloader")
 RANGE, IGNORED = "range", "ignored"
-"""Profiler ranges become metrics; ignored are events that only repeat others."""
+"""Profiler ranges become metrics; ignored events only repeat others."""
 REPEATS = "repeats of other events (annotations on GPU lanes, spans)"
 KINDS = (*DEVICE_KINDS, *HOST_KINDS, RANGE, IGNORED)
-"""Kinds by number; those below ``len(DEVICE_KINDS)`` are device activity, those below ``IGNORED`` host slices."""
+"""Kinds by number: below ``len(DEVICE_KINDS)`` device activities, from there to ``RANGE`` host slices."""
 
 _CATEGORIES = {
     "kernel": "kernel", "hpu_op": "kernel", "mtia_ccp_events": "kernel", "concurrent_kernel": "kernel",
@@ -52,7 +52,7 @@ _STEP = re.compile(r"ProfilerStep\*?#(\d{1,18})\Z", re.ASCII)
 _RUNTIME = re.compile(
     r"(?:cuda|hip|acl|nccl|rccl|zes?)[A-Z]|cu[A-Z][a-z]|(?:AscendCL|Node|Runtime|Communication|Model|Hccl|HCCL)@"
 )
-BACKWARD_ARROW = "fwdbwd"  # The category of flow events from a forward operator to its backward one.
+BACKWARD_ARROW = "fwdbwd"  # Category of flow events from a forward operator to its backward operator.
 _BACKWARD = re.compile(r"autograd::engine::|.*Backward\d*\Z", re.DOTALL)
 
 
@@ -62,17 +62,17 @@ def is_backward(name: str) -> bool:
 
 
 def kind_of_category(category: str) -> str:
-    """The kind of a slice by its category; slices of a category nobody knows are annotations."""
+    """The kind of a slice by its category; unknown categories are annotations."""
     return _CATEGORIES.get(category.lower(), "annotation")
 
 
 def is_listed(category: str) -> bool:
-    """Whether the category is one of the list."""
+    """Whether the category is a known one."""
     return category.lower() in _CATEGORIES
 
 
 def kind_of_name(kind: str, name: str) -> str:
-    """The kind after a look at the name: collectives among kernels, data loading among operators."""
+    """The kind refined by the name: collectives among kernels, DataLoader slices among operators and annotations."""
     if kind == "kernel":
         return kernel_kind(name)
     if kind in ("op", "annotation") and name.startswith("enumerate(DataLoader)"):
@@ -81,20 +81,20 @@ def kind_of_name(kind: str, name: str) -> str:
 
 
 def category_without(name: str) -> str:
-    """The category a host slice would have had, by its name."""
+    """The category of a host slice recorded without one, guessed from its name."""
     if name.startswith("$"):
         return "python_function"
     return "cuda_runtime" if _RUNTIME.match(name) else "user_annotation"
 
 
 def step_number(name: str) -> int | None:
-    """The N of ``ProfilerStep#N``."""
+    """N of ``ProfilerStep#N``; None for other names."""
     match = _STEP.match(name)
     return int(match[1]) if match else None
 
 
 def number_in(text: str) -> int:
-    """A pid or tid recorded as text: '24610' and 'stream 7' are numbers, other texts a stable negative one."""
+    """A pid or tid recorded as text: the trailing number of '24610' or 'stream 7', else a stable negative hash."""
     import zlib
 
     match = re.search(r"(-?\d{1,18})\Z", text.strip(), re.ASCII)
@@ -110,9 +110,9 @@ _UNITS = (
 
 
 def counter(event: dict[str, Any], devices: dict[int, str]) -> list[tuple[str, str | None, float, str]]:
-    """The samples of one counter event as (metric, device, value, unit). Every number in ``args`` is a series. A series
-    is named by its key, by the event's name where the key says nothing ('value'), or by both. The device is
-    ``args.device``, a 'GPU n' in the name, or what the process is known to be."""
+    """The samples of one counter event as (metric, device, value, unit). Every number in ``args`` is a series, named
+    after its key, after the event if the key is generic ('value'), or after both. The device is ``args.device``, else
+    a 'GPU n' in the name, else the process's device in ``devices``."""
     recorded = event.get("args")
     args = recorded if isinstance(recorded, dict) else {}
     name = event["name"] if isinstance(event.get("name"), str) else "counter"
@@ -132,7 +132,7 @@ def counter(event: dict[str, Any], devices: dict[int, str]) -> list[tuple[str, s
 
 
 def unit_of(metric: str) -> str:
-    """The unit a metric's name implies; '' where it implies none."""
+    """The unit implied by a metric's name; '' if there is none."""
     bracket = re.search(r"[\[(]([^\])]{1,12})[\])]\s*\Z", metric)
     if bracket and bracket[1] in ("MHz", "B/s", "W", "%", "C", "B", "GB/s", "MB", "GB"):
         return bracket[1]
@@ -151,7 +151,7 @@ def _device_of(recorded: Any, name: str, pid: Any, devices: dict[int, str]) -> s
 
 
 def number(value: Any) -> float | None:
-    """A JSON number (``Number`` or int) as float; None for anything else, booleans among it."""
+    """A JSON number (``Number`` or int) as float; None for anything else, booleans included."""
     if type(value) is int or isinstance(value, Number):
         try:
             return float(value)
@@ -166,19 +166,19 @@ MEMORY_CHANGE = "memory change"
 
 _NO_BLANKS = str.maketrans("", "", "\t\r\n")
 ORDINARY, LOADING, STEP = range(3)
-"""What names of host slices say: nothing, that data is loaded, that it is a step of the profiler."""
+"""Roles of host slices by name: none, DataLoader, profiler step."""
 KIND = {kind: number for number, kind in enumerate(KINDS)}
 
 
 class CodeMeaning:
-    """One property of texts as an array by code: ``values`` gives those of some texts, ``missing`` that of none."""
+    """One property of texts as an array over codes; ``values`` computes it for texts, ``missing`` is for code -1."""
 
     def __init__(self, strings: Strings, values: Callable[[Sequence[str]], Any], missing: Any, dtype: type) -> None:
         self._strings, self._values, self._missing = strings, values, missing
         self._arrays: tuple[npt.NDArray[Any], ...] = np.full(1, missing, dtype), np.ones(1, bool)
 
     def __getitem__(self, codes: Codes) -> npt.NDArray[Any]:
-        """The property for each code. Threads may do the same work twice, never read what is half done."""
+        """The property of each code. Threads may compute an entry twice but never read an unfinished one."""
         array, filled = self._arrays
         if len(array) <= len(self._strings.texts):
             array, filled = self._arrays = self._longer(array, filled, 2 * len(self._strings.texts) + 2)
@@ -200,9 +200,9 @@ class CodeMeaning:
 
 
 class InternedTexts:
-    """All that the tables ask about texts. ``names``, ``triples`` and ``ranks`` are codes of the process-wide
-    categorical; grids and blocks are 'x,y,z' and ranks '0,1,2', however the list was spaced in the file.
-    ``device_word`` is what devices are called."""
+    """All properties of texts that the tables need. ``names``, ``triples``, ``lists`` and ``ranks`` are codes of the
+    process-wide polars Categorical: 'x,y,z' for grids and blocks, '0,1,2' for ranks, whatever the spacing in the file.
+    ``device_word`` is the prefix of device names ('GPU')."""
 
     def __init__(self, strings: Strings) -> None:
         self.strings, self.device_word = strings, "GPU"
@@ -222,7 +222,7 @@ class InternedTexts:
         self.number = property_of(lambda text: number_in(text[:64]), NULL, np.int64)
 
     def spelled(self, column: str) -> CodeMeaning:
-        """What the texts of a column of a table become."""
+        """The property that gives the categorical codes of a table column."""
         if column in ("shapes", "types", "inputs"):
             return self.lists
         return self.ranks if column == "group_ranks" else self.triples if column in ("grid", "block") else self.names
@@ -230,14 +230,14 @@ class InternedTexts:
 
 @cache
 def _shared_categories() -> pl.Series:
-    """Codes mean something for as long as a column of the type is there."""
-    import polars as pl  # here and below, because rows are read while polars is still being imported
+    """Keeps one column of the Categorical dtype alive, without which polars may reassign its codes."""
+    import polars as pl  # here and below, because rows are read before polars has finished importing
 
     return pl.Series(["GPU 0"], dtype=pl.Categorical())
 
 
 def category_codes(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
-    """The codes of texts in the categorical type all tables share in this process, entering those that are new."""
+    """The codes of texts in the Categorical that all tables of this process share; new texts are added."""
     import polars as pl
 
     _shared_categories()
@@ -246,13 +246,13 @@ def category_codes(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
 
 
 def _tidy(text: str) -> str:
-    """The text without white space. To replace the one usual blank takes a sixth of the time of a translation."""
+    """The text without white space. Replacing plain spaces first takes a sixth of the time of ``str.translate``."""
     text = text.replace(" ", "")
     return text if text.isprintable() else text.translate(_NO_BLANKS)
 
 
 def _compact(text: str) -> str:
-    """JSON without white space; as it is where it cannot be read."""
+    """JSON without white space; unchanged if it cannot be decoded."""
     try:
         return json_list(decode(text.encode())[0]) or text
     except ValueError:

@@ -1,14 +1,14 @@
-"""JSON as recorders write it: one value, exactly or repaired, and the document around the events.
+"""JSON as recorders write it: single values, exact or repaired, and the document around the events.
 
-What ``orjson`` accepts gives what ``orjson`` gives, except that numbers which are no integers stay text (``Number``).
-What it refuses but a recorder is known to write is repaired and reported: bare ``nan`` and ``inf`` in any spelling,
-raw control characters and lone surrogates in strings, bytes that are no UTF-8, integers of thousands of digits, which
-become ``Number`` too.
+JSON that ``orjson`` accepts decodes to the same value, except that non-integer numbers stay text (``Number``). Invalid
+JSON that recorders are known to write is repaired and reported: bare ``nan`` and ``inf`` in any spelling, raw control
+characters and lone surrogates in strings, bytes that are not UTF-8, and integers of thousands of digits, which become
+``Number`` too.
 
-The list of events may be the document itself (Ascend) or the value of ``traceEvents``, with megabytes of metadata on
-either side. Top-level keys are walked exactly, so that a ``traceEvents`` inside a string or a nested object does not
-mislead. Values are passed over without being made into objects, which take thirty times the room of their text; only
-short ones are.
+The list of events may be the document itself (Ascend) or the value of ``traceEvents``, with megabytes of metadata
+before or after it. Top-level keys are parsed exactly, so that ``traceEvents`` inside a string or a nested object is not
+mistaken for it. Only short values are decoded; others are skipped, because objects take 30 times the memory of their
+text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DIGITS = 400  # More digits than any integer, or float, a recorder writes.
 
 
 def whole(text: str) -> int | Number:
-    """The integer of its digits; the digits themselves where Python would refuse to convert so many."""
+    """The integer, or its text as ``Number`` if it has more digits than Python converts."""
     return int(text) if len(text) <= _DIGITS else Number(text)
 
 
@@ -42,7 +42,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def decode(raw: bytes | bytearray | memoryview) -> tuple[Any, bool]:
-    """The value and whether it had to be repaired; a bare nan or inf becomes None. Raises ValueError."""
+    """Decode a value; returns it and whether it was repaired. A bare nan or inf becomes None. Raises ValueError."""
     try:
         return _exact.decode(raw), False
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -50,24 +50,24 @@ def decode(raw: bytes | bytearray | memoryview) -> tuple[Any, bool]:
     text = bytes(raw).decode("utf-8", "replace")
     text = _WORD.sub(lambda match: "null" if match[1] else match[0], text)
     try:
-        value = _lenient.decode(text)  # one value, with blanks around it
+        value = _lenient.decode(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     return _well_formed(value), True
 
 
 def _well_formed(value: Any) -> Any:
-    """The value without lone surrogates, which no UTF-8 file can hold."""
+    """The value with lone surrogates, which UTF-8 cannot encode, replaced by U+FFFD."""
     return _mapped(value, lambda inner: _SURROGATE.sub("�", inner) if type(inner) is str else inner)
 
 
 def plain_numbers(value: Any) -> Any:
-    """A decoded value with the numbers that were kept as text turned into floats."""
+    """A decoded value with every ``Number`` converted to float."""
     return _mapped(value, lambda inner: float(inner) if isinstance(inner, Number) else inner)
 
 
 def _mapped(value: Any, convert: Callable[[Any], Any]) -> Any:
-    """The value with ``convert`` of every text and number in it, keys included."""
+    """The value with ``convert`` applied to every scalar in it, keys included."""
     if isinstance(value, list):
         return [_mapped(item, convert) for item in value]
     if isinstance(value, dict):
@@ -75,9 +75,9 @@ def _mapped(value: Any, convert: Callable[[Any], Any]) -> Any:
     return convert(value)
 
 
-HEADER_BYTES = 1 << 20  # Bytes read at first to find the list of events.
-TRAILER_BYTES = 16 << 20  # Bytes after the events that are kept to be looked at.
-_KEPT_BYTES = 1 << 20  # A longer value, and values that are longer together, mean nothing to us.
+HEADER_BYTES = 1 << 20  # Bytes read first to find the list of events.
+TRAILER_BYTES = 16 << 20  # Bytes after the events that are kept for parsing.
+_KEPT_BYTES = 1 << 20  # Total text of the metadata values that are decoded; longer ones are skipped.
 _GROWTH = 4
 KEYS = rb'"(?:ph|name|cat|ts|dur|pid|tid|id|args|s|bp)"\s*:'  # Keys an event may begin with.
 SEPARATOR = re.compile(rb"\}\s*,\s*\{")
@@ -87,11 +87,11 @@ EVENT = re.compile(rb"\{\s*(?=" + KEYS + rb")")
 _walker = json.JSONDecoder(strict=False, parse_int=whole, parse_float=Number)
 _passer = msgspec.json.Decoder(msgspec.Raw)
 _ENDED = re.compile(r"trailing characters \(byte (\d+)\)")
-"""How msgspec says where a value ended that others follow; where it says something else, a slower way is taken."""
+"""msgspec's message when text follows a value, with the position; other messages lead to a slower scan."""
 _PLAIN = re.compile(rb'(?:-?[0-9]{1,15}|true|false|null|"[^"\\\x00-\x1f\x80-\xff]{0,200}")(?=\s*[,}])')
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
 _BLANK = re.compile(r"[ \t\r\n]*")
-_PADDING = b" \t\r\n\0"  # Bytes behind a document that are nothing.
+_PADDING = b" \t\r\n\0"  # Bytes ignored after a document.
 
 
 class Incomplete(Exception):
@@ -99,8 +99,8 @@ class Incomplete(Exception):
 
 
 class Document(Struct):
-    """A trace opened at its first event: ``rest`` are bytes already read, the first of them at offset ``base``.
-    ``begun`` says that an event was read before them, so that a comma is due."""
+    """A trace opened at its first event: ``rest`` are the bytes already read, ``base`` is the offset of the first of
+    them. ``begun``: an event has been read before them, so a comma must come next."""
 
     values: dict[str, Any] = field(default_factory=dict)
     rest: bytes = b""
@@ -111,7 +111,7 @@ class Document(Struct):
 
 
 def open_document(source: Source, block: int) -> Document:
-    """Read up to the first event; without a list of events ``has_events`` is false. Raises limits.Exceeded."""
+    """Read up to the first event; ``has_events`` is false if there is no list of events. Raises limits.Exceeded."""
     data, limit = source.read(block), limits.limit("header")
     while True:
         try:
@@ -136,9 +136,9 @@ def open_document(source: Source, block: int) -> Document:
 
 
 def _pairs(data: bytes, text: str, offset: int) -> tuple[dict[str, Any], int, bool]:
-    """Key and value pairs from ``place`` on, and the place behind them: in ``traceEvents`` where the flag says so, else
-    behind the object's end or where no pair is. Of the values those that are short. Raises limits.Exceeded for more
-    keys than there can be."""
+    """Parse key-value pairs from ``offset`` on; returns the values (long ones as None), the end offset and a flag: true
+    if the end is just inside the list of ``traceEvents``, false if it is after the object or where no pair follows.
+    Raises limits.Exceeded for too many keys."""
     values: dict[str, Any] = {}
     keys, limit, room = 0, limits.limit("header-keys"), _KEPT_BYTES
     while True:
@@ -171,7 +171,7 @@ def _pairs(data: bytes, text: str, offset: int) -> tuple[dict[str, Any], int, bo
 
 
 def _key(text: str, offset: int) -> tuple[str | None, int]:
-    """The string at ``place`` and its end; None where something else is there. Raises Incomplete."""
+    """The string at ``offset`` and its end; None if there is no string. Raises Incomplete."""
     if not text.startswith('"', offset):
         return None, offset
     try:
@@ -182,7 +182,7 @@ def _key(text: str, offset: int) -> tuple[str | None, int]:
 
 
 def _value_end(data: bytes, text: str, offset: int) -> int:
-    """The end of the value at ``place``. Raises Incomplete where the text may only be too short."""
+    """The end of the value at ``offset``. Raises Incomplete if more text may be needed."""
     if plain := _PLAIN.match(data, offset):
         return plain.end()
     try:
@@ -191,7 +191,7 @@ def _value_end(data: bytes, text: str, offset: int) -> int:
     except (msgspec.DecodeError, RecursionError) as error:
         if ended := _ENDED.search(str(error)):
             return offset + int(ended[1]) - 1
-        if "truncated" in str(error):  # sound as far as it goes: to look for its end bracket by bracket takes seconds
+        if "truncated" in str(error):  # valid so far; searching for its end bracket by bracket would take seconds
             raise Incomplete from None
     if data[offset] in b"{[":
         end = extent(data, offset)
@@ -206,7 +206,7 @@ def _value_end(data: bytes, text: str, offset: int) -> int:
 
 
 def extent(data: bytes, start: int, stop: int | None = None) -> int:
-    """The end of the object or list that begins at ``start``; -1 where the data, or ``stop``, comes first."""
+    """The end of the object or list that begins at ``start``; -1 if the data, or ``stop``, comes first."""
     depth = 0
     for match in _TOKEN.finditer(data, start, len(data) if stop is None else stop):
         token = match[0]
@@ -230,31 +230,31 @@ def _skip(text: str, offset: int) -> int:
 
 
 class Trailer:
-    """What stands behind the list of events, as much of it as is kept. ``unread`` says of the text behind the document
-    that it was not read; None where there is none."""
+    """The text after the list of events, up to ``TRAILER_BYTES``. ``unread`` is a clause about text after the document
+    that was not read; None if there is none."""
 
     def __init__(self) -> None:
         self.unread: str | None = None
         self._parts: list[bytes] = []
         self._room = TRAILER_BYTES
-        self._last = b""  # byte that is no white space
+        self._last = b""  # last byte that is not white space
 
     def add(self, data: bytes) -> None:
-        """The next part, the first from behind the list's ``]``."""
+        """Append the next part; the first begins after the list's ``]``."""
         if self._room > 0:
             self._parts.append(data)
         self._room -= len(data)
         self._last = (data[-64:].rstrip() or data.rstrip())[-1:] or self._last
 
     def closes(self, document: Document) -> bool:
-        """Take in the values that stand here; whether the document closed, as far as was looked."""
+        """Add the values found here to the document; returns whether the document is closed, as far as known."""
         data, offset = b"".join(self._parts), 0
         if document.wrapped:
             try:
                 values, offset, again = _pairs(data + b" ", data.decode("latin-1") + " ", 0)
             except Incomplete:
-                return self._room < 0 and self._last == b"}"  # of more than is kept, the end alone tells
-            except limits.Exceeded:  # all events are there
+                return self._room < 0 and self._last == b"}"  # longer than is kept: only its last byte tells
+            except limits.Exceeded:  # too many keys, but all events have been read
                 return True
             document.values |= values
             if again:  # a second list of events in the same object
@@ -264,7 +264,7 @@ class Trailer:
 
 
 def _unread(rest: bytes, more: int) -> str | None:
-    """What to say of text behind a document that goes on for ``more`` bytes; None where there is none."""
+    """A clause about unread text after a document, ``rest`` and ``more`` further bytes; None if there is none."""
     if not rest:
         return None
     second = rest[:1] in (b"{", b"[")
@@ -273,12 +273,12 @@ def _unread(rest: bytes, more: int) -> str | None:
 
 
 def first_separator(data: bytes) -> bytes:
-    """The text from the end of one event to the first key of the next that is the most frequent near the start."""
+    """The most frequent separator of events near the start, with the first key of the next event if possible."""
     return separator_of(data[: 1 << 20], _BORDER) or separator_of(data[: 1 << 20])
 
 
 def separator_of(sample: bytes, pattern: re.Pattern[bytes] = SEPARATOR) -> bytes:
-    """The text between two events that is the most frequent in a sample; b'' where there is none."""
+    """The most frequent match of ``pattern`` in a sample; b'' if there is none."""
     counts: dict[bytes, int] = {}
     for match in pattern.finditer(sample):
         counts[match[0]] = counts.get(match[0], 0) + 1
@@ -286,12 +286,12 @@ def separator_of(sample: bytes, pattern: re.Pattern[bytes] = SEPARATOR) -> bytes
 
 
 def last_cut(data: bytes | bytearray | mmap, separator: bytes, start: int, stop: int) -> int:
-    """The end of the last event before a separator in ``data[start:stop]``; -1 where there is none."""
+    """The end of the event before the last separator in ``data[start:stop]``; -1 if there is none."""
     offset = data.rfind(separator, start, stop) if separator else -1
     return offset + 1 if offset >= 0 else -1
 
 
 def events_end(data: bytes, start: int = 0) -> list[int]:
-    """Places of ``]`` that may close the list of events, the likeliest first."""
+    """Offsets of the first 8 ``]`` that may close the list of events, in file order."""
     ends = re.compile(rb"(?:\}\s*|\A\s*)(\])\s*(?=,\s*\"[^\"]{1,80}\"\s*:|\}\s*\Z|\Z)")
     return [match.start(1) for _, match in zip(range(8), ends.finditer(data, start), strict=False)]

@@ -1,14 +1,14 @@
-"""Arrows of a trace (flow events) that say what nothing else in the file does, from a second reading of its text.
+"""Flow events (arrows) whose information is nowhere else in the file, from a second pass over its text.
 
-Few files need it. Ascend: operators put work into a queue that another thread empties, so an operator is often over
-when its launch begins, and only arrows tie the two: ``torch_to_npu`` leads from the operator to the activity,
-``HostToDevice`` from the launching call to it. Both are matched by the places they begin and end at. An operator that
-an arrow names gets a negative external id, and so do the calls that launched its activities. The profiler:
+Few files need it. On Ascend, operators enqueue work that another thread launches, so an operator has often ended when
+its launch begins and only arrows link them: ``torch_to_npu`` leads from the operator to the activity, ``HostToDevice``
+from the launching call to the activity. Both are matched by thread and time of their endpoints. A linked operator gets
+a negative external id, and so do the calls that launched its activities. The profiler's source:
 https://gitee.com/ascend/pytorch/tree/master/torch_npu/profiler.
 
-Backward operators usually carry the sequence number of their forward operator, and then ``fwdbwd`` arrows say the same
-(so it is for all 9,201 device activities of seven recordings). Looking for arrows takes a third as long as reading the
-trace, so they are read only where no operator has a number; each pair then gets one.
+Backward operators usually carry the sequence number of their forward operator, which makes ``fwdbwd`` arrows redundant
+(true of all 9,201 device activities in seven recordings). Searching for arrows takes a third as long as reading the
+trace, so it is done only if no operator has a sequence number; each pair is then given one.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from .dialect import BACKWARD_ARROW
 from .document import decode
 
 _BLOCK = 4 << 20
-_LONGEST = 4096  # Bytes of an arrow's text.
+_LONGEST = 4096  # Bytes of a flow event's text.
 _MOST = 50_000_000
-_NESTED = 2  # Objects an arrow may hold behind its name, its arguments among them.
-_SIBLINGS = 64  # Calls inside the one that is looked for, which were over before the arrow began.
+_NESTED = 2  # Objects nested in a flow event after its name, such as its arguments.
+_SIBLINGS = 64  # Earlier calls on the thread, ended before the arrow, that are skipped to find the enclosing one.
 _CALLS = ("runtime", "driver")
 
 
 class Arrows(NamedTuple):
-    """Arrows of one kind by their id: (thread, time in ns) where each begins, and where it ends."""
+    """Arrows of one kind: id → (thread, time in ns) of the beginning, and of the end."""
 
     begins: dict[Any, tuple[int, int]]
     ends: dict[Any, tuple[int, int]]
 
     def frame(self) -> pl.DataFrame:
-        """One row an arrow that has both."""
+        """One row per arrow with both endpoints."""
         both = [(*begin, *self.ends[key]) for key, begin in self.begins.items() if key in self.ends]
         return pl.DataFrame(both, schema=dict.fromkeys(("tid", "from", "stream", "to"), pl.Int64), orient="row")
 
 
 def read(path: Path, *words: str, per_process: bool = False) -> tuple[Arrows, ...]:
-    """The arrows of each category or name; ids may be counted in each process anew. Raises OSError as ``open`` does."""
+    """The arrows of each category or name; ``per_process``: ids are unique only within a process. Raises OSError."""
     arrows = {word: Arrows({}, {}) for word in words}
     for event in _events(path, [f'"{word}"'.encode() for word in words]):
         if sum(len(kind.begins) for kind in arrows.values()) > _MOST:
@@ -65,14 +65,14 @@ def read(path: Path, *words: str, per_process: bool = False) -> tuple[Arrows, ..
 
 
 def arguments_with(path: Path, name: str) -> Iterator[dict[str, Any]]:
-    """The arguments of events that have one of that name, which come first in an object of their own."""
+    """The ``args`` objects that contain the key ``name`` before any nested object."""
     for event in _events(path, [f'"{name}"'.encode()]):
         if name in event:
             yield event
 
 
 def _events(path: Path, words: list[bytes]) -> Iterator[dict[str, Any]]:
-    """What may be arrows: the objects around one of the words, which may hold other objects behind it."""
+    """Decoded innermost objects around each occurrence of a word; they may contain other objects after the word."""
     with Source(path) as source:
         rest = b""
         while block := source.read(_BLOCK):
@@ -84,11 +84,11 @@ def _events(path: Path, words: list[bytes]) -> Iterator[dict[str, Any]]:
                     if begin >= 0 and (event := _object(data, begin, at)) is not None:
                         yield event
                     at = data.find(word, at + 1)
-            rest = data[-_LONGEST:]  # an arrow on the border is met twice, and counts once
+            rest = data[-_LONGEST:]  # an arrow at a block border is seen twice, but ``setdefault`` keeps one
 
 
 def _object(data: bytes, begin: int, end: int) -> dict[str, Any] | None:
-    """The object that begins there and ends at one of the next few braces; None where that is none."""
+    """The object from ``begin`` to one of the next few closing braces after ``end``; None if none of them parses."""
     for _ in range(_NESTED + 1):
         end = data.find(b"}", end, begin + _LONGEST) + 1
         if not end:
@@ -102,7 +102,7 @@ def _object(data: bytes, begin: int, end: int) -> dict[str, Any] | None:
 
 
 def changed(name: str, table: pl.LazyFrame, rows: pl.DataFrame, job: Job) -> pl.LazyFrame:
-    """The table with some columns of some rows replaced, in the files of the workspace where it must last."""
+    """The table with some columns of some rows replaced; rewritten in the workspace if the load is ``lasting``."""
     columns = [column for column in rows.columns if column != "row"]
     changes = rows.lazy().rename({column: f"{column}_new" for column in columns})
     merged = table.with_row_index("row").join(changes, on="row", how="left", maintain_order="left").with_columns(
@@ -120,7 +120,7 @@ def changed(name: str, table: pl.LazyFrame, rows: pl.DataFrame, job: Job) -> pl.
 
 
 def tie_launches(trace: Trace, job: Job, origin: int) -> Trace:
-    """The trace with operators, calls and activities tied; ``origin`` is the absolute time of its zero."""
+    """The trace with operators, calls and activities linked by arrows; ``origin`` is the absolute time of its zero."""
     requested, launched = (kind.frame() for kind in read(job.path, "torch_to_npu", "HostToDevice"))
     if requested.is_empty() and launched.is_empty():
         return trace
@@ -159,7 +159,7 @@ def tie_launches(trace: Trace, job: Job, origin: int) -> Trace:
 
 
 def _launches(kernels: pl.DataFrame, calls: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
-    """The correlation of each activity: its own where a call has it, else that of the call its arrow begins in."""
+    """The correlation of each activity: its own if a call has it, else that of the call in which its arrow begins."""
     linked = kernels.join(calls.select("correlation").unique(), on="correlation", how="semi")
     linked = linked.select("row", "correlation")
     lost = kernels.join(linked, on="row", how="anti").join(
@@ -174,7 +174,7 @@ def _launches(kernels: pl.DataFrame, calls: pl.DataFrame, launched: pl.DataFrame
 
 
 def _enclosing(calls: pl.DataFrame, arrows: pl.DataFrame) -> pl.Series:
-    """Correlation of the innermost call that each arrow begins in on its thread, null for none."""
+    """Correlation of the innermost call around the beginning of each arrow on its thread; null if there is none."""
     out = np.full(arrows.height, NULL, np.int64)
     tids, times = arrows["tid"].to_numpy(), arrows["from"].to_numpy()
     for (tid,), thread_calls in calls.sort("start_ns").group_by("tid"):
@@ -193,7 +193,7 @@ def _enclosing(calls: pl.DataFrame, arrows: pl.DataFrame) -> pl.Series:
 
 
 def tie_backward(trace: Trace, job: Job, origin: int) -> Trace:
-    """The trace with a sequence number on both operators of each arrow; ``origin`` is the absolute time of its zero."""
+    """The trace with a sequence number for both operators of each arrow; ``origin`` is its absolute zero in ns."""
     begins, ends = read(job.path, BACKWARD_ARROW, per_process=True)[0]
     both = [(key[0], *begin, *ends[key]) for key, begin in begins.items() if key in ends]
     if not both:

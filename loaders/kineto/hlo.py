@@ -1,8 +1,8 @@
-"""XLA's traces as JSON (``trace.json.gz`` of ``jax.profiler``): which HLO op each launch is of, from its arguments.
+"""XLA traces as JSON (``trace.json.gz`` of ``jax.profiler``): the HLO op of each launch, from the events' arguments.
 
-The runtime records each op it launches as a slice of that name inside one of the module, on the launching thread; those
-become operators, as in a profile of planes (see ``xla``). Calls and activities say their op (``hlo_op``) in their
-arguments, which are read a second time: a call belongs to the slice of that name that was open when it began.
+The runtime records each op it launches as a slice named after the op, inside a slice of the module, on the launching
+thread; these slices become operators, as in an XPlane profile (see ``xla``). Calls and activities name their op in the
+argument ``hlo_op``, for which the file is read again: a call belongs to the slice of that name open when it began.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CALLS = ("runtime", "driver")
 
 
 def tie_hlo(trace: Trace, job: Job) -> Trace:
-    """The trace with HLO ops and modules as operators, and calls and activities tied to them."""
+    """The trace with HLO ops and modules as operators, linked to their runtime calls and device activities."""
     ops: dict[int, str] = {}
     for arguments in arguments_with(job.path, "hlo_op"):
         correlation, op = integer(arguments.get("correlation_id")), arguments.get("hlo_op")

@@ -1,4 +1,4 @@
-"""What the document says about itself, and what went wrong while reading it, as an ``Info``."""
+"""Builds the ``Info`` from the document's metadata and the counts of problems met while reading."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ABSOLUTE = 10**18  # Nanoseconds: later than September 2001 is a date, earlier 
 
 
 class Tally(Struct):
-    """What was met while reading: counts of things that are told to the user. ``whole`` says that the list of events
-    ended, ``closed`` that the document around it did, ``ended`` why no more could be unpacked, ``fault`` what else is
-    wrong with a compressed file, ``unread`` what follows the document."""
+    """Counts collected while reading, which become warnings. ``whole``: the list of events was closed; ``closed``: the
+    document around it, too; ``ended``: why decompression stopped early; ``fault``: another fault of a compressed file;
+    ``unread``: a clause about text after the document."""
 
     events: int = 0
     flows: int = 0
@@ -39,7 +39,7 @@ class Tally(Struct):
     facts: dict[str, Any] = field(default_factory=dict)
 
     def warnings(self) -> tuple[str, ...]:
-        """One sentence for each thing that was wrong."""
+        """One sentence per problem."""
         out = [sentence for sentence in (self.fault, self.unread) if sentence]
         if self.whole and not self.closed and self.ended is None:
             out.append("truncated: the list of events is whole, but what tells of the recording ends in the middle")
@@ -73,14 +73,14 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 
 def rank_of(document: dict[str, Any]) -> int | None:
-    """The rank the recorder wrote, if it did; a number that no rank of a job has is none."""
+    """The recorded rank; None if there is none or it is implausible."""
     distributed = document.get("distributedInfo")
     rank = distributed.get("rank") if isinstance(distributed, dict) else None
     return rank if type(rank) is int and 0 <= rank < _MOST_RANKS else None
 
 
 def devices_of(document: dict[str, Any]) -> dict[str, Device]:
-    """The devices of ``deviceProperties`` (``computeProperties`` in 2021) by the name the tables use."""
+    """The devices of ``deviceProperties`` (``computeProperties`` in 2021), by device name as in the tables."""
     listing = document.get("deviceProperties") or document.get("computeProperties")
     devices = {}
     for position, properties in enumerate(listing if isinstance(listing, list) else []):
@@ -94,7 +94,7 @@ def devices_of(document: dict[str, Any]) -> dict[str, Device]:
 
 
 def label_of(path: Path) -> str:
-    """The short name of a run: the file's name without the endings traces have."""
+    """The short name of a run: the file name without trace suffixes."""
     endings = r"((\.pt)?(\.trace)?\.json|\.pftrace|\.perfetto-trace|\.perfetto|(\.xplane)?\.pb)?(\.gz|\.zst)?$"
     return re.sub(r"\.\d{10,}$", "", re.sub(endings, "", path.name, count=1)) or path.name
 
@@ -103,10 +103,10 @@ def describe(
     path: Path, size: int, document: dict[str, Any], tally: Tally, *, devices: list[str], ranks: list[int],
     origin: int | None, word: str, xla: bool,
 ) -> Info:  # fmt: skip
-    """The Info of a load. ``devices`` and ``ranks`` are those met in the tables, ``origin`` the absolute zero in ns."""
+    """The Info of a load. ``devices`` and ``ranks`` are those in the tables, ``origin`` the absolute zero in ns."""
     described = devices_of(document)
     kinds = {(device.name, repr(sorted(device.properties.items()))) for device in described.values()}
-    # ROCm numbers activities and descriptions differently: where all descriptions are the same it does not matter
+    # ROCm numbers devices differently in activities and descriptions; harmless if all descriptions are equal
     other = next(iter(described.values())) if len(kinds) == 1 else Device("")
     recorded = {
         key: described.get(key, Device(key, other.name, other.properties)) for key in devices or described
@@ -133,7 +133,7 @@ def describe(
 
 
 def _capped(tally: Tally, xla: bool) -> tuple[str, ...]:
-    """Whether XLA's exporter stopped at its limit, which it does not say."""
+    """A warning if XLA's exporter probably stopped at its event limit, which it does not record."""
     if not xla or tally.events < XLA_MOST_EVENTS:
         return ()
     return (

@@ -1,4 +1,4 @@
-"""One load from the first byte to the Trace: choosing the reader, then what needs the whole file."""
+"""One load from the first byte to the Trace: choice of the reader, then the steps that need the whole file."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from .scan import SCANNER
 from .tables import Tables
 
 COMPILED_BYTES = 300_000
-"""Decompressed bytes from which the compiled code is worth loading, which takes some milliseconds where it is kept.
+"""Decompressed size from which loading the compiled scanner pays; loading takes some milliseconds.
 
-Measured in a process that has polars already: 160 kB take 0.07 s either way, 1.4 MB 0.08 s instead of 0.15, the demo's
-5.7 MB 0.09 instead of 0.5.
+Measured in a process that has imported polars: 160 kB take 0.07 s either way, 1.4 MB 0.08 s compiled and 0.15 s plain,
+the demo's 5.7 MB 0.09 s and 0.5 s.
 """
-_PREPARED_BYTES = 12_000_000  # Bytes from which the scanner is compiled for later loads.
+_PREPARED_BYTES = 12_000_000  # Size from which a missing scanner is compiled in the background for later loads.
 _FIRST_ROWS = 20_000
 
 
 class Scanned(Struct):
-    """What a file held, before tables are made of it."""
+    """The scanned content of a file, before its tables are finished."""
 
     size: int
     document: dict[str, Any]
@@ -45,7 +45,7 @@ class Scanned(Struct):
 
 
 def load(job: Job) -> Trace:
-    """Read ``job.path``. Raises Unreadable where there is no list of events, OSError."""
+    """Read ``job.path``. Raises Unreadable if there is no list of events, OSError."""
     keep_freed()
     with without_collecting():
         scanned = _scan(job)
@@ -64,7 +64,7 @@ def _scan(job: Job) -> Scanned:
             if source.ended:
                 raise Unreadable(job.path, f"it holds no complete event: {source.ended}", "Copy or record it again.")
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
-        if (rank := job.options.get("rank")) is not None:  # a recorder that says it in another file
+        if (rank := job.options.get("rank")) is not None:  # some recorders write it to another file
             document.values.setdefault("distributedInfo", {"rank": rank})
         tables = Tables(Strings(), job.workspace, job.lasting)
         tables.rank = rank_of(document.values)
@@ -104,7 +104,7 @@ def _read(
     job: Job, source: Source, progress: Progress, document: Document, tables: Tables, deferred: DeferredEvents,
     tally: Tally,
 ) -> None:
-    """Read the events: small files plainly, big ones compiled where there is compiled code."""
+    """Read the events: large files with the compiled scanner if available, others with ``Plain``."""
     size = (source.size - source.position) * (8 if source.compressed else 1)
     native = SCANNER.load() if job.compiled and size > COMPILED_BYTES else None
     if native is None:
@@ -117,7 +117,7 @@ def _read(
 
 
 def _first(job: Job, size: int, document: Document, tables: Tables) -> Trace:
-    """What can be shown while the rest loads."""
+    """A Trace of the first rows, to show while the rest loads."""
     frames = tables.preview(rank_of(document.values), _FIRST_ROWS)
     return _described(job, Scanned(size, document.values, tables, Tally(closed=True), False)).with_tables(**frames)
 

@@ -1,12 +1,12 @@
-"""Large files: each thread takes the next piece of the text and scans it; the rows are joined in the file's order.
+"""Large files: threads take pieces of the text and scan them in parallel; the rows are appended in file order.
 
-Pieces are cut at what looks like the border between two events. The piece before proves that guess: if it ends exactly
-between two events, the next one begins there. If not (a nested list looked like it, or the file is damaged), the rest
-is put before the next piece and scanned again. So every input gives the same rows as a scan in one piece.
+Pieces are cut at a likely border between two events. Scanning the previous piece verifies the guess: if that ends
+exactly between two events, the cut was right. If not (a nested list looked like a border, or the file is damaged), the
+rest is prepended to the next piece, which is scanned again. So every input gives the same rows as a scan in one piece.
 
-A compressed text unfolds in order, so one thread at a time reads. Of a plain file each thread reads the piece it takes,
-and a little of what is before: the border is looked for in the same bytes by both whose it is. That spares a thread
-that only reads and two buffers: 500 MB take an eighth less time on two cores and 40 MB less memory.
+Decompression is sequential, so only one thread at a time reads a compressed file. In an uncompressed file each thread
+reads its own piece and a little text before it, so that both neighbours search the same bytes for their common border.
+That saves a reader thread and two buffers: 500 MB take an eighth less time on two cores and 40 MB less memory.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from .scan.layout import PAD
 from .tables import Tables
 
 _EARLY_BYTES = 1 << 20
-_EARLY = 4  # The first pieces and how many they are: rows to show come sooner.
+_EARLY = 4  # So many first pieces of at most ``_EARLY_BYTES``, so that the first rows can be shown sooner.
 _SLACK = 256 << 10
-"""Room in a buffer for what the piece before left over; one that needs more is made anew. And as much is read before a
-piece of a plain file, to find its border: there is none where an event is longer."""
+"""Room in a buffer for the rest of the previous piece; if more is needed, a new buffer is made. Also the bytes read
+before a piece of an uncompressed file to find its border; a longer event hides it."""
 
 
 class Piece(Struct):
-    """``data[begin:stop]`` is text, ``base`` the place of ``data[0]`` in the source; ``PAD`` bytes are behind it.
-    ``first`` says that no comma is due before it, ``final`` that nothing follows. One that is not ``bordered`` ends
-    anywhere, and what it means is known with the next one only."""
+    """``data[begin:stop]`` is text, followed by ``PAD`` bytes; ``base`` is the offset of ``data[0]`` in the source.
+    ``first``: no comma is due before it; ``final``: nothing follows. A piece that is not ``bordered`` was cut at an
+    arbitrary byte and can only be scanned together with the next one."""
 
     number: int
     data: mmap
@@ -63,14 +63,14 @@ class _Numbered:
 
 
 class InOrder(_Numbered):
-    """The pieces of a source that is read from its beginning to its end, and of what was read of it already."""
+    """Pieces of a source that is read sequentially, beginning with ``document.rest``."""
 
     def __init__(self, source: Source, document: Document, block: int) -> None:
         super().__init__(document, block)
         self._source, self._rest, self._over = source, document.rest, False
 
     def take(self, data: mmap) -> Piece | None:
-        """The next piece, in this buffer or, where it is too small, in a new one; None at the end. Raises OSError."""
+        """The next piece, in ``data`` or, if that is too small, in a new buffer; None at the end. Raises OSError."""
         with self._lock:
             return None if self._over else self._next(data)
 
@@ -96,14 +96,14 @@ class InOrder(_Numbered):
 
 
 class FromAnywhere(_Numbered):
-    """The pieces of a plain file."""
+    """Pieces of an uncompressed file, read at any offset."""
 
     def __init__(self, source: Source, document: Document, block: int) -> None:
         super().__init__(document, block)
         self._source, self._before = source, 0
 
     def take(self, data: mmap) -> Piece | None:
-        """As ``InOrder.take``. Any thread may call it."""
+        """As ``InOrder.take``, but threads read in parallel."""
         end = self._source.size
         with self._lock:
             number, begin, size, before = self._number, self._base, self._size(), self._before
@@ -121,16 +121,16 @@ class FromAnywhere(_Numbered):
         return Piece(number, data, min(start, got), stop, begin - before, first, final, bordered)
 
     def _border(self, data: mmap, begin: int, offset: int) -> int:
-        """The last border between two events shortly before a place; -1 where there is none."""
+        """The last border between two events within ``_SLACK`` bytes before ``offset``; -1 if there is none."""
         return last_cut(data, self._separator, max(begin, offset - _SLACK), offset)
 
 
 _ALONE = {"flags": mmap_module.MAP_PRIVATE | mmap_module.MAP_ANONYMOUS} if hasattr(mmap_module, "MAP_PRIVATE") else {}
-"""Memory that could be shared with another process costs half as much again to touch first."""
+"""The first touch of a page of shared memory (mmap's default) costs 1.5 times as much."""
 
 
 def buffer(size: int) -> mmap:
-    """Memory for so many bytes of text that costs nothing until it is written to. Raises MemoryError."""
+    """A buffer for ``size`` bytes of text; pages are allocated when first written. Raises MemoryError."""
     try:
         return mmap(-1, size + _SLACK + PAD, **_ALONE)
     except OSError as error:
@@ -138,7 +138,7 @@ def buffer(size: int) -> mmap:
 
 
 def _room(data: mmap, size: int, filled: int = 0) -> mmap:
-    """The buffer where it has room for a text of a size, else a new one that begins with what is in this one."""
+    """``data`` if it has room for ``size`` bytes of text, else a new buffer with its first ``filled`` bytes copied."""
     if len(data) >= size + PAD:
         return data
     new = buffer(size)
@@ -149,19 +149,19 @@ def _room(data: mmap, size: int, filled: int = 0) -> mmap:
 BLOCK_BYTES = 12 << 20
 _LEAST_BYTES = 1 << 20
 _BLOCKS = 12
-"""A file smaller than this many pieces is read in smaller ones: memory costs most when it is touched first."""
-LEAST_THREADS, MOST_THREADS = 2, 16  # Threads that scan. More than these wait for the interpreter.
+"""A file of fewer blocks than this is read in smaller ones, because the first touch of memory is expensive."""
+LEAST_THREADS, MOST_THREADS = 2, 16  # Scanning threads; more would only wait for the GIL.
 _FEW = 4
-"""With more threads pieces are so much smaller that all of them take no more memory: 2 GB are read in 400 MiB by 16."""
+"""With more threads the pieces shrink so that total memory stays the same: 16 threads read 2 GB in 400 MiB."""
 
 
 def block_for(size: int) -> int:
-    """How many bytes to read at once of a text of about this size."""
+    """Bytes per piece for a text of about ``size`` bytes."""
     return max(_LEAST_BYTES, min(BLOCK_BYTES, size // _BLOCKS))
 
 
 class Pipeline:
-    """One load through the compiled scanner."""
+    """One load with the compiled scanner."""
 
     def __init__(
         self, native: Native, document: Document, tables: Tables, deferred: DeferredEvents, tally: Tally,
@@ -181,7 +181,7 @@ class Pipeline:
         self._error: BaseException | None = None
 
     def run(self, source: Source, progress: Callable[[int], None], seekable: bool) -> None:
-        """Read to the end of the document, from any place at any time where the source is ``seekable``."""
+        """Read to the end of the document, with parallel reads at any offset if the source is ``seekable``."""
         pieces = (FromAnywhere if seekable else InOrder)(source, self.document, self._block)
         self.document.rest = b""
         scanners = [threading.Thread(target=self._scan, args=(pieces,), daemon=True) for _ in range(self._threads)]
@@ -215,7 +215,7 @@ class Pipeline:
         try:
             scanner, data = BlockScanner(self._native, self.tables, self._lock, over=self._over), buffer(self._block)
             while self._error is None:
-                with self._telling:  # while the first rows are made, which somebody waits for, nothing more is read
+                with self._telling:  # pause reading while the first rows, which the user waits for, are prepared
                     pass
                 if (piece := pieces.take(data)) is None:
                     break
@@ -231,7 +231,7 @@ class Pipeline:
             self._turn.notify_all()
 
     def _over(self) -> bool:
-        """Whether the result would be dropped: anything may follow the list of events, and be of any length."""
+        """Whether scan results would be dropped: the list ended (any text may follow it) or the load failed."""
         return self._closed or self._error is not None
 
     def _in_order(self, piece: Piece, outcome: Outcome | None, scanner: BlockScanner) -> None:
@@ -242,7 +242,7 @@ class Pipeline:
             return
         if self._closed:
             self._behind.add(bytes(memoryview(piece.data)[piece.begin : piece.stop]))
-        elif self._ended:  # a file that shrank meanwhile ends more than once
+        elif self._ended:  # a file that shrinks during the load has several final pieces
             pass
         elif self._carry is None and outcome is not None:
             self._emit(outcome, piece.data, piece.stop, piece.base)
@@ -254,7 +254,7 @@ class Pipeline:
             self._turn.notify_all()
 
     def _joined(self, piece: Piece, scanner: BlockScanner) -> None:
-        """Scan a piece behind what was left over, or leave it over too where it ends anywhere."""
+        """Scan a piece with the carried text before it; carry both on if the piece was cut at an arbitrary byte."""
         base, tail, comma = self._carry or (piece.base + piece.begin, b"", piece.first)
         stop = len(tail) + piece.stop - piece.begin
         data = bytearray(stop + PAD)

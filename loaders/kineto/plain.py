@@ -1,9 +1,9 @@
-"""The reader that needs no compiler: blocks of events through msgspec, one typed object an event.
+"""The reader without compiled code: blocks of events through msgspec, one typed object per event.
 
-It opens small traces, where loading compiled code would cost more than it saves, and all traces where there is none. A
-block is first cut into its events, so that every event has its byte offset and one that msgspec does not understand is
-read alone. A block is guessed to end at a separator; if it turns out not to be a list of whole events the guess was
-wrong or the file is damaged, and it is walked event by event.
+It reads small traces, where loading compiled code costs more than it saves, and all traces if there is no compiled
+code. A block is first split into raw events, so that each has its byte offset and one that msgspec rejects is decoded
+by itself. A block is cut at a likely separator; if it then is not a list of complete events, because the cut was wrong
+or the file is damaged, ``walk`` reads it event by event.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _values = msgspec.structs.astuple
 _no_args = [None] * len(ARG_KEYS)
 
 
-Progress = Callable[[int], None]  # Called with the number of events so far after each block.
+Progress = Callable[[int], None]  # Called after each block with the number of events so far.
 
 
 class Plain:
-    """One load through msgspec."""
+    """One load with msgspec."""
 
     def __init__(
         self, document: Document, tables: Tables, deferred: DeferredEvents, tally: Tally, block: int = BLOCK_BYTES
@@ -78,7 +78,7 @@ class Plain:
         self.tally.unread = behind.unread
 
     def _block(self, data: bytes, base: int, final: bool) -> tuple[int, bool]:
-        """Read one block: how much of it was used, and whether the list ended there."""
+        """Read one block; returns the number of bytes used and whether the list ended there."""
         ends = events_end(data) if final else [len(data)]
         for end in ends:
             if self._whole(data[:end], base):
@@ -98,7 +98,7 @@ class Plain:
         return stop.place, stop.closed
 
     def _whole(self, data: bytes, base: int) -> bool:
-        """Read a block that is a list of whole events; false, and nothing done, where it is none."""
+        """Read a block if it is a list of complete events; otherwise do nothing and return False."""
         try:
             text = b"[" + data.lstrip(b" \t\r\n").removeprefix(b",") + b"]"
             raws = _events.decode(text)

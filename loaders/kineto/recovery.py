@@ -1,9 +1,9 @@
-"""Events one by one, where a block is no valid list: the slow way both readers take around damage.
+"""Reads events one by one where a block is not a valid list: the slow path of both readers around damage.
 
-What cannot be an event is skipped up to the next thing that looks like one, and counted. An event is accepted after
-damage only where an event may begin (behind a ``},``) and where it has a phase, so that the inside of a broken event
-is not taken for events. How far a broken event may seem to reach is bounded, so that time grows with the length of the
-text and not with the number of its faults times that.
+Text that cannot be an event is skipped up to the next likely event, and counted. After damage an event is accepted only
+where one may begin (after ``},``) and if it has a phase, so that the inside of a broken event is not taken for events.
+The assumed extent of a broken event is bounded, so that time is linear in the length of the text rather than
+proportional to length times number of faults.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .columns import Number, name_text
 from .document import KEYS, decode, extent, plain_numbers, whole
 from .info import Tally
 
-LONGEST_EVENT = 16 << 20  # An event that is longer is taken for damage.
+LONGEST_EVENT = 16 << 20  # A longer event is considered damage.
 
 _NESTED = 16
-"""What looks like the beginning of another event may stand inside one this often, as in a list of objects with names; a
-damaged event that seems to reach further has lost its end."""
+"""Apparent event beginnings that one event may contain, as in a list of objects with names; a damaged event that seems
+to span more has lost its end."""
 _AGAIN = re.compile(rb"\}\s*,\s*(?=\{\s*" + KEYS + rb")")
 _AFTER = re.compile(rb",\s*(?=\{\s*" + KEYS + rb")")
 _ENDED = re.compile(rb"\s*(?:[,\]]|\Z)")
@@ -34,12 +34,12 @@ _BLANK = re.compile(rb"[ \t\r\n]*")
 _walker = json.JSONDecoder(parse_int=whole, parse_float=Number)
 
 Take = Callable[[dict[str, Any], int, int, bool], None]
-"""Receives an event, its start and end in the data and whether it was repaired."""
+"""Called with an event, its start and end in the data and whether it was repaired."""
 
 
 class RecoveredStretch(Struct):
-    """Where a walk stopped: ``place`` is the first byte not used; ``closed`` where that is the end of the list.
-    ``comma`` says that a comma was read since the last value, ``moved`` that a value was read or damage passed."""
+    """Where a walk stopped: ``place`` is the first unused byte; ``closed``: that is the end of the list; ``comma``: a
+    comma was read since the last value; ``moved``: a value was read or damage skipped."""
 
     place: int
     closed: bool
@@ -48,14 +48,14 @@ class RecoveredStretch(Struct):
 
 
 class _Reach:
-    """How far an event that begins somewhere may be taken to extend."""
+    """The farthest end an event may have, given its start."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._borders: list[int] | None = None
 
     def __call__(self, start: int) -> int:
-        """The place behind which nothing belongs to the event at ``start``."""
+        """The offset that the event at ``start`` cannot extend beyond."""
         if self._borders is None:
             self._borders = [match.end() for match in _AGAIN.finditer(self._data)]
         last = bisect_right(self._borders, start) + _NESTED
@@ -65,8 +65,8 @@ class _Reach:
 def walk(
     data: bytes, offset: int, final: bool, take: Take, tally: Tally, limit: int | None = None, comma: bool = True
 ) -> RecoveredStretch:
-    """Read events from ``place`` on; ``limit`` stops after that many, whatever values that are none stand between
-    them. ``final`` says that no data follows, ``comma`` that none is due before the first event."""
+    """Read events from ``offset`` on, at most ``limit`` of them; values that are not objects do not count. ``final``:
+    no data follows; ``comma``: none is due before the first event."""
     text, reach = data.decode("latin-1"), _Reach(data)
     count, read_any, skipped_to = 0, False, -1
 
@@ -112,15 +112,15 @@ def walk(
     return done(False)
 
 
-_BROKEN = object()  # In place of a value: the stretch is none.
-_CUT, _ENDLESS = -1, -2  # In place of an event's end: the data ends first; it has lost its end.
+_BROKEN = object()  # In place of a value: the text is not valid JSON.
+_CUT, _ENDLESS = -1, -2  # In place of an event's end: the data ends first; the event has lost its end.
 
 
 def _event(data: bytes, text: str, offset: int, final: bool, reach: _Reach) -> tuple[int, Any, bool]:
-    """The end of the value at ``place`` (or _CUT or _ENDLESS), the value and whether it was repaired."""
+    """The end of the value at ``offset`` (or _CUT or _ENDLESS), the value and whether it was repaired."""
     try:
         _, end = _walker.raw_decode(text, offset)
-    except (ValueError, RecursionError):  # no JSON, or an integer of more digits than Python converts
+    except (ValueError, RecursionError):  # invalid JSON, or an integer of more digits than Python converts
         if data[offset] not in b"{[":
             return offset + 1, _BROKEN, False
         stop = reach(offset)
@@ -137,7 +137,7 @@ def _event(data: bytes, text: str, offset: int, final: bool, reach: _Reach) -> t
 
 
 def _resume(data: bytes, offset: int, pattern: re.Pattern[bytes], reach: _Reach) -> int:
-    """The next place behind a damaged one where an event begins; -1 where there is none."""
+    """The offset of the next intact event after damage at ``offset``; -1 if there is none."""
     for match in pattern.finditer(data, offset):
         start = match.end()
         end = extent(data, start, reach(start))
@@ -161,8 +161,8 @@ _FIRST = 64 << 10
 
 
 def arguments(path: str | Path, offset: int, name: str | None = None) -> dict[str, Any]:
-    """The ``args`` of the event at ``offset`` (column ``offset`` of kernels and host); {} where there are none. Raises
-    OSError as ``open`` does and ValueError where no event (of that name) begins there, as when the file has changed."""
+    """The ``args`` of the event at ``offset`` (column ``offset`` of kernels and host); {} if it has none. Raises
+    OSError, and ValueError if no event (of that name) begins there, as when the file has changed."""
     with Source(path) as source:
         source.skip(offset)
         data = source.read(_FIRST)

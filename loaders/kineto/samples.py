@@ -1,4 +1,4 @@
-"""Samples of counters and of memory, on their way to the table of metrics."""
+"""Collects counter and memory samples for the table ``metrics``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _TOTALS, _ADDRESS = INSTANT_INTS.index("allocated"), INSTANT_INTS.index("address
 
 
 class Samples:
-    """Collects rows of ``metrics`` and hands them to the tables in batches: each takes half a millisecond, however few
-    rows it has. Samples of counters and of memory are in the order of the file, each among themselves."""
+    """Collects rows of ``metrics`` and adds them to the tables in batches, because each addition takes 0.5 ms however
+    few its rows. Counter samples are in file order among themselves, and so are memory samples."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -29,7 +29,7 @@ class Samples:
         self._waiting = 0
 
     def add(self, event: dict[str, Any], samples: list[tuple[str, str | None, float, str]]) -> None:
-        """The samples of one event: (metric, device, value, unit) each, at its time and in its process."""
+        """Add the samples of one event, (metric, device, value, unit) each, with the event's time and pid."""
         if (ts := nanoseconds(event.get("ts"))) == NULL:
             return
         args = event.get("args")
@@ -42,7 +42,7 @@ class Samples:
             self._flush_counters()
 
     def memory(self, event: dict[str, Any]) -> None:
-        """One memory instant that was read alone: totals, and of which block. A number written as text is none."""
+        """Add one memory instant decoded by itself: totals, change and address. Numbers written as text are ignored."""
         args = event.get("args")
         args = args if isinstance(args, dict) else {}
         if (ts := nanoseconds(event.get("ts"))) != NULL:
@@ -53,7 +53,7 @@ class Samples:
             self._count(1)
 
     def instants(self, numbers: Ints) -> None:
-        """Memory instants as the columns of ``INSTANT_INTS``."""
+        """Add memory instants, an array with the rows ``INSTANT_INTS``."""
         with_totals = numbers[0, (numbers[_TOTALS:_ADDRESS] != NULL).any(axis=0)]
         if with_totals.size:
             self._tables.begin(int(with_totals.min()))
@@ -62,7 +62,7 @@ class Samples:
         self._count(numbers.shape[1])
 
     def flush(self) -> None:
-        """Hand over what was collected."""
+        """Add everything collected so far to the tables."""
         self._flush_instants()
         self._flush_counters()
 

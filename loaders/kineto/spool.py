@@ -1,8 +1,8 @@
-"""The rows of one table on their way: in memory, then in files of the workspace, each of which is written once.
+"""Rows of one table during a load: first in memory, then in workspace files, each normally written once.
 
-A file is written before the end of the recording, from what was recorded by then: the earliest time, which process
-launched kernels, the rank. Recorders write these early. If one of them changes later, the table is written again. Files
-are written by threads of their own, so that scanning threads do not wait.
+Files are written during the load, based on what is known by then: the earliest time, the process that launched kernels,
+the rank. Recorders write these early; if one of them changes later, the table is rewritten. Separate threads write the
+files, so that scanning threads do not wait.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from .dialect import InternedTexts
 if TYPE_CHECKING:
     import polars as pl
 
-SPILL_BYTES = 6 << 20  # Bytes of rows in memory before the first file is written, where the table has to be in files.
-HELD_BYTES = 64 << 20  # The same where files are not required, to bound memory.
-_PART_BYTES = 12 << 20  # Rows of one file, and rows that may wait while it is written.
-_CHUNK_BYTES = 1024  # About what a chunk takes besides its rows.
-_BATCH = 1 << 16  # Rows of a record batch, the least a reader of the files takes.
+SPILL_BYTES = 6 << 20  # Bytes of rows in memory before the first file is written, if the table must end up in files.
+HELD_BYTES = 64 << 20  # The same if files are not required, to bound memory.
+_PART_BYTES = 12 << 20  # Bytes of rows per file, and of rows that may wait while it is written.
+_CHUNK_BYTES = 1024  # Approximate overhead of a chunk.
+_BATCH = 1 << 16  # Rows per record batch, the smallest unit a reader of the files decodes.
 
 
 class Spool:
-    """Collects rows. Frames, and polars with them, are imported when the first ones are needed, not to begin with.
-    ``writer`` has the threads; ``early`` says that files are wanted and may be written meanwhile. ``ranks`` and
-    ``devices`` are the numbers the rows themselves say."""
+    """Collects rows. polars is imported only when the first frame is needed. ``writer`` runs the writing threads;
+    ``early``: the table must end up in files, which may be written during the load. ``ranks`` and ``devices`` are the
+    numbers recorded in the rows themselves."""
 
     def __init__(self, table: str, workspace: Path, texts: InternedTexts, writer: Executor, early: bool) -> None:
         self.table, self.workspace = table, workspace
@@ -46,29 +46,29 @@ class Spool:
         self._room = SPILL_BYTES if early else HELD_BYTES
 
     def add(self, rows: Chunk) -> None:
-        """Append rows. Another thread looks up what the texts of launches become meanwhile: of those there are many, as
+        """Append rows. A writer thread meanwhile computes the categorical codes of their texts: kernels have many, as
         every launch has a grid."""
         self.rows += rows.rows
         self._chunks.append(rows)
         self._bytes += rows.bytes + _CHUNK_BYTES
-        self.ranks = self.ranks | _distinct(rows, "rank")  # others may be going through the set
+        self.ranks = self.ranks | _distinct(rows, "rank")  # a new set, as other threads may be iterating over it
         if self.table == "kernels":
             self.devices = self.devices | _distinct(rows, "device")
         self._pending.append(self._writer.submit(self._learn, rows))
 
     def _learn(self, rows: Chunk) -> None:
-        import_module(".table_frames", __package__)  # beside the threads that scan; it is needed once they end
+        import_module(".table_frames", __package__)  # in parallel with scanning; needed when that ends
         for name in TEXTS if self.table == "kernels" else ():
             if (numbers := rows.columns.get(name)) is not None:
                 self._texts.spelled(name)[numbers]
 
     @property
     def full(self) -> bool:
-        """Whether it is time to ``spill``."""
+        """Whether to call ``spill``."""
         return self._bytes > self._room
 
     def spill(self, basis: Basis) -> None:
-        """Have the rows in memory written as rows of the table. Raises what went wrong with those before."""
+        """Have the rows in memory written to files. Raises any error of earlier writes."""
         self.settle()
         waiting, self._chunks, self._bytes = self._chunks[::-1], [], 0
         while waiting:
@@ -92,13 +92,13 @@ class Spool:
         rows.write_ipc(path, compression="lz4", record_batch_size=_BATCH)
 
     def settle(self) -> None:
-        """Wait until all files are written. Raises what went wrong with one."""
+        """Wait until all files are written. Raises any error of a write."""
         pending, self._pending = self._pending, []
         for each in pending:
             each.result()
 
     def preview(self, basis: Basis, limit: int) -> pl.LazyFrame:
-        """At most ``limit`` of the first rows in memory."""
+        """At most ``limit`` rows, from the first chunks in memory."""
         return self._rows(self._chunks[:4], basis).head(limit)
 
     def _rows(self, chunks: list[Chunk], basis: Basis) -> pl.LazyFrame:
@@ -110,7 +110,7 @@ class Spool:
         return lazy_rows(self.table, self._texts, (*chunks,), basis, self._written)
 
     def close(self, basis: Basis, lasting: bool) -> None:
-        """Have the last rows written where the table must last, unless all is to be written again."""
+        """Have the last rows written if the table must be in files (``lasting``), unless it will be rewritten."""
         if not lasting or not self._chunks or self._outdated(basis):
             return
         if self._files:
@@ -123,7 +123,7 @@ class Spool:
         return any(written != basis for _, written in self._files)
 
     def finish(self, basis: Basis, lasting: bool) -> pl.LazyFrame:
-        """The table, after ``close``; where it must last it is all in ``<table>.arrow`` or ``<table>-<n>.arrow``."""
+        """The table, after ``close``; if ``lasting``, all of it is in ``<table>.arrow`` or ``<table>-<n>.arrow``."""
         import polars as pl
 
         from .. import schema
@@ -154,7 +154,7 @@ class Spool:
 
 
 def _distinct(rows: Chunk, name: str) -> set[int]:
-    """The values of a column of which there are few."""
+    """The distinct values of a column with few of them, without the missing ones."""
     values = rows.columns.get(name)
     if values is None:
         return set()

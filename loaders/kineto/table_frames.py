@@ -1,6 +1,6 @@
-"""Chunks of rows as frames of the tables they belong to.
+"""Chunks of rows as polars frames of their table.
 
-The frames hold the columns that have values, no wider than those; ``schema.conform`` makes the table of them.
+The frames hold only columns with values, in narrow dtypes; ``schema.conform`` turns them into the table.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence, Set
 
 import numpy as np
-import numpy.ma  # which polars asks for with the first array
+import numpy.ma  # polars imports it with the first array
 import numpy.typing as npt
 import polars as pl
 from polars.io.plugins import register_io_source
@@ -18,16 +18,16 @@ from . import dialect
 from .chunk import TEXTS, Basis, Chunk, Column, joined, missing
 from .dialect import CodeMeaning, InternedTexts, category_codes
 
-_MANY = 1 << 12  # Numbers of devices below this are looked up; others are sorted.
+_MANY = 1 << 12  # Device numbers below this use a lookup table; larger ones are sorted.
 _BATCH = 1 << 17
-"""Rows that are made and filtered at once: a fresh page costs more than what is done to what lies in it."""
+"""Rows built and filtered at a time: the first touch of a page costs more than the work on its content."""
 _KINDS = category_codes(dialect.KINDS)
 
 
 def lazy_rows(table: str, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, first: int) -> pl.LazyFrame:
-    """Rows of the table as the schema has it, of which a column is made when somebody asks for it. Most questions need
-    one table of several and a third of its columns. That spares 0.03 s of the 0.35 s of processor time that a report of
-    kernels takes on 134,000 events (31 MB, November 2026)."""
+    """The table as a LazyFrame whose columns are built only when a query needs them. Most queries need one table and a
+    third of its columns. That saves 0.03 of the 0.35 s of CPU time of a kernels report of 134,000 events (31 MB,
+    November 2026)."""
     columns: dict[str, pl.Series] = {}
 
     def rows(
@@ -35,7 +35,7 @@ def lazy_rows(table: str, texts: InternedTexts, chunks: Sequence[Chunk], basis: 
     ) -> Iterator[pl.DataFrame]:
         column_names = list(schema.polars_schema(table)) if names is None else names
         lacking = {name for name in column_names if name not in columns}
-        if lacking and limit is not None and limit <= chunks[0].rows:  # whoever wants to see whether there are rows
+        if lacking and limit is not None and limit <= chunks[0].rows:  # a query that checks whether there are rows
             preview = _columns(table, texts, chunks[:1], basis, first, {*column_names}).select(column_names).head(limit)
             yield preview if predicate is None else preview.filter(predicate)
             return
@@ -55,7 +55,7 @@ def lazy_rows(table: str, texts: InternedTexts, chunks: Sequence[Chunk], basis: 
 
 
 def _batches(chunks: Sequence[Chunk]) -> Iterator[tuple[Sequence[Chunk], int]]:
-    """Some chunks at a time, and how many rows come before: what is filtered is then not held as a whole first."""
+    """Groups of chunks of about ``_BATCH`` rows, each with the number of rows before it, to filter them in turn."""
     begin = rows = before = 0
     for at, each in enumerate(chunks):
         rows += each.rows
@@ -67,10 +67,10 @@ def _batches(chunks: Sequence[Chunk]) -> Iterator[tuple[Sequence[Chunk], int]]:
 def _columns(
     table: str, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, first: int, names: Set[str]
 ) -> pl.DataFrame:
-    """These columns of the table as the schema has them, and maybe more."""
-    requested = {*names, *(("rank",) if table == "kernels" else ())}  # the pid is told by the rank
+    """The named columns in the schema's dtypes, and possibly more."""
+    requested = {*names, *(("rank",) if table == "kernels" else ())}  # the pid is derived from the rank
     if not any(name in chunk.columns for chunk in chunks for name in requested - {"rank"}):
-        requested.add("ts_ns" if table == "metrics" else "start_ns")  # columns without a value are as long as this one
+        requested.add("ts_ns" if table == "metrics" else "start_ns")  # gives the length of columns without values
     rows, types = frame(table, texts, chunks, basis, first, requested), schema.polars_schema(table)
     return pl.DataFrame([
         rows[name].cast(types[name]) if name in rows.columns else
@@ -83,7 +83,7 @@ def frame(
     table: str, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, first: int,
     names: Container[str] | None = None,
 ) -> pl.DataFrame:
-    """Rows of the table, or these columns of it, the ``first`` of them being that many rows from its beginning."""
+    """Rows of the table, all columns or only ``names``; ``first`` is the index of the first row in the table."""
     rows = sum(each.rows for each in chunks)
     columns: dict[str, pl.Series] = {}
     for name in schema.polars_schema(table):
@@ -134,7 +134,7 @@ def _devices(values: Column, word: str) -> pl.Series:
 
 
 def rebased(rows: pl.LazyFrame, table: str, old: Basis, new: Basis) -> pl.LazyFrame:
-    """Rows of a table that were written on one basis, on another."""
+    """Rows of a table written with basis ``old``, converted to basis ``new``."""
     time = "ts_ns" if table == "metrics" else "start_ns"
     rank = pl.col("rank") if old.rank is None else pl.col("rank").replace(old.rank, None)
     rows = schema.conform(table, rows).with_columns(pl.col(time) + old.origin - new.origin, rank=rank)

@@ -1,9 +1,9 @@
-"""Raw event columns → the tables of a Trace: kinds, devices, streams, names, all decided here and only here.
+"""Raw event columns → the tables of a Trace; kinds, devices, streams and names are determined only here.
 
-Blocks arrive in file order. What a text means (its kind as a category, its category code as a name, its number as a
-thread id) is computed once per distinct text and looked up for every row. Finished rows wait in memory and are spilled
-to the workspace when they grow, so memory is bounded whatever the size of the file; at the end each table is written
-once, with its times counted from the earliest slice. Until rows are spilled this is numpy alone.
+Blocks arrive in file order. The meaning of a text (kind of a category, categorical code of a name, number of a thread
+id) is computed once per distinct text and looked up for every row. Finished rows wait in memory and are spilled to the
+workspace as they accumulate, so memory is bounded whatever the file size; times count from the earliest event. Until
+rows are spilled only numpy is used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _WRITERS = 2, 4
-"""Threads that write files, least and most: the last and largest files are written when scanning is over."""
+"""Minimum and maximum number of writing threads: the last and largest files are written after scanning."""
 _DEVICE_END, _RANGE = len(dialect.DEVICE_KINDS), KIND[dialect.RANGE]
 _INT = {name: row for row, name in enumerate(INTS)}
 _CODE = {name: row for row, name in enumerate(CODES)}
@@ -42,7 +42,7 @@ Cycle = tuple[int, int, int, str, int | None]  # A recorded step: its number, st
 
 
 class SortedRows(Struct):
-    """A block as rows of tables. ``ranges`` are (offset, end) in the block of profiler ranges, whose arguments are
+    """A block as rows of tables. ``ranges`` are (offset, end) of profiler ranges in the block, whose arguments become
     metrics; ``cycles``, ``launchers`` and ``sequenced`` as in ``Tables``."""
 
     kernels: Chunk | None = None
@@ -58,9 +58,9 @@ class SortedRows(Struct):
 
 
 class Tables:
-    """Collects blocks and samples; ``finish`` gives the four tables. ``rows_of`` may be called from any thread;
-    everything else in the order of the file. ``launchers`` are the (rank, pid) that called the runtime, ``cycles``
-    (number, start, duration, label, rank); ``sequenced`` says whether any operator has a sequence number."""
+    """Collects blocks and samples; ``finish`` returns the tables. ``rows_of`` may be called from any thread, everything
+    else only in file order. ``launchers`` are the (rank, pid) that made runtime calls, ``cycles`` tuples of (number,
+    start, duration, label, rank); ``sequenced``: some operator has a sequence number."""
 
     def __init__(self, strings: Strings, workspace: Path, early: bool = True) -> None:
         self.strings, self.texts = strings, InternedTexts(strings)
@@ -79,13 +79,13 @@ class Tables:
         self.rank: int | None = None
 
     def places(self, categories: Codes) -> npt.NDArray[np.uint8]:
-        """Where events of each category go."""
+        """Route of each category: DEVICE, HOST or UNKNOWN."""
         kind = self.texts.kind[categories]
         return np.select([kind < _DEVICE_END, kind < _RANGE], [DEVICE, HOST], UNKNOWN).astype(np.uint8)
 
     def rows_of(self, block: Block, device: Block | None = None, host: Block | None = None) -> SortedRows:
-        """The rows of a block and of two more whose events are all of devices or all of the host. Rows are in the order
-        of the file, and copies. Durations of the blocks may change."""
+        """The rows of a block and of two optional blocks with only device or only host events, copied and in file
+        order. Durations in the blocks may be modified."""
         rows = SortedRows()
         block = _plausible(block, rows)
         devices, hosts = self._sorted_out(block, rows) if block.rows else (None, None)
@@ -97,7 +97,7 @@ class Tables:
         self, blocks: Sequence[Block | None], columns: Callable[[Block, SortedRows], dict[str, Column]],
         rows: SortedRows,
     ) -> Chunk | None:
-        """The rows of one table."""
+        """The rows of one table from all blocks."""
         plausible = [_plausible(block, rows) for block in blocks if block is not None]
         chunks = [columns(block, rows) for block in plausible if block.rows]
         for each in chunks:
@@ -107,7 +107,7 @@ class Tables:
         return chunk(merged(chunks)) if chunks else None
 
     def _sorted_out(self, block: Block, rows: SortedRows) -> tuple[Block, Block]:
-        """The events of devices and of the host; the others are counted or noted."""
+        """The device events and the host events of a block; others are counted, profiler ranges recorded."""
         ints, kind = block.ints, self.texts.kind[block.texts("cat")]
         timed = ints[_INT["ts"]] != NULL
         device = np.flatnonzero((kind < _DEVICE_END) & timed)
@@ -141,7 +141,7 @@ class Tables:
             spool.spill(self._basis(table))
 
     def begin(self, start: int | None) -> None:
-        """Take in that something began at this absolute time."""
+        """Update ``earliest`` with an absolute start time."""
         if start is not None:
             self.earliest = start if self.earliest is None else min(self.earliest, start)
 
@@ -202,18 +202,18 @@ class Tables:
         return np.where(value == NULL, self.texts.number[block.texts(f"{name}_text")], value)
 
     def cycle(self, label: str, start: int, dur: int) -> None:
-        """Take in a recorded step whose number is the one in its label, else its place in order."""
+        """Add a recorded step; its number is the digits of its label or, without any, its position."""
         digits = "".join(filter(str.isdigit, label))[-18:]
         self.begin(start)
         self.cycles.append((int(digits) if digits else len(self.cycles), start, dur, label, None))
 
     def sample(self, columns: dict[str, Column]) -> None:
-        """Take in rows of ``metrics``, texts as numbers of ``strings``."""
+        """Add rows of ``metrics``, with texts as codes of ``strings``."""
         self.begin(int(columns["ts_ns"].min()))
         self._put("metrics", chunk(columns))
 
     def finish(self, rank: int | None, lasting: bool = True) -> dict[str, pl.LazyFrame]:
-        """The tables kernels, host, metrics, cycles and allocations, times from the earliest; files if ``lasting``."""
+        """The tables kernels, host, metrics, cycles, allocations, times from ``earliest``; in files if ``lasting``."""
         self.rank = rank
         for table, spool in self.spools.items():
             spool.close(self._basis(table), lasting)
@@ -223,22 +223,22 @@ class Tables:
         return out
 
     def settle(self) -> None:
-        """Wait until what was to be written is. Raises what went wrong with it."""
+        """Wait until all files are written. Raises any error of a write."""
         for spool in self.spools.values():
             spool.settle()
 
     def close(self) -> None:
-        """Write nothing more, and wait for what is being written."""
+        """Cancel pending writes and wait for those in progress."""
         self._writer.shutdown(cancel_futures=True)
 
     def preview(self, rank: int | None, limit: int) -> dict[str, pl.LazyFrame]:
-        """The first rows of each table so far, in memory. May be called while another thread adds rows."""
+        """The first rows of each table, in memory. May be called while another thread adds rows."""
         out = {table: spool.preview(self._basis(table), limit) for table, spool in self.spools.items()}
         out["cycles"] = self._cycles(rank)
         return out
 
     def _basis(self, table: str) -> Basis:
-        """What all rows of a table have in common, as far as recorded by now."""
+        """The values common to all rows of a table, as known so far."""
         if table != "kernels":
             return Basis(self.earliest or 0, rank=self.rank)
         launchers = self.launchers.copy()
@@ -266,12 +266,12 @@ class Tables:
 
 
 def _above(values: npt.NDArray[np.int64], none: int) -> npt.NDArray[np.int64]:
-    """Numbers of which those up to ``none`` say that there is none."""
+    """The values, with those up to ``none`` replaced by NULL."""
     return np.where(values > none, values, NULL)
 
 
 def _plausible(block: Block, rows: SortedRows) -> Block:
-    """The block without times that no clock shows, which are counted as none, and durations that nothing lasts."""
+    """The block without events at implausible times, which count as untimed; implausible durations become NULL."""
     if not block.rows:
         return block
     dur, ts = block.ints[_INT["dur"]], block.ints[_INT["ts"]]
