@@ -1,7 +1,7 @@
-"""A run's tables as Parquet files, as ``warplens convert`` leaves them: a folder that opens as the run it was.
+"""A run's tables as Parquet files, written by ``warplens convert``: a folder that opens as the original run.
 
-``warplens.json`` beside the tables says what is known of the recording as a whole, and is written last. The folder
-``worker-1`` in it is the second run of an input that held two.
+``warplens.json`` next to the tables holds the recording's ``Info`` and is written last. The subfolder ``worker-1`` is
+the second run of an input that held two.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .loader import FormatLoader, Job
 from .trace import TABLE_NAMES, Trace
 
 DESCRIPTION = "warplens.json"
-MARK = b'{"format":"warplens-tables"'  # How it begins.
+MARK = b'{"format":"warplens-tables"'  # First bytes of the description.
 SECOND = "worker-1"
 _AGAIN = "Run `warplens convert` again with the same recording."
 
@@ -27,7 +27,7 @@ class _Description(Struct, frozen=True):
 
 
 def describe(folder: Path, run: Trace) -> Path:
-    """Write what makes the tables in that folder a run, and where that is."""
+    """Write the description that makes the tables in ``folder`` a run; returns its path."""
     from .ingest.store import info_to_json
 
     file = folder / DESCRIPTION
@@ -36,7 +36,7 @@ def describe(folder: Path, run: Trace) -> Path:
 
 
 class ConvertedLoader(FormatLoader):
-    """Each table from its file."""
+    """Loader for converted tables, one Parquet file each."""
 
     name = "converted"
     title = "A run's tables (warplens convert): one Parquet file per table"
@@ -46,15 +46,15 @@ class ConvertedLoader(FormatLoader):
     directory_file = DESCRIPTION
 
     def sniff(self, head: bytes) -> bool:
-        """By the mark that its description begins with."""
+        """Accept a file that begins with ``MARK``."""
         return head.startswith(MARK)
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """The tables."""
+        """The Parquet files of all tables, of the second run too."""
         return tuple(file for folder in _folders(path) for file in sorted(folder.iterdir()) if file != path)
 
     def load(self, job: Job) -> tuple[Trace, ...]:
-        """The run, or both. Raises Unreadable."""
+        """One Trace, or two if there is a second run. Raises Unreadable."""
         return tuple(_run(folder / DESCRIPTION, job.workspace / name)
                      for folder, name in zip(_folders(job.path), ("", SECOND), strict=False))
 

@@ -30,7 +30,7 @@ _PHASES = {
     "N": "objects", "O": "objects", "D": "objects", "P": "samples", "v": "memory dumps", "V": "memory dumps",
     "E": "ends without a begin",
 }
-"""Events that no table has a place for, by their phase in the Chrome trace format."""
+"""Chrome trace phase → name of events that no table holds."""
 _MEMORY = b'"[memory]"'
 ASCEND = "NPU"  # Prefix of Ascend device names.
 
