@@ -8,7 +8,7 @@ import re
 from msgspec import Struct
 
 KINDS = ("kernel", "op", "collective", "copy", "host", "idle", "sync")
-"""What a change can scale: device activities, operators with their host time, host code, idle causes, waits."""
+"""The kinds of change: device activities, operators with their host time, host code, idle causes, waits."""
 GRAPH = "graph"
 """A cycle's launches become one graph launch, split where the host waits in between."""
 FAMILY = "family:"

@@ -72,7 +72,7 @@ def sum_below(parent: Ints, depth: Ints, values: npt.NDArray[np.int64 | np.bool_
 
 
 def crossings(host: pl.LazyFrame) -> int:
-    """How many slices end after the slice in which they begin."""
+    """Number of slices that end after the slice in which they begin."""
     return int(host.select(pl.col("crosses").sum()).collect(engine="streaming").item() or 0)
 
 

@@ -1,4 +1,4 @@
-"""Which device of B is compared with which device of A.
+"""Pairing of devices: which device of B is compared with which device of A.
 
 A job that runs on GPU 1 today and ran on GPU 3 yesterday is the same job. If the runs have the same number of devices
 and no device name in common, devices are paired in order; if they share a name, devices are paired by name. A run that

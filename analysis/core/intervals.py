@@ -31,7 +31,7 @@ class Intervals(Struct, frozen=True):
         return int((self.ends - self.starts).sum())
 
     def before(self, moments: Ints) -> Ints:
-        """How much of the set lies before each of ``moments``, ns."""
+        """Length of the set before each of ``moments``, ns."""
         if not len(self.starts):
             return np.zeros(len(moments), dtype=np.int64)
         if len(self.starts) == 1:
@@ -43,7 +43,7 @@ class Intervals(Struct, frozen=True):
         return np.where(at > 0, covered[last] + past, 0)
 
     def within(self, starts: Ints, ends: Ints) -> Ints:
-        """How much of the set lies within each window, ns."""
+        """Length of the set within each window, ns."""
         return self.before(ends) - self.before(starts)
 
     def __or__(self, other: Intervals) -> Intervals:
@@ -57,7 +57,7 @@ class Intervals(Struct, frozen=True):
 
 
 def begun(starts: Ints, moments: Ints) -> Ints:
-    """How many of ``starts`` are at or before each of ``moments``; the shorter array is searched in the longer."""
+    """Number of ``starts`` at or before each of ``moments``; the shorter array is searched in the longer."""
     if len(starts) < len(moments) and (moments[1:] >= moments[:-1]).all():
         return np.cumsum(np.bincount(np.searchsorted(moments, starts), minlength=len(moments))[: len(moments)])
     return np.searchsorted(starts, moments, side="right")

@@ -1,4 +1,4 @@
-"""Which process of run A is compared with which process of run B.
+"""Pairing of processes: which process of run A is compared with which process of run B.
 
 A process has the same pid in both runs only if the same recorder watched the same live process twice; after a restart
 pids differ. So processes are paired by pid if both runs have it ("strict"), and every remaining process of A with every

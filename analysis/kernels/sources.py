@@ -84,7 +84,7 @@ def from_launches(launches: pl.LazyFrame, grain: Grain = "device") -> Kernels | 
 
 
 def _measured(rows: pl.DataFrame) -> pl.DataFrame:
-    """The table of launches that all have a duration."""
+    """The kernel table of launches that all have a duration."""
     if rows.is_empty():
         return pl.DataFrame(schema=COLUMNS)
     group_of, first = dense(combined([codes(rows[key]) for key in KEYS]))

@@ -1,4 +1,4 @@
-"""Which kernels run or may run on tensor cores, which operators could, and the types a device's tensor cores support.
+"""Kernels that run or may run on tensor cores, operators that could, and types that a device's tensor cores support.
 
 Without counters only names are available. Patterns and operators follow torch_tb_profiler's lists (NVIDIA's PyProf),
 plus newer kernels. A name that does not tell leaves its kernel unknown, and the shares that depend on it. Types follow

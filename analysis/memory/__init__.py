@@ -1,1 +1,1 @@
-"""What used a device's memory: peaks, which code allocated it, segments, and failed allocations."""
+"""Use of device memory: peaks, the code that allocated it, segments, and failed allocations."""

@@ -17,7 +17,7 @@ _DEEPEST = 200  # Most slices of a stack that are listed.
 
 
 class Asking(NamedTuple):
-    """Who allocated: the line that represents it, and all open slices, one per line, innermost first."""
+    """The origin of an allocation: its representative line, and all open slices, one per line, innermost first."""
 
     frame: str
     stack: str | None

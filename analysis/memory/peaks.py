@@ -147,7 +147,7 @@ def _named(run: Trace, blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rows(owner: Owner, alive: pl.DataFrame, total: int, during: str | None) -> pl.DataFrame:
-    """What held the peak, by allocating frame."""
+    """The blocks live at the peak, by allocating frame."""
     named = alive.with_columns(block=pl.lit(True))
     if (unseen := total - int(named["bytes"].sum())) > 0:
         named = pl.concat([named, pl.DataFrame({"bytes": [unseen], "frame": [BEFORE]})], how="diagonal")

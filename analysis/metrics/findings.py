@@ -44,7 +44,7 @@ _ROLES = ("use", "clock", "power", "limit", "warmth", "used", "total", "free")
 
 
 class CounterFinding(Struct, frozen=True):
-    """Holds in ``share`` of the samples (clock and power: of those under load); ``value`` is the reading and
+    """The rule holds in ``share`` of the samples (clock, power: of those under load); ``value`` is the reading,
     ``against`` its limit, both in ``unit``; ``warmth`` the temperature in °C, if sampled."""
 
     rule: Literal["idle", "memory", "clock", "power"]

@@ -30,7 +30,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Operators(Struct, frozen=True):
-    """A run's table of operators, total device time, device time without an operator (ns), and slices that cross."""
+    """A run's operator table, device time in total and without an operator (ns), slices that outlast their parent."""
 
     frame: pl.DataFrame
     device_ns: int

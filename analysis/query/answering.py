@@ -1,4 +1,4 @@
-"""Which views can answer for given runs, and why another cannot."""
+"""The views that can answer for given runs, and the reason if one cannot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANSWERED = frozenset({"overview", "cycles", "kernels", "collectives", "ranks", "
 
 
 def reason(view: str, runs: Runs, why: CannotAnswer) -> CannotAnswer:
-    """Why the view cannot answer: the data was left out of a reduced dataset, or the view's own reason."""
+    """The reason why the view cannot answer: the data was left out of a reduced dataset, or the view's own reason."""
     if isinstance(why, ScopeRefused):
         return why
     reduced = [run.info.label for run in runs if REDUCED in run.info.facts]
@@ -31,7 +31,7 @@ def reason(view: str, runs: Runs, why: CannotAnswer) -> CannotAnswer:
 
 
 def _of_each(runs: Runs) -> str:
-    """What each of two runs holds and which view shows it, if the views differ; else ''."""
+    """The content of each of two runs and the view that shows it, if the views differ; else ''."""
     views = [next(iter(without_device_work((run,))), "overview") for run in runs]
     if len(set(views)) < 2:
         return ""

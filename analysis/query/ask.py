@@ -191,7 +191,7 @@ def unanswered(view: View, runs: tuple[Trace, ...], options: Options, reason: st
 
 
 def _no_parts(rows: Rows) -> pl.Series | None:
-    """The numbers of the rows that are not a part of another (``parts``); None if no row is."""
+    """The numbers of the rows that are not a part of another (``parts``); None if there are no parts."""
     under, alone = 0, []
     for at, parts in enumerate(rows.column("parts").fill_null(0)):
         if under:

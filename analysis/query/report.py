@@ -80,7 +80,7 @@ def summary(
     per: Per = "cycle",
 ) -> list[Table]:
     """The tables of ``report`` without ``--view``: overview, cycles with their exact mean, and a list or the diff."""
-    from ..views.kernels import in_overview  # only used here
+    from ..views.kernels import in_overview  # no other question needs it
 
     registered = {entry.name for entry in VIEWS}
     usual = ("overview", "cycles", "diff" if len(runs) == 2 else _list_of(runs))

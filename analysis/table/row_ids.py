@@ -23,7 +23,7 @@ _SEPARATOR = "\x1f"
 
 
 class RowIds(Struct, frozen=True):
-    """How row ids are formed: the ``word`` before the colon, the ``columns`` that identify a row (none: its number),
+    """The form of row ids: the ``word`` before the colon, the ``columns`` that identify a row (none: its number),
     and whether those are hashed."""
 
     word: str
@@ -47,7 +47,7 @@ class RowIds(Struct, frozen=True):
 
 
 def row_ids(view: View, runs: int) -> RowIds | None:
-    """How row ids of a view with that many runs are formed; None if its columns depend on the query."""
+    """The form of a view's row ids for that many runs; None if its columns depend on the query."""
     if view.free_columns:
         return None
     columns = view.columns_for(runs)

@@ -148,7 +148,7 @@ class Rows:
         return self._match[1]
 
     def holds(self, name: str, low: str, values: pl.Series) -> pl.Series:
-        """Which texts of that column contain ``low``, ignoring case, as recorded or as lists show them."""
+        """Mask of the texts of that column that contain ``low``, ignoring case, as recorded or as lists show them."""
         passed = values.str.to_lowercase().str.contains(low, literal=True)
         return passed | self.shown(name, values).str.to_lowercase().str.contains(low, literal=True)
 

@@ -99,7 +99,7 @@ def _is_number(dtype: object) -> bool:
 
 
 def _column(name: str, frame: pl.DataFrame, at: int) -> Column:
-    """How a result column is shown. A name that follows our tables' naming gets their unit."""
+    """The display of a result column. A name that follows our tables' naming gets their unit."""
     dtype = frame.schema[name]
     unit: Unit = "number"
     role: Role = "value"

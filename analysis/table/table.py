@@ -26,7 +26,7 @@ from .row_ids import ID, RowIds
 from .rows import Rows
 from .sorting import true_ids
 
-STANDING_OUT = 3  # How many of the largest rows are emphasised.
+STANDING_OUT = 3  # Number of largest rows that are emphasised.
 
 
 class Source(Struct, frozen=True):
@@ -70,7 +70,7 @@ class Table(Struct, frozen=True):
     passed: pl.Series | None = None  # whether each of ``rows`` is shown, if known in addition to ``order``
     names: tuple[ShortNames, ...] = ()  # of the runs' activities, then of other names in the answer
     command: str = ""  # the command line that prints it, if the screen knows it
-    ids: RowIds | None = None  # how row ids are formed for exports
+    ids: RowIds | None = None  # form of row ids in exports
     built: pl.Series | None = None  # row numbers of ``rows`` in the full answer, if they are a subset of it
     answer: object | None = None  # the original rows, if ``rows`` was rebuilt from them; else None
 
@@ -214,7 +214,7 @@ class Table(Struct, frozen=True):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """All rows as built, ignoring order and filter: for whatever needs every value."""
+        """All rows of the answer as built, ignoring order and filter: for whatever needs every value."""
         return self.rows.gather(self.kept)
 
     def as_flame(self, by: str) -> Table:
@@ -234,7 +234,7 @@ class Table(Struct, frozen=True):
         return self.rows.widest(column)
 
     def prepare(self) -> None:
-        """Loads what filter, search, emphasis and time share need; for a thread, after the first paint."""
+        """Loads what filter, search, emphasis and time share need; run it in a thread after the first paint."""
         time = self.time
         wanted = [self.main, time, *(column.name for column in self.columns if column.unit == "text")]
         for name in filter(None, wanted if self.rows.on_disk else ()):
@@ -295,11 +295,11 @@ class Table(Struct, frozen=True):
         return self._with(column, [names.get(text) for text in texts])
 
     def matches(self, text: str) -> int:
-        """How many rows contain the text."""
+        """Number of rows that contain the text."""
         return int(self.rows.placed_match(text, self.order).sum())
 
     def find(self, text: str, start: int, backwards: bool = False) -> int | None:
-        """The next position at or after ``start`` (backwards: or before) whose text contains ``text``, else None."""
+        """The next position at or after ``start`` (backwards: at or before) whose text contains ``text``, else None."""
         passed = self.rows.placed_match(text, self.order)
         side = passed[: start + 1].reverse() if backwards else passed[max(0, start) :]
         at = side.arg_max() if len(side) else None

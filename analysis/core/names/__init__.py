@@ -1,1 +1,1 @@
-"""Names of kernels and operators as a person reads them: demangled, shortened by meaning, told apart in a table."""
+"""Display names of kernels and operators: demangled, shortened by meaning, distinct within a run."""

@@ -78,7 +78,7 @@ def _joined(form: str, field: str) -> str:
 
 
 def _placed(form: str, field: str, width: int | None) -> str:
-    """The form, then the fields that distinguish it; to make room the form is cut at its end, else its middle."""
+    """The form, then the fields that distinguish it; with fields the form is cut at its end, else in its middle."""
     whole = _joined(form, field)
     if width is None or cell_len(whole) <= width:
         return whole
@@ -89,7 +89,7 @@ def _placed(form: str, field: str, width: int | None) -> str:
 
 
 def _differing(group: Sequence[str]) -> dict[str, str]:
-    """What distinguishes each name of a group: one field if that is enough, else the first few. If all names have the
+    """The text that distinguishes each name of a group: one field if enough, else the first few. If all names have the
     same number of fields, they are compared by position, so that ``<4, 1>`` and ``<1, 4>`` differ."""
     split = {name: _fields(name) for name in group}
     as_many = len({len(fields) for fields in split.values()}) == 1

@@ -1,4 +1,4 @@
-"""What a C++ kernel computes and on which type, from the parsed tree of its name.
+"""Operation and element type of a C++ kernel, from the parsed tree of its name.
 
 PyTorch launches most of its small kernels through a handful of templates (``elementwise_kernel``, ``reduce_kernel``,
 ``multi_tensor_apply_kernel``), and libraries through wrappers (``cutlass::Kernel``, ``ck_tile::kentry``). Such kernels
@@ -117,7 +117,7 @@ def first_dtype(name: Name, depth: int = 0) -> str | None:
 
 
 def functor(part: NamePart) -> tuple[str, str | None] | None:
-    """What a generic kernel computes and on which type, from its arguments; None if they do not say. A foreach kernel
+    """Operation and element type of a generic kernel, from its arguments; None if they do not say. A foreach kernel
     first names its iteration scheme (``BinaryOpScalarFunctor``), then the operation."""
     made = [_meaning(one, 0) for one in part.arguments or () if not (_literal(one) or dtype_of(one) or _idle(one))]
     result = [one for one in made if one is not None]

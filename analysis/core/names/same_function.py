@@ -1,4 +1,4 @@
-"""Which names in two runs denote the same function: the one matcher of all views of two runs.
+"""Function matching between two runs by name: the one matcher of all views of two runs.
 
 Profilers spell a function in different ways: mangled or not, with ``.kd`` or ``[clone .kd]``, ``(int)4`` or ``4``, a
 lambda with another number. Names that are equal apart from that are the same function. The rest is matched by the short

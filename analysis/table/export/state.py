@@ -1,4 +1,4 @@
-"""What every export states about itself: sources, filter, order and scope, and warnings."""
+"""Metadata in every export: sources, filter, order and scope, and warnings."""
 
 from __future__ import annotations
 
