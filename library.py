@@ -1,7 +1,7 @@
-"""warplens from a script or a notebook: open runs, ask them what the screens ask, take the answer away.
+"""warplens for scripts and notebooks: open runs, query the views, and get the answers as polars frames.
 
-``import warplens`` has what stands here. Nothing heavy is imported before a run is opened; tables stay lazy until
-somebody collects them. Names and arguments documented in docs/python.md stay.
+``import warplens`` exports these names. Nothing heavy is imported before a run is opened; tables stay lazy until
+collected. Names and arguments documented in docs/python.md are stable.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = ["Answer", "Run", "Unreadable", "UsageError", "diff", "history", "open
 
 
 class UsageError(ValueError):
-    """What was asked for cannot be: a view, column or scope that is not there, or a question these runs do not answer.
-    ``hint`` says what to do about it, as the nearest names where one was misspelt; it ends the message."""
+    """The request cannot be met: an unknown view, column or scope, or a view these runs lack the data for. ``hint``,
+    the end of the message, says what to do, e.g. the nearest names to a misspelt one."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         self.message, self.hint = message, hint
@@ -34,7 +34,7 @@ class UsageError(ValueError):
 
 
 class ViewOptions(TypedDict, total=False):
-    """What a view may be asked with, as on the command line: scope, rows and order; times in ns from the start."""
+    """Options of a view, as on the command line: scope, rows and order; times in ns from the start of the trace."""
 
     cycle: int
     rank: int
@@ -56,8 +56,8 @@ class ViewOptions(TypedDict, total=False):
 
 
 class Answer:
-    """A view's answer. ``frame`` has its rows, in the units that the column names say; ``facts`` the values beside
-    them, ``summary`` the sentences above and ``notes`` what was left out or could not be known."""
+    """A view's answer. ``frame``: its rows, with units in the column names; ``facts``: values beyond the rows;
+    ``summary``: the sentences above the rows; ``notes``: what was left out or is unknown."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -67,17 +67,17 @@ class Answer:
 
     @property
     def notes(self) -> list[str]:
-        """What was left out, repaired or could not be known, and what was wrong in the recordings."""
+        """Notes on data left out, repaired or unknown, and warnings on the recordings."""
         from .analysis.table.export.state import notes
 
         return notes(self._table)
 
     def to_markdown(self) -> str:
-        """The view for a ticket: sentences, rows, notes and a legend."""
+        """The answer as markdown for a ticket: sentences, rows, notes and a legend."""
         return self._rendered("md")
 
     def to_json(self) -> str:
-        """What ``warplens report --format json`` prints."""
+        """The answer as JSON, as printed by ``warplens report --format json``."""
         return self._rendered("json")
 
     def _rendered(self, form: str) -> str:
@@ -86,7 +86,7 @@ class Answer:
         return render(self._table, form).decode("utf-8", "replace")
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the sentences and the first rows."""
+        """Notebook display: the sentences and the first rows."""
         from html import escape
 
         from .analysis.core.text import clean
@@ -99,7 +99,7 @@ class Answer:
 
 
 class _TableOf:
-    """A table of the recording as a lazy frame; docs/data-model.md has its columns."""
+    """Descriptor for a table of the recording as a lazy frame; docs/data-model.md lists its columns."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -109,7 +109,7 @@ class _TableOf:
 
 
 class Run:
-    """One recording, as ``open`` gives it. Its tables are lazy frames; a table the format cannot fill has no rows."""
+    """One recording, as returned by ``open``. Its tables are lazy frames; one the format cannot fill has no rows."""
 
     kernels = _TableOf()
     host = _TableOf()
@@ -126,19 +126,19 @@ class Run:
 
     @property
     def info(self) -> Info:
-        """What is known of the recording as a whole: source, format, devices, ranks, warnings."""
+        """Metadata of the recording: source, format, devices, ranks, warnings."""
         return self.trace.info
 
     @property
     def cycles(self) -> pl.LazyFrame:
-        """The cycles all views speak of, recorded or found: ``cycle start_ns dur_ns busy_ns complete warm_up …``."""
+        """The cycles used by all views, recorded or detected: ``cycle start_ns dur_ns busy_ns complete warm_up …``."""
         from .analysis.contract.options import Options
         from .analysis.cycles.detection import cycles_of
 
         return cycles_of(self.trace, Options())
 
     def view(self, name: str, *, b: Run | None = None, **options: Unpack[ViewOptions]) -> Answer:
-        """The answer of the view of that name, of this run or of it and ``b``, a run to compare it with. Raises
+        """The answer of the view ``name`` for this run, or for the comparison of this run with ``b``. Raises
         UsageError."""
         from .analysis.core.run_labels import distinct_labels
 
@@ -159,9 +159,9 @@ def open(
     path: str | PathLike[str], *, worker: int | None = None, capture: str | PathLike[str] | None = None,
     cache: bool = True, progress: Callable[[int, int, int], None] | None = None,
 ) -> Run:
-    """Open a file, or a folder with the ranks of a job. Of a file with several runs ``worker`` takes one, from 0;
-    ``capture`` is a recording of the graphs being captured; ``progress`` is called with bytes read, bytes in all and
-    events. Raises Unreadable, or UsageError where the file holds several runs and none was chosen."""
+    """Open a file, or a folder with the ranks of a job. ``worker`` selects one run of a file with several, from 0;
+    ``capture``: a recording of the graph capture; ``progress`` is called with bytes read, total bytes and events read.
+    Raises Unreadable, or UsageError if the file holds several runs and none was selected."""
     from .loaders.ingest.opening import open_run
 
     runs = open_run(
@@ -173,15 +173,15 @@ def open(
 
 
 def diff(a: Source, b: Source, **options: Unpack[ViewOptions]) -> Answer:
-    """What changed from ``a`` to ``b`` beyond chance, and which resource explains it: the view ``diff`` of two runs or
+    """Significant changes from ``a`` to ``b``, and the resource that explains them: the view ``diff`` of two runs or
     paths. Raises Unreadable, UsageError."""
     first, second = (one if isinstance(one, Run) else open(one) for one in (a, b))
     return first.view("diff", b=second, **options)
 
 
 def history(runs: Sequence[Source], **options: Unpack[ViewOptions]) -> Answer:
-    """What stepped over many runs of one job, in this order: the view ``history``. Runs that cannot be read are left
-    out and noted. Raises Unreadable where none can, UsageError."""
+    """Step changes over many runs of one job, in the order given: the view ``history``. Unreadable runs are left out
+    and noted. Raises Unreadable if none can be read, UsageError."""
     from .analysis.history.runs import history_trace
     from .analysis.history.sums import kept_name, packed_sums, sums_of, unpacked_sums
     from .loaders.ingest.summaries import summaries
@@ -216,7 +216,7 @@ def _options(given: dict[str, Any]) -> Options:
 
 
 def table(name: str, runs: tuple[Trace, ...], options: Options, *, filter: str | None = None, **how: Any) -> Table:
-    """The view's answer as the table that is rendered; ``how`` as in ``report``. Raises UsageError."""
+    """The view's answer as a renderable ``Table``; ``how``: further arguments of ``report``. Raises UsageError."""
     from .analysis.contract.view import CannotAnswer
     from .analysis.core.text import nearest
     from .analysis.query.report import NoSuchColumn, report

@@ -1,1 +1,1 @@
-"""The command line: one file a command, its parser and its exit status."""
+"""The command line: one file per command, with its parser and exit status."""

@@ -1,7 +1,7 @@
-"""What commands are made of: the arguments several of them take, and what those become.
+"""Building blocks of commands: arguments that several of them share, and their conversion.
 
-A path becomes runs, the arguments become options, a question becomes tables and tables become output. Importing this
-loads nothing heavy. A command that cannot be carried out as typed raises ``UsageError``.
+Paths become runs, arguments become options, a view name becomes tables, and tables become output. Importing this loads
+nothing heavy. A command that cannot be carried out as typed raises ``UsageError``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from ..loaders.trace import Trace
 
 FINE, GATE_FAILED, USAGE, UNREADABLE = 0, 1, 2, 3
-Moments = tuple[int, int]  # Of A and of B, ns.
+Moments = tuple[int, int]  # Time in A and in B, ns.
 FORMATS = ("text", "md", "json", "svg", "csv", "parquet", "folded", "speedscope", "kernel-table")
 
 
 class Command(NamedTuple):
-    """One command: its name, a line of help, its arguments, and what it does, which returns the exit status."""
+    """One command: name, one line of help, and functions that add its arguments and run it (exit status)."""
 
     name: str
     help: str
@@ -37,7 +37,7 @@ class Command(NamedTuple):
 
 
 def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trace, ...]:
-    """Open one path or two; a file that holds two runs is two. Shows progress on a terminal."""
+    """Open one path or two; a file with two runs counts as two. Shows progress on a terminal."""
     from ..loaders.ingest.opening import open_run
     from ..loaders.ingest.progress import ProgressLine
 
@@ -60,15 +60,15 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
     return distinct_labels(tuple(runs))
 
 
-_IMPORTED_AHEAD = 32 << 20  # Bytes that are still to be read where what answers is imported beside them.
+_IMPORTED_AHEAD = 32 << 20  # Bytes left to read from which on modules are imported meanwhile.
 
 
 def importing_ahead(progress: Callable[[int, int, int], None], view: str | None) -> Callable[[int, int, int], None]:
-    """The progress of a load; where a large file is being read, what will answer is imported in the meantime."""
+    """A progress callback that, while a large file is being read, also imports the modules the view will need."""
     begun = False
 
     def load() -> None:
-        with suppress(Exception):  # it is met again by who needs the module
+        with suppress(Exception):  # the real import will raise it again
             for module in ("polars", "warplens.analysis.query.report", "warplens.analysis.cycles.detection"):
                 import_module(module)
             if view is not None:
@@ -85,7 +85,7 @@ def importing_ahead(progress: Callable[[int, int, int], None], view: str | None)
 
 
 def open_sides(arguments: argparse.Namespace) -> tuple[list[Trace], list[Trace]]:
-    """The runs of ``--baseline`` and of ``--candidate``; those of different ranks are one run. Raises UsageError."""
+    """The runs of ``--baseline`` and ``--candidate``; recordings of different ranks form one run. Raises UsageError."""
     from ..loaders.ingest.ranks import ranks_together
 
     if arguments.runs:
@@ -101,21 +101,21 @@ def open_sides(arguments: argparse.Namespace) -> tuple[list[Trace], list[Trace]]
 
 
 def side_arguments(parser: argparse.ArgumentParser) -> None:
-    """Two sides of several recordings each."""
+    """Add ``--baseline`` and ``--candidate``, several recordings each."""
     told = "recordings of the same ranks are repeated runs, which show the noise; of different ranks they are one job"
     parser.add_argument("--baseline", nargs="+", metavar="RUN", help=f"recordings of A: {told}")
     parser.add_argument("--candidate", nargs="+", metavar="RUN", help="recordings of B")
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
-    """The scope that was asked for, for every view."""
+    """The requested scope, for every view."""
     from ..analysis.contract.options import Options
 
     return Options(cycle=arguments.cycle, cycle_b=arguments.cycle, **scope_of(arguments))
 
 
 def scope_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The same as fields of Options, without the cycle, which keys of the app change."""
+    """The requested scope as fields of ``Options``, without the cycle, which the user can change in the app."""
     pid_a, pid_b = pids_of(arguments.pid)
     columns, changes = getattr(arguments, "columns", 100), tuple(getattr(arguments, "change", ()))
     return {
@@ -126,13 +126,13 @@ def scope_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _window(first: Moments | None, last: Moments | None) -> dict[str, Any]:
-    """The window of time, and that of B where it is another one."""
+    """The time window, and B's window if it differs."""
     (a, b), (end_a, end_b) = first or (None, None), last or (None, None)
     return {"from_ns": a, "to_ns": end_a, "window_b": (b, end_b) if (a, end_a) != (b, end_b) else None}
 
 
 def pids_of(text: str | None) -> tuple[int | None, int | None]:
-    """The processes in ``A`` or ``A:B``. Raises UsageError."""
+    """The pids in ``A`` or ``A:B``. Raises UsageError."""
     if text is None:
         return None, None
     first, _, second = text.partition(":")
@@ -143,11 +143,11 @@ def pids_of(text: str | None) -> tuple[int | None, int | None]:
 
 
 def no_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of a command that takes none."""
+    """For commands without arguments."""
 
 
 def opening_arguments(parser: argparse.ArgumentParser) -> None:
-    """How runs are opened."""
+    """Add the options for opening runs."""
     group = parser.add_argument_group("opening")
     worker_argument(group)
     group.add_argument("--capture", metavar="FILE", help="the recording in which the run's graphs were captured: it "
@@ -161,12 +161,12 @@ def opening_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def worker_argument(group: argparse._ActionsContainer) -> None:
-    """Which run of a file with several."""
+    """Add ``--worker``, which selects one run of a file with several."""
     group.add_argument("--worker", type=int, metavar="N", help="take the Nth run of a file with several, from 0")
 
 
 def limit_argument(group: argparse._ActionsContainer) -> None:
-    """Limits on what inputs may ask for."""
+    """Add ``--limit``, which raises a limit on inputs."""
     group.add_argument(
         "--limit", action="append", type=_limit, metavar="NAME=VALUE",
         help="raise a limit on inputs, as in header=64M; the error names the limit",
@@ -174,7 +174,7 @@ def limit_argument(group: argparse._ActionsContainer) -> None:
 
 
 def scope_arguments(parser: argparse.ArgumentParser) -> None:
-    """What part of the runs is looked at."""
+    """Add the options that restrict the runs to a scope."""
     group = parser.add_argument_group("scope")
     group.add_argument("--cycle", type=int, metavar="N", help="only this cycle")
     group.add_argument("--rank", type=int, metavar="N", help="only this rank of a job")
@@ -195,7 +195,7 @@ def scope_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def view_arguments(parser: argparse.ArgumentParser) -> None:
-    """What views are asked besides, and how two runs are compared."""
+    """Add the options of single views, and ``--per``."""
     parser.add_argument("--columns", type=_whole, default=100, metavar="N",
                         help="with --view timeline: how many columns wide it is")
     parser.add_argument(
@@ -209,7 +209,7 @@ def view_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def output_arguments(parser: argparse.ArgumentParser, more: tuple[str, ...] = ()) -> None:
-    """Which rows come out, as what (``more`` than tables are written as), and where to."""
+    """Add the options for rows, format (``more``: further formats) and output file."""
     group = parser.add_argument_group("output")
     group.add_argument("--format", choices=(*FORMATS, *more), help="default: text, or what the suffix of -o says")
     group.add_argument("-o", "--output", metavar="FILE", help="write here instead of stdout")
@@ -224,7 +224,7 @@ def output_arguments(parser: argparse.ArgumentParser, more: tuple[str, ...] = ()
 
 
 def _limit(text: str) -> str:
-    """Set a limit at once, for this process and the one that reads."""
+    """Set a limit at once, for this process and the reading worker process."""
     from ..loaders.ingest import limits
 
     try:
@@ -252,7 +252,7 @@ def _pattern(text: str) -> str:
 
 
 def whole_number(text: str) -> int:
-    """A number of things there must be one of at least."""
+    """Parse an integer of at least 1."""
     if not re.fullmatch(r"\+?[0-9]{1,9}", text) or not int(text):
         raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least 1")
     return int(text)
@@ -271,7 +271,7 @@ def _seconds(text: str) -> float:
 
 
 def _moments(text: str) -> Moments:
-    """A moment of A and of B."""
+    """Parse ``A`` or ``A:B`` into a time of A and of B, ns."""
     from ..analysis.core.units import nanoseconds
 
     first, _, second = text.partition(":")
@@ -282,14 +282,14 @@ def _moments(text: str) -> Moments:
 
 
 def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None) -> list[Table]:
-    """The answer of a view, or of the summary where none is named, of the runs or the one chosen. Raises UsageError."""
+    """The tables of view ``name``, or of the summary if None, for the chosen runs. Raises UsageError."""
     from ..analysis.contract.view import CannotAnswer
     from ..analysis.cycles.statement import find_ahead
     from ..analysis.query.report import summary
 
     runs, options = chosen_runs(arguments, runs)
     if arguments.format == "json" and options == options.without_part():
-        find_ahead(runs, options)  # JSON speaks of them beside every answer
+        find_ahead(runs, options)  # every JSON answer includes the cycles
     rows: dict[str, Any] = {"name_width": arguments.name_width, "per": arguments.per}
     if name is not None:
         return [table(name, runs, options, filter=arguments.filter, sort=arguments.sort, ascending=arguments.ascending,
@@ -301,7 +301,7 @@ def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None
 
 
 def chosen_runs(arguments: argparse.Namespace, runs: tuple[Trace, ...]) -> tuple[tuple[Trace, ...], Options]:
-    """The runs, or the one that ``--run`` chooses, with the scope of each. Raises UsageError."""
+    """The runs, or the one selected by ``--run``, and their options. Raises UsageError."""
     options, run = options_of(arguments), getattr(arguments, "run", None)
     if run is None:
         return runs, options

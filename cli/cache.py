@@ -1,4 +1,4 @@
-"""The command ``cache``: what is kept of traces that were read, how much room it takes, and to be rid of it."""
+"""The command ``cache``: list the cached traces and their size, clear the cache, or print its path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``completions``: what a shell completes of ``warplens``, made from the same parsers as the help."""
+"""The command ``completions``: shell completions for ``warplens``, from the same parsers as the help."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _completions(arguments: argparse.Namespace) -> int:
     import shtab
 
     made = shtab.complete(whole_parser(), arguments.shell)
-    # what is no command is a run: bash then completes names of files
+    # a word that is not a command is a run: bash then completes file names
     print(made.replace("complete -o bashdefault", "complete -o bashdefault -o default"))
     return FINE
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """One parser with all commands below it, whose arguments are files where a file is meant."""
+    """One parser with all commands as subparsers and file completion for arguments that are paths."""
     import shtab
 
     from .main import NAMES, command_of
@@ -34,7 +34,7 @@ def whole_parser() -> argparse.ArgumentParser:
     command_of(NAMES[0]).arguments(first)
     whole = argparse.ArgumentParser(prog="warplens")
     for action in first._actions:
-        if action.option_strings:  # the runs would come before the commands
+        if action.option_strings:  # a positional RUN would come before the commands
             whole._add_action(action)
     below = whole.add_subparsers(metavar="COMMAND")
     for name in NAMES[1:]:

@@ -1,4 +1,4 @@
-"""The command ``demo``: the bundled pair of runs, opened as any other pair."""
+"""The command ``demo``: the bundled pair of runs, opened like any other pair."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The command ``diff``: two runs held against each other, or repeated ones, with a status a build can stop at.
+"""The command ``diff``: compare two runs, or two sets of repeated runs, with an exit status for CI.
 
-``--fail-on`` makes it a gate: the table goes to stdout whatever it says, the line of the gate to stderr, and the
-exit status is 1 where it fails. The gate judges the whole comparison, also the rows ``--top`` does not print.
+``--fail-on`` makes it a gate: the table always goes to stdout, the gate's verdict to stderr, and the exit status is 1
+if the gate fails. The gate judges the whole comparison, including the rows that ``--top`` does not print.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ def _compared(arguments: argparse.Namespace) -> Table:
 
 
 def labelled(sides: tuple[list[Trace], list[Trace]]) -> tuple[Trace, ...]:
-    """The one run of each side, under labels that tell them apart."""
+    """The only run of each side, with distinct labels."""
     from ..analysis.core.run_labels import distinct_labels
 
     return distinct_labels((sides[0][0], sides[1][0]))
 
 
 def repeated(sides: tuple[list[Trace], list[Trace]], arguments: argparse.Namespace) -> Table:
-    """The diff of repeated runs, each limited to what was asked for. Raises UsageError."""
+    """The diff of repeated runs, each restricted to the requested scope. Raises UsageError."""
     from ..analysis.contract.options import SIDES
     from ..analysis.contract.view import CannotAnswer
     from ..analysis.cycles.scope import scoped

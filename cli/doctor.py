@@ -1,4 +1,4 @@
-"""The command ``doctor``: what this installation, machine and terminal can do; of a file, what was made of it."""
+"""The command ``doctor``: capabilities of installation, machine and terminal; for a file, how it was interpreted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _operators(run: Trace) -> Iterable[tuple[str, str]]:
-    """What is missing to tell the operators of the device time, and how to record it."""
+    """Recording that would attribute graph replays to operators, and whether a graph capture was joined."""
     from ..analysis.core.callers import callers_of
 
     callers = callers_of(run)
@@ -65,7 +65,7 @@ def _operators(run: Trace) -> Iterable[tuple[str, str]]:
 
 
 def _environment(arguments: argparse.Namespace) -> int:
-    """Of every file of the run."""
+    """Print the recorded environment of every file of the run."""
     from ..loaders.environment import recorded
 
     if arguments.run is None:
@@ -79,11 +79,11 @@ def _environment(arguments: argparse.Namespace) -> int:
 
 
 def _tell(lines: Iterable[tuple[str, str]]) -> None:
-    """Name and value, long values under themselves."""
+    """Print names and values; long values wrap in their own column."""
     from ..analysis.core.text import display
 
     for name, value in lines:
-        lines_of = textwrap.wrap(display(value), _WIDTH, break_long_words=False, break_on_hyphens=False)  # to be copied
+        lines_of = textwrap.wrap(display(value), _WIDTH, break_long_words=False, break_on_hyphens=False)  # copyable
         for at, part in enumerate(lines_of or [""]):
             print(f"{name if at == 0 else '':<12} {part}")
 

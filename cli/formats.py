@@ -1,4 +1,4 @@
-"""The command ``formats``: what can be read, and which tables each format fills."""
+"""The command ``formats``: readable trace formats, and the tables each format fills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``guide``: two pages for programs and assistants, on what to ask first and what not to conclude."""
+"""The command ``guide``: two pages for scripts and assistants: the first queries to run, and false conclusions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``history``: many runs of one job, what stepped, and a gate for the night's build.
+"""The command ``history``: step changes over many runs of one job, and a gate for the nightly build.
 
 On a terminal it opens the app.
 """

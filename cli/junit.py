@@ -1,4 +1,4 @@
-"""The outcome of a gate as JUnit XML, which build servers show: one case per condition of ``--fail-on``."""
+"""The result of a gate as JUnit XML, which CI servers display: one test case per ``--fail-on`` condition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ JUNIT = "junit"
 
 
 class Case(NamedTuple):
-    """One condition as it was typed, whether it passed, and why."""
+    """One condition as typed, whether it passed, and a sentence that says why."""
 
     name: str
     passed: bool
@@ -21,13 +21,13 @@ class Case(NamedTuple):
 
 
 def require_gate(arguments: argparse.Namespace) -> None:
-    """Raise UsageError where the outcome of a gate is wanted and none is named."""
+    """Raise UsageError if JUnit output is requested without a gate."""
     if arguments.format == JUNIT and not arguments.fail_on:
         raise UsageError("--format junit has one case per gate; name some with --fail-on")
 
 
 def junit(command: str, cases: Sequence[Case]) -> bytes:
-    """The document."""
+    """The JUnit XML document."""
     from ..analysis.core.text import clean
 
     failed = sum(not case.passed for case in cases)

@@ -1,8 +1,8 @@
-"""The command line: from what was typed to one command, and from what it met to an exit status.
+"""The command line: dispatches to one command and maps errors to exit statuses.
 
-A command is a file beside this one that defines ``COMMAND``, and an entry of ``NAMES``; only the one that was typed is
-imported. Results go to stdout, diagnostics and progress to stderr. Exit status: 0 fine, 1 a gate failed, 2 the command
-was wrong, 3 the input cannot be read.
+A command is a file in this folder that defines ``COMMAND``, plus an entry in ``NAMES``; only the requested one is
+imported. Results go to stdout, diagnostics and progress to stderr. Exit status: 0 success, 1 a gate failed, 2 usage
+error, 3 the input cannot be read.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ NAMES = (
     "open", "report", "diff", "sql", "convert", "slice", "reduce", "history", "formats", "views", "cache", "demo",
     "doctor", "completions", "guide",
 )
-"""Every command, in the order of the help. The first is what is meant where none is named."""
+"""Every command, in the order of the help. The first is the default."""
 INTERRUPTED = 130
 _COLLECT = 100_000
-"""New objects between two looks for dead ones. What is imported stays, and looking through it is a tenth of a start."""
+"""New objects between two garbage collections. Imported modules stay, and scanning them takes a tenth of a start."""
 
 
 def command_of(name: str) -> Command:
-    """The command of that name; imports its module."""
+    """Import and return the command of that name."""
     command: Command = import_module(f".{name}", __package__).COMMAND
     return command
 
@@ -45,16 +45,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def set_up() -> None:
-    """Settings of this process; those of libraries count where these are not imported yet."""
-    # Its threads spin for a while after they start, beside the ones that read; nothing here multiplies matrices.
+    """Apply process-wide settings; those of a library only work before it is imported."""
+    # OpenBLAS threads spin after they start and compete with the reading threads; nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # polars' allocator keeps freed memory in each of four arenas a core: with two the same question takes 50 MB less.
+    # polars' allocator keeps freed memory in four arenas per core: with two in all, the same query takes 50 MB less.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:2")
     gc.set_threshold(_COLLECT)
 
 
 def _run(words: list[str]) -> int:
-    """Parse what was typed and do it. Raises UsageError."""
+    """Parse the command line and run the command. Raises UsageError."""
     named = command_of(words[0]) if words and words[0] in NAMES[1:] else None
     if named is None and words:
         _refuse_misspelt(words[0])
@@ -72,7 +72,7 @@ def _run(words: list[str]) -> int:
 
 
 def parser_of(command: Command) -> argparse.ArgumentParser:
-    """The parser of a command; that of the first one is what ``warplens`` alone takes."""
+    """The parser of a command; that of the first command also serves ``warplens`` without a command name."""
     alone = command.name == NAMES[0]
     parser = _Parser(
         prog="warplens" if alone else f"warplens {command.name}", description=command.help, allow_abbrev=False,
@@ -85,7 +85,7 @@ def parser_of(command: Command) -> argparse.ArgumentParser:
 
 
 def _refuse_misspelt(word: str) -> None:
-    """Raise UsageError where the first word is no file but almost a command."""
+    """Raise UsageError if the first word is not a file but resembles a command."""
     if word.startswith("-") or os.path.lexists(word):
         return
     from difflib import get_close_matches
@@ -95,7 +95,7 @@ def _refuse_misspelt(word: str) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with what was typed, and what it is nearest to."""
+    """Reports a usage error in one line, with the nearest valid choice."""
 
     def error(self, message: str) -> NoReturn:
         from ..analysis.core.text import display, nearest
@@ -108,7 +108,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _guarded(run: Callable[[], int], as_json: bool) -> int:
-    """Run a command; every error a user can cause becomes one sentence on stderr, or a JSON object, and its status."""
+    """Run a command; errors a user can cause become one sentence (or JSON object) on stderr and an exit status."""
     from ..loaders.errors import Unreadable
 
     def say(message: str, status: int, hint: str = "") -> int:
@@ -131,7 +131,7 @@ def _guarded(run: Callable[[], int], as_json: bool) -> int:
         return say(f"{error.filename or 'output'}: {error.strerror or error}.", USAGE)
     except MemoryError:
         return say("Out of memory.", UNREADABLE)
-    except BaseException as error:  # a mistake of ours, or what a damaged input led to that nobody thought of
+    except BaseException as error:  # a bug, or an unforeseen effect of a damaged input
         if isinstance(error, SystemExit) or os.environ.get("WARPLENS_DEBUG") or not (
                 isinstance(error, Exception) or _is_panic(error)):
             raise
@@ -142,7 +142,7 @@ def _guarded(run: Callable[[], int], as_json: bool) -> int:
 
 
 def _is_panic(error: BaseException) -> bool:
-    """Whether polars gave up, which is no Exception; where it was not imported it was not polars."""
+    """Whether it is a polars panic, which is not an ``Exception``; impossible if polars was not imported."""
     known = sys.modules.get("polars.exceptions")
     return known is not None and isinstance(error, known.PanicException)
 

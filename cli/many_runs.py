@@ -1,6 +1,6 @@
-"""Many runs as one input: which they are, in which order, each read once and the others not stopped by one that fails.
+"""Many runs as one input: which runs, in which order; each is read once, and one that fails does not stop the others.
 
-What is needed of a run lies in the cache, or in the file of ``--store``.
+The summary of each run is kept in the cache, or in the file of ``--store``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def print_history(run: Trace, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Print the view, by series or by run; its facts. Raises UsageError."""
+    """Print the history by series or by run, and return its facts. Raises UsageError."""
     from ..analysis.contract.options import Options
 
     shown = table(
@@ -33,8 +33,8 @@ def print_history(run: Trace, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def open_history(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trace, Unreadable | None]:
-    """All runs as one input, and why the last of them is not read, if so. Raises UsageError, and Unreadable where some
-    are not read and one at most is."""
+    """All runs as one input; and the error of the last run if that one is unreadable, else None. Raises UsageError, and
+    Unreadable if runs were unreadable and fewer than two are left."""
     from ..analysis.history.runs import history_trace
     from ..analysis.history.sums import packed, unpacked_sums
     from ..loaders.ingest import summary_store
@@ -75,7 +75,7 @@ def open_history(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[T
 
 def _read(named: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> tuple[
         dict[int, RunSums], dict[int, Unreadable]]:
-    """What is needed of each run, by its place in the order, and why others cannot be read."""
+    """The summary of each readable run and the error of each other one, both by index in ``named``."""
     from msgspec.structs import replace
 
     from ..analysis.history.sums import kept_name, packed_sums, unpacked_sums
@@ -99,7 +99,7 @@ def _read(named: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> tu
 
 
 def _named(paths: Sequence[str], listing: str | None) -> tuple[list[tuple[str, str]], bool]:
-    """Path and label ('' for its own) of every run, and whether they are to be put in the order of their times."""
+    """Path and label ('': the run's own) of every run, and whether to sort them by time."""
     named = [(path, "") for path in paths]
     if listing is not None:
         folder = Path(listing).parent
@@ -122,7 +122,7 @@ def _named(paths: Sequence[str], listing: str | None) -> tuple[list[tuple[str, s
 
 
 def _when(run: RunSums) -> tuple[float, float]:
-    """When it was recorded, else the time of its file, which also orders those recorded at once; in s."""
+    """Sort key in seconds: time of recording (else file time), then file time."""
     try:
         written = Path(run.source).stat().st_mtime
     except OSError:
@@ -137,7 +137,7 @@ def _say(sentence: str) -> None:
 
 
 class _Line:
-    """How many runs were read, on stderr, where somebody sees it and it takes a while."""
+    """Progress line on stderr with the number of runs read; only on a terminal and after half a second."""
 
     def __init__(self, runs: int) -> None:
         import time
@@ -146,7 +146,7 @@ class _Line:
         self._clock, self._next = time.monotonic, time.monotonic() + 0.5
 
     def step(self) -> None:
-        """One more."""
+        """Count one more run."""
         self._read += 1
         if sys.stderr.isatty() and self._clock() > self._next:
             self._next, self._shown = self._clock() + 0.1, True
@@ -154,6 +154,6 @@ class _Line:
             sys.stderr.flush()
 
     def close(self) -> None:
-        """Leave the line empty."""
+        """Clear the line."""
         if self._shown:
             sys.stderr.write("\r\x1b[K")

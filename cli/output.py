@@ -1,4 +1,4 @@
-"""What commands print: tables in a format, on stdout or in a file, bounded where somebody reads them."""
+"""Output of commands: tables in a format, on stdout or in a file; capped where a person reads them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ..analysis.table.table import Table
 
 _READ = ("text", "md")
-"""What somebody reads on the terminal, or an assistant: of it the beginning comes unless more is wanted."""
+"""Formats read by people and assistants: capped on stdout unless more rows are requested."""
 MOST_ROWS, MOST_BYTES = 50, 24_500
 _ACTING = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]")
-"""What JSON leaves as it is and a terminal acts on."""
+"""Characters that JSON does not escape but a terminal may act on."""
 
 
 def format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
-    """The format that was asked for, else that of the suffix, else text, or markdown of a page."""
+    """The requested format, else that of the file suffix, else text (markdown for a page)."""
     if arguments.format:
         return str(arguments.format)
     suffix = Path(arguments.output).suffix if arguments.output else ""
@@ -38,7 +38,7 @@ def format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
 
 
 def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
-    """Render the first rows of the tables, as many as are wanted, to stdout or the file that was named."""
+    """Render the requested number of rows of the tables to stdout or the output file."""
     from ..analysis.table.export import WrongFormat, pieces, render
 
     chosen = format_of(arguments, tables)
@@ -65,7 +65,7 @@ def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
 
 
 def write(made: Iterable[bytes], arguments: argparse.Namespace) -> None:
-    """Pieces of one text to the file that was named, or to stdout."""
+    """Write the pieces of one text to the output file or to stdout."""
     from ..analysis.core.text import display
     from ..analysis.table.export import save
 
@@ -78,13 +78,13 @@ def write(made: Iterable[bytes], arguments: argparse.Namespace) -> None:
 
 
 def _some_rows(tables: Sequence[Table], render: Callable[[Sequence[Table]], bytes]) -> bytes:
-    """As many first rows as somebody reads, and how to see the others."""
+    """The first rows within ``MOST_ROWS`` and ``MOST_BYTES``, and how to print the rest."""
     rows = MOST_ROWS
     made = render([table if len(table) <= rows else table.head(rows) for table in tables])
     while len(made) > MOST_BYTES and rows > 1 and any(len(table) > 1 for table in tables):
         rows //= 2
         made = render([table if len(table) <= rows else table.head(rows) for table in tables])
-    if len(made) > MOST_BYTES:  # sentences and notes alone
+    if len(made) > MOST_BYTES:  # sentences and notes alone exceed the limit
         made = made[:MOST_BYTES].rpartition(b"\n")[0] + b"\n"
     elif all(len(table) <= rows for table in tables):
         return made
@@ -92,7 +92,7 @@ def _some_rows(tables: Sequence[Table], render: Callable[[Sequence[Table]], byte
 
 
 def _for_terminal(made: bytes, format: str) -> bytes:
-    """What scripts get as recorded, made harmless for the eye: JSON by its own escapes, else by visible symbols."""
+    """The output with control characters neutralised for a terminal: by JSON escapes, else by visible symbols."""
     import json
 
     from ..analysis.core.text import visible
@@ -104,7 +104,7 @@ def _for_terminal(made: bytes, format: str) -> bytes:
 
 
 def print_path(path: Path) -> None:
-    """A path on stdout: its bytes as they are for a script, display text for a terminal."""
+    """Print a path: its raw bytes for a script, display text on a terminal."""
     from ..analysis.core.text import display
 
     shown = display(str(path)).encode() if sys.stdout.isatty() else os.fsencode(path)

@@ -1,4 +1,4 @@
-"""The command ``reduce``: a job's ranks, each in place, made into a small dataset that opens as a run."""
+"""The command ``reduce``: reduce the recordings of a job's ranks, in place, to a small dataset that opens as a run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _reduce(arguments: argparse.Namespace) -> int:
 
 
 def _foreign(dataset: Path) -> bool:
-    """Whether the folder holds something that no call of this command put there."""
+    """Whether the folder holds files but nothing written by this command."""
     from ..loaders.dataset.layout import DESCRIPTION, MARKERS, STAGING
 
     there = set(os.listdir(dataset)) if dataset.is_dir() else set()
@@ -67,7 +67,7 @@ def _foreign(dataset: Path) -> bool:
 
 
 class _Made:
-    """What has come of the plan so far: parts that are in the dataset, and recordings that are not, each named."""
+    """Progress of the plan: the parts in the dataset, and the recordings that failed, each reported by name."""
 
     def __init__(self, dataset: Path, todo: Plan) -> None:
         self._dataset, self._todo = dataset, todo
@@ -80,7 +80,7 @@ class _Made:
             self._say(said)
 
     def take(self, number: int, answer: Reduced) -> None:
-        """Put what one recording came to into the dataset. Raises OSError."""
+        """Commit the result of one recording to the dataset. Raises OSError."""
         from ..loaders.dataset import write
 
         one = self._todo.work[number]
@@ -101,7 +101,7 @@ class _Made:
         write.commit(self._dataset, Path(answer.folder), answer.part)
 
     def _outdated(self, stamps: tuple[tuple[str, int, int], ...]) -> None:
-        """A recording that was reduced once and can no longer be read is no part of the dataset any more."""
+        """Drop the parts of a recording that was reduced earlier but can no longer be read."""
         from ..loaders.dataset import write
 
         files = {name for name, _, _ in stamps}
@@ -110,7 +110,7 @@ class _Made:
                 write.forget(self._dataset, part.part)
 
     def finish(self) -> int:
-        """Describe the dataset, say what was done; the exit status."""
+        """Write the dataset's description, print what was done, and return the exit status."""
         from ..loaders.dataset import write
 
         if not self._taken:
@@ -141,7 +141,7 @@ def _named(part: Part) -> str:
 
 
 class _Line:
-    """How many recordings are done, on stderr where somebody sees it."""
+    """Progress line on stderr, on a terminal only."""
 
     def __init__(self, recordings: int, size: int) -> None:
         self._recordings, self._size = recordings, size
@@ -150,7 +150,7 @@ class _Line:
         self._shown, self._on = False, sys.stderr.isatty()
 
     def step(self, size: int) -> None:
-        """One more recording of that many bytes is done."""
+        """Count one more recording of ``size`` bytes."""
         self._done, self._read = self._done + 1, self._read + size
         now = time.monotonic()
         if self._on and now - self._last >= _PROGRESS_S:
@@ -161,7 +161,7 @@ class _Line:
             sys.stderr.flush()
 
     def close(self) -> None:
-        """Remove the line."""
+        """Clear the line."""
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The command ``report``: one view, or the summary of a run or a pair, on standard output or in a file."""
+"""The command ``report``: one view, or the summary of a run or a pair, on stdout or in a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..loaders.trace import Trace
 
 
-_FLAMES = {"ops": ("device", "idle"), "stacks": ("samples",)}  # Views with a flame graph, and what it is of.
+_FLAMES = {"ops": ("device", "idle"), "stacks": ("samples",)}  # Views with a flame graph, and its possible weights.
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def print_report(arguments: argparse.Namespace) -> int:
-    """What ``report`` does, and ``open`` where there is no terminal."""
+    """Run ``report``; also ``open`` without a terminal."""
     if len(arguments.runs) > 2 or arguments.view == "history":
         return _print_many(arguments)
     samples = getattr(arguments, "samples", False)
@@ -85,7 +85,7 @@ def print_report(arguments: argparse.Namespace) -> int:
 
 
 def _print_many(arguments: argparse.Namespace) -> int:
-    """More runs than are compared with each other: their history. Raises UsageError."""
+    """Print a view of many runs, by default their history. Raises UsageError."""
     from ..analysis.query.many import ANSWERED
 
     if arguments.view in ANSWERED:
@@ -101,7 +101,7 @@ def _print_many(arguments: argparse.Namespace) -> int:
 
 
 def _many(arguments: argparse.Namespace) -> Table:
-    """A view of many runs: one column per run for the eye, one row after the other for scripts. Raises UsageError."""
+    """A view of many runs: one column per run for people, one row per run for scripts. Raises UsageError."""
     from ..analysis.contract.view import CannotAnswer
     from ..analysis.query.many import across, many
     from ..analysis.table.filters import BadFilter, Filter
@@ -123,7 +123,7 @@ def _many(arguments: argparse.Namespace) -> Table:
 
 
 def _row(arguments: argparse.Namespace, runs: tuple[Trace, ...]) -> Table:
-    """One row, with everything that is known of it. Raises UsageError."""
+    """One row with all its details. Raises UsageError."""
     from ..analysis.contract.view import CannotAnswer
     from ..analysis.core.text import nearest
     from ..analysis.query.row import row, view_of, words
@@ -143,7 +143,7 @@ def _row(arguments: argparse.Namespace, runs: tuple[Trace, ...]) -> Table:
 
 
 def _print_sides(arguments: argparse.Namespace) -> int:
-    """The report of two sides of several recordings; where they are repeated runs, of the diff alone."""
+    """Print the report of ``--baseline`` and ``--candidate``; for repeated runs only the diff."""
     sides = open_sides(arguments)
     if all(len(side) == 1 for side in sides):
         emit(ask(arguments, labelled(sides), arguments.view), arguments)

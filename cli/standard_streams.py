@@ -1,8 +1,8 @@
-"""Standard input, output and error as the rest of the program expects them: open, and an error output that never fails.
+"""Makes the standard streams what the rest of the program expects: all open, and a stderr that never fails.
 
-A process may be started with any of the three closed. The first file it opens would then take the number, and what is
-meant for a terminal would be written into it, so this comes before anything else. What nobody can read goes to the null
-device: results that belong in a file are written all the same.
+A process may be started with any of the three closed. The first file it opens would then get that descriptor, and
+terminal output would be written into the file, so this must run first. Output to a closed stream goes to the null
+device; results that belong in a file are still written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 class _Diagnostics(io.FileIO):
-    """Standard error. A closed pipe, a full disk or a terminal that is gone there must not change any result."""
+    """Standard error that ignores write errors: a closed pipe, full disk or lost terminal must not change a result."""
 
     def write(self, data: Buffer, /) -> int:
         try:
@@ -29,12 +29,12 @@ class _Diagnostics(io.FileIO):
 
 
 def open_standard_streams() -> None:
-    """Give every closed one of the three the null device, and make writing to standard error safe."""
+    """Open the null device for every closed standard stream, and make writing to stderr safe."""
     for number, (name, mode) in enumerate(_STREAMS):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number is this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets this number, the lowest free one
         if getattr(sys, name) is None:
             _replace(name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
     raw = _Diagnostics(2, "w", closefd=False)
@@ -45,4 +45,4 @@ def open_standard_streams() -> None:
 
 def _replace(name: str, stream: IO[str]) -> None:
     setattr(sys, name, stream)
-    setattr(sys, f"__{name}__", stream)  # where Textual looks
+    setattr(sys, f"__{name}__", stream)  # Textual uses this one

@@ -1,4 +1,4 @@
-"""The command ``views``: every view with its key, its question, its columns and what stands beside its rows."""
+"""The command ``views``: every view with its key, question, columns and facts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _as_json() -> int:
 
 
 def _described(entry: Entry, facts: dict[str, str]) -> dict[str, Any]:
-    """A view with its columns, and those of two runs where there are others; what SQL has is the query's."""
+    """A view with its columns for one run and for two; the columns of ``sql`` depend on the query."""
     from ..analysis.table.row_ids import row_ids
 
     one = entry.load()

@@ -1,1 +1,1 @@
-"""Reducing a job: what there is to do, one recording, and processes here or on a cluster that do it."""
+"""Reducing a job: the plan, one recording, and the worker processes here or on a cluster."""

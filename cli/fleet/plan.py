@@ -1,4 +1,4 @@
-"""What there is to reduce: the recordings of the folders that were named, and those of them that are done already."""
+"""The plan of a reduction: the recordings in the given folders, and which of them are already reduced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .recording import Recording, stamps
 
 
 class Plan(NamedTuple):
-    """The recordings to reduce, the largest first; the parts that need not be; files that cannot be read, and why."""
+    """The recordings to reduce, largest first; the parts already up to date; messages on unreadable files."""
 
     work: list[Recording]
     current: list[Part]
@@ -21,7 +21,7 @@ class Plan(NamedTuple):
 
 
 def plan(paths: Sequence[str], dataset: Path, known: Sequence[Part], reduced: int) -> Plan:
-    """What to do so that the dataset holds all recordings of the paths. Raises Unreadable where there are none."""
+    """The work that brings the dataset up to date with the paths. Raises Unreadable if they hold no recordings."""
     from ...loaders.ingest import ranks
     from ...loaders.ingest.job.files import listed
 

@@ -1,7 +1,6 @@
-"""One recording reduced, wherever that happens: opened, measured, written beside the dataset, and forgotten again.
+"""Reduces one recording, on any machine: open it, compute the sums, write them beside the dataset, clean up.
 
-This is what a process of this machine or a worker of a cluster is sent to do. It gives back a summary only; tables go
-to the disk that all of them share.
+This is the task of a local process or cluster worker. It returns only a summary; the tables go to the shared disk.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ if TYPE_CHECKING:
     from ...loaders.trace import Trace
 
 MOST_RANKS = 10**9
-"""A rank is below that; the names of a dataset's files have room for no more."""
+"""Ranks must be below this; file names in a dataset have no room for more digits."""
 _alone = threading.Lock()
-"""A worker of a cluster may have several threads; what is remembered of a run is of one at a time."""
+"""A cluster worker may have several threads, but memoised results are for one run at a time."""
 Stamp = tuple[str, int, int]
 
 
 class Recording(Struct, frozen=True):
-    """What to reduce: the files of one process, the rank it is taken for where it says none, and where to write.
+    """A recording to reduce: the files of one process, its rank if the files do not name one, and the dataset.
 
-    ``session`` tells the folders of this call from those of another that writes into the same dataset.
+    ``session`` keeps the folders of this call apart from those of other calls that write into the same dataset.
     """
 
     files: tuple[str, ...]
@@ -44,12 +43,12 @@ class Recording(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Name of the recording in messages."""
         return self.files[0] + (f" and {len(self.files) - 1} more windows" if len(self.files) > 1 else "")
 
 
 class Reduced(Struct, frozen=True):
-    """What came of a recording: the folder it was written to and what is in it, or the sentence that says why not."""
+    """Result of a recording: the folder it was written to and its part, or the message why it is unreadable."""
 
     folder: str | None
     part: Part | None
@@ -58,7 +57,7 @@ class Reduced(Struct, frozen=True):
 
 
 def stamps(files: tuple[str, ...]) -> tuple[Stamp, ...]:
-    """Real path, size and time of change of each file. Raises OSError."""
+    """Real path, size and modification time (ns) of each file. Raises OSError."""
     made = []
     for file in files:
         state = os.stat(file)
@@ -67,7 +66,7 @@ def stamps(files: tuple[str, ...]) -> tuple[Stamp, ...]:
 
 
 def reduce_recording(work: Recording, tell: object = None) -> Reduced:
-    """Reduce one recording. A recording that cannot be read is an answer; anything else that goes wrong is raised."""
+    """Reduce one recording. An unreadable recording is returned as a result; any other error is raised."""
     with _alone:
         began = time.monotonic()
         try:
@@ -83,7 +82,7 @@ def _reduced(work: Recording) -> tuple[Path, Part]:
     from ...loaders.native.allocator import give_back
 
     with _opened(work) as run:
-        give_back()  # what reading took is more than most questions need
+        give_back()  # reading took more memory than most analyses need
         if not run.has("kernels") and not run.has("cycles"):
             raise Unreadable(work.name, "holds nothing that devices did, so it is no rank's")
         return stage(reduce(run), Path(work.dataset), work.session, work.stamps, VERSION)
@@ -91,12 +90,12 @@ def _reduced(work: Recording) -> tuple[Path, Part]:
 
 @contextmanager
 def _opened(work: Recording) -> Iterator[Trace]:
-    """The recording as one run whose tables all name a rank; what was written to read it is removed afterwards."""
+    """The recording as one run with a rank in every table; temporary files of the load are removed afterwards."""
     from ...loaders.ingest import cache, ranks, spill
     from ...loaders.ingest.job.files import Request
     from ...loaders.ingest.opening import ingest
 
-    # a thousand ranks are no reason to push what somebody works on out of the cache
+    # reducing a thousand ranks must not evict the user's own traces from the cache
     known = all(cache.find(file) is not None for file in work.files)
     made: list[Path] = []
     try:

@@ -1,7 +1,7 @@
-"""Who reduces: processes of this machine, or the workers of a Dask cluster that is there already.
+"""Worker processes of a reduction: on this machine, or on an existing Dask cluster.
 
-Both give what came of each recording as it comes. A process or worker that dies costs its recording another try; a
-recording that kills every one it is given to is named, and the others go on.
+Both yield each result as it arrives. If a process or worker dies, its recording is retried; a recording that kills
+every worker is reported by name, and the others go on.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .recording import Recording, Reduced, Stamp, reduce_recording
 
 RETRIES = 2
 _LEAST_BYTES = 300 << 20
-"""What a process needs for the smallest recording."""
+"""Memory that a process needs for the smallest recording."""
 _CONNECT_S = 30
 Answers = Iterator[tuple[int, Reduced]]
 
 
 def here(work: Sequence[Recording], jobs: int | None) -> Answers:
-    """The recordings reduced by ``jobs`` processes of this machine, as many as it has room for where None."""
+    """Reduce the recordings with ``jobs`` processes on this machine; None: as many as its memory and cores allow."""
     largest = max(sum(map(_memory, one.stamps)) for one in work)
     workers = min(jobs, len(work)) if jobs else pool.most_workers(len(work), max(pool.TASK_BYTES, largest))
     for outcome in pool.run(reduce_recording, work, workers):
@@ -36,7 +36,7 @@ def here(work: Sequence[Recording], jobs: int | None) -> Answers:
 
 
 def on_cluster(work: Sequence[Recording], address: str) -> Answers:
-    """The recordings reduced on the cluster of that scheduler, a task each. Raises UsageError where there is none."""
+    """Reduce the recordings on the cluster of that scheduler, one task each. Raises UsageError if it cannot connect."""
     try:
         distributed: Any = import_module("distributed")
     except ImportError:
@@ -47,11 +47,11 @@ def on_cluster(work: Sequence[Recording], address: str) -> Answers:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # versions that differ in what is not used here
+            warnings.simplefilter("ignore")  # mismatched versions of packages not used here
             client = distributed.Client(address, timeout=_CONNECT_S)
     except (OSError, TimeoutError, ValueError) as error:
         raise UsageError(f"no Dask scheduler answers at {address} ({type(error).__name__})") from None
-    except TypeError:  # how distributed says that it has no certificate
+    except TypeError:  # raised by distributed if no certificate is configured
         raise UsageError(f"{address} takes a certificate: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
                     "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY") from None
     with client:
@@ -70,13 +70,13 @@ def on_cluster(work: Sequence[Recording], address: str) -> Answers:
 
 
 def _memory(stamp: Stamp) -> int:
-    """Memory that questions about a file take, about: as much as its text, which compressed is a tenth of that."""
+    """Estimated memory to analyse a file: its uncompressed size (12 times that of a compressed file) plus a base."""
     name, size, _ = stamp
     return _LEAST_BYTES + size * (12 if name.endswith((".gz", ".zst")) else 1)
 
 
 def _failed(one: Recording, error: Any) -> Reduced:
-    """A recording that no process could reduce, as a sentence."""
+    """The result for a recording that no process could reduce, with a message."""
     if isinstance(error, pool.WorkerDied):
         return Reduced(None, None, 0.0, str(ended(one.name, error.status)))
     name = type(error).__name__
