@@ -1,1 +1,1 @@
-"""Why each device waited: the time between its first and last activity in which it ran nothing, by cause."""
+"""The idle time of each device between its first and last activity, by cause."""

@@ -1,4 +1,4 @@
-"""The attribution of a run's idle time: every gap of every device with its causes, and what drained the queue.
+"""The attribution of a run's idle time: every gap of every device with its causes, and the call that drained the queue.
 
 The causes of a gap sum to its length, and those of a device to its idle time, to the nanosecond.
 """
@@ -28,12 +28,12 @@ from .host import Host, drained_by, host_of, timeline_of
 from .scope import Part, ScopeSums
 from .thread_time import ThreadWindows, time_by_cause
 
-AT_ONCE = 1 << 17  # Gaps that are explained, or put in order, at once.
+AT_ONCE = 1 << 17  # Gaps that are explained, or sorted, per batch.
 _NAMES = tuple(CAUSES)
 
 
 class DeviceIdle(Struct, frozen=True):
-    """One device: first start to last end, busy and idle time in ns, idle time by cause (those above 0), gaps."""
+    """One device: first start to last end, busy and idle time in ns, idle time by cause (only > 0), number of gaps."""
 
     device: str | None
     rank: int | None
@@ -45,18 +45,18 @@ class DeviceIdle(Struct, frozen=True):
 
 
 class DeviceScope(Struct, frozen=True):
-    """What a sentence about a device is about: its sums over the steps, and the ``parts`` of ``scope``."""
+    """The figures that sentences about a device use: its sums over the steps, and the ``parts`` of ``scope``."""
 
     sums: DeviceIdle
     parts: dict[str, Part]
 
 
 class Idle(Struct, frozen=True):
-    """Every gap as a row of ``gaps``, longest first, sums per device, and notes on what could not be known. ``scope``
-    are the devices in the steps asked about, those that ran nothing in them left out; without steps, in all. Gaps of a
-    big recording are on disk: 60 bytes each in memory, of which most questions need a few or some columns. ``gaps``:
-    ``device rank start_ns dur_ns cause cause_ns before after call op frame drained_by drain_ns index``, where ``cause``
-    is the one that most of the gap had, for ``cause_ns``, and ``index`` the launch that ended it."""
+    """Every gap as a row of ``gaps``, longest first, sums per device, and notes on what could not be determined.
+    ``scope``: the devices in the given steps (without steps: in the whole recording), except those that ran nothing
+    there. Gaps of a big recording stay on disk: in memory they take 60 bytes each, and most queries need few rows or
+    columns. ``gaps``: ``device rank start_ns dur_ns cause cause_ns before after call op frame drained_by drain_ns
+    index``, where ``cause`` is the longest one, lasting ``cause_ns``, and ``index`` the launch that ended the gap."""
 
     gaps: pl.LazyFrame
     devices: tuple[DeviceIdle, ...]
@@ -65,8 +65,8 @@ class Idle(Struct, frozen=True):
 
 
 def idle_of(run: Trace, piece: Trace, steps: Steps | None = None) -> Idle | None:
-    """Idle time between the activities of ``piece``, the run or a part of it; None without any times. Of a piece
-    that is one cycle it is what of the gaps lies in the cycle's window, that before its first launch included."""
+    """Idle time between the activities of ``piece``, the run or a part of it; None without any times. For a piece that
+    is one cycle: the part of the gaps in the cycle's window, including that before its first launch."""
     return piece.remember("idle", (steps,), lambda: _kept(run, steps) if piece is run else _found(run, piece, steps))
 
 
@@ -85,7 +85,7 @@ def _found(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None:
 
 
 def _kept(run: Trace, steps: Steps | None) -> Idle | None:
-    """The idle time of the whole run, by cause."""
+    """The idle time of the whole run, by cause, cached."""
     made = list[_Attribution | None]()
 
     def found() -> _Attribution | None:
@@ -107,7 +107,7 @@ def _kept(run: Trace, steps: Steps | None) -> Idle | None:
 
 
 class _About(Struct, frozen=True):
-    """What is kept of the attribution beside its gaps."""
+    """The cached part of the attribution besides its gaps."""
 
     devices: tuple[DeviceIdle, ...]
     notes: tuple[str, ...]
@@ -115,7 +115,7 @@ class _About(Struct, frozen=True):
 
 
 class _Attribution(Struct, frozen=True):
-    """The attribution as it was found: the gaps some at a time, by device and time."""
+    """The attribution as computed: the gaps in batches, by device and time."""
 
     gaps: list[pl.DataFrame]
     devices: tuple[DeviceIdle, ...]
@@ -123,7 +123,7 @@ class _Attribution(Struct, frozen=True):
     scope: tuple[DeviceScope, ...]
 
     def longest_first(self) -> Iterator[pl.DataFrame]:
-        """The gaps in the order of ``Idle.gaps``, some at a time: a copy of all of them is never made."""
+        """The gaps in the order of ``Idle.gaps``, in batches, so that they are never all copied at once."""
         gaps = pl.concat(self.gaps)
         order = gaps.select("dur_ns", "start_ns", "rank").with_row_index("place").sort(
             "dur_ns", "start_ns", "rank", descending=[True, False, False], maintain_order=True)["place"]
@@ -135,7 +135,7 @@ def _attributed(run: Trace, activities: pl.DataFrame, steps: Steps | None) -> _A
     if activities.is_empty():
         return None
     found = gaps_of(activities)
-    activities = activities.select("index", "name", "correlation")  # the rest makes room for what the host did
+    activities = activities.select("index", "name", "correlation")  # frees the rest before the host side is read
     host = host_of(run)
     frames, devices, scope = [], [], []
     for device in found:
@@ -181,8 +181,8 @@ def _sums(gaps: DeviceGaps, window_ns: int, busy_ns: int, by_cause: Ints, count:
 
 
 class Launches(Struct, frozen=True):
-    """Of what ended each gap the row among all launches and the launch call (-1: none); ``graph``: the same as before.
-    ``overhead`` is when a profiler was at work in the process."""
+    """For the activity that ended each gap: its row in the kernels table, its launch ``call`` (-1: none), and whether it
+    is in the same ``graph`` launch as the one before. ``overhead``: when a profiler was at work in the process."""
 
     row: Ints
     call: Ints
@@ -190,12 +190,12 @@ class Launches(Struct, frozen=True):
     overhead: Intervals
 
     def pick(self, some: slice | Ints) -> Launches:
-        """Those of some gaps."""
+        """The launches of some gaps."""
         return Launches(self.row[some], self.call[some], self.graph[some], self.overhead)
 
 
 def launches_of(run: Trace, host: Host, activities: pl.DataFrame, gaps: DeviceGaps) -> Launches:
-    """What launched the activities that end the gaps."""
+    """The launches of the activities that end the gaps."""
     row = _rows_of(run, activities["index"].gather(pl.Series(gaps.after)))
     call, correlation = host.callers.call[row], ids(activities["correlation"])
     graph = (call >= 0) & (correlation[gaps.before] == correlation[gaps.after])
@@ -207,7 +207,7 @@ def launches_of(run: Trace, host: Host, activities: pl.DataFrame, gaps: DeviceGa
 def _explained(
     host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, launches: Launches | None
 ) -> tuple[pl.DataFrame, Ints]:
-    """Some gaps of a device as rows, and their time (ns) by cause: an array (causes, gaps)."""
+    """Some gaps of a device as rows of ``Idle.gaps``, and their time by cause: an array (causes, gaps) in ns."""
     count = len(gaps.starts)
     parts = by_cause(host, gaps, launches)
     none = pl.Series([None] * count, dtype=NAME)
@@ -232,7 +232,7 @@ def _explained(
 
 
 def _rows_of(run: Trace, index: pl.Series) -> Ints:
-    """The rows of ``run.kernels`` with these launch numbers."""
+    """The rows of ``run.kernels`` with these values of ``index``."""
     every = run.kernels.select("index").collect(engine="streaming")["index"].to_numpy()
     wanted = index.to_numpy()
     if len(every) and every[0] == 0 and every[-1] == len(every) - 1 and bool((np.diff(every) == 1).all()):
@@ -242,7 +242,7 @@ def _rows_of(run: Trace, index: pl.Series) -> Ints:
 
 
 def by_cause(host: Host | None, gaps: DeviceGaps, launches: Launches | None) -> Ints:
-    """Every nanosecond of the gaps by its cause: an array (``CAUSES``, gaps) in ns."""
+    """The time of each gap by cause, summing to its length: an array (``CAUSES``, gaps) in ns."""
     length = gaps.ends - gaps.starts
     parts = np.zeros((len(_NAMES), len(length)), dtype=np.int64)
     if host is None or launches is None:
@@ -293,7 +293,7 @@ def _notes(run: Trace, host: Host | None, devices: list[DeviceIdle]) -> list[str
 
 
 def _bare_graphs(run: Trace, slices: HostSlices) -> int:
-    """How many graph launches no device activity belongs to."""
+    """The number of graph launches without a recorded device activity."""
     launches = slices.named(lambda name: "GraphLaunch" in name, slices.of_kind(*CALLS))
     if not launches.any():
         return 0

@@ -1,8 +1,8 @@
-"""Copies that kept the host waiting: those that were over when the call that made them returned.
+"""Copies that blocked the host: they had ended when the call that made them returned.
 
-A synchronous copy waits by its nature. An asynchronous one does where one side is pageable memory: the driver stages it
-and returns when that is done, which is after everything queued before it (CUDA Runtime API, "API synchronization
-behavior"). Most of such a wait is for kernels, not for the copy.
+A synchronous copy always blocks. An asynchronous one does if one side is pageable memory: the driver stages the copy
+and returns when that is done, after everything queued before it (CUDA Runtime API, "API synchronization behavior").
+Most of such a wait is for kernels, not for the copy.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _SCHEMA: dict[str, Any] = {"index": pl.Int64, "rank": pl.Int64, "name": NAME, "b
 
 
 def blocking_copies(run: Trace) -> pl.DataFrame:
-    """A row per copy, in recorded order: ``index rank name bytes copy_ns`` of the copy, ``row`` (of the host table)
-    ``call launch_ns call_ns`` of the call that waited for it. Empty where copies are not tied to calls."""
+    """One row per copy, in recorded order: ``index rank name bytes copy_ns`` of the copy, ``row`` (of the host table)
+    ``call launch_ns call_ns`` of the call that waited for it. Empty where copies cannot be matched to calls."""
     return run.remember("blocking-copies", (), lambda: _found(run))
 
 
@@ -56,6 +56,6 @@ def _found(run: Trace) -> pl.DataFrame:
 
 
 def _named(names: pl.Series, holds: Callable[[str], object]) -> pl.Series:
-    """Which of the categorical names have the property; null has none."""
+    """Which of the categorical names have the property; a null name does not."""
     good = [text for text in names.unique().cast(pl.String).drop_nulls() if holds(text)]
     return names.is_in(pl.Series(good, dtype=NAME).implode()).fill_null(False)

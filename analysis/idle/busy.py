@@ -1,4 +1,4 @@
-"""How busy devices are in the steps, where nobody asks what they waited for: without looking for the causes."""
+"""How busy devices are in the steps, computed without attributing their idle time to causes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..kernels.sources import ACTIVITIES
 
 
 def busy_in(run: Trace, steps: Steps | None) -> dict[Place, float]:
-    """Of each rank's device that ran anything in the steps 1 − idle / (last − first activity) there, 0-1, by
-    ``attribution``."""
+    """Per rank and device that ran anything in the steps: 1 − idle / (last − first activity) there, 0-1, as
+    ``attribution`` computes it."""
     if steps is None or not run.has("kernels"):
         return {}
     work = numbers(run.kernels.filter(pl.col("kind").is_in(ACTIVITIES)).drop_nulls(["start_ns", "dur_ns"]).select(

@@ -1,8 +1,8 @@
-"""Idle time cycle by cycle: what part of each device's gaps lies in the window of each cycle, by cause.
+"""Idle time per cycle: the part of each device's gaps that lies in each cycle's window, by cause.
 
-A gap that reaches over the end of a window is cut there, and either piece keeps the causes it has by time. Before the
-first activity of a recording and after the last one nobody knows whether a device waited: a window that reaches further
-is not covered.
+A gap that crosses the end of a window is cut there, and each piece keeps the causes of its own time. Whether a device
+waited before the first or after the last activity of a recording is unknown: a window that extends beyond these is not
+covered.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .host import Host, host_of
 SCHEMA: dict[str, Any] = {"cycle": pl.Int64, "rank": pl.Int64, "device": NAME, "cause": NAME, "dur_ns": pl.Int64,
           "covered": pl.Boolean}
 NOT_COVERED = 0.01
-"""Share of a window before the first or after the last activity from which its idle time counts as unknown."""
+"""A window with more than this share before the first or after the last activity is not covered."""
 
 
 def idle_by_cycle(run: Trace, cycles: pl.DataFrame) -> pl.DataFrame:
-    """``cycle rank device cause dur_ns covered`` of the idle time (ns, also 0) in each cycle's window, by every cause
-    that the device has anywhere in these cycles. ``cycles`` have their ``WINDOW``; without times, or without
+    """``cycle rank device cause dur_ns covered``: the idle time (ns, also 0) in each cycle's window, one row per cause
+    that the device has anywhere in these cycles. ``cycles`` needs the ``WINDOW`` columns; without times, or without
     activities, there are no rows."""
     none = pl.DataFrame(schema=SCHEMA)
     if cycles.is_empty() or not run.has("kernels") or not set(WINDOW) <= set(cycles.columns):

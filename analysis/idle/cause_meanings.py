@@ -1,4 +1,4 @@
-"""The causes of idle time in words. Imports nothing: the idle view is told by what was kept without what finds them."""
+"""The causes of idle time in words. Imports nothing, so that cached idle time is shown without loading the analysis."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ LABELS = {
     "launch": "launch calls", "dispatch": "dispatch", "queued": "queued work", "graph": "gaps in graphs",
     "profiler": "profiler", "unknown": "unknown launches",
 }
-"""What sentences and pictures call each cause: the word that lists and filters have is in it."""
+"""The label of each cause in sentences and charts; it contains the word that lists and filters use."""
 
 ROLES = {"input": "python", "python": "python", "untraced": "python", "op": "op", "launch": "launch",
          "runtime": "launch", "allocation": "launch", "copy": "launch", "sync": "sync", "profiler": "launch"}
-"""The colour of each cause: warm where somebody can change it; those that are missing are the device's own."""
+"""The colour of each cause: warm where the user can change it; causes not listed are the device's own."""
 
 
 def idle_name(cause: str) -> str:
-    """What is lost by that cause: 'idle: DataLoader (input)'."""
+    """The display name of idle time with that cause: 'idle: DataLoader (input)'."""
     return f"idle: {LABELS[cause]}"

@@ -1,4 +1,4 @@
-"""How busy devices are, as facts: of the whole recording, and of its steps, which is what sentences speak of."""
+"""Busy and idle time of devices as facts: of the whole recording, and of its steps, which sentences use."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def busy_share(device: DeviceIdle) -> float | None:
 
 
 def facts_of(idle: Idle, steps: Steps | None) -> dict[str, Any]:
-    """``devices`` of the whole recording and ``in_steps`` (``from_ns to_ns devices``), None where it has no steps."""
+    """``devices`` of the whole recording, and ``in_steps`` (``from_ns to_ns devices``; None where it has no steps)."""
     return {"devices": _devices(idle.devices), "in_steps": in_steps_of(idle, steps)}
 
 
 def in_steps_of(idle: Idle | None, steps: Steps | None) -> dict[str, Any] | None:
-    """When the steps begin and end (ns) and each device's sums over them."""
+    """Begin and end of the steps (ns), and each device's sums over them."""
     if idle is None or steps is None:
         return None
     first, last = steps.bounds
@@ -30,17 +30,17 @@ def in_steps_of(idle: Idle | None, steps: Steps | None) -> dict[str, Any] | None
 
 
 def in_recording_of(idle: Idle | None, steps: Steps | None) -> dict[str, Any] | None:
-    """The sums (``devices``) of a whole recording that has no steps; None where it has."""
+    """The sums (``devices``) of the whole recording if it has no steps, else None."""
     return None if idle is None or steps is not None else {"devices": _devices(idle.devices)}
 
 
 def spoken_of(idle: Idle) -> tuple[DeviceIdle, ...]:
-    """The devices as sentences speak of them: in the steps where there are any."""
+    """The device sums that sentences use: in the steps where there are any."""
     return tuple(device.sums for device in idle.scope) or idle.devices
 
 
 def ordered(device: DeviceIdle) -> list[tuple[str, int]]:
-    """The causes of a device's idle time, most first, ns."""
+    """The causes of a device's idle time with their ns, longest first."""
     return sorted(device.causes.items(), key=lambda item: (-item[1], item[0]))
 
 
@@ -48,7 +48,7 @@ TOLD = 0.005  # Share of the idle time below which a cause would read 0%.
 
 
 def causes_told(device: DeviceIdle, most: int) -> list[str]:
-    """'input 72%' and so on for the causes of most of a device's idle time, and 'other 3%' for the rest."""
+    """'input 72%' and so on for the ``most`` largest causes of a device's idle time, and 'other 3%' for the rest."""
     told = [(cause, total) for cause, total in ordered(device)[:most] if total >= TOLD * device.idle_ns]
     rest = device.idle_ns - sum(total for _, total in told)
     if rest > 0 and rest >= TOLD * device.idle_ns:
@@ -57,7 +57,7 @@ def causes_told(device: DeviceIdle, most: int) -> list[str]:
 
 
 def summed(devices: Sequence[DeviceIdle]) -> DeviceIdle:
-    """All of them as one: times, causes and gaps added up."""
+    """The devices as one: times, causes and gaps summed."""
     causes: Counter[str] = Counter()
     for one in devices:
         causes.update(one.causes)

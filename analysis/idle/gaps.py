@@ -1,7 +1,7 @@
-"""The gaps of each device: every stretch between its first and last activity in which it ran nothing.
+"""The gaps of each device: every interval between its first and last activity in which it ran nothing.
 
-All streams count together. Of a gap the activity that ended it is the first to start at its end, and the one before it
-the last to end at its start.
+All streams count together. The activity after a gap is the first to start at the gap's end, and the one before it the
+last to end at the gap's start.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _PER_GAP = ("starts", "ends", "before", "after", "since")
 
 class DeviceGaps(Struct, frozen=True):
     """One device: its window from first start to last end, and its gaps in order of time. Times are in ns. ``before``
-    and ``after`` are rows of the activities the gaps were found in. ``since`` is when each began, which for a piece of
-    a gap (``within``) is earlier than its start."""
+    and ``after``: row of the activity before and after each gap, in the table that was searched. ``since``: when each
+    gap began, which for a piece of a gap (``within``) may be before its start."""
 
     device: str | None
     rank: int | None
@@ -41,7 +41,7 @@ class DeviceGaps(Struct, frozen=True):
         return replace(self, **{name: getattr(self, name)[some] for name in _PER_GAP})
 
     def within(self, starts: Ints, ends: Ints) -> tuple[DeviceGaps, Ints]:
-        """The pieces of the gaps in windows (ns) that do not overlap, and the number of the window of each."""
+        """The pieces of the gaps that lie in the windows (ns, not overlapping), and the window index of each."""
         first = np.searchsorted(self.ends, starts, side="right")
         count = np.maximum(np.searchsorted(self.starts, ends, side="left") - first, 0)
         window = np.repeat(np.arange(len(starts)), count)
@@ -52,7 +52,7 @@ class DeviceGaps(Struct, frozen=True):
         ), window
 
     def inside(self, first: int, last: int) -> Mask:
-        """Which gaps lie between two moments (ns) from end to end."""
+        """Which gaps lie entirely between two moments (ns)."""
         return (self.starts >= first) & (self.ends <= last)
 
     @property
@@ -67,7 +67,7 @@ def activities_of(run: Trace) -> pl.DataFrame:
 
 
 def activities_around(run: Trace, first: int, last: int) -> pl.DataFrame:
-    """``activities_of`` from one moment (ns) to another, with the last one of each device before."""
+    """``activities_of`` between two moments (ns), plus the last activity of each device before them."""
     end, until = pl.col("start_ns") + pl.col("dur_ns"), _timed(run).filter(pl.col("start_ns") < last)
     before = until.filter(end <= first).sort(end, maintain_order=True).unique(["rank", "device"], keep="last")
     return pl.concat([before, until.filter(end > first)]).collect(engine="streaming")
@@ -82,7 +82,7 @@ def _timed(run: Trace) -> pl.LazyFrame:
 
 
 def gaps_of(activities: pl.DataFrame) -> list[DeviceGaps]:
-    """The gaps of every device of the activities, devices by rank and name."""
+    """The gaps of every device of the activities, sorted by rank and device name."""
     groups = of_devices(ids(activities["rank"]), ids(activities["device"].to_physical().cast(pl.Int64)))
     starts, ends = activities["start_ns"].to_numpy(), (activities["start_ns"] + activities["dur_ns"]).to_numpy()
     return [_of_device(device, rank, mine, starts[mine], ends[mine]) for device, rank, mine in groups]

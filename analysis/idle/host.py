@@ -1,8 +1,8 @@
-"""What the host did while a device waited: the slices that matter to some windows, and who waited for the device.
+"""Host activity while a device was idle: the slices that overlap given windows, and the calls that waited for it.
 
-Gaps are explained some at a time, in order of time. Of all slices only those are looked at that overlap the windows of
-these gaps, which are found by the first start and last end of blocks of rows: so it takes no arrays of all slices
-beside those below, 26 bytes each, where all gaps of a device at once took 60 more.
+Gaps are explained in batches, in order of time. Each batch reads only the slices that overlap its windows, found
+through the first start and last end of each block of rows. So the arrays below, 26 bytes per slice, are the only ones
+over all slices; explaining all gaps of a device at once took 60 bytes more.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .blocking_copies import blocking_copies
 from .causes import BY_SLICE, Kinds, blocking, causes_of, functions
 from .thread_time import ThreadTimeline, ThreadWindows
 
-_BLOCK = 1 << 16  # Rows whose first start and last end are known.
+_BLOCK = 1 << 16  # Rows per block with a known first start and last end.
 
 
 class HostCauses(Struct, frozen=True):
-    """What was recorded of the host: slices with their ``causes``, and when profilers were at work, by rank. ``first``
-    and ``last`` are the earliest start and the latest end (ns) of each block of rows."""
+    """The recorded host side: slices with their ``causes``, and profiler ``overhead`` by rank. ``first`` and ``last``
+    are the earliest start and the latest end (ns) of each block of rows."""
 
     slices: HostSlices
     overhead: dict[int, Intervals]
@@ -39,8 +39,8 @@ class HostCauses(Struct, frozen=True):
 
 
 class Host(HostCauses, frozen=True):
-    """The same with callers; ``waits`` are the rows of calls that return when the device is done, copies of pageable
-    memory among them."""
+    """``HostCauses`` with callers; ``waits``: rows of the calls that return only when the device is done, copies of
+    pageable memory included."""
 
     callers: Callers
     is_op: Mask
@@ -49,7 +49,7 @@ class Host(HostCauses, frozen=True):
 
 
 def host_of(run: Trace) -> Host | None:
-    """The host side of a run; None where it has none, or nothing that was launched."""
+    """The host side of a run; None where it has none, or launched nothing."""
     slices = slices_of(run)
     callers = callers_of(run)
     if callers is None:
@@ -60,7 +60,7 @@ def host_of(run: Trace) -> Host | None:
 
 
 def host_causes(run: Trace) -> HostCauses:
-    """The slices of a run that has any, as idle time is told apart by them."""
+    """The slices of a run with the causes of idle time they stand for; the run must have slices."""
     slices = slices_of(run)
     at_work = np.flatnonzero(slices.of_kind("overhead"))
     rank, starts, ends = slices.rank[at_work], slices.start[at_work], slices.ends(at_work)
@@ -74,14 +74,14 @@ def host_causes(run: Trace) -> HostCauses:
 
 
 def timeline_of(host: HostCauses, windows: ThreadWindows) -> ThreadTimeline:
-    """The slices of the windows' threads that are of use to them."""
+    """The slices on the windows' threads that can explain time in the windows."""
     slices, rows = host.slices, _near(host, windows)
     cause = np.where(host.is_input[rows], BY_SLICE.index("input"), host.causes[rows]).astype(np.int64)
     return ThreadTimeline(slices.thread[rows].astype(np.int64), slices.start[rows], slices.ends(rows), cause)
 
 
 def _near(host: HostCauses, windows: ThreadWindows) -> Ints:
-    """The rows that have a cause, of the windows' threads, between the first and the last moment of the windows."""
+    """Rows of slices that have a cause, on the windows' threads, between the windows' first and last moment."""
     slices = host.slices
     real = windows.ends > windows.starts
     if not real.any():
@@ -100,10 +100,10 @@ def _near(host: HostCauses, windows: ThreadWindows) -> Ints:
 
 
 def drained_by(host: Host, begins: Ints, call: Ints) -> dict[str, pl.Series]:
-    """The call before each launch, on its thread, that waited for the device when the gap began, else the last one that
-    did so later: a copy that waited for all that was queued counts before the synchronisation after it, which finds
-    nothing to wait for. ``begins`` are the starts of the gaps (ns), ``call`` the launch calls of what ended them, -1
-    for none. ``drained_by`` is where that call was made, and ``drain_ns`` how long it waited."""
+    """The call that drained the queue before each launch: on its thread, the one waiting for the device when the gap
+    began, else the last one to wait after that. So a copy that waited for everything queued takes precedence over the
+    synchronisation after it, which has nothing left to wait for. ``begins``: starts of the gaps (ns); ``call``: launch
+    calls of what ended them, -1 for none. ``drained_by``: where the call was made; ``drain_ns``: how long it waited."""
     slices, found = host.slices, _last_wait(host, begins, call)
     operator = nearest(slices.parent, found, host.is_op)
     _, frame = host.places.around(slices, found)
@@ -121,12 +121,12 @@ def drained_by(host: Host, begins: Ints, call: Ints) -> dict[str, pl.Series]:
 
 
 def _last_wait(host: Host, begins: Ints, call: Ints) -> Ints:
-    """The row of the wait that each launch came after, -1 for none."""
+    """The row of the wait that drained the queue before each launch, -1 for none."""
     slices, launch = host.slices, np.maximum(call, 0)
     launcher = slices.thread[launch].astype(np.int64)
     launching = np.zeros(int(slices.thread.max(initial=0)) + 1, dtype=bool)
     launching[launcher] = True
-    waits = host.waits[launching[slices.thread[host.waits]]]  # this is asked of each device, and each has its threads
+    waits = host.waits[launching[slices.thread[host.waits]]]  # called per device, each with its own threads
     if not len(waits):
         return np.full(len(call), -1, dtype=np.int64)
     thread = slices.thread[waits].astype(np.int64)

@@ -1,4 +1,4 @@
-"""The idle time of a reduced dataset: all of it by cause, and the longest gaps of each rank one by one."""
+"""The idle time of a reduced dataset: the total by cause, and the longest gaps of each rank."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ NOTE = "Listed are the longest gaps of each rank; sums by cause are of all gaps.
 
 
 def reduced_idle(run: Trace) -> Idle | None:
-    """A dataset's idle time by cause, its gaps with their ``cycle``; None where it does not hold them."""
+    """A dataset's idle time by cause, and its gaps with a ``cycle`` column; None where it holds no idle times."""
     sums = run.device_sums.with_columns(pl.col("device").cast(pl.String)).sort("rank", "device").collect(
         engine="streaming")
-    if sums.is_empty() or sums["idle_ns"].null_count():  # of single cycles only busy time is known
+    if sums.is_empty() or sums["idle_ns"].null_count():  # a dataset of single cycles holds busy time only
         return None
     causes: dict[tuple[int | None, str | None], dict[str, int]] = {}
     told = run.idle_causes.select("rank", pl.col("device", "cause").cast(pl.String), "total_ns").collect()

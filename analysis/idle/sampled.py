@@ -1,4 +1,4 @@
-"""What the processors were sampled in while a device was idle, where CPU samples were recorded."""
+"""The functions that CPU samples caught while a device was idle, where CPU samples were recorded."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..core import units
 from ..core.call_stacks import sampled
 from ..core.text import display
 
-MOST = 20  # Functions of a device in the facts.
+MOST = 20  # Functions per device in the facts.
 _SAID = 4
 _NAMED = r"^[^\[]"  # A frame with a symbol; '[module]' is one without.
 
 
 def samples_of(run: Trace, begin: int, end: int) -> pl.DataFrame:
-    """The CPU samples between two moments: ``function``, the nearest named function that it was called ``from`` (null
-    where none has a symbol) and how many ``samples``, most first."""
+    """The CPU samples between two moments (ns): ``function``, ``from`` (its nearest caller with a symbol, null if none
+    has one) and the number of ``samples``, most first."""
     inside = pl.col("start_ns").is_between(begin, end, closed="left")
     texts = pl.col("function", "stack").cast(pl.String)
     rows = sampled(run).filter(inside).select(texts).collect(engine="streaming")
@@ -30,8 +30,8 @@ def samples_of(run: Trace, begin: int, end: int) -> pl.DataFrame:
 
 
 def sampled_while_idle(run: Trace, gaps: pl.LazyFrame) -> list[dict[str, Any]]:
-    """Per device that has gaps ``device rank samples functions``: how many CPU samples were taken in its gaps, and in
-    how many of them each function was the innermost; no entry where no samples were recorded."""
+    """``device rank samples functions`` per device with gaps: the number of CPU samples in its gaps, and in how many of
+    them each function was the innermost; no entry where no samples were recorded."""
     if not run.has("call_chains"):
         return []
     samples = sampled(run).select(
@@ -52,7 +52,7 @@ def sampled_while_idle(run: Trace, gaps: pl.LazyFrame) -> list[dict[str, Any]]:
 
 
 def sampled_sentences(sampled: list[dict[str, Any]]) -> tuple[str, ...]:
-    """A sentence per device, where there are few and any sample was in their gaps."""
+    """One sentence for each of the first two devices, if any sample was taken in its gaps."""
     return tuple(
         f"CPU samples while {one['device']} was idle: {units.count(one['samples'])}, in " + ", ".join(
             f"{display(name, 40)} {units.percent(100 * count / one['samples'], places=0)}"

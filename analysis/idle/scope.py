@@ -1,9 +1,9 @@
-"""The idle time a sentence is about: sums by cause over the steps, in five parts that never count a moment twice.
+"""The idle time that sentences report: sums by cause over the steps, in five parts that do not overlap.
 
-Each part is made of causes of idle time: ``input`` and ``allocation`` and ``queued`` are the causes of that
-name; what the host did otherwise before it launched is ``drained`` as far as it had waited for the device, and
-``behind`` as far as it simply never got ahead. Waiting in a call (the cause ``sync``) is ``drained``, too: without that
-wait the host is earlier by its length, and no more.
+``input``, ``allocation`` and ``queued`` are the causes of that name. Other host time before a launch is ``drained``, up
+to the length of the wait for the device before it, and ``behind`` for the rest: the host never got ahead. The cause
+``sync`` is ``drained``, too: without that wait the host is earlier by its length, and no more. ``emptied`` repeats the
+``behind`` time of those gaps that have such a wait.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ..core.call_tree import Ints
 from .cause_meanings import CAUSES
 
 HOST = ("python", "op", "runtime", "copy", "launch", "dispatch", "untraced")
-"""Causes that end when the host launches earlier."""
+"""Causes that shrink when the host launches earlier."""
 _NAMES = tuple(CAUSES)
 _WHO: dict[str, pl.Expr] = {
     "input": pl.coalesce("op", "call"), "allocation": pl.col("call"), "queued": pl.col("after"),
     "drained": pl.col("drained_by"), "behind": pl.coalesce("op", "call"), "emptied": pl.col("drained_by"),
 }
 _NO_LINE = ("drained", "queued", "emptied")
-"""Places that are told without the Python line of the launch: it is in them, or says nothing of why a device waits."""
+"""Parts whose sites omit the Python line of the launch: the name contains it, or it does not explain the idle time."""
 SHOWN = 3
 
 
 class Site(Struct, frozen=True):
-    """A place that gaps lead to: operator or call, Python line, how many gaps and how long together, ns."""
+    """A code location that gaps lead to: operator or call, Python line, number of gaps, their total time in ns."""
 
     who: str | None
     frame: str | None
@@ -42,14 +42,14 @@ class Site(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True):
-    """Some of the idle time of a device: how long, in how many gaps, and the places most of it leads to."""
+    """A part of a device's idle time: total in ns, number of gaps, and the sites that most of it leads to."""
 
     idle_ns: int = 0
     gaps: int = 0
     sites: tuple[Site, ...] = ()
 
     def most(self, say: Callable[[Site], str]) -> str:
-        """The first place with its share, '…before aten::mm (1.82 s in 2,570 gaps)'; nothing where none is known."""
+        """The largest site with its figures, '…before aten::mm (1.82 s in 2,570 gaps)'; '' where none is known."""
         if not self.sites:
             return ""
         first = self.sites[0]
@@ -57,14 +57,14 @@ class Part(Struct, frozen=True):
 
     @property
     def rows(self) -> tuple[dict[str, Any], ...]:
-        """The places as rows of evidence."""
+        """The sites as rows of evidence."""
         return tuple(
             {"who": site.who, "frame": site.frame, "gaps": site.gaps, "idle_ns": site.idle_ns} for site in self.sites
         )
 
 
 class ScopeSums:
-    """Adds up, some gaps at a time, what a device waited for in the steps."""
+    """Sums, batch by batch, the idle time of a device in the steps."""
 
     def __init__(self) -> None:
         self.by_cause: Ints = np.zeros(len(_NAMES), dtype=np.int64)
@@ -72,7 +72,7 @@ class ScopeSums:
         self._places: list[pl.DataFrame] = []
 
     def add(self, gaps: pl.DataFrame, causes: Ints) -> None:
-        """``gaps`` as rows and their time by cause, an array (causes, gaps) of ns."""
+        """Add gaps (rows of ``Idle.gaps``) with their time by cause, an array (causes, gaps) in ns."""
         self.by_cause += causes.sum(axis=1)
         self.gaps += gaps.height
         for name, spent in _parts(gaps, causes).items():

@@ -1,7 +1,7 @@
-"""How long a thread spent in each cause within any window: a sweep over its slices.
+"""The time a thread spent in each cause within given windows, by a sweep over its slices.
 
-Time belongs to the slice that began last of those still running, and to input anywhere inside a slice that loads some.
-Time in which a profiler was at work is taken out of all of them.
+Time belongs to the slice that began last of those still running; anywhere inside an input slice it is input. Time in
+which a profiler was at work is subtracted from all causes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .sweep import SWEEP, spent
 
 
 class ThreadWindows(Struct, frozen=True):
-    """Stretches of threads: the number of the thread, and begin and end in ns."""
+    """Time windows of threads: thread number, begin and end in ns."""
 
     thread: Ints
     starts: Ints
@@ -27,7 +27,7 @@ class ThreadWindows(Struct, frozen=True):
 
 
 class ThreadTimeline(Struct, frozen=True):
-    """The slices of some threads: ``thread`` numbers, times in ns, the place in ``BY_SLICE`` of each."""
+    """The slices of some threads: ``thread`` number, times in ns, and ``cause`` as an index into ``BY_SLICE``."""
 
     thread: Ints
     starts: Ints
@@ -36,7 +36,7 @@ class ThreadTimeline(Struct, frozen=True):
 
 
 def time_by_cause(timeline: ThreadTimeline, windows: ThreadWindows, overhead: Intervals) -> Ints:
-    """Time of each window in each of ``BY_SLICE``, outside of the overhead: an array (causes, windows) in ns."""
+    """Time of each window in each cause of ``BY_SLICE``, without the overhead: an array (causes, windows) in ns."""
     count, causes = len(windows.starts), len(BY_SLICE)
     if not len(timeline.starts) or not count:
         return np.zeros((causes, count), dtype=np.int64)
