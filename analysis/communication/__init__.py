@@ -1,1 +1,1 @@
-"""What communication between ranks costs."""
+"""The cost of communication between ranks."""

@@ -1,21 +1,21 @@
-"""Who came when to each collective, on one clock: how long each waited, how long the transfer took, who was last.
+"""The arrivals at each collective, on one clock: how long each member waited, the transfer time, who was last.
 
-A member waits from its own arrival to the last one's, and never longer than its own activity ran. The transfer is the
-shortest of the durations, the time of who waited for nobody.
+A member waits from its own arrival to the last one's, but never longer than its own activity ran. The transfer is the
+shortest of the durations: that of the member which waited for nobody.
 
-Matched activities are one collective only where they ran at the same moment, on the common clock. Order within a group
-also matches what never met: the recording of one rank may begin in another collective than that of
-the next, or two files of one folder may be of different jobs. Waits would then be longer than anything that was
-recorded. A member whose ends fit those of the others worse than a collective lasts has no common clock with them.
+Activities are matched to one collective by process group and sequence number, where recorded. Else they are matched by
+their order within the group, and a member whose recording began later or ended sooner is shifted to where kinds and
+sizes agree. An activity that disagrees in kind, or in size where all must be equal, stays unmatched and is counted.
+Sends and receives between two members of a larger group are not matched: their order within the group is no evidence.
 
-Which activities are one collective, process group and sequence number say where they are recorded. Else collectives of
-a group come in the same order on all its members, and a member whose recording began later or ended sooner is placed
-where kinds and sizes agree. What disagrees in kind, or in size where all must have the same, is matched with nothing
-and counted. Sends and receives between two members of a larger group are not matched: their order tells nothing.
+Matched activities are one collective only if they overlap on the common clock. Order alone also matches activities that
+never met: the recording of one rank may begin at another collective than that of the next, or two files of one folder
+may belong to different jobs. Waits would then be longer than anything recorded. A member whose ends deviate from those
+of the others by more than a collective lasts has no common clock with them.
 
-Clocks are told by the collectives that end for all members at once. A member's offset is the median of its ends less
-those that the others agree on; what is left of those differences says how well it is known. Members that share no
-collective, not even through others, have clocks that nothing brings together: each such set is counted from its first.
+Clock offsets come from the collectives that end for all members at once. A member's offset is the median of its ends
+minus the ends that the others agree on; the spread of these differences is its residual. Members that share no
+collective, even indirectly, have unrelated clocks: the offsets of each such set count from its first member.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from .collectives import ENDS_TOGETHER, ONE_SIZE, PAIRED, Collectives, Member, c
 
 
 def overlapping(frame: pl.DataFrame, clocks: Clocks) -> pl.DataFrame:
-    """The activities (``instance member start_ns end_ns dur_ns``) with ``instance`` null where they met no other. Of a
-    collective those stay that ran at the moment at which most of its members did, as exactly as clocks are known."""
+    """The activities (``instance member start_ns end_ns dur_ns``), with ``instance`` null for those that overlap no
+    other. A collective keeps those that ran at the moment when most of its members ran, within the clocks' residual."""
     rows = frame.select("instance", "member", "start_ns", "end_ns", "dur_ns").with_row_index("row")
     rows = rows.drop_nulls("instance")
     if rows.is_empty():
@@ -55,7 +55,7 @@ def overlapping(frame: pl.DataFrame, clocks: Clocks) -> pl.DataFrame:
 
 
 def _moments(rows: pl.DataFrame) -> pl.DataFrame:
-    """``instance moment``: the first moment at which most of the activities of each collective ran."""
+    """``instance moment``: for each collective, the first moment at which most of its activities ran."""
     sides = (("come", 1), ("leave", -1))
     edges = pl.concat([rows.select("instance", moment=side, step=pl.lit(step)) for side, step in sides])
     edges = edges.sort("instance", "moment", "step", descending=[False, False, True])
@@ -65,11 +65,11 @@ def _moments(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 class Arrivals(Struct, frozen=True):
-    """The collectives of a run with who waited for whom. ``frame`` has the columns of ``Collectives.frame`` and
-    ``instance``, and of matched ones ``arrival_ns`` (float, on the clock of the first member), ``wait_ns``,
-    ``transfer_ns``, ``lead_ns`` (how far behind the second last the last one came), ``last`` (whether this member was
-    it), ``parties`` (how many members were recorded) and ``caused_ns`` (of the last one: what all others waited
-    together), null for others. ``apart`` counts activities that number or order match and that ran at other times."""
+    """The collectives of a run with the waits at them. ``frame`` has the columns of ``Collectives.frame``, ``instance``
+    and, null for unmatched ones, ``arrival_ns`` (float, on the clock of the first member), ``wait_ns``,
+    ``transfer_ns``, ``lead_ns`` (how far the last one came behind the second last), ``last`` (whether this member was
+    last), ``parties`` (number of recorded members) and ``caused_ns`` (for the last member: the summed waits of all
+    others). ``apart`` counts activities that number or order match but that ran at different times."""
 
     frame: pl.DataFrame
     members: tuple[Member, ...]
@@ -84,7 +84,7 @@ class Arrivals(Struct, frozen=True):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know of the matching and the clocks."""
+        """Caveats about the matching and the clocks."""
         lines = []
         if len(self.members) > 1 and not self.count:
             lines.append("No collective was found on several ranks: waits are unknown and clocks are as recorded.")
@@ -100,7 +100,7 @@ class Arrivals(Struct, frozen=True):
 
 
 def arrivals_of(run: Trace) -> Arrivals:
-    """The arrivals at every collective of the run; the same object each time."""
+    """The arrivals at every collective of the run, cached."""
     return run.remember("arrivals", (), lambda: _arrivals(collectives_of(run)))
 
 
@@ -129,15 +129,15 @@ def _arrivals(collectives: Collectives) -> Arrivals:
 
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
-LEAST = 3  # Collectives that say how well a clock is known; fewer agree by themselves.
+LEAST = 3  # Collectives needed for a clock's residual; fewer agree by construction.
 _ROUNDS = 2
 _TO_DEVIATION = 1.4826  # From the median of absolute deviations to the standard deviation of a normal distribution.
 
 
 class Clocks(Struct, frozen=True):
-    """By member, in ns: how far its clock is ahead of the first one's, and the spread of what was measured. NaN where a
-    member shares no collective (``offset``), or too few to tell (``residual``). ``sets`` numbers the sets of members
-    that collectives bring together, from 0; -1 for members in none."""
+    """Per member, in ns: how far its clock is ahead of the first one's (``offset``), and the spread of the measurements
+    (``residual``). NaN where it shares no collective (``offset``), or too few (``residual``). ``sets``: the number,
+    from 0, of the set of members that collectives connect it with; -1 for none."""
 
     offset: Floats
     residual: Floats
@@ -145,12 +145,12 @@ class Clocks(Struct, frozen=True):
 
     @property
     def apart(self) -> int:
-        """How many sets of members there are that nothing brings together."""
+        """The number of sets of members; no collective connects two sets."""
         return int(self.sets.max(initial=-1)) + 1
 
 
 def clocks_of(frame: pl.DataFrame, members: int) -> Clocks:
-    """The clocks of so many members by their matched collectives (``instance member end_ns kind``)."""
+    """The clocks of this number of members from their matched collectives (``instance member end_ns kind``)."""
     rows = frame.drop_nulls("instance")
     together = rows.filter(pl.col("kind").is_in(ENDS_TOGETHER))
     lacking = set(rows["member"]) - set(together["member"])
@@ -183,7 +183,7 @@ def clocks_of(frame: pl.DataFrame, members: int) -> Clocks:
 
 
 def _apart(rows: pl.DataFrame, offset: Floats) -> pl.DataFrame:
-    """The rows with ``apart``: the end by the member's own clock less the end its collective has for all."""
+    """The rows with ``apart``: the end on the member's own clock minus its collective's end on the common clock."""
     own = pl.lit(pl.Series(offset)).gather(pl.col("member"))
     return rows.with_columns(at=pl.col("end") - own).with_columns(
         apart=pl.col("end") - pl.col("at").median().over("instance")
@@ -191,7 +191,7 @@ def _apart(rows: pl.DataFrame, offset: Floats) -> pl.DataFrame:
 
 
 def _spread(rows: pl.DataFrame, offset: Floats, sets: np.ndarray[tuple[int], np.dtype[np.int64]], number: int) -> None:
-    """Give every member that collectives tie to the placed ones of a set its offset, in rounds outward."""
+    """Set the offset of every member that shares collectives with the set, in rounds from its first member outward."""
     while True:
         in_set = pl.col("member").is_in(np.flatnonzero(sets == number).tolist())
         own = pl.lit(pl.Series(offset)).gather(pl.col("member"))
@@ -205,14 +205,14 @@ def _spread(rows: pl.DataFrame, offset: Floats, sets: np.ndarray[tuple[int], np.
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 BY_NUMBER, BY_ORDER = "process group and sequence number", "order within the group"
-_SHIFTS = 64  # Collectives by which a recording may begin later than another and still be placed.
+_SHIFTS = 64  # Collectives by which a recording may begin later than another and still be matched by order.
 _ALONE = -1
 
 
 class MatchedCollectives(Struct, frozen=True):
     """The collectives with ``instance``: the same number on all members for one collective, null for unmatched ones.
-    ``how`` says what they were matched by, None where nothing was; ``unmatched`` counts activities without a
-    partner."""
+    ``how``: what they were matched by (None if nothing was matched); ``unmatched``: the number of activities without
+    a counterpart."""
 
     frame: pl.DataFrame
     how: str | None
@@ -220,7 +220,7 @@ class MatchedCollectives(Struct, frozen=True):
 
 
 def matched(collectives: Collectives) -> MatchedCollectives:
-    """The collectives of all members, matched. Nothing is where there is only one member."""
+    """The collectives of all members, matched; with a single member nothing is matched."""
     place = np.full(collectives.frame.height, _ALONE, dtype=np.int64)
     lanes = _lanes(collectives.frame)
     unnumbered = pl.col("seq").is_null().any().over("lane")
@@ -239,8 +239,8 @@ def matched(collectives: Collectives) -> MatchedCollectives:
 
 
 def _lanes(frame: pl.DataFrame) -> pl.DataFrame:
-    """The activities of groups that several members recorded: ``row lane member kind end_ns seq``. ``lane`` is a number
-    for each group, ``kind`` one for each kind and, where all must have the same, size."""
+    """The activities of groups that several members recorded: ``row lane member kind end_ns seq``. ``lane`` numbers the
+    groups; ``kind`` numbers the kinds and, where all members must have the same size, the sizes."""
     pairs = pl.col("kind").is_in(PAIRED) & (pl.col("ranks").fill_null(3) > 2)
     size = pl.when(pl.col("kind").is_in(ONE_SIZE)).then("bytes")
     rows = frame.with_row_index("row").filter(~pairs).with_columns(size=size)
@@ -256,8 +256,8 @@ def _lanes(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_number(lanes: pl.DataFrame) -> pl.DataFrame:
-    """The rows with ``number``, equal in a lane where the sequence number is. Several activities of one number are told
-    apart by their order."""
+    """The rows with ``number``, equal within a lane for equal sequence numbers. Several activities of a member with the
+    same sequence number are numbered by their order."""
     number = _paired(lanes["lane"], _ranked(lanes["seq"]))
     own = pl.DataFrame({"own": _paired(number, lanes["member"])})
     if own["own"].n_unique() < lanes.height:
@@ -266,7 +266,7 @@ def _by_number(lanes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_order(lane: pl.DataFrame) -> Ints:
-    """Numbers by place in the order of each member, the members shifted to where they agree."""
+    """Numbers by position within each member, shifted to where members agree; if one never does, position per kind."""
     kind = lane["kind"].to_numpy()
     members = lane["member"].to_numpy()
     bounds = np.flatnonzero(np.diff(members, prepend=-1, append=-1))
@@ -286,8 +286,8 @@ def _by_order(lane: pl.DataFrame) -> Ints:
 
 
 def _shift(own: Ints, ends: Ints, model: Ints, model_ends: Ints) -> int | None:
-    """Where in the model a member's first collective is; None where kinds and sizes agree nowhere. Of several places
-    the one at which the ends differ most evenly is taken, for clocks differ by the same each time."""
+    """The index in ``model`` of a member's first collective; None where kinds and sizes agree nowhere. Of several, the
+    one with the most even differences between ends is taken, because clocks differ by a constant."""
     if len(own) == len(model) and (own == model).all():
         return 0
     best: tuple[float, int] | None = None
@@ -303,8 +303,8 @@ def _shift(own: Ints, ends: Ints, model: Ints, model_ends: Ints) -> int | None:
 
 
 def _agreeing(numbered_rows: pl.DataFrame) -> Ints:
-    """A number for each collective of a group that at least two members have, the same in kind and size; else -1. Who
-    disagrees with most members about one has none there. ``numbered_rows`` have ``lane number kind``."""
+    """A number for each collective that at least two members have with the same kind and size; else -1. Members that
+    disagree with the majority about a collective get -1 there. ``numbered_rows`` has ``lane number kind``."""
     one = ("lane", "number")
     ranked = numbered_rows.group_by(*one, "kind").len().sort("len", "kind", descending=[True, False])
     usual = ranked.unique(one, keep="first", maintain_order=True).filter(pl.col("len") > 1)
@@ -315,11 +315,11 @@ def _agreeing(numbered_rows: pl.DataFrame) -> Ints:
 
 
 def _ranked(values: pl.Series) -> pl.Series:
-    """A number from 0 for each distinct value, in their order."""
+    """The rank of each value among the distinct values, from 0."""
     return values.rank("dense").cast(pl.Int64) - 1
 
 
 def _paired(first: pl.Series, second: pl.Series) -> pl.Series:
-    """A number from 0 for each distinct pair of numbers from 0, in their order; sooner than ranking pairs."""
+    """The rank, from 0, of each pair of non-negative numbers among the distinct pairs; faster than ranking structs."""
     most = cast(int | None, second.max()) or 0
     return _ranked(first * (most + 1) + second)

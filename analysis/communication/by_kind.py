@@ -1,7 +1,7 @@
-"""The rows of the view collectives: one for each kind, group, type and size, with times, bandwidths and who came last.
+"""The rows of the collectives view: one per kind, group, type and size, with times, bandwidths and who came last.
 
-One collective that several members recorded counts once; times are sums over the members. A collective that nobody else
-recorded has no wait; its bandwidth is then of its whole duration, waiting included, so it is at least what is said.
+A collective that several members recorded counts once; times are sums over the members. A collective that only one
+member recorded has no wait; its bandwidth then counts its whole duration, waiting included: it is a lower bound.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SIZE = "_size"
 
 
 def by_kind(run: Trace, arrivals: Arrivals, by_name: bool = True) -> pl.DataFrame:
-    """The rows, most time first. Without ``by_name`` kernels of other names are one row, called by the commonest."""
+    """The rows, most time first. Without ``by_name`` all kernel names share a row, under the most common name."""
     frame = arrivals.frame
     if REDUCED not in run.info.facts:
         frame = frame.with_columns(exposed_ns=pl.Series(exposed(run, frame, arrivals.members), dtype=pl.Int64))
@@ -59,7 +59,7 @@ def _measured(name: str) -> pl.Expr:
 
 
 def _units(frame: pl.DataFrame) -> pl.DataFrame:
-    """Per row what one collective takes: the median transfer, how many stand out, how uneven the bytes are."""
+    """Per row, figures of single collectives: median transfer, number of outliers, mean imbalance of bytes."""
     units = frame.group_by("row", "unit").agg(
         took=pl.col("dur_ns").min(), uneven=pl.col("bytes").max() / pl.col("bytes").mean(), parties=pl.len()
     )
@@ -74,7 +74,7 @@ def _units(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _last(frame: pl.DataFrame, arrivals: Arrivals) -> pl.DataFrame:
-    """Per row the member that came last most often, and at what share of the matched collectives."""
+    """Per row, the member that came last most often, and at what share of the matched collectives."""
     came = frame.filter(pl.col("last").fill_null(False)).group_by("row", "member").len("times")
     most = came.sort("times", "member", descending=[True, False]).group_by("row", maintain_order=True).first()
     several = frame.group_by("row").agg(matched=pl.col("instance").drop_nulls().n_unique())
@@ -88,7 +88,7 @@ def _last(frame: pl.DataFrame, arrivals: Arrivals) -> pl.DataFrame:
 
 
 def exposed(run: Trace, frame: pl.DataFrame, members: Sequence[Member]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Of each activity (rows of ``Collectives.frame``) the time in which its device computed nothing, ns."""
+    """The exposed time of each activity (rows of ``Collectives.frame``): its device computed nothing meanwhile, ns."""
     out: np.ndarray[tuple[int], np.dtype[np.int64]] = frame["dur_ns"].to_numpy().copy()
     work = (
         run.kernels.filter(pl.col("kind") == "kernel")

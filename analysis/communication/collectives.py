@@ -1,9 +1,9 @@
-"""The collectives devices ran, one row an activity: what kind, which group, how many bytes, and who took part.
+"""The collectives that devices ran, one row per activity: kind, group, bytes, and participant.
 
-A member is what takes part in a collective: a device of a rank. Activities without a time or a duration are left out.
-The kind is told by the recorded name of the collective, else by the name of its kernel. Bytes are counted as nccl-tests
-does: what a rank gives or gets, whichever is more, so that an all-gather counts the gathered and a reduce-scatter the
-whole buffer. Factors of the bus bandwidth are those of nccl-tests' PERFORMANCE page.
+A member is a participant in a collective: a device of a rank. Activities without a start or a duration are left out.
+The kind follows from the recorded name of the collective, else from the name of its kernel. Bytes are counted as in
+nccl-tests: what a rank sends or receives, whichever is more, so an all-gather counts the gathered buffer and a
+reduce-scatter the whole buffer. The bus bandwidth factors are those of nccl-tests' PERFORMANCE page.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NAMES = (
     (SEND, r"send"), (RECEIVE, r"recv"),
 )
 ENDS_TOGETHER = (ALLREDUCE, ALLGATHER, REDUCE_SCATTER, ALL_TO_ALL, BARRIER, SEND_RECEIVE, UNKNOWN)
-"""Kinds in which nobody is done before everybody came: the sender of a broadcast may leave early."""
-ONE_SIZE = (ALLREDUCE, ALLGATHER, REDUCE_SCATTER, BROADCAST, REDUCE)  # Kinds whose message has one size on all ranks.
+"""Kinds in which no rank finishes before all have arrived, unlike a broadcast, whose sender may leave early."""
+ONE_SIZE = (ALLREDUCE, ALLGATHER, REDUCE_SCATTER, BROADCAST, REDUCE)  # Kinds with the same size on all ranks.
 PAIRED = (SEND, RECEIVE)
-"""Kinds between two ranks of a group that may have more: their order in the group tells nothing."""
+"""Kinds between two ranks of a group that may be larger: their order within the group cannot match them."""
 _ELEMENT_BYTES = {
     "double": 8, "long": 8, "int64": 8, "uint64": 8, "complexfloat": 8, "float": 4, "float32": 4, "int": 4, "int32": 4,
     "uint32": 4, "half": 2, "float16": 2, "bfloat16": 2, "short": 2, "uint16": 2, "complexhalf": 4, "byte": 1,
@@ -39,18 +39,18 @@ _ELEMENT_BYTES = {
 
 
 def kind_of(name: str | None) -> str:
-    """The kind by the name of a collective or of its kernel; ``collective`` where it does not tell."""
+    """The kind that the name of a collective or its kernel indicates; ``collective`` where it indicates none."""
     text = (name or "").lower().split("(", 1)[0]
     return next((kind for kind, pattern in _NAMES if re.search(pattern, text)), UNKNOWN)
 
 
 def element_bytes(dtype: str | None) -> int | None:
-    """Bytes of one element of a recorded type; None for types nobody named."""
+    """Bytes of one element of a recorded type; None for unknown types."""
     return _ELEMENT_BYTES.get((dtype or "").lower().removeprefix("c10::"))
 
 
 def bus_factor(kind: pl.Expr, ranks: pl.Expr) -> pl.Expr:
-    """Bus bandwidth over algorithm bandwidth; null for groups of one and where the size of the group is unknown."""
+    """Bus bandwidth / algorithm bandwidth; null for groups of one and where the group size is unknown."""
     n = ranks.cast(pl.Float64)
     factor = (
         pl.when(kind == ALLREDUCE).then(2 * (n - 1) / n)
@@ -62,9 +62,9 @@ def bus_factor(kind: pl.Expr, ranks: pl.Expr) -> pl.Expr:
 
 RECORDED = ("collective", "process_group", "group_ranks", "dtype")
 BEFORE = ("before_ns", "work_ns", "copies_ns", "loading_ns", "unlaunched_ns")
-"""What a member did from its previous collective to this one."""
+"""Columns for what a member did between its previous collective and this one."""
 PREPARED = ("cycle", "exposed_ns", *BEFORE)
-"""What a reduced dataset says of each collective beside what was recorded of it; null of a recording."""
+"""Columns that only a reduced dataset has for each collective; null for a recording."""
 
 
 class Member(NamedTuple):
@@ -75,21 +75,21 @@ class Member(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What it is called: the rank where there is one."""
+        """Its display name: the rank, where it has one."""
         return f"rank {self.rank}" if self.rank is not None else self.device or "the device"
 
 
 class Collectives(Struct, frozen=True):
-    """``frame`` has a row for each activity, in order of member and start, with the columns ``index member start_ns
-    dur_ns end_ns name kind group group_ranks dtype bytes ranks seq correlation stream`` and ``PREPARED``; ``member`` is
-    a place in ``members``, ``ranks`` the size of the group as recorded, ``bytes`` null where size or type is not."""
+    """``frame`` has one row per activity, sorted by member and start, with the columns ``index member start_ns dur_ns
+    end_ns name kind group group_ranks dtype bytes ranks seq correlation stream`` and ``PREPARED``; ``member`` is an
+    index into ``members``, ``ranks`` the recorded group size, ``bytes`` null where size or type was not recorded."""
 
     frame: pl.DataFrame
     members: tuple[Member, ...]
 
 
 def recorded(run: Trace) -> pl.LazyFrame:
-    """The activities of collectives, from the launches or from a reduced dataset."""
+    """The activities of collectives, from the kernels table or from a reduced dataset."""
     if REDUCED in run.info.facts:
         return run.collectives.with_columns(correlation=pl.lit(None, pl.Int64))
     return run.kernels.filter(pl.col("kind") == "collective").with_columns(

@@ -1,7 +1,7 @@
-"""Communication of each device: how long its collectives run, and what of it no computation covers.
+"""Communication of each device: how long its collectives run, and how much of that is exposed (no computation runs).
 
-Only what the device did counts. The calls that ask for a collective run on the host, where they wait for nobody's
-device; they are in the overview's breakdown, which keeps torch_tb_profiler's categories, and in no figure here.
+Only device activities count. The host calls that request a collective do not wait for any device; they are part of the
+overview's breakdown, which keeps torch_tb_profiler's categories, and of no figure here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..core.intervals import Intervals, union
 
 
 class Communication(Struct, frozen=True):
-    """One device of one rank: time in which a collective ran, and the part of it without a computing kernel, ns."""
+    """One device of one rank: time in which a collective ran, and the part without a compute kernel at the time, ns."""
 
     device: str | None
     rank: int | None
@@ -25,13 +25,13 @@ class Communication(Struct, frozen=True):
 
     @property
     def overlap(self) -> float | None:
-        """Share of the communication that computation covers, 0-1; None where nothing communicated."""
+        """Share of the communication that computation overlaps, 0-1; None without communication."""
         return 1 - self.exposed_ns / self.comm_ns if self.comm_ns else None
 
 
 def communication(run: Trace, window: Intervals | None = None) -> list[Communication]:
-    """Every device of every rank that ran kernels, in order of rank and name; ``window`` limits it to those moments. A
-    reduced dataset knows only the whole of each rank."""
+    """Every device of every rank that ran kernels, sorted by rank and name; ``window`` limits it to those intervals. A
+    reduced dataset has only the totals of each rank."""
     if REDUCED in run.info.facts:
         return _reduced(run)
     rows = numbers(

@@ -1,8 +1,8 @@
-"""What a late rank did differently from the others before it came late.
+"""Why a rank arrives late: what it did differently from the other ranks before that.
 
-The stretch before an arrival begins at the end of the rank's previous collective. What of it the device computed,
-copied or did neither is compared with the median of the other ranks in the same stretch. The part that makes up most of
-the difference is the reason; where the device did nothing, the host tells whether it loaded data or launched late.
+The stretch before an arrival begins at the end of the rank's previous collective. Its compute, copy and idle time on
+the device are compared with the median of the other ranks in the same stretch. The part that makes up most of the
+difference is the reason; for idle time, the host shows whether it loaded data or launched late.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .arrivals import Arrivals
 from .collectives import BEFORE, Member
 
 Cause = Literal["kernels", "copies", "input", "host", "none shown"]
-MOST_LOOKED_AT = 256  # Arrivals that are looked into, spread over the run.
-MOST_OTHERS = 32  # Other ranks they are held against.
-_STANDS_OUT = 0.3  # Share of the longer time that a kernel must have to be named.
+MOST_LOOKED_AT = 256  # Arrivals that are examined, spread over the run.
+MOST_OTHERS = 32  # Other ranks they are compared with.
+_STANDS_OUT = 0.3  # Share of the extra time that a kernel must have to be named.
 _MAJOR = 0.5  # Share of the delay that a reason must explain.
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -38,8 +38,8 @@ class Reason(Struct, frozen=True):
 
 
 class Stretches(NamedTuple):
-    """For each arrival looked at what one member did before it, ns. The whole stretch, computing, copying, loading data
-    on its host, and until its host had launched the collective (all of it where no launch is recorded)."""
+    """What one member did before each examined arrival, ns: the whole stretch, computing, copying, loading data on its
+    host, and the time until its host had launched the collective (the whole stretch where no launch is recorded)."""
 
     whole: Ints
     work: Ints
@@ -49,7 +49,7 @@ class Stretches(NamedTuple):
 
 
 def reason_of(run: Trace, arrivals: Arrivals, late: pl.DataFrame) -> Reason:
-    """What the member of these last arrivals (rows of ``Arrivals.frame``) did otherwise than the others."""
+    """What the member of these last arrivals (rows of ``Arrivals.frame``) did differently from the others."""
     work = _kernel_sums(run) if REDUCED in run.info.facts else run.kernels
     if work.filter(pl.col("kind").is_in(["collective", "sync"]).not_()).head(1).collect().is_empty():
         return Reason("none shown", "the recording holds nothing but collectives, so it does not show why")
@@ -102,7 +102,7 @@ def _told(
 
 
 def _bounds(frame: pl.DataFrame, instances: pl.Series) -> pl.DataFrame:
-    """For each member in these collectives the stretch before: ``from_ns`` (null for its first) to its arrival."""
+    """The stretch before each member's arrival at these collectives: ``from_ns`` (null for its first) to ``to_ns``."""
     before = frame.sort("member", "start_ns").with_columns(
         from_ns=pl.col("end_ns").cum_max().shift(1).over("member")
     ).filter(pl.col("instance").is_in(instances.implode()))
@@ -114,7 +114,7 @@ def _bounds(frame: pl.DataFrame, instances: pl.Series) -> pl.DataFrame:
 
 
 class Before(NamedTuple):
-    """What the last member did between its previous collective and one, ns, and the others' median of each."""
+    """What the last member did between its previous collective and this one, ns, and the others' median of each."""
 
     member: int
     own: tuple[int, ...]
@@ -122,7 +122,7 @@ class Before(NamedTuple):
 
 
 def before(run: Trace, arrivals: Arrivals, instance: int) -> Before | None:
-    """What the last to come did before that collective beside the others, as ``Stretches``; None where not recorded."""
+    """What the last member did before that collective, and the others' median, in ``Stretches``; None if unrecorded."""
     came = arrivals.frame.filter(pl.col("instance") == instance, pl.col("last").fill_null(False))["member"]
     rows = _bounds(arrivals.frame, pl.Series([instance])).drop_nulls("from_ns").unique("member").sort("member")
     if not len(came) or came[0] not in rows["member"]:
@@ -141,8 +141,8 @@ def before(run: Trace, arrivals: Arrivals, instance: int) -> Before | None:
 
 
 class Beginning(NamedTuple):
-    """Of a collective before which the last member has none: that member, and how long before it came its recording
-    begins, ns, beside the median of the others; None where that is not known."""
+    """For a collective that is the last member's first: that member, how long before its arrival its recording begins,
+    ns, and the median of the others; None where unknown."""
 
     member: int
     own: int | None
@@ -150,7 +150,7 @@ class Beginning(NamedTuple):
 
 
 def beginning(run: Trace, arrivals: Arrivals, instance: int) -> Beginning | None:
-    """How much the recordings hold before a collective that is the last member's first; None where it is not."""
+    """How much is recorded before a collective that is the last member's first; None where it is not its first."""
     came = arrivals.frame.filter(pl.col("instance") == instance)
     last = came.filter(pl.col("last").fill_null(False))["member"]
     if not len(last) or not _bounds(arrivals.frame, pl.Series([instance])).filter(
@@ -175,7 +175,7 @@ def _stretches(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame
 
 
 def stretches(run: Trace, who: Member, bounds: pl.DataFrame) -> Stretches:
-    """What a member did before each of some collectives: ``bounds`` has ``from_ns to_ns correlation`` of each."""
+    """What a member did before each of some collectives: ``bounds`` has their ``from_ns to_ns correlation``."""
     mine = run.kernels.filter(
         pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)), pl.col("device").cast(pl.String).eq_missing(
             pl.lit(who.device, pl.String)), pl.col("kind").is_in(["kernel", "memcpy", "memset"]),
@@ -205,8 +205,8 @@ def _union(rows: pl.DataFrame) -> Intervals:
 def _beside(
     run: Trace, arrivals: Arrivals, bounds: pl.DataFrame, others: list[int], order: pl.Series
 ) -> list[np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
-    """Each of ``Stretches`` of other members (their rows of ``_bounds``) by member and collective; NaN where one has
-    none. Of a dataset they are there already, for all members at once."""
+    """Each field of ``Stretches`` for the other members (their rows of ``_bounds``), an array (members, collectives);
+    NaN where a member has none. A dataset holds these figures already, for all members at once."""
     rows = bounds.drop_nulls("from_ns").unique(["member", "instance"]).sort("member", "instance")
     each = [rows] if REDUCED in run.info.facts else rows.partition_by("member", maintain_order=True)
     stretches = [_stretches(run, arrivals, part["member"][0], part) for part in each if part.height]
@@ -232,7 +232,7 @@ def host_recorded(run: Trace, rank: int | None) -> bool:
 def _slower(
     run: Trace, arrivals: Arrivals, mine: pl.DataFrame, who: tuple[int, list[int]], bounds: pl.DataFrame
 ) -> str:
-    """Which kernel makes up most of it, as the end of a clause; nothing where none stands out."""
+    """The kernel that makes up most of the extra time, as the end of a clause; '' where none stands out."""
     me, others = who[0], who[1][:8]
     if REDUCED in run.info.facts:
         each = _kernels_of(run, arrivals, [me, *others])
@@ -270,7 +270,7 @@ def _by_name(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame) 
 
 
 def _kernels_of(run: Trace, arrivals: Arrivals, members: list[int]) -> pl.DataFrame:
-    """``member name mean count`` in a dataset: over the whole recording or cycle, for when each ran is not there."""
+    """``member name mean count`` in a dataset: over the whole recording or cycle, since it lacks each kernel's time."""
     who = [arrivals.members[member] for member in members]
     looked_at = pl.LazyFrame(
         {"member": members, "rank": [one.rank for one in who], "device": [one.device for one in who]},
@@ -285,7 +285,7 @@ def _kernels_of(run: Trace, arrivals: Arrivals, members: list[int]) -> pl.DataFr
 
 
 def _kernel_sums(run: Trace) -> pl.LazyFrame:
-    """Of a dataset: ``rank device name kind count mean``; of single cycles from the sums by cycle."""
+    """``rank device name kind count mean`` of a dataset; of a dataset of single cycles, from its sums per cycle."""
     if run.has("kernel_stats"):
         return run.kernel_stats.with_columns(mean="mean_ns")
     keys = ("rank", "device", "function", "kind")

@@ -1,6 +1,6 @@
-"""What a profiler says of each collective itself: Ascend's ``communication.json``, times of one rank.
+"""The times that a profiler itself reports for each collective of a rank: Ascend's ``communication.json``.
 
-``wait`` is for the others, ``transit`` moving data, ``idle`` neither: the tasks of the collective were not running.
+``wait``: waiting for other ranks; ``transit``: moving data; ``idle``: neither, the collective's tasks did not run.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..details.listed import sides
 
 _FIELDS = {"elapsed_ns": "Elapse", "transit_ns": "Transit", "wait_ns": "Wait", "sync_ns": "Synchronization",
            "idle_ns": "Idle"}
-_TOTAL = "Total"  # An entry of some versions that is the sum of the others.
+_TOTAL = "Total"  # Some versions have an entry that is the sum of the others.
 
 
 class RecordedTimes(Struct, frozen=True):
-    """One collective of a step, ns; None for what the version does not say."""
+    """One collective of a step, times in ns; None for times that the version does not report."""
 
     step: str
     name: str
@@ -36,7 +36,7 @@ class RecordedTimes(Struct, frozen=True):
 
 
 def recorded_times(run: Trace) -> list[RecordedTimes]:
-    """Every collective that the profiler gives a time for, longest first."""
+    """Every collective for which the profiler reports a time, longest first."""
     made = []
     steps = run.info.facts.get("communication") or {}
     for step, collectives in steps.items():
@@ -55,7 +55,7 @@ def _nanoseconds(ms: Any) -> int | None:
 
 
 def summed(times: list[RecordedTimes]) -> str:
-    """The sums of all of them in a line."""
+    """The sums over all collectives in one line."""
     sums = {field: sum(getattr(one, field) or 0 for one in times) for field in _FIELDS}
     return (f"As the profiler counts: {units.duration(sums['elapsed_ns'])} in "
             f"{units.counted(len(times), 'collective', 'collectives')}, of it {units.duration(sums['transit_ns'])} "
@@ -63,7 +63,7 @@ def summed(times: list[RecordedTimes]) -> str:
 
 
 def section(runs: Runs, options: Options) -> list[Section]:
-    """The longest of each run."""
+    """The longest collectives of each run."""
     made = []
     for _, run, tail in sides(runs, options):
         rows = tuple(

@@ -1,4 +1,4 @@
-"""Behind a row of the collectives: the one most waited in, as a small timeline of arrivals, and what led to it."""
+"""Details of a row of the collectives view: arrivals at the collective with the longest waits, and what led to it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .by_kind import by_kind
 from .reasons import before, beginning, host_recorded
 
 _DID = ("in all", "computing", "copying", "host waits for input", "until the host launched it")
-"""What ``Stretches`` tells, in words."""
+"""The fields of ``Stretches`` in words."""
 _CELLS = 24  # Width of the timeline of one collective.
 
 
 def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> list[Section]:
-    """Of each run the arrivals at the collective of the row that was most waited in, what its last rank did before, and
-    how often each rank came last to the row's."""
+    """Per run: the arrivals at the row's collective with the longest waits, what its last rank did before, and how
+    often each rank came last at the row's collectives."""
     made = []
     for side, run in zip("AB", runs, strict=False):
         arrivals = arrivals_of(run)
@@ -39,7 +39,7 @@ def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> 
 
 
 def _behind(run: Trace, arrivals: Arrivals, row: dict[str, Any], paired: bool) -> pl.DataFrame:
-    """The activities of a row, which the row's own keys tell."""
+    """The activities of a row, selected by the row's keys."""
     frame = arrivals.frame.filter(pl.col("kind") == row["kind"])
     for key in ("group", "dtype") if paired else ("group", "dtype", "name"):
         frame = frame.filter(pl.col(key).eq_missing(pl.lit(row[key], pl.String)))
@@ -50,7 +50,7 @@ def _behind(run: Trace, arrivals: Arrivals, row: dict[str, Any], paired: bool) -
 
 
 def _timeline(one: pl.DataFrame, arrivals: Arrivals, mark: str) -> Section:
-    """Each rank's arrival and wait, earliest first; dots before it came, a bar while its kernel ran."""
+    """Each rank's arrival and wait, earliest first; dots before its arrival, a bar while its kernel ran."""
     one = one.sort("arrival_ns", "member")
     first = float(one["arrival_ns"][0])
     span = max(float((one["arrival_ns"] + one["dur_ns"]).to_numpy().max()) - first, 1.0)
@@ -67,12 +67,12 @@ def _timeline(one: pl.DataFrame, arrivals: Arrivals, mark: str) -> Section:
 
 
 def _before(run: Trace, arrivals: Arrivals, instance: int, mark: str) -> list[Section]:
-    """What the last rank did from its collective before to this one, beside the others; that there is none before."""
+    """What the last rank and the others did between their previous collective and this one; ``_first`` without one."""
     stretch = before(run, arrivals, instance)
     if stretch is None:
         return _first(run, arrivals, instance, mark)
     member = arrivals.members[stretch.member]
-    labels = _DID if host_recorded(run, member.rank) else _DID[:3]  # of a host unrecorded nothing is known
+    labels = _DID if host_recorded(run, member.rank) else _DID[:3]  # the last two need a recorded host
     rows = tuple(
         (what, units.duration(own), units.duration(usual))
         for what, own, usual in zip(labels, stretch.own, stretch.usual, strict=False) if own or usual
@@ -82,7 +82,7 @@ def _before(run: Trace, arrivals: Arrivals, instance: int, mark: str) -> list[Se
 
 
 def _first(run: Trace, arrivals: Arrivals, instance: int, mark: str) -> list[Section]:
-    """That the last rank recorded no collective before this one, and how long before it the recordings begin."""
+    """A note that this is the last rank's first recorded collective, and how long before it the recordings begin."""
     start = beginning(run, arrivals, instance)
     if start is None:
         return []
@@ -95,7 +95,7 @@ def _first(run: Trace, arrivals: Arrivals, instance: int, mark: str) -> list[Sec
 
 
 def _lasts(matched: pl.DataFrame, arrivals: Arrivals, mark: str) -> Section:
-    """Who came last, how often, and for how long the others waited because of it."""
+    """Which ranks came last, how often, and how long the others waited for them."""
     came = matched.filter(pl.col("last").fill_null(False)).group_by("member").agg(
         pl.len(), pl.col("lead_ns").median(), pl.col("caused_ns").sum()
     ).sort("len", "member", descending=[True, False])

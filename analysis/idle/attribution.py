@@ -181,8 +181,8 @@ def _sums(gaps: DeviceGaps, window_ns: int, busy_ns: int, by_cause: Ints, count:
 
 
 class Launches(Struct, frozen=True):
-    """For the activity that ended each gap: its row in the kernels table, its launch ``call`` (-1: none), and whether it
-    is in the same ``graph`` launch as the one before. ``overhead``: when a profiler was at work in the process."""
+    """For the activity that ended each gap: its row in the kernels table, its launch ``call`` (-1: none), and whether
+    it is in the same ``graph`` launch as the one before. ``overhead``: when a profiler was at work in the process."""
 
     row: Ints
     call: Ints

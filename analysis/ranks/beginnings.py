@@ -1,9 +1,9 @@
-"""Which rank is late, and how far apart ranks begin a cycle.
+"""The straggler of a job, and how far apart its ranks begin a cycle.
 
-A rank is named only where one of as many ranks would come last so often by chance in less than one job of a hundred;
-only those collectives count at which it came later than the second last by more than the clocks of both are known. A
-rank that begins its cycle late comes late to the first collective of it, however fast it is within. Beginnings are
-recorded on each rank's own clock and brought to the common one, which the ends of collectives give.
+A rank is named only if, by chance, any of so many ranks would come last that often in fewer than one job in a hundred;
+only collectives count at which it came behind the second last by more than the residual of both clocks. A rank that
+begins its cycle late comes late to the first collective of the cycle, however fast it is afterwards. Cycle begins are
+recorded on each rank's own clock and converted to the common clock, which the ends of collectives define.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from ..contract.options import Options
 from ..core import units
 from ..cycles.detection import spoken_of
 
-LEAST_SHARE = 0.01  # Share of a cycle that ranks must begin apart to be mentioned.
+LEAST_SHARE = 0.01  # Ranks that begin less than this share of a cycle apart are not mentioned.
 
 
 class Beginnings(Struct, frozen=True):
-    """``behind`` has a row per rank and cycle: ``rank member cycle start_ns dur_ns`` on its own clock, ``begin_ns`` on
-    the common one, known to ``doubt``, and ``behind_ns``, how long after the first rank it begins. Empty where that is
-    not known."""
+    """``behind`` has one row per rank and cycle: ``rank member cycle start_ns dur_ns`` on its own clock, ``begin_ns``
+    on the common clock with its residual ``doubt``, and ``behind_ns``, how long after the first rank it begins. Empty
+    where that is unknown."""
 
     behind: pl.DataFrame
 
     @property
     def of_ranks(self) -> dict[int | None, float]:
-        """How long after the first rank each begins a cycle, median over the cycles, ns."""
+        """How long after the first rank each rank begins a cycle, median over the cycles, ns."""
         return dict(self.behind.group_by("rank").agg(pl.col("behind_ns").median()).sort("rank").rows())
 
     @property
     def spread_ns(self) -> float | None:
-        """How long after the first rank the last one begins a cycle, median over the cycles."""
+        """How long after the first rank the last one begins a cycle, median over the cycles, ns."""
         most = self.behind.group_by("cycle").agg(pl.col("behind_ns").max())["behind_ns"].median()
         return float(most) if isinstance(most, int | float) else None
 
     def facts(self) -> dict[str, Any] | None:
-        """Who begins first and last, and how far apart; None where that is not known."""
+        """Which ranks begin first and last, and how far apart; None where that is unknown."""
         by_rank = sorted((behind, rank) for rank, behind in self.of_ranks.items())
         if not by_rank:
             return None
@@ -54,7 +54,7 @@ class Beginnings(Struct, frozen=True):
 
     @property
     def sentence(self) -> str | None:
-        """That ranks begin cycles apart; None where they begin together, as far as clocks are known."""
+        """How far apart ranks begin cycles; None where they begin together within the clocks' residual."""
         last, least = self.facts(), self.behind.select(
             pl.max_horizontal(pl.col("doubt").max(), pl.col("dur_ns").median() * LEAST_SHARE)).item()
         if last is None or last["spread_ns"] <= (least or 0.0):
@@ -86,7 +86,7 @@ def beginnings_of(run: Trace, arrivals: Arrivals, options: Options) -> Beginning
 
 
 def waits_for_beginning(arrivals: Arrivals, begun: Beginnings) -> dict[int, int]:
-    """By member: what the others waited at first collectives of cycles because it began these after them, ns."""
+    """Per member: how long others waited at the first collectives of cycles because it began these later, ns."""
     if begun.behind.is_empty():
         return {}
     starts = begun.behind.select("member", "cycle", "begin_ns", cycle_ns="start_ns").sort("cycle_ns")
@@ -101,13 +101,13 @@ def waits_for_beginning(arrivals: Arrivals, begun: Beginnings) -> dict[int, int]
     return dict(sums.rows())
 
 
-CHANCE = 0.01  # Jobs without a late rank of which this share may have one named.
-MENTIONED = 0.1  # A part of the waits below this share is not told apart from the rest.
+CHANCE = 0.01  # False-alarm rate: share of jobs without a straggler in which one may be named.
+MENTIONED = 0.1  # A part of the waits below this share is not reported by itself.
 
 
 class Straggler(Struct, frozen=True):
     """The late rank: at how many of its ``matched`` collectives it was last, how far behind the second last (median),
-    what all others waited for it there, and what of that because it began a cycle after them, ns.
+    how long all others together waited for it there, and how much of that because it began a cycle after them, ns.
     """
 
     member: Member
@@ -126,7 +126,7 @@ class Straggler(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Who is late, how often and by how much, and what it did differently."""
+        """Which rank is late, how often and by how much, and what it did differently."""
         who = self.member.text[0].upper() + self.member.text[1:]
         if self.member.rank is not None and self.member.device is not None:
             who += f" ({self.member.device})"
@@ -143,7 +143,7 @@ class Straggler(Struct, frozen=True):
                 f"second last (median), and {waits}")
 
     def facts(self) -> dict[str, Any]:
-        """What the view says beside its rows."""
+        """The straggler as facts of the view."""
         return {
             "rank": self.member.rank, "device": self.member.device, "share": self.share, "times": self.times,
             "matched": self.matched, "lead_ns": self.lead_ns, "caused_wait_ns": self.caused_ns,
@@ -153,7 +153,7 @@ class Straggler(Struct, frozen=True):
 
 
 def straggler_of(run: Trace, arrivals: Arrivals, begun: Beginnings | None = None) -> Straggler | None:
-    """The late rank of the run; None where none is late more often than chance and by more than clocks are known."""
+    """The late rank of the run; None if none is late more often than chance and by more than the clocks' residual."""
     frame = arrivals.frame.drop_nulls("instance")
     if frame.is_empty():
         return None
@@ -182,7 +182,7 @@ def straggler_of(run: Trace, arrivals: Arrivals, begun: Beginnings | None = None
 
 
 def _at_least(times: int, of: int, chance: float) -> float:
-    """Probability of at least so many of independent trials."""
+    """Probability of at least ``times`` successes in ``of`` independent trials."""
     if of > 2_000:
         from math import erfc, sqrt
 

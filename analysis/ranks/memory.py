@@ -1,4 +1,4 @@
-"""The memory of each rank's device where it was sampled: the peak, and how near that is to what the device has."""
+"""The sampled memory of each rank's device: the peak, and its share of the device's memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOTAL = ("totalGlobalMem", "totalMemory", "memory_bytes")
 
 
 class DeviceMemory(NamedTuple):
-    """Bytes: the most allocated, the most the allocator had taken, and what the device has; None where not recorded."""
+    """Bytes: peak allocated, peak reserved by the allocator, and the device's total; None where not recorded."""
 
     peak: float | None = None
     reserved: float | None = None
@@ -24,13 +24,13 @@ class DeviceMemory(NamedTuple):
 
     @property
     def share(self) -> float | None:
-        """How much of the device was taken at the peak, 0-1; None where either is unknown."""
+        """Share of the device's memory in use at the peak, 0-1; None where either is unknown."""
         used = max((value for value in (self.peak, self.reserved) if value is not None), default=None)
         return used / self.total if used is not None and self.total else None
 
 
 def memory_of(run: Trace) -> dict[Place, DeviceMemory]:
-    """Every device of every rank of which memory was sampled; under (rank, None) samples that name no device."""
+    """Every device of every rank whose memory was sampled; samples that name no device are under (rank, None)."""
     if REDUCED in run.info.facts:
         rows = run.device_sums.select(
             "rank", pl.col("device").cast(pl.String), "memory_peak", "memory_reserved", "memory_total"
@@ -40,7 +40,7 @@ def memory_of(run: Trace) -> dict[Place, DeviceMemory]:
 
 
 def memory_by_cycle(run: Trace, cycles: pl.DataFrame) -> dict[int, dict[Place, DeviceMemory]]:
-    """By number of cycle what ``memory_of`` tells of the samples in its window; ``cycles`` with ``WINDOW``."""
+    """``memory_of`` by cycle number, from the samples in each cycle's window; ``cycles`` needs ``WINDOW``."""
     rows = _samples(run).collect(engine="streaming")
     if rows.is_empty() or cycles["start_ns"].null_count():
         return {}
@@ -51,7 +51,7 @@ def memory_by_cycle(run: Trace, cycles: pl.DataFrame) -> dict[int, dict[Place, D
 
 
 def _samples(run: Trace) -> pl.LazyFrame:
-    """The samples of device memory: ``rank device ts_ns value`` and whether it is what the allocator had reserved."""
+    """The samples of device memory: ``rank device ts_ns value``, and whether it is ``allocated`` or ``reserved``."""
     name = pl.col("metric").cast(pl.String)
     allocated, reserved = name.str.contains(_ALLOCATED), name.str.contains(_RESERVED)
     return run.metrics.filter(
@@ -61,7 +61,7 @@ def _samples(run: Trace) -> pl.LazyFrame:
 
 
 def _taken(run: Trace, samples: pl.DataFrame) -> dict[Place, DeviceMemory]:
-    """The most of the samples of each device of each rank, beside what the device has."""
+    """The peaks of the samples of each device of each rank, with the device's total."""
     rows = samples.group_by("rank", "device").agg(
         peak=pl.col("value").filter("allocated").max(), reserved=pl.col("value").filter("reserved").max(),
     )
@@ -73,7 +73,7 @@ def _taken(run: Trace, samples: pl.DataFrame) -> dict[Place, DeviceMemory]:
 
 
 def of_place(memory: dict[Place, DeviceMemory], rank: int | None, device: str | None) -> DeviceMemory:
-    """The memory of that device; samples without a rank or a device stand for any that has no own."""
+    """The memory of that device; without samples of its own, that of samples without a device, then without a rank."""
     places = ((rank, device), (rank, None), (None, device))
     return next((memory[place] for place in places if place in memory), DeviceMemory())
 

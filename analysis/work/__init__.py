@@ -1,1 +1,1 @@
-"""What operators compute and move at least, and how far that is from what their device can do."""
+"""The least work of operators, FLOPs and bytes, and how close they come to the peak of their device."""

@@ -1,7 +1,7 @@
-"""The recorded arguments of one operator call: shapes, types and values, read from their text and never evaluated.
+"""The recorded arguments of one operator call: shapes, types and values, parsed from their text and never evaluated.
 
-The recorder writes three lists with one entry per argument: ``Input Dims`` (a list of sizes, or of such lists for a
-list of tensors), ``Input type`` and ``Concrete Inputs`` (the values of arguments that are no tensors, as text).
+The profiler writes three lists with one entry per argument: ``Input Dims`` (a list of sizes, or of such lists for a
+list of tensors), ``Input type`` and ``Concrete Inputs`` (the values of non-tensor arguments, as text).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ SIZES = {
     "c10::Float8_e5m2": 1, "c10::Float8_e5m2fnuz": 1, "c10::Float8_e8m0fnu": 1, "c10::Float4_e2m1fn_x2": 1,
     "c10::complex<float>": 8, "c10::complex<double>": 16, "c10::complex<c10::Half>": 4,
 }
-"""Bytes of an element by its recorded type; two fp4 values share a byte."""
+"""Bytes per element by recorded type; two fp4 values share a byte."""
 PRECISIONS = {
     "float": "fp32", "double": "fp64", "c10::Half": "fp16", "half": "fp16", "c10::BFloat16": "bf16", "char": "int8",
     "signed char": "int8", "unsigned char": "int8", "c10::Float8_e4m3fn": "fp8", "c10::Float8_e4m3fnuz": "fp8",
     "c10::Float8_e5m2": "fp8", "c10::Float8_e5m2fnuz": "fp8", "c10::Float4_e2m1fn_x2": "fp4",
 }
-"""What peaks call these types; others have none."""
+"""The names of these types in the table of peaks; other types have none."""
 LARGEST = 1 << 63
-"""No size, FLOPs or bytes of one call reach this; what does is no recording."""
+"""Sizes, FLOPs and bytes of a real call stay below this."""
 _NUMBER = re.compile(r"-?\d{1,19}")
 _REAL = re.compile(r"-?\d{1,40}\.\d{0,40}(?:[eE][-+]?\d{1,3})?|-?\d{1,19}[eE][-+]?\d{1,3}")
 _LIST = re.compile(r"[\[(]([^\[\]()]*)[\])]")
@@ -37,7 +37,7 @@ _WORDS: dict[str, Any] = {"True": True, "False": False, "": None, "None": None}
 
 
 class Unknown(Exception):
-    """The arguments do not tell the work: a value is missing, or it hangs on values that shapes do not give."""
+    """The arguments do not determine the work: a value is missing, or the work depends on more than shapes."""
 
 
 class Contradiction(Exception):
@@ -45,19 +45,19 @@ class Contradiction(Exception):
 
 
 class Tensor(Struct, frozen=True):
-    """A tensor argument: its sizes, and its type as recorded ('' where it is not, as in a list of tensors)."""
+    """A tensor argument: its sizes, and its recorded type ('' where none is, as in a list of tensors)."""
 
     shape: tuple[int, ...]
     type: str
 
     @property
     def count(self) -> int:
-        """Elements."""
+        """Number of elements."""
         return prod(self.shape)
 
     @property
     def size(self) -> int:
-        """Bytes of an element. Raises Unknown."""
+        """Bytes per element. Raises Unknown."""
         try:
             return SIZES[self.type]
         except KeyError:
@@ -65,12 +65,12 @@ class Tensor(Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """Bytes of all elements, by shape: an expanded dimension counts whole."""
+        """Bytes of all elements, by shape: an expanded dimension counts in full."""
         return self.count * self.size
 
 
 class Call(NamedTuple):
-    """One operator with its arguments by position: tensors, lists of tensors, and values of the others."""
+    """One operator call with its arguments by position: tensors, lists of tensors, and the values of all others."""
 
     name: str
     tensors: tuple[Tensor | tuple[Tensor, ...] | None, ...]
@@ -82,7 +82,7 @@ class Call(NamedTuple):
         return found if isinstance(found, Tensor) else None
 
     def tensor(self, at: int, dimensions: int | None = None) -> Tensor:
-        """The tensor at a position. Raises Unknown where none is, Contradiction where it has other dimensions."""
+        """The tensor at a position. Raises Unknown if there is none, Contradiction for another number of dimensions."""
         found = self.optional(at)
         if found is None:
             raise Unknown(f"argument {at}")
@@ -97,11 +97,11 @@ class Call(NamedTuple):
         return found
 
     def all(self) -> tuple[Tensor, ...]:
-        """Every tensor argument, those of lists left out."""
+        """Every tensor argument, without those in lists."""
         return tuple(tensor for tensor in self.tensors if isinstance(tensor, Tensor))
 
     def of_elements(self, type: str) -> Call:
-        """The same call with that type for the elements of its lists."""
+        """The same call with that type for tensors in lists that have none."""
         return self._replace(tensors=tuple(
             one if one is None or isinstance(one, Tensor)
             else tuple(tensor if tensor.type else replace(tensor, type=type) for tensor in one)
@@ -113,14 +113,14 @@ class Call(NamedTuple):
         return self.values[at] if at < len(self.values) else None
 
     def known(self, at: int, kind: type) -> Any:
-        """The value at a position, which must be of that type. Raises Unknown."""
+        """The value at a position, which must have that type. Raises Unknown."""
         value = self.value(at)
         if type(value) is not kind:
             raise Unknown(f"value {at}")
         return value
 
     def numbers(self, at: int, count: int) -> tuple[int, ...]:
-        """A list of whole numbers at a position, one number standing for ``count`` equal ones. Raises Unknown."""
+        """A list of integers at a position; a single one stands for ``count`` equal ones. Raises Unknown."""
         values: tuple[int, ...] = self.known(at, tuple)
         if not values or not all(type(value) is int for value in values):
             raise Unknown(f"value {at}")
@@ -135,7 +135,7 @@ def require(condition: bool) -> None:
 
 
 def literal(text: Any) -> Any:
-    """A recorded value: a number, a truth, a list of those as a tuple; None for nothing; other text as it is."""
+    """A recorded value: a number, a bool, a list of those as a tuple; None for nothing; other text unchanged."""
     if not isinstance(text, str):
         return None
     text = text.strip()
@@ -152,9 +152,9 @@ def literal(text: Any) -> Any:
 
 
 def call_of(name: str, shapes: str | None, types: str | None, inputs: str | None) -> Call | None:
-    """The call whose arguments were recorded so, each as the JSON of a list; None where they were not.
+    """The call with these recorded arguments, each a JSON list; None where they were not recorded.
 
-    Raises Contradiction where sizes are none.
+    Raises Contradiction for invalid sizes.
     """
     dims, kinds, values = (_list(text) for text in (shapes, types, inputs))
     if dims is None or kinds is None:

@@ -1,8 +1,8 @@
-"""Which operator the work of every device activity belongs to, and what one call of it computes and moves.
+"""The operator to which each device activity's work belongs, and the FLOPs and bytes of one call of it.
 
-Work belongs to the outermost operator with an entry, once; a composite has work only where nothing below it does. Of
-what an operator launched every activity counts, copies and sets too, and its work is divided among them by their time.
-Distinct operators with distinct arguments are few: each is worked out once.
+Work belongs to the outermost operator with an entry, once; a composite has work only where nothing below it does. All
+activities that an operator launched, copies and memsets included, share its work in proportion to their time.
+Distinct pairs of operator and arguments are few: the work of each is computed once.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _TF32 = re.compile(r"tf32|s1688", re.IGNORECASE)
 
 
 class Signature(Struct, frozen=True):
-    """One operator with its recorded arguments, and its work; ``contradicts`` where the shapes cannot be its own.
+    """One operator with its recorded arguments and its work; ``contradicts`` if the shapes cannot be this operator's.
 
-    ``dtype`` is what peaks call the type of its operands; fp32 products are ``tf32`` where a kernel's name says so.
+    ``dtype`` is the type of its operands as peaks name it; fp32 products are ``tf32`` where a kernel's name says so.
     """
 
     name: str
@@ -53,8 +53,8 @@ class Signature(Struct, frozen=True):
 
 
 class Attribution(Struct, frozen=True):
-    """One entry per row of ``run.kernels``: ``owner``, the row of its operator in the host table, and the number of
-    that one's ``signature``; -1 where no operator is known.
+    """Per row of ``run.kernels``: ``owner``, the host row of its operator (with captures a number per replayed call),
+    and ``signature``, the operator's index in ``signatures``; -1 where no operator is known.
     """
 
     owner: Ints
@@ -75,7 +75,7 @@ def _attribution(run: Trace) -> Attribution | None:
 
     def owners() -> tuple[pl.DataFrame, pl.DataFrame]:
         operator = operator_rows(run) if found is None else found.operator
-        assert operator is not None  # there are launches and a host
+        assert operator is not None  # the run has launches and a host side
         return _arguments(run, _owners(run, operator, kernels))
 
     activities, texts = derived_value(run, "work-owners", tuple[pl.DataFrame, pl.DataFrame], owners)
@@ -89,7 +89,7 @@ def _attribution(run: Trace) -> Attribution | None:
 def _with_captures(
     found: Joined, owner: Ints, signature: Ints, signatures: tuple[Signature, ...]
 ) -> tuple[Ints, Ints, tuple[Signature, ...]]:
-    """The same with graphs' kernels as their captures have them: a replay counts one call of each operator."""
+    """Attribute the kernels of graph replays as in their captures; a replay counts one call of each operator."""
     for at, captured in enumerate(found.captures):
         rows = np.flatnonzero((found.capture == at) & ~found.unclear)
         if not len(rows):
@@ -107,7 +107,7 @@ def _with_captures(
 
 
 def _arguments(run: Trace, owner: Ints) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Each ``owner`` with the number of its ``signature``, -1 for none, and the ``ARGUMENTS`` behind each number."""
+    """Each ``owner`` with the number of its ``signature`` (-1: none), and the ``ARGUMENTS`` of each signature."""
     inverse, place = dense(owner)
     rows = owner[place]
     known = rows[rows >= 0]
@@ -147,7 +147,7 @@ def _signature(text: Text, kernels: Iterable[str], run: Trace) -> Signature:
 def _work(text: Text, kernels: Iterable[str], run: Trace) -> tuple[Cost | None, bool]:
     """The work of a call, and whether its shapes contradict its operator.
 
-    Recorders do not say the type of the elements of a list; where the kernels' names do, it is that.
+    Profilers do not record the element type of a list of tensors; it is taken from the kernels' names if they show it.
     """
     try:
         call = call_of(*text)
@@ -167,7 +167,7 @@ def _work(text: Text, kernels: Iterable[str], run: Trace) -> tuple[Cost | None, 
 
 
 def _told_elsewhere(run: Trace, call: Call, kernels: Iterable[str]) -> Cost | None:
-    """The work of a call by what was recorded of other operators."""
+    """The work of a call as other operators' records imply it."""
     return experts.work(run, call, kernels) if call.name in experts.NAMES else old_convolutions(run).work(call)
 
 
@@ -179,7 +179,7 @@ def _element(kernel: str) -> str | None:
 
 
 def _owners(run: Trace, rows: Ints, kernels: pl.Series) -> Ints:
-    """The row of the operator that work belongs to, for the innermost one around the launch of each of the kernels."""
+    """Per kernel, the row of the operator that its work belongs to; ``rows``: the innermost operators at launch."""
     parent = slices_of(run).parent
     launching, inverse = np.unique(rows, return_inverse=True)
     own, composite = _entries(run, parent, rows, kernels)
@@ -198,7 +198,7 @@ def _owners(run: Trace, rows: Ints, kernels: pl.Series) -> Ints:
 def _entries(
     run: Trace, parent: npt.NDArray[np.int32], operator: Ints, kernels: pl.Series
 ) -> tuple[Mask, Mask]:
-    """Which host rows are operators whose work is known, composites apart."""
+    """Which host rows are operators whose work is known: ordinary ones, and composites."""
     height = len(parent)
     some = pl.col("kind") == "op", pl.col("shapes").is_not_null()
     columns = (pl.col(name).to_physical().cast(pl.Int64).alias(name) for name in ARGUMENTS)
@@ -227,7 +227,7 @@ def _known(name: str, work: Cost | None) -> int:
 
 
 def _state(text: Text, run: Trace) -> int:
-    """Whether a call has work of its own, as a composite, or none; -1 where the names of its kernels may tell."""
+    """Whether a call has work of its own, as a composite, or none; -1 where the names of its kernels may decide."""
     if entry(text[0]) is None:
         return _NONE
     state = _known(text[0], _work(text, (), run)[0])
@@ -241,7 +241,7 @@ def _kernel_names(name: pl.Series, group: Ints) -> dict[int, list[str]]:
     if not len(some):
         return {}
     number, places = dense(combined((group[some], codes(name.cast(NAME))[some])))
-    places[number[::-1]] = some[::-1]  # the first of each is written last
+    places[number[::-1]] = some[::-1]  # in reverse, so that the first of each is written last
     first = pl.Series(np.sort(places))
     frame = pl.DataFrame({"group": pl.Series(group).gather(first), "name": name.gather(first).cast(pl.String)})
     return dict(frame.group_by("group").agg(pl.col("name").drop_nulls()).rows())

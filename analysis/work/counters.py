@@ -1,7 +1,7 @@
-"""The roofline of a run without shapes whose kernels have counters: what each kernel reached of the peaks, as recorded.
+"""The roofline of a run with counters but no shapes: the share of the peaks that each kernel reached, as recorded.
 
-Counters say shares of a peak, not FLOPs, so FLOPs, bytes and intensity stay null. The least time of a launch is the
-share of its time that the busier of tensor cores and memory was busy.
+Counters give shares of a peak, not FLOPs, so FLOPs, bytes and intensity stay null. The least time of a launch is its
+duration times the utilisation of the busier of tensor cores and memory.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ COUNTERS = ("tensor", "dram")
 
 
 def has_counters(run: Trace) -> bool:
-    """Whether utilisation of tensor cores or memory was recorded with launches."""
+    """Whether the utilisation of tensor cores or memory was recorded with launches."""
     return any(run.has(f"kernels.{name}") for name in COUNTERS)
 
 
 def rows_of(run: Trace) -> pl.DataFrame:
     """One row per kernel and device in columns of the roofline, most time lost first: ``op device calls device_ns`` and
-    what the counters tell. Launches without a counter are left out."""
+    the figures from the counters. Launches without a counter are left out."""
     took = pl.col("dur_ns")
     busier = pl.max_horizontal(*COUNTERS).clip(0, 1)
     launches = run.kernels.filter(pl.col("kind") == "kernel", took > 0).select(

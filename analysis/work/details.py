@@ -1,4 +1,4 @@
-"""What Enter shows of a row of the roofline: the formula with its numbers, the peaks, kernels and callers."""
+"""The details of a roofline row, shown on Enter: the formula with its numbers, the peaks, kernels and callers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _formula(one: Signature, tail: str) -> list[Section]:
 
 
 def _device(run: Trace, shown: str | None) -> str | None:
-    """The device, or the first of several alike, that a row is of."""
+    """The device of a row, or the first of several alike."""
     return next((device for device, name in alike(run).items() if name == shown), shown)
 
 

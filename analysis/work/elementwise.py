@@ -1,7 +1,7 @@
-"""Work of what is bound by memory: element-wise operators, reductions, normalisations, copies, lookups, optimisers.
+"""Work of memory-bound operators: element-wise operators, reductions, normalisations, copies, lookups, optimisers.
 
 An element-wise operator or a reduction counts one FLOP per element; copies, fills and lookups none. Bytes are each
-input and the output once; of a table only the rows that are taken.
+input and the output once; of a lookup table only the rows that are read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _FLOATING = ("float", "double", "c10::Half", "c10::BFloat16")
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of an element-wise result. Raises Contradiction."""
+    """The broadcast shape of an element-wise result. Raises Contradiction."""
     sizes = []
     for at in range(1, max(map(len, shapes), default=0) + 1):
         different = {shape[-at] for shape in shapes if len(shape) >= at} - {1}
@@ -25,7 +25,7 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def elementwise(operands: int, out: int = 0) -> Formula:
-    """At most so many tensors give a new one; a further tensor is the output. ``out`` is the size of its elements."""
+    """Up to ``operands`` tensors give a new one; a further tensor is the output. ``out``: bytes per output element."""
 
     def work(call: Call) -> Cost:
         inputs = call.all()[:operands]
@@ -43,7 +43,7 @@ def elementwise(operands: int, out: int = 0) -> Formula:
 
 
 def in_place(operands: int) -> Formula:
-    """At most so many tensors are read and the first of them is written."""
+    """Up to ``operands`` tensors are read, and the first of them is written."""
 
     def work(call: Call) -> Cost:
         inputs, first = call.all()[:operands], call.tensor(0)
@@ -54,7 +54,7 @@ def in_place(operands: int) -> Formula:
 
 
 def moved(*parts: int, flops: int = 0) -> Formula:
-    """Each of these tensors read or written once; ``flops`` for each element of the first."""
+    """Each of these tensors is read or written once; ``flops`` per element of the first."""
 
     def work(call: Call) -> Cost:
         tensors = [call.tensor(at) for at in parts]
@@ -65,7 +65,7 @@ def moved(*parts: int, flops: int = 0) -> Formula:
 
 
 def conversion(call: Call) -> Cost:
-    """A kernel (input, output, elements) that gives all elements another size; in place would be another thing."""
+    """A kernel (input, output, elements) that converts elements to a type of another size. Raises Unknown."""
     source, target, count = call.tensor(0), call.tensor(1), call.known(2, int)
     if len(call.tensors) != 3 or source.size == target.size or not source.count == target.count == count:
         raise Unknown("what is converted")
@@ -73,7 +73,7 @@ def conversion(call: Call) -> Cost:
 
 
 def rowwise_fp8(quantized: bool) -> Formula:
-    """Rows of floats to bytes, each with scale and offset of 4 bytes at its end, columns a multiple of 4; or back."""
+    """Rows of floats to bytes, each row with a 4-byte scale and offset at its end, columns padded to 4; or back."""
 
     def work(call: Call) -> Cost:
         x = call.tensor(0, 2)
@@ -101,7 +101,7 @@ def one_element(call: Call) -> Cost:
 
 
 def reduction(dimensions: int = 1, out: int = 0) -> Formula:
-    """Over the dimensions that stand at a place, over all where none do; ``out`` is the size of an output element."""
+    """Over the dimensions in the value at a position, else over all; ``out``: bytes per output element."""
 
     def work(call: Call) -> Cost:
         x = call.tensor(0)
@@ -116,7 +116,7 @@ def reduction(dimensions: int = 1, out: int = 0) -> Formula:
 
 
 def scan(call: Call) -> Cost:
-    """A running sum or product; whole numbers become 64 bits wide."""
+    """A running sum or product; integers become 64 bits wide."""
     x = call.tensor(0)
     size = x.size if x.type in _FLOATING else 8
     return Cost(x.count, x.bytes + x.count * size, x.type, terms=(("n", x.count),))
@@ -149,7 +149,7 @@ def normalisation_backward(call: Call) -> Cost:
 
 
 def rms_norm(x: int, *others: int, flops: int = 4, written: int = 0) -> Formula:
-    """``flops`` per element and 2 per row; the tensors at these places, and ``written`` more like the first."""
+    """``flops`` per element and 2 per row; moves the tensors at these positions and ``written`` more like the first."""
 
     def work(call: Call) -> Cost:
         tensor = call.tensor(x)
@@ -163,7 +163,7 @@ def rms_norm(x: int, *others: int, flops: int = 4, written: int = 0) -> Formula:
 
 
 def rotary(call: Call) -> Cost:
-    """(positions, query, key, head size, cos and sin): both are rotated in place by one row for each position."""
+    """(positions, query, key, head size, cos and sin): query and key are rotated in place by one row per position."""
     positions, query, key, table = (call.tensor(at) for at in (0, 1, 2, 4))
     count = query.count + key.count
     rows = positions.count * (table.shape[-1] if table.shape else 0) * table.size
@@ -171,7 +171,7 @@ def rotary(call: Call) -> Cost:
 
 
 def key_value_store(call: Call) -> Cost:
-    """(key, value, caches, slots): both are read and written to the cache in its type."""
+    """(key, value, caches, slots): key and value are read and written to the cache in its type."""
     key, value, cache, slots = (call.tensor(at) for at in (0, 1, 2, 4))
     count = key.count + value.count
     return Cost(0, key.bytes + value.bytes + count * cache.size + slots.bytes, key.type, terms=(("n", count),))
@@ -184,7 +184,7 @@ def concatenation(call: Call) -> Cost:
 
 
 def rows_taken(index: int) -> Formula:
-    """``index_select`` and ``embedding``: the rows that are taken, read and written, and their numbers."""
+    """``index_select`` and ``embedding``: the selected rows are read and written, and their indices read."""
 
     def work(call: Call) -> Cost:
         table, rows = call.tensor(0), call.tensor(index)
@@ -199,20 +199,20 @@ def rows_taken(index: int) -> Formula:
 
 
 def embedding_backward(call: Call) -> Cost:
-    """(grad, indices, rows of the table): gradients are added into a table that is written whole."""
+    """(grad, indices, rows of the table): gradients are added into a table that is written in full."""
     gradient, indices = call.tensor(0), call.tensor(1)
     table = call.known(2, int) * (gradient.shape[-1] if gradient.shape else 1) * gradient.size
     return Cost(gradient.count, gradient.bytes + indices.bytes + table, gradient.type, terms=(("n", gradient.count),))
 
 
 def gathered(call: Call) -> Cost:
-    """(table, dimension, index): one element for each index."""
+    """(table, dimension, index): one element per index."""
     table, index = call.tensor(0), call.tensor(2)
     return Cost(0, 2 * index.count * table.size + index.bytes, table.type, terms=(("n", index.count),))
 
 
 def scattered(added: bool, source: int = 3) -> Formula:
-    """(target, dimension, index, source): the elements of the source go to places of the target, or are added there."""
+    """(target, dimension, index, source): source elements are written to, or added at, positions of the target."""
 
     def work(call: Call) -> Cost:
         target, index, values = call.tensor(0), call.tensor(2), call.optional(source)
@@ -224,7 +224,7 @@ def scattered(added: bool, source: int = 3) -> Formula:
 
 
 def loss(call: Call) -> Cost:
-    """Negative log likelihood: one element for each target."""
+    """Negative log likelihood: one element per target."""
     x, target = call.tensor(0), call.tensor(1)
     return Cost(target.count, target.count * x.size + target.bytes + x.size, x.type, terms=(("n", target.count),))
 
@@ -244,7 +244,7 @@ def pool(call: Call) -> Cost:
 
 
 def lists(read: int, written: int = 1, flops: int = 1) -> Formula:
-    """``_foreach_``: the first lists are read and as many like the first written; ``flops`` for each element."""
+    """``_foreach_``: ``read`` lists are read and ``written`` lists like the first written; ``flops`` per element."""
 
     def work(call: Call) -> Cost:
         first = call.listed(0)
@@ -265,7 +265,7 @@ def list_copy(call: Call) -> Cost:
 
 
 def optimiser(flops: int, reads: int, writes: int, state: int | None = None) -> Formula:
-    """``_fused_``: FLOPs, lists read and written for each parameter; ``state`` is a list that may be empty."""
+    """``_fused_``: FLOPs per parameter, numbers of lists read and written; ``state``: position of an optional list."""
 
     def work(call: Call) -> Cost:
         first = call.listed(0)

@@ -1,10 +1,10 @@
-"""Mixture-of-experts layers of vLLM, whose weights are no arguments: their sizes are those of what is made below them.
+"""Mixture-of-experts layers of vLLM, whose weights are not arguments: the operators called below give their sizes.
 
-``vllm::moe_forward`` is given tokens [T, H] and router logits [T, E]. Two implementations record the rest:
+``vllm::moe_forward`` takes tokens [T, H] and router logits [T, E]. Two implementations record the rest:
 - triton_kernels' ``matmul_ogs`` (gpt_oss_triton_kernels_moe.py): ``TopK`` with k, and views of the weights as
   [E, H, 2·I] and [E, I, H], two 4-bit values per byte;
-- FlashInfer's ``trtllm_fp4_block_scale_moe`` makes [T, k], and [P, I] and [P, H] for the P ≥ T·k padded rows of both
-  products; its first kernel's name says that the weights have 4 bits, the activations 8, and that I is gated (2·I).
+- FlashInfer's ``trtllm_fp4_block_scale_moe`` allocates [T, k], and [P, I] and [P, H] for the P ≥ T·k padded rows of
+  both products; its first kernel's name says that weights have 4 bits, activations 8, and that I is gated (2·I).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Key = tuple[str, Shape, Shape]
 
 
 class Sizes(Struct, frozen=True):
-    """4-bit experts of one layer: how many each token goes through, the columns of the first product and the rows of
-    the second, and whether these hold only if a kernel says that its columns are gated."""
+    """4-bit experts of one layer: ``each``, experts per token; ``first``, columns of the first product; ``second``,
+    rows of the second; ``by_kernel``, whether these hold only if a kernel's name says that the columns are gated."""
 
     each: int
     first: int
@@ -42,14 +42,14 @@ class Sizes(Struct, frozen=True):
 
 
 def experts_of(run: Trace) -> dict[Key, Sizes]:
-    """The sizes by name and shapes of tokens and router logits, those that all calls of them agree on."""
+    """The sizes by layer name and shapes of tokens and router logits, where all calls with these agree."""
     return run.remember("experts", (), lambda: _found(run))
 
 
 def work(run: Trace, call: Call, kernels: Iterable[str]) -> Cost | None:
-    """The work of a call that launched these kernels; None where nothing tells it.
+    """The work of a call that launched these kernels; None where nothing recorded determines it.
 
-    Which experts are hit is a value: the least is the weights of as many as one token has, without their scales.
+    Which experts are hit depends on the data: the least is the weights of one token's experts, without their scales.
     """
     hidden, router = call.tensor(0, 2), call.tensor(1, 2)
     sizes = experts_of(run).get((call.name, hidden.shape, router.shape))
@@ -91,7 +91,7 @@ def _found(run: Trace) -> dict[Key, Sizes]:
 
 
 def _sizes(tokens: Shape, experts: int, below: list[Call]) -> Sizes | None:
-    """What the operators below one layer tell; None where they do not, or contradict each other."""
+    """The sizes that the operators below one layer imply; None where they imply none, or contradict each other."""
     count, width = tokens
     views = [shape for one in below if one.name == "aten::view" and one.all() and one.all()[0].type == "unsigned char"
              and len(shape := _shape(one.value(1))) == 3 and shape[0] == experts]

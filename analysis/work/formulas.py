@@ -1,7 +1,6 @@
-"""Work of products, convolutions and attentions: FLOPs, and the least bytes, each input and the output once.
+"""Work of matrix products, convolutions and attention: FLOPs, and the least bytes, each input and the output once.
 
-Bytes follow from shapes, never from strides: an expanded operand counts whole. A multiplication and an addition are
-two FLOPs.
+Bytes follow from shapes, never from strides: an expanded operand counts in full. A multiply-add is two FLOPs.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from .arguments import Call, Contradiction, Tensor, Unknown, require
 
 
 class Cost(NamedTuple):
-    """What one call computes and moves at least, and the sizes its formula names.
+    """FLOPs and least bytes of one call, and the ``terms`` (sizes) of its formula.
 
-    ``matrix`` says that matrix units can do it; ``type`` is the recorded type of its operands.
+    ``matrix``: whether matrix units can do it; ``type``: the recorded type of its operands.
     """
 
     flops: int
@@ -28,13 +27,13 @@ class Cost(NamedTuple):
 
 Formula = Callable[[Call], Cost]
 OUT_TYPES = {5: 2, 6: 4, 7: 8, 15: 2, 23: 1, 24: 1}
-"""Bytes of an element by the number PyTorch writes for a type: Half, Float, Double, BFloat16, two fp8."""
+"""Bytes per element by PyTorch's number of the type: Half, Float, Double, BFloat16, two fp8."""
 
 
 def product(
     a: Tensor, b: Tensor, sizes: tuple[int, int, int], batch: int = 1, bias: Tensor | None = None, out: int = 0
 ) -> Cost:
-    """``batch`` products of M × K and K × N; ``out`` is the size of an output element where it is not that of ``a``."""
+    """``batch`` products of M × K and K × N; ``out``: bytes per output element if they differ from those of ``a``."""
     m, n, k = sizes
     flops = batch * (2 * m * n * k + (m * n if bias is not None else 0))
     moved = batch * (m * k * a.size + k * n * b.size + m * n * (out or a.size))
@@ -44,7 +43,7 @@ def product(
 
 
 def matrices(left: int, batched: bool = False, bias: bool = False, out: int = 2) -> Formula:
-    """``mm``, ``bmm``, ``addmm``, ``baddbmm``: operands from ``left`` on, a bias at 0, the output where recorded."""
+    """``mm``, ``bmm``, ``addmm``, ``baddbmm``: operands from position ``left`` on, bias at 0, output at ``out``."""
 
     def work(call: Call) -> Cost:
         a, b = (call.tensor(at, 3 if batched else 2) for at in (left, left + 1))
@@ -57,7 +56,7 @@ def matrices(left: int, batched: bool = False, bias: bool = False, out: int = 2)
 
 
 def linear(x: int = 0, weight: int = 1, bias: int | None = 2, size: int = 0) -> Formula:
-    """[…, K] × [N, K]; ``size`` is that of an output element where it is not the input's."""
+    """[…, K] × [N, K]; ``size``: bytes per output element where they differ from the input's."""
 
     def work(call: Call) -> Cost:
         a, b = call.tensor(x), call.tensor(weight)
@@ -80,14 +79,14 @@ def matrix_vector(left: int, bias: bool = False) -> Formula:
 
 
 def dot(call: Call) -> Cost:
-    """Of two vectors."""
+    """``dot`` and ``vdot``: the product of two vectors."""
     a, b = call.tensor(0, 1), call.tensor(1, 1)
     require(a.shape == b.shape)
     return product(a, b, (1, 1, a.shape[0]))
 
 
 def scaled(out_type: int, left: int = 0, output: int | None = None) -> Formula:
-    """Products of scaled fp8 or int8 operands; the output's type is a number among the values, or that of a tensor."""
+    """Products of scaled fp8 or int8 operands; the output type is a number in the values, or that of a tensor."""
 
     def work(call: Call) -> Cost:
         a, b = call.tensor(left, 2), call.tensor(left + 1, 2)
@@ -99,7 +98,7 @@ def scaled(out_type: int, left: int = 0, output: int | None = None) -> Formula:
 
 
 def grouped(call: Call) -> Cost:
-    """``_grouped_mm``: rows of one operand, or the common dimension of both, are cut into groups by ``offs``."""
+    """``_grouped_mm``: ``offs`` splits the rows of one operand, or the common dimension of both, into groups."""
     a, b = call.tensor(0), call.tensor(1)
     dimensions = len(a.shape), len(b.shape)
     require(a.shape[-1] == b.shape[-2] if len(b.shape) > 1 and a.shape else False)
@@ -119,7 +118,7 @@ def grouped(call: Call) -> Cost:
 def experts(call: Call) -> Cost:
     """Fused experts (hidden, w1, w2, weights, ids): each token goes through as many experts as it has ids.
 
-    Which experts are hit is a value: the least is the weights of as many as one token has.
+    Which experts are hit depends on the data: the least is the weights of one token's experts.
     """
     hidden, first, second = call.tensor(0, 2), call.tensor(1, 3), call.tensor(2, 3)
     tokens, each = call.tensor(4, 2).shape
@@ -134,7 +133,7 @@ def experts(call: Call) -> Cost:
 def convolution(
     stride: int, padding: int, dilation: int, groups: int, bias: int | None, transposed: int = -1
 ) -> Formula:
-    """A convolution whose arguments stand at these places; the output follows from stride, padding and dilation."""
+    """A convolution with its arguments at these positions; stride, padding and dilation give the output's shape."""
 
     def work(call: Call) -> Cost:
         x, w = call.tensor(0), call.tensor(1)
@@ -170,7 +169,7 @@ def convolution(
 
 
 def convolution_backward(call: Call) -> Cost:
-    """(grad, input, weight, …, transposed 7, …, mask 10): the forward's products once for each gradient asked for."""
+    """(grad, input, weight, …, transposed 7, …, mask 10): the forward's products once per requested gradient."""
     gradient, x, w = (call.tensor(at) for at in range(3))
     require(len(gradient.shape) == len(x.shape) == len(w.shape) and gradient.shape[0] == x.shape[0])
     mask = call.known(10, tuple)
@@ -184,15 +183,15 @@ def convolution_backward(call: Call) -> Cost:
 
 
 def not_of_arguments(call: Call) -> Cost:
-    """Of an operator whose arguments alone never tell. Raises Unknown."""
+    """For operators whose arguments alone never determine the work. Raises Unknown."""
     raise Unknown("other operators")
 
 
 def pairs(queries: int, keys: int, causal: bool, bottom: bool) -> int:
-    """How many pairs of a query and a key a mask allows; ``bottom`` puts its diagonal at the last key."""
+    """The number of query-key pairs that a mask allows; ``bottom`` puts its diagonal at the last key."""
     if not causal:
         return queries * keys
-    def seen(last: int) -> int:  # what queries that may see 1, 2, … last keys see together
+    def seen(last: int) -> int:  # total keys seen by queries that may see 1, 2, … last keys
         most = max(0, min(last, keys))
         return most * (most + 1) // 2 + keys * max(0, last - keys)
 
@@ -204,9 +203,9 @@ def attention(
     causal: int, query: int = 0, heads_last: bool = False, bottom: bool = False, mask: int | None = None,
     lengths: int | None = None, backward: bool = False,
 ) -> Formula:
-    """Attention of B, H, S, D, or with ``heads_last`` B, S, H, D; ``causal`` and ``mask`` say where those stand.
+    """Attention on B, H, S, D, or with ``heads_last`` B, S, H, D; ``causal`` and ``mask`` are argument positions.
 
-    Variable ``lengths`` are values and not shapes: where they are given the work is not known.
+    Variable ``lengths`` are values, not shapes: where they are given, the work is unknown.
     """
 
     def work(call: Call) -> Cost:
@@ -236,7 +235,7 @@ def attention(
 
 
 def contradicted(work: Cost) -> Cost:
-    """The work, unless a figure of it is more than anything computes. Raises Contradiction."""
+    """The work, unless a figure is too large to be real. Raises Contradiction."""
     if not 0 <= work.flops < 1 << 63 or not 0 <= work.bytes < 1 << 63:
         raise Contradiction
     return work

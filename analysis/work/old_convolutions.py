@@ -1,7 +1,7 @@
-"""Convolutions recorded before PyTorch 2, whose stride and padding nobody wrote down: their shapes are those of others.
+"""Convolutions recorded before PyTorch 2, without stride and padding: their backward calls give the output shapes.
 
-The gradient that a backward is given has exactly the shape of its forward's output, so the output of a forward is known
-where all backwards of its input and weight agree; which gradients a backward was asked for, its children tell.
+The gradient passed to a backward has exactly the shape of its forward's output, so the output of a forward is known
+where all backwards of its input and weight agree; a backward's children show which gradients it computed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Shape = tuple[int, ...]
 
 
 class OldConvolutions(Struct, frozen=True):
-    """``outputs`` of forwards by the shapes of input and weight, how many ``gradients`` backwards gave by theirs."""
+    """``outputs``: output shape of forwards by input and weight shapes; ``gradients``: their number, per backward."""
 
     outputs: dict[tuple[Shape, Shape], Shape] = field(default_factory=dict)
     gradients: dict[tuple[Shape, ...], int] = field(default_factory=dict)
 
     def work(self, call: Call) -> Cost | None:
-        """The work of such a call; None of any other, and where nothing tells it."""
+        """The work of such a call; None for any other, and where it is unknown."""
         if call.name == FORWARD:
             x, w = call.tensor(0), call.tensor(1)
             out = self.outputs.get((x.shape, w.shape))
@@ -50,7 +50,7 @@ class OldConvolutions(Struct, frozen=True):
 
 
 def old_convolutions(run: Trace) -> OldConvolutions:
-    """What the backwards of a run tell; empty where it has none of that time."""
+    """The figures that the backwards of a run give; empty where it has none from before PyTorch 2."""
     return run.remember("old-convolutions", (), lambda: _found(run))
 
 

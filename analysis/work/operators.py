@@ -1,8 +1,8 @@
 """The one table of operators whose work follows from their recorded arguments, with formula and source of each.
 
-``SCHEMAS`` is PyTorch's native_functions.yaml, which says at which place an argument stands. Figures agree with
-TraceLens's published tables and ``torch.utils.flop_counter`` except where docs/roofline.md says why not. What is not
-here, or hangs on values that shapes do not give (paged and variable lengths), has no work.
+``SCHEMAS`` is PyTorch's native_functions.yaml, which gives the position of each argument. Figures agree with
+TraceLens's published tables and ``torch.utils.flop_counter`` except where docs/roofline.md says why not. Operators that
+are not listed, or depend on values that shapes do not contain (paged and variable lengths), have no work.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ CONVERSION = "triton_poi_fused__to_copy"
 
 
 class WorkEntry(NamedTuple):
-    """How the work of an operator is computed, in words and as a function, and where its argument order is from.
+    """The formula for an operator's work, in words and as a function, and the source of its argument order.
 
     The work of a ``composite`` counts only where nothing it calls has any. ``doubt`` says why its bytes may be more.
     """
@@ -242,14 +242,14 @@ for _names, _read in (("neg sqrt rsqrt abs exp log reciprocal sign round floor c
 
 @cache
 def entry(name: str) -> WorkEntry | None:
-    """The entry of an operator; an overload (``aten::add.out``) has that of its name, and Inductor's numbered kernels
-    that only convert have one."""
+    """The entry of an operator; an overload (``aten::add.out``) has that of its base name, and Inductor's numbered
+    kernels that only convert share one."""
     numbered = name.startswith(f"{CONVERSION}_") and name[len(CONVERSION) + 1:].isdecimal()
     return TABLE.get(CONVERSION if numbered else name) or TABLE.get(name.partition(".")[0])
 
 
 def doubt(name: str) -> str:
-    """Why calls of an operator may move more than its bytes; empty where nothing says so."""
+    """Why calls of an operator may move more than its bytes; '' if no reason is known."""
     found = entry(name)
     return found.doubt if found is not None else ""
 

@@ -1,7 +1,7 @@
-"""What a device can do at most: FLOP/s of each type and B/s of its memory, from one table of data sheets.
+"""The peak rates of devices: FLOP/s per type and B/s of memory, from one table of data sheets.
 
-``peaks.toml`` has the figures with their sources and doubts, dense and per device as a program sees it; ``[peaks]`` in
-the settings adds devices and corrects figures. A device that nobody knows has no peak, and is never taken for another.
+``peaks.toml`` has the figures with their sources and doubts, without sparsity and per device as programs see it;
+``[peaks]`` in the settings adds devices and corrects figures. An unknown device has no peak: none is guessed.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from ...loaders.trace import Device
 
 TYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
 MATRIX = {"fp64": "fp64_tensor", "fp32": "fp32_matrix"}
-"""Columns of matrix units beside those of vector units."""
+"""Columns for matrix units, for types whose own column is for vector units."""
 SLACK = 0.15
-"""How far a recorded memory size may be from the sold one."""
+"""Largest relative difference between a recorded memory size and that of the data sheet."""
 _VENDOR = re.compile(r"^(NVIDIA |AMD Instinct |AMD |Tesla |Intel\(R\) )+")
 _OTHER_PART = re.compile(r"[ -]?(Ti|SUPER|Laptop|Max-Q|Mobile|D|NVL)\b", re.IGNORECASE)
 _NAMELESS = re.compile(r"|AMD Radeon Graphics|AMD Instinct")
 _CHIPS = {(9, 4, 304): ("MI300X", "MI325X"), (9, 0, 104): ("MI210",), (9, 0, 110): ("MI250X (per die)",),
           (9, 0, 120): ("MI100",)}
-"""Chips of AMD that are recorded without a name, by capability and units; of two the second has more memory."""
+"""AMD chips that are recorded without a name, by capability and compute units; of two, the second has more memory."""
 
 
 class BadPeaks(ValueError):
-    """``[peaks]`` in the settings cannot be used; the message says why."""
+    """``[peaks]`` in the settings is invalid; the message says why."""
 
 
 class DevicePeak(Struct, frozen=True):
-    """What one kind of device can do; ``scaled`` is the part of it that was recorded (a slice has fewer units)."""
+    """The peak rates of one device model; ``scaled``: share of its units that were recorded (a slice has fewer)."""
 
     model: str
     names: tuple[str, ...] = ()
@@ -49,25 +49,25 @@ class DevicePeak(Struct, frozen=True):
 
     @property
     def bytes_per_s(self) -> float | None:
-        """B/s of its memory."""
+        """Memory bandwidth in B/s."""
         return self.size.get("bytes_per_s")
 
     def flops_per_s(self, type: str | None, matrix: bool) -> float | None:
-        """FLOP/s of operations on a type, which matrix units do or not; None where the table has none.
+        """FLOP/s for a type, on matrix units or not; None where the table has none.
 
-        What is not a product counts at the rate of fp32, whatever its type, or of fp64.
+        Operations other than products count at the fp32 rate whatever their type, or at that of fp64.
         """
         if not matrix:
             return self.flops.get("fp64" if type == "fp64" else "fp32")
         if type is None:
             return None
         found = self.flops.get(MATRIX.get(type, type), self.flops.get(type))
-        # before Ampere, and on Pascal, there is no path for bf16 but that of fp32
+        # before Ampere, Pascal included, bf16 and tf32 run at the rate of fp32
         return self.flops.get("fp32") if found is None and type in ("bf16", "tf32") else found
 
     @property
     def of_types(self) -> dict[str, float]:
-        """FLOP/s of products by type."""
+        """FLOP/s of matrix products by type."""
         found = {type: self.flops.get(MATRIX.get(type, type), self.flops.get(type)) for type in TYPES}
         return {type: value for type, value in found.items() if value is not None}
 
@@ -79,7 +79,7 @@ def _table() -> tuple[DevicePeak, ...]:
 
 
 def peak_of(device: Device, settings: Mapping[str, Mapping[str, float]] | None = None) -> DevicePeak | None:
-    """The peak of a recorded device; None where it is not known. Raises BadPeaks for settings that cannot be."""
+    """The peak of a recorded device; None where it is unknown. Raises BadPeaks for invalid settings."""
     found = _by_name(device) or _by_chip(device)
     found = _scaled(found, device) if found is not None else None
     own = (of_settings() if settings is None else checked(settings)).get(device.name or "")
@@ -96,7 +96,7 @@ def peak_of(device: Device, settings: Mapping[str, Mapping[str, float]] | None =
 
 
 def _by_name(device: Device) -> DevicePeak | None:
-    """Exact name first, then the longest name that stands in it as whole words; of equal ones by memory."""
+    """Exact name first, then the longest known name that it contains as whole words; memory decides between equals."""
     name = device.name or ""
     exact = [peak for peak in _table() if name in peak.names]
     if not exact:
@@ -116,7 +116,7 @@ def _is_in(key: str, name: str) -> bool:
 
 
 def _by_chip(device: Device) -> DevicePeak | None:
-    """A chip of AMD whose name was not recorded, by its capability, units and memory."""
+    """An AMD chip whose name was not recorded, by its capability, compute units and memory."""
     if not _NAMELESS.fullmatch(device.name or ""):
         return None
     numbers = device.properties
@@ -129,7 +129,7 @@ def _by_chip(device: Device) -> DevicePeak | None:
 
 
 def _scaled(peak: DevicePeak, device: Device) -> DevicePeak | None:
-    """The peak of as many units as were recorded; None where there are more than such a device has."""
+    """The peak scaled to the recorded number of units; None where that exceeds what the model has."""
     units, every, memory = _units(device), peak.size.get("units"), _memory(device)
     if not units or not every or units == every:
         return peak
@@ -153,7 +153,7 @@ def _memory(device: Device) -> float | None:
 
 
 def checked(peaks: Any) -> dict[str, dict[str, float]]:
-    """``[peaks]`` of the settings: for a device's recorded name FLOP/s by type and ``bytes_per_s``. Raises BadPeaks."""
+    """``[peaks]`` of the settings: by recorded device name, FLOP/s per type and ``bytes_per_s``. Raises BadPeaks."""
     allowed = (*TYPES, "bytes_per_s")
     if not isinstance(peaks, Mapping):
         raise BadPeaks("peaks is a table of devices by name")
@@ -169,7 +169,7 @@ def checked(peaks: Any) -> dict[str, dict[str, float]]:
 
 
 def settings_text() -> str:
-    """What the settings say of peaks, or what is wrong with it: what is kept and rests on peaks goes with it."""
+    """``[peaks]`` of the settings as text, or the error in it: a cache key for results that depend on peaks."""
     try:
         return repr(of_settings())
     except BadPeaks as error:
@@ -178,7 +178,7 @@ def settings_text() -> str:
 
 @cache
 def of_settings() -> dict[str, dict[str, float]]:
-    """What ``[peaks]`` of the settings says. Raises BadPeaks."""
+    """The ``[peaks]`` table of the settings. Raises BadPeaks."""
     from platformdirs import user_config_path
 
     path = user_config_path("warplens") / "config.toml"
@@ -187,4 +187,4 @@ def of_settings() -> dict[str, dict[str, float]]:
     except (OSError, ValueError) as error:
         if isinstance(error, BadPeaks):
             raise BadPeaks(f"{path}: {error}") from None
-        return {}  # whoever opens the app is told what is wrong with the file
+        return {}  # the app reports what is wrong with the file

@@ -1,8 +1,8 @@
-"""How far operators are from what their device can do: achieved rates, peaks, least time and time lost.
+"""The roofline of operators: achieved rates, peaks, least time and time lost.
 
-The least time of a call is the larger of FLOPs / peak and bytes / peak of its memory; what its activities took above
-that is lost. Work above a peak loses nothing. No peak applies to
-a copy to the host or another device: its link sets how long it takes.
+The least time of a call is the larger of FLOPs / peak FLOP/s and bytes / peak memory bandwidth; the time its activities
+took above that is lost. Work above a peak loses nothing. No peak applies to a copy to the host or another device: it is
+limited by its link.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _SIGNATURE = {
 
 
 class Roofline(Struct, frozen=True):
-    """``activities`` has one row per activity of ``run.kernels`` in their order: ``index device dur_ns kind launched
-    owner signature flops bytes compute_ns memory_ns least_ns``, work divided by time. ``rows`` are those of the view.
+    """``activities`` has one row per row of ``run.kernels``, in order: ``index device dur_ns kind launched owner
+    signature flops bytes compute_ns memory_ns least_ns``, a call's work shared by time. ``rows``: those of the view.
     """
 
     activities: pl.DataFrame
@@ -48,12 +48,12 @@ class Roofline(Struct, frozen=True):
 
     @property
     def covered(self) -> float | None:
-        """Share of the time of activities with a launch record, collectives apart, whose work is known."""
+        """Share of the time of activities with a launch record, without collectives, whose work is known."""
         return self._known_of(pl.col("launched") & (pl.col("kind") != "collective"))
 
     @property
     def known(self) -> float | None:
-        """Share of the time of all activities, collectives apart, whose work is known."""
+        """Share of the time of all activities, without collectives, whose work is known."""
         return self._known_of(~pl.col("kind").is_in(["collective", "sync"]))
 
     def _known_of(self, some: pl.Expr) -> float | None:
@@ -63,7 +63,7 @@ class Roofline(Struct, frozen=True):
 
     @property
     def recomputes(self) -> bool:
-        """Whether FLOPs of a recomputation are among them: attention's backward does the forward again."""
+        """Whether the FLOPs include recomputation: attention's backward repeats the forward."""
         return any(
             one.work is not None and "attention" in one.name and one.name.endswith("_backward")
             for one in self.attribution.signatures
@@ -71,26 +71,26 @@ class Roofline(Struct, frozen=True):
 
 
 def roofline_of(run: Trace) -> Roofline | None:
-    """The roofline of a run; None where no operator or nothing a device did was recorded. Raises BadPeaks."""
+    """The roofline of a run; None where no operator or no device activity was recorded. Raises BadPeaks."""
     return run.remember("roofline", (), lambda: _roofline(run))
 
 
 def least_of(run: Trace) -> pl.Series | None:
-    """The least time of each activity of ``run.kernels``, in their order (Float64, ns); null where it is not known."""
+    """The least time of each activity of ``run.kernels``, in their order (Float64, ns); null where unknown."""
     divided = divided_of(run) if peaks_of(run) else None
     return None if divided is None else divided.part("least_ns")
 
 
 def peaks_of(run: Trace) -> dict[str, DevicePeak]:
-    """The peaks of the run's devices by the name the tables use, those that are known. Raises BadPeaks."""
+    """The known peaks of the run's devices, by their name in the tables. Raises BadPeaks."""
     found = {device.id: peak_of(device) for device in run.info.devices}
     return {device: peak for device, peak in found.items() if peak is not None}
 
 
 class Divided(Struct, frozen=True):
-    """What each activity of ``run.kernels`` is of the work of its call. ``work`` has the work of one call by signature
-    and device (``LINK`` for what went over a link), ``number`` is the row of it (null for none), ``share`` the
-    activity's part of its call's time, and ``link`` tells the calls that mostly copied over a link."""
+    """The share of each activity of ``run.kernels`` in its call's work. ``work`` has the work of one call by signature
+    and device (``LINK`` for copies over a link). Per activity: ``number``, its row in ``work`` (null: none); ``share``,
+    its part of its call's time; ``link``, whether its call mostly copied over a link."""
 
     attribution: Attribution
     signatures: pl.DataFrame
@@ -100,12 +100,12 @@ class Divided(Struct, frozen=True):
     link: pl.Series
 
     def part(self, name: str) -> pl.Series:
-        """That column of ``work``, divided among the activities of a call by their time."""
+        """That column of ``work``, divided among the activities of each call by their time."""
         return self.work[name].gather(self.number) * self.share
 
 
 def divided_of(run: Trace) -> Divided | None:
-    """How work is divided among activities; None where no operator was recorded. Raises BadPeaks."""
+    """The work of each call divided among its activities; None where no operator was recorded. Raises BadPeaks."""
     return run.remember("divided work", (), lambda: _divided(run))
 
 
@@ -154,7 +154,7 @@ def _roofline(run: Trace) -> Roofline | None:
 
 
 def _signatures(attribution: Attribution) -> pl.DataFrame:
-    """One row per signature: its operator, shapes, type and the work of one call; values only where they matter."""
+    """One row per signature: operator, shapes, type and work of one call; ``inputs`` only where the work varies."""
     made = [
         (at, one.name, one.shapes, one.inputs, one.dtype, one.work.flops if one.work else None,
          one.work.bytes if one.work else None, one.work.matrix if one.work else None, one.contradicts)
@@ -183,7 +183,7 @@ def _rates(signatures: pl.DataFrame, peaks: dict[str, DevicePeak], devices: Sequ
 
 
 def alike(run: Trace) -> dict[str, str]:
-    """What the devices of a run are called that did something: those of one model together."""
+    """The display name of each device that ran anything; devices of one model share a name."""
     used = run.kernels.select(pl.col("device").cast(pl.String).drop_nulls().unique()).collect()["device"].to_list()
     peaks, names = peaks_of(run), {device.id: device.name or "" for device in run.info.devices}
     model = {name: (names.get(name, ""), peaks[name].scaled if name in peaks else None) for name in used}
@@ -202,7 +202,7 @@ def _rows(activities: pl.DataFrame, divided: Divided, together: dict[str, str]) 
     ).join(
         divided.work.rename({"device": "place"}), on=["signature", "place"], how="left", nulls_equal=True,
     ).with_columns(pl.col("device").replace(together) + pl.when("link").then(pl.lit(f" {LINK}")).otherwise(pl.lit("")))
-    each = pl.col("calls")  # of types that the key does not tell, such as what a copy converts to, the mean call
+    each = pl.col("calls")  # the mean call where the key hides a type, such as the one that a copy converts to
     summed = told.sort("signature").group_by(*KEYS, maintain_order=True).agg(
         pl.col("calls", "device_ns").sum(), pl.col("matrix", "link").first(), pl.col("contradicts").any(),
         *(pl.when(pl.col(name).null_count() == 0).then((pl.col(name) * each).sum() / each.sum()).alias(name)
@@ -226,14 +226,14 @@ def _rows(activities: pl.DataFrame, divided: Divided, together: dict[str, str]) 
 
 
 class PerCycle(Struct, frozen=True):
-    """FLOPs per whole cycle (of each rank of a job), and the share of their windows that they would take at peak."""
+    """FLOPs per whole cycle (and rank of a job), and ``mfu``: their time at peak as a share of the cycles' windows."""
 
     flops: float | None = None
     mfu: float | None = None
 
 
 def per_cycle(run: Trace, options: Options, side: Side = "a") -> PerCycle:
-    """What the whole cycles of a run compute; empty where it has none, or no work is known."""
+    """FLOPs and MFU of the whole cycles of a run; empty where it has none, or no work is known."""
     found, cycles = roofline_of(run), whole_cycles(run, options, side)
     count = sum(kind.frame.height for kind in cycles)
     if found is None or not count:
@@ -254,8 +254,8 @@ def per_cycle(run: Trace, options: Options, side: Side = "a") -> PerCycle:
 
 
 def mfu_by_cycle(run: Trace, cycles: Cycles) -> pl.Series:
-    """The MFU of each of the cycles (rows of their frame): what their FLOPs take at peak of their windows; null where
-    no work or no peak is known, or the cycle was not recorded whole."""
+    """The MFU of each cycle (row of ``cycles.frame``): the time of its FLOPs at peak as a share of its window; null
+    where no work or no peak is known, or the cycle was not recorded whole."""
     found = shaped_roofline(run)
     if found is None or cycles.frame.is_empty() or cycles.frame["start_ns"].null_count():
         return pl.Series("mfu", [None] * cycles.frame.height, dtype=pl.Float64)
@@ -271,7 +271,7 @@ def mfu_by_cycle(run: Trace, cycles: Cycles) -> pl.Series:
 
 
 def shaped_work(run: Trace) -> Divided | None:
-    """The work of a run whose shapes and peak are known; None for other runs, and if the settings are wrong."""
+    """The divided work of a run whose shapes and peak are known; None for other runs and for invalid settings."""
     if not (run.has("host.shapes") or run.captures is not None) or not run.has("kernels"):
         return None
     try:
@@ -281,7 +281,7 @@ def shaped_work(run: Trace) -> Divided | None:
 
 
 def shaped_roofline(run: Trace) -> Roofline | None:
-    """The roofline of a run that ``shaped_work`` has an answer for."""
+    """The roofline of a run with ``shaped_work``, else None."""
     return None if shaped_work(run) is None else roofline_of(run)
 
 
