@@ -1,1 +1,1 @@
-"""What a run's overview amounts to: rules, and the findings they make of the evidence."""
+"""The findings of a run: rules, and the evidence they are applied to."""

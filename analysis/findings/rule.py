@@ -1,8 +1,8 @@
-"""What a finding is: data that a rule takes from the evidence, and one sentence made of it at the end.
+"""A finding: data that a rule takes from the evidence, turned into one sentence at the end.
 
-A rule is a file of this folder with one ``RULE``. It looks at the evidence, returns its numbers or None, and makes the
-sentence from these numbers alone, so that nothing is said that nobody can check. One fact is one finding, however many
-devices share it.
+A rule is a file of this folder with one ``RULE``. It takes its numbers from the evidence, or None, and makes the
+sentence from these numbers alone, so that every claim can be checked. One fact is one finding, however many devices
+share it.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from ..core import units
 from .evidence.measured import Measured
 from .evidence.waits import Waits
 
-WAITING = 0.05  # Share of a step that waiting for data, for copies or for other ranks must take to be mentioned.
-IDLE = 0.3  # Devices idle for more than this share of a step are worth asking why...
-BLAME = 0.4  # ...and what takes this share of the idle time is an answer.
-EARLY = 0.05  # Share of the launched activities that begin before their launch from which clocks are not trusted.
+WAITING = 0.05  # Share of a step that waiting for data, copies or other ranks must take to be mentioned.
+IDLE = 0.3  # Idle time above this share of a step needs an explanation...
+BLAME = 0.4  # ...and a cause that takes this share of it is one.
+EARLY = 0.05  # Clocks are not trusted if at least this share of launched activities begin before their launch.
 NO_CAUSES = "no device activity with times is recorded"
 Severity = Literal["problem", "hint", "fact", "unchecked"]
-"""``problem``: time is lost; ``hint``: worth a look; ``fact``: what a reader needs to judge the rest; ``unchecked``:
-the recording lacks what the rule looks at."""
+"""``problem``: time is lost; ``hint``: worth a look; ``fact``: context for the other findings; ``unchecked``: the
+recording lacks what the rule needs."""
 Numbers = TypeVar("Numbers")
 
 
 class Evidence(Struct, frozen=True):
-    """What is known about a run: times are means per step (over its window) in ns, shares 0-1, missing values None.
-    ``on_cpu`` and ``queued`` are shares of a step summed over threads, so they can pass 1. ``early`` of ``launched``
-    device activities began before the call that launched them. ``steps_each`` is the steps of one rank, ``measured``
-    what the rules take from the whole recording, ``costliest`` the kernel that takes most time of all ``devices``
-    together, ``busy`` how busy each device is in the steps (``device busy of_ns``, the last where it is active in a
-    part of them only); ``in_steps`` whether there are any; ``families`` how the summed device time in the steps divides
-    by kernel family, for each device; ``in_all`` as ``busy``, of all that was recorded."""
+    """Everything the rules know about a run: times are means per step (over its window) in ns, shares 0-1, missing
+    values None. ``on_cpu`` and ``queued`` are shares of a step summed over threads, so they can exceed 1. ``early`` of
+    ``launched`` device activities began before their launch call. ``steps_each`` is the steps of one rank,
+    ``measured`` the evidence by subject, ``costliest`` the kernel with most time over all ``devices``, ``busy`` the
+    busy share of each device in the steps (``device busy of_ns``; ``of_ns`` only if it is active in a part of them),
+    ``in_steps`` whether there are steps, ``families`` each device's time in the steps by kernel family, ``in_all`` the
+    same as ``busy`` for the whole recording."""
 
     steps: int
     step_ns: float
@@ -62,17 +62,17 @@ class Evidence(Struct, frozen=True):
 
     @property
     def part(self) -> PartOfStep:
-        """The step that parts are parts of."""
+        """The step, for expressing times as parts of it."""
         return PartOfStep(self.step_ns, self.step_word)
 
     @property
     def clocks_disagree(self) -> bool:
-        """Whether more activities begin before their launch than the rounding of timestamps makes."""
+        """Whether more activities begin before their launch than rounding of timestamps can explain."""
         return bool(self.early) and self.early >= EARLY * self.launched
 
     @property
     def doubt(self) -> str | None:
-        """Why it cannot be told what devices waited for; None where it can."""
+        """Why the causes of idle time are unknown; None if they are known."""
         waits = self.measured.waits
         if waits is None:
             return NO_CAUSES
@@ -80,17 +80,17 @@ class Evidence(Struct, frozen=True):
 
     @property
     def attributed(self) -> Waits | Unchecked:
-        """What the device with most idle time waited for, or why that cannot be told."""
+        """The waits of the device with most idle time, or why they are unknown."""
         return Unchecked(self.doubt or NO_CAUSES) if self.doubt or not self.measured.waits else self.measured.waits
 
     @property
     def where(self) -> str:
-        """' in steps' where sentences are about those, not about the whole recording."""
+        """' in steps' if sentences are about the steps, not the whole recording."""
         return " in steps" if self.in_steps else ""
 
     @property
     def idle_ns(self) -> float:
-        """Time of a step in which devices did nothing that was recorded."""
+        """Time per step without recorded device activity."""
         return sum(self.times.get(name, 0.0) for name in ("DataLoader", "Runtime", "CPU Exec", "Other"))
 
 
@@ -109,9 +109,9 @@ class PartOfStep(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """What a rule found: a sentence, the rows it rests on, and the view to go to next with the filter that shows them.
-    ``cost_ns`` is the time the sentence is about, over the whole recording: it puts findings in order and predicts
-    nothing. ``change`` is what a replay is asked for to predict ``time_to_win_ns``, per cycle: None where none is."""
+    """The result of a rule: a sentence, the rows it rests on, and the view to open next with the filter to set there.
+    ``cost_ns`` is the time the sentence is about, over the whole recording: it ranks findings and predicts nothing.
+    ``change`` is the replay's change that predicts ``time_to_win_ns`` per cycle; None if there is no such change."""
 
     rule: str
     severity: Severity
@@ -125,18 +125,18 @@ class Finding(Struct, frozen=True):
 
     @property
     def fact(self) -> dict[str, Any]:
-        """The finding as facts of an answer have it."""
+        """The finding as it stands in the facts of an answer."""
         return {name: value for name, value in to_builtins(self).items() if name != "cost_ns"}
 
 
 class Unchecked(Struct, frozen=True):
-    """Why a rule could not look, as the end of a sentence."""
+    """Why a rule could not be checked, as the end of a sentence."""
 
     why: str
 
 
 class Rule(Struct, Generic[Numbers], frozen=True):
-    """One question to the evidence. ``find`` gives its numbers, None, or why it cannot be told."""
+    """One rule. ``find`` gives its numbers, None if there is nothing to report, or why the rule is unchecked."""
 
     id: str
     severity: Severity
@@ -150,7 +150,7 @@ class Rule(Struct, Generic[Numbers], frozen=True):
     win_ns: Callable[[Numbers], float | None] = lambda _: None
 
     def ask(self, evidence: Evidence) -> Finding | None:
-        """The finding, where there is one."""
+        """The finding; None if the rule has nothing to report."""
         numbers = self.find(evidence)
         if numbers is None:
             return None

@@ -1,4 +1,4 @@
-"""Every rule, and what they find: problems and hints by what they cost, then the facts in a reader's order.
+"""Every rule, and their findings: problems and hints by cost, then the facts in reading order.
 
 Another package registers its ``Rule`` under the entry point group ``warplens.findings``.
 """
@@ -58,7 +58,7 @@ RULES: tuple[Rule[Any], ...] = (
 
 
 def findings(evidence: Evidence) -> tuple[Finding, ...]:
-    """What the rules find: what costs time first, most first, then facts, last what could not be checked."""
+    """The findings of all rules: problems and hints by descending cost, then facts, last what could not be checked."""
     rules = (*RULES, *extensions("findings").values())
     return tuple(sorted((one for rule in rules if (one := rule.ask(evidence)) is not None), key=_place))
 
@@ -70,7 +70,7 @@ def _place(finding: Finding) -> tuple[int, float]:
 
 
 def finding_facts(found: tuple[Finding, ...]) -> dict[str, Any]:
-    """What the facts of an answer say of findings: the sentences, the same typed, and what could not be checked."""
+    """The findings for the facts of an answer: as sentences, as typed data, and what could not be checked."""
     return {
         "findings": [finding.sentence for finding in found if finding.severity != "unchecked"],
         "rules": [finding.fact for finding in found], "unchecked": _unchecked(found),
@@ -78,7 +78,7 @@ def finding_facts(found: tuple[Finding, ...]) -> dict[str, Any]:
 
 
 def _unchecked(found: tuple[Finding, ...]) -> str | None:
-    """What could not be checked, and why, as one sentence; None where everything could."""
+    """What could not be checked, and why, as one sentence; None if everything could."""
     reasons: dict[str, list[str]] = {}
     for finding in found:
         if finding.severity == "unchecked":

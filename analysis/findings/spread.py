@@ -11,7 +11,7 @@ _NAME = 24
 
 
 class Spread(Struct, frozen=True):
-    """A share 0-1 of each device; ``name`` is the device, or what a reader calls one without a name."""
+    """One share (0-1) per device, as (device name, share); devices without a name are "the device"."""
 
     shares: tuple[tuple[str, float], ...]
 
@@ -27,7 +27,7 @@ class Spread(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """'39%', or '33% (GPU 5) to 63% (GPU 2)' where devices differ."""
+        """'39%', or '33% (GPU 5) to 63% (GPU 2)' if devices differ."""
         (low_name, low), (high_name, high) = self.lowest, self.highest
         first, last = share_text(low), share_text(high)
         if first == last:
@@ -47,7 +47,7 @@ def share_text(share: float) -> str:
 
 
 def spread(devices: list[dict[str, object]], gauge: str) -> Spread | None:
-    """The gauge of every device it is known of; None where it is known of none."""
+    """The gauge of every device that has it; None if none has."""
     known = []
     for device in devices:
         value = device.get(gauge)

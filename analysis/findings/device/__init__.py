@@ -1,1 +1,1 @@
-"""Rules about how well devices worked while they did."""
+"""Rules about how well devices work while busy."""

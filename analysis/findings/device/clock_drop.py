@@ -8,7 +8,7 @@ from ..evidence.samples import Clock
 from ..rule import Evidence, Rule, Unchecked
 
 LEAST = 0.05  # Share of the samples that must be low.
-ENOUGH = 10  # Fewer samples show nothing.
+ENOUGH = 10  # With fewer samples the rule is not checked.
 
 
 def _find(evidence: Evidence) -> Clock | Unchecked | None:

@@ -1,4 +1,4 @@
-"""Matrix products and convolutions on FP32 units of a device that has tensor cores."""
+"""GEMMs and convolutions on the FP32 units of a device that has tensor cores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KERNEL = 40
 
 
 class FullPrecision(Struct, frozen=True):
-    """The FP32 products, the time of all kernels in ns, and the types that tensor cores of the devices multiply."""
+    """The FP32 products, the time of all kernels in ns, and the types that the devices' tensor cores support."""
 
     kernels: Named
     total_ns: int
@@ -38,7 +38,7 @@ def _find(evidence: Evidence) -> FullPrecision | Unchecked | None:
         return Unchecked("whether the device has tensor cores is not recorded")
     win = (evidence.measured.below_peak or {}).get("fp32")
     if win is not None and win.win_ns is not None and not win.worth_saying(steps_ns):
-        return None  # nobody waits for these products
+        return None  # these products are off the critical path
     return FullPrecision(kernels.fp32, kernels.total_ns, kernels.tensor_types, win, evidence.step_word)
 
 
@@ -52,13 +52,13 @@ def _sentence(products: FullPrecision) -> str:
 
 
 def _won(products: FullPrecision) -> str:
-    """What the replay says, where the work of these products is known."""
+    """The saving the replay predicts, if the work of these products is known."""
     one = products.win
     return f" and {win(one, products.word)}" if one is not None and one.win_ns is not None else ""
 
 
 def _cost(products: FullPrecision) -> float:
-    """What a replay says is won, else that twice as fast is the least a tensor core gives over an FP32 unit."""
+    """The saving by the replay, else half of the time: tensor cores are at least twice as fast as FP32 units."""
     win = products.win
     return products.kernels.total_ns / 2 if win is None or win.win_ns is None else win.cost_ns
 

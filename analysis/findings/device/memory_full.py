@@ -7,7 +7,7 @@ from ...core.text import display
 from ..evidence.samples import Memory
 from ..rule import Evidence, Rule, Unchecked
 
-FULL = 0.92  # From this share on an allocator begins to free and search.
+FULL = 0.92  # From this share on an allocator starts to free and search.
 
 
 def _find(evidence: Evidence) -> Memory | Unchecked | None:

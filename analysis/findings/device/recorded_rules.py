@@ -1,4 +1,4 @@
-"""What the profiler's own rules found: their words and their estimate, never ours."""
+"""Findings of the profiler's own rules, in their words and with their estimates."""
 
 from __future__ import annotations
 

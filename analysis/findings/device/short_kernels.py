@@ -1,4 +1,4 @@
-"""Many kernels so short that starting them costs as much as running them."""
+"""Many kernels so short that launching them costs as much as running them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..rule import Evidence, Rule, Unchecked
 from ..spread import share_text
 
 MANY, MOST, SHARE = 200, 0.5, 0.15
-"""At least so many, more than this share of the launches, and more than this of the kernel time."""
+"""At least so many launches, more than this share of all launches, and more than this share of the kernel time."""
 _KERNEL = 40
 
 
 class ShortKernels(Struct, frozen=True):
-    """The short kernels, and launches and time (ns) of all."""
+    """The short kernels, and the launches and time (ns) of all kernels."""
 
     short: Named
     count: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..rule import Evidence, Rule
 from ..spread import Spread
 
-FILLED = 0.6  # Below this share of SMs with work, while kernels run, grids are too small.
+FILLED = 0.6  # Grids are too small if kernels occupy less than this share of the SMs while they run.
 
 
 def _find(evidence: Evidence) -> Spread | None:

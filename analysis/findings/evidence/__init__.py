@@ -1,1 +1,1 @@
-"""What the rules look at: figures of the whole recording, each taken once from where it is computed."""
+"""The evidence for the rules: figures of the recording, each taken from the one place that computes it."""

@@ -1,8 +1,8 @@
-"""Operators that run far below what their device can do, by pattern, and what doing them otherwise would win at most.
+"""Operators far below the peak of their device, by pattern, and how much an alternative would save at most.
 
-Work and peaks are the roofline's. A pattern names the activities it is about and the least time of each if it were done
-the better way; the replay of the run says by how much a cycle would be shorter then. Where a replay predicts nothing
-the win is None.
+Work and peaks are the roofline's. A pattern names its activities and the least time of each with the better
+alternative; the replay of the run predicts how much shorter a cycle would then be. If the replay predicts nothing, the
+win is None.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ...work.roofline import PerCycle, Roofline, per_cycle, shaped_roofline
 LEAST = 0.03
 """Share of the device time below which a pattern is not mentioned."""
 WORTH = 0.01
-"""Share of the cycle that must be won for a pattern to be a finding."""
+"""Share of the cycle that a pattern must save to be a finding."""
 LOW = 0.25
-"""Share of the peak above which products are not called too small."""
+"""Share of the peak from which GEMMs are not called too small."""
 _TILE = 128
-"""Rows and columns of the output that one SM computes at a time in the usual kernels."""
+"""Rows and columns of the output tile that one SM computes at a time in common GEMM kernels."""
 _ADAM_BYTES, _ADAM_MOVES = 4, 7
 """A fused Adam reads parameter, gradient and two moments and writes three of them."""
 _BATCHED = ("aten::bmm", "aten::baddbmm")
@@ -41,9 +41,9 @@ Floats = npt.NDArray[np.float64]
 
 
 class Below(Struct, frozen=True):
-    """One pattern: time of its activities in the steps and its share of all device time there, the operator that takes
-    most of it, that one's share of its peak and which, what is lost above the least in all, and the win per cycle; of
-    the whole recording where ``replayed_cycles`` is 0."""
+    """One pattern: device time of its activities in the steps and its share of all device time there; ``op``, the
+    operator with most of it, and its share ``of_peak`` of ``peak``; ``lost_ns``, the total time above the least; the
+    cycle and the win per cycle (over the whole recording if ``replayed_cycles`` is 0)."""
 
     device_ns: int
     share: float
@@ -57,20 +57,20 @@ class Below(Struct, frozen=True):
 
     @property
     def cost_ns(self) -> float:
-        """What puts the finding in order: what is won in all, where a replay tells, else what is lost."""
+        """The rank of the finding: the total win if a replay predicts it, else the time lost."""
         return self.lost_ns if self.win_ns is None else self.win_ns * max(1, self.replayed_cycles)
 
     def worth_saying(self, steps_ns: float) -> bool:
-        """Whether anything is won, of steps that take so long together: what nobody waits for wins nothing, however
-        long it runs, and what no replay tells wins no more than is lost above the least."""
+        """Whether the win is large enough, given the total time of the steps. Work off the critical path wins nothing,
+        however long it runs; without a replay the time lost is taken as the most that can be won."""
         if self.win_ns is None or not self.cycle_ns:
             return self.lost_ns >= WORTH * steps_ns
         return self.win_ns >= WORTH * self.cycle_ns
 
 
 class Utilisation(Struct, frozen=True):
-    """FLOPs per whole cycle, the share of the cycle they take at peak, whether those of a recomputation are among them,
-    and the share of the device time whose work is known."""
+    """FLOPs per whole cycle, MFU (0-1), whether recomputation is counted in them, and the share of device time whose
+    work is known."""
 
     flops: float
     mfu: float
@@ -79,7 +79,7 @@ class Utilisation(Struct, frozen=True):
 
 
 def utilisation_of(run: Trace, options: Options) -> Utilisation | None:
-    """What the whole cycles of a run compute; None where that, or the peak, is not known."""
+    """The utilisation in the whole cycles of a run; None if work or peak is unknown."""
     found = shaped_roofline(run)
     cycle = per_cycle(run, options) if found is not None else PerCycle()
     if found is None or cycle.flops is None or cycle.mfu is None or found.covered is None:
@@ -88,7 +88,7 @@ def utilisation_of(run: Trace, options: Options) -> Utilisation | None:
 
 
 def below_peak_of(run: Trace, piece: Trace, options: Options, steps: Steps | None) -> dict[str, Below] | None:
-    """The patterns of the run's steps by name; None where no shapes or no peak are known."""
+    """The patterns in the run's steps by name; None without shapes or a known peak."""
     found = shaped_roofline(run)
     if found is None or not piece.has("kernels"):
         return None
@@ -136,8 +136,8 @@ def _parts(least: Mapping[int, float]) -> pl.Expr:
 def _win(
     run: Trace, options: Options, rows: pl.DataFrame, least: Mapping[int, float]
 ) -> tuple[float | None, float | None, int]:
-    """The cycle as recorded and how much shorter the replay says it would be, ns, None where it predicts nothing; and
-    how many cycles were replayed."""
+    """The cycle time and how much the replay says it would shrink, ns (None if it predicts nothing); and the number of
+    replayed cycles."""
     if rows.height > MOST_REPLAYED:
         return None, None, 0
     replayed = replay_of(run, options)
@@ -154,7 +154,7 @@ Pattern = Callable[[Roofline], dict[int, float]]
 
 
 def _times(found: Roofline) -> dict[int, tuple[float, float, float, float]]:
-    """Of each signature the recorded time of its activities, and at peak: FLOPs, bytes, both (ns)."""
+    """Per signature, ns: recorded time of its activities, and their time at peak by FLOPs, by bytes, and the larger."""
     sums = found.activities.filter(pl.col("least_ns").is_not_null()).group_by("signature").agg(
         pl.col("dur_ns", "compute_ns", "memory_ns", "least_ns").sum())
     return {at: (float(took), compute, memory, least) for at, took, compute, memory, least in sums.rows() if took}
@@ -165,7 +165,7 @@ def _terms(one: Signature) -> dict[str, int]:
 
 
 def attention(found: Roofline) -> dict[int, float]:
-    """Batched products whose scores go through a softmax: fused, the softmax and what the products move are gone."""
+    """Batched GEMMs with a softmax on the scores: if fused, the softmax and the GEMMs' memory traffic are gone."""
     times, named = _times(found), list(enumerate(found.attribution.signatures))
     scores = {_terms(one)["n"] for _, one in named if one.name in ("aten::_softmax", "aten::softmax") and _terms(one)}
     made = {}
@@ -183,7 +183,7 @@ def attention(found: Roofline) -> dict[int, float]:
 
 
 def normalisation(found: Roofline) -> dict[int, float]:
-    """A root mean square written out: power, mean and reciprocal root are gone, one pass that scales remains."""
+    """Unfused RMSNorm: if fused, pow, mean and rsqrt are gone and one scaling pass remains."""
     times, named = _times(found), list(enumerate(found.attribution.signatures))
     squared = {_terms(one).get("n") for _, one in named if one.name == "aten::pow"}
     averaged = {_terms(one).get("n") for _, one in named if one.name == "aten::mean"}
@@ -195,7 +195,7 @@ def normalisation(found: Roofline) -> dict[int, float]:
 
 
 def optimiser(found: Roofline) -> dict[int, float]:
-    """Adam in several passes over its lists, or a launch per parameter: fused, it is one pass."""
+    """Adam in several passes over its lists, or with a launch per parameter: if fused, it is one pass."""
     times, named = _times(found), list(enumerate(found.attribution.signatures))
     peak = _peak(found)
     lists = [at for at, one in named if one.name.startswith("aten::_foreach_") and at in times]
@@ -211,7 +211,7 @@ def optimiser(found: Roofline) -> dict[int, float]:
 
 
 def small(found: Roofline) -> dict[int, float]:
-    """Products with fewer tiles than the device has SMs, far below its peak: larger batches reach the peak."""
+    """GEMMs with fewer tiles than the device has SMs, far below its peak: larger batches reach the peak."""
     times, peak = _times(found), _peak(found)
     units = (peak.size.get("units", 0) * peak.scaled) if peak is not None else 0
     made = {}
@@ -227,7 +227,7 @@ def small(found: Roofline) -> dict[int, float]:
 
 
 def layout(found: Roofline) -> dict[int, float]:
-    """Copies of a tensor to another layout of the same type and size: with one layout throughout there are none."""
+    """Copies of a tensor to another layout with the same type and shape: unnecessary with one layout throughout."""
     made = {}
     for at, one in enumerate(found.attribution.signatures):
         if one.name in _MOVES and one.work is not None and (types := (one.types or "").strip("[]").split(",")):
@@ -243,7 +243,7 @@ def _same_shapes(one: Signature) -> bool:
 
 
 def full_precision(found: Roofline) -> dict[int, float]:
-    """fp32 products on a device that has something faster for them: TF32 where it has that, else half precision."""
+    """FP32 GEMMs on a device with a faster type: TF32 if it has that, else half precision."""
     peak, times, made = _peak(found), _times(found), {}
     rate = next((peak.flops[name] for name in ("tf32", "fp16", "bf16") if peak.flops.get(name)), None) if peak else None
     slow = peak.flops_per_s("fp32", True) if peak is not None else None

@@ -1,5 +1,5 @@
-"""Copies and sets of the device that spends most time on them alone: how long, how much of it no kernel hides, and how
-long the host waited for them."""
+"""Copies and sets of the device with most exposed copy time: total time, exposed time, and how long the host waited for
+them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLACE = re.compile(r"pageable|pinned", re.I)
 
 
 class CopyTime(Struct, frozen=True):
-    """Copies or sets of one device: how many, summed and exposed time in ns, bytes where recorded, the commonest."""
+    """Copies or sets of one device: number, total and exposed ns, bytes where recorded, the name with most time."""
 
     count: int = 0
     total_ns: int = 0
@@ -35,13 +35,13 @@ class CopyTime(Struct, frozen=True):
 
     @property
     def rows(self) -> tuple[dict[str, Any], ...]:
-        """The commonest as a row of evidence."""
+        """The figures as a row of evidence."""
         return ({"name": self.name, "count": self.count, "total_ns": self.total_ns, "exposed_ns": self.exposed_ns},)
 
 
 class Copies(Struct, frozen=True):
-    """``pageable``, and ``other`` ones between host and device with all sets; ``placed``: memory kinds are recorded.
-    ``work_ns`` is how long kernels ran: no more of the copies could run beside them."""
+    """``pageable`` copies, and ``other`` copies between host and device with all sets; ``placed``: memory kinds are
+    recorded. ``work_ns``, the time in which kernels ran, is the most copy time they could hide."""
 
     device: str | None
     window_ns: int
@@ -52,14 +52,14 @@ class Copies(Struct, frozen=True):
 
     @property
     def who(self) -> str:
-        """The device as sentences name it."""
+        """The device's name for sentences."""
         return display(self.device or "the device", 24)
 
 
 class Blocking(Struct, frozen=True):
-    """Copies whose calls returned when they were done, of the rank that waited longest. Times in ns: the host's in the
-    calls, of it ``queued_ns`` until a copy began while earlier work ran, and copying. ``pageable`` of the ``count`` are
-    of pageable memory; ``call`` is the one that took most time; ``window_ns`` from first to last activity."""
+    """``count`` copies whose calls returned only when they were done, on the rank that waited longest; ``pageable`` of
+    them use pageable memory. ``host_ns`` is the time in these calls, of it ``queued_ns`` waiting for earlier work and
+    ``copy_ns`` copying; ``call`` is the call with most time; ``window_ns`` goes from first to last activity."""
 
     count: int
     pageable: int
@@ -72,12 +72,12 @@ class Blocking(Struct, frozen=True):
 
     @property
     def rows(self) -> tuple[dict[str, Any], ...]:
-        """The same as a row of evidence."""
+        """The figures as a row of evidence."""
         return ({name: getattr(self, name) for name in self.__struct_fields__},)
 
 
 def blocking_of(run: Trace, piece: Trace) -> Blocking | None:
-    """The blocking copies among the activities of a piece of the run; None where none is known."""
+    """The blocking copies among the activities of a piece of the run; None if none are known."""
     copies = blocking_copies(run)
     if copies.is_empty():
         return None
@@ -103,7 +103,7 @@ def blocking_of(run: Trace, piece: Trace) -> Blocking | None:
 
 
 def copies_of(piece: Trace) -> Copies | None:
-    """The device with most exposed copies of the run; None where none has any with a time."""
+    """The copies of the device with most exposed copy time; None if no device has copies with timestamps."""
     return derived_value(piece, "copies", Copies | None, lambda: _found(piece))
 
 

@@ -1,4 +1,4 @@
-"""How even a run's cycles are: how much longer outliers and warm-up took than the median of their like."""
+"""How even a run's cycles are: the excess of outliers and warm-up cycles over the median of their kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...cycles.detection import counted_cycles
 
 
 class Excess(Struct, frozen=True):
-    """Some cycles: their numbers, the longest of them with its length, and their time above the median, ns."""
+    """Some cycles: their numbers, the longest of them with its time, and their total time above the median, ns."""
 
     cycles: tuple[int, ...]
     longest: int
@@ -21,7 +21,7 @@ class Excess(Struct, frozen=True):
 
 
 class CycleTimes(Struct, frozen=True):
-    """All cycles: how many, their median in ns (over kinds the commonest's), and what stands out."""
+    """All cycles: number, median in ns (of the most common kind), outliers and warm-up."""
 
     count: int
     median_ns: float
@@ -30,7 +30,7 @@ class CycleTimes(Struct, frozen=True):
 
 
 def cycle_times_of(run: Trace, options: Options) -> CycleTimes | None:
-    """The times of the run's cycles; None where there are none with times."""
+    """The times of the run's cycles; None if it has no cycles with timestamps."""
     frame = counted_cycles(run, options).frame
     if frame.is_empty() or frame["start_ns"].null_count():
         return None

@@ -1,4 +1,4 @@
-"""What kernels say by name, size and shape: FP32 matrix products, very short ones, and those that fill few warps."""
+"""Kernels that stand out by name, duration or launch shape: FP32 GEMMs, very short kernels, low occupancy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ...measured.limits import limiters_of
 
 SHORT_NS = 5_000  # A kernel this short takes about as long as launching it.
 LOW = 0.25  # Occupancy below this is low.
-_PARTS = 1e9  # Parts of an occupancy of 1 in which it is added up.
+_PARTS = 1e9  # Occupancy is summed as integers in units of 1 over this.
 _MATRIX = "(?i)gemm|conv|fprop|[dw]grad|attention|flash|fmha|cudnn|winograd|nvjet"
 _SIZE = ("block", "registers", "shared_bytes")
 REGISTERS, UNIT, WARP, MOST_BLOCKS = 65_536, 8, 32, 32
 
 
 class Named(Struct, frozen=True):
-    """Some kernels: how many launches, their time in ns, and the one that takes most of it with its own time."""
+    """Some kernels: number of launches, total time in ns, and the kernel that takes most of it with its own time."""
 
     count: int
     total_ns: int
@@ -32,12 +32,12 @@ class Named(Struct, frozen=True):
 
     @property
     def rows(self) -> tuple[dict[str, Any], ...]:
-        """That one as a row of evidence."""
+        """The kernel with most time as a row of evidence."""
         return ({"name": self.name, "total_ns": self.name_ns},)
 
 
 class Starved(Struct, frozen=True):
-    """Kernels whose registers or shared memory leave room for few warps, by what limits them."""
+    """Kernels whose registers, block size or shared memory leave room for few warps, with what limits them."""
 
     kernels: Named
     limiter: str
@@ -45,8 +45,8 @@ class Starved(Struct, frozen=True):
 
 
 class KernelTimes(Struct, frozen=True):
-    """All kernels that compute: launches, summed time in ns, and those that stand out. None where nothing does.
-    ``tensor_types`` is what tensor cores of the devices multiply, None where that is not known."""
+    """All compute kernels: launches, total ns, and those that stand out (None where none does). ``shaped``: block sizes
+    and registers are known. ``tensor_types``: types that the devices' tensor cores support, None if unknown."""
 
     count: int
     total_ns: int
@@ -58,7 +58,7 @@ class KernelTimes(Struct, frozen=True):
 
 
 def kernel_times_of(piece: Trace) -> KernelTimes | None:
-    """The kernels of the run by name and shape; None where no kernel was recorded launch by launch."""
+    """The kernels of the run by name and launch shape; None if no single launches are recorded."""
     return derived_value(piece, "kernel-times", KernelTimes | None, lambda: _found(piece))
 
 
@@ -84,8 +84,8 @@ def _found(piece: Trace) -> KernelTimes | None:
 def _starved_or_shaped(
     piece: Trace, launches: pl.LazyFrame, low_ns: pl.Expr, rows: pl.DataFrame
 ) -> tuple[Starved | None, bool]:
-    """The kernels that their size starves, and whether sizes are known: what limits a launch by the profiler's own
-    account, where it has one."""
+    """The kernels whose launch shape limits occupancy, and whether shapes are known. The profiler's own limiters are
+    used where recorded."""
     limits = limiters_of(piece)
     if limits is None:
         return _starved(launches, low_ns, _low_names(rows), piece.info.devices), bool(rows["shaped"].any())
@@ -105,19 +105,19 @@ def _named(rows: pl.DataFrame, time: str = "total_ns") -> Named | None:
 
 
 def _low_names(rows: pl.DataFrame) -> list[str]:
-    """Kernels with low occupancy; products and attention are made that way."""
+    """Kernels with low occupancy, without GEMMs, convolutions and attention, which are designed that way."""
     low = rows.filter(pl.col("low_ns") > 0, ~(named(_MATRIX) | named(ON_TENSOR_CORES)))
     return low["name"].unique().drop_nulls().to_list()
 
 
 def _starved(launches: pl.LazyFrame, low_ns: pl.Expr, names: list[str], devices: tuple[Device, ...]) -> Starved | None:
-    """Of the kernels of these names those whose own size keeps their occupancy low. Only of these launches are told
-    apart by size: there may be as many sizes as launches."""
-    if not names or any(is_other_maker(one) for one in devices):  # registers and warps are other ones there
+    """The kernels of these names whose launch shape keeps occupancy low. Only these are grouped by shape: there may be
+    as many shapes as launches."""
+    if not names or any(is_other_maker(one) for one in devices):  # limits of other vendors differ
         return None
     properties = next((one.properties for one in devices if one.properties), {})
     starved = pl.col("occupancy").filter(pl.col("occupancy") < LOW)
-    # whole numbers, which add up to the same in whatever order threads bring them
+    # integers, whose sum does not depend on the order in which threads deliver them
     mean_occupancy = (starved * _PARTS).round().cast(pl.Int64).sum() / starved.len() / _PARTS
     low = launches.filter(pl.col("name").is_in(pl.Series(names, dtype=NAME).implode())).group_by(
         "name", *_SIZE, "short"
@@ -134,7 +134,7 @@ def _starved(launches: pl.LazyFrame, low_ns: pl.Expr, names: list[str], devices:
 
 
 def _worst(low: pl.DataFrame) -> Starved | None:
-    """Of the kernels by limiter those that take most time."""
+    """The kernels of the limiter with most time."""
     best: Starved | None = None
     for (name,), frame in low.group_by("limiter", maintain_order=True):
         found = _named(frame, "low_ns")
@@ -147,8 +147,8 @@ def _worst(low: pl.DataFrame) -> Starved | None:
 def limiter(
     block: str | None, registers: int | None, shared: int | None, properties: dict[str, object]
 ) -> tuple[str, float] | None:
-    """What limits the warps of a multiprocessor, and the occupancy it allows, 0-1; after NVIDIA's occupancy rules.
-    Registers are given to warps in units of eight a thread. None where block size or registers were not recorded."""
+    """What limits the warps of an SM, and the occupancy it allows, 0-1, by NVIDIA's occupancy rules. Registers are
+    allocated in units of eight per thread. None if block size or registers were not recorded."""
     threads = 1
     for part in (block or "0").split(","):
         threads *= int(part) if part.strip().isdigit() else 0

@@ -1,4 +1,4 @@
-"""All that the rules look at beside the overview's own figures, taken from one run or a piece of it."""
+"""The evidence the rules use besides the overview's own figures, from one run or a piece of it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .waits import Waits, waits_of
 
 
 def step_trace_of(run: Trace) -> dict[str, Any] | None:
-    """The first row of Ascend's ``step_trace_time.csv``: µs as text by column, of the first step of ``steps``."""
+    """The first row of Ascend's ``step_trace_time.csv``: µs as text by column; ``steps`` is the number of rows."""
     rows = run.info.facts.get("step_trace_time")
     return {**rows[0], "steps": len(rows)} if isinstance(rows, list) and rows and isinstance(rows[0], dict) else None
 
 
 def top_operator_of(run: Trace) -> dict[str, Any] | None:
-    """The operator that takes most host time itself: ``name calls host_self_ns share``, of that of all operators."""
+    """The operator with most host self time: ``name calls host_self_ns share`` (of the self time of all operators)."""
     operators = operators_of(run)
     rows = None if operators is None else operators.frame.sort("host_self_ns", descending=True)
     if rows is None or not (total := rows["host_self_ns"].sum()):
@@ -39,7 +39,7 @@ def top_operator_of(run: Trace) -> dict[str, Any] | None:
 
 
 class Measured(Struct, frozen=True):
-    """What was recorded of each subject; None where nothing was."""
+    """The evidence by subject; None where nothing was recorded."""
 
     waits: Waits | None = None
     copies: Copies | None = None
@@ -58,7 +58,7 @@ class Measured(Struct, frozen=True):
 def measured(
     run: Trace, piece: Trace, options: Options, steps: Steps | None = None, cycle: int | None = None
 ) -> Measured:
-    """The evidence of the steps of a piece of a run, with callers of the whole run; of one cycle not of the others."""
+    """The evidence in the steps of a piece of a run, with callers from all of it; for one ``cycle``, of that alone."""
     within = in_steps(piece, steps)
     below, use = (below_peak_of(run, piece, options, steps), utilisation_of(run, options)) if cycle is None else (
         None, None)

@@ -1,4 +1,4 @@
-"""What a recording holds before its first step and after its last one: how long, and what took most of it."""
+"""The parts of a recording before its first step and after its last one: how long, and what took most of it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ...core.batches import CALLS
 from ...cycles.whole import Steps
 
 LEAST = 0.05  # Share of the recording that must lie outside its steps to be mentioned.
-TELLING = 0.1  # Share of that time that a call or a slice must take to be named...
+TELLING = 0.1  # Share of that time that a call or slice must take to be named.
 _LAUNCHES = re.compile(r"Launch", re.I)
-MODULE_NS = 1_000_000  # ...and a launch call this long did not launch: it loaded the module that the kernel is in.
+MODULE_NS = 1_000_000  # A launch call this long did not only launch: it loaded the kernel's module.
 
 
 class Longest(Struct, frozen=True):
-    """A host slice, or all of one name: how many, how long together in the stretch, ns."""
+    """One host slice, or all of one name: number and total time in the stretch, ns."""
 
     name: str
     count: int
@@ -27,20 +27,20 @@ class Longest(Struct, frozen=True):
 
     @property
     def loads_modules(self) -> bool:
-        """Whether these are launches so long that they can only have loaded code."""
+        """Whether these are launch calls so long that they must have loaded modules."""
         return bool(_LAUNCHES.search(self.name)) and self.total_ns >= MODULE_NS * self.count
 
 
 class Stretch(Struct, frozen=True):
-    """A stretch of the recording, ns, and what took most of it; None where nothing recorded did."""
+    """A stretch of the recording, ns, and what took most of it (None if nothing recorded did)."""
 
     span_ns: int
     longest: Longest | None
 
 
 class Outside(Struct, frozen=True):
-    """Start-up and what follows the last step; None for what is too short to mention. Without steps, what lies before
-    the first device activity and after the last one (``of_steps`` false)."""
+    """Start-up and the time after the last step; None where too short to mention. Without steps (``of_steps`` false),
+    the time before the first device activity and after the last one."""
 
     before: Stretch | None
     after: Stretch | None
@@ -48,8 +48,8 @@ class Outside(Struct, frozen=True):
 
 
 def outside_of(run: Trace, steps: Steps | None, marks: pl.Series) -> Outside | None:
-    """What lies outside the steps of the run; None where next to nothing does. ``marks`` are the names of its cycles,
-    which explain nothing."""
+    """The time outside the steps of the run; None if that is negligible. ``marks`` are the names of its cycles, which
+    explain nothing."""
     bounds = _bounds(run)
     span = recorded_span(run)
     if span is None or (steps is None and bounds[1][0] is None):
@@ -70,15 +70,15 @@ def _bounds(run: Trace) -> list[tuple[Any, ...]]:
 
 
 def recorded_span(run: Trace) -> tuple[int, int] | None:
-    """When the first of all host slices and activities begins and the last ends, ns; None without times."""
+    """First start and last end over all host slices and activities, ns; None without timestamps."""
     starts, ends = ([row[at] for row in _bounds(run) if row[at] is not None] for at in (0, 1))
     return (min(starts), max(ends)) if starts and ends else None
 
 
 def _longest(run: Trace, begin: int, end: int, marks: pl.Series) -> Longest | None:
-    """The call, else the operator or function, else the range, that took most of the time between two moments. One
-    slice that takes half of what all of its name take is named alone. What also runs in the steps, as the frames around
-    a training loop do, explains nothing."""
+    """The call, else the operator or function, else the range, that took most of the time between ``begin`` and
+    ``end``. A slice with half of the time of its name is named alone. Slices that reach into the steps, as frames
+    around a training loop do, explain nothing."""
     span = end - begin
     last = pl.col("start_ns") + pl.col("dur_ns")
     inside = pl.min_horizontal(last, end) - pl.max_horizontal("start_ns", begin)
@@ -91,7 +91,7 @@ def _longest(run: Trace, begin: int, end: int, marks: pl.Series) -> Longest | No
     named = sums.drop_nulls("name").filter(~pl.col("name").is_in(marks.implode())).with_columns(
         count=pl.when(alone).then(1).otherwise("count"), total=pl.when(alone).then("most").otherwise("total"))
     telling = named.filter(pl.col("total") >= TELLING * span)
-    # a call says most of what the time went to, a range that somebody named least
+    # a call tells most about where the time went, a user's range least
     found = telling.sort("called", "marked", "total", "name", descending=[True, False, True, False]).head(1)
     return next((Longest(name, count, total) for name, count, total in
                  found.select("name", "count", "total").iter_rows()), None)

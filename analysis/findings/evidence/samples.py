@@ -1,4 +1,4 @@
-"""What counters say of one run: clocks that dropped while devices worked, and memory that is nearly full."""
+"""Evidence from the counters of one run: clocks that dropped while devices worked, and the most memory in use."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ...core.intervals import EMPTY, Intervals, union
 from ...core.metrics import metric as metric_of
 
 DROPPED = 0.75  # A clock below this share of its usual high has dropped.
-HIGH = 0.95  # The usual high: this quantile of the samples.
+HIGH = 0.95  # Quantile of the samples that is the usual high.
 _CLOCK = re.compile(r"(sm|gpu|gr|graphics|core|gfx|sclk).*(freq|clock)|^sclk|^clock", re.I)
 _OTHER_CLOCK = re.compile(r"mem|cpu|video|dram|throttle", re.I)
 _MEMORY = re.compile(r"memory reserved|mem(ory)?[ _](used|usage)|fb_used|vram.*used", re.I)
-OF_ALL = 0.7  # A clock below this share of the highest that any device of the recording shows has dropped.
+OF_ALL = 0.7  # A clock below this share of the usual high over all devices of the recording has dropped.
 _TOTAL = ("totalGlobalMem", "totalMemory", "memory_bytes")
 
 
 class Clock(Struct, frozen=True):
-    """The clock of one device while it worked: samples, how many were low, the usual high and the lowest. ``peers``
-    says that the high is what devices of the recording reach, not what this one was seen at."""
+    """The clock of one device while it worked: number of samples, number of low ones, usual high and lowest value.
+    ``peers``: the high is over all devices of the recording, not of this device alone."""
 
     device: str | None
     metric: str
@@ -36,7 +36,7 @@ class Clock(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True):
-    """The most memory in use on one device, B or %, and what the device has."""
+    """The most memory in use on one device, and its total, both in ``unit`` (B or %)."""
 
     device: str | None
     metric: str
@@ -46,14 +46,14 @@ class Memory(Struct, frozen=True):
 
 
 class Samples(Struct, frozen=True):
-    """Clocks and memory of the device that has each worst; None where nothing was sampled."""
+    """The clock and the memory of the device where each is worst; None where nothing was sampled."""
 
     clock: Clock | None
     memory: Memory | None
 
 
 def samples_of(run: Trace, piece: Trace) -> Samples:
-    """The counters of a piece of a run."""
+    """The evidence from the counters of a piece of a run."""
     if not piece.has("metrics"):
         return Samples(None, None)
     listed = piece.metrics.select(pl.col("metric").unique().cast(pl.String)).collect(engine="streaming")["metric"]
@@ -98,7 +98,7 @@ def _busy(piece: Trace, device: str | None) -> Intervals:
 
 
 def _clock(device: str | None, metric: str, rows: pl.DataFrame, busy: Intervals) -> Clock | None:
-    """Samples taken while the device worked; a clock that falls when nothing runs is as it should be."""
+    """The clock from samples taken while the device worked: it may drop when nothing runs."""
     at = rows["ts_ns"].to_numpy()
     values = rows["value"].to_numpy()[busy.within(at, at + 1) > 0]
     if not len(values):
@@ -109,7 +109,7 @@ def _clock(device: str | None, metric: str, rows: pl.DataFrame, busy: Intervals)
 
 
 def _during_functions(piece: Trace, rows: pl.DataFrame) -> list[Clock]:
-    """The clock during the kernels of a profile, held against the highest that any device of the recording shows."""
+    """The clocks during the kernels of a cycle profile, compared with the usual high over all devices."""
     if not piece.has("profile"):
         return []
     works = pl.col("kind").cast(pl.String).is_in(["kernel", "collective"])

@@ -1,4 +1,4 @@
-"""What the device that waited longest waited for, in the steps: its idle time in parts that do not overlap."""
+"""Why the device with most idle time waited, in the steps: its idle time in parts that do not overlap."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ...idle.attribution import DeviceIdle, Idle, idle_of
 from ...idle.causes import cause_of_call
 from ...idle.scope import Part
 
-DOUBT = 0.5  # From this share of idle time without a recorded launch on nothing is said of its causes.
+DOUBT = 0.5  # If more than this share of idle time ends without a recorded launch, causes are not reported.
 
 
 class Waits(Struct, frozen=True):
-    """The device with most idle time of all: its window and idle time in ns, idle time by cause, and the parts.
-    ``in_steps`` is whether that is of the steps, not of the whole recording. ``doubt`` says why causes cannot be told;
-    None where they can. ``emptied`` is what of ``behind`` came after a wait that had emptied the queue, by
-    that wait. ``allocations`` are calls that took most host time."""
+    """The device with most idle time of ``devices``: its window and idle time in ns, idle time by cause, and the parts.
+    ``in_steps``: these cover the steps, not the whole recording. ``doubt``: why causes are unknown; None if they are
+    known. ``emptied`` is the part of ``behind`` after a wait that had emptied the queue, by that wait. ``allocations``
+    are the allocating calls with most host time, and their counts."""
 
     device: str | None
     devices: int
@@ -45,7 +45,7 @@ class Waits(Struct, frozen=True):
 
     @property
     def who(self) -> str:
-        """The device as sentences name it."""
+        """The device's name for sentences."""
         return display(self.device or "the device", 24)
 
     def of(self, ns: float) -> str:
@@ -58,8 +58,8 @@ class Waits(Struct, frozen=True):
 
 
 def waits_of(run: Trace, piece: Trace, steps: Steps | None, within: Trace) -> Waits | None:
-    """The waits of a run between the activities of a piece of it; None where no device activity has a time. ``within``
-    is what of the piece begins in the steps."""
+    """The waits between the activities of a piece of a run; None if no device activity has a timestamp. ``within`` is
+    the part of the piece that begins in the steps."""
     idle = idle_of(run, piece, steps) if piece.has("kernels") else None
     if idle is None or not idle.scope:
         return None
@@ -81,7 +81,7 @@ def _doubt(idle: Idle, device: DeviceIdle) -> str | None:
 
 
 def _allocations(piece: Trace) -> tuple[tuple[str, int], ...]:
-    """The two calls that allocate, free or load and take most time of the host, with how often they were made."""
+    """The two allocating, freeing or loading calls with most host time, and their counts."""
     sums = piece.host.filter(pl.col("kind").is_in(CALLS)).group_by(pl.col("name").cast(pl.String)).agg(
         count=pl.len(), total_ns=pl.col("dur_ns").sum(),
     ).sort("total_ns", "name", descending=[True, False]).collect(engine="streaming")

@@ -1,1 +1,1 @@
-"""What a reader needs to judge the findings: how busy devices are, what fills them, what was replayed."""
+"""Facts that put the findings in context: how busy devices are, what fills them, what was replayed."""

@@ -1,4 +1,4 @@
-"""What limits the kernels (compute, memory, launch or low utilisation), by the time of those of which it is known."""
+"""The bottlenecks of kernels (compute, memory, launch or low utilisation), by the time of kernels with a known one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from ...core import units
 from ..rule import Evidence, Rule
 
 LEAST = 0.005  # Shares below this are not listed.
-KNOWN = 0.5  # Where it is known for less than this share of the kernel time, nothing is said.
-UNKNOWN = 0.1  # From this share on it is said for how much it is unknown.
+KNOWN = 0.5  # If bottlenecks are known for less than this share of the kernel time, there is no finding.
+UNKNOWN = 0.1  # The share with unknown bottlenecks is mentioned from here on.
 Shares = tuple[tuple[str, float], ...]
 
 

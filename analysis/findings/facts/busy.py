@@ -1,4 +1,4 @@
-"""How much of the time devices do anything: 1 − idle / (last − first activity), in the steps."""
+"""The busy share of devices in the steps: 1 − idle / (last − first activity)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ...core import units
 from ..rule import Evidence, Rule
 from ..spread import Spread, spread
 
-TELLING = 0.05  # Difference from the share of the whole recording from which that is said as well.
+TELLING = 0.05  # If the share of the whole recording differs by at least this, it is given as well.
 
 
 class Busy(Struct, frozen=True):
-    """The busy share of each device, and what it is of in words. ``of_ns`` is how long the only device is active in the
-    steps, where that is a part of them."""
+    """The busy share of each device, and where it was measured, in words. ``of_ns`` is the time from first to last
+    activity of a single device in the steps, if that is only a part of them."""
 
     devices: Spread
     where: str

@@ -8,7 +8,7 @@ from ...core import units
 from ...core.names.short_name import fit_name
 from ..rule import Evidence, Rule
 
-_KERNEL = 40  # Cells for the name of a kernel: about what the list below gives it, so that the eye finds it there.
+_KERNEL = 40  # Width of a kernel name: about that of the list below, so that the eye finds it there.
 
 
 def _find(evidence: Evidence) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""How much of the time the process is on a CPU, and waits for one."""
+"""The share of time the process is on a CPU, and waits for one."""
 
 from __future__ import annotations
 

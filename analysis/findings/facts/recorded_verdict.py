@@ -1,4 +1,4 @@
-"""The bottleneck that the profiler itself names, where it does: ours is not said beside it."""
+"""The bottleneck that the profiler itself names; if it does, ours is not shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches were replayed one by one, so that sums are not wall time."""
+"""Launches were replayed one by one, so totals are not wall time."""
 
 from __future__ import annotations
 

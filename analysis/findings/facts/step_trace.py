@@ -1,4 +1,4 @@
-"""What the Ascend profiler itself counts of a step: computing, communication that nothing overlaps, free time."""
+"""The Ascend profiler's own breakdown of a step: computing, communication not overlapped, free time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the kernel time is on tensor cores, as far as the names of kernels say."""
+"""The share of kernel time on tensor cores, as far as kernel names tell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..spread import Spread, spread
 
 
 class OnTensorCores(Struct, frozen=True):
-    """The share of each device, which is ``least`` where names of other kernels leave it open."""
+    """The share of each device; ``least``: it is a lower bound, since the names of other kernels leave it open."""
 
     shares: Spread
     least: bool

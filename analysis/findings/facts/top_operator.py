@@ -1,4 +1,4 @@
-"""The operator that takes most time itself, of a run in which no device was recorded."""
+"""The operator with the most self time, for runs without device records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...core import units
 from ...core.names.short_name import fit_name
 from ..rule import Evidence, Rule
 
-_OPERATOR = 40  # Cells for its name.
+_OPERATOR = 40  # Width of its name.
 
 
 def _find(evidence: Evidence) -> dict[str, Any] | None:

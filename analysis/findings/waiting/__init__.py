@@ -1,1 +1,1 @@
-"""Rules about time in which devices did not compute, and about when that was."""
+"""Rules about time in which devices did not compute."""

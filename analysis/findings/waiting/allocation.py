@@ -1,4 +1,4 @@
-"""Memory is allocated and freed, or code is loaded, while devices wait."""
+"""Devices wait while memory is allocated or freed, or code is loaded."""
 
 from __future__ import annotations
 

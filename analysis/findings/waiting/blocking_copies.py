@@ -1,7 +1,7 @@
-"""Copies that block the host and so let the device run idle: the call returns when all that was queued is done.
+"""Copies that block the host and so let the device run idle: the call returns when all queued work is done.
 
-Where the device has work all the time, such a copy costs nothing and is not mentioned. What it costs is idle time, of
-which the rules of waiting speak as well: this one says what to change.
+If the device has work all the time, such a copy costs nothing and is not mentioned. Its cost is idle time, which other
+rules report as well; this one says what to change.
 """
 
 from __future__ import annotations
@@ -47,5 +47,5 @@ def _sentence(found: BlockingCopies) -> str:
 RULE = Rule(
     "blocking copies", "problem", _find, _sentence, rows=lambda found: found.copies.rows,
     cost_ns=lambda found: min(found.copies.host_ns, found.idle_ns), view="calls", filter="purpose=copy sync_ns>0",
-    change=lambda _: "sync:Memcpy|StreamSynchronize=0",  # the wait would only move to the call that follows
+    change=lambda _: "sync:Memcpy|StreamSynchronize=0",  # without the second the wait would only move to that call
 )

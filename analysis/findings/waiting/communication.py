@@ -1,4 +1,4 @@
-"""Communication of a device that is not overlapped with its computation."""
+"""Exposed communication: a device's collectives that its computation does not overlap."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAME = 24
 
 
 class ExposedCommunication(Struct, frozen=True):
-    """The devices that communicated, means per step; ``part`` is the step."""
+    """The devices that communicated, with times as means per step; ``part`` is the step."""
 
     devices: tuple[Communication, ...]
     part: PartOfStep

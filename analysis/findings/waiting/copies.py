@@ -1,4 +1,4 @@
-"""Copies and sets that are not overlapped with kernels, and whether there are kernels enough to overlap them with."""
+"""Copies and sets not overlapped with kernels, and whether kernels run long enough to hide them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAME = 40
 
 
 class ExposedCopies(Struct, frozen=True):
-    """Time in which a copy ran and no kernel, ns; ``copies`` where they are known one by one, else of a step."""
+    """Time in which a copy ran and no kernel, ns: in all if single ``copies`` are known, else per step."""
 
     copying_ns: float
     part: PartOfStep

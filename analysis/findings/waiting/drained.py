@@ -1,4 +1,4 @@
-"""The host waits for the device before it launches again, so that the device's queue runs empty."""
+"""Synchronisation: the host waits for the device before it launches again, so the device's queue runs empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices wait because the host does not launch in time: launch-bound stretches, and where in the code they are."""
+"""Devices wait because the host does not launch in time: launch-bound or host-bound, and where in the code."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ..evidence.outside import MODULE_NS
 from ..evidence.waits import Waits
 from ..rule import Evidence, Rule, Unchecked
 
-BEHIND = 0.15  # Share of a device's window that the host must be behind to be mentioned.
+BEHIND = 0.15  # Share of a device's window in which it must wait for launches to be mentioned.
 _NAME = 144
 _LAUNCHES = re.compile(r"^(cu|hip)\w*Launch")
 LAUNCH_NS = 100_000
-"""Gaps shorter than this on average are the cost of launching; longer ones are other work of the host."""
+"""If gaps are shorter than this on average, the cost is launching; longer gaps are other work of the host."""
 
 
 class HostBehind(Struct, frozen=True):
-    """The waits of a device of whose gaps no synchronisation, but the host's pace, is the cause."""
+    """The waits of a device whose gaps come from the host's pace, not from synchronisation."""
 
     waits: Waits
     median_kernel_ns: float | None
 
     @property
     def by_launches(self) -> bool:
-        """Whether it is the cost of launching, not other work of the host."""
+        """Whether the cost is launching, not other work of the host."""
         return self.waits.behind.idle_ns < LAUNCH_NS * self.waits.behind.gaps
 
 
@@ -51,7 +51,7 @@ def _sentence(host: HostBehind) -> str:
 
 
 def _where(waits: Waits) -> str:
-    """Before which operator most of it is, or after which wait; that a kernel's launch came next says nothing."""
+    """The operator before which most of it is, or the wait after which; a launch call is no answer."""
     behind, emptied = waits.behind, waits.emptied
     if behind.sites and not _LAUNCHES.search(behind.sites[0].who or ""):
         return behind.most(_place)
@@ -61,7 +61,7 @@ def _where(waits: Waits) -> str:
 
 
 def _modules(waits: Waits) -> str:
-    """What launch calls took that are so long that they can only have loaded code, where that is most of it."""
+    """The time in launch calls so long that they must have loaded modules, if that is most of it."""
     behind, launching = waits.behind, waits.causes.get("launch", 0)
     site = behind.sites[0] if behind.sites else None
     if site is None or launching <= behind.idle_ns / 2 or site.idle_ns < MODULE_NS * site.gaps:

@@ -9,8 +9,8 @@ from ..rule import BLAME, WAITING, Evidence, PartOfStep, Rule, Unchecked
 
 
 class InputWait(Struct, frozen=True):
-    """Time in which nothing ran but the DataLoader, ns of a step; ``waits`` where the idle time's causes say so too.
-    ``bound`` is whether that is what most of the idle time goes to."""
+    """Time in which only the DataLoader ran, ns per step; from the causes of idle time, ns in all, if ``waits`` is set.
+    ``bound``: whether it is a large part of the idle time (``BLAME``)."""
 
     waited_ns: float
     part: PartOfStep
@@ -26,7 +26,7 @@ def _find(evidence: Evidence) -> InputWait | Unchecked | None:
     if waits is not None and waits.share(waits.input.idle_ns) > WAITING:
         loaded = waits.input.idle_ns
         return InputWait(loaded, evidence.part, 1, loaded > BLAME * waits.idle_ns, waits)
-    # before its first activity and after its last one a device has no gaps
+    # no gaps exist before a device's first and after its last activity, but input can be late there too
     waited = evidence.times.get("DataLoader", 0.0)
     if not evidence.step_ns or waited <= WAITING * evidence.step_ns:
         return None

@@ -18,7 +18,7 @@ def _find(evidence: Evidence) -> Waits | None:
 
 def _sentence(waits: Waits) -> str:
     where = waits.queued.most(lambda site: f"; most before {fit_name(site.who or '', _KERNEL)}")
-    once = waits.queued.sites[0].gaps == 1 if waits.queued.sites else False  # as where a recording begins amid work
+    once = waits.queued.sites[0].gaps == 1 if waits.queued.sites else False  # as if the recording began amid work
     by = "another stream, a peer or work from before the recording" if once else "another stream or a peer"
     return (f"Queued work is blocked for {waits.of(waits.queued.idle_ns)} on {waits.who}, probably on an event, "
             f"{by}{where}.")

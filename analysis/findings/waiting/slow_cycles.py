@@ -1,4 +1,4 @@
-"""Single cycles that are outliers: those that the list of cycles marks."""
+"""Cycles that are outliers: those marked in the list of cycles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..rule import Evidence, Rule, Unchecked
 
 
 class SlowCycles(Struct, frozen=True):
-    """The slow cycles, of how many, and the median in ns."""
+    """The slow cycles, the number of all cycles, and the median in ns."""
 
     slow: Excess
     count: int

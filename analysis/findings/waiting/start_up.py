@@ -1,4 +1,4 @@
-"""What lies before the first step and after the last one: not part of what the other findings describe."""
+"""Time before the first step and after the last one, which the other findings do not cover."""
 
 from __future__ import annotations
 

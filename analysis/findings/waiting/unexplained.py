@@ -1,4 +1,4 @@
-"""Devices are idle, and nothing that was recorded says why."""
+"""Devices are idle, and nothing in the recording explains it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..rule import BLAME, IDLE, Evidence, Rule
 
 
 class Unexplained(Struct, frozen=True):
-    """How long devices are idle, in words, and why nobody knows what for."""
+    """How long devices are idle, in words, and why the cause is unknown."""
 
     idle: str
     why: str

@@ -1,4 +1,4 @@
-"""Cycles of warm-up, which make means longer than what a run settles to."""
+"""Warm-up cycles, which make means longer than the steady state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..rule import Evidence, Rule, Unchecked
 
 
 class WarmUp(Struct, frozen=True):
-    """The cycles of warm-up and the median of the others, ns."""
+    """The warm-up cycles and the median of the other cycles, ns."""
 
     warm_up: Excess
     median_ns: float

@@ -1,1 +1,1 @@
-"""Rules about work that is known from shapes: what runs far below its peak, and what another way would win at most."""
+"""Rules about work known from shapes: operators far below their peak, and what an alternative would save at most."""

@@ -1,4 +1,4 @@
-"""What the rules about work share: how a pattern becomes a finding, and the words for its figures."""
+"""Shared by the rules about work: how a pattern becomes a finding, and the wording of its figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..rule import Evidence, Rule
 
 
 class Found(Struct, frozen=True):
-    """A pattern, and what a cycle of the run is called."""
+    """A pattern, and the word for a cycle of the run."""
 
     below: Below
     word: str
@@ -36,17 +36,17 @@ def rule(id: str, pattern: str, sentence: Callable[[Below, str], str], filter: s
 
 
 def at_peak(one: Below) -> str:
-    """How far the operator is from its peak."""
+    """' runs at 12% of fp16 peak'; empty if the share of peak is unknown."""
     return "" if one.of_peak is None else f" runs at {units.percent(100 * one.of_peak)} of {one.peak}"
 
 
 def taken(one: Below) -> str:
-    """The share of the device time."""
+    """'12% of the device time'."""
     return f"{units.percent(100 * one.share, places=0)} of the device time"
 
 
 def win(one: Below, word: str) -> str:
-    """What the replay predicts."""
+    """The saving the replay predicts, as a clause."""
     if one.win_ns is None or one.cycle_ns is None:
         return "would win part of that; how much, no replay of this run can tell"
     of = f"per {word}" if one.replayed_cycles else "in the whole recording"

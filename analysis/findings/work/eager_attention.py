@@ -1,4 +1,4 @@
-"""Attention written out as batched products and a softmax, whose scores go through memory."""
+"""Unfused attention: batched GEMMs and a softmax, whose scores go through memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products too small to fill the device."""
+"""GEMMs too small to fill the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A normalisation written out in element-wise operators, each a pass over memory."""
+"""A normalisation made of element-wise operators, each a pass over memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model FLOPs utilisation: what the operators of a cycle compute, of what the device could in that time."""
+"""Model FLOPs utilisation (MFU): FLOPs of a cycle's operators as a share of what the device could do in that time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..rule import Evidence, Rule
 
 
 class Used(Struct, frozen=True):
-    """What the cycles compute, and what one is called."""
+    """The utilisation in the cycles, and the word for one cycle."""
 
     work: Utilisation
     word: str
