@@ -1,1 +1,1 @@
-"""The list every table is shown in, rendered line by line."""
+"""The list that shows every table, rendered line by line."""

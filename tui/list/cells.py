@@ -1,8 +1,8 @@
-"""One value → exactly so many cells of text: alignment, bars and sparklines.
+"""Formats one value as exactly ``width`` terminal cells: alignment, bars and sparklines.
 
-Numbers come from ``analysis.units``, recorded strings from ``analysis.text``; here they are only placed. Numbers with a
-unit stand so that the units are under one another. What must stay true: the text of a cell is exactly ``width`` cells
-wide, whatever was recorded.
+Text of numbers comes from ``analysis.core.units``, of recorded strings from ``analysis.core.text``; here it is only
+aligned, numbers such that their units line up. Invariant: the text of a cell is exactly ``width`` cells wide, whatever
+was recorded.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from . import glyphs
 from .columns import GRAPHIC, is_text
 
 _UNIT_CELLS = {"ns": 3, "bytes": 4}
-"""Cells the unit and the space before it take, for the units that vary from row to row."""
+"""Cells of the unit and the space before it, for units that vary from row to row."""
 
 _BAR_NUMBER = {"share": 7, "lost": 7}
-"""Cells of the number behind a bar, where a tenth of a per cent matters; else 4."""
+"""Cells of the number after a bar, for columns where a tenth of a per cent matters; others have 4."""
 
 
 def bar_number(column: Column) -> int:
-    """Cells of the number behind a bar."""
+    """Cells of the number after a bar."""
     return _BAR_NUMBER.get(column.bar, 4)
 
 
 def drawn(column: Column, width: int) -> bool:
-    """Whether a column so wide is a bar with its number."""
+    """Whether a column of this width is drawn as a bar with its number."""
     return bool(column.bar) and column.unit == "fraction" and width > bar_number(column) + 1
 
 
 @lru_cache(maxsize=16_384)
 def name(raw: str, width: int) -> str:
-    """A recorded name in its short form, padded to the width. Cached: a trace has few names and many rows."""
+    """The short form of a recorded name, padded to the width. Cached: a trace has few names and many rows."""
     return fit(text.cut(short_name.short_name(raw), width), width)
 
 
 @lru_cache(maxsize=16_384)
 def words(raw: str, width: int) -> str:
-    """Other recorded text, cut or padded to the width."""
+    """Any other recorded text, cut or padded to the width."""
     return fit(text.display(raw, width), width)
 
 
 def fit(shown: str, width: int, right: bool = False) -> str:
-    """Clean text padded to the width, or cut where it is longer."""
+    """Display text padded to the width, or cut if it is longer."""
     size = sanitiser.cells(shown)
     if size > width:
         return text.cut(shown, width) + " " * (width - cell_len(text.cut(shown, width)))
@@ -59,13 +59,13 @@ def fit(shown: str, width: int, right: bool = False) -> str:
 
 
 def missing(value: Any) -> bool:
-    """Whether nothing was measured."""
+    """Whether there is no measured value: None or NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def cell(value: Any, column: Column, width: int, most: float = 1.0, mark: str = "") -> str:
-    """The value in exactly ``width`` cells; a bar column gives bar and number, its bar full at ``most``. The ``mark``
-    stands before the number."""
+    """The value in exactly ``width`` cells. A bar column gives bar and number, the bar full at ``most``; ``mark`` is
+    put before the number."""
     if column.unit == "series" and value:
         return fit(units.series(value, width), width)
     if column.unit in GRAPHIC:
@@ -88,12 +88,12 @@ def cell(value: Any, column: Column, width: int, most: float = 1.0, mark: str = 
         number, _, unit = shown.partition(" ")
         shown = number + (" " + unit if unit else "").ljust(tail)
     if sanitiser.cells(shown) > width and isinstance(value, int | float):
-        shown = f"{mark}{value:.2e}".replace("-", "−").replace("e+", "e")  # of a number nothing may be missing
+        shown = f"{mark}{value:.2e}".replace("-", "−").replace("e+", "e")  # a number is never cut
     return fit(shown, width, right=True)
 
 
 def bar(value: Any, width: int) -> str:
-    """A fraction as a bar in eighths of a cell; nothing where nothing was measured."""
+    """A fraction as a bar in eighths of a cell; blank if it is missing or not above 0."""
     if missing(value) or value <= 0:
         return " " * width
     eighths = max(1, min(8 * width, round(8 * width * float(value))))
@@ -102,5 +102,5 @@ def bar(value: Any, width: int) -> str:
 
 
 def spark(values: Sequence[float | None] | None, width: int) -> str:
-    """Numbers as one glyph each, scaled to the largest; more numbers than cells are drawn by their largest."""
+    """One glyph per number, scaled to the largest; with more numbers than cells, each cell shows its maximum."""
     return units.sparkline(values, width).ljust(width) if values else fit(units.MISSING, width)

@@ -1,8 +1,8 @@
-"""Which columns of a view a list of a given width shows, and where.
+"""Layout of a list's columns: which ones are shown at a given width, and where.
 
-Two ways to fit: as long as nothing was scrolled sideways the columns with the highest ``order`` go first, so that what
-matters is there at 80 cells; scrolled, pinned columns stay and the others follow one another from ``first``. Columns
-with order None are never in a list.
+Until the list is scrolled sideways, columns with the highest ``order`` are dropped first, so that what matters is shown
+at 80 cells. Once it is scrolled, the pinned columns stay and the others follow from index ``first`` on. Columns with
+order None are never in a list.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ...analysis.contract.column import Column
 from ..session.session import Choice
 
 ELASTIC_LEAST = 12
-"""An elastic column gives up a third of its width before another column goes, but is not narrower than this."""
+"""An elastic column shrinks by up to a third before another column is dropped, but not below this many cells."""
 
 NAME_SHARE = 0.4
-"""Of the width, what the name gets before other columns do, as far as it needs it."""
+"""Share of the width reserved for the name, as far as it needs it, before other columns get theirs."""
 SHARE_LEAST = 7
-"""Cells of the number of a share; its bar has as many at least."""
+"""Cells of a share's number; its bar has at least as many."""
 GRAPHIC = frozenset({"trend", "list", "series"})
 
 
@@ -36,7 +36,7 @@ class Placed(Struct, frozen=True):
 
 
 class Layout(Struct, frozen=True):
-    """The columns shown from left to right, and whether some are out of sight."""
+    """The columns shown, from left to right, and whether columns on either side are hidden."""
 
     placed: tuple[Placed, ...]
     pinned: int = 0
@@ -44,7 +44,7 @@ class Layout(Struct, frozen=True):
     hidden_right: bool = False
 
     def at(self, x: int) -> Placed | None:
-        """The column whose cells or gap hold that cell."""
+        """The column at that cell, the gap after a column included."""
         for placed in reversed(self.placed):
             if x >= placed.x:
                 return placed
@@ -52,12 +52,12 @@ class Layout(Struct, frozen=True):
 
 
 def is_text(column: Column) -> bool:
-    """Whether the column reads as words, aligned left."""
+    """Whether the column is text, aligned left."""
     return column.unit in ("text", "bool")
 
 
 def least(column: Column) -> int:
-    """The fewest cells the column can do with: its width, or its header's; of a share the number without its bar."""
+    """The least width of a column in cells, its header included; for a share column without most of its bar."""
     width = min(column.width, max(ELASTIC_LEAST, 2 * column.width // 3)) if column.elastic else column.width
     if column.bar in ("share", "lost"):
         width = min(width, 2 * SHARE_LEAST)
@@ -65,7 +65,7 @@ def least(column: Column) -> int:
 
 
 def chosen(columns: Sequence[Column], choices: Mapping[str, Choice]) -> tuple[Column, ...]:
-    """The columns as the user wants them: what was chosen never gives way, what was hidden is in no list."""
+    """The columns with the user's choices: ones chosen to be shown are never dropped, hidden ones never listed."""
     return tuple(replace(
         column, order=None if choice == "hidden" else 0, width=column.width * (2 if choice == "wide" else 1),
     ) if (choice := choices.get(column.name)) else column for column in columns)
@@ -77,7 +77,7 @@ def listed(columns: Sequence[Column]) -> list[int]:
 
 
 def pinned(columns: Sequence[Column]) -> list[int]:
-    """The columns that stay while scrolling: the pinned ones, or the first text column where none is."""
+    """Indices of the columns that stay while scrolling: the pinned ones, else the first text column."""
     shown = listed(columns)
     chosen = [index for index in shown if columns[index].pinned]
     return chosen or [index for index in shown if is_text(columns[index])][:1] or shown[:1]
@@ -86,10 +86,10 @@ def pinned(columns: Sequence[Column]) -> list[int]:
 def arrange(
     columns: Sequence[Column], width: int, start: int, first: int | None, widest: Callable[[Column], int]
 ) -> Layout:
-    """Place the columns in ``width`` cells of which the first ``start`` are the gutter.
+    """Place the columns in ``width`` cells, of which the first ``start`` are the gutter.
 
-    ``first`` is the index of the first column after the pinned ones, None where nothing was scrolled. ``widest`` tells
-    how many cells the longest text of an elastic column takes, so that it does not push the numbers away from it.
+    ``first`` is the index of the first column after the pinned ones; None: not scrolled sideways. ``widest`` gives the
+    cells of an elastic column's longest text, so that the column takes no more and the numbers stay close to it.
     """
     room = width - start
     shown, stay = listed(columns), pinned(columns)
@@ -133,7 +133,7 @@ def arrange(
     for index in chosen:
         size = min(widths[index], width - x)
         whole = size == widths[index] or is_text(columns[index]) or columns[index].unit in GRAPHIC
-        if size <= 0 or (placed and not whole):  # of a number nothing may be missing
+        if size <= 0 or (placed and not whole):  # a number is never cut
             right = True
             break
         placed.append(Placed(columns[index], index, x, size))
@@ -144,8 +144,8 @@ def arrange(
 
 
 def _compared(columns: Sequence[Column], index: int, chosen: Sequence[int]) -> bool:
-    """Whether the value of one run has beside it that of the other, or the difference, where the view has one. A bar
-    is compared with those above and below it."""
+    """Whether a column of one run is beside that of the other run or their difference, if the view has either. True
+    for bars, which compare with the bars above and below."""
     one = columns[index]
     if one.side not in ("a", "b") or one.bar:
         return True
@@ -161,9 +161,9 @@ def _needs(needs: dict[int, int], chosen: Sequence[int], gap: int) -> int:
 def scrolled(
     columns: Sequence[Column], index: int, first: int | None, layout: Callable[[int | None], Layout]
 ) -> int | None:
-    """The first column after the pinned ones with which that column is in sight; ``first`` is the one now.
+    """The value of ``first`` that brings column ``index`` into sight; ``first`` is the current one.
 
-    ``layout`` gives the places of the columns for such a first one. None is the list before any sideways scroll.
+    ``layout`` returns the layout for a given ``first``. None is the list before any sideways scroll.
     """
     stay = pinned(columns)
     if index in stay:

@@ -1,7 +1,7 @@
-"""Frames: what a panel is, its order and scope in the upper border; its legend and where one is in the lower one.
+"""Frames: title, order and scope in the upper border of a panel, legend and position in the lower one.
 
-A frame costs two rows. Its border is drawn by whoever draws the panel, a list as segments and a picture as Content,
-from the same pieces: text and the role (``themes.Look``) that it is drawn in.
+A frame takes two lines. Its border is drawn with the panel, for a list as segments and for a picture as Content, from
+the same pieces: a text and the role (``themes.Look``) of its style.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ..session.themes import Look, content_style
 from ..terminal import sanitiser
 
 Piece = tuple[str, str]
-"""Text and its role; ``base`` for none."""
+"""Text and its role; ``base`` for no special style."""
 Pieces = tuple[Piece, ...]
 
 
 class Frame(Struct, frozen=True):
-    """What stands in the border: ``title`` and ``note`` upper left, ``right`` upper right, ``legend``, ``position``."""
+    """Texts of a border: ``title``, ``note`` upper left, ``right`` upper right, ``legend`` and ``position`` below."""
 
     title: str = ""
     note: Pieces = ()
@@ -34,24 +34,24 @@ class Frame(Struct, frozen=True):
 
     @property
     def on_one_line(self) -> Frame:
-        """The upper border with what the lower one says, where that is not drawn."""
+        """The texts for the upper border alone, where the lower one is not drawn; the legend is left out."""
         return Frame(self.title, self.note, pieces_of((self.position, self.right), " · "))
 
 
 def dim(text: str) -> Pieces:
-    """Quiet text in a border."""
+    """Dim text for a border."""
     return ((text, "dim"),) if text else ()
 
 
 def pieces_of(groups: Sequence[Pieces], gap: str = "  ") -> Pieces:
-    """What of it there is, apart from one another."""
+    """The groups that are not empty, separated by ``gap``."""
     some = [group for group in groups if group]
     return tuple(chain.from_iterable((((gap, "base"),) if at else ()) + group for at, group in enumerate(some)))
 
 
 def widest(width: int, *ways: Sequence[Pieces]) -> Pieces:
-    """A legend for the border of a frame of that width: the first way to say it that fits, else what fits of the last,
-    a part of it whole or not at all."""
+    """A legend for a frame of that width: the first variant that fits, else as many whole parts of the last one as
+    fit."""
     for way in ways:
         if _cells(made := pieces_of(way)) <= width - 6:
             return made
@@ -73,10 +73,10 @@ def lower(frame: Frame, width: int, focus: bool) -> list[Piece]:
 
 
 def _edge(corners: str, left: Pieces, right: Pieces, width: int, focus: bool) -> list[Piece]:
-    """A border with text at both ends; where both do not fit the right one loses parts, then the left one its end."""
+    """A border with text at both ends; if both do not fit, the right one loses parts, then the left one is cut."""
     line = "focus" if focus else "frame"
     while right and _cells(left) + _cells(right) + (10 if left else 6) > width:
-        right = right[:-2]  # a part and what keeps it from the one before
+        right = right[:-2]  # the last part and the gap before it
     left = _cut(left, width - 6)
     filled = width - 2 - sum(_cells(side) + 3 for side in (left, right) if side)
     made: list[Piece] = [(corners[0] + ("─ " if left else ""), line), *left]
@@ -108,7 +108,7 @@ def content(pieces: Sequence[Piece]) -> Content:
 
 
 def boxed(lines: Sequence[Content], frame: Frame, width: int, focus: bool = False) -> list[Content]:
-    """Lines in a frame ``width`` cells wide; they have two cells less on each side, and are cut there."""
+    """Lines in a frame ``width`` cells wide, each cut to the ``width`` − 4 cells inside."""
     side = content_style("focus" if focus else "frame")
     room = width - 4
     made = [content(upper(frame, width, focus))]

@@ -1,8 +1,8 @@
-"""The signs the screens draw with, and their plain forms for terminals that have none (``--ascii``).
+"""Glyphs the screens are drawn with, and their ASCII replacements (``--ascii``).
 
-Widgets always draw with the full set; where the terminal cannot show it, ``Plain`` replaces every sign by one of the
-same width on the way out, so that no widget knows about it. What must stay true: each replacement is one cell wide and
-plain ASCII, and a bar or sparkline still reads as more or less.
+Widgets always draw with the full set; for a terminal that cannot show it, ``Plain`` replaces every glyph by one of the
+same width in the output, so that no widget has to know. Invariant: each replacement is one ASCII character, one cell
+wide, and bars and sparklines still show more and less.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from textual.filter import LineFilter
 from ...analysis.core.units import LEVELS
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
-"""A cell filled from the left by 0 to 7 eighths; full is ``FULL``."""
+"""A cell filled from the left by 0 to 7 eighths; 8 eighths are ``FULL``."""
 
 FULL, REST = "█", "░"
 DOWN, UP = "↓", "↑"
@@ -24,16 +24,16 @@ MARK = "●"
 """A marked row."""
 
 OPEN, CLOSED = "▾", "▸"
-"""A group with its rows in sight, or not."""
+"""An open or a closed group."""
 
 HERE = "▌"
-"""The row of the cursor, beside its colour, so that no colour is needed to find it."""
+"""The cursor's row, marked so that it can be found without colour."""
 
 MORE_LEFT, MORE_RIGHT = "‹", "›"
-"""Columns are out of sight on that side."""
+"""More columns on that side."""
 
 def _dots(code: int) -> str:
-    """A sign for a character of braille: high, in the middle, low, or a line through it."""
+    """ASCII for a braille pattern: high, middle or low dots, or a vertical line."""
     rows = [row for row, bits in enumerate((0x09, 0x12, 0x24, 0xC0)) if code & bits]
     if not rows:
         return " "
@@ -60,13 +60,13 @@ _TABLE = str.maketrans(_PLAIN)
 
 
 def plain(text: str) -> str:
-    """The text with every sign of ours replaced by an ASCII one of the same width; recorded letters stay."""
+    """The text with all our glyphs replaced by ASCII of the same width; recorded letters stay."""
     return text if text.isascii() else text.translate(_TABLE)
 
 
 class Plain(LineFilter):
-    """Draws with ASCII only: the ``--ascii`` terminal."""
+    """Replaces glyphs by ASCII, for ``--ascii``."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments with their text replaced by ``plain``."""
+        """The segments with ``plain`` text."""
         return [Segment(plain(text), style, control) for text, style, control in segments]

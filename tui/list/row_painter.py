@@ -1,9 +1,9 @@
-"""A page of rows → segments: what the list draws between two scrolls.
+"""A page of rows → segments: the drawing of the list between two scrolls.
 
-Values are turned into text once a page; the cursor colours its mark and the name, so that moving it costs few bytes.
-Emphasis: the largest three of the column that matters stand out, what is under one per cent of the whole steps back, so
-that the eye lands where the time is. A row of an activity begins with the letter of its family, and its bar has the
-family's colour. A difference is coloured only where it says better or worse: of times, beyond ``SAME``.
+Values are formatted once per page; only the cursor's mark and the row's name are highlighted, so that moving the cursor
+sends few bytes. The three largest values of the main column are emphasised and rows under 1% of the total are dimmed,
+to draw the eye to where the time is. The row of an activity starts with the letter of its kernel family, and its bar
+has the family's colour. A difference is coloured only if it is clearly better or worse: a time, changed by ``SAME``.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ if TYPE_CHECKING:
     from ..session.themes import Look
 
 TOP = 3
-"""How many rows stand out."""
+"""Rows that are emphasised."""
 
 _SELECTED = Style(underline=True)
 
 SMALL = 0.01
-"""A share under which a row steps back."""
+"""Rows below this share are dimmed."""
 SAME = 0.02
-"""Changes under this share of what was are not flagged."""
+"""Changes under this share of A's value are not coloured."""
 _GROUPS = {"cause": ("✗", "bad"), "unchanged": ("=", "dim")}
-"""Kinds of rows that stand for those under them, with their mark and role."""
+"""Kinds of rows that head a group, with their mark and role."""
 _UNDECIDED = frozenset(("~", "too few cycles"))
 
 
 def lettered(table: Table) -> bool:
-    """Whether rows are of activities, which have a family and its letter."""
+    """Whether the rows are activities, which show the letter of their family."""
     return family_column(table.columns) is not None
 
 
 def start(table: Table) -> int:
-    """The first cell after the mark and the letter."""
+    """Cells of the gutter: mark and family letter."""
     shown = listed(table.columns)
     return 3 if lettered(table) else 2 if shown and is_text(table.columns[shown[0]]) else 1
 
 
 class Page:
-    """The rows in sight as text. ``key`` says what it was made of; another key needs another page."""
+    """The visible rows as text. ``key`` is all the page depends on; another key needs a new page."""
 
     def __init__(
         self, key: object, table: Table, top: int, height: int, layout: Layout, width: int, look: Look,
         sides: tuple[Segment, ...] = (), empty: str = "",
     ) -> None:
-        """``sides`` are the border at both ends of every row, beyond ``width``; ``empty`` is said of no rows."""
+        """``sides``: border at both ends of every row, outside ``width``; ``empty``: text shown without rows."""
         self._wraps = wrapped(table, layout, height)
         self._empty = cells.fit(f"  {empty}", width)
         self.key = key
@@ -73,7 +73,7 @@ class Page:
         texts = [at for at, one in enumerate(layout.placed) if is_text(one.column) and not one.column.side]
         named = [at for at in texts if layout.placed[at].column.role in ("name", "tree")]
         self._named = next(iter([*named, *(at for at in texts if layout.placed[at].column.pinned), *texts]), 0)
-        self._emphasis = table.threshold(TOP)  # name of the column that matters, size of its third largest
+        self._emphasis = table.threshold(TOP)  # name of the main column, its third largest value
         self._share = next((one.name for one in table.columns if one.role == "share" and not one.side), None)
         also = {self._emphasis[0]} if self._emphasis else set()
         known = {column.name for column in table.columns}
@@ -92,11 +92,11 @@ class Page:
         self._head: tuple[int | None, Strip] | None = None
         bars = [one.column.name for one in layout.placed if one.column.bar in ("share", "lost")]
         wholes = [one.column.under for one in layout.placed if one.column.under in known]
-        most = max((table.most(name) or 0.0 for name in [*bars, *wholes]), default=0.0)  # both runs on one scale
+        most = max((table.most(name) or 0.0 for name in [*bars, *wholes]), default=0.0)  # one scale for both runs
         self._most = dict.fromkeys(bars, most or 1.0)
 
     def header(self, table: Table, selected: int | None) -> list[Segment]:
-        """The column headers; the sorted one has its arrow in the gap after it."""
+        """The column headers; the sort arrow is in the gap after its column."""
         look = self._look
         out = RowSegments(look.base, self._width)
         for number, placed in enumerate(self.layout.placed):
@@ -123,9 +123,9 @@ class Page:
     def strips(
         self, lines: range, cursor: int, style: Style, marks: set[int], needle: str, selected: int | None
     ) -> list[Strip]:
-        """Those lines of the list, the header being line 0; the row at ``cursor`` of the table in that style.
+        """Those lines of the list (line 0 is the header), with the row at position ``cursor`` in that style.
 
-        A row is the same strip as long as it looks the same: what is done to it later is then kept too.
+        A row that looks the same returns the same Strip object, so that what is cached on it later stays valid.
         """
         table, made = self._table, []
         for y in lines:
@@ -137,7 +137,7 @@ class Page:
                 made.append(self._head[1])
             elif part:
                 made.append(self._strip(self._continued(index, part)))
-            elif index >= len(self.values):  # below the last row, or no column has room
+            elif index >= len(self.values):  # below the last row, or no column fits
                 said = self._empty if y == 2 and not len(table) else " " * self._width
                 made.append(self._strip([Segment(said, self._look.dim)]))
             else:
@@ -151,18 +151,18 @@ class Page:
         return made
 
     def row_at(self, line: int) -> tuple[int, int]:
-        """The row of the page on that line below the header, and which of its lines that is."""
+        """Row of the page at that line below the header, and which of the row's lines it is."""
         if self._wraps is None:
             return line, 0
         spread = self._wraps.spread
         return spread[line] if 0 <= line < len(spread) else (line + len(self.values), 0)
 
     def line_of(self, index: int) -> int:
-        """The line below the header on which a row of the page begins."""
+        """First line, below the header, of a row of the page."""
         return index if self._wraps is None else self._wraps.first(index)
 
     def _continued(self, index: int, part: int) -> list[Segment]:
-        """A further line of a row, which has nothing but the sentence."""
+        """A continuation line of a row, which contains only the wrapped sentence."""
         assert self._wraps is not None
         out = RowSegments(self._look.base, self._width)
         placed = next(one for one in self.layout.placed if one.column.name == self._wraps.column)
@@ -173,7 +173,7 @@ class Page:
         return Strip([*self._left, *line, *self._right])
 
     def line(self, index: int, position: int, cursor: Style | None, marked: bool, needle: str) -> list[Segment]:
-        """The row at ``index`` of the page, which is at ``position`` of the table; ``cursor`` is its style there."""
+        """The row at ``index`` of the page and ``position`` of the table; ``cursor`` is its style under the cursor."""
         look, values = self._look, self.values[index]
         weight = self._weight(values)
         family = self._family(values)
@@ -217,7 +217,7 @@ class Page:
         return out.segments()
 
     def _group(self, out: RowSegments, index: int, position: int, kind: str, cursor: Style | None) -> None:
-        """The head of a group: whether it is open, its mark, what it is, over the columns that it has nothing in."""
+        """The head of a group: fold sign, mark and title, across the columns in which it has no value."""
         sign, role = _GROUPS[kind]
         after = self._table.window(position + 1, position + 2, ["kind"])
         is_open = bool(after) and after[0][0] not in _GROUPS and self._table.row_id(position + 1) == (
@@ -229,7 +229,7 @@ class Page:
         out.put(named.x, f"{sign} {text_}", cursor or self._look.role(role))
 
     def _family(self, values: tuple[Any, ...]) -> str:
-        """The family of a row that is of an activity; empty for others."""
+        """The kernel family of an activity's row; '' for other rows."""
         if not self._lettered or (kind := values[self._at["kind"]]) not in ACTIVITIES:
             return ""
         name = next((value for placed, value in zip(self.layout.placed, values, strict=False)
@@ -257,7 +257,7 @@ class Page:
         return cells.cell(value, placed.column, placed.width, self._most.get(placed.column.name) or 1.0, mark)
 
     def _told(self, column: Column, value: Any, row: tuple[Any, ...]) -> tuple[Any, str]:
-        """The value, or that which stands in for one that was not recorded, and its mark."""
+        """The value, or the estimate of one that was not recorded, and its mark."""
         at = self._at.get(column.estimate) if cells.missing(value) and column.estimate else None
         value = value if at is None or row[at] is None else row[at]
         return value, column.mark(value, at is not None)
@@ -273,7 +273,7 @@ class Page:
         return self._look.base
 
     def _signed(self, column: Column, value: float, values: tuple[Any, ...]) -> Style | None:
-        """Better or worse: more time is worse; None where that cannot be said, or next to nothing changed."""
+        """Style of a better or worse difference (more time is worse); None if undecided or almost unchanged."""
         verdict = values[self._at["verdict"]] if "verdict" in self._at else None
         if not column.lasting or not value or verdict in _UNDECIDED:
             return None
@@ -284,18 +284,18 @@ class Page:
 
 
 class RowSegments:
-    """Pieces of text put at cells from left to right; what lies between is blank."""
+    """Collects pieces of text at cells from left to right, with blanks in between."""
 
     def __init__(self, base: Style, width: int) -> None:
         self.x = 0
         self._base = base
         self._width = width
         self._pieces: list[Segment] = []
-        self._texts: list[str] = []  # of one style, not yet a piece
+        self._texts: list[str] = []  # of the current style, not yet a segment
         self._style: Style | None = None
 
     def put(self, x: int, shown: str, style: Style, gap: Style | None = None) -> None:
-        """Text at a cell, the blanks before it in the style ``gap`` where given; nothing goes past the end."""
+        """Put text at a cell, cut at the end of the line; ``gap`` is the style of the blanks before it."""
         if x > self.x:
             self._add(" " * (x - self.x), gap or self._base)
             self.x = x
@@ -318,7 +318,7 @@ class RowSegments:
             self._pieces.append(Segment("".join(self._texts), self._style))
 
     def mark(self, needle: str, style: Style) -> None:
-        """Show where the last piece holds the text, without regard to case; what was cut away lies at the ``…``."""
+        """Highlight the needle in the last piece, ignoring case; ``…`` stands for a match that was cut away."""
         before = self._style
         assert before is not None
         shown = self._texts.pop()
@@ -333,7 +333,7 @@ class RowSegments:
             self._add(shown[done:], before)
 
     def segments(self) -> list[Segment]:
-        """The whole line, exactly as wide as it should be."""
+        """The whole line, exactly ``width`` cells."""
         if self.x < self._width:
             self._add(" " * (self._width - self.x), self._base)
         self._close()

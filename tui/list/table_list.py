@@ -1,9 +1,9 @@
-"""The list every table is shown in: any number of rows, drawn line by line.
+"""The list that shows every table: any number of rows, drawn line by line.
 
-Only the rows on screen are ever read (``Table.window``) and turned into text, and they are kept until another row,
-another table or another width is asked for, so that a key costs the same on twenty rows and on five million. Columns
-say how they are drawn; nothing here knows a view. What must stay true: the cursor stays on its row through sorting and
-filtering, marks belong to rows and not to places, and every recorded string passes ``cells`` on its way to a segment.
+Only the rows on screen are read (``Table.window``) and formatted, and they are cached until another row, table or width
+is needed, so that a key press costs the same with twenty rows and with five million. Columns determine their drawing;
+nothing here depends on a view. Invariants: the cursor stays on its row through sorting and filtering, marks belong to
+row identities, not positions, and every recorded string passes ``cells`` on its way to a segment.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 FRAME = 3
 """Cells of the border beside the rows."""
 LEAST_FRAMED = 16
-"""Lines of a terminal from which a list has all of its border."""
+"""Lines of the terminal from which a list has its complete border."""
 BIG = 200_000
-"""Rows from which sorting and filtering happen in a thread, so that keys still answer."""
+"""Rows from which sorting runs in a thread, so that keys stay responsive."""
 
 
 class TableList(ScrollView, can_focus=True):
     """A table as a list with a cursor.
 
-    ``show`` puts a table in; ``cursor`` is the position of the cursor in the order shown, ``marks`` are row identities
-    (``Table.row_id``). Sorting and filtering from here post ``Rearranged``.
+    ``show`` sets the table; ``cursor`` is a position in the current order, ``marks`` are row identities
+    (``Table.row_id``). Sorting in the list posts ``Rearranged``.
     """
 
     DEFAULT_CSS = "TableList { height: 1fr; overflow: hidden; }"
@@ -51,7 +51,7 @@ class TableList(ScrollView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = bindings("list")
 
     class Highlighted(Message):
-        """The cursor is on another row; ``position`` counts in the order shown."""
+        """The cursor moved, or its row's mark changed; ``position`` is in the current order."""
 
         def __init__(self, table_list: TableList, position: int) -> None:
             super().__init__()
@@ -59,10 +59,10 @@ class TableList(ScrollView, can_focus=True):
             self.position = position
 
     class Opened(Highlighted):
-        """Details of a row are wanted: Enter, or a second click."""
+        """Open the details of a row: Enter, or a double click."""
 
     class Rearranged(Message):
-        """The list shows the same rows in another order, or fewer or more of them; ``before`` is what it showed."""
+        """The user sorted the list; ``before`` is the table shown until then."""
 
         def __init__(self, table_list: TableList, before: Table, table: Table) -> None:
             super().__init__()
@@ -78,8 +78,8 @@ class TableList(ScrollView, can_focus=True):
         self.needle = ""
         self._top = 0
         self._column: int | None = None  # selected column, an index of table.columns
-        self._first: int | None = None  # first column after the pinned ones, None before any sideways scroll
-        self._home: int | None = None  # row the user chose, to come back to when a filter is lifted
+        self._first: int | None = None  # first column after the pinned ones; None: not scrolled sideways
+        self._home: int | None = None  # identity of the row the user chose, to return to when a filter is removed
         self._searched_from: int | None = None
         self._page: row_painter.Page | None = None
         self.runner, self._preparing = QueryRunner(self.app), QueryRunner(self.app)
@@ -88,7 +88,7 @@ class TableList(ScrollView, can_focus=True):
         self.empty = ""
 
     def show(self, table: Table | None) -> None:
-        """Show a table. The cursor and the marks stay where it has the same rows as the one before, else start anew."""
+        """Show a table. Cursor and marks are kept if it has the same rows as the one before, else reset."""
         before, self.table = self.table, table
         self.runner.drop()
         same = before is not None and table is not None and before.same_rows(table)
@@ -103,54 +103,54 @@ class TableList(ScrollView, can_focus=True):
             self._top = max(0, self.cursor - offset)
         self._repaint()
         if table is not None and not same and table.rows.on_disk:
-            # after the paint: the rest is read behind the rows shown; then emphasis and widths are known
+            # after the paint: reads the remaining rows, from which emphasis and widths follow
             self.call_after_refresh(self._preparing.ask, table.prepare, lambda _: self._repaint())
         if table is not None and len(table):
             self.post_message(self.Highlighted(self, self.cursor))
 
     def choose(self, choices: Mapping[str, Choice]) -> None:
-        """Show, hide and widen columns by their names; what is not named goes by the width there is."""
+        """Set the user's choices by column name; other columns are shown if the width allows."""
         self._choices = dict(choices)
         self._first = None
         self._repaint()
 
     @property
     def lines(self) -> int:
-        """Lines that all its rows take as wide as the screen, sentences wrapped that would be cut."""
+        """Lines of all its rows at the width of the screen, with the sentences wrapped that would be cut."""
         width = self.app.size.width - FRAME
         wraps = None if self.table is None else wrapped(self.table, self._layout(self._first, width))
         return len(self.table or ()) if wraps is None else len(wraps.spread)
 
     @property
     def in_sight(self) -> set[str]:
-        """The names of the columns in sight."""
+        """The names of the visible columns."""
         return set() if self.table is None else {one.column.name for one in self._layout(self._first).placed}
 
     @property
     def listed(self) -> Sequence[Column]:
-        """The columns of the table as the user wants them."""
+        """The table's columns with the user's choices applied."""
         assert self.table is not None
         return columns.chosen(self.table.columns, self._choices) if self._choices else self.table.columns
 
     def caption(self, said: frame.Frame) -> None:
-        """What stands in the border."""
+        """Set the texts of the border."""
         if said != self._frame:
             self._frame = said
             self.refresh(*(Region(0, y, self.size.width, 1) for y in (0, self.size.height - 1)))
 
     @property
     def selected_column(self) -> Column | None:
-        """The column that ← and → stand on."""
+        """The column selected with ← and →."""
         return None if self.table is None or self._column is None else self.table.columns[self._column]
 
     def row(self, position: int) -> tuple[Any, ...] | None:
-        """The raw values of the row at that position; None where there is none."""
+        """The raw values of the row at that position; None if there is none."""
         if self.table is None or not 0 <= position < len(self.table):
             return None
         return self.table.window(position, position + 1)[0]
 
     def search(self, text: str) -> bool:
-        """Go to the first row at or after where the search began that holds the text; '' ends it. Whether one does."""
+        """Go to the first match at or after the row where the search began; True if any. '' ends the search."""
         if self._searched_from is None:
             self._searched_from = self.cursor
         self.needle = text
@@ -161,7 +161,7 @@ class TableList(ScrollView, can_focus=True):
         return self._find(self._searched_from, backwards=False)
 
     def sort_by(self, column: str, descending: bool | None = None) -> None:
-        """Sort by a column; the largest numbers or the first letters come first unless said otherwise."""
+        """Sort by a column; by default numbers largest first, text in alphabetical order."""
         if self.table is None:
             return
         if descending is None:
@@ -169,7 +169,7 @@ class TableList(ScrollView, can_focus=True):
         self._change(lambda table: table.sort(column, descending))
 
     def go(self, position: int) -> None:
-        """Put the cursor on the row at that position and keep it in sight."""
+        """Move the cursor to that position and scroll it into sight."""
         if self.table is None or not len(self.table):
             return
         old, self.cursor = self.cursor, max(0, min(len(self.table) - 1, position))
@@ -189,7 +189,7 @@ class TableList(ScrollView, can_focus=True):
         self.go(self.cursor + step)
 
     def action_page(self, pages: float) -> None:
-        """Move by pages; what was the last row in sight becomes the first."""
+        """Move by pages."""
         step = max(1, int(abs(pages) * self._rows()))
         step = step if pages > 0 else -step
         if self.table is not None:
@@ -203,7 +203,7 @@ class TableList(ScrollView, can_focus=True):
         self.action_move(len(self.table or ()) * side)
 
     def action_column(self, step: int) -> None:
-        """Select the column to the left or right, scrolling sideways where it is out of sight."""
+        """Select the column to the left or right, scrolling sideways if necessary."""
         if self.table is None:
             return
         order = columns.listed(self.listed)
@@ -211,7 +211,7 @@ class TableList(ScrollView, can_focus=True):
         self._select(order[max(0, min(len(order) - 1, at + step))])
 
     def action_sort_next(self, step: int) -> None:
-        """Sort by the next column to the left or right of the one selected or sorted by."""
+        """Sort by the column to the left or right of the selected or sorted one."""
         if self.table is None:
             return
         if self._column is None:
@@ -222,7 +222,7 @@ class TableList(ScrollView, can_focus=True):
             self.sort_by(self.selected_column.name)
 
     def action_reverse(self) -> None:
-        """Sort by the selected column, or turn the order round where it is sorted by it already."""
+        """Sort by the selected column, or reverse the order if it is sorted by that already."""
         if self.table is None:
             return
         chosen = self.selected_column.name if self.selected_column else self.table.sorted_by or self.table.main
@@ -231,13 +231,13 @@ class TableList(ScrollView, can_focus=True):
         self.sort_by(chosen, not self.table.descending if chosen == self.table.sorted_by else None)
 
     def action_mark(self) -> None:
-        """Mark the row under the cursor, or take the mark off, and go on to the next."""
+        """Toggle the mark of the row under the cursor and go to the next row."""
         if self.table is None or not len(self.table):
             return
         self.marks ^= {self.table.row_id(self.cursor)}
         self._refresh_rows(self.cursor)
         if self.cursor == len(self.table) - 1:
-            self.post_message(self.Highlighted(self, self.cursor))  # to the last row there is nothing further
+            self.post_message(self.Highlighted(self, self.cursor))  # on the last row the cursor does not move
         self.action_move(1)
 
     def add_mark(self, row: int) -> None:
@@ -246,18 +246,18 @@ class TableList(ScrollView, can_focus=True):
         self._refresh_rows(self.cursor)
 
     def action_search_next(self, step: int) -> None:
-        """Go to the next or previous row that holds the text searched for."""
+        """Go to the next or previous match of the search."""
         if self.needle:
             self._searched_from = None
             self._find(self.cursor + step, backwards=step < 0)
 
     def action_open(self) -> None:
-        """Ask for the details of the row under the cursor."""
+        """Open the details of the row under the cursor."""
         if self.table is not None and len(self.table):
             self.post_message(self.Opened(self, self.cursor))
 
     def on_click(self, event: events.Click) -> None:
-        """A click puts the cursor there, a second one opens the row; on the header it sorts."""
+        """Click: move the cursor there; double click: open the row; on a header: sort by it."""
         if self.table is None:
             return
         if event.y == 1:
@@ -273,12 +273,12 @@ class TableList(ScrollView, can_focus=True):
                 self.action_open()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """The wheel moves the rows, and the cursor only where it would leave the screen."""
+        """Scroll the rows; the cursor moves only to stay on the screen."""
         event.stop()
         self._wheel(3)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """The wheel moves the rows, and the cursor only where it would leave the screen."""
+        """Scroll the rows; the cursor moves only to stay on the screen."""
         event.stop()
         self._wheel(-3)
 
@@ -291,7 +291,7 @@ class TableList(ScrollView, can_focus=True):
         self.go(max(self._top, min(self._top + height - 1, self.cursor)))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines in sight, past Textual's cache of them: the page keeps its own, and the border is drawn here."""
+        """The visible lines, bypassing Textual's cache: the page has its own, and the border is drawn here."""
         filters, background = self.get_line_filters(), self.background_colors[1]
         strips = self._drawn(crop.line_range)
         for each in filters:
@@ -305,7 +305,7 @@ class TableList(ScrollView, can_focus=True):
 
     @property
     def _inset(self) -> int:
-        """Cells of the border at each side; where there is little room, only its upper line is drawn."""
+        """Border cells on each side: 1, or 0 where there is little room and only the upper border is drawn."""
         return int(self.size.height >= 4 and self.app.size.height >= LEAST_FRAMED)
 
     def _drawn(self, lines: range) -> list[Strip]:
@@ -347,7 +347,7 @@ class TableList(ScrollView, can_focus=True):
         )
 
     def _rows(self) -> int:
-        """Lines for rows; hidden, it is as tall as anybody needs until it comes back."""
+        """Lines for rows; a hidden list, which has no height, counts all rows so that nothing scrolls."""
         return max(1, self.size.height - 2 - self._inset) if self.size.height else len(self.table or ()) + 1
 
     def _clamped(self, top: int) -> int:
@@ -365,13 +365,13 @@ class TableList(ScrollView, can_focus=True):
         self.refresh(*(Region(0, line + 2, self.size.width, 1) for line in lines))
 
     def on_resize(self) -> None:
-        """Keep the cursor in sight; where the list was drawn in its new size before it heard of it, that is done."""
+        """Keep the cursor in sight; repaint unless the list has already been drawn at the new size."""
         drawn = self.table is not None and self._page is not None and self._page is self._lines()
         if not drawn or self._top != self._clamped(self._top):
             self._repaint()
 
     def on_focus(self) -> None:
-        """The border and the cursor show whether keys go here."""
+        """Draw again: border and cursor show whether the list has the focus."""
         self.refresh()
 
     on_blur = on_focus
@@ -394,7 +394,7 @@ class TableList(ScrollView, can_focus=True):
         return True
 
     def _change(self, work: Callable[[Table], Table]) -> None:
-        """Show what the work makes of the table; for big ones it runs in a thread and late answers are ignored."""
+        """Show ``work`` applied to the table; for big tables it runs in a thread and stale answers are dropped."""
         before = self.table
         if before is None:
             return

@@ -1,8 +1,8 @@
-"""Rows of several lines: a sentence that would be cut is wrapped where the list has lines to spare.
+"""Rows of several lines: a sentence that would be cut is wrapped if the list has lines to spare.
 
-One item stays one row for the cursor, marks and keys; only its first line takes the cursor's colour. What must stay
-true: with all rows in sight nothing scrolls, so that a position and its first line tell one another; a list with more
-rows than lines costs what it did.
+A wrapped row is still one row for cursor, marks and keys; the cursor highlights only its first line. Invariant: rows
+wrap only while all of them fit, so nothing scrolls, each position has one first line and vice versa, and a list with
+more rows than lines costs the same as without wrapping.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from .columns import Layout
 
 MOST_ROWS, MOST_LINES = 60, 4
-"""Rows of a list that is looked at, and lines of one of them."""
+"""Most rows of a list that wraps, and most lines per row."""
 
 
 class Wrapped(Struct, frozen=True):
-    """The text of one column of all rows in lines as wide as the column; ``spread`` has row and line of each line."""
+    """One column's text, wrapped, per row; ``spread`` is (row, line within the row) for each line of the list."""
 
     column: str
     texts: list[list[str]]
     spread: list[tuple[int, int]]
 
     def first(self, row: int) -> int:
-        """The line at which a row begins."""
+        """The first line of a row."""
         return self.spread.index((row, 0))
 
 
 def wrapped(table: Table, layout: Layout, height: int = MOST_ROWS * MOST_LINES) -> Wrapped | None:
-    """The sentences of a table so laid out, the first ones where not all have room in ``height`` lines; None where it
-    has none, or none of them is cut and has room."""
+    """The wrapped sentences, from the top as far as ``height`` lines allow; None if the table has no sentence column or
+    nothing is to be wrapped."""
     placed = next((one for one in layout.placed if one.column.elastic and one.column.role == "label"
                    and not one.column.heading), None)
     if placed is None or len(table) > min(MOST_ROWS, height) or table.widest(placed.column.name) <= placed.width:
@@ -46,7 +46,7 @@ def wrapped(table: Table, layout: Layout, height: int = MOST_ROWS * MOST_LINES) 
     for (value,) in table.window(0, len(table), [placed.column.name]):
         said = display("" if value is None else str(value))
         lines = textwrap.wrap(said, placed.width, max_lines=MOST_LINES, placeholder="…")
-        if not 0 < len(lines) - 1 <= spare or max(map(len, said.split())) > placed.width:  # no word is broken
+        if not 0 < len(lines) - 1 <= spare or max(map(len, said.split())) > placed.width:  # never break a word
             lines = [words(said, placed.width)]
         spare -= len(lines) - 1
         texts.append(lines)

@@ -1,1 +1,1 @@
-"""Panels over the screen: help, palette, picker, details."""
+"""Panels over the screen: help, palette, picker, details, columns, choices."""

@@ -1,4 +1,4 @@
-"""One of a few things, by its key: what the timeline's export asks."""
+"""A dialog that offers a few choices, each with its key, such as export formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .overlay import Lines
 
 
 class ChoiceScreen(ModalScreen[str | None]):
-    """One line per choice with its key; gives the key, or None."""
+    """One line per choice with its key; returns the key, or None."""
 
     DEFAULT_CSS = """
     ChoiceScreen { align: center middle; background: $background 40%; }
@@ -28,27 +28,27 @@ class ChoiceScreen(ModalScreen[str | None]):
     ]
 
     def __init__(self, title: str, choices: dict[str, str]) -> None:
-        """``choices`` are display texts by the key that takes each."""
+        """``choices``: key → text shown."""
         super().__init__()
         self._title, self._choices = title, choices
         self.lines = Lines()
 
     def compose(self) -> ComposeResult:
-        """The lines."""
+        """The lines of the dialog."""
         yield Vertical(self.lines)
 
     def on_mount(self) -> None:
-        """Fill them."""
+        """Fill in the choices."""
         made = [Content.styled(self._title, "bold $primary"), Content("")]
         made += [Content.assemble((f"  {key}  ", "bold $primary"), text) for key, text in self._choices.items()]
         self.lines.say(Content("\n").join([*made, Content(""), Content.styled("Esc closes", "dim")]))
 
     def on_key(self, event: events.Key) -> None:
-        """A choice was taken."""
+        """Return the choice whose key was pressed."""
         if event.key in self._choices:
             event.stop()
             self.dismiss(event.key)
 
     def action_close(self) -> None:
-        """None of them."""
+        """Return None."""
         self.dismiss(None)

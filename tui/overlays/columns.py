@@ -1,4 +1,4 @@
-"""``#``: which columns a list shows; Space shows or hides the one under the cursor, w widens it. It is remembered."""
+"""``#``: columns of a list. Space shows or hides the one under the cursor, w widens it; choices are remembered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .overlay import Overlay
 
 _SAID = {"shown": "shown", "hidden": "hidden", "wide": "wide", "": "no room"}
 _HEADER = 18
-"""Cells of a header."""
+"""Cells for a column's header."""
 
 
 class ColumnsScreen(Overlay):
@@ -32,14 +32,14 @@ class ColumnsScreen(Overlay):
         self, columns: Sequence[Column], visible: Callable[[], set[str]], choices: dict[str, Choice],
         choose: Callable[[dict[str, Choice]], None],
     ) -> None:
-        """``visible`` names the columns in sight; ``choose`` takes what was chosen, by name."""
+        """``visible`` returns the names of the visible columns; ``choose`` receives all choices, by column name."""
         super().__init__("Columns: Space shows or hides, w widens")
         self._columns, self._visible, self._choices, self._choose = columns, visible, dict(choices), choose
         self._at = 0
-        self.scroll.can_focus = False  # the keys go here, not to what scrolls
+        self.scroll.can_focus = False  # keys go to this screen, not to the scroll area
 
     def fill(self) -> None:
-        """One line per column: whether it is shown, its header, what it is."""
+        """One line per column: its state, header and help."""
         visible, dim = self._visible(), content_style("dim")
         made = []
         for at, column in enumerate(self._columns):
@@ -55,18 +55,18 @@ class ColumnsScreen(Overlay):
         self.lines.say(Content("\n").join(made))
 
     def action_move(self, step: int) -> None:
-        """To the next column."""
+        """Move the cursor by columns."""
         self._at = max(0, min(len(self._columns) - 1, self._at + step))
         self.fill()
         self.scroll.scroll_to(y=self._at - self.scroll.size.height // 2, animate=False)
 
     def action_show(self) -> None:
-        """Show the column, or hide it."""
+        """Show or hide the column."""
         name = self._columns[self._at].name
         self._take(name, "hidden" if name in self._visible() else "shown")
 
     def action_widen(self) -> None:
-        """Twice as wide, or as wide as it was."""
+        """Double the column's width, or restore it."""
         name = self._columns[self._at].name
         self._take(name, "shown" if self._choices.get(name) == "wide" else "wide")
 

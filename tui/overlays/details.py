@@ -1,4 +1,4 @@
-"""Enter on a row: everything known about it, asked in the background, in a panel beside the list."""
+"""Enter on a row: its details, looked up in the background, in a panel beside the list."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DetailsScreen(Overlay):
         self._recorded: dict[Event, tuple[tuple[str, str], ...]] = {}
 
     def on_mount(self) -> None:
-        """Ask."""
+        """Start the lookup."""
         super().on_mount()
 
         def job() -> Any:
@@ -45,7 +45,7 @@ class DetailsScreen(Overlay):
         self._runner.ask(job, self._take)
 
     def on_unmount(self) -> None:
-        """Closed: nobody waits for the answer."""
+        """Closed: discard the pending answer."""
         self._runner.drop()
 
     def _take(self, value: Any) -> None:
@@ -57,7 +57,7 @@ class DetailsScreen(Overlay):
         self.fill()
 
     def _ask_recorded(self) -> None:
-        """Ask for what only the files have."""
+        """Look up the event arguments that only the trace files have."""
         events = [section.event for section in self._detail.sections if section.event] if self._detail else []
         recorded, runs = getattr(self.app, "recorded", None), self._question[3]
         if not events or recorded is None:
@@ -81,7 +81,7 @@ class DetailsScreen(Overlay):
         self.fill()
 
     def fill(self) -> None:
-        """Sections one under the other."""
+        """The sections, one below the other."""
         if self._detail is None:
             self.lines.say(Content(self._failed or "looking…"))
             return

@@ -1,4 +1,4 @@
-"""``?``: the keys of this view, its columns, the filter, what words and signs mean; then every key and view."""
+"""``?``: keys and columns of this view, filters, words and signs; then all views and all keys."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class HelpScreen(Overlay):
     """Help for one view."""
 
     def __init__(self, entry: Entry, table: Table | None, keys: Mapping[str, str], wanted: Collection[str]) -> None:
-        """``table`` is what the view shows; ``keys`` those in force by their names, ``wanted`` those of this view."""
+        """``table``: what the view shows; ``keys``: key name → keys in effect; ``wanted``: the view's key names."""
         super().__init__(f"Help: {entry.title}")
         self._entry, self._table, self._keys, self._wanted = entry, table, keys, wanted
 
     def fill(self) -> None:
-        """Question, this view's keys and columns, filter language, words; then all keys and views."""
+        """The view's question, keys and columns, filters, words and signs; then all views and keys."""
         entry, table = self._entry, self._table
         keys = {key.name: (spelled(self._keys[key.name], every=True), key.help) for key in KEYS}
         made = [Content.styled(entry.question, "bold")]

@@ -1,8 +1,7 @@
-"""A panel over the screen that shows text and closes with Esc, q or the key of a view, which it goes to: help, details,
-warnings.
+"""Base of the text panels over the screen (help, details, warnings), closed by Esc, q or the key of a view to go to.
 
-On a wide terminal it takes the right half, so that the list stays in sight; on a narrow one all of it. Its content is
-made of display text only.
+On a wide terminal the panel takes the right part, so that the list stays visible; on a narrow one the whole screen. Its
+content is made of display text only.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ..widgets.sections import heading
 
 
 class Lines(Widget):
-    """Lines of Content, as high as they are many."""
+    """Lines of Content; the widget is as high as they are."""
 
     DEFAULT_CSS = "Lines { height: auto; width: 1fr; }"
     can_focus = False
@@ -34,17 +33,17 @@ class Lines(Widget):
         self._content = Content("")
 
     def say(self, content: Content) -> None:
-        """Show this."""
+        """Set the content."""
         self._content = content
         self.refresh(layout=True)
 
     def render(self) -> RenderResult:
-        """What was said."""
+        """The current content."""
         return self._content
 
 
 class Scroll(VerticalScroll, can_focus=True):
-    """Scrolls with the keys of the lists."""
+    """Scrolls with the same keys as the lists."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "scroll_down", show=False), Binding("up,k", "scroll_up", show=False),
@@ -54,7 +53,7 @@ class Scroll(VerticalScroll, can_focus=True):
 
 
 class Overlay(ModalScreen[None]):
-    """A titled panel with lines in it."""
+    """A titled panel of text lines."""
 
     DEFAULT_CSS = """
     Overlay { align: right top; background: $background 40%; }
@@ -74,7 +73,7 @@ class Overlay(ModalScreen[None]):
         self.scroll = Scroll(self.lines)
 
     def compose(self) -> ComposeResult:
-        """Title, lines."""
+        """The title above the scrolling lines."""
         line = Line(id="title")
         line.say(Content.styled(f" {self.heading}", "bold $primary"), Content.styled("Esc closes ", "dim"))
         panel = VerticalScroll(line, self.scroll, id="panel", can_focus=False)
@@ -82,43 +81,43 @@ class Overlay(ModalScreen[None]):
         yield panel
 
     def on_mount(self) -> None:
-        """Fill it."""
+        """Focus the panel and fill it."""
         self.set_class(self.app.size.width < 110, "narrow")
         self.scroll.focus()
         self.fill()
 
     def on_resize(self) -> None:
-        """A narrow terminal gives it all its width."""
+        """Use the full width of a narrow terminal."""
         self.set_class(self.app.size.width < 110, "narrow")
         self.call_after_refresh(self.fill)
 
     @property
     def room(self) -> int:
-        """Cells a line may take."""
+        """Cells per line."""
         return max(20, self.scroll.size.width - 3)
 
     def fill(self) -> None:
-        """Say what there is to say; called again when the width changed."""
+        """Set the content; called again when the width changed."""
 
     def action_close(self) -> None:
-        """Back to what is under it."""
+        """Close the panel."""
         self.dismiss()
 
     def action_view(self, name: str) -> None:
-        """A view's key: close, and go there."""
+        """The key of a view: close the panel and open that view."""
         self.dismiss()
         self.app.post_message(ViewWanted(name))
 
 
 class WarningsScreen(Overlay):
-    """What was wrong in the inputs, what a view left out, and where it all comes from."""
+    """Warnings about the inputs and notes of the view."""
 
     def __init__(self, sections: list[tuple[str, list[str]]]) -> None:
         super().__init__("Warnings and notes")
         self._sections = sections
 
     def fill(self) -> None:
-        """One section a run, one for the view."""
+        """One section per run, and one for the view."""
         made: list[Content] = []
         for title, sentences in self._sections:
             lines = [line for text in sentences for line in wrapped(text, self.room, "• ")]

@@ -1,4 +1,4 @@
-"""``:``: every command by name. Views, themes and export formats come from their registries, keys from theirs."""
+"""``:``: every command by name. Views, themes and keys come from their registries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Commands(Provider):
     """The commands of the app."""
 
     def _all(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
-        """Name, help, what to do."""
+        """Name, help and callback of each command."""
         from ..session.themes import names
 
         send, runs = self.app.post_message, cast(Any, self.app).session.traces
@@ -34,12 +34,12 @@ class Commands(Provider):
         yield "Warnings and notes", what, partial(send, WarningsWanted())
 
     async def discover(self) -> Hits:
-        """All of them."""
+        """All commands."""
         for name, help, act in self._all():
             yield DiscoveryHit(Content(name), act, text=name, help=help)
 
     async def search(self, query: str) -> Hits:
-        """Those that match."""
+        """The commands that match."""
         matcher = self.matcher(query)
         for name, help, act in self._all():
             score = matcher.match(name)

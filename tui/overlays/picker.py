@@ -1,7 +1,7 @@
-"""What to open: traces found under the current directory and those opened before; one, or two to compare.
+"""Picker of traces to open: those found under the current directory and recent ones; one, or two to compare.
 
-Discovery runs in a thread and the list fills while it does. Space marks, Enter opens the marked ones, or the one under
-the cursor; ``o`` takes a path that is typed.
+Discovery runs in a thread and the list fills meanwhile. Space marks a trace, Enter opens the marked ones or the one
+under the cursor; ``o`` prompts for a path.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ COLUMNS = (
 )
 MOST = 500
 EVERY = 0.2
-"""Seconds between two looks at what was found so far."""
+"""Seconds between two updates of the list."""
 
 
 class PickerScreen(ModalScreen[list[str] | None]):
-    """One trace, or two."""
+    """Lets the user pick one trace, or two; returns their paths, or None."""
 
     DEFAULT_CSS = """
     PickerScreen { background: $background; align: left top; }
@@ -64,7 +64,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
             self._found.setdefault(path, (format, _size(path), "recent"))
         self._chosen: list[Path] = []
         self._searching = True
-        self._can_list = False  # until polars is imported, in the thread that searches
+        self._can_list = False  # until the discovery thread has imported polars
         self._shown = -1
         self.rows, self.prompt = TableList(), Prompt()
         self.top, self.bottom = Line(classes="bar"), Line(classes="bar")
@@ -77,7 +77,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
         yield self.bottom
 
     def on_mount(self) -> None:
-        """Start looking."""
+        """Start the discovery."""
         self.rows.focus()
         self._say()
         self._timer = self.set_interval(EVERY, self._look)
@@ -97,7 +97,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
         self._searching = False
 
     def _look(self) -> None:
-        """Show what was found since."""
+        """Show newly found traces."""
         if not self._searching:
             self._timer.stop()
         if not self._can_list and self._searching:
@@ -141,11 +141,11 @@ class PickerScreen(ModalScreen[list[str] | None]):
         ))
 
     def on_table_list_highlighted(self) -> None:
-        """The number of marks may have changed."""
+        """Update the number of marks."""
         self._say()
 
     def on_table_list_opened(self, event: TableList.Opened) -> None:
-        """Enter: the marked ones, else this one."""
+        """Enter: open the marked traces, else the one under the cursor."""
         event.stop()
         table = self.rows.table
         if table is None:
@@ -158,17 +158,17 @@ class PickerScreen(ModalScreen[list[str] | None]):
         self.dismiss([str(self._paths[row]) for row in ids])
 
     def action_type(self) -> None:
-        """A path typed by hand."""
+        """Prompt for paths."""
         self.bottom.display = False
         self.prompt.open("open", "", "a path, or two separated by spaces")
 
     def action_search(self) -> None:
-        """Search in the names."""
+        """Prompt for a text to search."""
         self.bottom.display = False
         self.prompt.open("search", "", "text in a name")
 
     def on_prompt_said(self, event: Prompt.Said) -> None:
-        """A path or a search."""
+        """Open the paths typed, or search."""
         if event.kind == "search":
             self.rows.search(event.text)
             if event.final:
@@ -177,7 +177,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
             self.dismiss(split_paths(event.text))
 
     def on_prompt_dropped(self) -> None:
-        """Nothing was wanted."""
+        """The prompt was cancelled."""
         self._close_prompt()
 
     def _close_prompt(self) -> None:
@@ -186,7 +186,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
         self.rows.focus()
 
     def action_leave(self) -> None:
-        """Open nothing."""
+        """Close without opening anything."""
         self.dismiss(None)
 
 

@@ -1,1 +1,1 @@
-"""What travels between the app and the terminal: writer, screen diff, input, sanitiser."""
+"""Output to and input from the terminal: writer, screen diff, clipboard, sanitiser, and hooks into Textual."""

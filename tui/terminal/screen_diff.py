@@ -1,8 +1,8 @@
-"""Two pictures of a screen → the fewest bytes that turn one into the other.
+"""Diff of two screen contents: the fewest bytes that turn one into the other.
 
-A picture is rows of cells; a cell is its text ('' for the second half of a wide letter) and the number of a pen, which
-is a way to write: attributes, colour, background. Pure: knows no app and no terminal, and its tests need neither. What
-must stay true: played on a terminal that shows ``old``, the result shows ``new``; after it the pen is the default one.
+A screen is rows of cells; a cell is its text ('' for the second half of a wide character) and the number of a pen: the
+attributes, foreground and background it is written with. Pure: independent of app and terminal, and tested without
+them. Invariant: sent to a terminal that shows ``old``, the result makes it show ``new`` and leaves the default pen.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from . import sanitiser
 from .sanitiser import printable
 
 Row = tuple[list[str], list[int]]
-"""Texts of the cells and their pens, both as many as the screen is wide."""
+"""Texts and pens of a row's cells, one each per column of the screen."""
 
 GAP = 4
-"""Unchanged cells that are sent again rather than jumped over: a jump costs four bytes."""
+"""Unchanged cells up to this many are sent again rather than skipped: a cursor move costs four bytes."""
 
 _OFF = {1: "22", 2: "22", 3: "23", 4: "24", 5: "25", 6: "25", 7: "27", 8: "28", 9: "29", 21: "24", 53: "55"}
 _ATTRIBUTES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 21, 51, 52, 53)
 _INKED = frozenset((4, 7, 9, 21, 53))
-"""Attributes a blank shows."""
+"""Attributes that are visible on a blank."""
 
 
 class Pens:
-    """The ways to write that were used, by number; 0 is the default one."""
+    """The pens used so far, by number; 0 is the default pen."""
 
     def __init__(self, system: ColorSystem) -> None:
         self._system = system
@@ -42,10 +42,10 @@ class Pens:
         self._styles: dict[Style | None, int] = {None: 0}
         self._turns: dict[tuple[int, int], str] = {}
         self.grounds = [0]
-        """For each pen the one a blank written with it needs: only its background, or all where a blank shows more."""
+        """For each pen the one its blanks need: only the background, unless an attribute is visible on blanks."""
 
     def number(self, style: Style | None) -> int:
-        """The pen of a style."""
+        """The number of a style's pen."""
         found = self._styles.get(style)
         if found is None:
             assert style is not None
@@ -59,7 +59,7 @@ class Pens:
                 self.grounds.append(found)
                 if not attributes & _INKED and (attributes or pen[1]):
                     self.grounds[found] = self.number(Style(bgcolor=style.bgcolor))
-            if len(self._styles) > 4096:  # styles with metadata are made anew all the time
+            if len(self._styles) > 4096:  # styles with metadata are new objects all the time
                 self._styles = {None: 0}
             self._styles[style] = found
         return found
@@ -70,17 +70,17 @@ class Pens:
         color = color.downgrade(self._system)
         if color.type is ColorType.TRUECOLOR and color.triplet is not None:
             fixed = _fixed(EIGHT_BIT_PALETTE).get(tuple(color.triplet))
-            if fixed is not None:  # one of the 256 says the same in fewer bytes
+            if fixed is not None:  # the 256-colour palette has this colour in fewer bytes
                 return f"{38 if foreground else 48};5;{fixed}"
         return ";".join(color.get_ansi_codes(foreground))
 
     def erases(self, number: int, with_background: bool) -> bool:
-        """Whether erasing with this pen leaves what writing blanks with it would."""
+        """Whether erasing with this pen leaves the same cells as writing blanks with it."""
         attributes, _, background = self._pens[number]
         return not attributes & _INKED and (with_background or not background)
 
     def turn(self, old: int, new: int) -> str:
-        """The sequence from one pen to another: only what differs, or all anew, whichever is shorter."""
+        """The escape sequence from one pen to another: only the differences, or a full reset, whichever is shorter."""
         if old == new:
             return ""
         made = self._turns.get((old, new))
@@ -102,7 +102,7 @@ class Pens:
 
 @lru_cache(maxsize=1)
 def _fixed(palette: Palette) -> dict[tuple[int, ...], int]:
-    # the first 16 are the user's own
+    # the first 16 are user-defined
     return {tuple(palette._colors[number]): number for number in range(255, 15, -1)}
 
 
@@ -112,12 +112,12 @@ def blank(width: int) -> Row:
 
 
 def unknown(width: int) -> Row:
-    """A row nobody knows what the terminal shows in: no cell of it equals any other."""
+    """A row with unknown content: none of its cells equals any other cell."""
     return ["?unknown"] * width, [-1] * width
 
 
 def cells(segments: list[Segment], pens: Pens) -> Row:
-    """The cells of a strip. Wide letters take two, marks join the letter before them, nothing in it can act."""
+    """The cells of a strip. Wide characters take two, combining ones join the one before, control characters go."""
     texts: list[str] = []
     inks: list[int] = []
     for text, style, control in segments:
@@ -140,7 +140,7 @@ def cells(segments: list[Segment], pens: Pens) -> Row:
 
 @lru_cache(maxsize=8192)
 def _wide(text: str) -> list[str]:
-    """One entry a cell, exactly as many as the text was measured to be."""
+    """One entry per cell, exactly as many as Rich measures."""
     if sanitiser.single(text):
         return list(text)
     room = cell_len(text)
@@ -148,7 +148,7 @@ def _wide(text: str) -> list[str]:
     for char in printable(text):
         size = get_character_cell_size(char)
         if size == 0:
-            if out and char != "\ufe0f":  # which would make the letter before it wide on some terminals
+            if out and char != "\ufe0f":  # variation selector 16 would widen the character before on some terminals
                 at = len(out) - (2 if out[-1] == "" and len(out) > 1 else 1)
                 out[at] += char
         elif len(out) + size > room:
@@ -159,7 +159,7 @@ def _wide(text: str) -> list[str]:
 
 
 def lay(row: Row, x: int, piece: Row) -> None:
-    """Put cells over a row; half of a wide letter that is left over becomes a blank."""
+    """Write cells over a row; the remaining half of an overwritten wide character becomes a blank."""
     texts, pens = row
     stop = min(len(texts), x + len(piece[0]))
     if x >= stop:
@@ -176,7 +176,7 @@ def lay(row: Row, x: int, piece: Row) -> None:
 
 
 class Writer:
-    """Collects the sequences of one frame."""
+    """Collects the escape sequences of one frame."""
 
     def __init__(self, pens: Pens, width: int, height: int, erase_with_background: bool) -> None:
         self._pens = pens
@@ -187,7 +187,7 @@ class Writer:
         self._at: tuple[int, int] | None = None  # row, column
 
     def result(self) -> str:
-        """Everything so far, the pen put down."""
+        """Everything collected so far, ending with the default pen."""
         self._use(0)
         return "".join(self._out)
 
@@ -197,9 +197,9 @@ class Writer:
         self._pen, self._at = 0, None
 
     def scroll(self, top: int, stop: int, lines: int) -> None:
-        """Move the rows top..stop up by ``lines``, down where negative; rows that appear are blank.
+        """Move the rows top..stop up by ``lines`` (negative: down); rows that appear are blank.
 
-        Inserting and deleting lines between margins, which the Linux console and screen know too.
+        Inserts and deletes lines between margins, which the Linux console and screen support too.
         """
         self._use(0)
         whole = stop == self._size[1]
@@ -210,7 +210,7 @@ class Writer:
         self._at = None
 
     def row(self, y: int, old: Row, new: Row) -> None:
-        """Bring one row from old to new."""
+        """Update one row from old to new."""
         if old == new:
             return
         (was, was_pens), (now, pens) = old, new
@@ -243,7 +243,7 @@ class Writer:
             tail = 0
         count, at, grounds = len(texts) - tail, 0, self._pens.grounds
         while at < count:
-            if texts[at] != " " or pens[at] != grounds[self._pen]:  # a blank takes any pen with its background
+            if texts[at] != " " or pens[at] != grounds[self._pen]:  # the current pen will do for a blank on its ground
                 self._use(pens[at])
             pen, ground = self._pen, grounds[self._pen]
             end = at + 1
@@ -263,7 +263,7 @@ class Writer:
             self._out.append(joined)
             self._at = (y, x + len(texts)) if x + len(texts) < self._size[0] else None
             return
-        for text in texts:  # terminals disagree about the width of such letters, so say where each next one goes
+        for text in texts:  # terminals disagree on the width of such characters, so position each one explicitly
             if text:
                 self._move(y, x)
                 self._out.append(text)
@@ -287,13 +287,13 @@ class Writer:
 
 
 def _joined(stop: int, more: int, now: list[str], pens: list[int]) -> bool:
-    """Whether the unchanged cells between are few, and written without another pen, so that they are sent again."""
+    """Whether to send the unchanged cells between two changes again: they are few and need no other pen."""
     pen = pens[stop - 1]
     return more - stop <= GAP and all(pens[x] == pen or now[x] == " " for x in range(stop, more))
 
 
 def shift(old: list[Row], new: list[Row]) -> tuple[int, int, int] | None:
-    """Rows (top, stop) that stand in ``new`` so many lines higher (lower, negative) than in ``old``; None for none."""
+    """Rows that moved, as (top, stop, lines up; negative: down) for ``Writer.scroll``; None if there is no shift."""
     before = ["".join(texts) for texts, _ in old]
     after = ["".join(texts) for texts, _ in new]
     where: dict[str, list[int]] = {}
@@ -318,7 +318,7 @@ def shift(old: list[Row], new: list[Row]) -> tuple[int, int, int] | None:
 
 
 def scrolled(rows: list[Row], top: int, stop: int, lines: int) -> list[Row]:
-    """The rows after ``Writer.scroll`` of the same."""
+    """The rows as they are after ``Writer.scroll`` with these arguments."""
     width = len(rows[0][0])
     inside = rows[top:stop]
     fresh = [blank(width) for _ in range(min(abs(lines), len(inside)))]

@@ -1,14 +1,14 @@
-"""Every private part of Textual this project touches, and what happens where it does not fit.
+"""All private parts of Textual that this project uses, and the fallback where they do not fit.
 
-Frames and keys are the two things Textual has no public hook for: ``HookedApp`` receives each update before Textual
-writes it, ``quiet`` replaces the input thread, which in Textual wakes ten times a second. ``fits`` says whether the
-installed version is one these hooks were tested with (both ends run in ``make test-deep``); with any other, Textual
-paints and reads keys its own way and everything else still works. No other file uses a private name of Textual:
-``tests/tui/terminal/test_textual_hooks.py`` keeps it so.
+Textual has no public hook for frames and keys: ``HookedApp`` receives each update before Textual writes it, and
+``quiet`` replaces the input thread, which in Textual wakes ten times a second. ``fits`` says whether the installed
+version is in the range these hooks were tested with (both ends run in ``make test-deep``); with any other, Textual
+paints and reads keys itself and everything else still works. No other file uses a private name of Textual, which
+``tests/tui/terminal/test_textual_hooks.py`` checks.
 
-What must stay true of the driver: a lone Escape is told from the start of a sequence after the usual delay; there is at
-most one input thread, whatever signals come in whatever order; a terminal that is gone ends the app as a dropped link
-does, and no bytes end the thread before.
+Invariants of the driver: a lone Escape is told from the start of a sequence after the usual delay; there is at most one
+input thread, whatever the order of signals; a terminal that is gone ends the app like a dropped connection; no input
+bytes end the thread.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ try:
     from textual._compositor import ChopsUpdate, LayoutUpdate
     from textual._styles_cache import StylesCache
     from textual._xterm_parser import XTermParser
-except ImportError:  # a version that moved them: ``fits`` is False, and the names are only bases and type checks
+except ImportError:  # names moved in another version: ``fits`` is False, and these serve only as bases and type checks
     ChopsUpdate = LayoutUpdate = StylesCache = XTermParser = object  # type: ignore[misc,assignment]
 
 OLDEST, NEWEST = (8, 2, 5), (8, 2, 8)
-"""The versions the hooks were tested with. 8.2.5 is the first whose themes say themselves whether they are ANSI."""
+"""The range the hooks were tested with. 8.2.5 is the first version whose themes declare whether they are ANSI."""
 
 
 @cache
 def fits() -> bool:
-    """Whether the installed Textual is one of those versions, with all private parts where they were."""
+    """Whether the installed Textual is in that range and has all private parts where they were."""
     parts = (App, "_display"), (App, "_close_messages_no_wait"), (XTermParser, "_sequence_to_key_events")
     return within(Path(textual.__file__).parent.parent) and all(hasattr(owner, name) for owner, name in parts)
 
 
 def within(packages: Path) -> bool:
-    """Whether the Textual of that folder of packages lies between the two versions.
+    """Whether the Textual in that site-packages folder is between the two versions.
 
-    The version is read from the name of the installer's dist-info folder: importlib.metadata takes 15 ms.
+    The version is read from the name of its dist-info folder: importlib.metadata takes 15 ms.
     """
     notes = [note.name.removeprefix("textual-").removesuffix(".dist-info")
              for note in packages.glob("textual-*.dist-info")]
@@ -67,12 +67,12 @@ def within(packages: Path) -> bool:
 
 
 class HookedApp(App[None]):
-    """An App that is given each update of the screen instead of Textual writing it."""
+    """An App whose ``paint`` gets each update of the screen, instead of Textual writing it."""
 
     by_difference = False
     """Whether ``paint`` writes; else Textual does."""
     crash: str | None = None
-    """What is to be printed once the screen is gone, where the app failed."""
+    """Text to print after the screen has closed, if the app failed."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -82,15 +82,15 @@ class HookedApp(App[None]):
         """Write an update: row, column and content of everything repainted."""
 
     def textual_painted(self) -> None:
-        """Textual wrote something itself, so the terminal may show anything."""
+        """Textual wrote something itself, so the terminal's content is unknown."""
 
     def crash_report(self, error: BaseException | None) -> str | None:
-        """What is printed after the app failed; None leaves Textual's traceback."""
+        """The text to print after the app failed; None prints Textual's traceback."""
         return None
 
     @property
     def driver(self) -> Driver | None:
-        """What writes to the terminal, once the app has started."""
+        """The driver that writes to the terminal, once the app has started."""
         driver: Driver | None = getattr(self, "_driver", None)
         return driver
 
@@ -101,12 +101,12 @@ class HookedApp(App[None]):
 
     @property
     def painting_is_held(self) -> bool:
-        """Whether a batch of updates is under way, of which no frame is written yet."""
+        """Whether a batch of updates is in progress, during which no frame is written."""
         return bool(getattr(self, "_batch_count", 0))
 
     @property
     def synchronised_output(self) -> bool:
-        """Whether the terminal knows mode 2026; False until it said so."""
+        """Whether the terminal supports mode 2026; False until it has replied."""
         return bool(getattr(self, "_sync_available", False))
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
@@ -126,7 +126,7 @@ class HookedApp(App[None]):
             try:
                 self.paint(_strips(renderable))
             except Exception:
-                # better an app that sends more bytes than none: from here on Textual paints
+                # sending more bytes is better than crashing: from here on Textual paints
                 self.by_difference = False
                 self.refresh(layout=True)
                 if os.environ.get("WARPLENS_STRICT"):
@@ -160,15 +160,15 @@ def _strips(update: LayoutUpdate | ChopsUpdate) -> Iterator[tuple[int, int, Stri
 
 
 def drop_style_cache() -> None:
-    """Empty Textual's cache of styles, which would hold on to every line drawn in an overlay; nothing elsewhere."""
+    """Empty Textual's style cache, which would keep every line drawn in an overlay alive; no-op where it is gone."""
     with suppress(AttributeError):
         StylesCache.get_inner_outer.cache_clear()
 
 
 def tolerant(palette: type[Any]) -> type[Any]:
-    """The command palette without five failures: a page turned before its list has a layout or where it has no room; a
-    key before its parts are there; a click on an entry that has just gone; Enter twice before it closes, which closes
-    a second screen; commands that arrive after it was closed."""
+    """The command palette without five failures: paging before its list has a layout or where it has no room; a key
+    before its parts are mounted; a click on an entry that was just removed; a second Enter before it closes, which
+    would close another screen; commands that arrive after it closed."""
     from textual.css.query import NoMatches
     from textual.widgets import OptionList
 
@@ -179,7 +179,7 @@ def tolerant(palette: type[Any]) -> type[Any]:
     click: Any = OptionList._on_click
 
     async def click_on_a_line(self: OptionList, event: events.Click) -> None:
-        with suppress(IndexError):  # the list has changed since the line under the pointer was drawn
+        with suppress(IndexError):  # the list changed after the clicked line was drawn
             await click(self, event)
 
     OptionList._on_click = click_on_a_line  # type: ignore[method-assign]
@@ -203,9 +203,9 @@ def tolerant(palette: type[Any]) -> type[Any]:
 
 
 LOOKS = 2
-"""Timeouts after input before the thread sleeps again, each one Escape delay long."""
+"""Timeouts after input until the thread blocks again, each one Escape delay long."""
 INTRODUCERS = "[]OP_^X"
-"""What turns a preceding Escape into the start of a sequence. Any other key, however close behind, is a key."""
+"""Characters that, after Escape, begin a sequence. Any other key right after Escape is a key of its own."""
 
 
 class Keys(XTermParser):
@@ -220,7 +220,7 @@ class Keys(XTermParser):
 
 @cache
 def quiet(driver: type[Driver]) -> type[Driver]:
-    """The driver class with an input thread that sleeps without input; unchanged where the hooks do not fit."""
+    """The driver class with an input thread that blocks without input; unchanged where the hooks do not fit."""
     if not fits() or driver.__name__ != "LinuxDriver":
         return driver
     from textual.drivers.linux_driver import LinuxDriver
@@ -231,7 +231,7 @@ def quiet(driver: type[Driver]) -> type[Driver]:
             self._file = next((file for file in (sys.__stderr__, sys.__stdout__) if file and file.isatty()), self._file)
             self._wake_read, self._wake_write = os.pipe()
             self._suspended = False
-            loop = asyncio.get_running_loop()  # between two callbacks of it the terminal is ours or not, never halfway
+            loop = asyncio.get_running_loop()  # between its callbacks the terminal is never half taken over
             loop.add_signal_handler(signal.SIGTSTP, self._sigtstp_application)
             loop.add_signal_handler(signal.SIGCONT, self._sigcont_application)
 
@@ -240,11 +240,11 @@ def quiet(driver: type[Driver]) -> type[Driver]:
             return self._key_thread is not None and self._key_thread.is_alive()
 
         def start_application_mode(self) -> None:
-            if self._wake_read < 0:  # a suspend closed them
+            if self._wake_read < 0:  # closed by a suspend
                 self._wake_read, self._wake_write = os.pipe()
             LinuxDriver.start_application_mode(self)
-            self._suspended = not self._has_terminal  # in the background: the next SIGCONT tries again
-            # Textual's handler can be interrupted by itself, and then the older size is reported last
+            self._suspended = not self._has_terminal  # running in the background: the next SIGCONT tries again
+            # Textual's handler can be interrupted by itself, and would then report the older size last
             asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._terminal_resized)
 
         def _terminal_resized(self) -> None:
@@ -269,7 +269,7 @@ def quiet(driver: type[Driver]) -> type[Driver]:
         def _sigcont_application(self, *_: Any) -> None:
             if not self._auto_restart:
                 return
-            if self._has_terminal:  # SIGSTOP: a shell may have left the terminal in any state
+            if self._has_terminal:  # after SIGSTOP, since when a shell may have changed the terminal's state
                 self.suspend_application_mode()
             if self._suspended:
                 self.resume_application_mode()
@@ -299,7 +299,7 @@ def quiet(driver: type[Driver]) -> type[Driver]:
                         self.process_message(event)
                     for event in parser.tick():
                         self.process_message(event)
-                except Exception:  # bytes no terminal sends: start afresh after them
+                except Exception:  # bytes that no terminal sends: start over after them
                     parser = Keys(self._debug)
 
         def disable_input(self) -> None:
@@ -307,7 +307,7 @@ def quiet(driver: type[Driver]) -> type[Driver]:
                 return
             os.write(self._wake_write, b"!")
             super().disable_input()
-            while select.select([self._wake_read], [], [], 0)[0]:  # the thread had ended already
+            while select.select([self._wake_read], [], [], 0)[0]:  # drain the pipe if the thread had ended already
                 os.read(self._wake_read, 64)
 
         def close(self) -> None:

@@ -1,10 +1,10 @@
-"""What travels to the terminal: only cells that changed, and no frame the terminal has not caught up to.
+"""Output to the terminal: only changed cells, and no frame before the terminal has processed the previous one.
 
-Textual repaints every cell of what it refreshes and queues frames without end; over a slow link that is seconds of
-stale pages. ``Wired`` keeps a picture of what the terminal shows and of what it should show. A frame is the difference,
-and asks the terminal a question at its end (whether it knows mode 2026, the one Textual asks at start); until that is
-answered later changes only change the picture. What must stay true: nothing is sent when nothing changed; a terminal
-that never answers is never waited for; where ``textual_hooks`` does not fit the installed Textual, Textual paints.
+Textual repaints every cell of a refreshed region and queues frames without limit; over a slow link that means seconds
+of stale pages. ``Wired`` tracks what the terminal shows and what it should show. A frame is the difference, followed by
+a query (whether mode 2026 is supported, as Textual asks at startup); until the reply arrives, further changes only
+update the wanted content. Invariants: nothing is sent if nothing changed; a terminal that never replies does not block
+output; where ``textual_hooks`` does not fit the installed Textual, Textual paints.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from . import sanitiser, screen_diff
 from .textual_hooks import HookedApp, quiet
 
 PATIENCE = 2.0
-"""Seconds after which an unanswered frame holds up the next one no longer."""
+"""Seconds after which a frame without a reply no longer delays the next one."""
 
 _BEGIN, _END, _QUESTION = "\x1b[?2026h", "\x1b[?2026l", "\x1b[?2026$p"
 _SMALL = 200
-"""Characters under which a frame is so short that it needs no brackets against tearing."""
+"""Frames of at most this many characters are sent without synchronised-output brackets against tearing."""
 _PRINTABLE = sanitiser.Printable()
 
 
 class TerminalPicture:
-    """What the terminal shows, and what it should."""
+    """The content the terminal shows, and the content it should show."""
 
     def __init__(self, pens: screen_diff.Pens) -> None:
         self.pens = pens
@@ -44,25 +44,25 @@ class TerminalPicture:
         self._cursor = 0, 0
 
     def resize(self, width: int, height: int) -> None:
-        """Another size: nothing is known any more."""
+        """Set the size; after a change the terminal's content is unknown."""
         if (width, height) != (self.width, self.height):
             self.width, self.height = width, height
             self._wanted = [screen_diff.blank(width) for _ in range(height)]
             self.forget()
 
     def forget(self) -> None:
-        """The terminal may show anything: paint all of it next time."""
+        """The terminal's content is unknown: repaint everything next time."""
         self._shown = None
         self._changed = set(range(self.height))
 
     def lay(self, y: int, x: int, strip: Strip) -> None:
-        """Part of a line as it should be."""
+        """Set part of a line of the wanted content."""
         if 0 <= y < self.height:
             screen_diff.lay(self._wanted[y], x, screen_diff.cells(list(strip), self.pens))
             self._changed.add(y)
 
     def difference(self, erase_with_background: bool, cursor: tuple[int, int]) -> str:
-        """What brings the terminal up to date; it is taken to be sent. ``cursor`` (column, row) is where input goes."""
+        """The output that updates the terminal, assumed to be sent. ``cursor`` (column, row) is where text is typed."""
         writer = screen_diff.Writer(self.pens, self.width, self.height, erase_with_background)
         shown = self._shown
         if shown is None:
@@ -85,32 +85,32 @@ class TerminalPicture:
 
 
 class Wired(HookedApp):
-    """An App that paints by differences. Give it as a base class; there is nothing to call."""
+    """An App that sends only differences. Use it as a base class; there is nothing to call."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._picture: TerminalPicture | None = None
-        self._sent_at: float | None = None  # when the frame was sent that the terminal has not answered
-        self._ignored = 0  # questions in a row without an answer
+        self._sent_at: float | None = None  # when the frame without a reply was sent
+        self._ignored = 0  # consecutive queries without a reply
         self._waiting = False
         self._erase = not os.environ.get("TERM", "").startswith("screen") or bool(os.environ.get("TMUX"))
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Where Textual paints, its lines are made harmless here; ours are, cell by cell, in any case."""
+        """Where Textual paints, control characters are removed here; in our frames that happens per cell."""
         filters = super().get_line_filters()
         return filters if self.by_difference else [*filters, _PRINTABLE]
 
     def get_driver_class(self) -> type[Driver]:
-        """The platform's driver behind the filter on everything that leaves."""
+        """The platform's driver, with its output filtered by ``outgoing``."""
         return sanitiser.guarded(quiet(super().get_driver_class()))
 
     def textual_painted(self) -> None:
-        """The terminal may show anything."""
+        """Textual wrote something itself: the terminal's content is unknown."""
         if self._picture is not None:
             self._picture.forget()
 
     def paint(self, strips: Iterator[tuple[int, int, Strip]]) -> None:
-        """Take an update into the picture and send the difference, unless the terminal lags behind."""
+        """Apply an update to the wanted content and send the difference, unless the terminal lags behind."""
         if self._picture is None:
             system = COLOR_SYSTEMS[self.console.color_system or "truecolor"]
             self._picture = TerminalPicture(screen_diff.Pens(system))
@@ -120,11 +120,11 @@ class Wired(HookedApp):
         self._paint()
 
     def _paint(self) -> None:
-        """Send what changed, or wait for the answer to what was sent before."""
+        """Send what changed, unless the reply to the previous frame is pending."""
         driver = self.driver
         assert self._picture is not None and driver is not None
         if (self._picture.width, self._picture.height) != self.size:
-            return  # the terminal has another size already, and nothing was drawn for it yet
+            return  # the terminal was resized, and nothing has been drawn for the new size yet
         now = time.monotonic()
         if self._sent_at is not None:
             if now - self._sent_at < PATIENCE:
@@ -152,13 +152,13 @@ class Wired(HookedApp):
             self._paint()
 
     def on_terminal_supports_synchronized_output(self, message: messages.TerminalSupportsSynchronizedOutput) -> None:
-        """The terminal has caught up."""
+        """The terminal replied: it has processed the last frame."""
         self._sent_at, self._ignored = None, 0
         if self._picture is not None and self.by_difference and self.paints:
             self._paint()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Another size, or the same terminal anew after a suspend: it may show anything."""
+        """A new size, or a resume after a suspend: the terminal's content is unknown."""
         self._sent_at = None
         if self._picture is not None and self.by_difference:
             self._picture.forget()

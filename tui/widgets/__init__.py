@@ -1,1 +1,1 @@
-"""What panes and overlays are built of: the header and tabs, prompts, drawn text, sections of details."""
+"""Building blocks of panes and overlays: header and tabs, prompts, drawn text, sections of details."""

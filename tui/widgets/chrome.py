@@ -1,6 +1,6 @@
-"""The lines around a view: header, tabs, loading and footer. One cell high each, drawn from plain state.
+"""The lines around a view: header, tabs, load progress and footer, drawn from plain state.
 
-They hold no logic: the screen sets what they say. Text is always Content made of display text, never markup.
+They hold no logic: the screen sets their text, which is always Content made of display text, never markup.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TAB_LEFT, TAB_RIGHT = "▐", "▌"
 
 
 class Line(Widget):
-    """One line of text with a left part, which is cut, and a right part, which is not."""
+    """One line of text with a left part, which may be cut, and a right part, which is never cut."""
 
     DEFAULT_CSS = "Line { height: 1; width: 1fr; }"
     can_focus = False
@@ -36,7 +36,7 @@ class Line(Widget):
         self._left, self._right = Content(""), Content("")
 
     def say(self, left: Content, right: Content | None = None) -> None:
-        """Show this from now on."""
+        """Set the text."""
         right = right if right is not None else Content("")
         if (left.plain, left.spans, right.plain, right.spans) != (
             self._left.plain, self._left.spans, self._right.plain, self._right.spans,
@@ -45,12 +45,12 @@ class Line(Widget):
             self.refresh()
 
     def render(self) -> RenderResult:
-        """Left and right, the left part giving way."""
+        """Both parts, the left one cut if necessary."""
         return fitted(self._left, self._right, self.size.width)
 
 
 def fitted(left: Content, right: Content, width: int) -> Content:
-    """Both parts in a line of ``width`` cells; the right one goes where the left one needs all of it."""
+    """Both parts in ``width`` cells; the right one is dropped if too little of the left one would remain."""
     room = width - right.cell_length
     if room < min(left.cell_length, width // 2):
         return left.truncate(width, ellipsis=True)
@@ -59,12 +59,12 @@ def fitted(left: Content, right: Content, width: int) -> Content:
 
 
 class Header(Line):
-    """Title, what is open, warnings, and how to get help."""
+    """Title, open runs, current activity, number of warnings, and the help key."""
 
     DEFAULT_CSS = "Header { height: 1; color: $foreground; }"
 
     def tell(self, text: str, warnings: int, busy: str, help_key: str) -> None:
-        """``text`` says what is open; ``busy`` what is being done right now."""
+        """``text`` describes the open runs; ``busy`` the running task, '' for none."""
         parts: list[tuple[str, str]] = []
         if busy:
             parts.append((f" {busy} ", "$accent"))
@@ -80,14 +80,14 @@ _ASIDE = re.compile(r" \([^()]*\)")
 
 
 def _brief(headline: str, room: int) -> str:
-    """What is open without the figures after it that do not fit: a part is there or it is not."""
+    """The headline without the clauses at its end, then without the parentheses, that do not fit."""
     while len(headline) > room and " · " in headline:
         headline = headline.rpartition(" · ")[0]
     return headline if len(headline) <= room else _ASIDE.sub("", headline)
 
 
 class Tabs(Line):
-    """The views by number that have something to show; the current one is marked. Clicking one opens it."""
+    """The views that have something to show, by key; the current one is highlighted. A click opens a view."""
 
     class Chosen(Message):
         """A tab was clicked."""
@@ -103,20 +103,20 @@ class Tabs(Line):
         self._current = ""
 
     def choose(self, view: str) -> None:
-        """Mark that view as the current one."""
+        """Highlight that view as the current one."""
         if view != self._current:
             self._current = view
             self.refresh()
 
     def offer(self, names: Container[str]) -> None:
-        """Show only these views, and the current one, which says what it lacks."""
+        """Show tabs for these views only, plus the current one."""
         entries = [entry for entry in self._all if entry.name in names]
         if entries != self._entries:
             self._entries = entries
             self.refresh()
 
     def render(self) -> RenderResult:
-        """Titles where they fit; the longest give way to short ones, then the last ones to their keys."""
+        """Titles as far as they fit; long ones are abbreviated first, then the last ones reduced to their keys."""
         key, here_style, quiet = content_style("focus"), f"reverse bold {content_style('focus')}", content_style("dim")
         shown = [one for one in self._all if one in self._entries or one.name == self._current]
         made, self._spans, at, gap = list[tuple[str, str]](), [], 0, (" ", "")
@@ -133,7 +133,7 @@ class Tabs(Line):
         return Content.assemble(*made).truncate(self.size.width)
 
     def _names(self, shown: Sequence[Entry]) -> list[str]:
-        """What each tab is called in the width there is."""
+        """The text of each tab at the current width."""
         names, brief = [one.title for one in shown], [one.short or one.title for one in shown]
         saves = sorted(range(len(shown)), key=lambda at: len(brief[at]) - len(names[at]))
         others = [at for at in reversed(range(len(shown))) if shown[at].name != self._current]
@@ -151,18 +151,18 @@ class Tabs(Line):
 
 
 class Footer(Line):
-    """The keys that matter now, in one order everywhere; those that matter least go where not all fit."""
+    """The keys of the current view, always in the same order; if not all fit, the least important are dropped."""
 
     _keys: Sequence[tuple[str, str, int]] = ()
 
     def keys(self, keys: Sequence[tuple[str, str, int]]) -> None:
-        """Key, word, and how soon it gives way; 0 is never."""
+        """Set (key, word, priority for dropping: highest first, 0 never)."""
         if list(keys) != self._keys:
             self._keys = list(keys)
             self.refresh()
 
     def render(self) -> RenderResult:
-        """As many as fit."""
+        """As many keys as fit."""
         shown = list(self._keys)
         while sum(len(key) + len(word) + 3 for key, word, _ in shown) > self.size.width + 1:
             worst = max(shown, key=lambda one: one[2])
@@ -175,17 +175,17 @@ class Footer(Line):
 
 
 class Loading(Widget):
-    """One line a run that is being read, or could not be: bytes, events, rate and time left, or what to do."""
+    """One line per run that is loading or failed: bytes, events, rate and time left, or what to do."""
 
     DEFAULT_CSS = "Loading { height: auto; display: none; }"
 
     def __init__(self) -> None:
         super().__init__()
         self.runs: Sequence[Run] = ()
-        self._lines = 0  # that the layout knows of
+        self._lines = 0  # of the last layout
 
     def watch_runs(self, runs: Sequence[Run]) -> None:
-        """Show those of the runs that are not simply there, or about to be."""
+        """Show the runs whose load is worth mentioning."""
         self.runs = [run for run in runs if run.worth_telling]
         if self.runs or self.display:
             self.display = bool(self.runs)
@@ -193,11 +193,11 @@ class Loading(Widget):
             self.refresh(layout=lines != self._lines)
 
     def render(self) -> RenderResult:
-        """A line for each."""
+        """The line of each run."""
         return Content("\n").join(_line(run, self.size.width or 80) for run in self.runs)
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """As many lines as there are runs to speak of, two where there is something to do."""
+        """One line per run, two for a failed one with advice."""
         return self._height()
 
     def _height(self) -> int:

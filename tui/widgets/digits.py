@@ -1,4 +1,4 @@
-"""Numbers three rows high: the one number of a verdict."""
+"""Numbers three rows high: the key figure of an answer."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _GLYPHS = {
 
 
 def big(number: str, caption: str, style: str) -> list[Content]:
-    """The number in that style and what it is below, a line for each part; what has no large form stands in the last
-    row."""
+    """The number in that style and below it its caption, one line per comma-separated part; a character without a large
+    form is put in the third row."""
     rows = ["", "", ""]
     for character in number:
         glyph = _GLYPHS.get(character, (" ", " ", character))

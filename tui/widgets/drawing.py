@@ -1,7 +1,7 @@
-"""Pictures in text: summaries, histograms, stacked bars and gauges, as Content of a given width.
+"""Drawings in text: summaries, histograms, stacked bars and gauges, as Content of a given width.
 
-Pure functions of numbers and display text. A is quiet and B bright, and each is also named, so
-that no meaning rests on colour.
+Pure functions of numbers and display text. A is drawn muted and B bright, and both are also named, so that no meaning
+depends on colour.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ A, B = content_style("a"), content_style("b")
 QUIET = content_style("dim")
 SEAM = "▏"
 NUMBER_LINES = 4
-"""Lines of a large number with what it is of, at least."""
+"""Least lines of a large number with its caption."""
 NARROW = 96
-"""Cells below which sentences need the room of a large number."""
+"""Below this width sentences get the cells of the large number if they need them."""
 _CLAUSE = re.compile(r"(?<=\.) (?=[A-Z#])|(?<=;) ")
 _LABEL = re.compile(r"^\S{1,14}  +")
-"""A word and at least two spaces: the column after it is where the text of all labelled lines begins."""
+"""A word and at least two spaces: the text of all labelled lines starts in the column after it."""
 
 
 def joined(lines: Sequence[Content]) -> Content:
-    """Lines one under the other."""
+    """Lines, one below the other."""
     return Content("\n").join(lines) if lines else Content("")
 
 
 def wrapped(text: str, width: int, bullet: str = "") -> list[Content]:
-    """A recorded or composed sentence as lines of at most ``width`` cells, continued under its first letter."""
+    """A sentence as lines of at most ``width`` cells; continuation lines are indented by the bullet."""
     lines = textwrap.wrap(display(text), max(20, width), initial_indent=bullet, subsequent_indent=" " * len(bullet))
     return [Content(line) for line in lines or [""]]
 
 
 def summary(lines: Sequence[str], width: int, judged: Mapping[str, str] | None = None) -> list[Content]:
-    """The lines an answer opens with, wrapped; a label at the beginning of a line (``GPU     busy…``) stands out.
+    """The summary of an answer, wrapped; a label at the start of a line (``GPU     busy…``) is bold.
 
-    ``judged`` gives labels a mark and its colour.
+    ``judged`` maps labels to a severity, whose mark and colour they get.
     """
     column = next((match.end() for line in lines if (match := _LABEL.match(line))), 0)
     made: list[Content] = []
@@ -66,7 +66,7 @@ def summary(lines: Sequence[str], width: int, judged: Mapping[str, str] | None =
 
 
 def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
-    """Two blocks of lines next to one another, the left one in ``width`` cells."""
+    """Two blocks of lines side by side, the left one ``width`` cells wide."""
     made = []
     for one, other in zip_longest(left, right, fillvalue=Content("")):
         cut = one.truncate(width, ellipsis=True)
@@ -75,9 +75,9 @@ def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) 
 
 
 def histogram(shape: dict[str, Any], width: int, height: int) -> list[Content]:
-    """How many cycles took how long, A above B on one axis; runs of empty bins become one line.
+    """Histogram of cycle times, A above B in each bin on one axis; runs of empty bins become one line.
 
-    ``shape`` has ``edges_ns`` and per side (``a``, ``b``) one count less.
+    ``shape`` has ``edges_ns`` and per side (``a``, ``b``) the counts, one fewer than edges.
     """
     sides = sum(bool(shape.get(side)) for side in ("a", "b"))
     unit, lines = histogram_lines(shape, max(3, (height - 1) // max(1, sides)))
@@ -99,24 +99,24 @@ def histogram(shape: dict[str, Any], width: int, height: int) -> list[Content]:
 
 
 def gauge(label: str, share: float, width: int, colour: str = "") -> Content:
-    """A name, a bar and a percentage."""
+    """A label, a bar and a percentage."""
     bar = max(4, width - len(label) - 8)
     drawn = (f"{cells.bar(min(1.0, share), bar):<{bar}}", colour or content_style("bar"))
     return Content.assemble((f"{label} ", QUIET), drawn, f" {units.percent(100 * share):>6}")
 
 
 MARKS = {"bad": "✗", "look": "!", "good": "✓", "same": "=", "unchecked": "○", "": "·"}
-"""The sign of each judgement: no colour stands without it."""
+"""The mark of each severity: no colour is used without it."""
 _ROLES = {"bad": "bad", "look": "warn", "good": "good", "same": "base", "unchecked": "dim", "": "dim"}
 
 
 def judged_style(judgement: str) -> str:
-    """The style of a judgement."""
+    """The style of a severity."""
     return "" if judgement == "same" else content_style(_ROLES[judgement])
 
 
 def marked(said: tuple[str, str], width: int) -> list[Content]:
-    """A judgement and its sentence, wrapped beside the mark."""
+    """A severity and its sentence, wrapped beside the mark."""
     judgement, sentence = said
     lines = wrapped(sentence, width - 2)
     first = Content.assemble((MARKS[judgement], f"bold {judged_style(judgement)}".strip()), " ", lines[0])
@@ -124,9 +124,8 @@ def marked(said: tuple[str, str], width: int) -> list[Content]:
 
 
 def stacked(parts: Sequence[tuple[str, str, float]], width: int) -> Content:
-    """One bar: name, role and size of each part, with a seam between parts, by which they are told apart without
-    colour too, and the name inside where it fits. It is as long as the sizes say: what has no cell of its own is part
-    of the next one's."""
+    """One bar of (name, role, size) parts, with a separator glyph between parts so that colour is not needed, and the
+    name inside a part where it fits. The length is exact: a part without a cell of its own goes into the next one."""
     total, used, exact = sum(size for _, _, size in parts) or 1.0, 0, 0.0
     made: list[tuple[str, str]] = []
     for name, role, size in parts:
@@ -141,9 +140,9 @@ def stacked(parts: Sequence[tuple[str, str, float]], width: int) -> Content:
 
 
 def fitting(said: Sequence[str], draw: Callable[[Sequence[str]], list[Content]], room: int) -> list[str]:
-    """What of the sentences fits into ``room`` lines as ``draw`` draws them: where not all of it does, the first
-    clauses of the first sentences, then as many of the others as there is room for. No clause is cut, and none stands
-    without the one before it; the first is always there."""
+    """As much of the sentences as ``draw`` fits into ``room`` lines. If not all fit: the first clauses of as many
+    sentences as possible, from the first on, then their further clauses. Clauses are never cut, and follow only the
+    one before them; the first clause is always there."""
     if len(draw(said)) <= room:
         return list(said)
     clauses = [_clauses(one) for one in said]
@@ -178,7 +177,7 @@ def _closed(text: str) -> str:
 
 
 def stacked_text(parts: Sequence[tuple[str, str, float]]) -> str:
-    """What such a bar shows, in words: exports have no colours."""
+    """The same bar in words, for exports, which have no colours."""
     total = sum(size for _, _, size in parts) or 1.0
     return " · ".join(f"{name} {units.percent(100 * size / total)}" for name, _, size in parts)
 
@@ -186,8 +185,8 @@ def stacked_text(parts: Sequence[tuple[str, str, float]]) -> str:
 def beside_number(
     lead: dict[str, Any] | None, lines: Callable[[int, int], list[Content]], width: int, room: int, stays: bool = False
 ) -> list[Content]:
-    """Sentences in ``room`` lines, which ``lines`` draws for cells and lines, with the number of the answer large at
-    their left. On a narrow screen the number goes before a sentence does, unless it ``stays``."""
+    """Sentences in ``room`` lines, drawn by ``lines(cells, lines)``, with the answer's number in large digits to their
+    left. On a narrow screen the number is dropped before a sentence is, unless ``stays``."""
     if lead is None or width < 72:
         return lines(width, room)[:room]
     style = judged_style(lead["judgement"]) if lead["judgement"] else content_style("top")

@@ -1,7 +1,7 @@
-"""The line at the bottom that takes text: search, filter, a file name, SQL. Errors are said beside what was typed.
+"""The input line at the bottom: search, filter, file name, SQL. Errors are shown beside the input.
 
-It lies over the footer while it is open and is nothing while it is not. Where it was opened with a ``Helper``, Tab
-completes the word at the cursor, and ↑ and ↓ go through what was typed before.
+It covers the footer while open and is hidden otherwise. If it was opened with a ``Helper``, Tab completes the word at
+the cursor, and ↑ and ↓ recall earlier input.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _LABEL: dict[Kind, str] = {
     "sql": "sql, Esc leaves ", "change": "change ",
 }
 _OFFERED = 12
-"""Completions named at once."""
+"""Most completions listed at once."""
 
 
 class Helper(Protocol):
-    """Helps with one kind of text."""
+    """Completions and history for one kind of input."""
 
     def completions(self, before: str, after: str) -> tuple[int, tuple[str, ...]]:
-        """Where the word at the cursor begins, and what it may become, likeliest first."""
+        """Start of the word at the cursor, and its completions, likeliest first."""
         ...
 
     def history(self) -> list[str]:
-        """What was typed before, the last one last."""
+        """Earlier inputs, newest last."""
         ...
 
 
 def _common_beginning(words: Sequence[str]) -> str:
-    """What all the words begin with, in lower case."""
+    """The longest common prefix of the words, in lower case."""
     first, last = min(map(str.lower, words)), max(map(str.lower, words))
     same = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
     return first[:same]
@@ -63,14 +63,14 @@ class Prompt(Horizontal):
     ]
 
     class Said(Message):
-        """What was typed: ``final`` when Enter was pressed."""
+        """The input changed; ``final`` if Enter was pressed."""
 
         def __init__(self, kind: Kind, text: str, final: bool) -> None:
             super().__init__()
             self.kind, self.text, self.final = kind, text, final
 
     class Dropped(Message):
-        """Esc: nothing is wanted."""
+        """The prompt was cancelled with Esc."""
 
         def __init__(self, kind: Kind) -> None:
             super().__init__()
@@ -93,7 +93,7 @@ class Prompt(Horizontal):
         yield self._error
 
     def open(self, kind: Kind, text: str = "", placeholder: str = "", helper: Helper | None = None) -> None:
-        """Take text for that purpose, starting from ``text``."""
+        """Open the prompt for that purpose with ``text`` as its input."""
         self.kind = kind
         self._helper, self._recalled, self._draft = helper, 0, text
         label = _LABEL[kind]
@@ -105,15 +105,15 @@ class Prompt(Horizontal):
         self._input.placeholder = placeholder
         self._input.cursor_position = len(text)
         self.display = True
-        self.screen.set_focus(self._input)  # at once: the next key may be here already
+        self.screen.set_focus(self._input)  # immediately: the next key may already be there
 
     def fail(self, error: str) -> None:
-        """Say what is wrong with what was typed; '' says nothing."""
+        """Show an error beside the input; '' removes it."""
         self._error.display = bool(error)
         self._error.say(Content.styled(f" {display(error, 200)}", "$error"))
 
     def action_complete(self) -> None:
-        """Complete the word at the cursor as far as that is certain, else say what it may become."""
+        """Complete the word at the cursor as far as it is unambiguous, and list the completions left."""
         if self._helper is None:
             return
         at, text = self._input.cursor_position, self._input.value
@@ -131,7 +131,7 @@ class Prompt(Horizontal):
             self.call_after_refresh(self.hint, " ".join(words[:_OFFERED]) + more)
 
     def action_recall(self, step: int) -> None:
-        """What was typed before or after this."""
+        """Recall an earlier or a later input."""
         past = self._helper.history() if self._helper is not None else []
         place = self._recalled - step
         if not 0 <= place <= len(past):
@@ -143,27 +143,27 @@ class Prompt(Horizontal):
         self._input.cursor_position = len(self._input.value)
 
     def hint(self, text: str) -> None:
-        """Say something about what is being typed."""
+        """Show a hint beside the input."""
         self._error.display = bool(text)
         self._error.say(Content.styled(f" {display(text, 200)}", "dim"))
 
     def close(self) -> None:
-        """Out of the way."""
+        """Hide the prompt."""
         self.display = False
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Tell every change, so that search works while typing."""
+        """Report every change, so that search works while typing."""
         event.stop()
         if self.display:
             self.fail("")
             self.post_message(self.Said(self.kind, event.value, final=False))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter."""
+        """Enter: report the final input."""
         event.stop()
         self.post_message(self.Said(self.kind, event.value, final=True))
 
     def action_drop(self) -> None:
-        """Esc."""
+        """Esc: cancel the prompt."""
         self.close()
         self.post_message(self.Dropped(self.kind))

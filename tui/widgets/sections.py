@@ -1,7 +1,7 @@
-"""Sections of details as lines of text: titles, labels and values, small tables, distributions.
+"""Sections of details as lines of text: titles, labels with values, small tables, distributions.
 
-The panel that Enter opens and the lines beside a list draw the same sections with these; they differ in what they leave
-out where there is no room.
+The details panel (Enter) and the side panel draw the same sections with these functions; they differ in what they omit
+for lack of room.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from ...analysis.contract.sections import Section
 
 HISTOGRAM_LINES = 13
-"""Lines a distribution may take."""
+"""Most lines of a distribution."""
 NARROWEST = 8
-"""Cells a column of words keeps however little room there is."""
+"""Cells that a text column keeps however little room there is."""
 _FIGURES = frozenset("0123456789+−-#.")
-"""What figures begin with: they stand right and are never cut."""
+"""First characters of figures, which are aligned right and never cut."""
 _DRAWN = frozenset("█░·▁▂▃▄▅▆▇")
-"""What pictures begin with: cut they would say something else."""
+"""First characters of drawings, which would be misleading if cut."""
 
 
 def heading(text: str) -> Content:
-    """A line that begins a section."""
+    """The title line of a section."""
     return Content.styled(text, "bold $primary")
 
 
 def section_lines(section: Section, room: int, height: int = HISTOGRAM_LINES) -> list[Content]:
-    """What is under a section's title; its distribution takes at most so many lines."""
+    """The lines below a section's title; its distribution takes at most ``height``."""
     drawn = histogram(section.shape, room, height) if section.shape else []
     if section.columns:
         return [*drawn, *grid(section.columns, section.rows, room)]
@@ -44,7 +44,7 @@ def section_lines(section: Section, room: int, height: int = HISTOGRAM_LINES) ->
 
 
 def pairs(rows: Sequence[tuple[str, str]], room: int, label_style: str = "dim") -> list[Content]:
-    """Labels and values in two columns, values wrapped under themselves."""
+    """Labels and values in two columns; values wrap within theirs."""
     longest, told = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
     width = clamp(longest, 4 if longest else -2, max(8, room // 3, room - told - 4))
     made: list[Content] = []
@@ -56,9 +56,9 @@ def pairs(rows: Sequence[tuple[str, str]], room: int, label_style: str = "dim") 
 
 
 def grid(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], room: int) -> list[Content]:
-    """A small table at most ``room`` wide where possible: figures right, words left and cut, the longest first.
+    """A small table, at most ``room`` wide if possible: figures right, words left, the widest text columns cut first.
 
-    A column in which nothing is known is left out.
+    Columns without any value are omitted.
     """
     kept = [at for at in range(len(columns)) if not rows or any(row[at] not in ("", units.MISSING) for row in rows)]
     rows = tuple(tuple(row[at] for at in kept) for row in rows)
@@ -81,7 +81,7 @@ def grid(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], room: int)
 
 
 def _narrow(widths: list[int], elastic: list[int], over: int) -> None:
-    """Take so many cells from the widest of the elastic columns, one by one, while they have any to give."""
+    """Remove ``over`` cells, each from the widest elastic column, until none is wider than ``NARROWEST``."""
     for _ in range(over):
         at = max(elastic, key=lambda column: widths[column], default=None)
         if at is None or widths[at] <= NARROWEST:

@@ -1,4 +1,4 @@
-"""A sentence in place of what cannot be shown."""
+"""A sentence in place of content that cannot be shown."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from .drawing import joined, wrapped
 
 
 class Spoken(Widget, can_focus=True):
-    """A sentence in place of what cannot be shown; it takes the keys of the view meanwhile."""
+    """A sentence in place of content that cannot be shown; it has the view's focus meanwhile."""
 
     def __init__(self, title: str, classes: str = "") -> None:
         super().__init__(classes=classes)
         self._title, self._text = title, ""
 
     def say(self, text: str) -> None:
-        """Say this; it must be display text."""
+        """Set the sentence; it must be display text."""
         if text != self._text:
             self._text = text
             self.refresh(layout=True)
 
     def render(self) -> RenderResult:
-        """The sentence, in a frame."""
+        """The sentence in a frame."""
         width = self.size.width or 80
         lines = wrapped(self._text, width - 4)
         return joined(boxed([Content(""), *lines, Content("")], Frame(self._title), width, self.has_focus))
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """As many lines as it takes."""
+        """As many lines as the wrapped sentence and its frame take."""
         return len(wrapped(self._text, width - 4)) + 4
