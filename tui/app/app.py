@@ -267,7 +267,7 @@ def run(
     paths: Sequence[str], opener: Opener, discover: Discover | None = None, settings: Settings | None = None,
     start: Start | None = None, recorded: Recorded | None = None,
 ) -> int:
-    """Run the app on these inputs and return the exit status. All loads are stopped and cleaned up on return."""
+    """Run the app on these inputs and return the exit status; ends the process here if a query is still running."""
     chosen = settings or Settings()
     drawn = themes.for_colours(chosen.theme, Console(force_terminal=True).color_system)
     app = WarplensApp(paths, opener, discover, replace(chosen, theme=drawn), start, recorded)

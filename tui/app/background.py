@@ -109,7 +109,7 @@ class Background(HookedApp):
         self.main.open_view(event.view)
 
     def on_action_wanted(self, event: ActionWanted) -> None:
-        """An action was chosen by name, from the palette."""
+        """A key's action was chosen by name, in the palette."""
         node = self.main.pane if event.place == "pane" else self.main
         if node is not None:
             self.call_later(node.run_action, event.action)

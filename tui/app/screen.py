@@ -165,7 +165,7 @@ class MainScreen(Screen[None]):
             pane.forget()
 
     def on_table_pane_changed(self) -> None:
-        """A pane's state for the lines around it changed."""
+        """Something changed in a pane that the lines around it show."""
         self.tell()
 
     def tell(self) -> None:
@@ -228,7 +228,7 @@ class MainScreen(Screen[None]):
             self.set_focus(self.pane.focused_part)
 
     def action_escape(self) -> None:
-        """Undo one thing: zoom, the pane's own mode, the search, then the filter."""
+        """End one of these, the first that is active: zoom, the pane's own mode, the search, the filter."""
         pane = self.pane
         if pane is None:
             return

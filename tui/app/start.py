@@ -41,7 +41,7 @@ def warm_up() -> None:
 
 
 OFTEN = 5_000
-"""Allocations between two garbage collections: at startup's 100,000, one key press in some hundred took 50 ms."""
+"""Allocations between two garbage collections: at startup's 100,000, about one key press in a hundred took 50 ms."""
 
 
 def collect_again(value: object) -> None:

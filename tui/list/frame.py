@@ -50,8 +50,7 @@ def pieces_of(groups: Sequence[Pieces], gap: str = "  ") -> Pieces:
 
 
 def widest(width: int, *ways: Sequence[Pieces]) -> Pieces:
-    """A legend for a frame of that width: the first variant that fits, else as many whole parts of the last one as
-    fit."""
+    """A legend for a frame of that width: the first variant that fits, else the first parts that fit of the last."""
     for way in ways:
         if _cells(made := pieces_of(way)) <= width - 6:
             return made

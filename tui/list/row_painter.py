@@ -3,7 +3,7 @@
 Values are formatted once per page; only the cursor's mark and the row's name are highlighted, so that moving the cursor
 sends few bytes. The three largest values of the main column are emphasised and rows under 1% of the total are dimmed,
 to draw the eye to where the time is. The row of an activity starts with the letter of its kernel family, and its bar
-has the family's colour. A difference is coloured only if it is clearly better or worse: a time, changed by ``SAME``.
+has the family's colour. Differences are coloured as better or worse only for times that changed by at least ``SAME``.
 """
 
 from __future__ import annotations

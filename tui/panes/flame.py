@@ -83,8 +83,6 @@ class FlameCanvas(Widget, can_focus=True):
                 made[one.depth].append((one, min(first, width - 1), min(width, max(last, first + 1))))
         return made
 
-    # Keys ------------------------------------------------------------------------------------------------------------
-
     def action_beside(self, step: int) -> None:
         """Go to the next or previous box on the same line."""
         for line in self._lines():
@@ -122,8 +120,6 @@ class FlameCanvas(Widget, can_focus=True):
     def action_weigh(self) -> None:
         """Switch between device time and idle time."""
         self.post_message(self.Weighed())
-
-    # Drawing ---------------------------------------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The visible lines."""

@@ -38,7 +38,7 @@ class Dot(Struct, frozen=True):
 
 
 class Roof(Struct, frozen=True):
-    """Peak FLOP/s of a data type and peak B/s of a run's device; ``clock`` says so if it ran below the peak's clock."""
+    """Peak FLOP/s of a data type and peak B/s of a run's device; ``clock`` names its SM clock if below the peak's."""
 
     side: int
     name: str

@@ -86,7 +86,7 @@ class SidePanel(Widget):
         return bool(self.classes & {"right", "below"})
 
     def about(self, glance: Callable[[], Glance] | None) -> None:
-        """Rows now belong to another answer; ``glance`` opens its details lookup, in a thread, on first use."""
+        """From now on rows belong to another answer; ``glance`` makes its details lookup, in a thread, on first use."""
         self.runner.drop()
         self._of = _once(glance) if glance is not None else None
         self._say(None, "")

@@ -80,7 +80,7 @@ class TablePane(PaneActions, can_focus=False):
     def runners(self) -> tuple[QueryRunner, ...]:
         """The query runners that ^C cancels: of the view, of filtering and sorting, and of the list's own sorting.
 
-        Two runners, so that filtering the previous answer does not discard the view's query in progress.
+        They are separate, so that filtering the previous answer does not discard the view's query in progress.
         """
         return self.runner, self.arranger, self.rows.runner
 
@@ -228,8 +228,6 @@ class TablePane(PaneActions, can_focus=False):
     def _settle(self) -> None:
         self.drawing.redraw()
         self.make_room()
-
-    # Details beside the list ----------------------------------------------------------------------------------------
 
     def _glance(self) -> Callable[[], Glance] | None:
         """Makes the details lookup of this answer; None where rows have no details or loading is not finished."""

@@ -77,8 +77,6 @@ class WhatIfPane(TablePane):
         """Nothing: the exported answer contains the path already."""
         return ()
 
-    # Your own change ------------------------------------------------------------------------------------------------
-
     def action_try_change(self) -> None:
         """Prompt for changes separated by blanks; an empty line removes them."""
         self.main.ask_for("change", "  ".join(self.changes), "kernel:gemm=0.5  host=0.5  graph   Tab completes", self)
@@ -120,7 +118,7 @@ class WhatIfPane(TablePane):
             self.try_changes(changes)
 
     def try_changes(self, changes: tuple[str, ...]) -> None:
-        """Replay the changes together; none replays the run as recorded."""
+        """Replay the changes together; without any, the run is replayed as recorded."""
         if changes:
             self._past = [*self._past, "  ".join(changes)]
         self.own_options = {"changes": changes}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...analysis.table.table import Table
 
 MOST_CELLS = 4_000_000
-"""Table cells of all cached answers together: about 40 MB."""
+"""Most table cells of all cached answers together: about 40 MB."""
 
 
 class _Kept(Struct, frozen=True):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
 SLOW = 0.15
-"""Seconds after which to show that a query is running; drawing that frame delays the answer's own."""
+"""Seconds after which to show that a query is running: drawing that frame delays the one with the answer."""
 
 AT_ONCE = 2
 """Questions one runner computes at the same time: the current one and one abandoned."""

@@ -68,7 +68,7 @@ class ViewState(Struct):
     matches: int = 0
     notes: dict[int, str] = field(default_factory=dict)
     words: dict[int, str] = field(default_factory=dict)
-    """Text of each marked row, for the notes exported from the overview; only marked rows have notes."""
+    """Text of each marked row, for the triage page; only marked rows have notes."""
     aside: ViewState | None = None
     """Marks and cursor of the view's other shape, which has other rows."""
 
@@ -228,7 +228,7 @@ class Session(Struct):
 
     @property
     def options(self) -> Options:
-        """The options of every query, before those of one run are selected."""
+        """The options of every query, for both runs."""
         given = Options(cycle=self.cycle, cycle_b=self.cycle_b, thresholds=self.thresholds, **self.extra)
         ranks = {name: rank for name, rank in (("rank", self.rank), ("rank_b", self.rank_b)) if rank is not None}
         if self.ranged:

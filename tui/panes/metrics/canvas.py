@@ -64,10 +64,8 @@ class MetricsCanvas(Widget, can_focus=True):
         self._fitted = True
         self._known: tuple[object, list[tuple[Panel, Drawn]]] | None = None
 
-    # State -----------------------------------------------------------------------------------------------------------
-
     def show(self, series: Sequence[Series], marks: Sequence[Marks], pair: bool) -> None:
-        """Draw these series; the window stays unless it showed everything or has no data now."""
+        """Draw these series; the window stays unless it showed everything or lies outside the new series."""
         first = not self.series
         self.series, self.marks, self.pair = tuple(series), tuple(marks), pair
         if self._fitted or not self._within():
@@ -117,8 +115,6 @@ class MetricsCanvas(Widget, can_focus=True):
         self.column = max(0, min(self.column, self.window.columns - 1))
         self._known = None
         self.refresh()
-
-    # Keys ------------------------------------------------------------------------------------------------------------
 
     def action_pan(self, step: int) -> None:
         """Pan the window; if it cannot move, move the cursor."""
@@ -190,8 +186,6 @@ class MetricsCanvas(Widget, can_focus=True):
         """The number of columns depends on the width."""
         if self.series:
             self._changed()
-
-    # Drawing ---------------------------------------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The visible lines."""

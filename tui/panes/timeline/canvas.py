@@ -59,8 +59,6 @@ class TimelineCanvas(LaneView):
             self.frame = said
             self.repaint()
 
-    # Keys ------------------------------------------------------------------------------------------------------------
-
     def action_pan(self, step: int) -> None:
         """Pan by a part of the window; the cursor keeps its column on the screen."""
         start, end = self.window_ns
@@ -223,8 +221,6 @@ class TimelineCanvas(LaneView):
                     foot = self._filtered(scene.foot(self))
                 self._painted[1][-len(foot):] = foot
             self.refresh(Region(0, self.size.height - self.chosen_lines - 2, self.size.width, self.chosen_lines + 2))
-
-    # Drawing ---------------------------------------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The visible lines, drawn once per state: Textual asks for all of them when one changed."""

@@ -1,7 +1,7 @@
 """Lines of the timeline with their colours: its three frames and their content.
 
-The content of a column comes from the analysis; this module adds styles and highlights the cursor. A ``Painter`` holds
-for one theme, width and label width.
+The content of a column comes from the analysis; this module adds styles and highlights the cursor. A ``Painter`` is
+made for one theme, width and label width.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class LaneView(Widget, can_focus=True):
         return self.cycle_shown() is None and any(len(one.marks.starts) for one in self.runs)
 
     def cycle_shown(self) -> int | None:
-        """Index of run A's cycle at the middle of the window; None if there is none or the window is over twice it."""
+        """Index of run A's cycle at the middle of the window; None if none or if the window is over twice as long."""
         from ....analysis.timeline.place import cycle_of
 
         if not self.runs:
