@@ -30,7 +30,7 @@ AT_ONCE = 2
 """Questions one runner computes at the same time: the current one and one abandoned."""
 
 TURN = 0.001
-"""Interpreter switch interval, s, while the screen needs it: Python's 5 ms, several times a frame, is noticeable."""
+"""Interpreter switch interval, s: waiting for Python's default 5 ms several times a frame is noticeable."""
 
 _runners: WeakSet[QueryRunner] = WeakSet()
 
