@@ -1,6 +1,6 @@
-"""Functions of a loader as machine code, compiled when the package is built and loaded without what compiled it.
+"""Machine code for hot loops: compiled with numba when the package is built, loaded without numba.
 
-A loader writes them for numba in modules of its own, with the decorators of ``jit`` and the operations of ``simd``,
-gives their types in one that nothing else imports, and says in a ``program.Program`` where all that is. Only the
-process that compiles (``build``, ``emit``, ``link``) imports numba, which takes longer than reading most traces.
+A package writes the functions in modules of their own, with the decorators and operations of ``jit``, and declares
+their names, types and source files in a ``program.Program``. Only the compiling process (``build``, ``emit``, ``link``)
+imports numba, which takes longer than reading most traces.
 """

@@ -1,8 +1,8 @@
 """Compile every program for one target into a folder: ``python -m warplens.loaders.native.build DIR TARGET``.
 
-TARGET is a level of x86-64 or ``host``. Run when the package is built (``.ci/compile_on_build.py``) and,
-with ``warplens[compile]``, where the package has no code for the processor. numba reads the processor it compiles for
-from its environment when it is imported, which is why this is a process of its own.
+TARGET is an x86-64 level or ``host``. Run when the package is built (``.ci/compile_on_build.py``) and, with
+``warplens[compile]``, on processors the package has no code for. It is a separate process because numba reads its
+target CPU from the environment at import.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROGRAMS = (
     "loaders.kineto.scan:SCANNER", "loaders.ingest.call_tree.sweep:SWEEP", "loaders.protobuf.walk:WALKER",
     "analysis.replay.program:REPLAY", "analysis.idle.sweep:SWEEP",
 )
-"""Where the programs are."""
+"""Addresses of all ``Program`` objects, as module:name."""
 
 
 def programs() -> list[Program]:
@@ -31,24 +31,24 @@ def programs() -> list[Program]:
 
 
 def build(folder: Path, target: str) -> list[Path]:
-    """The files written. Raises whatever numba does where it cannot compile, NotLinked, OSError."""
+    """Compile all programs; returns the files written. Raises NotLinked, OSError and any compilation error of numba."""
     from concurrent.futures import ProcessPoolExecutor
 
-    with ProcessPoolExecutor() as pool:  # the scanner takes twice as long as the others together
+    with ProcessPoolExecutor() as pool:  # the scanner takes twice as long as all others together
         return list(pool.map(_written, programs(), repeat(folder), repeat(target)))
 
 
 def _written(program: Program, folder: Path, target: str) -> Path:
     from .emit import compile_all, image, objects
 
-    digest = program.digest()  # before compiling: a source that is saved meanwhile is not what was compiled
+    digest = program.digest()  # before compiling, as sources may be modified during compilation
     functions = compile_all(program)
     code = objects(functions) if target == HOST else image(functions, target)
     return write(folder, program, target, code, digest)
 
 
 def main(folder: str, target: str) -> None:
-    """Build into the folder for the target, out of everybody's way."""
+    """Build for the target into the folder, at low priority."""
     if hasattr(os, "nice"):
         os.nice(5)
     if target != HOST:

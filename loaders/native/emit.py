@@ -1,8 +1,8 @@
-"""Functions as machine code, to be stored and loaded again without what compiled it.
+"""Compiles functions to machine code that can be stored and loaded without numba.
 
-Importing numba takes longer than reading a trace of 100 MB, and its own cache needs it imported. The functions use
-nothing of Python nor of numba when they run, so the object file is all there is to them. For a level of x86-64 it is
-linked into an image that needs nothing more; on other processors llvmlite loads it.
+Importing numba takes longer than reading a trace of 100 MB, and numba's own cache requires that import. The functions
+use neither the Python nor the numba runtime, so their object files are self-contained. For an x86-64 level these are
+linked into an image that needs nothing else; on other processors llvmlite loads them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .program import Program
 
 
 def compile_all(program: Program) -> list[tuple[str, str]]:
-    """The symbol of each of the functions and LLVM's text of it. Functions of the module may be plain or ``jit``'s."""
+    """(symbol, LLVM IR) of each function. The module's functions may be plain or decorated by ``jit``."""
     module = import_module(program.module)
     return [_compiled(getattr(module, name), f"int64({arguments})") for name, arguments in program.functions]
 
 
 def image(functions: Sequence[tuple[str, str]], level: str) -> Image:
-    """The functions as one image for all processors of a level. Raises NotLinked."""
+    """Link the functions into one image for all processors of a level. Raises NotLinked."""
     code, entries = b"", []
     for symbol, text in functions:
         linked, entry = link(_object(text, level, reloc="pic", codemodel="small"), symbol)
@@ -38,7 +38,7 @@ def image(functions: Sequence[tuple[str, str]], level: str) -> Image:
 
 
 def objects(functions: Sequence[tuple[str, str]]) -> Objects:
-    """The functions as object files, which do not care how far from each other they are put."""
+    """The functions as object files, compiled for any distance between them in memory."""
     files = tuple(_object(text, None, jit=True, codemodel="jitdefault") for _, text in functions)
     return Objects(llvm_processor(llvm), tuple(symbol for symbol, _ in functions), files)
 
@@ -63,6 +63,6 @@ def _object(text: str, level: str | None, **model: Any) -> bytes:
 
 
 def _features() -> str:
-    """What this processor can do, AVX-512 left out: masks in registers of their own take longer to become a number."""
+    """This processor's features without AVX-512, whose mask registers take longer to convert to an integer."""
     features = llvm.get_host_cpu_features().items()
     return ",".join(f"{'+' if present and 'avx512' not in name else '-'}{name}" for name, present in features)

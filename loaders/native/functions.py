@@ -1,7 +1,7 @@
-"""Machine code that was compiled before, as functions over numpy arrays that let go of the interpreter's lock.
+"""Calls precompiled machine code on numpy arrays, with the GIL released.
 
-Arguments are passed the way numba does: an array is its address, its length and its strides, the result and an error
-come back through two pointers. The code checks its own indices; here arrays are checked to lie as it expects them.
+Arguments follow numba's calling convention: an array is passed as its address, length and strides; result and error are
+returned through two pointers. The code checks its own indices; this module checks the memory layout of arrays.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _READ_AND_RUN = 1 | 4  # PROT_READ and PROT_EXEC.
 
 
 class Unusable(Exception):
-    """The code was made for another processor."""
+    """The code was compiled for another processor."""
 
 
 class Image(Struct, frozen=True, tag=True):
-    """Code that runs wherever it is put, where in it each function begins, and the level of x86-64 it is for."""
+    """Position-independent code, the offset of each function in it, and the x86-64 level it needs."""
 
     level: str
     places: tuple[int, ...]
@@ -31,7 +31,7 @@ class Image(Struct, frozen=True, tag=True):
 
 
 class Objects(Struct, frozen=True, tag=True):
-    """Object files for llvmlite to load, one for each function, the symbol to call in each, and the processor."""
+    """Object files for llvmlite, one per function, the symbol to call in each, and the processor they are for."""
 
     processor: str
     symbols: tuple[str, ...]
@@ -47,18 +47,18 @@ def llvm_processor(llvm: Any) -> str:
 
 
 class Native:
-    """The functions of a ``Code``, by name. Calls from several threads do not disturb each other."""
+    """The functions of a ``Code``, by name. Thread-safe."""
 
     def __init__(self, code: Code, names: Sequence[str]) -> None:
-        """``names`` are the functions in the order of the code. Raises Unusable where the code is for another
-        processor, OSError where memory may not be run, ImportError where object files have no llvmlite to load them."""
+        """``names`` are the functions in the order of the code. Raises Unusable if the code is for another processor,
+        OSError if memory cannot be made executable, ImportError if object files need llvmlite, which is missing."""
         self._memory, addresses = _mapped(code) if isinstance(code, Image) else _loaded(code)
         call = ctypes.CFUNCTYPE(ctypes.c_int32)
         self._functions = {name: call(address) for name, address in zip(names, addresses, strict=True)}
 
     def call(self, name: str, *arguments: Any) -> int:
-        """What a function returns for these arrays and integers, whose types are taken to be those it was made for.
-        Raises ValueError for an array that is in pieces or not writeable."""
+        """Call a function with arrays and integers; their types are not checked. Raises ValueError for an array that is
+        not contiguous or not writeable."""
         result, error = ctypes.c_int64(0), ctypes.c_void_p()
         flat = [value for argument in arguments for value in _flat(argument)]
         if self._functions[name](ctypes.byref(result), ctypes.byref(error), *flat):
@@ -67,7 +67,7 @@ class Native:
 
 
 def _mapped(image: Image) -> tuple[Any, list[int]]:
-    """The image in memory that can be run but not written to, and the addresses in it."""
+    """Map the image as read-only executable memory; returns it and the function addresses."""
     if image.level not in levels_here():
         raise Unusable("the code was compiled for another processor")
     from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
@@ -81,7 +81,7 @@ def _mapped(image: Image) -> tuple[Any, list[int]]:
 
 
 def _loaded(code: Objects) -> tuple[Any, list[int]]:
-    """LLVM's engine with the object files in it, and the addresses of their functions."""
+    """Load the object files; returns the LLVM engine and the function addresses."""
     import llvmlite.binding as llvm
 
     if code.processor != llvm_processor(llvm):
@@ -97,7 +97,7 @@ def _loaded(code: Objects) -> tuple[Any, list[int]]:
 
 
 def _flat(argument: Any) -> Iterator[Any]:
-    """An argument as the words numba takes for it."""
+    """Flatten an argument to the machine words of numba's calling convention."""
     if isinstance(argument, np.ndarray):
         if not argument.flags.c_contiguous or not argument.flags.writeable:
             raise ValueError("an array for compiled code must be writeable and lie in one piece")

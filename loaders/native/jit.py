@@ -1,8 +1,8 @@
-"""What a loader writes machine code with: how a function is declared, and the operations that numba has no words for.
+"""Decorators and intrinsics for functions that numba compiles to machine code.
 
-Such a function holds no interpreter lock and uses nothing of Python. No index is checked and none counts from the end:
-each operation reads a fixed number of bytes, and its caller has checked that the index is below the end of the text and
-has left room behind that. ``emit`` sets the same flags for the functions that are called from outside.
+Compiled functions release the GIL and do not use the Python runtime. Indices are not bounds-checked, and negative ones
+do not count from the end: each operation reads a fixed number of bytes, and its caller must have checked that the index
+is before the end of the text and provide padding after it. ``emit`` sets the same flags for the entry functions.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _OPTIONS: dict[str, Any] = {
     "nogil": True, "boundscheck": False, "error_model": "numpy", "_nrt": False,
     "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
 }  # fmt: skip
-WIDTH = 32  # Bytes a mask looks at.
+WIDTH = 32  # Bytes covered by a mask.
 
 _BYTE, _WORD = ir.IntType(8), ir.IntType(64)
 
 
 def compiled(function: _Function) -> _Function:
-    """A function of its own in the machine code."""
+    """Decorator for a separate function in the machine code."""
     dispatcher: _Function = njit(function, **_OPTIONS)
     return dispatcher
 
 
 def inlined(function: _Function) -> _Function:
-    """A function whose code goes to wherever it is called."""
+    """Decorator for a function that is inlined at every call."""
     dispatcher: _Function = njit(function, forceinline=True, **_OPTIONS)
     return dispatcher
 
@@ -50,7 +50,7 @@ def _vector(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> An
 
 @intrinsic
 def item(typing: Any, array: Any, index: Any) -> Any:
-    """One element. Indexing proper asks of every index first whether it counts from the end; none of ours does."""
+    """One element. Unlike normal indexing it does not first test whether the index is negative."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(_address(context, builder, signature, arguments))
@@ -60,7 +60,7 @@ def item(typing: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def word_at(typing: Any, array: Any, index: Any) -> Any:
-    """The eight bytes from an index on, as a little-endian integer."""
+    """The eight bytes at an index, as a little-endian integer."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         loaded = builder.load(builder.bitcast(_address(context, builder, signature, arguments), _WORD.as_pointer()))
@@ -71,7 +71,7 @@ def word_at(typing: Any, array: Any, index: Any) -> Any:
 
 
 def mask_of(bytes_: bytes, below: int = 0, others: bool = False) -> Callable[..., Any]:
-    """An intrinsic: which of ``WIDTH`` bytes are among some or below a value (or which are not), as bits."""
+    """An intrinsic: bit mask of ``WIDTH`` bytes that are in ``bytes_`` or less than ``below``; ``others`` inverts it."""
 
     @intrinsic
     def mask(typing: Any, array: Any, index: Any) -> Any:
@@ -95,7 +95,7 @@ def mask_of(bytes_: bytes, below: int = 0, others: bool = False) -> Callable[...
 
 @intrinsic
 def first_bit(typing: Any, bits: Any) -> Any:
-    """The place of the lowest set bit of a word that has one."""
+    """Index of the lowest set bit of a nonzero word."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
@@ -105,7 +105,7 @@ def first_bit(typing: Any, bits: Any) -> Any:
 
 @intrinsic
 def last_bit(typing: Any, bits: Any) -> Any:
-    """The place of the highest set bit of a word that has one."""
+    """Index of the highest set bit of a nonzero word."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         above = builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
@@ -116,7 +116,7 @@ def last_bit(typing: Any, bits: Any) -> Any:
 
 @intrinsic
 def ones(typing: Any, bits: Any) -> Any:
-    """How many bits of a word are set."""
+    """Number of set bits of a word."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -126,7 +126,7 @@ def ones(typing: Any, bits: Any) -> Any:
 
 @intrinsic
 def same(typing: Any, array: Any, index: Any, other: Any, offset: Any) -> Any:
-    """Which of the ``WIDTH`` bytes of one array from an index on are those of another from a place on, as bits."""
+    """Bit mask of the equal ones among ``WIDTH`` bytes of two arrays, each from its own index on."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         first = _vector(context, builder, signature.args[0], arguments[0], arguments[1])

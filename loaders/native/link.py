@@ -1,9 +1,9 @@
-"""One object file as machine code that runs wherever it is put: what a linker does, as far as our functions need it.
+"""A minimal linker: turns one object file into position-independent machine code.
 
-Loading the scanner through llvmlite adds 52 MB to a process, half of what a report of a 100 MB trace peaks at, and 20
-to 130 ms; a linked image takes 1 ms. It knows 64-bit ELF for x86-64 and references relative to where they stand, which
-is all that position-independent code without calls has; anything else is refused, and then llvmlite loads the object.
-Layout: System V ABI, chapter 4, and its x86-64 supplement.
+Loading the scanner through llvmlite adds 52 MB to a process, half of the peak of a report of a 100 MB trace, and takes
+20 to 130 ms; a linked image takes 1 ms. Supported are 64-bit ELF for x86-64 and PC-relative relocations, which is all
+that position-independent code without calls needs; anything else raises NotLinked. Layout: System V ABI, chapter 4, and
+its x86-64 supplement.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _MAGIC = b"\x7fELF\x02\x01"
 _RELOCATABLE, _X86_64 = 1, 62
 _SYMBOLS, _RELOCATIONS, _NO_BITS = 2, 4, 8
 _ALLOCATED, _WRITEABLE = 2, 1
-_RESERVED = 0xFF00  # Section numbers from here on mean something else than a section: common, absolute.
+_RESERVED = 0xFF00  # Section numbers from here on are reserved (common, absolute), not sections.
 _RELATIVE = {2, 4}  # R_X86_64_PC32 and R_X86_64_PLT32: symbol + addend - place, in 32 bits.
-ALIGNED = 64  # Where sections begin, and an image has to.
+ALIGNED = 64  # Alignment in bytes of sections and of an image.
 
 
 class NotLinked(Exception):
-    """The object needs more than is done here."""
+    """The object file needs a feature this linker lacks."""
 
 
 class _Section(NamedTuple):
@@ -47,7 +47,7 @@ class _Symbol(NamedTuple):
 
 
 def link(data: bytes, symbol: str) -> tuple[bytes, int]:
-    """The code and constants of an object file, and where in them a function begins. Raises NotLinked."""
+    """The code and constants of an object file, and the offset of a function in them. Raises NotLinked."""
     try:
         return _link(data, symbol.encode())
     except (struct.error, IndexError, ValueError) as error:
@@ -79,7 +79,7 @@ def _link(data: bytes, symbol: bytes) -> tuple[bytes, int]:
 
 
 def _laid_out(data: bytes, sections: list[_Section]) -> tuple[bytearray, dict[int, int]]:
-    """What is loaded of the file, one section behind the other, and where each begins."""
+    """The concatenated loadable sections, and the offset of each by section number."""
     image, offsets = bytearray(), dict[int, int]()
     for number, section in enumerate(sections):
         if not section.flags & _ALLOCATED or not section.size:
@@ -93,7 +93,7 @@ def _laid_out(data: bytes, sections: list[_Section]) -> tuple[bytearray, dict[in
 
 
 def _fill_in(data: bytes, section: _Section, offsets: dict[int, int], symbols: list[_Symbol], image: bytearray) -> None:
-    """Write the distances that the instructions and tables of one section lack."""
+    """Apply the relocations of one section to the image."""
     for at in range(section.offset, section.offset + section.size, section.entry):
         offset, info, addend = struct.unpack_from("<QQq", data, at)
         symbol = symbols[info >> 32]

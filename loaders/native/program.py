@@ -1,9 +1,9 @@
-"""Where the machine code of a program is, and whether it may be used here.
+"""Finds the machine code of a program that is valid for these sources and this processor.
 
-A wheel carries the code for its platform and an editable install compiles it into the tree, so a load only reads a
-file of some kilobytes. Code belongs to the sources it was compiled from: a digest of them stands in the file. On a
-processor that no shipped code is for, ``warplens[compile]`` brings numba, and the first big load has the code compiled
-into the user's cache for the loads after it. Without code every reader has a plain way that gives the same tables.
+A wheel contains the code for its platform and an editable install compiles it into the tree, so a load only reads a
+file of some kilobytes. The file holds a digest of the sources it was compiled from. For processors without shipped
+code, ``warplens[compile]`` installs numba, and the first large load compiles the code into the user's cache for later
+loads. Without compiled code every reader has a plain path that gives the same tables.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .functions import Code, Native, Unusable
 from .processor import levels_here
 
 SHIPPED = Path(__file__).with_name("built")
-HOST = "host"  # The target of code for this very processor, where none of the levels is known.
+HOST = "host"  # Target for exactly this processor, used if its x86-64 level is unknown.
 _COMPILER_SOURCES = ("jit.py", "emit.py", "link.py", "functions.py")
 
 
 class Program(Struct, frozen=True):
-    """Functions that are compiled together and called by their names. ``module`` has them and is imported only where
-    they are compiled. ``functions`` are (name, numba's types of the arguments, as in "int64[::1], int64"); each returns
-    an int64. ``sources`` are the paths of the files that make up their code."""
+    """Functions that are compiled together and called by name. ``module`` defines them and is imported only to compile
+    them. ``functions`` are (name, numba argument types, as in "int64[::1], int64"); each returns an int64. ``sources``
+    are the paths of all files that make up their code."""
 
     name: str
     module: str
@@ -38,36 +38,36 @@ class Program(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the functions are called, in the order of the code."""
+        """Function names, in the order of the code."""
         return tuple(name for name, _ in self.functions)
 
     def digest(self) -> str:
-        """Of everything the code is compiled from."""
+        """Digest of everything the code is compiled from."""
         digest = blake2b(repr((self.module, self.functions)).encode(), digest_size=16)
         for source in (*self.sources, *(str(Path(__file__).with_name(name)) for name in _COMPILER_SOURCES)):
             digest.update(Path(source).read_bytes())
         return digest.hexdigest()
 
     def load(self) -> Native | None:
-        """The compiled functions; None where no code fits these sources and this processor."""
+        """The compiled functions; None if no code matches these sources and this processor."""
         located = locate(self)
         return None if located is None else located.native
 
     def prepare(self) -> None:
-        """Have the code compiled for later loads, in a process of its own, where there is none and numba is there."""
+        """Compile missing code in a background process for later loads, if numba is installed."""
         if locate(self) is None and can_compile():
             _compile_in_background()
 
 
 class CompiledFile(Struct, frozen=True):
-    """What a file of code holds."""
+    """Content of a code file."""
 
     digest: str
     code: Code
 
 
 class Located(Struct, frozen=True):
-    """Code that is usable here: where it was read from and the processors it is for."""
+    """Code usable on this machine, the folder it was read from, and its target."""
 
     native: Native
     folder: Path
@@ -76,7 +76,7 @@ class Located(Struct, frozen=True):
 
 @cache
 def locate(program: Program) -> Located | None:
-    """The code that came with the package, else what was compiled on this machine; None without either."""
+    """The code shipped with the package, else code compiled on this machine; None if neither is valid."""
     digest = program.digest()
     for folder in (SHIPPED, compiled_here()):
         for target in (*levels_here(), HOST):
@@ -89,17 +89,17 @@ def locate(program: Program) -> Located | None:
 
 
 def compiled_here() -> Path:
-    """The folder of code that was compiled on first use, in the user's cache."""
+    """The folder in the user's cache for code compiled on first use."""
     import platformdirs
 
     return platformdirs.user_cache_path("warplens") / "compiled"
 
 
 def write(folder: Path, program: Program, target: str, code: Code, digest: str) -> Path:
-    """Put code into a folder, whole or not at all; ``digest`` is of the sources it came from. Raises OSError."""
+    """Write code to a folder atomically; ``digest`` is that of its sources. Raises OSError."""
     file = folder / f"{program.name}-{target}"
     private.write(file, private.sealed(msgpack.encode(CompiledFile(digest, code))))
-    file.chmod(0o644)  # in an installed package everybody may read it
+    file.chmod(0o644)  # readable by all users of an installed package
     return file
 
 
@@ -110,11 +110,11 @@ def can_compile() -> bool:
 
 @cache
 def _compile_in_background() -> None:
-    """Once per process; it goes on when this process ends, for it takes seconds and then never again."""
+    """Start the compilation, once per process; it takes seconds and continues if this process ends."""
     from subprocess import DEVNULL, Popen
 
     with suppress(OSError):
         folder = private.make(compiled_here())
         command = [sys.executable, "-P", "-m", f"{__package__}.build", str(folder), *(levels_here() or (HOST,))[:1]]
         process = Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
-        process.returncode = 0  # nobody waits for it, and an unwaited child is a warning
+        process.returncode = 0  # it is never waited for; without a return code Popen would emit a ResourceWarning

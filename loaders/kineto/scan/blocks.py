@@ -1,8 +1,8 @@
-"""One block of text through the compiled scanner: rows, what goes aside, and where the block really ended.
+"""Runs the compiled scanner over one block of text: rows, deferred events, and where the block really ended.
 
-The scanner does the bulk; this gives it tables with room, reads alone the events it marked odd, and leads it around
-damage with ``walk``. Each thread has a ``BlockScanner`` of its own, with its own string table; texts get their numbers
-in the shared ``Strings`` once each.
+The scanner does the bulk. This module provides its output tables, decodes the events it marked odd, and gets it past
+damage with ``walk``. Each thread has its own ``BlockScanner`` with a local string table; each local text is mapped to
+its code in the shared ``Strings`` once.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from . import layout
 
 Text = bytearray | mmap
 _ROWS = (1 << 15) - 24
-"""Rows of the tables: no power of two, or the columns would fight for the same lines of the processor's cache."""
-_WINDOW = 256 << 10  # Bytes looked at around damage before the whole rest of the block is.
-_MOST_WALKED = 1 << 12  # Events read one by one at most where damage follows damage.
+"""Rows of the output tables: not a power of two, or the columns would compete for the same CPU cache lines."""
+_WINDOW = 256 << 10  # Bytes walked at damage before the whole rest of the block is tried.
+_MOST_WALKED = 1 << 12  # Maximum events read one by one after repeated damage.
 
 
 class Outcome(Struct):
-    """What a block gave: ``place`` is the first position not used, ``closed`` that the list ended there. ``deferred``
-    are (offset, text), ``instants`` columns of ``INSTANT_INTS``. ``incomplete`` says that an event begins at ``place``
-    which does not end, ``comma`` that the block ended with a comma."""
+    """The result of a block: ``place`` is the first unused position; ``closed``: the list ended there; ``incomplete``:
+    an event begins there that does not end in the block; ``comma``: the block ended with a comma. ``deferred`` are
+    (offset, text), ``instants`` arrays with rows ``INSTANT_INTS``."""
 
     rows: list[SortedRows] = field(default_factory=list)
     deferred: list[tuple[int, bytes]] = field(default_factory=list)
@@ -62,13 +62,13 @@ class Outcome(Struct):
 
 
 class BlockScanner:
-    """The tables of one thread."""
+    """The scanner state and output tables of one thread."""
 
     def __init__(
         self, native: Native, tables: Tables, lock: threading.Lock, rows: int = _ROWS,
         over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``over`` says that nobody needs what is being scanned: the list ended before it, or the load failed."""
+        """``over`` returns whether the result is no longer needed: the list ended earlier, or the load failed."""
         self._over = over
         self._native = native
         self._tables, self._strings, self._lock = tables, tables.strings, lock
@@ -96,8 +96,8 @@ class BlockScanner:
         self._mended, self._walked = -_WINDOW, 1
 
     def scan(self, data: Text, stop: int, base: int, comma: bool, final: bool, begin: int = 0) -> Outcome:
-        """Read ``data[begin:stop]``, which begins between two events; there are ``PAD`` bytes of any kind behind it.
-        ``comma`` says that no comma is due before the first event, ``final`` that no text follows."""
+        """Read ``data[begin:stop]``, which begins between two events and is followed by ``PAD`` arbitrary bytes.
+        ``comma``: no comma is due before the first event; ``final``: no text follows."""
         if not 0 <= begin <= stop <= len(data) - layout.PAD:
             raise ValueError("the buffer has no room behind its text")
         buf = np.frombuffer(data, np.uint8)
@@ -125,7 +125,7 @@ class BlockScanner:
         return out
 
     def _take(self, data: Text, base: int, out: Outcome) -> None:
-        """Turn the rows of a scan into rows of tables."""
+        """Convert the scanner's output to rows of tables."""
         state = self._state
         rows, devices, hosts = int(state[layout.ROWS]), int(state[layout.DEVICES]), int(state[layout.HOSTS])
         odds, deferrals = int(state[layout.ODD]), int(state[layout.ASIDE])
@@ -149,7 +149,7 @@ class BlockScanner:
         return Block(ints[:, :rows], codes[:, :rows], floats[:, :rows], base, self._global)
 
     def _learn(self, categories: Codes) -> None:
-        """Where events of these categories go, by this thread's numbers."""
+        """Add the routes of new categories (this thread's codes) for the next scans."""
         new = np.flatnonzero(np.bincount(categories[categories >= 0]))
         if not self._learned.issuperset(codes := new.tolist()):
             self._learned.update(codes)
@@ -169,7 +169,7 @@ class BlockScanner:
         out.deferred += [(block.base + begin, bytes(data[begin:end])) for begin, end in rows.ranges]
 
     def _number_texts(self) -> None:
-        """Give the texts that are new in this thread's table their shared numbers."""
+        """Map texts new in this thread's table to their codes in the shared ``Strings``."""
         last, names = len(self._global) - 1, int(self._state[layout.NAMES])
         if names == last:
             return
@@ -180,7 +180,7 @@ class BlockScanner:
         self._global = np.concatenate([self._global[:-1], np.array(codes, np.int32), self._global[-1:]])
 
     def _read_odd(self, data: Text, odd: npt.NDArray[np.int64], block: Block, out: Outcome) -> Block:
-        """The block with its odd rows read alone; those that turn out to be no slices are taken out."""
+        """The block with its odd rows decoded in Python; those that are not slices are removed."""
         block = block.translated()
         keep = np.ones(block.rows, bool)
         positions: list[int] = []
@@ -201,9 +201,9 @@ class BlockScanner:
         return Block(block.ints[:, keep], block.codes[:, keep], block.floats[:, keep], block.base)
 
     def _around(self, data: Text, stop: int, base: int, final: bool, out: Outcome) -> bool:
-        """Lead the scan past damage at its place; false where only more text can tell. The scan takes over behind the
-        next event, or later where the damage before was close: each time costs a copy of the window, and a list without
-        commas is damaged at every event."""
+        """Get the scan past damage at its position; False if more text is needed. The scan resumes after the next
+        event, or after more events if the last damage was close: each walk copies the window, and a list without commas
+        is damaged at every event."""
         start, comma = int(self._state[layout.AT]), bool(self._state[layout.COMMA])
         self._walked = min(2 * self._walked, _MOST_WALKED) if start - self._mended < _WINDOW else 1
         for end in sorted({min(stop, start + _WINDOW), stop}):
@@ -231,7 +231,7 @@ class BlockScanner:
         return False
 
     def _grow(self) -> None:
-        """Make the string table at least twice as large, and large enough for the text that did not fit."""
+        """At least double the part of the string table that is full, with room for the text that did not fit."""
         names = int(self._state[layout.NAMES])
         room = int(self._ends[names]) + int(self._state[layout.WANTED]) + layout.PAD
         if 2 * len(self._heap) >= room and room > len(self._heap):
@@ -252,7 +252,7 @@ def _longer(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
 
 
 def _texts(heap: bytes, ends: list[int]) -> list[str]:
-    """The texts of JSON strings whose insides stand one behind the other."""
+    """Decode JSON strings whose contents are concatenated in ``heap``."""
     if heap.isascii() and b"\\" not in heap:
         plain = heap.decode("ascii")
         return [plain[start:end] for start, end in pairwise(ends)]
@@ -260,7 +260,7 @@ def _texts(heap: bytes, ends: list[int]) -> list[str]:
 
 
 def _text(raw: bytes) -> str:
-    """The text of a JSON string by its inside."""
+    """Decode a JSON string given without its quotes."""
     if b"\\" in raw:
         try:
             return str(decode(b'"' + raw + b'"')[0])
@@ -270,7 +270,7 @@ def _text(raw: bytes) -> str:
 
 
 def _sort(raw: bytes, begin: int, end: int, base: int, rows: Rows, out: Outcome) -> bool:
-    """Read one event alone and put it where it belongs; whether it became a row."""
+    """Decode one event and add it to rows or deferred events; returns whether it became a row."""
     try:
         event, repaired = decode(raw)
     except ValueError:

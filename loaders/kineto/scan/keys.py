@@ -1,11 +1,11 @@
-"""The keys of events: which of them the scanner reads, and which it expects next.
+"""Event keys: the ones the scanner reads, and prediction of the next key.
 
-A table has the keys, compared a word (eight bytes as one integer) at a time. Recorders write the same keys in the same
-order with the same white space, so the text between the end of one value and the beginning of the next (comma, blanks,
-key, colon) is kept in a slot with what its key means. Where the same text comes to the same slot again, one comparison
-gives what reading it would. A slot follows from the key before, within events also from their phase and within
-``args`` from the category, and never serves two contexts: the first key of an event, another one, the first of
-``args``, another one. Which slot of a context is taken decides only how often it is right.
+Keys are looked up in a table, compared eight bytes at a time as one integer. Recorders write the same keys in the same
+order with the same white space, so the text between two values (comma, blanks, key, colon) is kept in a slot together
+with the key's meaning. If the text at a slot recurs, one comparison replaces parsing it. The slot is chosen by the
+previous key, in events also by the phase and in ``args`` by the category. Each of four contexts has its own slots:
+first key of an event, later keys, first key of ``args``, later keys. The choice within a context only affects the hit
+rate.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ..columns import ARGS_READ, CODES, FLOATS, INSTANT_KEYS, INTS
 from .layout import PREDICTED_WORDS, PREDICTIONS
 
 _MIX, _ONE, _EIGHT = np.uint64(0x94D049BB133111EB), np.uint64(1), np.uint64(8)
-"""A multiplier of splitmix64: with that of the golden ratio ``tid`` and ``ts`` met in one slot, as other pairs did."""
+"""A multiplier of splitmix64: with the golden-ratio one, ``tid`` and ``ts`` collided, as did other pairs of keys."""
 SKIP, WHOLE, TIME, TEXT, LANE, TRIPLE, REAL, PHASE, ARGS, OLD_ID, AMOUNT, LISTED, NESTED = range(13)
-"""What a value is: nothing we need; integer; time; text; pid or tid; list of three; real; ``ph``; ``args``; an id; a
-number that only memory instants are asked for, whose columns are behind those of all events; a list or its text;
-any list, as its text."""
+"""Type of a value: ignored; integer; time; text; pid or tid; list of three; real; ``ph``; ``args``; id under its old
+key; number read only for memory instants, whose columns follow those of all events; a list or its text; any list, as
+its text."""
 _KINDS = {
     "id": WHOLE, "old id": OLD_ID, "quantity": WHOLE, "triple": TRIPLE, "real": REAL, "text": TEXT, "name": TEXT,
     "list": LISTED, "json": NESTED,
@@ -44,7 +44,7 @@ _EVENT_KEYS, _ALL_KEYS = len(_OF_EVENT), len(_KEYS)
 
 @inlined
 def meaning(buf, start, size, in_args):
-    """(what the value is, its column) of a key of an event or of its ``args``."""
+    """(type of the value, column) for a key of an event or of its ``args``."""
     for key in range(_EVENT_KEYS if in_args else 0, _ALL_KEYS if in_args else _EVENT_KEYS):
         if _SIZES[key] == size:
             at, equal = 0, True
@@ -59,11 +59,11 @@ def meaning(buf, start, size, in_args):
     return np.int64(SKIP), np.int64(0)
 
 
-LONGEST = 8 * PREDICTED_WORDS  # Bytes of a text that can be kept.
+LONGEST = 8 * PREDICTED_WORDS  # Bytes of text that fit in a slot.
 assert LONGEST == WIDTH
 BEGIN, _IN_EVENT, _IN_ARGS, FIRST_ARG = range(0, PREDICTIONS, PREDICTIONS // 4)
 AFTER_ARGS = _IN_EVENT + PREDICTIONS // 4 - 1
-"""Contexts have equally many slots, a power of two: xor with a number below that gives another slot of the same."""
+"""All contexts have the same number of slots, a power of two, so XOR with a smaller number stays in the context."""
 TWISTS = np.int64(PREDICTIONS // 4 - 1)
 
 _TOP = np.uint64(64 - int(TWISTS).bit_length())
@@ -73,7 +73,7 @@ _LOW = np.int64(255)
 
 @inlined
 def slot_after(buf, key, size, in_args):
-    """The slot for what follows the value of a key."""
+    """The slot for the text that follows the value of a key."""
     word = word_at(buf, key)
     if size < 8:
         word &= (_ONE << (_EIGHT * np.uint64(size))) - _ONE
@@ -83,7 +83,7 @@ def slot_after(buf, key, size, in_args):
 
 @inlined
 def expected(buf, i, stop, slot, predicted, notes):
-    """The note kept at a slot where the text at ``i`` is the one kept with it, else 0."""
+    """The note in ``slot`` if the text at ``i`` equals the text kept there, else 0."""
     note = item(notes, slot)
     length = note & _LOW
     if length == 0 or i + length >= stop:
@@ -94,13 +94,13 @@ def expected(buf, i, stop, slot, predicted, notes):
 
 @inlined
 def noted(note):
-    """Of a note: how long the text is, what the value behind it is and its column, and the slot for what follows."""
+    """Unpack a note: length of the text, type of the value after it, column, and the slot for the next text."""
     return note & _LOW, (note >> _WHAT_BITS) & _LOW, (note >> _COLUMN_BITS) & _LOW, note >> _NEXT_BITS
 
 
 @inlined
 def keep(buf, begin, length, what, column, following, slot, predicted, notes):
-    """Keep the text from ``begin`` on, of at most ``LONGEST`` bytes, and what it means at a slot."""
+    """Store the text at ``begin``, at most ``LONGEST`` bytes, and its note in a slot."""
     for at in range(PREDICTED_WORDS):
         predicted[slot * PREDICTED_WORDS + at] = word_at(buf, begin + 8 * at)
     notes[slot] = length | what << _WHAT_BITS | column << _COLUMN_BITS | following << _NEXT_BITS

@@ -1,7 +1,7 @@
-"""The words of JSON as the compiled scanner reads them: strings, nested values, numbers, and the string table.
+"""JSON tokens for the compiled scanner: strings, nested values, numbers; and the string table.
 
-``stop`` is the end of the text; the buffer has ``PAD`` bytes behind it. Every index is compared with ``stop`` before
-the byte there decides anything and every load begins below ``stop``, so no input can lead outside the buffer.
+``stop`` is the end of the text, followed by ``PAD`` bytes in the buffer. Every index is compared with ``stop`` before
+the byte there affects anything, and every load begins before ``stop``, so no input can lead outside the buffer.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from ...native.jit import WIDTH, compiled, first_bit, inlined, item, last_bit, m
 from .layout import NAMES, PAD, WANTED
 
 string_mask = mask_of(b'"\\', below=0x20)
-"""Bytes that end a string or are special in one: quotes, backslashes, control characters."""
-ink_mask = mask_of(b" \n\r\t", others=True)  # Bytes that are no white space.
-special_mask = mask_of(b"\\", below=0x20)  # Bytes that are special in a string, its end aside.
+"""Bytes that end a string or need care in one: quotes, backslashes, control characters."""
+ink_mask = mask_of(b" \n\r\t", others=True)  # Bytes other than white space.
+special_mask = mask_of(b"\\", below=0x20)  # Bytes that need care in a string, apart from its closing quote.
 quote_mask, opening_mask, closing_mask = mask_of(b'"'), mask_of(b"[{"), mask_of(b"]}")
-"""Bytes that matter when a nested value is skipped."""
+"""Bytes that matter when skipping a nested value."""
 
 _TRUE, _FALS, _NULL_WORD = (np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"fals", b"null"))
 _FOUR = np.uint64(0xFFFFFFFF)
@@ -33,7 +33,7 @@ _SHIFT, _ONE, _EIGHT = np.uint64(29), np.uint64(1), np.uint64(8)
 
 @inlined
 def blank(buf, i, stop):
-    """The first index from ``i`` on that is no white space."""
+    """The first index from ``i`` on that is not white space."""
     if i < stop and item(buf, i) <= 32:
         if item(buf, i) == 32 and i + 1 < stop and item(buf, i + 1) > 32:  # between a colon and its value
             return i + 1
@@ -48,8 +48,8 @@ def blank(buf, i, stop):
 
 @inlined
 def string_end(buf, i, stop):
-    """The index of the quote that ends the string whose inside begins at ``i``, and flags; -1 where the text ends. Flag
-    1: it has a backslash. Flag 2: it has a control character."""
+    """The index of the closing quote of the string whose content begins at ``i`` (-1 if the text ends first), and
+    flags: 1 for a backslash, 2 for a control character in it."""
     flags = 0
     while i < stop:
         bits = string_mask(buf, i)
@@ -72,7 +72,7 @@ def string_end(buf, i, stop):
 
 @inlined
 def _inside(quotes):
-    """Which of the bytes are inside a string, or begin one, where the first is not and these are quotes."""
+    """Prefix XOR of a quote mask: bits of bytes inside a string or opening one, if the window begins outside."""
     quotes ^= quotes << _ONE
     quotes ^= quotes << np.uint64(2)
     quotes ^= quotes << np.uint64(4)
@@ -82,8 +82,8 @@ def _inside(quotes):
 
 @compiled
 def nested_end(buf, i, stop):
-    """The index behind the object or list that begins at ``i``, and whether a string in it has control characters.
-    Bytes are taken ``WIDTH`` at a time, fewer where one is special in strings; what is in strings is masked out."""
+    """The index after the object or list that begins at ``i`` (-1 if the text ends first), and nonzero if a string in
+    it has control characters. Reads up to ``WIDTH`` bytes at a time, to the next special byte; masks out strings."""
     depth, control = np.int64(0), 0
     while i < stop:
         room = min(stop - i, WIDTH)
@@ -115,22 +115,22 @@ def nested_end(buf, i, stop):
             control |= flags & 2
             i += 1
         else:
-            i += max(room, 1)  # a special byte outside of strings is passed over
+            i += max(room, 1)  # skip a special byte outside strings
     return np.int64(-1), control
 
 
 @inlined
 def may_end(buf, i, stop):
-    """Whether a number or word may end before ``i``: a comma, a bracket or white space stands there."""
+    """Whether a number or word may end before ``i``: the byte there is a comma, a bracket or white space."""
     byte = item(buf, min(i, stop))
     return i < stop and (byte == 44 or byte == 125 or byte == 93 or byte == 32 or 9 <= byte <= 13)
 
 
 @inlined
 def _leading(word):
-    """How many of a word's first bytes are digits."""
+    """The number of leading digit bytes of a word."""
     other = word ^ _ZEROS
-    # Adding may carry into the byte behind, but only from one that is none: the first of those is right.
+    # The addition may carry into the next byte, but only from a non-digit, so the first non-digit is right.
     other = (other + _ABOVE_NINE) | other
     other &= _TOP_BITS
     count = np.int64(8)
@@ -141,7 +141,7 @@ def _leading(word):
 
 @inlined
 def _number(word, count):
-    """The number that the first 1 to 8 bytes of a word spell: pairs, then fours, then eights of digits at once."""
+    """The number in the first 1 to 8 bytes of a word, combining digits into pairs, fours and eights in parallel."""
     word = (word << (_EIGHT * np.uint64(8 - count))) & _NIBBLES
     word = ((word * _PAIR) >> _EIGHT) & _PAIRS
     word = ((word * _FOURS) >> np.uint64(16)) & _HALVES
@@ -150,8 +150,8 @@ def _number(word, count):
 
 @inlined
 def digits(buf, i, stop):
-    """The integer at ``i``, the index behind it, and how many digits it has; -1 digits for what JSON does not allow.
-    With more than 18 digits the integer means nothing."""
+    """The integer at ``i``, the index after it, and its number of digits, -1 if JSON does not allow it. With more than
+    18 digits the integer is meaningless."""
     negative = i < stop and item(buf, i) == 45
     if negative:
         i += 1
@@ -172,7 +172,7 @@ def digits(buf, i, stop):
 
 @inlined
 def fraction(buf, i, stop):
-    """The three digits behind a point at ``i``, rounded by the fourth, and the index behind all; -1 for no digit."""
+    """Three decimals from ``i`` on, rounded by the fourth (-1 if there is no digit), and the index after all digits."""
     first, value, up = i, np.int64(0), np.int64(0)
     if i + 3 <= stop:
         word = word_at(buf, i)
@@ -195,7 +195,7 @@ def fraction(buf, i, stop):
 
 @inlined
 def timestamp(buf, i, stop):
-    """Microseconds at ``i`` as (ns, index behind, whether it is certain): digits that fit, a point, any digits."""
+    """Microseconds at ``i``, digits and optional fraction, as (ns, index after it, whether the value is certain)."""
     negative = i < stop and item(buf, i) == 45
     value, i, count = digits(buf, i, stop)
     value = abs(value)
@@ -210,9 +210,9 @@ def timestamp(buf, i, stop):
 
 @inlined
 def real_number(buf, i, stop, exact):
-    """A number at ``i`` as (float, index behind, whether it is certain). Up to 15 digits over a power of ten divide to
-    the nearest double. With more the double may be off by a little, which is good enough unless it could change the
-    Float32 the column holds; ``exact`` asks for the former."""
+    """A number at ``i`` as (float, index after it, whether it is certain). Up to 15 digits divided by a power of ten
+    give the nearest double. With more digits the double may be slightly off, which is certain enough if the Float32 of
+    the column is the same; with ``exact`` it is uncertain."""
     negative = i < stop and item(buf, i) == 45
     if negative:
         i += 1
@@ -242,7 +242,7 @@ def real_number(buf, i, stop, exact):
 
 @inlined
 def word_end(buf, i, stop):
-    """The index behind ``true``, ``false`` or ``null`` at ``i``; -1 for any other word."""
+    """The index after ``true``, ``false`` or ``null`` at ``i``; -1 for any other word."""
     word = word_at(buf, i) & _FOUR
     end = np.int64(-1)
     if (word == _TRUE or word == _NULL_WORD) and i + 4 <= stop:
@@ -254,7 +254,7 @@ def word_end(buf, i, stop):
 
 @inlined
 def number_end(buf, i, stop):
-    """The index behind the characters a number may have."""
+    """The index after all characters that can be part of a number."""
     while i < stop:
         byte = item(buf, i)
         if not (48 <= byte <= 57 or byte == 46 or byte == 45 or byte == 43 or byte | 32 == 101):
@@ -265,7 +265,7 @@ def number_end(buf, i, stop):
 
 @inlined
 def delimiter(buf, i, stop):
-    """The next index where a value that is none may end."""
+    """The next index where an invalid value may end."""
     while i < stop:
         byte = item(buf, i)
         if byte == 44 or byte == 125 or byte == 93 or byte == 34:
@@ -276,7 +276,7 @@ def delimiter(buf, i, stop):
 
 @compiled
 def triple_end(buf, i, stop):
-    """The index of the bracket that closes a list of whole numbers whose inside begins at ``i``; -1 for others."""
+    """The index of the ``]`` of a list of non-negative integers whose content begins at ``i``; -1 for anything else."""
     i = blank(buf, i, stop)
     if i < stop and item(buf, i) == 93:
         return i
@@ -300,7 +300,7 @@ def triple_end(buf, i, stop):
 def _hash(buf, start, size, seed):
     mixed, other = (np.uint64(size) ^ seed) * _MIX, seed
     at = 0
-    while at + 16 <= size:  # two at once, for one product need not wait for the other
+    while at + 16 <= size:  # two independent products in parallel
         mixed = (mixed ^ word_at(buf, start + at)) * _MIX
         other = (other ^ word_at(buf, start + at + 8)) * _MIX_OTHER
         mixed ^= mixed >> _SHIFT
@@ -320,10 +320,10 @@ def _hash(buf, start, size, seed):
 
 @inlined
 def intern(buf, start, size, heap, ends, hashes, slots, seed, state):
-    """The number of the text ``buf[start:start+size]``; -1 where the table has no room for a new one.
+    """The code of the text ``buf[start:start+size]``; -1 if the table has no room for a new one.
 
-    ``heap`` holds the texts after each other with ``PAD`` bytes to spare, ``ends[n]`` where text n - 1 ends (so text n
-    begins there), ``slots`` is open addressing with a power of two of places, at most half of them taken.
+    ``heap`` holds the concatenated texts and at least ``PAD`` spare bytes; text n begins at ``ends[n]`` and ends at
+    ``ends[n + 1]``. ``slots`` is an open-addressing hash table, a power of two in size and at most half full.
     """
     mixed = _hash(buf, start, size, seed)
     mask = slots.shape[0] - 1

@@ -1,10 +1,10 @@
-"""The compiled scanner: one pass over a block of events, straight into the raw columns.
+"""The compiled scanner: one pass over a block of events, directly into the raw columns.
 
-It reads hostile bytes without the interpreter's help, so the rules are strict: every index is compared with ``stop``
-before the byte there decides anything, and no write passes a table: the scan returns a code that lets the caller make
-room and go on. What it does not understand for certain it marks odd, and the caller reads that event alone: escapes in
-keys, numbers beyond 18 digits, exponents, control characters, unknown words. Text that cannot be JSON ends the scan
-with ``SYNTAX`` at the event it is in. Nested values nobody asks for are passed over without a look inside.
+It reads untrusted bytes without bounds checks, so the rules are strict: every index is compared with ``stop`` before
+the byte there affects anything, and nothing is written beyond a table; instead the scan returns a code, and the caller
+makes room and resumes. Events it cannot parse with certainty are marked odd and decoded by the caller: escapes in keys,
+numbers beyond 18 digits, exponents, control characters, unknown words. Text that cannot be JSON ends the scan with
+``SYNTAX`` at the start of its event. Nested values that are not needed are skipped without being parsed.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def scan(
     host_ints, host_codes, instants, route, odd, deferred, heap, ends, hashes, slots, seed, predicted, notes,
     state,
 ):  # fmt: skip
-    """Read events from ``state[AT]`` on until ``stop``; returns why it ended, with ``state[AT]`` behind the last event.
-    ``predicted`` and ``notes`` have ``PREDICTIONS`` slots, empty to begin with. ``row_...`` have room for one row.
-    ``ints``, ``codes``, ``floats`` are the columns of ``Block``, and there are two more of those for events with a time
-    whose category ``route`` (by the number of its text) is known to be of devices or of the host. ``instants`` are the
-    columns of ``INSTANT_INTS`` for memory instants without anything unusual. ``odd`` gets (row, begin, end) of rows to
-    be read alone, ``deferred`` (begin, end) of all other events."""
+    """Read events from ``state[AT]`` to ``stop``; returns why it ended, with ``state[AT]`` after the last event.
+    ``predicted`` and ``notes`` have ``PREDICTIONS`` slots, initially empty. ``row_...`` have room for one row.
+    ``ints``, ``codes``, ``floats`` are the columns of ``Block``; ``device_...`` and ``host_...`` receive events with a
+    time whose category ``route`` (indexed by local code) assigns to devices or the host. ``instants`` are the columns
+    ``INSTANT_INTS`` of ordinary memory instants. ``odd`` receives (row, begin, end) of rows to be decoded by the
+    caller, ``deferred`` (begin, end) of all other events."""
     rows = devices = hosts = odds = deferrals = memories = 0
     flows = events = 0
     comma = state[layout.COMMA] != 0
@@ -351,7 +351,7 @@ def scan(
 
 @compiled
 def rehash(hashes, count, slots):
-    """Enter the first ``count`` texts into empty slots, a power of two of them and more than ``count``."""
+    """Insert the first ``count`` texts into empty ``slots``, whose number is a power of two larger than ``count``."""
     mask = slots.shape[0] - 1
     for number in range(count):
         slot = np.int64(hashes[number]) & mask
