@@ -1,4 +1,4 @@
-"""Reduced datasets: what ``warplens reduce`` makes of a job's ranks, a folder of Parquet files that opens as a run."""
+"""Reduced datasets: folders of Parquet files that ``warplens reduce`` writes for a job's ranks; they open as a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .layout import DESCRIPTION, MARK, TABLES
 
 
 class DatasetLoader(FormatLoader):
-    """Scans of the dataset's own files, times brought to one zero; nothing is copied."""
+    """Loader for reduced datasets: scans of their files, with times relative to one zero; nothing is copied."""
 
     name = "dataset"
     title = "Reduced dataset of a job's ranks (warplens reduce): Parquet files by table and rank"
@@ -19,7 +19,7 @@ class DatasetLoader(FormatLoader):
     directory_file = DESCRIPTION
 
     def sniff(self, head: bytes) -> bool:
-        """By the mark that its description begins with."""
+        """Accept a file that begins with ``MARK``."""
         return head.startswith(MARK)
 
 

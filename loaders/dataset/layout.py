@@ -1,9 +1,9 @@
-"""What a reduced dataset looks like on disk, for those that write it and those that read it.
+"""The on-disk layout of a reduced dataset, shared by writer and reader.
 
-``<table>/rank-000012.parquet`` is a table of one recording, as a rule one rank's, and has a column ``rank``; every file
-of a table has the same columns. ``ranks/rank-000012.json`` says what that was reduced from, and is there only when its
-tables are whole. ``packed/<table>-<state>.parquet`` repeats all files of a small table in one, for opening a thousand
-ranks at once. ``dataset.json`` is written last and says what belongs to the dataset.
+``<table>/rank-000012.parquet`` is one table of one recording, usually a single rank, with a column ``rank``; all files
+of a table have the same columns. ``ranks/rank-000012.json``, the part's marker, records its sources and exists only
+once its tables are complete. ``packed/<table>-<state>.parquet`` combines all files of a small table, to open a thousand
+ranks at once. ``dataset.json`` is written last and lists the parts of the dataset.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 from msgspec import Struct
 
-LAYOUT = 1  # Goes up when an older reader could not read what is written.
+LAYOUT = 1  # Incremented when older readers cannot read the new files.
 DESCRIPTION = "dataset.json"
 README = "README.md"
-MARK = b'{"format":"warplens-dataset"'  # How a description begins.
+MARK = b'{"format":"warplens-dataset"'  # First bytes of a description.
 MARKERS, PACKED, STAGING = "ranks", "packed", ".staging"
 TABLES = (
     "rank_sums", "device_sums", "cycles", "cycle_sums", "cycle_device_sums", "kernel_stats", "breakdown", "findings",
@@ -30,10 +30,10 @@ _STATE = re.compile(r"[0-9a-f]{16}")
 
 
 class Part(Struct, frozen=True):
-    """One recording in the dataset: the stem of its files, its ranks, and what it was reduced from.
+    """One recording in the dataset: the stem of its files, its ranks, and its sources.
 
-    ``stamps`` are name, size and time of change of each source file; ``reduced`` the version of the reduction, ``rows``
-    the rows of each table that has any; ``info`` the recording's Info as plain values.
+    ``stamps`` are name, size and modification time of each source file; ``reduced`` is the version of the reduction,
+    ``rows`` the row count of each non-empty table, ``info`` the recording's Info as plain values.
     """
 
     part: str
@@ -45,7 +45,7 @@ class Part(Struct, frozen=True):
 
 
 class PartSummary(Struct, frozen=True):
-    """What the description says of a part: enough to open it."""
+    """A part as listed in the description, with what is needed to open it."""
 
     part: str
     ranks: tuple[int, ...]
@@ -54,7 +54,7 @@ class PartSummary(Struct, frozen=True):
 
 
 class Description(Struct, frozen=True):
-    """The whole of ``dataset.json``; ``packed`` says of each packed table in which file it is."""
+    """The content of ``dataset.json``; ``packed`` maps each packed table to the ``state`` in its file name."""
 
     format: str
     layout: int
@@ -66,19 +66,19 @@ class Description(Struct, frozen=True):
 
 
 def part_name(ranks: Sequence[int]) -> str:
-    """The stem of the files of a recording of these ranks."""
+    """The file stem for a recording of these ranks: 'rank-<lowest>' or 'rank-<lowest>-<highest>'."""
     return "-".join(["rank", *(f"{rank:06}" for rank in sorted({min(ranks), max(ranks)}))])
 
 
 def table_file(dataset: Path, table: str, member: str) -> Path:
-    """Where a table of a part is. Raises ValueError for names nobody gives."""
+    """The path of a part's table. Raises ValueError for invalid names."""
     if table not in TABLES or _PART.fullmatch(member) is None:
         raise ValueError(f"no such table of a dataset: {table}/{member}")
     return dataset / table / f"{member}.parquet"
 
 
 def packed_file(dataset: Path, table: str, state: str) -> Path:
-    """Where all files of a table are repeated. Raises ValueError for names nobody gives."""
+    """The path of a packed table. Raises ValueError for invalid names."""
     if table not in TABLES or _STATE.fullmatch(state) is None:
         raise ValueError(f"no such table of a dataset: {table}-{state}")
     return dataset / PACKED / f"{table}-{state}.parquet"

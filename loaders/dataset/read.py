@@ -1,7 +1,7 @@
-"""A reduced dataset as one Trace: scans of its files, every rank's times from the first rank's zero.
+"""Opens a reduced dataset as one Trace: scans of its files, with all times relative to the earliest zero of any rank.
 
-Only the description is read here; a table is read when a question needs it. The description is as hostile as any input:
-its names are checked before they become paths, and columns of other types are cast when they are read.
+Only the description is read here; tables are read when a query needs them. The description is untrusted input: its
+names are checked before they become paths, and columns of other dtypes are cast when they are read.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ MOMENTS = {
     "cycles": ("start_ns",), "cycle_sums": ("start_ns", "window_start_ns", "window_end_ns"),
     "profile": ("cycle_start_ns",), "collectives": ("start_ns",), "idle_gaps": ("start_ns",),
 }
-"""Columns that are moments, which count from the zero of their rank's recording."""
+"""Columns with points in time, stored relative to the zero of their rank's recording."""
 _CHECKED = 200
-"""Files whose sizes are checked before anything is scanned, 1 ms each, packed ones first: large jobs have more."""
+"""Maximum files whose declared sizes are checked before scanning, 1 ms each, packed ones first; big jobs have more."""
 _AGAIN = "Run `warplens reduce` again with the same recordings: it makes what is missing."
 
 
 def load(job: Job) -> Trace:
-    """The dataset beside its description. Raises Unreadable."""
+    """Open the dataset in the folder of its description, ``job.path``. Raises Unreadable."""
     path = job.path
     try:
         description = decode(path.read_bytes(), type=Description)
@@ -82,7 +82,7 @@ def _files(dataset: Path, description: Description, name: str) -> list[Path]:
 
 
 def _table(name: str, files: list[Path], shifts: dict[int, int]) -> pl.LazyFrame:
-    pl.read_parquet_schema(files[0])  # a file that is none is told now, and not in the middle of a question
+    pl.read_parquet_schema(files[0])  # raises now, rather than during a query, if it is not a Parquet file
     table = schema.conform(name, scan(name, files))
     if name not in MOMENTS or not any(shifts.values()):
         return table
@@ -93,7 +93,7 @@ def _table(name: str, files: list[Path], shifts: dict[int, int]) -> pl.LazyFrame
 
 
 def scan(table: str, files: Sequence[Path]) -> pl.LazyFrame:
-    """The files of one table as one frame: columns an older version did not write are null, names are strings."""
+    """Scan the files of one table as one frame; columns an older version did not write are null, names are strings."""
     columns = {
         name: pl.String() if dtype == pl.Categorical else dtype for name, dtype in schema.polars_schema(table).items()
     }

@@ -1,8 +1,8 @@
-"""Writing a reduced dataset: a recording's tables to a place of their own, then into the dataset, last its description.
+"""Writes a reduced dataset: each recording's tables to a staging folder, then into the dataset; last its description.
 
-A worker ``stage``s what it reduced in a folder of its own, so that two that reduce the same rank do not meet; whoever
-leads ``commit``s it, and ``finish``es with the description. A part without its marker does not exist: it is removed
-first and written last, so that whatever stops in between leaves a part that is missing, never one that is wrong.
+A worker ``stage``s its result in a folder of its own, so that two workers on the same rank do not conflict; the main
+process ``commit``s it and ``finish``es with the description. A part without its marker file does not exist: the marker
+is removed first and written last, so that an interruption leaves a missing part, never an inconsistent one.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from .layout import (
 from .read import scan
 
 PACKED_BYTES = 128 << 20
-"""A table whose files are larger together is read from them; smaller ones are repeated in one file."""
-_MOST = 8  # Ranks named in a warning that several share; more are counted.
-_FACTS = ("host_name", "hosts", REDUCED)  # What of the facts of a recording is worth a line in the dataset.
+"""A table whose files total at most this size is packed: duplicated in one file."""
+_MOST = 8  # Maximum ranks named in a shared warning; the rest are counted.
+_FACTS = ("host_name", "hosts", REDUCED)  # Facts of a recording that the dataset keeps.
 _HEAD = f"""# A job reduced by warplens
 
 Layout {LAYOUT}. `warplens PATH` opens this folder as a run. It is plain Parquet: one folder per table, in it
@@ -68,7 +68,7 @@ recordings.
 def stage(
     run: Trace, dataset: Path, session: str, stamps: Sequence[tuple[str, int, int]], reduced: int
 ) -> tuple[Path, Part]:
-    """Write the reduced run in a folder of its own inside the dataset's; gives the folder. Raises OSError."""
+    """Write the reduced run to a new staging folder inside the dataset; returns the folder and part. Raises OSError."""
     folder = dataset / STAGING / session / uuid4().hex
     folder.mkdir(parents=True)
     try:
@@ -89,7 +89,7 @@ def stage(
 
 
 def commit(dataset: Path, folder: Path, member: Part) -> None:
-    """Make what was staged part of the dataset, in place of what had its ranks before. Raises OSError."""
+    """Move a staged part into the dataset, replacing an earlier part with the same name. Raises OSError."""
     forget(dataset, member.part)
     for name in TABLES:
         target = table_file(dataset, name, member.part)
@@ -105,20 +105,20 @@ def commit(dataset: Path, folder: Path, member: Part) -> None:
 
 
 def forget(dataset: Path, member: str) -> None:
-    """Take a part out of the dataset."""
+    """Remove a part from the dataset by deleting its marker."""
     _marker(dataset, member).unlink(missing_ok=True)
 
 
 def clean(dataset: Path, session: str) -> None:
-    """Remove what a session staged and never committed."""
+    """Remove everything a session staged but did not commit."""
     if session:
         shutil.rmtree(dataset / STAGING / session, ignore_errors=True)
-    with contextlib.suppress(OSError):  # of another session, or never made
+    with contextlib.suppress(OSError):  # not empty because of another session, or never created
         (dataset / STAGING).rmdir()
 
 
 def parts(dataset: Path) -> list[Part]:
-    """The whole parts of a dataset, in order of rank; a marker that cannot be read is none."""
+    """The complete parts of a dataset, in order of rank; unreadable markers are ignored."""
     results = []
     for marker in sorted((dataset / MARKERS).glob("rank-*.json")):
         with contextlib.suppress(OSError, DecodeError, ValueError):
@@ -130,7 +130,7 @@ def parts(dataset: Path) -> list[Part]:
 
 
 def _is_whole(file: Path, rows: int | None = None) -> bool:
-    """Whether a file begins and ends as Parquet does and, where asked, can be opened and has so many rows."""
+    """Whether a file begins and ends like Parquet and, if ``rows`` is given, can be opened and has that many rows."""
     try:
         with file.open("rb") as source:
             head = source.read(4)
@@ -143,7 +143,7 @@ def _is_whole(file: Path, rows: int | None = None) -> bool:
 
 
 def finish(dataset: Path, label: str) -> Description:
-    """Describe the parts that are there, and repeat their small tables in one file each. Raises OSError."""
+    """Write the description of all complete parts, and pack their small tables. Raises OSError."""
     members = parts(dataset)
     rows = {name: [member for member in members if member.rows.get(name)] for name in TABLES}
     packed = {name: _pack(dataset, name, with_rows) for name, with_rows in rows.items() if len(with_rows) > 1}
@@ -163,7 +163,7 @@ def finish(dataset: Path, label: str) -> Description:
 
 
 def _info(label: str, members: Sequence[Part]) -> Info:
-    """The Info of all recordings together: their devices, ranks, hosts, sizes, and warnings said once."""
+    """The combined Info of all recordings: devices, ranks, hosts, sizes, and deduplicated warnings."""
     infos = [info_from_plain(member.info) for member in members]
     lost, files, hosts = dict[str, None](), dict[str, str](), dict[str, Any]()
     for member, info in zip(members, infos, strict=True):
@@ -181,7 +181,7 @@ def _info(label: str, members: Sequence[Part]) -> Info:
 
 
 def _warnings(members: Sequence[Part], infos: Sequence[Info]) -> list[str]:
-    """Each warning once, with the ranks it is of."""
+    """Each distinct warning once, with the ranks it applies to."""
     ranks_by_text: dict[str, list[str]] = {}
     for member, info in zip(members, infos, strict=True):
         ordered = sorted({*member.ranks})
@@ -198,7 +198,7 @@ def _warnings(members: Sequence[Part], infos: Sequence[Info]) -> list[str]:
 
 
 def _pack(dataset: Path, table: str, some: Sequence[Part]) -> str | None:
-    """Repeat the files of a table in one, unless that is there; its state, None where they are too large together."""
+    """Pack the files of a table into one unless that exists; returns its state, None if they are too large in total."""
     files = [table_file(dataset, table, member.part) for member in some]
     states = [file.stat() for file in files]
     if sum(state.st_size for state in states) > PACKED_BYTES:
@@ -218,7 +218,7 @@ def _marker(dataset: Path, member: str) -> Path:
 
 
 def _readme() -> str:
-    """The page that lies in every dataset and says how to read it without warplens."""
+    """The README of a dataset, which describes how to read it without warplens."""
     members = [_HEAD]
     for name in TABLES:
         rows = [

@@ -1,8 +1,7 @@
-"""PyTorch's memory snapshots: what ``torch.cuda.memory._dump_snapshot('file.pickle')`` writes.
+"""PyTorch memory snapshots, as written by ``torch.cuda.memory._dump_snapshot('file.pickle')``.
 
-A pickle of what the caching allocator holds now (``segments`` with their blocks) and of what it did before, as far as
-that was recorded (``device_traces``, with the Python stack of each). The settings of the allocator, which it read from
-the environment, are left alone.
+A snapshot is a pickle of the caching allocator's current state (``segments`` with their blocks) and, if recorded, its
+history (``device_traces``, with Python stacks). The allocator settings, which come from the environment, are not read.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _AGAIN = "Write it again with `torch.cuda.memory._dump_snapshot('file.pickle')`.
 
 
 class MemorySnapshot(FormatLoader):
-    """The loader of memory snapshots."""
+    """Loader for memory snapshots."""
 
     name = "memory-snapshot"
     title = "PyTorch memory snapshot (.pickle): allocations with their stacks, allocated and reserved memory"
@@ -31,11 +30,11 @@ class MemorySnapshot(FormatLoader):
     lies_beside = True
 
     def sniff(self, head: bytes) -> bool:
-        """A pickle whose first words are those of a snapshot."""
+        """Accept a pickle that begins like a snapshot."""
         return _HEAD.match(head) is not None
 
     def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``allocations`` and ``metrics``. Raises Unreadable where it is damaged or no snapshot."""
+        """One Trace with ``allocations`` and ``metrics``. Raises Unreadable if it is damaged or not a snapshot."""
         with without_collecting():
             return (self._load(job),)
 

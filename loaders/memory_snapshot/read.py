@@ -1,10 +1,9 @@
-"""A snapshot's containers as columns: every allocation with its stack, and how much was allocated and reserved when.
+"""Converts a snapshot's containers to columns: allocations with stacks, allocated and reserved memory over time.
 
-The record of what the allocator did is a window: it ends with the snapshot and begins somewhere. What the allocator
-holds at the end is known, so that sums are counted from there backwards; a block that was freed in the window and not
-allocated in it was there from the beginning. Sizes are those that were asked for, as the record has them; the
-allocator rounds them up, and what it holds is what it says itself. Keys are those of ``torch/cuda/_memory_viz.py`` and
-of the allocator's snapshot; none of them is taken for granted.
+The allocator's history is a window that ends with the snapshot and begins at an arbitrary point. The state at the end
+is known, so sums are computed backwards from it; a block freed but not allocated in the window existed before it. Event
+sizes are requested sizes, as recorded; block sizes, rounded up by the allocator, are known only from the final state.
+Keys are those of ``torch/cuda/_memory_viz.py`` and of the allocator's snapshot; any of them may be missing.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from .plain_pickle import NotPlain
 
 _GROWS, _SHRINKS = ("segment_alloc", "segment_map"), ("segment_free", "segment_unmap")
 _FREED = ("free_requested", "free_completed", "free")
-_OUTER = 64  # Frames of a stack that are kept, the innermost first.
-_LONGEST = 400  # Characters of a frame's file and function that are kept.
+_OUTER = 64  # Maximum frames kept per stack, the innermost first.
+_LONGEST = 400  # Maximum characters of a frame's file name and function name.
 _ADDRESSES = 1 << 63
-_PARTS = 24  # Parts of a segment; how much of each is in use is kept.
-_MOST_SEGMENTS, _MOST_FAILURES = 64, 8  # Segments, the largest, and failed allocations, the last, that facts have.
+_PARTS = 24  # Equal parts of a segment for which the share in use is kept.
+_MOST_SEGMENTS, _MOST_FAILURES = 64, 8  # The facts list the largest segments and the last failed allocations.
 _SAMPLES = {"ts_ns": pl.Int64, "metric": pl.String, "device": pl.String, "value": pl.Float64, "unit": pl.String}
 
 
 class Allocation(Struct):
-    """An allocation: when it began and ended (None: before or after what was recorded), its size and stack. ``size`` is
-    what was asked for where that is known, ``block_size`` what it takes on the device."""
+    """One allocation: start and end (None: before or after the history), size and stack. ``size`` is the requested size
+    if known, ``block_size`` the size of its block on the device."""
 
     device: int
     address: int
@@ -48,7 +47,7 @@ class Allocation(Struct):
 
 
 class AllocatorState(Struct):
-    """What the allocator of a device holds at the end, bytes, its segments, and what it was asked for in vain."""
+    """Final state of a device's allocator: bytes held, segments, and failed allocations (out of memory)."""
 
     allocated: int = 0
     requested: int = 0
@@ -60,7 +59,7 @@ class AllocatorState(Struct):
 
 
 class Snapshot(Struct):
-    """All of a snapshot: blocks, per device what is held, and the changes (time µs, allocated, reserved) of each."""
+    """A whole snapshot: blocks, final state per device, and changes (time µs, allocated, reserved) per device."""
 
     blocks: list[Allocation] = field(default_factory=list)
     states: dict[int, AllocatorState] = field(default_factory=dict)
@@ -70,14 +69,14 @@ class Snapshot(Struct):
 
 
 class _Reader:
-    """Walks the containers; rows that stand in several places are read in each, but no more than the file has bytes."""
+    """Reads the containers. Rows shared by several lists are read for each, at most as many as the file has bytes."""
 
     def __init__(self, budget: int) -> None:
         self.snapshot, self._budget = Snapshot(), budget
         self._stacks: dict[int, str | None] = {}
 
     def rows(self, value: Any) -> list[dict[Any, Any]]:
-        """The dicts of a list; what else is in it is counted. Raises NotPlain where rows are used over and over."""
+        """The dicts in a list; other elements count as stray. Raises NotPlain if rows are repeated excessively."""
         if not isinstance(value, list):
             return []
         self._budget -= len(value)
@@ -88,11 +87,11 @@ class _Reader:
         return records
 
     def state(self, device: int) -> AllocatorState:
-        """What is known of a device's memory."""
+        """The allocator state of a device, created when first used."""
         return self.snapshot.states.setdefault(device, AllocatorState())
 
     def stack(self, row: dict[Any, Any]) -> str | None:
-        """The stack of a row, one line per frame, innermost first; None where none was recorded."""
+        """The stack of a row, one line per frame, innermost first; None if none was recorded."""
         frames = row.get("frames")
         if frames is None and isinstance(row.get("history"), list) and row["history"]:
             first = row["history"][0]
@@ -106,7 +105,7 @@ class _Reader:
 
 
 def read(content: Any, size: int) -> Snapshot:
-    """What the snapshot holds. Raises NotPlain where it is none."""
+    """Read the content of a snapshot; ``size`` is its size in bytes. Raises NotPlain if it is not a snapshot."""
     if isinstance(content, list):
         content = {"segments": content}
     if not isinstance(content, dict) or not {"segments", "device_traces"} & content.keys():
@@ -130,7 +129,7 @@ def _number(row: dict[Any, Any], key: str) -> int | None:
 
 
 def _frame(row: dict[Any, Any]) -> str:
-    """One frame as file:line function, as recorded."""
+    """One frame as 'file:line function'."""
     name, line, function = row.get("filename"), row.get("line"), row.get("name")
     place = _text(name) if isinstance(name, str) else "??"
     where = f"{place}:{line}" if type(line) is int and 0 < line < 1 << 31 else place
@@ -143,14 +142,14 @@ def _text(value: str) -> str:
 
 
 def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
-    """The blocks that are alive at the end, by device and address; what is held is added up on the way."""
+    """The blocks alive at the end, by device and address; also sums up the allocator states."""
     alive: dict[int, dict[int, Allocation]] = defaultdict(dict)
     for segment in reader.rows(value):
         device = _number(segment, "device") or 0
         state_at_end, place = reader.state(device), _number(segment, "address")
         state_at_end.reserved += _number(segment, "total_size") or 0
         before = state_at_end.allocated, state_at_end.free
-        free: list[tuple[int, int]] = []  # where in the segment, and how much
+        free: list[tuple[int, int]] = []  # (offset in the segment, bytes)
         for row in reader.rows(segment.get("blocks")):
             size = _number(row, "size") or 0
             address = _number(row, "address")
@@ -176,7 +175,7 @@ def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
 
 
 def _segment(segment: dict[Any, Any], free: list[tuple[int, int]], allocated: int) -> dict[str, Any]:
-    """One segment for ``info.facts``: bytes, and ``map``: of each of its parts how many eighths are in use."""
+    """One segment for ``info.facts``: sizes in bytes, and ``map``, a digit per part: the eighths of it in use."""
     size, kind = _number(segment, "total_size") or 0, segment.get("segment_type")
     edges = np.linspace(0, size, _PARTS + 1)
     unused = np.zeros(_PARTS)
@@ -192,14 +191,14 @@ def _segment(segment: dict[Any, Any], free: list[tuple[int, int]], allocated: in
 
 
 def _events(reader: _Reader, device: int, events: list[dict[Any, Any]], alive: dict[int, Allocation]) -> None:
-    """What one device's allocator did, in order; the blocks of ``alive`` are those that are there at the end."""
+    """Process the history of one device's allocator in order; ``alive`` are its blocks at the end."""
     snapshot, changes = reader.snapshot, reader.snapshot.changes[device]
     open_blocks: dict[int, Allocation] = {}
     time = next((moment for row in events if (moment := _moment(row)) is not None), 0)
     for row in events:
         action, address, size = row.get("action"), _number(row, "addr"), _number(row, "size")
         moment = _moment(row)
-        time = time if moment is None else moment  # an event without a time was after the one before it
+        time = time if moment is None else moment  # an event without a time takes that of the previous one
         snapshot.events += 1
         if action == "alloc" and address is not None and size is not None:
             _overwritten(snapshot, open_blocks.get(address), time)
@@ -226,13 +225,13 @@ def _events(reader: _Reader, device: int, events: list[dict[Any, Any]], alive: d
 
 
 def _moment(row: dict[Any, Any]) -> int | None:
-    """When an event was, µs since 1970; None where that is not recorded or cannot be."""
+    """Time of an event, µs since 1970; None if not recorded or implausible."""
     time = _number(row, "time_us")
     return None if time is None or time * 1000 >= LATEST_NS else time
 
 
 def _overwritten(snapshot: Snapshot, block: Allocation | None, time: int) -> None:
-    """A block at whose address another one was allocated: it ended, and that it was freed is not in the record."""
+    """End a block at whose address another was allocated: its free is missing from the history."""
     if block is not None and block.end_us is None:
         block.end_us = time
         snapshot.changes[block.device].append((time, -block.size, 0))
@@ -241,7 +240,7 @@ def _overwritten(snapshot: Snapshot, block: Allocation | None, time: int) -> Non
 
 
 def _freed(snapshot: Snapshot, open_blocks: dict[int, Allocation], freed: Allocation, action: Any, time: int) -> None:
-    """End a block. Memory counts as freed when that was asked for; ``free_completed`` after it says nothing new."""
+    """End a block. Memory counts as freed at ``free_requested``; a later ``free_completed`` is ignored."""
     block = open_blocks.get(freed.address)
     if block is not None and block.end_us is not None:
         if action == "free_completed":
@@ -251,7 +250,7 @@ def _freed(snapshot: Snapshot, open_blocks: dict[int, Allocation], freed: Alloca
     if block is None:
         if action == "free_completed" and freed.address in open_blocks:
             return
-        block = freed  # there from before the window
+        block = freed  # allocated before the window
     block.end_us = time
     snapshot.changes[freed.device].append((time, -block.size, 0))
     snapshot.blocks.append(block)
@@ -262,7 +261,7 @@ def _freed(snapshot: Snapshot, open_blocks: dict[int, Allocation], freed: Alloca
 
 
 def _samples(snapshot: Snapshot, zero_us: int) -> pl.DataFrame:
-    """Allocated and reserved memory of each device after every change, as rows of ``metrics``."""
+    """Rows of ``metrics``: allocated and reserved memory of each device after every change."""
     frames = []
     for device, changes in sorted(snapshot.changes.items()):
         state = snapshot.states.get(device, AllocatorState())
@@ -287,7 +286,7 @@ def _samples(snapshot: Snapshot, zero_us: int) -> pl.DataFrame:
 
 
 def trace(path: Path, format: str, snapshot: Snapshot, size: int) -> Trace:
-    """The snapshot as a Trace whose zero is the first recorded event."""
+    """The snapshot as a Trace; its zero is the first recorded event."""
     times = [time for changes in snapshot.changes.values() for time, _, _ in changes if time]
     zero = min(times, default=0)
     blocks = sorted(snapshot.blocks, key=lambda one: (one.start_us or 0, one.device, one.address))
@@ -321,7 +320,7 @@ def trace(path: Path, format: str, snapshot: Snapshot, size: int) -> Trace:
 
 
 def _facts(device: int, snapshot: Snapshot, zero: int) -> dict[str, Any]:
-    """What a device holds at the end, for ``info.facts``."""
+    """The final memory state of a device, for ``info.facts``."""
     state = snapshot.states.get(device, AllocatorState())
     last: dict[str, Any] = state.failures[-1] if state.failures else {}
     return {

@@ -71,7 +71,7 @@ def word_at(typing: Any, array: Any, index: Any) -> Any:
 
 
 def mask_of(bytes_: bytes, below: int = 0, others: bool = False) -> Callable[..., Any]:
-    """An intrinsic: bit mask of ``WIDTH`` bytes that are in ``bytes_`` or less than ``below``; ``others`` inverts it."""
+    """An intrinsic: bit mask of ``WIDTH`` bytes that are in ``bytes_`` or below ``below``; ``others`` inverts it."""
 
     @intrinsic
     def mask(typing: Any, array: Any, index: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Rows with times on their way to a Trace, and the databases they come from: what readers of several families share."""
+"""Shared code of the readers of several formats: collecting timed rows for a Trace, and reading SQLite databases."""

@@ -1,8 +1,8 @@
-"""SQLite databases of profilers, read as what they are: files of strangers.
+"""SQLite databases of profilers, read as untrusted files.
 
-A view may be any query, one that never ends among them, so views are read for the tables they name and never run.
-Columns are asked for by type: text where a number should be is null and counted, and no single value may be longer
-than a name can be. Of a damaged table the rows before the damage are read.
+A view may be any query, even one that never ends, so views are never executed, only parsed for the tables they name.
+Columns are read with an expected type: values of another type become null and are counted, and texts are truncated to
+the maximum length of a name. From a damaged table the rows before the damage are read.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ..trace import Info, Trace
 from .recording import Faults, Recording
 
 _BLOCK_ROWS = 65_536
-_LONGEST = 64 << 20  # Bytes of one value or row; SQLite refuses the table that has a longer one.
-_LONGEST_NAME = 1 << 16  # Characters of a text that are read.
+_LONGEST = 64 << 20  # Bytes of one value or row; SQLite raises an error for longer ones.
+_LONGEST_NAME = 1 << 16  # Maximum characters read of a text.
 _SQL: dict[type[pl.DataType], str] = {
     pl.Int64: "case when typeof({0}) = 'integer' then {0} end",
     pl.String: "case when typeof({0}) in ('text', 'integer', 'real') "
                f"then substr(cast({{0}} as text), 1, {_LONGEST_NAME}) end",
     pl.Float64: "case when typeof({0}) in ('integer', 'real') then cast({0} as real) end",
 }
-"""A column as SQL by its type; what is stored as another is null."""
-_STEPS = 200_000  # Steps of SQLite's machine between two looks at whether the user wants to stop.
+"""dtype → SQL expression that reads a column; values stored with another type become null."""
+_STEPS = 200_000  # SQLite virtual machine steps between two checks for cancellation.
 _TABLE = re.compile(r"\s*create table", re.IGNORECASE)
 _PLAIN_VIEW = re.compile(
     r"\s*create\s+(?:temp\s+|temporary\s+)?view\s+(?:if\s+not\s+exists\s+)?\S+\s+as\s+(.*)\Z", re.IGNORECASE | re.DOTALL
@@ -42,7 +42,7 @@ _BRANCH = re.compile(r"\s*select\s+\*\s+from\s+([`\"\[]?)([\w-]+)[`\"\]]?\s*;?\s
 
 
 class SqliteTables:
-    """An open database. ``faults`` gets a sentence for each table that is damaged. Raises sqlite3.Error."""
+    """An open database. A clause about each damaged table is appended to ``faults``. Raises sqlite3.Error."""
 
     def __init__(self, path: str | os.PathLike[str], faults: list[str]) -> None:
         self.faults = faults
@@ -51,11 +51,11 @@ class SqliteTables:
         self._stopped: BaseException | None = None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection."""
         self._connection.close()
 
     def _until_damage(self, table: str, query: str) -> Iterator[list[tuple[object, ...]]]:
-        """The rows of a query of one table, many at a time, up to where that is damaged."""
+        """The rows of a query on one table in batches, up to the first damage."""
         try:
             yield from sqlite_file.batches(self._connection.execute(query), _BLOCK_ROWS)
         except sqlite3.DatabaseError as error:
@@ -67,10 +67,10 @@ class SqliteTables:
 
 
 class Database(SqliteTables):
-    """The tables of one database by the types their columns should have."""
+    """The tables of one database, read with the expected column types."""
 
     def __init__(self, path: Path, faults: Faults, tick: Callable[[], None] = lambda: None) -> None:
-        """``tick`` is called now and then while rows are read; what it raises ends the reading."""
+        """``tick`` is called periodically while rows are read; an exception from it stops the reading."""
         super().__init__(path, faults.sentences)
         self._values = faults.values
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
@@ -92,7 +92,7 @@ class Database(SqliteTables):
                 if kind == "view" and isinstance(name, str):
                     self._views[name] = str(text)
                 elif kind == "table" and isinstance(name, str) and _TABLE.match(str(text)):
-                    # stored columns only: a generated one is an expression of whoever made the file
+                    # stored columns only: a generated column is an expression from an untrusted file
                     rows = self._connection.execute(f"pragma table_info({quoted(name)})").fetchall()
                     self.tables[name] = tuple(str(row[1]) for row in rows)
         except BaseException:
@@ -100,7 +100,7 @@ class Database(SqliteTables):
             raise
 
     def sources(self, name: str) -> list[str]:
-        """The tables that hold the rows of ``name``: those its view names, else itself, else those with a suffix."""
+        """The tables with the rows of ``name``: those its view combines, else the table itself, else suffixed ones."""
         if name in self._views:
             body = _PLAIN_VIEW.match(self._views[name])
             selects = re.split(r"\bunion\s+all\b", body[1], flags=re.IGNORECASE) if body else []
@@ -116,7 +116,7 @@ class Database(SqliteTables):
     def read(
         self, name: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = ()
     ) -> pl.DataFrame:
-        """All rows of a small table: ids and what they stand for."""
+        """All rows of a small table, such as a mapping from ids to names; columns as in ``blocks``."""
         frames = list(self.blocks(name, ints, texts, reals))
         empty = pl.DataFrame(schema={"source": pl.Int64, **dtypes(ints, texts, reals)})
         return pl.concat([empty, *frames])
@@ -124,10 +124,10 @@ class Database(SqliteTables):
     def blocks(
         self, name: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = ()
     ) -> Iterator[pl.DataFrame]:
-        """Blocks of rows: Int64, String and Float64 columns, and ``source``, the number of the table they come from.
+        """Blocks of rows: Int64, String and Float64 columns, and ``source``, the index of the table they come from.
 
-        A column the table lacks is null. What is stored in another type is null and counted, the first time that the
-        column is read. Of a damaged table the rows before the damage are given.
+        A column missing from the table is null. Values of another type are null, and counted the first time the column
+        is read. From a damaged table the rows before the damage are returned.
         """
         schema = dtypes(ints, texts, reals)
         for number, table in enumerate(self.sources(name)):
@@ -149,13 +149,13 @@ class Database(SqliteTables):
 
 @contextmanager
 def unpacked(job: Job, advice: str) -> Iterator[tuple[Path, list[str]]]:
-    """The job's database as a plain file of whole pages, and what is wrong with it in words. Raises Unreadable where
-    SQLite cannot read it."""
+    """Yields the job's database as an uncompressed file of whole pages, and sentences about faults. Raises Unreadable
+    if SQLite cannot read it."""
     plain, fault = stream.plain_file(job.path, job.workspace, job.progress)
     path, cut = sqlite_file.whole_pages(plain, job.workspace)
     try:
         yield path, [reason for reason in (fault, cut) if reason]
-    except (sqlite3.Error, UnicodeError) as error:  # names of columns may be damaged too
+    except (sqlite3.Error, UnicodeError) as error:  # column names may be damaged too
         raise Unreadable(job.path, f"is damaged: SQLite cannot read it ({clause(error)})", advice) from None
     finally:
         if path != job.path:
@@ -165,7 +165,7 @@ def unpacked(job: Job, advice: str) -> Iterator[tuple[Path, list[str]]]:
 def read_database(
     job: Job, format: str, tool: str, clock: str, read: Callable[[Database, Recording], Trace]
 ) -> tuple[Trace, ...]:
-    """What ``read`` makes of the database, which may be compressed. Raises Unreadable where SQLite cannot read it."""
+    """The trace that ``read`` makes of a possibly compressed database. Raises Unreadable if SQLite cannot read it."""
     name = job.path.name
     for suffix in (".gz", ".zst", ".rpd", ".db", ".sqlite", ".sqlite3"):
         name = name.removesuffix(suffix) or name
@@ -173,7 +173,7 @@ def read_database(
     with unpacked(job, "Write or copy it again.") as (path, faults), ThreadPoolExecutor(1) as writer:
         size = path.stat().st_size
         recording = Recording(job, info, writer)
-        # SQLite does not say how far it is: half of the way while it reads
+        # SQLite reports no position, so progress stays at half while it reads
         database = Database(path, recording.faults, lambda: job.progress(size // 2, size, recording.rows))
         try:
             trace = read(database, recording)
@@ -184,7 +184,7 @@ def read_database(
 
 
 def clause(error: BaseException) -> str:
-    """What an error says, on one line."""
+    """The message of an error on one line, at most 120 characters."""
     return " ".join(str(error).split())[:120]
 
 
@@ -194,5 +194,5 @@ def dtypes(ints: Sequence[str], texts: Sequence[str], reals: Sequence[str]) -> d
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it."""
+    """A name as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

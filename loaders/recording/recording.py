@@ -1,8 +1,8 @@
-"""One recording on its way to a Trace: rows as they come, times as recorded, put in order at the end.
+"""Collects the rows of one recording, in any order and with times as recorded, and sorts them into a Trace at the end.
 
-Readers give frames with ``start`` and ``end`` (Int64, ns of the recorder's clock) and columns named as those of the
-table. Times that are none are counted, collectives are told from kernels by name, and the earliest time of the whole
-recording becomes zero. A value nobody can read is null, never 0, and is counted under the name of its table.
+Readers pass frames with ``start`` and ``end`` (Int64, ns of the recorder's clock) and columns named as in the schema.
+Invalid times are counted, collectives are recognised among kernels by name, and the earliest time of the whole
+recording becomes zero. An unreadable value is null, never 0, and is counted under the name of its table.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ..schema import NAME
 from ..trace import Device, Info, Trace
 from .spool import TableSpool, warnings_of
 
-LIMIT = 1 << 62  # Times from here on are no times: differences of two that are below it cannot overflow.
+LIMIT = 1 << 62  # Times must be below this, so that differences cannot overflow.
 _FIRST_ROWS = 100_000
-_MOST_MEASURED = 20_000_000  # Rows of ``launch_metrics``, which are in memory until the end.
+_MOST_MEASURED = 20_000_000  # Maximum rows of ``launch_metrics``, which stay in memory until the end.
 _UNNAMED = "[no name recorded]"
 
 
 class Faults:
-    """What was wrong in the tables of a recording: unreadable values, rows left out, and sentences."""
+    """Problems in the tables of a recording: counts of unreadable values and of dropped rows, and sentences."""
 
     def __init__(self) -> None:
         self.values: Counter[str] = Counter()
@@ -37,7 +37,7 @@ class Faults:
         self.sentences: list[str] = []
 
     def warnings(self) -> list[str]:
-        """All of it in words."""
+        """All problems as sentences."""
         return [
             *self.sentences,
             *(f"{count:,} values of {table} could not be read and are left empty"
@@ -48,7 +48,7 @@ class Faults:
 
 
 class Recording:
-    """Collects rows of the three tables. ``described`` are devices by id; those that only occur are added to them."""
+    """Collects the rows of five tables. ``described`` are devices by id; others found in rows are added to them."""
 
     def __init__(self, job: Job, info: Info, writer: Executor) -> None:
         self.faults = Faults()
@@ -59,7 +59,7 @@ class Recording:
         self._chains = TableSpool("call_chains", job.workspace, writer)
         self._measured: list[pl.DataFrame] = []
         self._measured_rows = 0
-        self.notes: list[str] = []  # What a view of single launches has to say of them.
+        self.notes: list[str] = []  # Notes for views of single launches.
         self._devices: set[str] = set()
         self._kinds: set[str] = set()
         self._previewed = job.first_rows is None
@@ -72,23 +72,23 @@ class Recording:
 
     @property
     def rows(self) -> int:
-        """Rows so far, of all tables."""
+        """Number of rows of kernels, host and metrics so far."""
         return self._kernels.rows + self._host.rows + self._metrics.rows
 
     @property
     def earliest(self) -> int | None:
-        """The earliest time so far, which becomes zero; None without any."""
+        """The earliest time so far, which becomes zero; None without rows."""
         spools = (self._kernels, self._host, self._metrics, self._chains)
         return min((spool.earliest for spool in spools if spool.earliest is not None), default=None)
 
     def by_stream(self, ids: pl.Series) -> bool:
-        """Whether kernels are on HIP streams (some of the first of them are on another than 0) or else on queues."""
+        """Whether ``stream`` is the HIP stream (some of the first kernels are on one other than 0), else the queue."""
         if self._by_stream is None:
             self._by_stream = bool((ids.fill_null(0) > 0).any())
         return self._by_stream
 
     def activities(self, rows: pl.DataFrame, what: str, kind: str | None = None) -> None:
-        """Add device activities; ``kind`` None tells collectives from kernels by name, or takes the column."""
+        """Add device activities. Without ``kind``, their column of that name or else their name decides the kind."""
         rows = self._timed(rows, what)
         if kind is not None:
             rows = rows.with_columns(kind=pl.lit(kind))
@@ -99,7 +99,7 @@ class Recording:
         self.add_kernels(rows)
 
     def add_kernels(self, rows: pl.DataFrame) -> None:
-        """Add rows of ``kernels`` whose times are still as recorded."""
+        """Add rows of ``kernels`` with times as recorded."""
         rows = _conformed("kernels", rows)
         self._kinds |= set(rows["kind"].unique().drop_nulls().cast(pl.String))
         if "device" in rows.columns:
@@ -112,16 +112,16 @@ class Recording:
                 self._job.first_rows(Trace(self._info, kernels=schema.conform("kernels", preview)))
 
     def calls(self, rows: pl.DataFrame, what: str, kind: str | None = None) -> None:
-        """Add host slices, all of one kind or with a column of it."""
+        """Add host slices, all of one ``kind`` or with a column ``kind``."""
         rows = self._timed(rows, what)
         self.add_host(rows if kind is None else rows.with_columns(kind=pl.lit(kind)))
 
     def add_host(self, rows: pl.DataFrame) -> None:
-        """Add rows of ``host`` whose times are still as recorded."""
+        """Add rows of ``host`` with times as recorded."""
         self._host.add(_conformed("host", rows))
 
     def samples(self, rows: pl.DataFrame, what: str) -> None:
-        """Add samples: ``ts_ns metric value`` and, where known, ``device unit pid``. A sample without time is none."""
+        """Add samples: ``ts_ns metric value`` and, if known, ``device unit pid``; invalid ones are counted, dropped."""
         good = (pl.col("ts_ns") >= 0) & (pl.col("ts_ns") < LIMIT) & pl.col("value").is_finite()
         valid = rows.filter(good & pl.col("metric").is_not_null())
         if lost := rows.height - valid.height:
@@ -131,16 +131,16 @@ class Recording:
         self.add_metrics(valid)
 
     def add_metrics(self, rows: pl.DataFrame) -> None:
-        """Add rows of ``metrics`` whose times are still as recorded."""
+        """Add rows of ``metrics`` with times as recorded."""
         self._metrics.add(_conformed("metrics", rows))
 
     def add_call_chains(self, rows: pl.DataFrame) -> None:
-        """Add rows of ``call_chains`` whose times are still as recorded."""
+        """Add rows of ``call_chains`` with times as recorded."""
         self._chains.add(_conformed("call_chains", rows))
 
     def counters(self, rows: pl.DataFrame, what: str) -> None:
-        """Add counters of dispatches, as samples and as metrics of their launch: ``ts_ns`` (its start) ``metric value
-        device`` and, where known, ``unit pid``. Their sections are the blocks of the hardware."""
+        """Add counters of kernel dispatches, as samples and as metrics of their launch: ``ts_ns`` (its start) ``metric
+        value device`` and, if known, ``unit pid``. Their sections are the hardware blocks."""
         self.samples(rows, what)
         names = rows["metric"].unique().drop_nulls().cast(pl.String)
         sections = {name: counter_section(name) for name in names}
@@ -149,7 +149,7 @@ class Recording:
             section=pl.col("metric").cast(pl.String).replace_strict(sections, default=None, return_dtype=pl.String)))
 
     def measured(self, rows: pl.DataFrame) -> None:
-        """Add metrics of launches: ``start device section metric value unit``, the first two those of the activity."""
+        """Add metrics of launches: ``start device section metric value unit``; start and device identify the launch."""
         self._measured_rows += rows.height
         if self._measured_rows > _MOST_MEASURED:
             note = f"Metrics of single launches are kept up to {_MOST_MEASURED:,}; the metrics view has all."
@@ -161,9 +161,9 @@ class Recording:
     def allocations(self, blocks: list[pl.DataFrame]) -> None:
         """Add the metric ``memory allocated`` of each device, from all allocations and frees of the run.
 
-        The blocks have ``at key free size device`` (ns, address, bool, B, text). A free names only an address, so its
-        size and device are those of the allocation that was last made there; one whose allocation was not recorded
-        changes nothing.
+        The blocks have ``at key free size device`` (ns, address, bool, B, text). A free records only an address, so its
+        size and device are those of the last allocation at that address; a free without a recorded allocation is
+        ignored.
         """
         if not blocks:
             return
@@ -181,7 +181,7 @@ class Recording:
         ), "memory allocations")
 
     def _timed(self, rows: pl.DataFrame, what: str) -> pl.DataFrame:
-        """Rows that have a start, with ``start_ns`` and ``dur_ns``; an end that is no time leaves the duration null."""
+        """Rows with a valid start, with ``start_ns`` and ``dur_ns``; an invalid end leaves the duration null."""
         start, end = (pl.when((pl.col(name) >= 0) & (pl.col(name) < LIMIT)).then(name) for name in ("start", "end"))
         bad = rows.select(
             start=(pl.col("start").is_not_null() & start.is_null()).sum(),
@@ -198,8 +198,8 @@ class Recording:
         self, shape: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows, derived: tuple[str, ...] = (),
         **about: object,
     ) -> Trace:
-        """The Trace; ``about`` are more fields of its Info. ``shape`` changes rows of kernels and of host and adds the
-        columns ``derived``. Raises Unreadable where nothing was recorded."""
+        """The finished Trace; ``about`` are additional fields of its Info. ``shape`` transforms kernels and host and
+        adds the columns ``derived``. Raises Unreadable if nothing was recorded."""
         zero = self.earliest
         if zero is None:
             raise Unreadable(self._job.path, "holds no event with a time", "Check that the recording has any.")
@@ -226,7 +226,7 @@ class Recording:
         return trace.with_tables(launch_metrics=self._of_launches(kernels, zero)) if self._measured else trace
 
     def _of_launches(self, kernels: pl.LazyFrame, zero: int) -> pl.LazyFrame:
-        """What was measured of launches, by their index; of a launch that was not recorded itself there is none."""
+        """The table ``launch_metrics``; ``index`` is null for metrics whose launch was not recorded."""
         launch = ["start_ns", "device"]
         launches = kernels.select("index", *launch).unique(launch, keep="first", maintain_order=True)
         rows = pl.concat(self._measured).with_columns(start_ns=pl.col("start") - zero).lazy().join(
@@ -238,7 +238,7 @@ _KINDS = {"name": pl.String, "kind": pl.String}
 
 
 def counter_section(counter: str) -> str:
-    """The block of the hardware that a counter of AMD's is of: 'SQ counters' of SQ_WAVES."""
+    """The hardware block of an AMD counter: 'SQ counters' for SQ_WAVES, 'Derived counters' without a block prefix."""
     block = counter.partition("_")[0]
     return f"{block} counters" if "_" in counter and block.isupper() else "Derived counters"
 
@@ -248,17 +248,17 @@ def _moved(rows: pl.LazyFrame, zero: int) -> pl.LazyFrame:
 
 
 def _conformed(table: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """The columns that are the table's, in its dtypes, so that blocks of several sources go together."""
+    """The frame's columns that the table has, in its dtypes, so that blocks of several sources can be concatenated."""
     columns = schema.polars_schema(table)
     present = {name: dtype for name, dtype in columns.items() if name in rows.columns}
     return rows.select(pl.col(name).cast(dtype, strict=False) for name, dtype in present.items())
 
 
 def size(x: str, y: str, z: str) -> pl.Expr:
-    """A grid or block as 'x,y,z'; null where one of them is."""
+    """A grid or block as 'x,y,z'; null if one of them is null."""
     return pl.format("{},{},{}", x, y, z)
 
 
 def one_axis(column: str) -> pl.Expr:
-    """A size that was recorded as a product, as 'n,1,1'."""
+    """A size recorded as a total, as 'n,1,1'."""
     return pl.when(pl.col(column).is_not_null()).then(pl.format("{},1,1", column))

@@ -1,9 +1,8 @@
-"""The rows of one table on their way to the trace: in the order of time at the end, in bounded memory all the while.
+"""Sorts the rows of one table by time in bounded memory (external sort).
 
-A recording has tens of millions of events, and each of its tables comes in an order of its own. Blocks wait in memory
-and go to files of the workspace when they grow. If the whole did not come in the order of time, it is put in order one
-stretch of time after the other: each stretch is gathered from the few files that have some of it. Rows of the same time
-keep the order they came in.
+A recording has tens of millions of events, and each table arrives in its own order. Blocks wait in memory and are
+spilled to workspace files as they accumulate. If the rows did not arrive in time order, they are sorted one time range
+after the other, each collected from the few files that overlap it. Rows with equal times keep their order.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from .. import schema
 from ..trace import NO_DEVICE
 
 Shape = Callable[[pl.LazyFrame], pl.LazyFrame]
-WAITING_BYTES = 32 << 20  # Of a table in memory before it goes to files; as much again may be on its way there.
-_PART_BYTES = 8 << 20  # Rows in one file: a part is in memory twice while it is written.
-_STRETCH_ROWS = 250_000  # Rows put in order at once.
-_SAMPLED = 512  # One in so many times is kept, to divide the recording by.
+WAITING_BYTES = 32 << 20  # Bytes of a table in memory before it is spilled; as much again may be in the writer.
+_PART_BYTES = 8 << 20  # Bytes of rows per file: a part is in memory twice while it is written.
+_STRETCH_ROWS = 250_000  # Rows sorted at once.
+_SAMPLED = 512  # Every 512th time is kept, to divide the recording into ranges.
 _BATCH = 1 << 16
 
 
 class _Part(Struct, frozen=True):
-    """A file of rows, its columns, and the times of its first and last in time."""
+    """A file of rows, its columns, and its earliest and latest time."""
 
     path: Path
     columns: tuple[str, ...]
@@ -37,10 +36,10 @@ class _Part(Struct, frozen=True):
 
 
 class TableSpool:
-    """Collects blocks of rows, times as recorded; ``time`` is the column they are put in order by.
+    """Collects blocks of rows with times as recorded; ``time`` is the column to sort by.
 
-    ``writer`` writes files while others read and decode. ``rows``, ``earliest`` (None without rows) and ``negative``
-    (durations below zero) tell of all rows so far.
+    ``writer`` runs file writes in parallel with reading and decoding. ``rows``, ``earliest`` (None without rows) and
+    ``negative`` (number of negative durations) cover all rows so far.
     """
 
     def __init__(self, table: str, workspace: Path, writer: Executor, time: str = "start_ns") -> None:
@@ -57,7 +56,7 @@ class TableSpool:
         self._times: list[pl.Series] = []
 
     def add(self, block: pl.DataFrame) -> None:
-        """Append rows, those without a time excepted; columns of the table that are not there are null."""
+        """Append rows, without those whose time is null; missing columns of the table are null."""
         block = block.drop_nulls(self.time)
         if block.is_empty():
             return
@@ -77,13 +76,13 @@ class TableSpool:
             self._spill()
 
     def first(self, rows: int) -> pl.DataFrame | None:
-        """At most so many of the rows in memory, in the order of time; None where none are there."""
+        """At most ``rows`` of the rows in memory, sorted by time; None if there are none."""
         return self._sorted(pl.concat(self._waiting, how="diagonal").head(rows)) if self._waiting else None
 
     def finish(self, shape: Shape, derived: tuple[str, ...] = ()) -> pl.LazyFrame:
-        """The table, shaped: in memory, or written as ``<table>.arrow`` and scanned.
+        """The table transformed by ``shape``: in memory, or written to ``<table>.arrow`` and scanned.
 
-        ``derived`` are the columns that ``shape`` adds to those of the blocks.
+        ``derived`` are the columns that ``shape`` adds.
         """
         if not self.rows:
             return schema.empty(self.table)
@@ -102,7 +101,7 @@ class TableSpool:
         return schema.conform(self.table, pl.scan_ipc(path))
 
     def _spill(self) -> None:
-        """Have what waits written, in files of about the same size, once what waited before is."""
+        """Have the waiting rows written to files of similar size, after earlier writes have finished."""
         for written in self._parts:
             written.result()
         waiting, self._waiting, self._bytes = self._waiting[::-1], [], 0
@@ -113,7 +112,7 @@ class TableSpool:
             self._parts.append(self._writer.submit(self._write, run, f"{len(self._parts)}"))
 
     def _put_in_order(self, runs: list[_Part]) -> Iterator[_Part]:
-        """Files with the same rows in the order of time, one stretch of time each."""
+        """Rewrite the files in time order, one file per time range."""
         borders = [run.low for run in runs] + [run.high + 1 for run in runs]
         times = pl.concat(self._times).sort()
         step = max(1, _STRETCH_ROWS // _SAMPLED)
@@ -123,7 +122,7 @@ class TableSpool:
             if not files:
                 continue
             inside = pl.col(self.time).is_between(low, high, closed="left")
-            # One file after the other: a scan of many reads ahead, as far as there is memory.
+            # One file after the other: a scan of several would read ahead without a memory bound.
             rows = pl.concat([pl.scan_ipc(file).filter(inside).collect() for file in files], how="diagonal")
             if rows.height:
                 yield self._write([self._sorted(rows)], f"{number}-in-order")
@@ -141,7 +140,7 @@ class TableSpool:
 
 
 def _scan(runs: list[_Part]) -> pl.LazyFrame:
-    """All rows in the order of the parts. A column that a part lacks is null there, and takes no room in its file."""
+    """All rows in the order of the parts. Columns missing from a part are null and take no space in its file."""
     alike = groupby(runs, key=lambda run: run.columns)
     return pl.concat([pl.scan_ipc([run.path for run in group]) for _, group in alike], how="diagonal")
 
@@ -153,7 +152,7 @@ def _span(times: pl.Series) -> tuple[int, int]:
 
 
 def warnings_of(kernels: TableSpool, host: TableSpool, kinds: set[str]) -> list[str]:
-    """What is missing or wrong in the rows of both tables, in words; ``kinds`` are those of the activities."""
+    """Sentences about what is missing or wrong in both tables; ``kinds`` are those of the device activities."""
     warnings = []
     if not kernels.rows:
         warnings.append(f"{NO_DEVICE}: no kernels, copies or sets")
