@@ -1,9 +1,9 @@
-"""Random keys, sizes and signals on recordings drawn at random, each in a real terminal: how every session ended.
+"""Fuzz test of the app in a real terminal: random keys, sizes and signals on random recordings; prints how each ended.
 
-Each session opens one recording, or two, of the folders named; one in four of the single files is cut in the middle. It
-then gets keys, new sizes and stop signals, and at last ``q``, SIGTERM or SIGHUP. A stop can come after the SIGCONT that
-follows it, so SIGCONT is sent with the end too. A session passes if the process ends within 40 s without a traceback;
-status 3 means that the recording cannot be read. Needs a POSIX system.
+Each session opens one or two recordings from the given folders; one in four of the single files is truncated. The app
+then gets keys, resizes and stop signals, and finally ``q``, SIGTERM or SIGHUP. A stop may take effect after the SIGCONT
+that follows it, so SIGCONT is sent again at the end. A session passes if the process exits within 40 s without a
+traceback; status 3 means that the recording is unreadable. Needs a POSIX system.
 
     python benchmarks/attack.py --sessions 25 --seed 1 FOLDER_OR_FILE...
 """
@@ -35,17 +35,17 @@ KEYS = [
 SIZES = [(120, 40), (80, 24), (200, 60), (60, 20), (40, 10), (10, 5), (3, 3), (1, 1), (300, 90)]
 LIMIT_S = 40
 MOST_BYTES = 60 << 20
-"""Larger recordings are left out: a session is about keys, not about reading."""
+"""Larger recordings are left out: a session tests keys, not reading."""
 
 
 def recordings(places: list[Path]) -> list[Path]:
-    """All files below the folders, and the files named, of a size that opens at once."""
+    """All given files and all files below the given folders that are small enough to open at once."""
     files = [file for place in places for file in ([place] if place.is_file() else sorted(place.rglob("*")))]
     return [file for file in files if file.is_file() and 0 < file.stat().st_size < MOST_BYTES]
 
 
 def drawn(files: list[Path], chance: random.Random, folder: Path) -> list[str]:
-    """One or two recordings; a quarter of the single ones cut in the middle."""
+    """One or two random recordings; a quarter of the single ones truncated."""
     chosen = chance.sample(files, min(len(files), chance.choice((1, 1, 2))))
     if len(chosen) == 1 and chance.random() < 0.25:
         data = chosen[0].read_bytes()
@@ -56,7 +56,7 @@ def drawn(files: list[Path], chance: random.Random, folder: Path) -> list[str]:
 
 
 def finish(session: Session, how: str) -> int | None:
-    """The exit status once it was told to end, or None where it still runs after ``LIMIT_S``."""
+    """End the session by key or signal; its exit status, or None if it still runs after ``LIMIT_S``."""
     end = time.monotonic() + LIMIT_S
     told = 0.0
     while time.monotonic() < end:
@@ -76,7 +76,7 @@ def finish(session: Session, how: str) -> int | None:
 
 
 def attack(files: list[Path], seed: int, keys: int, folder: Path) -> str:
-    """Run one session and print its line; what became of it."""
+    """Run one session, print its line, and return its result."""
     chance = random.Random(seed)
     paths = drawn(files, chance, folder)
     homes = {name: str(folder) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
@@ -118,7 +118,7 @@ def attack(files: list[Path], seed: int, keys: int, folder: Path) -> str:
 
 
 def main() -> int:
-    """Parse the command line, run the sessions, count their ends."""
+    """Parse the command line, run the sessions and count the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("places", nargs="*", type=Path, default=[ROOT / "samples"])
     parser.add_argument("--sessions", type=int, default=25)

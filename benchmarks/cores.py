@@ -1,12 +1,11 @@
-"""Where reading a Kineto trace stops scaling with cores: a simulation from the times its stages take on this machine.
+"""How reading a Kineto trace scales with cores: a simulation from the stage times measured on this machine.
 
     python benchmarks/cores.py TRACE.json [--threads 1,2,4,8,16]
 
-The stages of the pipeline are timed (CPU time of the thread that is in them) while the trace is read once. Then blocks
-are sent through the same pipeline on paper: each thread reads a block and scans it, a stage of Python and numpy of
-which only one thread at a time may be in the interpreter, and the order of the file at the end. ``locked`` says what
-share of that stage is counted as interpreter: 1 is the worst case, for numpy lets go of the lock inside long
-operations. The bus of the memory is not in the model, and neither are hyperthreads nor the threads that write.
+The stages of the pipeline are timed (thread CPU time) while the trace is read. Then the pipeline is simulated: each
+thread reads and scans a block, then runs a Python and numpy stage under the GIL, and finally blocks are put in file
+order. ``locked`` is the share of the Python stage that holds the GIL: 1 is the worst case, because numpy releases it
+inside long operations. Memory bandwidth, hyperthreads and the writing threads are not modelled.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from warplens.loaders.native.functions import Native
 
 
 class Stages(NamedTuple):
-    """Milliseconds a block takes in each stage, how many blocks there are, and their bytes."""
+    """Milliseconds per block in each stage, the number of blocks, and their total bytes."""
 
     read: float
     scan: float
@@ -37,7 +36,7 @@ class Stages(NamedTuple):
 
 
 def timed(place: Any, name: str, spent: defaultdict[str, float], calls: Counter[str]) -> None:
-    """Have a method count the CPU time of its thread, calls within it included."""
+    """Wrap a method so that it adds up its thread CPU time, nested calls included."""
     original: Callable[..., Any] = getattr(place, name)
 
     def wrapped(*arguments: Any, **named: Any) -> Any:
@@ -52,7 +51,7 @@ def timed(place: Any, name: str, spent: defaultdict[str, float], calls: Counter[
 
 
 def measure(path: str) -> Stages:
-    """The stages of one load, the second of two: the first has everything imported and memory touched."""
+    """Stage times of the second of two loads; the first one imports everything and touches the memory."""
     spent, calls = defaultdict[str, float](float), Counter[str]()
     for place, name in ((Source, "read_at"), (Native, "call"), (BlockScanner, "scan"), (pipeline.Pipeline, "_emit")):
         timed(place, name, spent, calls)
@@ -70,7 +69,7 @@ def measure(path: str) -> Stages:
 
 
 def simulate(stages: Stages, threads: int, locked: float) -> float:
-    """Seconds until the last block is in order."""
+    """Simulated seconds until the last block is in order."""
     free = [0.0] * threads
     interpreter = ordered = 0.0
     for _ in range(stages.blocks):

@@ -1,9 +1,9 @@
-"""What the diff is right about, and how fast the reference comparison is: the figures of the README.
+"""Accuracy of the diff and speed of the reference comparison: the figures of the README.
 
     python benchmarks/diff.py [--data FOLDER] [--trials 200] [--splits 40] [--only speed many causes]
 
-The labelled pairs of cycle profiles are cut up: random halves of a normal run must raise no alarm, a function slowed by
-hand in one half must be found with its true change inside its interval. Timing is of this machine, beside its peer.
+Uses labelled pairs of cycle profiles: random halves of a normal run must raise no alarm, and a function slowed
+artificially in one half must be found, its true change within the interval. Times are measured next to the peer's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def run(path: Path) -> Trace:
 
 
 def part(whole: Trace, rows: pl.DataFrame) -> Trace:
-    """The run with other rows in its profile, and only the cycles they are of."""
+    """The run with these rows as its profile, and only the cycles they belong to."""
     lengths = rows.group_by("cycle").agg(pl.col("cycle_ns").first().alias("_ns"))
     kept = whole.cycles.join(lengths.lazy(), on="cycle").with_columns(pl.col("_ns").alias("dur_ns")).drop("_ns")
     return whole.with_tables(profile=rows.lazy(), cycles=kept, metrics=whole.metrics.head(0))
@@ -59,7 +59,7 @@ def halves(rows: pl.DataFrame, draw: np.random.Generator) -> tuple[pl.DataFrame,
 
 
 def slowed(rows: pl.DataFrame, function: str, device: str, factor: float) -> pl.DataFrame:
-    """The function takes longer, its cycle takes longer by as much, every share follows."""
+    """The rows with the function slowed by ``factor``, its cycles lengthened accordingly, and all shares adjusted."""
     mine = (pl.col("function") == function) & (pl.col("device") == device)
     extra = rows.filter(mine).group_by("cycle", "pid").agg(((factor - 1) * pl.col("dur_ns").first()).alias("more"))
     longer = rows.join(extra, on=["cycle", "pid"], how="left", maintain_order="left").with_columns(
@@ -149,7 +149,7 @@ def causes(data: Path) -> None:
 
 
 def enlarged(rows: pl.DataFrame, functions: int, metrics: int, cycles: int) -> pl.DataFrame:
-    """That many times the functions, metrics and cycles, of the same kind, with values of their own."""
+    """The rows with the number of functions, metrics and cycles multiplied, with slightly different values."""
     columns = ["function", "metric", "device", "cycle", "beta", "mu"]
     some = rows.filter(pl.col("metric").is_not_null()).select(columns)
     wider = pl.concat([some.with_columns(pl.col("function") + f" #{i}") for i in range(functions)])
@@ -164,7 +164,7 @@ def enlarged(rows: pl.DataFrame, functions: int, metrics: int, cycles: int) -> p
 
 
 def per_triplet(a: pl.DataFrame, b: pl.DataFrame) -> dict[tuple[object, ...], tuple[float, ...]]:
-    """The reference's way: a loop over triplets with SciPy; only what takes its time."""
+    """The reference's method, a loop over triplets with SciPy; only its expensive part."""
     keys = ["function", "metric", "device"]
     sides = [dict(iter(frame.group_by(keys))) for frame in (a, b)]
     found = {}
@@ -228,18 +228,18 @@ print(f"{len(table):,} rows, {called} called; {seconds:.1f} CPU s, {used.ru_maxr
 
 
 def many(sizes: list[tuple[int, int]]) -> None:
-    """The view over made-up cycle profiles, a process each: a tenth of the functions takes 10% longer in B."""
+    """The view over synthetic cycle profiles, each in its own process; a tenth of the functions is 10% slower in B."""
     for functions, cycles in sizes:
         with tempfile.TemporaryDirectory() as folder:
             paths = [_made_up(Path(folder) / side, functions, cycles, side == "B") for side in "AB"]
             ask_them = [sys.executable, "-c", _ASKED, *paths]
-            one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # as the command has it
+            one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # as set by the command
             done = subprocess.run(ask_them, capture_output=True, text=True, check=True, env=one_thread)
         print(f"many          {functions:,} × {cycles:,}: {done.stdout.strip()}", flush=True)
 
 
 def _made_up(path: Path, functions: int, cycles: int, slower: bool) -> str:
-    """A profile, one row per function and cycle, every second function on the device with a reading of its clock."""
+    """A profile with one row per function and cycle; every second function is on the device, with its SM clock."""
     draw = np.random.default_rng(1 + slower)
     names = [f"function_{n}" for n in range(functions)]
     on_device = np.arange(functions) % 2 == 0

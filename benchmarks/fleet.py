@@ -1,18 +1,17 @@
-"""How long a job takes to reduce, here and on a Dask cluster, and how long its dataset takes to open; prints a table.
+"""Time to reduce a job, locally and on a Dask cluster, and to open its dataset; prints a table.
 
     python benchmarks/fleet.py [--ranks 8,64,1024] [--large MEGABYTES] [--folder DIR] [--no-hta] [--niceness 0]
 
-The jobs are made by ``samples/make_job.py``. Each has a row for processes of this machine and one for a Dask cluster
-that is started for it: a scheduler, two workers of one thread, and the command as their client, each a process of its
-own whose CPU time and largest memory are said. The datasets are compared, and opened by ``report --view ranks`` in a
-new process with a cache that does not know them. ``--large`` makes the ranks of one more job of 8 that big, which is
-what the cost per gigabyte is taken from.
+The jobs are made by ``samples/make_job.py``. Each has a row for local processes and one for a Dask cluster started for
+it: a scheduler, two single-threaded workers, and the command as their client, each a process whose CPU time and peak
+memory are printed. The two datasets are compared, then opened by ``report --view ranks`` in a new process with an empty
+cache. ``--large`` adds a job of 8 ranks of that size, from which the cost per gigabyte is taken.
 
-HolisticTraceAnalysis reads 8 such recordings and looks for its stragglers, in a virtual environment of its own with the
-pandas it was written for (2). It knows collectives by the names that NCCL gave them before 2.18 and looks at those that
-take a hundredth of a step. So it is given a job with these names and two tensor-parallel groups, whose steps end with
-an all-reduce of gradients; warplens reduces that, too. Everything runs one after the other; the load of the machine
-(1 minute) before each row is said with it.
+HolisticTraceAnalysis reads 8 such recordings and looks for stragglers, in its own virtual environment with the pandas
+it was written for (2). It recognises collectives by their NCCL names before 2.18 and considers those that take a
+hundredth of a step. So it gets a job with these names and two tensor-parallel groups, whose steps end with an
+all-reduce of gradients; warplens reduces that job, too. Everything runs sequentially; each row has the load average
+(1 minute) before it.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ print(t.get_potential_stragglers())
 
 
 class Cost(NamedTuple):
-    """Wall and CPU seconds of a process and those it started, and the memory of the largest of them, MiB."""
+    """Wall and CPU seconds of a process and its children, and the peak memory of the largest of them, MiB."""
 
     wall: float
     cpu: float
@@ -76,7 +75,7 @@ class Cost(NamedTuple):
 
 
 def measure(command: list[str], **environment: str) -> Cost:
-    """What a command costs as a process of its own."""
+    """Cost of a command, run as its own process."""
     done = subprocess.run([sys.executable, "-c", MEASURE, *command], capture_output=True, text=True, check=True,
                           env={**os.environ, **environment})
     status, wall, cpu, peak, error = json.loads(done.stdout)
@@ -86,7 +85,7 @@ def measure(command: list[str], **environment: str) -> Cost:
 
 
 class Cluster:
-    """A Dask cluster of this machine, a scheduler and its workers; what each cost is known when it has ended."""
+    """A local Dask cluster, a scheduler and its workers; their costs are known once they have ended."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "scheduler.json"
@@ -107,7 +106,7 @@ class Cluster:
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid
 
     def end(self) -> tuple[Cost, Cost]:
-        """End all processes: what the scheduler cost, and the workers together (the memory of the largest)."""
+        """End all processes; the cost of the scheduler, and of all workers together (memory: the largest)."""
         costs = []
         for process in reversed(self._processes):
             os.kill(process, signal.SIGTERM)
@@ -119,11 +118,11 @@ class Cluster:
 
 
 def made(folder: Path, ranks: int, megabytes: float | None = None, old: bool = False) -> Path:
-    """The recordings of a job; where a size is asked for, each is about that big."""
+    """The folder of a job's recordings, each of about ``megabytes`` if given."""
     target = folder / (f"job{ranks}" + (f"-{megabytes:g}" if megabytes is not None else "") + ("-old" if old else ""))
     if not target.exists():
         more = ["--late", str(ranks // 3), *(["--old-names", "--tensor-parallel", str(ranks // 2)] if old else [])]
-        if megabytes is not None:  # about 0.77 kB an operator
+        if megabytes is not None:  # about 0.77 kB per operator
             more += ["--steps", "8", "--layers", "32", "--operators", str(int(megabytes * 1e6 / 770 / 8 / 32))]
         half = target.with_name(f"{target.name}.part")
         shutil.rmtree(half, ignore_errors=True)
@@ -133,12 +132,12 @@ def made(folder: Path, ranks: int, megabytes: float | None = None, old: bool = F
 
 
 def bytes_of(folder: Path) -> int:
-    """Bytes of all files below."""
+    """Total bytes of all files below the folder."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def unfolded(folder: Path) -> int:
-    """Bytes of the recordings when they are not compressed."""
+    """Uncompressed bytes of the recordings."""
     import gzip
 
     total = 0
@@ -150,14 +149,14 @@ def unfolded(folder: Path) -> int:
 
 
 def rows(dataset: Path) -> list[str]:
-    """The rows of the ranks view, as text to compare."""
+    """The rows of the ranks view as sorted text, for comparison."""
     done = subprocess.run([*WARPLENS, "report", dataset, "--view", "ranks", "--format", "json", "--no-cache"],
                           capture_output=True, text=True, check=True)
     return sorted(map(str, json.loads(done.stdout)["rows"]))
 
 
 def reduced(folder: Path, job: Path) -> list[list[str]]:
-    """Two rows of the table: the job reduced here, and on a cluster."""
+    """Two rows of the table: the job reduced locally, and on a cluster."""
     size, ranks = unfolded(job), len(list(job.glob("*.gz")))
     local, far = folder / f"{job.name}-here", folder / f"{job.name}-dask"
     for old in (local, far):
@@ -183,7 +182,7 @@ def reduced(folder: Path, job: Path) -> list[list[str]]:
 
 
 def opened(folder: Path, job: Path, small: Path) -> str:
-    """How long the job's dataset takes to open and to answer, in a process that has its modules and in a new one."""
+    """Time to open the job's dataset and answer, in a process with all modules imported and in a new process."""
     local = folder / f"{job.name}-here"
     done = subprocess.run([sys.executable, "-c", _OPEN, str(small), str(local)], capture_output=True,
                           text=True, check=True)
@@ -198,7 +197,7 @@ def opened(folder: Path, job: Path, small: Path) -> str:
 
 
 def peer(folder: Path, job: Path) -> str:
-    """HolisticTraceAnalysis over the same recordings: time, memory, and what it says of stragglers."""
+    """HolisticTraceAnalysis on the same recordings: time, memory, and whether it answers."""
     home = folder / "peer-hta"
     python = home / "bin" / "python"
     if not python.exists():

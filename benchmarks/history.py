@@ -1,9 +1,9 @@
-"""What a history of many runs finds, what it says without cause, and what it costs.
+"""Detection rate, false alarms and cost of a history of many runs.
 
-``python benchmarks/history.py`` prints, with seeds that are always the same: how many steps of 2% are found within a
-night by the noise of their series; false alarms with and without drift; common steps; the time of the statistics; and,
-with ``--runs N`` (200), the wall and CPU time of the command over that many runs, read and cached, beside opening each
-of them. Made-up nights are those of the tests.
+``python benchmarks/history.py`` prints, with fixed seeds: the share of 2% steps found within a night, by noise of the
+series; false alarms with and without drift; common steps; the time of the statistics; and, with ``--runs N`` (200), the
+wall and CPU time of the command over that many runs, uncached and cached, next to opening each run. The synthetic
+nights are those of the tests.
 """
 
 from __future__ import annotations

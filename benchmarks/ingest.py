@@ -1,16 +1,16 @@
-"""How fast traces open, held against what people use today; prints the README's table.
+"""Time to open traces, compared with common tools; prints the README's table.
 
     python benchmarks/ingest.py [--sizes 100,500,2000] [--folder DIR] [--peers-up-to 100] [--repeat 3] [--no-peers]
 
-One run makes the inputs (plain and .gz), installs the peers from PyPI into a virtual environment of their own, and runs
-everything as whole processes one after another: wall and CPU seconds, peak memory of the process and its children.
-Ours are the command line as a user types it; peers load the file and make a table of kernels. Rates are of uncompressed
-bytes. The first run of ours compiles the scanner and is not counted. TraceLens (AMD) is not among the peers: it cannot
-be had from PyPI, where that name belongs to another project.
+One run makes the inputs (plain and .gz), installs each peer from PyPI into its own virtual environment, and runs
+everything as whole processes, one at a time: wall and CPU seconds, peak memory of the process and its children.
+warplens runs as the command a user types; peers load the file and make a table of kernels. Rates are in uncompressed
+bytes. The first warplens run compiles the scanner and is not counted. TraceLens (AMD) is missing: it is not on PyPI,
+where that name belongs to another project.
 
-A second table is about waiting: a trace opened again from the cache in a process that already has its modules, up to
-the rows of the kernels view; and the first rows of a trace nobody has opened before, from the start of a process to the
-event that the app draws them at. The third is that of ``nsys.py``.
+A second table measures waiting times: reopening a cached trace in a process with all modules imported, up to the rows
+of the kernels view; and the first rows of an uncached trace, from process start to the event at which the app draws
+them. The third table is that of ``nsys.py``.
 """
 
 from __future__ import annotations
@@ -129,11 +129,11 @@ class Result:
     peak: float
     error: str = ""
     beside: Result | None = None
-    """Ours on the same input, run right before and right after: a machine that others use is not the same for long."""
+    """warplens on the same input, run right before and after the peer: the load of a shared machine varies."""
 
 
 def measure(what: str, command: list[str], size: float, repeat: int, cold: Path | None = None) -> Result:
-    """Run a command some times as a process of its own; ``cold`` is a cache removed before each."""
+    """Run a command ``repeat`` times, each as its own process; ``cold``: a cache folder removed before each run."""
     seen = []
     for _ in range(repeat):
         if cold is not None:
@@ -149,7 +149,7 @@ def measure(what: str, command: list[str], size: float, repeat: int, cold: Path 
 
 
 def install(folder: Path, wanted: Container[str] = PACKAGES) -> dict[str, Path]:
-    """An interpreter for each wanted peer that can be installed."""
+    """Path of a Python interpreter per wanted peer that can be installed."""
     out = {}
     for peer, packages in PACKAGES.items():
         if peer not in wanted:
@@ -168,7 +168,7 @@ def install(folder: Path, wanted: Container[str] = PACKAGES) -> dict[str, Path]:
 
 
 def inputs(folder: Path, sizes: list[float]) -> list[tuple[float, Path]]:
-    """The traces, made where they are not there yet."""
+    """Size in MB and path of each trace; missing ones are made."""
     out = []
     for size in sizes:
         path = folder / f"kineto-{size:g}.json"
@@ -179,7 +179,7 @@ def inputs(folder: Path, sizes: list[float]) -> list[tuple[float, Path]]:
 
 
 def packed(path: Path) -> Path:
-    """The same trace as .gz, as torch.profiler writes it."""
+    """The same trace as .gz, like torch.profiler writes it."""
     target = path.with_suffix(".json.gz")
     if not target.exists():
         with path.open("rb") as source, gzip.open(target.with_suffix(".part"), "wb", 6) as sink:
@@ -189,10 +189,10 @@ def packed(path: Path) -> Path:
 
 
 def ours(folder: Path, made: list[tuple[float, Path]], repeat: int, extra: list[Path]) -> list[Result]:
-    """Our command line on each input: cold, from the cache, compressed, small."""
+    """The warplens command on each input: cold, from the cache, compressed, small."""
     cache = folder / "cache"
     os.environ["XDG_CACHE_HOME"] = str(cache)
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command has its bytecode, as the peers have
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # installed commands and peers have bytecode, too
     largest = max(made)[1]
     measure("warm-up", [*REPORT, str(largest), "--no-cache"], max(made)[0], 2)
     traces = cache / "warplens" / "traces"
@@ -212,9 +212,9 @@ def ours(folder: Path, made: list[tuple[float, Path]], repeat: int, extra: list[
 
 
 def waiting(folder: Path, made: list[tuple[float, Path]], repeat: int) -> str:
-    """What one waits for, as markdown: milliseconds, the first time in a process and the median of the next ones.
+    """The waiting times as markdown: milliseconds for the first time in a process, and the median of further ones.
 
-    In a process that is up: what is imported is not counted, except before the first rows.
+    Imports are not counted, except before the first rows.
     """
     (_, small), (_, large) = inputs(folder, [1, 50])
     lines = ["| what | MB | kernels | host slices | ms | median of further ones | cache / source |",
@@ -250,14 +250,14 @@ def waiting(folder: Path, made: list[tuple[float, Path]], repeat: int) -> str:
 
 
 def _told(program: str, *arguments: str) -> list[Any]:
-    """What a program prints, in a process of its own."""
+    """JSON output of a Python program run in its own process."""
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     said: list[Any] = json.loads(done.stdout)
     return said
 
 
 def beside(path: Path, size: float, repeat: int, peer: str, command: list[str]) -> Result:
-    """A peer, each of its runs between runs of ours; once where it takes minutes."""
+    """A peer's result, each run between warplens runs; a single run for inputs on which it takes minutes."""
     own, ours, theirs = [*REPORT, str(path), "--no-cache"], [], []
     for _ in range(repeat if size < 200 else 1):
         ours.append(measure("warplens", own, size, 2))
@@ -277,7 +277,7 @@ def _median(results: list[Result]) -> Result:
 
 
 def by_threads(made: list[tuple[float, Path]], counts: list[int], repeat: int) -> str:
-    """Each trace read with so many threads that scan, where there are cores for them."""
+    """Each trace read with these numbers of scanning threads, as far as there are cores for them."""
     lines = ["| threads | MB | s | MB/s | CPU s | peak MiB | × fewest |", "|--:|--:|--:|--:|--:|--:|--:|"]
     there = cores()
     for size, path in made:
@@ -295,7 +295,7 @@ def by_threads(made: list[tuple[float, Path]], counts: list[int], repeat: int) -
 
 
 def table(results: list[Result]) -> str:
-    """The results as markdown; ratios are to ours on the same input, for peers to the runs right beside theirs."""
+    """The results as markdown; ratios are to warplens on the same input, for peers to the runs around theirs."""
     base = {round(r.size): r for r in results if r.what == "warplens"}
     lines = ["| what | MB | s | MB/s | CPU s | peak MiB | × wall | × CPU |", "|---|--:|--:|--:|--:|--:|--:|--:|"]
     for r in results:

@@ -1,8 +1,8 @@
-"""Makes ``analysis/work/peaks.toml`` of a table of data sheets: ``python benchmarks/make_peaks.py peaks.tsv``.
+"""Makes ``analysis/work/peaks.toml`` from a table of data sheets: ``python benchmarks/make_peaks.py peaks.tsv``.
 
-The table has one row per device, tab separated: figures in FLOP/s and B/s, dense, per device as a program sees it. Of
-what it says about recognition the names are taken; the rules beside them (a chip without a name, two cards of one
-name) are in ``analysis/work/peaks.py``.
+The table is tab separated with one row per device: dense FLOP/s and B/s per device as a program sees it. Only the names
+in its column ``recognised`` are used; further recognition rules (a chip without a name, two cards of the same name) are
+in ``analysis/work/peaks.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HEAD = "# Peaks of devices, dense, per device as a program sees it; made by benc
 
 
 def main(table: str) -> None:
-    """Write the TOML."""
+    """Write the TOML file."""
     out = [HEAD]
     for row in csv.DictReader(Path(table).read_text(encoding="utf-8").splitlines(), delimiter="\t"):
         names = [re.sub(r" \((?!R).*", "", name).strip() for name in row["recognised"].split(";")]
@@ -39,7 +39,7 @@ def main(table: str) -> None:
 
 
 def _table(name: str, values: dict[str, str]) -> str:
-    """An inline table of the values there are."""
+    """A TOML inline table of the non-empty values."""
     known = ", ".join(f"{key} = {float(value):.6g}".replace("e+", "e") for key, value in values.items() if value)
     return f"{name} = {{{known}}}"
 

@@ -1,4 +1,4 @@
-"""A command as a process of its own: what it cost, as JSON, said by a process that does nothing else."""
+"""Program that runs a command as a child process and prints its cost as JSON; it does nothing else."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([done.returncode, time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024,
                   done.stderr[-300:]]))
 """
-"""Run with ``python -c``: exit status, wall s, CPU s, peak MiB, the end of what it said on stderr."""
+"""Run with ``python -c``; prints exit status, wall s, CPU s, peak MiB, and the end of the command's stderr."""

@@ -1,10 +1,10 @@
-"""Nsight Systems exports: kernels per second to the columnar tables, against other ways to read the same rows.
+"""Nsight Systems exports: kernels per second into the columnar tables, compared with other ways to read the same rows.
 
     python benchmarks/nsys.py [--kernels 2000000,8000000] [--runs 5]
 
-Every contender is a process of its own that reads all kernels of one generated export; imports are not counted. Ours
-ends with the tables written as the cache holds them, names and devices resolved; the others only get the raw integer
-columns into a frame. ``connectorx`` takes part where it is installed. Medians of the runs.
+Every contender reads all kernels of one generated export in its own process; imports are not counted. warplens ends
+with the tables written to the cache format, names and devices resolved; the others only load the raw integer columns
+into a frame. ``connectorx`` is included if installed. Medians of the runs.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ print(json.dumps({"rows": rows, "wall": time.perf_counter() - wall, "cpu": time.
 
 
 def make(path: Path, kernels: int) -> None:
-    """An export with so many kernels on two devices, as wide as those of schema 3.20."""
+    """Make an export with that many kernels on two devices, with all columns of schema 3.20."""
     chance = random.Random(1)
     script = Path(__file__).parent.parent / "samples" / "make_nsys.py"
     spec = importlib.util.spec_from_file_location("make_nsys", script)
@@ -98,7 +98,7 @@ def make(path: Path, kernels: int) -> None:
 
 
 def measure(program: str, path: Path, scratch: Path, runs: int) -> dict[str, float]:
-    """Medians over the runs of one contender."""
+    """Medians over the runs of one program."""
     found: list[dict[str, float]] = []
     for number in range(runs):
         out = scratch / f"out-{number}"
@@ -110,7 +110,7 @@ def measure(program: str, path: Path, scratch: Path, runs: int) -> dict[str, flo
 
 
 def compare(counts: list[int], runs: int) -> Iterator[str]:
-    """The lines of a table for each number of kernels."""
+    """The lines of a table per number of kernels."""
     contenders = {
         "warplens, tables written": OURS,
         "sqlite3 rows -> polars": ROWS,

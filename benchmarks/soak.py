@@ -1,13 +1,13 @@
-"""Random keys on many recordings in one app: no exception, no stale answer, and how much memory grew.
+"""Soak test: random keys on many recordings in one app; checks for exceptions, stale answers and memory growth.
 
-The app runs without a terminal in this process, which is set up as the command sets up its own; keys, sizes and
-recordings come from a seeded generator. Every forty keys it opens another recording, or two, of the folder named (else
-the demo pair stays), as copies: one in four is still being written while it is read, one in four is cut, grows or
-vanishes while it is looked at. Where nothing was changed, it then waits until nothing is being asked, asks what the
-view shows once more without anything remembered, and compares all values in the order shown. A key that takes longer
-than the pilot waits (30 s, on a machine that stands still) is counted as late. Growth of memory is that of the median
-over the quarter behind the first eighth to the median over the last quarter. Prints one line a minute; fails where
-something was raised, an answer was stale, or memory grew by more than a tenth.
+The app runs without a terminal in this process, set up like the command's own; keys, sizes and recordings come from a
+seeded generator. Every forty keys the app opens copies of one or two other recordings from the given folder (without
+one, the demo pair stays): one in four is still being written while it is read, one in four is truncated, grows or
+vanishes while open. If no file was changed, the test then waits until the app is idle, computes the shown view again
+without cached answers, and compares all values in the order shown. A key that takes longer than the pilot's timeout
+(30 s, on a stalled machine) is counted as late. Memory growth is the median over the last quarter relative to the
+median over the quarter that follows the first eighth. Prints one line per minute; fails on an exception, a stale answer
+or memory growth above 10%.
 
     python benchmarks/soak.py --minutes 120 FOLDER_OR_FILE...
 """
@@ -49,21 +49,21 @@ from warplens.tui.session.messages import RunsWanted
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = [ROOT / "samples" / "demo" / "normal.json.gz", ROOT / "samples" / "demo" / "abnormal.json.gz"]
 NEVER = {"quit", "suspend", "export", "export_as", "open_trace", "stop"}
-"""Keys that would end the soak, or fill the disk."""
+"""Commands that would end the soak or fill the disk."""
 SIZES = [(120, 40), (80, 24), (200, 60), (60, 20), (40, 10), (10, 5), (3, 3)]
 KEYS_A_DRAW = 40
 QUIET_S = 30.0
-"""Seconds that an answer may take before the draw is counted as busy and not compared."""
+"""Seconds an answer may take before the draw is counted as busy and not compared."""
 
 
 def resident() -> float:
-    """MiB this process holds."""
+    """Resident memory of this process, MiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 def keyboard(rng: random.Random) -> list[str]:
-    """One or a few keys that belong together."""
+    """A random key, or a short sequence of keys that belong together."""
     names = [key for one in KEYS if one.name not in NEVER for key in one.keys.split(",")]
     views = [entry.key for entry in VIEWS if entry.key]
     choice = rng.random()
@@ -79,7 +79,7 @@ def keyboard(rng: random.Random) -> list[str]:
 
 
 def written_slowly(data: bytes, path: Path) -> None:
-    """The file in twenty pieces, over two seconds."""
+    """Write the file in twenty pieces over two seconds."""
     with path.open("wb") as file:
         for at in range(0, len(data), len(data) // 20 + 1):
             file.write(data[at : at + len(data) // 20 + 1])
@@ -88,7 +88,7 @@ def written_slowly(data: bytes, path: Path) -> None:
 
 
 def changed(path: Path, rng: random.Random) -> str:
-    """What was done to the file: it vanished, was cut, or grew."""
+    """Delete, truncate or extend the file; says which."""
     how = rng.choice(["vanished", "cut", "grew"])
     if how == "vanished":
         path.unlink()
@@ -101,7 +101,7 @@ def changed(path: Path, rng: random.Random) -> str:
 
 
 async def quiet(app: WarplensApp, seconds: float) -> bool:
-    """Whether nothing is being read or asked any more, after at most so long."""
+    """Wait up to ``seconds`` until the app neither loads nor computes; whether it got there."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         await asyncio.sleep(0.05)
@@ -113,7 +113,7 @@ async def quiet(app: WarplensApp, seconds: float) -> bool:
 
 
 async def stale(app: WarplensApp) -> str | None:
-    """The view whose rows shown are not those of a question asked now; '' where they are, None: it has no rows."""
+    """Name of the view if its rows differ from a fresh computation; '' if they match; None if it has no rows."""
     pane: Any = app.main.pane
     if pane is None or pane.shown is None or pane.entry.name == "sql":
         return None
@@ -122,13 +122,13 @@ async def stale(app: WarplensApp) -> str | None:
     app.session.answers = before
     if not isinstance(fresh, Shown) or pane.shown is None:
         return None
-    whole = "base" if is_tree(fresh.base) else "table"  # which rows of a tree are open is the reader's
+    whole = "base" if is_tree(fresh.base) else "table"  # the user decides which tree rows are open
     shown, now = (getattr(one, whole).shown() for one in (pane.shown, fresh))
     return "" if shown.equals(now) else str(pane.entry.name)
 
 
 async def soak(files: list[Path], minutes: float, seed: int, home: Path) -> int:
-    """Press keys; 1 where something failed or memory grew by more than a tenth."""
+    """Press keys; returns 1 if something failed or memory grew by more than 10%."""
     _wait.SLEEP_GRANULARITY, _wait.SLEEP_IDLE = 1 / 400, 1 / 4000
     rng, counts = random.Random(seed), Counter[str]()
     app = WarplensApp([str(path) for path in DEMO], lambda path: Ingest(path))

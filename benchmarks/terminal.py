@@ -1,10 +1,10 @@
-"""The terminal's figures: bytes and time of a key, a slow link, idle, memory; beside a stock DataTable.
+"""Performance of the app in a terminal: bytes and time per key, slow link, idle, memory; next to a stock DataTable.
 
     python benchmarks/terminal.py [--rows 5000000] [--stock 100000] [--command warplens] [--trace FILE]
 
-Drives the installed command in a real pseudo-terminal at 120x40 over a cached trace of that many launches, which is
-made up once and put into a cache of its own, then while it loads a big trace. Times are from the key to the first byte
-that answers it, medians; where a line says otherwise, to the last byte or to the byte that says what was waited for.
+Drives the installed command in a pseudo-terminal at 120x40 on a synthetic trace with that many launches, written to a
+temporary cache, and then while it loads a big trace. Times are medians from the key to the first byte of output; where
+a line says so, to the last byte or to the expected text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PAGE_DOWN, RIGHT = b"\x1b[6~", b"\x1b[C"
 
 
 class Terminal:
-    """A process in a pseudo-terminal; every chunk it sends is kept with its time. ``rate`` limits reading, bytes/s."""
+    """A process in a pseudo-terminal; every chunk of output is kept with its time. ``rate`` limits reading, bytes/s."""
 
     def __init__(self, command: list[str], rate: float | None = None, columns: int = 120, **env: str) -> None:
         self.started = time.perf_counter()
@@ -50,7 +50,7 @@ class Terminal:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
             terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TEXTUAL_ANIMATIONS": "none"}
             outside = dict(os.environ)
-            outside.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command has its bytecode, as the peers have
+            outside.pop("PYTHONDONTWRITEBYTECODE", None)  # installed commands and peers have bytecode, too
             os.execvpe(command[0], command, {**outside, **terminal, **env})
         self.rate = rate
         self.chunks: list[tuple[float, bytes]] = []
@@ -74,7 +74,7 @@ class Terminal:
             tail = seen[-len(QUESTION) :]
 
     def wait(self, found: Callable[[bytes], bool], start: int = 0, limit: float = 300) -> float:
-        """The time at which what was sent since chunk ``start`` first fulfilled it, in seconds from the start."""
+        """Seconds from the process start until ``found`` holds for the output since chunk ``start``."""
         end = time.perf_counter() + limit
         while time.perf_counter() < end:
             if found(b"".join(chunk for _, chunk in self.chunks[start:])):
@@ -83,12 +83,12 @@ class Terminal:
         raise SystemExit("the screen never showed what was waited for")
 
     def quiet(self, seconds: float) -> None:
-        """Until nothing was sent for that long."""
+        """Wait until there was no output for that long."""
         while not self.chunks or time.perf_counter() - self.chunks[-1][0] < seconds:
             time.sleep(0.01)
 
     def rests(self) -> None:
-        """Until nothing is sent and nothing is computed any more."""
+        """Wait until the process neither sends output nor uses CPU."""
         used = -1.0
         while self.cpu() - used > 0.05:
             used = self.cpu()
@@ -96,7 +96,7 @@ class Terminal:
         self.quiet(1.0)
 
     def key(self, keys: bytes, settle: float = 0.15) -> tuple[float, float, int]:
-        """Milliseconds to the first and to the last byte, and bytes, of what the keys led to."""
+        """Milliseconds from the keys to the first and to the last byte of output, and the number of bytes."""
         start, at = len(self.chunks), time.perf_counter()
         os.write(self._fd, keys)
         end = at + 20
@@ -110,7 +110,7 @@ class Terminal:
         return (got[0][0] - at) * 1e3, (got[-1][0] - at) * 1e3, sum(len(chunk) for _, chunk in got)
 
     def answer(self, keys: bytes, *said: bytes) -> tuple[float, bytes]:
-        """Milliseconds until one of these was said, and which."""
+        """Milliseconds from the keys until one of these texts appears, and which."""
         start, at = len(self.chunks), time.perf_counter()
         os.write(self._fd, keys)
         while time.perf_counter() < at + 20:
@@ -122,12 +122,12 @@ class Terminal:
         raise SystemExit(f"never answered: {said!r}")
 
     def children(self) -> bool:
-        """Whether a process it started is at work."""
+        """Whether it has child processes."""
         tasks = Path(f"/proc/{self.pid}/task").iterdir()
         return any((task / "children").read_text().strip() for task in tasks if task.exists())
 
     def keys(self, key: bytes, count: int) -> tuple[float, float]:
-        """Medians of milliseconds to the first byte and of bytes."""
+        """Median milliseconds to the first byte and median bytes of ``count`` key presses."""
         got = [self.key(key) for _ in range(count)]
         return statistics.median(one[0] for one in got), statistics.median(one[2] for one in got)
 
@@ -142,14 +142,14 @@ class Terminal:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
-        """End it."""
+        """Kill the process."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 
 
 def launches(rows: int) -> Trace:
-    """A made-up recording with every column filled."""
+    """A synthetic recording of that many launches, with every column of the list filled."""
     rng = np.random.default_rng(1)
     names = [f"void cutlass::Kernel2<cutlass_80_tensorop_bf16_gemm_{a}x{b}_{c}_tn_align8>::Params"
              for a in (64, 128, 256) for b in (64, 128, 256) for c in range(8)]
@@ -171,7 +171,7 @@ def launches(rows: int) -> Trace:
 
 
 def plant(folder: Path, rows: int) -> Path:
-    """A file whose cache entry in ``folder`` holds that many launches."""
+    """Make a file whose cache entry in ``folder`` holds that many launches."""
     os.environ["XDG_CACHE_HOME"] = os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = str(folder)
     file = folder / "big.txt"
     head = f"{'Kernel':<50}  {'Latency':>10} {'Tensor':>6} {'DRAM':>6}\n"
@@ -184,7 +184,7 @@ def plant(folder: Path, rows: int) -> Path:
 
 
 def slow_link(command: list[str], shown: Callable[[bytes], bool], key: bytes = PAGE_DOWN) -> float:
-    """Seconds the screen still changes after the last of sixty keys, thirty a second, at 50 kB/s."""
+    """Seconds the screen still changes after the last of sixty keys, sent at 30 per second over a 50 kB/s link."""
     terminal = Terminal(command, rate=50_000)
     terminal.wait(shown)
     terminal.quiet(1.5)
@@ -198,12 +198,12 @@ def slow_link(command: list[str], shown: Callable[[bytes], bool], key: bytes = P
 
 
 def while_loading(command: list[str]) -> list[float]:
-    """Milliseconds from typing a letter to its echo, fifty a second for as long as the file loads."""
+    """Milliseconds from typing a letter to its echo, 50 letters per second for as long as the file loads."""
     terminal, gaps = Terminal(command), []
     terminal.wait(lambda data: b"Rows appear" in data or "µs".encode() in data)
     terminal.answer(b"f", b"share>5%")
     while terminal.children():
-        letter = "жю"[len(gaps) % 2].encode()  # letters nothing else on the screen has
+        letter = "жю"[len(gaps) % 2].encode()  # letters that are nowhere else on the screen
         gaps.append(terminal.answer(letter, letter)[0])
         time.sleep(0.02)
         if len(gaps) % 20 == 0:
@@ -213,7 +213,7 @@ def while_loading(command: list[str]) -> list[float]:
 
 
 def stopping_a_load(command: list[str]) -> float:
-    """Milliseconds from ^C to the word that the load is stopped."""
+    """Milliseconds from ^C to the message that the load is stopped."""
     terminal = Terminal(command)
     terminal.wait(lambda data: b"^C stops" in data)
     taken = terminal.answer(b"\x03", b"topped")[0]
@@ -222,7 +222,7 @@ def stopping_a_load(command: list[str]) -> float:
 
 
 def stopping_a_question(terminal: Terminal) -> list[float]:
-    """Milliseconds from ^C to the word that a sort of all rows is stopped; those that were faster do not count."""
+    """Milliseconds from ^C to the message that a sort of all rows is stopped; without sorts that finished first."""
     taken = []
     for _ in range(12):
         os.write(terminal._fd, b">")
@@ -234,10 +234,10 @@ def stopping_a_question(terminal: Terminal) -> list[float]:
 
 
 def timeline(command: list[str], page_bytes: float) -> None:
-    """Pan and zoom over all launches at every zoom from the whole run to a few kernels: key to paint, and bytes.
+    """Pan and zoom at every zoom level from the whole run to a few kernels: time from key to paint, and bytes.
 
-    The paint is the first thing sent, the whole picture in one piece. What comes last is one more line, who launched
-    what is under the cursor, which is looked up once the cursor rests.
+    The paint is the first output, the whole picture in one piece. The last output is one more line, the launcher of the
+    slice under the cursor, which is looked up once the cursor rests.
     """
     def lanes(data: bytes) -> bool:
         return b"stream" in data and "╵".encode() in data
@@ -264,7 +264,7 @@ def timeline(command: list[str], page_bytes: float) -> None:
 
 
 def details(command: list[str]) -> None:
-    """What the details beside a list cost a key: the cursor at 160x40 with them and without."""
+    """Cost per key of the details beside a list: cursor movement at 160x40 with and without them."""
     for shown in ("with", "without"):
         terminal = Terminal([*command, "--view", "kernels"], columns=160)
         terminal.wait(usable)
@@ -332,7 +332,7 @@ def loading(command: list[str]) -> None:
 
 
 def measure(arguments: argparse.Namespace, ours: list[str]) -> float:
-    """The list's figures; returns the bytes of a page."""
+    """Measure the list and print the figures; returns the bytes of a page."""
     print(f"{arguments.rows:,} launches from the cache, 120x40; stock: DataTable of {arguments.stock:,} rows; "
           "least: a list that only makes its lines")
     starts = []

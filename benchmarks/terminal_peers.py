@@ -1,7 +1,7 @@
-"""Small Textual apps that the terminal's figures are held against, each run as ``python -c``.
+"""Small Textual apps to which the app is compared in ``terminal.py``, each run with ``python -c``.
 
-``STOCK`` is a DataTable of as many rows as it is told; ``EMPTY`` shows one word; ``BARE`` is the least that a list of
-five million rows can be in Textual: it makes the lines on the screen and nothing else, from a few digits.
+``STOCK`` is a DataTable with the given number of rows; ``EMPTY`` shows one word; ``BARE`` is a minimal list of five
+million rows in Textual: it only renders the visible lines, computed from the row number.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Writes a Kineto trace of any size with the proportions of a training run: what the ingest benchmark reads.
+"""Writes a synthetic Kineto trace of any size with the proportions of a training run, for the ingest benchmark.
 
     python benchmarks/traces.py OUT.json MEGABYTES
 
-A step is layers, a layer is operators inside Python functions, an operator launches kernels; flows, memory instants,
-copies and shapes come in the shares they have in recordings. Names are made up from what kernels and modules are called
-like, some of them hundreds of characters long, a few with escapes and brackets. The same arguments give the same file.
+A step has layers, a layer has operators inside Python functions, an operator launches kernels; flows, memory instants,
+copies and shapes are as frequent as in real recordings. Names resemble those of real kernels and modules, some of them
+hundreds of characters long, a few with escapes and brackets. The same arguments give the same file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MEMORY = (
 
 
 def _names(rng: random.Random) -> tuple[list[str], list[str], list[str]]:
-    """Kernels, operators and Python functions, ready to stand between quotes."""
+    """Names of kernels, operators and Python functions, escaped for JSON strings."""
     kinds = ["float", "c10::BFloat16", "c10::Half", "long", "std::array<char*, 3ul>"]
     bodies = ["vectorized_elementwise_kernel", "unrolled_elementwise_kernel", "reduce_kernel", "softmax_warp_forward"]
     tiles = [f"{64 << n % 3}x{64 << n % 2}x64_v{n}" for n in range(40)]
@@ -72,7 +72,7 @@ def _names(rng: random.Random) -> tuple[list[str], list[str], list[str]]:
 
 
 def events(seed: int = 1) -> Iterator[str]:
-    """Endless text of events, a stretch of some tens at a time."""
+    """Endless event text, a chunk of a few events at a time."""
     rng = random.Random(seed)
     kernels, operators, functions = _names(rng)
     sizes = [1, 8, 1024, 4096]

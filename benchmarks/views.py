@@ -1,16 +1,15 @@
-"""Every view of one and of two runs: seconds and peak memory of whole processes, beside the peers' same questions.
+"""Time and peak memory of every view for one run and for two, in whole processes, next to peers' equivalents.
 
     python benchmarks/views.py --sizes 100,500,2000
 
-Makes the traces (see ``traces.py``) and a virtual environment for each peer in ``--folder``, which the first time takes
-minutes and needs PyPI; afterwards 100 MB take about five minutes of an idle machine, most of them the peers', and each
-further 500 MB of ours two. Every result is a line of ``--results`` as soon as it is known: a second call with the same
-file measures only what is not in it, and prints all of it. ``first`` is the first time that a view is asked of a trace
-that was opened before and of which nothing else is known yet; ``anew`` is when what was found out on the way is kept
-but the answer is not, as for a scope nobody asked for before; ``again`` is the same question, whose answer is kept;
-``file`` is without any cache: reading included, which is what peers do as well. Each peer runs once, between two of our
-runs of the same question from the file; ``anew`` and ``again`` beside it are ours from the cache. Where others use the
-machine, wall times are theirs as well: compare CPU seconds, and look at the load that each row was measured under.
+Makes the traces (see ``traces.py``) and a virtual environment per peer in ``--folder``, which takes minutes the first
+time and needs PyPI; after that 100 MB take about five minutes on an idle machine, most of it for the peers, and every
+further 500 MB two minutes for warplens. Every result is appended to ``--results`` at once: a second call with the same
+file measures only what is missing, and prints everything. ``first``: the view's first answer for a trace that is in the
+cache, without any derived data; ``anew``: derived data cached, but not the answer, as for a new scope; ``again``: the
+answer cached; ``file``: no cache, reading included, which is what peers do. Each peer runs once, between two warplens
+runs of the same view from the file; ``anew`` and ``again`` in its row are warplens from the cache. On a shared machine
+wall times include the load of others: compare CPU seconds, and check the load recorded with each row.
 """
 
 from __future__ import annotations
@@ -57,30 +56,30 @@ PEERS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("kernels", "kernels", _TB + "print(len(p.kernel_stat))"),
     ),
 }
-"""Per peer: the question, our view that answers it, and the program that asks."""
+"""Per peer: the question, the warplens view that answers it, and the peer's program."""
 
 
 def asked(view: str, runs: list[Path], *more: str) -> list[str]:
-    """The command of a view."""
+    """The warplens command that prints a view."""
     files = [str(run) for run in runs]
     told = ["--view", view, "--format", "json", "--top", "20"]
     return [sys.executable, "-m", "warplens", "report", *files, *told, *more]
 
 
 def forget(cache: Path) -> None:
-    """Leave of a cache only what reading the traces puts there."""
+    """Remove all derived data from the cache; the traces themselves stay."""
     for folder in cache.glob("warplens/traces/*/*/derived"):
         shutil.rmtree(folder)
 
 
 def forget_answers(cache: Path) -> None:
-    """Leave what was found out about traces, without the answers that were given."""
+    """Remove the cached answers; other derived data stays."""
     for answer in cache.glob("warplens/traces/*/*/derived/answer-*"):
         answer.unlink()
 
 
 class Results:
-    """What was measured, a JSON object a line: read at the start, added to with every measurement."""
+    """The measurements, one JSON object per line: read at the start, appended with every measurement."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -88,11 +87,11 @@ class Results:
         self.rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
 
     def has(self, **key: object) -> bool:
-        """Whether something is known under that key."""
+        """Whether there is a row with these values."""
         return any(all(row.get(name) == value for name, value in key.items()) for row in self.rows)
 
     def add(self, **row: object) -> None:
-        """Keep a row, with the load of the machine at that moment."""
+        """Append a row, with the current load average."""
         row["load"] = round(os.getloadavg()[0], 1)
         self.rows.append(row)
         with self._path.open("a") as file:
@@ -105,7 +104,7 @@ def figures(found: Result) -> list[float]:
 
 
 def ours(runs: list[Path], size: float, repeat: int, cache: Path, results: Results) -> None:
-    """Each view of these runs: first, again and from the file."""
+    """Measure each view of these runs: first, anew, again and from the file."""
     names = ["kernels", *(entry.name for entry in VIEWS if entry.name != "kernels")]
     left = [name for name in names if not results.has(view=name, runs=len(runs), mb=size)]
     if left:
@@ -124,7 +123,7 @@ def ours(runs: list[Path], size: float, repeat: int, cache: Path, results: Resul
 
 
 def measured_anew(view: str, runs: list[Path], size: float, repeat: int, cache: Path) -> list[float]:
-    """Medians of the view's figures where its answer is not kept."""
+    """Median figures of the view without its cached answer."""
     found = []
     for _ in range(repeat):
         forget_answers(cache)
@@ -136,7 +135,7 @@ def beside(
     peer: str, python: Path, question: tuple[str, str, str], runs: list[Path], size: float, cache: Path,
     results: Results,
 ) -> None:
-    """A peer's answer between two of ours, all from the file; and ours again, from the cache, which no peer has."""
+    """Measure a peer between two warplens runs, all from the file; then warplens from its cache, which no peer has."""
     what, view, program = question
     if results.has(peer=peer, question=what, mb=size):
         return
@@ -157,7 +156,7 @@ def beside(
 
 
 def shown(results: Results) -> str:
-    """The two tables as markdown, and under which load they came about."""
+    """The two tables as markdown, and the load averages under which they were measured."""
     lines = ["| view | runs | MB | first s | CPU s | peak MiB | anew s | CPU s | peak MiB | × kernels, CPU | again s | "
              "CPU s | × kernels, CPU | file s | CPU s | peak MiB |", "|---" + "|--:" * 15 + "|"]
     views = sorted((row for row in results.rows if "view" in row), key=lambda row: (row["mb"], row["runs"]))
@@ -193,7 +192,7 @@ def _cells(figures: list[float]) -> str:
 
 
 def pair(folder: Path, size: float) -> list[Path]:
-    """Two traces of about that size, made where they are not there yet."""
+    """Two traces of about that size; missing ones are made."""
     made = []
     for name, megabytes in ((f"kineto-{size:g}.json", size), (f"kineto-{size:g}-b.json", 1.01 * size)):
         path = folder / name
@@ -215,7 +214,7 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     cache = options.folder / "cache"
     os.environ["XDG_CACHE_HOME"] = str(cache)
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command has its bytecode, as the peers have
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # installed commands and peers have bytecode, too
     results = Results(options.results or options.folder / "views.jsonl")
     installed = {} if options.no_peers else ingest.install(options.folder, PEERS)
     for size in (float(size) for size in options.sizes.split(",")):

@@ -1,11 +1,11 @@
-"""How far what-if can be trusted: every recording's replay, and random changes against a simulator that knows.
+"""Accuracy of what-if: the replay of every recording, and random changes compared with a simulator's ground truth.
 
-    python benchmarks/whatif.py recordings FOLDER           # a table of each recording's measures and verdict
-    python benchmarks/whatif.py first FOLDER                # the kernel that leads every list beside what wins most
-    python benchmarks/whatif.py changes made_runs.py        # the error of each kind of change, median and worst
+    python benchmarks/whatif.py recordings FOLDER           # accuracy measures and verdict of each recording
+    python benchmarks/whatif.py first FOLDER                # the longest kernel next to the change that saves most
+    python benchmarks/whatif.py changes made_runs.py        # median and worst error of each kind of change
 
-``made_runs.py`` is a simulator with ``run(seed, cycles, pace, change, sync_records)`` and ``write(path, events)``: what
-a change saves is found by simulating again with it. All print Markdown, as ``docs/whatif.md`` has it.
+``made_runs.py`` is a simulator with ``run(seed, cycles, pace, change, sync_records)`` and ``write(path, events)``: the
+true saving of a change comes from a second simulation with it. All print Markdown for ``docs/whatif.md``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CYCLES = 10
 
 
 class Told(NamedTuple):
-    """What one change saves in a simulated run: predicted and true, and a cycle of it without the change (us)."""
+    """Saving of one change in a simulated run, predicted and true, and the cycle time without the change (us)."""
 
     what: str
     predicted: float
@@ -58,7 +58,7 @@ class Told(NamedTuple):
 
 
 def opened(root: Path) -> Iterator[tuple[str, Trace]]:
-    """Name and run of each recording below a folder that holds launches."""
+    """Name and run of each recording with launches below a folder."""
     for path in sorted(one for one in root.rglob("*") if one.is_file()):
         try:
             runs = open_run(str(path))
@@ -70,7 +70,7 @@ def opened(root: Path) -> Iterator[tuple[str, Trace]]:
 
 
 def measured(root: Path) -> Iterator[tuple[str, ...]]:
-    """The measures and the verdict of each recording."""
+    """Accuracy measures and verdict of each recording."""
     for name, run in opened(root):
         found = Replayed(run, Options()).accuracy
         shares = [found.error, found.cross_error, found.kept, found.unexplained]
@@ -83,7 +83,7 @@ def measured(root: Path) -> Iterator[tuple[str, ...]]:
 
 
 def leading(root: Path) -> Iterator[tuple[str, ...]]:
-    """Of each trusted recording the kernel that takes most and the change that wins most, where they differ."""
+    """Per trusted recording: the kernel with the most time and the change that saves most, where they differ."""
     for name, run in opened(root):
         if not Replayed(run, Options()).accuracy.trusted:
             continue
@@ -98,7 +98,7 @@ def leading(root: Path) -> Iterator[tuple[str, ...]]:
 
 
 def told(simulator: Any, count: int, seed: int) -> list[Told]:
-    """Random changes on random runs of every pace, in turn."""
+    """Predicted and true saving of random changes on random runs, cycling through all paces."""
     rng, found = random.Random(seed), list[Told]()
     folder = Path(tempfile.mkdtemp())
     while len(found) < count:
@@ -120,7 +120,7 @@ def told(simulator: Any, count: int, seed: int) -> list[Told]:
 
 
 def truth(simulator: Any, what: str, name: str, factor: float, how: tuple[int, int, str], records: bool) -> float:
-    """A cycle of the run simulated with the change, us."""
+    """Cycle time of the run simulated with the change, us."""
     plain = simulator.Machine
     if what == "graph":
         simulator.Machine = graphed(plain)
@@ -132,14 +132,14 @@ def truth(simulator: Any, what: str, name: str, factor: float, how: tuple[int, i
 
 
 def graphed(machine: Any) -> Any:
-    """The simulator's machine with the launches between two waits of the host in one graph: after the first, neither
-    launches nor the host code between them take time, loading of input apart."""
+    """The simulator's machine with all launches between two host waits in one graph: after the first launch, neither
+    launches nor the host code between them take time, except data loading."""
 
     class Graphed(machine):  # type: ignore[misc]
         joined = False
 
         def host(self, name: str, dur: float, cat: str = "python_function") -> None:
-            self.joined = self.joined and not name.startswith(("enumerate", "train.py(31)"))  # a cycle begins
+            self.joined = self.joined and not name.startswith(("enumerate", "train.py(31)"))  # a new cycle begins
             super().host(name, 0.0 if self.joined else dur, cat)
 
         def call(self, name: str, dur: float) -> int:
@@ -163,7 +163,7 @@ def graphed(machine: Any) -> Any:
 
 
 def changed(what: str, name: str, factor: float) -> Any:
-    """The simulator's side of a change."""
+    """The change as a factor function for the simulator."""
     if what == "idle":
         what, name = "host", "DataLoader"
     kernel = {"aten::addmm": "gemm_a", "aten::mm": "gemm_c"}.get(name, "")
@@ -179,7 +179,7 @@ def changed(what: str, name: str, factor: float) -> Any:
 
 
 def table(head: Iterable[str], rows: Iterable[tuple[str, ...]]) -> None:
-    """Print Markdown, a row as soon as it is known; all columns but the first and the last are numbers."""
+    """Print a Markdown table row by row, as rows arrive; all columns but the first and the last are numbers."""
     cells = tuple(head)
     print("| " + " | ".join(cells) + " |")
     print("|---|" + "--:|" * (len(cells) - 2) + "---|")
@@ -188,7 +188,7 @@ def table(head: Iterable[str], rows: Iterable[tuple[str, ...]]) -> None:
 
 
 def by_kind(found: list[Told]) -> Iterator[tuple[str, ...]]:
-    """Median and worst of each kind of change."""
+    """Median and worst error of each kind of change."""
     groups = defaultdict[str, list[Told]](list)
     for one in found:
         groups[one.what].append(one)

@@ -1,7 +1,7 @@
-"""How much of the device time has known work: ``python benchmarks/work.py DATA`` writes the table of docs/roofline.md.
+"""Share of device time with known work: ``python benchmarks/work.py DATA`` writes the table of docs/roofline.md.
 
 DATA holds ``traces/kineto`` and ``traces/tracelens_golden``, TraceLens's published tables of some of the recordings.
-TraceLens's share is the kernel time of its rows with FLOPs or bytes, of all its rows.
+TraceLens's share is the kernel time of its rows with FLOPs or bytes over that of all its rows.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ HEAD = "| recording | device | covered | TraceLens | most of the rest |\n|---|--
 
 
 def recordings(folder: Path) -> Iterator[Path]:
-    """Every trace, captures apart: those are joined with the trace they lie beside."""
+    """Every trace except graph captures, which are joined with the trace beside them."""
     for path in sorted(folder.rglob("*.json*")):
         if "capture_traces" not in path.parts:
             yield path
 
 
 def covered(found: Roofline) -> tuple[float | None, str]:
-    """The share, and the operators that most of the other time belongs to."""
+    """The share, and the operators with most of the remaining time."""
     known = found.activities.filter("launched", pl.col("kind") != "collective")
     names = pl.Series([one.name for one in found.attribution.signatures], dtype=pl.String)
     rest = known.filter(pl.col("flops").is_null(), pl.col("signature") >= 0)
@@ -44,7 +44,7 @@ def covered(found: Roofline) -> tuple[float | None, str]:
 
 
 def tracelens(golden: Path) -> float | None:
-    """TraceLens's share of one published table."""
+    """TraceLens's share in one published table."""
     if not golden.exists():
         return None
     csv.field_size_limit(10**9)
@@ -57,7 +57,7 @@ def tracelens(golden: Path) -> float | None:
 
 
 def line(data: Path, path: Path) -> str | None:
-    """The row of one recording; None where it has no shapes or no device work."""
+    """The row of one recording; None without shapes or device work."""
     try:
         run: Trace = open_run(path)[0]
     except Unreadable:
@@ -76,7 +76,7 @@ def line(data: Path, path: Path) -> str | None:
 
 
 def main(data: Path) -> None:
-    """Write the table into the page."""
+    """Write the table into docs/roofline.md."""
     rows = [made for path in recordings(data / "traces" / "kineto") if (made := line(data, path))]
     text = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(MARKS.sub(lambda found: f"{found[1]}{HEAD}{''.join(rows)}{found[2]}", text), encoding="utf-8")

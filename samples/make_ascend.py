@@ -1,8 +1,7 @@
 """Make ``ascend/`` and ``ascend_pytorch_profiler_1.db``: what Ascend's PyTorch profiler writes for one rank.
 
-Made up and small: two steps of a toy training loop. Operators put tasks into a queue, another thread launches them, a
-collective overlaps with a kernel. The tables agree with the trace, and the database with both. Run it again after
-changing it:
+Synthetic and small: two steps of a toy training loop. Operators enqueue tasks, another thread launches them, a
+collective overlaps with a kernel. Tables, trace and database agree with each other. Run it again after changing it:
 ``python samples/make_ascend.py [FOLDER]``.
 """
 
@@ -31,12 +30,12 @@ TASKS = (
 
 
 def us(time_ns: int) -> str:
-    """A time as the profiler writes it."""
+    """A time in µs as the profiler writes it."""
     return f"{(STARTED + time_ns) // 1000}.{(STARTED + time_ns) % 1000:03d}"
 
 
 class Run:
-    """The events of the trace, the rows of the tables and the busy intervals they are summed from."""
+    """The events of the trace, the rows of the tables, and the busy intervals for the summary table."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
@@ -53,19 +52,19 @@ class Run:
             self.events.append({"ph": "M", "name": "thread_name", "pid": LINKS, "tid": tid, "args": {"name": name}})
 
     def slice(self, name: str, pid: int, tid: int, start: int, dur: int, cat: str = "", **args: Any) -> None:
-        """One slice, in ns."""
+        """Add a slice; times in ns."""
         event = {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": us(start), "dur": dur / 1000, "args": args}
         self.events.append({**event, "cat": cat} if cat else event)
 
     def arrow(self, name: str, cat: str, number: object, begin: Place, end: Place) -> None:
-        """An arrow between two (process, thread, time)."""
+        """Add a flow arrow between two (process, thread, time) places."""
         for phase, (pid, tid, time) in (("s", begin), ("f", end)):
             self.events.append(
                 {"ph": phase, "bp": "e", "name": name, "id": number, "pid": pid, "tid": tid, "ts": us(time), "cat": cat}
             )
 
     def step(self, number: int, at: int, rng: random.Random) -> int:
-        """One step from a time on; when it ends."""
+        """Add one step that starts at ``at``; returns its end."""
         begin, free = at, {2: at, 0: at}
         for place, (operator, name, core, blocks, cube) in enumerate(TASKS):
             connection = number * 100 + place
@@ -109,7 +108,7 @@ class Run:
         return end
 
     def exposed(self) -> int:
-        """Time of collectives that no kernel covers, in ns."""
+        """Collective time not overlapped by kernels, ns."""
         covered = [time for start, end in self.compute for time in range(start, end)]
         return len({time for start, end in self.links for time in range(start, end)} - set(covered))
 
@@ -137,7 +136,7 @@ TABLES = {
 
 
 class Database:
-    """The rows of the database's tables; texts are numbers."""
+    """The rows of the database's tables; texts are stored as ids."""
 
     def __init__(self) -> None:
         self.tables: dict[str, list[tuple[object, ...]]] = {name: [] for name in TABLES}
@@ -154,11 +153,11 @@ class Database:
         self.tables[table] += rows
 
     def text(self, text: str) -> int:
-        """The number of a text."""
+        """The id of a text."""
         return self._texts.setdefault(text, len(self._texts))
 
     def operator(self, name: str, connection: int, at: int) -> None:
-        """An operator and what it puts into the queue; its own number leads to the task's connection."""
+        """Add an operator and its enqueue call; CONNECTION_IDS maps the operator's id to the task's connection."""
         thread = PYTHON << 32 | MAIN
         for what, number, kind, start, end in (
             (name, connection + 7, 50001, at, at + 12_000),
@@ -169,14 +168,14 @@ class Database:
         self.rows("CONNECTION_IDS", (connection + 7, connection))
 
     def launch(self, connection: int, at: int) -> None:
-        """A call that launches, in another with the same connection."""
+        """Add a launch call nested in another call with the same connection."""
         thread = PYTHON << 32 | QUEUE
         for name, start, dur in (("node@launch", at, 6_000), ("rtKernelLaunch", at + 1_000, 3_000)):
             begin = STARTED + start
             self.rows("CANN_API", (begin, begin + dur, 10000, thread, connection, self.text(name)))
 
     def task(self, name: str, kind: str, blocks: int, connection: int, start: int, dur: int) -> None:
-        """A task of the device, with its name where a core computes."""
+        """Add a device task; compute tasks get their name, copies their size."""
         number, begin = len(self.tables["TASK"]), STARTED + start
         self.rows("TASK", (begin, begin + dur, 0, connection, number, PYTHON, self.text(kind), 0, 2, number, 0))
         if blocks:
@@ -185,7 +184,7 @@ class Database:
             self.rows("MEMCPY_INFO", (number, 1 << 20, 1))
 
     def collective(self, name: str, connection: int, start: int, dur: int) -> None:
-        """A collective, and one of the tasks it is made of."""
+        """Add a collective and one of its tasks."""
         begin, op = STARTED + start, len(self.tables["COMMUNICATION_OP"])
         group = self.text("group 0")
         self.rows("COMMUNICATION_OP", (self.text(name), begin, begin + dur, connection, group, op, 4, 1 << 20))
@@ -193,7 +192,7 @@ class Database:
         self.task("SDMA", "SDMA", 0, connection, start, dur // 2)
 
     def write(self, path: Path) -> None:
-        """The file."""
+        """Write the SQLite file."""
         path.unlink(missing_ok=True)
         database = sqlite3.connect(path)
         database.execute("pragma page_size = 1024")

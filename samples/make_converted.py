@@ -1,8 +1,8 @@
-"""Writes the converted run among the samples: ``kineto.pt.trace.json`` as ``warplens convert`` leaves it.
+"""Writes the sample of a converted run: ``kineto.pt.trace.json`` as written by ``warplens convert``.
 
     python samples/make_converted.py [folder]
 
-It takes warplens itself. Where the recording lay is left out, so that the files do not depend on it.
+It needs warplens itself. The recording's path is left out, so that the files do not depend on it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from warplens.loaders.trace import TABLE_NAMES
 
 
 def main(folder: Path) -> None:
-    """Write the tables and what makes them a run."""
+    """Write the tables and the description that makes them a run."""
     folder.mkdir(parents=True, exist_ok=True)
     (run,) = open_run(str(Path(__file__).with_name("kineto.pt.trace.json")), use_cache=False, compiled=False)
     for name in TABLE_NAMES:

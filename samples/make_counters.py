@@ -1,8 +1,8 @@
-"""Writes the samples of counters, into ``counters/`` beside itself or a folder: ``python make_counters.py [folder]``.
+"""Writes the counter samples into ``counters/`` beside itself or a folder: ``python make_counters.py [folder]``.
 
-One made-up half minute of two devices, and what each monitor would have written of it: a load that begins, a clock that
-falls after twelve seconds because the device gets hot, memory that fills. Layouts follow the tools' documentation. The
-same files come out every time; a test compares.
+Thirty synthetic seconds of two devices, as each monitoring tool would have logged them: a load starts, one clock drops
+after twelve seconds because the device gets hot, memory fills up. Layouts follow the tools' documentation. The output
+is deterministic; a test compares it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UUID = "GPU-5c3a9f10-0000-4000-8000-00000000000{}"
 
 
 class Reading(NamedTuple):
-    """What a monitor reads of a device at a moment: percent, MHz, W, degrees Celsius, MiB, kB/s."""
+    """One reading of a device: percent, MHz, W, degrees Celsius, MiB, kB/s."""
 
     at: datetime
     device: int
@@ -36,7 +36,7 @@ class Reading(NamedTuple):
 
 
 def readings() -> list[Reading]:
-    """One a second and device, in the order of time."""
+    """One reading per second and device, in order of time."""
     made = []
     for second in range(SAMPLES):
         for device in range(DEVICES):
@@ -52,7 +52,7 @@ def readings() -> list[Reading]:
 
 
 def nvidia_query() -> str:
-    """``nvidia-smi --query-gpu=timestamp,index,name,… --format=csv``: units in headings and values."""
+    """``nvidia-smi --query-gpu=timestamp,index,name,… --format=csv``: units in headers and values."""
     lines = ["timestamp, index, name, pstate, utilization.gpu [%], utilization.memory [%], memory.total [MiB], "
              "memory.used [MiB], clocks.current.sm [MHz], power.draw [W], temperature.gpu, fan.speed [%]"]  # fmt: skip
     for one in readings():
@@ -83,7 +83,7 @@ def nvidia_dmon() -> str:
 
 
 def dcgmi_dmon() -> str:
-    """``dcgmi dmon -e 203,1002,100,150,155,252,1009``, which writes no times."""
+    """``dcgmi dmon -e 203,1002,100,150,155,252,1009``, which writes no timestamps."""
     names = ("GPUTL", "SMACT", "SMCLK", "TMPTR", "POWER", "FBUSD", "PCITX")
     head = "#Entity   " + "".join(f"{name:<14}" for name in names) + "\nID" + " " * 36 + "C             W"
     lines = []
@@ -97,7 +97,7 @@ def dcgmi_dmon() -> str:
 
 
 def dcgm_exporter() -> str:
-    """What the DCGM exporter shows, scraped every five seconds with the time behind each sample."""
+    """Output of the DCGM exporter, scraped every five seconds, with a timestamp after each sample."""
     fields = (
         ("DCGM_FI_DEV_SM_CLOCK", "gauge", "SM clock frequency (in MHz).", lambda one: one.clock),
         ("DCGM_FI_DEV_GPU_TEMP", "gauge", "GPU temperature (in C).", lambda one: one.hot),
@@ -123,7 +123,7 @@ def _milliseconds(at: datetime) -> int:
 
 
 def range_query() -> str:
-    """The answer of Prometheus' ``/api/v1/query_range`` for one gauge and one ratio of both devices."""
+    """Response of Prometheus' ``/api/v1/query_range`` for one gauge and one ratio of both devices."""
     result = []
     for name, value in (("DCGM_FI_DEV_POWER_USAGE", lambda one: f"{one.power:g}"),
                         ("DCGM_FI_PROF_SM_ACTIVE", lambda one: f"{one.busy / 100:g}" if one.busy else "NaN")):
@@ -135,7 +135,7 @@ def range_query() -> str:
 
 
 def rocm_smi() -> str:
-    """``rocm-smi --showtemp --showpower --showuse --showmemuse --csv`` in a loop: a table each time, no times."""
+    """``rocm-smi --showtemp --showpower --showuse --showmemuse --csv`` in a loop: a table per call, no timestamps."""
     head = ("device,Temperature (Sensor edge) (C),Temperature (Sensor junction) (C),Average Graphics Package Power (W),"
             "GPU use (%),GPU Memory Allocated (VRAM%),VRAM Total Used Memory (B)")  # fmt: skip
     lines = []
@@ -150,7 +150,7 @@ def rocm_smi() -> str:
 
 
 def amd_smi() -> str:
-    """``amd-smi monitor --csv -w 1``: a time in seconds before each device."""
+    """``amd-smi monitor --csv -w 1``: a timestamp in seconds before each device."""
     lines = ["timestamp,gpu,power_usage,hotspot_temperature,memory_temperature,gfx_clk,gfx,mem,mem_clock,vram_used,"
              "vram_total,pcie_bw"]  # fmt: skip
     for one in readings():
@@ -160,7 +160,7 @@ def amd_smi() -> str:
 
 
 def wide() -> str:
-    """A log of somebody's own: a column of times and a column a counter, each device's beside the other's."""
+    """A user's own log in wide format: a time column and one column per counter and device."""
     lines = ["time,host_cpu_percent,loss,gpu0_power_w,gpu1_power_w"]
     rows = readings()
     for second in range(SAMPLES):
@@ -170,7 +170,7 @@ def wide() -> str:
 
 
 def long() -> str:
-    """The same as rows: a counter's name, its device, its value and its unit."""
+    """A user's own log in long format: one row per sample with counter, device, value and unit."""
     lines = ["timestamp;device;metric;value;unit"]
     for one in readings():
         for metric, value, unit in (("sm_clock", one.clock, "MHz"), ("memory_used", one.used, "MiB"),
@@ -180,7 +180,7 @@ def long() -> str:
 
 
 def files() -> dict[str, str]:
-    """Every file by its name."""
+    """Content of every file by name."""
     return {
         "nvidia_smi_query.csv": nvidia_query(), "nvidia_smi_dmon.txt": nvidia_dmon(), "dcgmi_dmon.txt": dcgmi_dmon(),
         "dcgm_exporter.prom": dcgm_exporter(), "prometheus_range.json": range_query(), "rocm_smi.csv": rocm_smi(),
@@ -189,7 +189,7 @@ def files() -> dict[str, str]:
 
 
 def main(folder: Path) -> None:
-    """Write all of them."""
+    """Write all files."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files().items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -1,8 +1,8 @@
-"""Writes the reduced dataset among the samples: two ranks of a made-up job, as ``warplens reduce`` makes it.
+"""Writes the sample of a reduced dataset: two ranks of a synthetic job, as written by ``warplens reduce``.
 
     python samples/make_dataset.py [folder]
 
-It takes warplens itself to reduce them. Where the recordings lay is left out, so that the files do not depend on it.
+It needs warplens itself. The recordings' paths are left out, so that the files do not depend on them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from warplens.loaders.ingest.opening import open_run
 
 
 def main(folder: Path) -> None:
-    """Reduce the two ranks into the folder, in place of what was there."""
+    """Reduce the two ranks into the folder, replacing its content."""
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory() as place:
         job = Path(place)

@@ -1,10 +1,10 @@
-"""Writes the demo pair: two generated Kineto traces of a serving process, one on a healthy GPU, one on a throttled one.
+"""Writes the demo pair: two synthetic Kineto traces of a serving process, on a healthy and on a throttled GPU.
 
-Nothing here was recorded. The story is the one of a known comparison: a decode step of a language model takes 750 ms,
-bound by the host; in the second run the clock of GPU 7 falls from 1,187 to 210 MHz, every kernel takes three to four
-times as long, and hardly anybody notices, because the GPU still waits for the host. Two of its cycles are slow for
-another reason: the host is busy after the forward pass. The cycle times are exactly those of that comparison, the
-kernels, launches, operators and counters are drawn from a seeded generator, so that the files are the same every time.
+Nothing here was recorded. The scenario is that of a known comparison: a decode step of a language model takes 750 ms,
+host-bound; in the second run the clock of GPU 7 falls from 1,187 to 210 MHz and every kernel takes three to four times
+as long, which hardly shows in the cycle time, because the GPU still waits for the host. Two cycles of that run are slow
+for another reason: the host is busy after the forward pass. The cycle times are exactly those of that comparison;
+kernels, launches, operators and counters come from a seeded generator, so that the files are the same every time.
 
     python samples/make_demo.py [folder]
 """
@@ -35,9 +35,9 @@ ABNORMAL_US = (
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel as generated: its name, the operator above it, its shape, and how its time follows the clock.
+    """A generated kernel: name, launching operator, launch shape, and how its time scales with the SM clock.
 
-    ``micros`` is its duration at ``BASE_CLOCK``; at another clock it is that times the ratio to the power ``follows``.
+    The duration is ``micros`` · (``BASE_CLOCK`` / clock) ** ``follows``.
     """
 
     name: str
@@ -119,10 +119,10 @@ FORWARD = (TO_DEVICE, EMBEDDING, *(kernel for _ in range(LAYERS) for kernel in L
 
 @dataclass(frozen=True)
 class Story:
-    """What happens in one run: cycle times, GPU clock per cycle, which GPU records were lost, and the host's load.
+    """The script of one run: cycle times, GPU clock per cycle, lost GPU records, and host load.
 
-    ``kept`` maps a cycle to the share of its device records (its last ones) that reached the file. ``counters_from``
-    is the cycle in which the sampling of counters began.
+    ``kept`` maps a cycle to the share of its device records (the last ones) that are in the file. ``counters_from`` is
+    the cycle in which counter sampling starts.
     """
 
     seed: int
@@ -144,7 +144,7 @@ ABNORMAL = Story(
 
 @dataclass
 class Recorder:
-    """Collects events; times are microseconds, on a grid of a quarter of one for the host and 32 ns for the device."""
+    """Collects events; times in µs, in multiples of 0.25 µs on the host and 32 ns on the device."""
 
     random: random.Random
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -152,17 +152,17 @@ class Recorder:
     device_free: float = 0.0
 
     def quarters(self, below: int) -> float:
-        """Some microseconds from 0 up to ``below``, on the grid of the host's clock."""
+        """A random time from 0 to below ``below`` µs, in multiples of 0.25 µs."""
         return self.random.randrange(4 * below) / 4
 
     def host(self, category: str, name: str, start: float, dur: float, **args: Any) -> None:
-        """A slice on the main thread."""
+        """Add a slice on the main thread."""
         event = {"ph": "X", "cat": category, "name": name, "pid": PROCESS, "tid": PROCESS, "ts": _us(start),
                  "dur": _us(dur)}
         self.events.append({**event, "args": args} if args else event)
 
     def launch(self, kernel: Kernel, start: float, clock: float, recorded: bool) -> None:
-        """An operator, the runtime call under it and, where it was recorded, the device activity it launched."""
+        """Add an operator, its runtime call and, if ``recorded``, the device activity it launches."""
         self.correlation += 1
         ids = {"External id": self.correlation, "correlation": self.correlation}
         call = 4.5 + self.quarters(3)
@@ -191,7 +191,7 @@ class Recorder:
         })
 
     def sample(self, metric: str, at: float, value: float, unit: str, device: int | str = DEVICE) -> None:
-        """One sample of a counter."""
+        """Add one counter sample."""
         self.events.append({
             "ph": "C", "name": metric, "pid": device if device != "Host" else PROCESS, "ts": _us(at),
             "args": {metric: round(value, 3), "unit": unit, "device": device},
@@ -204,7 +204,7 @@ def _us(value: float) -> float:
 
 
 def _occupancy(kernel: Kernel) -> int:
-    """Warps the launch can keep on a multiprocessor, as a share of 64, bounded by what it launches at all."""
+    """Estimated occupancy in percent: resident warps per SM of 64, limited by resources and by the grid size."""
     warps = max(1, kernel.block[0] * kernel.block[1] * kernel.block[2] // 32)
     fit = min(65536 // max(1, kernel.registers * warps * 32), 166912 // max(1, kernel.shared), 64 // warps)
     waves = kernel.grid[0] * kernel.grid[1] * kernel.grid[2] / 108
@@ -212,7 +212,7 @@ def _occupancy(kernel: Kernel) -> int:
 
 
 def run_cycle(out: Recorder, story: Story, number: int, start: float, dur: float) -> None:
-    """One scheduler step: the host prepares, launches the forward pass kernel by kernel, samples and answers."""
+    """Add one scheduler step: the host prepares, launches the forward pass kernel by kernel, samples and replies."""
     clock = story.clocks.get(number, story.clock)
     out.host("user_annotation", "Scheduler.run_batch", start, dur)
     out.host("python_function", "scheduler.py(1406): get_next_batch_to_run", start + 8, 5200 + out.quarters(900))
@@ -236,7 +236,7 @@ def run_cycle(out: Recorder, story: Story, number: int, start: float, dur: float
 
 
 def sample_counters(out: Recorder, story: Story, bounds: list[tuple[float, float]]) -> None:
-    """The counters of the GPUs and the host, sampled from ``counters_from`` on; a clock changes between two cycles."""
+    """Add GPU and host counters from cycle ``counters_from`` on; clocks change between cycles."""
     begin = bounds[story.counters_from - 1][0] + (110_000 if story.counters_from > 1 else 0)
     end = bounds[-1][1]
     at, place = begin, 0
@@ -260,7 +260,7 @@ def sample_counters(out: Recorder, story: Story, bounds: list[tuple[float, float
 
 
 def trace(story: Story) -> dict[str, Any]:
-    """The whole document."""
+    """The whole trace as a JSON document."""
     out = Recorder(random.Random(story.seed))
     out.events += [
         {"ph": "M", "name": name, "pid": pid, "tid": 0, "ts": 0, "args": args}
@@ -288,7 +288,7 @@ def trace(story: Story) -> dict[str, Any]:
 
 
 def write(folder: Path) -> None:
-    """Both runs as ``normal.json.gz`` and ``abnormal.json.gz``."""
+    """Write both runs as ``normal.json.gz`` and ``abnormal.json.gz``."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, story in (("normal", NORMAL), ("abnormal", ABNORMAL)):
         text = json.dumps(trace(story), separators=(",", ":")).replace('},{"ph"', '},\n{"ph"')

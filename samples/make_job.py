@@ -1,14 +1,14 @@
-"""Writes a made-up job: a Kineto trace for each rank of a training run, with one rank that comes late.
+"""Writes a synthetic job: one Kineto trace per rank of a training run with a straggler.
 
     python samples/make_job.py FOLDER [--ranks 8] [--steps 4] [--layers 4] [--operators 3] [--late 5] [--slower 1.2]
                                [--tensor-parallel 8] [--plain] [--old-names] [--seed 1]
 
-Nothing here was recorded. Ranks stand in groups of ``--tensor-parallel``: every layer ends with an all-reduce of its
-group, every step with one of the gradients of all layers, among the ranks at the same place in all groups (data
-parallel; none where there is only one group). A rank waits in a collective for the last of its group; all leave
-together. Clocks are up to 3 ms apart, and computation takes 2% more or less; that
-of the late rank takes ``--slower`` times as long. ``--operators`` sets how many operators with a kernel each there are
-in a layer, and with that how big the files are. The same arguments give the same files.
+Nothing here was recorded. Ranks form tensor-parallel groups of ``--tensor-parallel``: every layer ends with an
+all-reduce in the group, every step with an all-reduce of all gradients among the ranks at the same position of all
+groups (data parallel; none with a single group). In a collective all ranks wait for the last one of the group and
+finish together. Clocks differ by up to 3 ms from true time, computation varies by 2%; on the late rank it takes
+``--slower`` times as long. ``--operators`` sets the number of operators (one kernel each) per layer, and thereby the
+file size. The same arguments give the same files.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import random
 from pathlib import Path
 
 GROUP = 8
-"""Devices of a machine, and ranks of a tensor-parallel group where nothing else is asked for."""
+"""Devices per machine, and default size of a tensor-parallel group."""
 TRANSFER_US = {"tp": 45.0, "dp": 77.5}
 ELEMENTS = {"tp": 8_388_608, "dp": 16_777_216}
-"""Of an all-reduce of activations, and of the gradients of one layer."""
+"""Elements of an all-reduce of activations (``tp``), and of the gradients of one layer (``dp``)."""
 KERNELS = (
     ("aten::mm", "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute", 40.0),
     ("aten::layer_norm", "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>"
@@ -33,7 +33,7 @@ KERNELS = (
 )
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 OLD_ALL_REDUCE = "ncclKernel_AllReduce_RING_LL_Sum_bf16(ncclWorkElem)"
-"""What NCCL called it before 2.18."""
+"""Its name in NCCL before 2.18."""
 _SLICE = '{{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{{}}}}}'.format
 _MEMORY = (
     '{{"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":{},"tid":{},"ts":{:.3f},"args":{{'
@@ -47,7 +47,7 @@ _HEAD = (
 
 
 class Rank:
-    """The trace of one rank as it grows: events as text, and the times up to which host and device are busy, µs."""
+    """The trace of one rank under construction: events as text; ``host`` and ``free``: busy until these times, µs."""
 
     def __init__(self, rank: int, ranks: int, clock_us: float, speed: float) -> None:
         self.rank, self.clock, self.speed = rank, 1_700_000_000_000_000 + clock_us, speed
@@ -58,12 +58,12 @@ class Rank:
         self.head = _HEAD(self.device, rank, ranks, rank // GROUP)
 
     def slice(self, category: str, name: str, start: float, duration: float, more: str = "", stream: int = 0) -> None:
-        """One slice, on the host, or on a stream of the device."""
+        """Add a slice on the host or on a device stream."""
         pid, tid = (self.device, stream) if stream else (self.pid, self.pid)
         self.events.append(_SLICE(category, name, pid, tid, self.clock + start, duration, more))
 
     def launch(self, operator: str, kernel: str, micros: float, args: str = "", stream: int = 7) -> tuple[float, str]:
-        """An operator, its call and its kernel as it would run; when that would start, and its arguments."""
+        """Add an operator, its launch call and, if ``micros``, its kernel; returns the kernel's start and arguments."""
         self.correlation += 1
         number = self.correlation
         self.slice("cpu_op", operator, self.host, 6.0, f'"External id":{number}')
@@ -78,7 +78,7 @@ class Rank:
         return start, told
 
     def text(self) -> str:
-        """The whole file."""
+        """The whole file as text."""
         return self.head + ",\n".join(self.events) + "\n]}\n"
 
 
@@ -86,7 +86,7 @@ def job(
     ranks: int, steps: int, layers: int, operators: int, late: int | None, slower: float, seed: int,
     warm_up: float = 1.0, all_reduce: str = ALL_REDUCE, group: int = GROUP,
 ) -> list[Rank]:
-    """The ranks with all their events. Memory grows with the rank, so that the last one is nearest to its limit.
+    """The ranks with all their events. Memory use grows with the rank, so that the last one is closest to its limit.
 
     Kernels of the first step take ``warm_up`` times as long.
     """
@@ -121,7 +121,7 @@ def job(
 
 
 def _together(group: list[Rank], kind: str, layers: int, name: str, sequence: dict[str, int], kernel: str) -> None:
-    """One all-reduce of a group: everybody leaves when the last one has come and the transfer is done."""
+    """Add one all-reduce of a group: all ranks finish one transfer time after the last one arrives."""
     if len(group) < 2:
         return
     number = sequence[name] = sequence.get(name, 0) + 1
@@ -139,7 +139,7 @@ def _together(group: list[Rank], kind: str, layers: int, name: str, sequence: di
 
 
 def write(folder: Path, made: list[Rank], packed: bool = True) -> int:
-    """Write the files; gives the bytes of their text."""
+    """Write the files; returns the uncompressed bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     total = 0
     for one in made:
@@ -154,7 +154,7 @@ def write(folder: Path, made: list[Rank], packed: bool = True) -> int:
 
 
 def main() -> None:
-    """Write the job that the command line asks for."""
+    """Write the job according to the command line."""
     parser = argparse.ArgumentParser(description="Write the traces of a made-up job.")
     parser.add_argument("folder", type=Path)
     for name, value in (("ranks", 8), ("steps", 4), ("layers", 4), ("operators", 3), ("late", 5), ("seed", 1)):

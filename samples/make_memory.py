@@ -1,8 +1,8 @@
 """Writes ``memory_snapshot.pickle`` beside itself, or into a folder: ``python samples/make_memory.py [folder]``.
 
-A made-up snapshot of PyTorch's caching allocator, in the containers and with the keys that its documentation names:
-three steps of a toy training loop whose activations grow, a leak of one buffer a step, a free block that is too small
-for what was asked for at the end. The same file comes out every time; a test compares.
+A synthetic snapshot of PyTorch's caching allocator, with the documented containers and keys: three steps of a toy
+training loop whose activations grow, a leak of one buffer per step, and a final out-of-memory for which no free block
+is large enough. The output is deterministic; a test compares it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WEIGHTS = _frames(("/opt/torch/nn/modules/module.py", 1174, "to"), ("/home/me/tr
 
 
 class Allocator:
-    """Hands out addresses in segments and writes down what it did."""
+    """Hands out addresses in segments and records its events."""
 
     def __init__(self) -> None:
         self.events: Rows = []
@@ -44,7 +44,7 @@ class Allocator:
                             "compile_context": "N/A", "user_metadata": "", "frames": frames})  # fmt: skip
 
     def segment(self, size: int, frames: Rows) -> int:
-        """A new segment of that size."""
+        """Allocate a new segment of that size; returns its address."""
         address = self._next
         self._next += size + 64 * MIB
         self.segments.append({
@@ -56,17 +56,17 @@ class Allocator:
         return address
 
     def alloc(self, address: int, size: int, frames: Rows) -> None:
-        """A block at that address."""
+        """Allocate a block at that address."""
         self._record("alloc", address, size, frames)
 
     def free(self, address: int, size: int) -> None:
-        """The block given back."""
+        """Free the block."""
         self._record("free_requested", address, size, [])
         self._record("free_completed", address, size, [])
 
 
 def snapshot() -> dict[str, Any]:
-    """The whole of it."""
+    """The whole snapshot."""
     made = Allocator()
     weights, work = made.segment(512 * MIB, WEIGHTS), made.segment(1024 * MIB, FORWARD)
     blocks: list[tuple[int, int, int, str, Rows]] = [(weights, 400 * MIB, 400 * MIB - 100, "active_allocated", WEIGHTS)]
@@ -92,7 +92,7 @@ def snapshot() -> dict[str, Any]:
 
 
 def _fill(segment: dict[str, Any], blocks: list[tuple[int, int, int, str, Rows]]) -> None:
-    """The blocks of a segment, and the free ones between them."""
+    """Fill a segment with its blocks and the free blocks between them."""
     place, end = segment["address"], segment["address"] + segment["total_size"]
     rows = segment["blocks"]
     for address, size, asked, state, frames in [*sorted(blocks, key=lambda one: one[0]), (end, 0, 0, "", [])]:
@@ -108,7 +108,7 @@ def _fill(segment: dict[str, Any], blocks: list[tuple[int, int, int, str, Rows]]
 
 
 def main(folder: Path) -> None:
-    """Write it."""
+    """Write the snapshot."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "memory_snapshot.pickle").write_bytes(pickle.dumps(snapshot(), protocol=4))
 

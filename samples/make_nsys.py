@@ -1,7 +1,7 @@
-"""Make ``nsys.sqlite``: a small Nsight Systems export as ``nsys export --type sqlite`` writes them (schema 3.20).
+"""Make ``nsys.sqlite``: a small Nsight Systems export as written by ``nsys export --type sqlite`` (schema 3.20).
 
-Two processes, each on its own GPU, run four steps of a toy training loop: five kernels and an all-reduce launched from
-ranges as PyTorch's ``emit_nvtx`` pushes them, a copy in and a wait at the end; the optimizer is replayed from a graph.
+Two processes, each on its own GPU, run four steps of a toy training loop: an H2D copy, five kernels (one of them an
+all-reduce) in NVTX ranges as pushed by PyTorch's ``emit_nvtx``, an optimizer replayed from a graph, and a final wait.
 Run it again after changing it: ``python samples/make_nsys.py [FILE]``. It also makes ``nsys_report/`` (a stand-in for a
 report, with its export beside it) and, with polars, ``nsys_pqtdir/``, the same tables as Parquet.
 """
@@ -80,7 +80,7 @@ METRICS = ("SMs Active [Throughput %]", "Tensor Active [Throughput %]", "DRAM Re
 
 
 class Strings:
-    """StringIds: an id for each text, given once."""
+    """StringIds: one id per text."""
 
     def __init__(self) -> None:
         self.ids: dict[str, int] = {}
@@ -90,12 +90,12 @@ class Strings:
 
 
 def global_id(pid: int, tid: int = 0) -> int:
-    """A serialised global id: virtual machine, process and thread in one number."""
+    """A serialised global id: virtual machine, process and thread in one integer."""
     return 1 << 48 | pid << 24 | tid
 
 
 def process(database: sqlite3.Connection, strings: Strings, pid: int, gpu: int) -> None:
-    """One process with its steps: deterministic, a little slower on the second GPU."""
+    """Add one process with its steps: deterministic, 5% slower on the second GPU."""
     thread, whole = global_id(pid, pid), global_id(pid)
     correlation, slow = 100, 1.0 + 0.05 * gpu
 
@@ -165,7 +165,7 @@ def process(database: sqlite3.Connection, strings: Strings, pid: int, gpu: int) 
 
 
 def make(path: Path) -> None:
-    """Write the export, replacing what is there."""
+    """Write the export, replacing an existing file."""
     path.unlink(missing_ok=True)
     strings = Strings()
     database = sqlite3.connect(path)

@@ -1,9 +1,9 @@
-"""Make ``perfetto.pftrace`` and ``perfetto_metadata.pftrace.gz``: one made-up training run as two writers have it.
+"""Make ``perfetto.pftrace`` and ``perfetto_metadata.pftrace.gz``: one synthetic training run in two writers' styles.
 
-The first is written as the Perfetto SDK does: texts by number, a clock that counts from packet to packet, a snapshot
-that says what time it is, arguments as annotations, flows from launches to kernels. The second is written as PyTorch's
-first Perfetto writer does: no categories, all arguments as one text, a track of its own for each slice. Run it again
-after changing it: ``python samples/make_perfetto.py [FOLDER]``.
+The first is in the style of the Perfetto SDK: interned strings, an incremental clock, a clock snapshot, arguments as
+annotations, flows from launches to kernels. The second is in the style of PyTorch's first Perfetto writer: no
+categories, all arguments in one string, a separate track per slice. Run it again after changing it:
+``python samples/make_perfetto.py [FOLDER]``.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from protobuf_writer import Fixed, Message, message
 
 Event = dict[str, Any]
-"""As Kineto's JSON has them, with times in ns (``ts``, ``dur``)."""
+"""An event as in Kineto's JSON, with ``ts`` and ``dur`` in ns."""
 EPOCH = 1_760_000_000_000_000_000
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
 HOST, THREAD, AUTOGRAD = 4711, 4711, 4755
 
 
 def run(steps: int = 4) -> list[Event]:
-    """A few training steps: two kernels and an all-reduce each, a copy in, the time the host waits."""
+    """A few training steps, each with an H2D copy, two kernels, an all-reduce, and a synchronising call."""
     rng, events, at, number = random.Random(18), list[Event](), 1_000_000, 0
     free = {7: 0, 20: 0}
 
@@ -69,7 +69,7 @@ def run(steps: int = 4) -> list[Event]:
 
 
 class Sdk:
-    """Writes as the SDK: what was said once has a number from then on."""
+    """Writes in the style of the SDK, with interned strings."""
 
     def __init__(self, compressed: bool = False) -> None:
         self.packets: list[Message] = []
@@ -82,7 +82,7 @@ class Sdk:
         return self.packets[-1]
 
     def begin(self) -> None:
-        """The clock, the defaults and the tracks."""
+        """Write the clock snapshot, the defaults and the tracks."""
         clocks = [[(1, 6), (2, 500)], [(1, 1), (2, EPOCH + 500)], [(1, 64), (2, 0), (3, 1), (4, 1)]]
         self._packet((13, 1), (6, [(1, clock) for clock in clocks]), (59, [(58, 64)]))
         self._now = 500
@@ -130,7 +130,7 @@ class Sdk:
         return b"".join(message([(1, [(50, zlib.compress(half))])]) for half in halves)
 
     def _late(self, time: int, event: Message, new: list[tuple[int, object]] | None = None) -> None:
-        """A packet that says its time itself."""
+        """Add a packet with an absolute timestamp."""
         self._packet((8, time), (58, 6), (11, event), *([(12, new)] if new else []))
 
     def _event(self, time: int, begins: int, event: Event) -> None:
@@ -148,7 +148,7 @@ class Sdk:
 
 
 def with_metadata(events: list[Event]) -> bytes:
-    """The trace as PyTorch's first writer has it."""
+    """The trace in the style of PyTorch's first writer."""
     packets: list[Message] = [[(10, 9), (60, [(1, 1), (2, "Kineto Trace"), (3, [(1, 0), (6, "Kineto Trace")])])]]
     tracks: dict[tuple[int, int], int] = {}
     processes: dict[int, int] = {}
@@ -192,7 +192,7 @@ def with_metadata(events: list[Event]) -> bytes:
 
 
 def main(folder: Path) -> None:
-    """Write both."""
+    """Write both files."""
     events = run()
     (folder / "perfetto.pftrace").write_bytes(Sdk().write(events))
     packed = gzip.compress(with_metadata(events), mtime=0)

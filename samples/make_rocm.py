@@ -1,10 +1,10 @@
-"""Writes the samples of AMD's formats: one made-up run of a training loop, as each of the tools would have written it.
+"""Writes the samples of AMD's formats: one synthetic training run, as each of the tools would have recorded it.
 
     python samples/make_rocm.py [folder]
 
-Nothing here was recorded. Names of columns and tables, and how they hang together, follow the tools' documentation and
-published schemas; the times are drawn from a seeded generator. The file of every format tells of the same launches, so
-that what one loader makes of it can be held against the others.
+Nothing here was recorded. Names and relations of columns and tables follow the tools' documentation and published
+schemas; the times come from a seeded generator. All formats describe the same launches, so that the results of the
+loaders can be compared with each other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENVIRONMENT = '{"SECRET_TOKEN": "hunter2-never-shown"}'
 
 
 class Activity(NamedTuple):
-    """One activity on the device: a kernel (its number in KERNELS) or, with -1, a copy to the device."""
+    """One device activity; ``kernel`` is an index into KERNELS, or -1 for a copy to the device."""
 
     kernel: int
     start: int
@@ -45,7 +45,7 @@ class Activity(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One slice on the host: an API call or a mark of the program."""
+    """One host slice: an API call or a ROCTX range."""
 
     domain: str
     name: str
@@ -55,7 +55,7 @@ class Call(NamedTuple):
 
 
 def run() -> tuple[list[Activity], list[Call]]:
-    """The run: every step a copy, three kernels, and a wait, inside a mark."""
+    """The run: every step is a copy, three kernels and a synchronising call inside a ROCTX range."""
     chance = random.Random(18)
     activities, calls, host, device, ids, dispatches = [], [], BOOT, BOOT, 0, 0
     for step in range(STEPS):
@@ -78,7 +78,7 @@ def run() -> tuple[list[Activity], list[Call]]:
 
 
 def table(rows: list[dict[str, Any]], quoting: int = csv.QUOTE_NONNUMERIC) -> str:
-    """CSV as rocprofv3 writes it: texts in quotes."""
+    """CSV as rocprofv3 writes it: strings in quotes."""
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]), quoting=quoting, lineterminator="\n")
     writer.writeheader()
@@ -168,7 +168,7 @@ def csv_set() -> dict[str, str]:
 
 
 def statistics(activities: list[Activity]) -> str:
-    """The summary of kernels."""
+    """The kernel summary (kernel_stats.csv)."""
     rows = []
     for number, kernel in enumerate(KERNELS):
         times = [one.end - one.start for one in activities if one.kernel == number]
@@ -180,7 +180,7 @@ def statistics(activities: list[Activity]) -> str:
 
 
 def document() -> str:
-    """rocprofv3's JSON."""
+    """The JSON output of rocprofv3."""
     activities, calls = run()
     kinds = ["NONE", "HIP_RUNTIME_API", "MARKER_CORE_API", "KERNEL_DISPATCH", "MEMORY_COPY"]
     names = {
@@ -266,7 +266,7 @@ create table rocpd_memory_allocate{u} (id integer primary key, guid text, nid in
 
 
 def rocpd(path: Path, suffix: str) -> None:
-    """rocprofv3's database: with a suffix and views over its tables, or without either."""
+    """Write rocprofv3's database, with a table-name suffix and views over the tables, or with neither."""
     activities, calls = run()
     database = _empty(path, ROCPD.format(u=suffix))
     names = [row[0] for row in database.execute("select name from sqlite_master where type = 'table'")]
@@ -343,7 +343,7 @@ create table rocpd_monitor (id integer primary key autoincrement, deviceType var
 
 
 def rpd(path: Path) -> None:
-    """rocmProfileData's database; the kernels of the last step were replayed by a graph."""
+    """Write rocmProfileData's database; the kernels of the last step are a graph replay."""
     activities, calls = run()
     database = _empty(path, RPD)
     strings: dict[str, int] = {}
@@ -403,7 +403,7 @@ def _close(database: sqlite3.Connection) -> None:
 
 
 def rocprof_rows() -> list[dict[str, Any]]:
-    """Results of rocprof v1, in the order of its columns."""
+    """Rows of rocprof v1's results, columns in its order."""
     return [
         {
             "Index": at, "KernelName": f"{KERNELS[one.kernel][0]} [clone .kd]", "gpu-id": 0, "queue-id": 0,
@@ -417,7 +417,7 @@ def rocprof_rows() -> list[dict[str, Any]]:
 
 
 def workload() -> dict[str, str]:
-    """The folder of rocprofiler-compute."""
+    """The files of a rocprofiler-compute folder."""
     times = [
         {
             "Dispatch_ID": at, "Kernel_Name": KERNELS[one.kernel][0], "GPU_ID": 2, "queue-id": 0, "queue-index": at,
@@ -452,7 +452,7 @@ def workload() -> dict[str, str]:
 
 
 def texts() -> dict[str, str]:
-    """The samples that are text, by name."""
+    """The text samples by name."""
     rows = rocprof_rows()
     with_counter = [{**row, "SQ_WAVES": 1024.0} for row in rows]
     bare = table(rows, csv.QUOTE_MINIMAL).split("\n", 1)[1]
@@ -465,7 +465,7 @@ def texts() -> dict[str, str]:
 DATABASES = {
     "rocpd_results.db": lambda path: rocpd(path, UUID), "rocpd_plain.db": lambda path: rocpd(path, ""), "rocm.rpd": rpd,
 }
-"""The samples that are databases, by name, and what writes them to a path."""
+"""The database samples by name, each with the function that writes it to a path."""
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Writes the generated text samples beside itself: ``python samples/make_text.py``.
 
-One small input in every text format, made up by this script and the same each time it runs (a test compares). The
-kernel tables are recordings and not made here.
+One small synthetic input per text format; the output is deterministic (a test compares it). The kernel tables are real
+recordings and not made here.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def _csv(rows: list[list[object]], quoting: int = csv.QUOTE_MINIMAL) -> str:
 
 
 def _time(ns: int, long: bool = False) -> tuple[str, str]:
-    """The unit and value ncu prints for a duration."""
+    """Unit and value that ncu prints for a duration."""
     unit, size = ("msecond", 1e6) if ns >= 1_000_000 else ("usecond", 1e3) if ns >= 1_000 else ("nsecond", 1)
     return unit if long else unit[0] + "s", f"{ns / size:,.3f}"
 
 
 def ncu_long() -> str:
-    """``ncu --csv``: the tool's and the program's own lines, then a line per launch and metric."""
+    """``ncu --csv``: output of ncu and of the program, then one line per launch and metric."""
     head = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size",
             "Grid Size", "Device", "CC", "Section Name", "Metric Name", "Metric Unit", "Metric Value"]  # fmt: skip
     rows: list[list[object]] = [[*head]]
@@ -60,7 +60,7 @@ def ncu_long() -> str:
 
 
 def ncu_wide() -> str:
-    """``ncu --csv --page raw``: a line per launch, the units in the second line."""
+    """``ncu --csv --page raw``: one line per launch, the units in the second line."""
     head = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size",
             "Grid Size", "Device", "CC"]  # fmt: skip
     rows: list[list[object]] = [[*head, *METRICS, "launch__registers_per_thread"]]
@@ -72,7 +72,7 @@ def ncu_wide() -> str:
 
 
 def ncu_text() -> str:
-    """``ncu`` without --csv: a line per launch and a table below it."""
+    """``ncu`` without --csv: per launch one line and a table below it."""
     lines = ["==PROF== Connected to process 4211 (/usr/bin/python3.12)", "[4211] python3.12@127.0.0.1"]
     dashes = f"    {'-' * 64} {'-' * 11} {'-' * 12}"
     for name, grid, block, ns, tensor, dram in LAUNCHES:
@@ -94,7 +94,7 @@ FUNCTIONS = (
     ("Memcpy DtoH (Device -> Pinned)", "GPU 7", "gpu_memcpy_d2h", 0.05, 3),
     ("oncpu", "Host", "oncpu", 156.0, 120_000),
 )  # fmt: skip
-"""Function, device, kind, its usual share of a cycle in percent, its launches."""
+"""Function, device, kind, usual share of a cycle in percent, launches."""
 PERF = (
     "cycle pid hostname beta_pct function_name metric_name device func_type mu_pct sigma_pct duration "
     "interpolation_status anchor_name anchor_dur_us cycle_start_ts instances_count simple_name"
@@ -102,7 +102,7 @@ PERF = (
 
 
 def cycle_profile(slow: bool) -> tuple[str, str]:
-    """The perf and the counters file of eight cycles; in the slow run the device's clock is down to 210 MHz."""
+    """The perf file and the counters file of eight cycles; in the slow run the device clock is 210 MHz."""
     draw = random.Random(2 if slow else 1)
     clock, epoch = (210.0 if slow else 1410.0), 1_763_000_600_000_000
     rows: list[list[object]] = [[*PERF]]
@@ -138,7 +138,7 @@ HEADERS = ("Function Name", "Metric Name", "Device", "Suspicion Score", "β_{0}(
 
 
 def comparison_rows() -> list[list[object]]:
-    """Triplets of two made-up runs, scored as the reference does; the p-values are made up."""
+    """Triplets of two synthetic runs with the scores of the reference; the p-values are invented."""
     draw = random.Random(3)
     rows: list[list[object]] = []
     for name, device, kind, share, _ in FUNCTIONS:
@@ -163,7 +163,7 @@ def comparison_rows() -> list[list[object]]:
 
 
 def comparison_csv() -> str:
-    """The detail table alone, of two processes with different ids."""
+    """The detail table only, for two processes with different pids."""
     header: list[object] = [name.format("base_pid_4211", "slow_pid_4300") for name in HEADERS]
     rows = [[f"{cell:.6f}" if isinstance(cell, float) else "" if cell is None else cell for cell in row]
             for row in comparison_rows()]  # fmt: skip
@@ -206,7 +206,7 @@ def _table(names: tuple[str, ...], rows: list[list[object]]) -> dict[str, object
 
 
 def tb_views() -> str:
-    """Two workers with five view documents each; worker 1 waits in a collective."""
+    """Two workers with five view documents each; worker 1 spends time in a collective."""
     lines: list[dict[str, object]] = []
     for worker in range(2):
         times = [48_000, 900, 40, 12_000 * worker, 6_100, 2_000, 9_000, 700]
@@ -246,7 +246,7 @@ def tb_views() -> str:
 
 
 def kineto() -> str:
-    """Two steps of a PyTorch trace: an operator, the call that launches its kernel, the kernel, a copy, a counter."""
+    """Two steps of a PyTorch trace, each with an operator, its launch call and kernel, and a copy."""
     events: list[dict[str, object]] = []
     for step in range(2):
         at = 1_000_000.0 + 5_000 * step
@@ -280,7 +280,7 @@ SUMMARIES = (
 
 
 def nsys_stats_printed() -> str:
-    """What ``nsys stats`` prints of two recordings, as columns under a line of dashes."""
+    """Output of ``nsys stats`` for two recordings: columns under a line of dashes."""
     told = []
     for slow in (1, 2):
         for title, count, names, rows in SUMMARIES:
@@ -300,7 +300,7 @@ def nsys_stats_printed() -> str:
 
 
 def _columns(lines: list[list[str]]) -> list[str]:
-    """Cells right-aligned as the tool does, names left-aligned, with dashes under the header."""
+    """Lines with numbers right-aligned, names left-aligned, and dashes under the header, as the tool prints them."""
     widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
     lines = [lines[0], ["-" * width for width in widths], *lines[1:]]
     return [" " + "  ".join(f"{cell:>{width}}" if "(" in head or head in ("Count", "Instances", "Num Calls")

@@ -1,9 +1,9 @@
-"""Writes docs/img/tour.svg: the app over the bundled pair, as a terminal shows it, one key after the other.
+"""Writes docs/img/tour.svg: an animation of the app on the bundled pair, one frame per step of a tour.
 
     python samples/make_tour.py [--warplens .venv/bin/warplens]
 
-tmux is the terminal: it runs the app in a pseudo-terminal of its own server and gets the keys; its screen after each is
-one frame. The picture is an SVG whose frames take turns by CSS, without fonts or scripts from anywhere.
+The app runs in tmux, on a server of its own; keys are sent to tmux, and its screen after each step is one frame. The
+SVG animates its frames by CSS and loads no external fonts or scripts.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ TOUR = (
     (("b",), "b: what each change would buy"),
     (("1",), "1: the overview, with what to do first"),
 )
-"""Keys as tmux calls them, and what the frame shows."""
+"""Per frame: the keys in tmux notation, and the caption."""
 WORDS = re.compile(r"\S+(?: \S+)*")
 WAITING = ("omputing…", "as they are read", "opening")
 
 
 def frames(program: str) -> list[list[Text]]:
-    """The screen after each stop of the tour, as lines with their colours."""
+    """The screen after each step of the tour, as styled lines."""
     def tmux(*words: str) -> str:
         return subprocess.run(["tmux", "-L", server, *words], check=True, capture_output=True, text=True).stdout
 
@@ -69,7 +69,7 @@ def frames(program: str) -> list[list[Text]]:
 
 
 def picture(shown: list[list[Text]]) -> str:
-    """The frames as one SVG; equal styles are one class."""
+    """The frames as one SVG; equal styles share a CSS class."""
     classes: dict[str, str] = {}
     height, width = (LINES + 2) * LINE, COLUMNS * CELL + 2 * CELL
     bodies = []
@@ -86,7 +86,7 @@ def picture(shown: list[list[Text]]) -> str:
                     body.append(f'<rect x="{x:.1f}" y="{y - LINE * 0.75:.1f}" width="{(stop - start) * CELL:.1f}" '
                                 f'height="{LINE:.0f}" fill="{ground}"/>')
                 look = f"fill:{ink or INK}" + (";font-weight:bold" if style.bold else "")
-                for piece in WORDS.finditer(words):  # each at its place: not every viewer keeps spaces
+                for piece in WORDS.finditer(words):  # each with its own x: not every viewer keeps spaces
                     name, long = classes.setdefault(look, f"c{len(classes)}"), len(piece[0]) * CELL
                     parts.append(f'<tspan class="{name}" x="{x + piece.start() * CELL:.1f}" textLength="{long:.1f}" '
                                  f'lengthAdjust="spacingAndGlyphs">{escape(piece[0])}</tspan>')
@@ -107,7 +107,7 @@ def picture(shown: list[list[Text]]) -> str:
 
 
 def runs(line: Text) -> list[tuple[int, int, Style]]:
-    """From, to and style of each stretch of a line."""
+    """Start, end and style of each run of equal style in a line."""
     edges = sorted({0, len(line), *(edge for span in line.spans for edge in (span.start, span.end))})
     made = []
     for start, stop in itertools.pairwise(edges):
@@ -118,7 +118,7 @@ def runs(line: Text) -> list[tuple[int, int, Style]]:
 
 
 def hexadecimal(color: Color | None) -> str:
-    """#rrggbb; '' for the terminal's own."""
+    """The colour as #rrggbb; '' for the terminal's default."""
     return "" if color is None or color.is_default else color.get_truecolor(SVG_EXPORT_THEME).hex
 
 

@@ -1,8 +1,8 @@
-"""Make ``xla_gpu.xplane.pb`` and ``xla_tpu.xplane.pb``: small profiles as JAX writes them on a GPU and on a TPU.
+"""Make ``xla_gpu.xplane.pb`` and ``xla_tpu.xplane.pb``: small profiles as written by JAX on a GPU and on a TPU.
 
-On the GPU four training steps launch five kernels each through the HLO ops of one module, two on a stream of their own;
-on the TPU two cores run the ops of one program, some inside a loop, in recorded steps. Run it again after changing it:
-``python samples/make_xla.py [FOLDER]``.
+On the GPU four training steps each launch a copy, on its own stream, and four kernels through the HLO ops of one
+module; on the TPU two cores run the ops of one program, some inside a loop, in recorded steps. Run it again after
+changing it: ``python samples/make_xla.py [FOLDER]``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Said = dict[str, "int | float | str"]
 
 
 class Plane:
-    """A plane with its tables of names. Times of events are ns from the beginning of their line."""
+    """A plane with its tables of names. Event times are in ns from the start of their line."""
 
     def __init__(self, number: int, name: str, **own: int | float | str) -> None:
         self.number, self.name, self.own = number, name, own
@@ -39,7 +39,7 @@ class Plane:
         return out
 
     def line(self, number: int, name: str, begin_ns: int, events: list[tuple[str, int, int, Said]]) -> None:
-        """Events as (name, start in ns, duration in ns, statistics)."""
+        """Add a line of events: (name, start in ns, duration in ns, statistics)."""
         out: Message = [(1, number), (2, name), (3, begin_ns)]
         for event, start, dur, said in events:
             known = self._events.setdefault(event, len(self._events) + 1)
@@ -47,7 +47,7 @@ class Plane:
         self._lines.append(out)
 
     def written(self) -> Message:
-        """The plane as a message, names behind the lines that use them."""
+        """The plane as a message, with the name tables after the lines."""
         own = [(6, said) for _, said in self._said(self.own)]
         out: Message = [(1, self.number), (2, self.name), *((3, line) for line in self._lines)]
         out += [(4, [(1, known), (2, [(1, known), (2, name)])]) for name, known in self._events.items()]
@@ -56,7 +56,7 @@ class Plane:
 
 
 def gpu(steps: int = 4) -> bytes:
-    """The profile of a GPU: launches on the host, kernels and copies on two streams."""
+    """The profile of a GPU: launches on the host, kernels on one stream and copies on another."""
     rng = random.Random(7)
     device = Plane(1, "/device:GPU:0", device_type_string="Made-up GPU", core_count=108)
     host, about = Plane(2, "/host:CPU"), Plane(3, "Task Environment", profile_start_time=STARTED)
@@ -99,7 +99,7 @@ def gpu(steps: int = 4) -> bytes:
 
 
 def tpu(steps: int = 3) -> bytes:
-    """The profile of two TPU cores: recorded steps, one program a step, a loop around some of its ops."""
+    """The profile of two TPU cores: recorded steps, one program per step, a loop around some of its ops."""
     rng, planes = random.Random(8), []
     for core in range(2):
         plane = Plane(core + 1, f"/device:TPU:{core}")
@@ -129,7 +129,7 @@ def tpu(steps: int = 3) -> bytes:
 
 
 def main(folder: Path) -> None:
-    """Write both."""
+    """Write both profiles."""
     (folder / "xla_gpu.xplane.pb").write_bytes(gpu())
     (folder / "xla_tpu.xplane.pb").write_bytes(tpu())
 

@@ -1,7 +1,7 @@
-"""The wire format of protocol buffers, written: enough to make samples without a library.
+"""Writes the protocol buffers wire format; enough to make samples without a library.
 
-A message is a list of (field number, value): ints are varints, floats eight bytes, bytes and texts as they are, lists
-are messages; ``fixed`` marks an int that takes eight bytes.
+A message is a list of (field number, value): ints become varints, floats doubles, bytes and strings length-delimited
+fields, lists nested messages; ``Fixed`` is an int written as fixed64.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Fixed(NamedTuple):
-    """An integer of eight bytes."""
+    """An integer written as fixed64."""
 
     value: int
 
@@ -20,7 +20,7 @@ Message = list[tuple[int, object]]
 
 
 def varint(value: int) -> bytes:
-    """A number as seven bits a byte; a negative one as its 64 bits."""
+    """A varint: seven bits per byte; a negative number as its 64-bit two's complement."""
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 127:
@@ -43,5 +43,5 @@ def field(number: int, value: object) -> bytes:
 
 
 def message(fields: Message) -> bytes:
-    """The fields after each other."""
+    """The encoded fields, concatenated."""
     return b"".join(field(number, value) for number, value in fields)
