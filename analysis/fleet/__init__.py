@@ -1,1 +1,1 @@
-"""A job's ranks reduced to sums that a thousand of them fit in, each without looking at the others."""
+"""Reduces each rank of a job, without looking at the others, to sums small enough for a thousand ranks."""

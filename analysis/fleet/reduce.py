@@ -1,10 +1,10 @@
-"""A recording reduced to what the questions about a job need: sums by cycle, kernel and cause, and its collectives.
+"""Reduces a recording to what the views of a job need: sums by cycle, kernel and idle cause, and its collectives.
 
-What comes out is a Trace whose launches, host slices and samples are gone; the views of a job answer from its tables as
-they would from the recording. Nothing here looks at other ranks: what takes all of them (who waited for whom, clocks,
-which cycles were seen whole) is found when the dataset is asked.
+The result is a Trace without launches, host slices and samples; the views of a job answer from its tables as they would
+from the recording. Nothing here looks at other ranks: what needs all of them (who waited for whom, clocks, which cycles
+were recorded whole) is computed when the dataset is queried.
 
-Sums by cycle let a dataset be limited to some of them; a collective comes with what its device did before it.
+Sums by cycle let a dataset be limited to some cycles; a collective comes with what its device did before it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def collectives(run: Trace, options: Options) -> pl.DataFrame:
 
 
 def _before(run: Trace, who: Member, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of one device with ``BEFORE``, null where it is its first collective."""
+    """The rows of one device with the columns ``BEFORE``, null for its first collective."""
     first = rows["from_ns"].is_null()
     bounds = rows.select(
         "correlation", from_ns=pl.min_horizontal(pl.coalesce("from_ns", "start_ns"), "start_ns"), to_ns="start_ns"
@@ -106,7 +106,7 @@ def cycle_devices(run: Trace, cycles: Cycles) -> pl.DataFrame:
 
 
 def _time(rows: pl.DataFrame, which: pl.Series | None, owners: int) -> Ints:
-    """Time that these rows of each owner cover together, ns."""
+    """Time that these rows cover per owner, overlap counted once, ns."""
     some = rows if which is None else rows.filter(which)
     starts = some["start_ns"].to_numpy()
     first, last, of = union_per_owner(
@@ -115,15 +115,15 @@ def _time(rows: pl.DataFrame, which: pl.Series | None, owners: int) -> Ints:
     return np.bincount(of, weights=last - first, minlength=owners).astype(np.int64)
 
 
-GAPS = 32  # Gaps of a rank that are kept one by one, the longest.
-_MEASURED = 2  # Goes up when something is measured otherwise here.
+GAPS = 32  # Longest gaps of a rank that are kept individually.
+_MEASURED = 2  # Increase when something is measured differently here.
 VERSION = crc32(repr((_MEASURED, [[field.name for field in fields] for fields in schema.TABLES.values()])).encode())
-"""What an older version reduced, with other columns or otherwise measured, is reduced again."""
+"""Data that another version reduced, with other columns or measurements, is reduced again."""
 Rows = list[dict[str, Any]]
 
 
 def reduce(run: Trace) -> Trace:
-    """The run reduced. A run without device activities keeps its cycles and says nothing of devices."""
+    """The run reduced. A run without device activities keeps its cycles and has no device figures."""
     options = Options()
     cycles = find_cycles(run, options)
     counted = counted_cycles(run, options)
@@ -167,7 +167,7 @@ def _kernels(run: Trace, options: Options) -> pl.DataFrame:
 
 
 def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -> Rows:
-    """A row of ``rank_sums`` for each rank of the run; a run of one has all there is in it."""
+    """One row of ``rank_sums`` per rank of the run; if there is only one rank, everything is its."""
     ranks: tuple[int | None, ...] = run.info.ranks or (None,)
     hosts = run.info.facts.get("hosts") or {}
     work = run.kernels.filter(pl.col("kind").cast(pl.String) != "sync")
@@ -181,7 +181,7 @@ def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -
             "rank": rank, "host": hosts.get(str(rank)) or run.info.facts.get("host_name"), "source": run.info.source,
             "epoch_ns": run.info.epoch_ns, "bytes": run.info.bytes if not place else None, "label": cycles.anchor,
             "activities_ns": spent,
-            # of several ranks in one recording these are known together only, and so are said of the first
+            # for several ranks in one recording only the totals are known; they are given to the first rank
             "before": cycles.before if not place else 0, "elsewhere": cycles.elsewhere if not place else 0,
             "in_cycles_ns": None if cycles.held is None else round(cycles.held * spent),
             "host_recorded": not run.host.filter(mine).select("start_ns").head(1).collect().is_empty(),
@@ -196,7 +196,7 @@ def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -
 
 
 def _devices(run: Trace, figures: dict[int | None, RankFigures]) -> Rows:
-    """A row of ``device_sums`` for each device of each rank that did anything with a time."""
+    """One row of ``device_sums`` per rank and device that has activities with timestamps."""
     gaps = {(one.rank, one.device): one for one in gaps_of(activities_of(run))}
     talk = {(one.rank, one.device): one for one in communication(run)}
     memory = memory_of(run)

@@ -1,1 +1,1 @@
-"""Many runs of one job: what stepped, when, and by how much. ``steps`` decides what is a step."""
+"""Many runs of one job: which series stepped to a new level, when and by how much. ``steps`` decides what a step is."""

@@ -22,19 +22,19 @@ COLUMNS: dict[str, Any] = {
 
 
 class Told(Struct, frozen=True):
-    """A history and what was found in it."""
+    """A history and the steps found in it."""
 
     history: History
     judged: Judged
 
     def key_of(self, series: int) -> tuple[str, str]:
-        """Kind and name of a row of the matrix; -1 is the common factor."""
+        """Kind and name of a series by its row in the matrix; -1 is the common factor."""
         return (COMMON, COMMON) if series < 0 else (
             self.judged.series.kinds[series], self.judged.series.names[series])
 
 
 def told(run: Trace) -> Told:
-    """The history of a Trace, judged; remembered. Raises CannotAnswer for a single recording."""
+    """The history of a Trace with its steps; cached. Raises CannotAnswer for a single recording."""
     if not is_history(run):
         raise CannotAnswer("A history takes three runs or more: warplens history RUN RUN RUN…")
 
@@ -46,8 +46,8 @@ def told(run: Trace) -> Told:
 
 
 def frame_of(one: Told) -> pl.DataFrame:
-    """The rows: the cycle and the common factor, what stepped with the costliest first, the rest by time; what no
-    compared run has comes last. Times are of the compared runs: another model's would hide what moved in them."""
+    """The rows: the cycle and the common factor, series with steps (costliest first), the rest by time; series that no
+    compared run has come last. Times are of the compared runs only: those of another model would hide what moved."""
     history, judged = one.history, one.judged
     rows = []
     for at, (kind, name) in enumerate(zip(judged.series.kinds, judged.series.names, strict=True)):
@@ -109,7 +109,7 @@ def facts_of(one: Told) -> dict[str, Any]:
 
 
 def _carrying(judged: Judged) -> int:
-    """Kernels with at least half of the common factor in them."""
+    """The number of kernels whose share in the common factor is at least half."""
     kernels = judged.series.of_kind(KERNEL)
     return int((judged.common.share[kernels] >= 0.5).sum()) if judged.common.removed else 0
 
@@ -132,7 +132,7 @@ def summary_of(one: Told) -> tuple[str, ...]:
 
 
 OFF = 5.0
-"""Standard deviations from its level at which a series is said to be off in a run."""
+"""A series more than this many standard deviations from its level counts as off in that run."""
 _RUN_COLUMNS: dict[str, Any] = {
     "index": pl.Int64, "run": pl.String, "time": pl.String, "cycles": pl.Int64, "cycle_ns": pl.Int64,
     "busy_ns": pl.Int64, "idle_ns": pl.Int64, "factor": pl.Float64, "off": pl.Int64, "not_tested": pl.String,
@@ -141,7 +141,7 @@ _RUN_COLUMNS: dict[str, Any] = {
 
 
 def run_frame(one: Told) -> pl.DataFrame:
-    """One row per run, in their order."""
+    """One row per run, in the order of the runs."""
     off = (np.abs(one.judged.deviations) > OFF).sum(axis=0)
     factor = one.judged.common.factor
     rows = [

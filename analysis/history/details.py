@@ -1,4 +1,4 @@
-"""What stands beside a row of a history: a series with its steps, or a run with what was special about it."""
+"""The details beside a row of a history: a series with its steps, or a run with what was unusual in it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def sections(row: dict[str, Any], one: Told) -> list[Section]:
 
 
 def run_sections(index: int, one: Told) -> list[Section]:
-    """What is known of a run, which steps came with it, and the series that were furthest from their level in it."""
+    """The properties of a run, the steps that came with it, and the series furthest from their level in it."""
     history, judged = one.history, one.judged
     run = history.runs[index]
     about = [("file", display(run.run.source)), ("recorded", run.run.recorded or "not known"),

@@ -9,7 +9,7 @@ from .noise import FEWEST_RUNS
 from .steps import FEWEST_AFTER, SMALLEST
 
 MOST_AFTER = 5
-"""Runs after which a step has failed the gate often enough: from the third run at the new level to the fifth."""
+"""Runs at the new level after which a step no longer fails the gate: it fails from the third run to the fifth."""
 METAVAR = "step:PCT"
 HELP = (
     f"exit 1 if a series became slower by PCT percent or more {FEWEST_AFTER} to {MOST_AFTER} runs ago; "
@@ -18,7 +18,7 @@ HELP = (
 
 
 def percent_of(text: str) -> float:
-    """The percent in ``step:5``. Raises ValueError with a sentence."""
+    """Parse the percent in ``step:5``. Raises ValueError with a sentence for the user."""
     name, colon, number = text.partition(":")
     try:
         percent = float(number)
@@ -34,7 +34,7 @@ def percent_of(text: str) -> float:
 
 
 def gate(facts: dict[str, Any], percent: float) -> tuple[bool, str]:
-    """Whether a history passes, by its facts, and why in one line."""
+    """Whether a history passes, from its facts, and why in one line."""
     slower = [step for step in facts["steps"] if step["change"] >= percent / 100]
     new = [step for step in slower if step["runs_after"] <= MOST_AFTER]
     if new:

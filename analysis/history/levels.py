@@ -1,8 +1,8 @@
-"""Where a series changes its level, found exactly: the least sum of truncated squares plus a penalty per change.
+"""Level changes of a series, found exactly: they minimise the sum of truncated squares plus a penalty per change.
 
 A run further than the cap from its level costs the cap, so an outlier is cheaper than two changes. Viterbi over 256
-levels per series finds the optimum in one pass over the runs for 300 series at once; of five methods compared on
-made-up nights it needed a tenth of the false alarms of the others for the same steps found.
+levels per series finds the optimum in one pass over the runs, for 300 series at once. Of five methods compared on
+synthetic nights it made a tenth of the false alarms of the others while finding the same steps.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from .noise import Flags, Floats
 
 Singles = NDArray[np.float32]
 LEVELS = 256
-_AT_ONCE = 60_000  # Series × runs that are looked at together: 15 MB of decisions.
+_AT_ONCE = 60_000  # Series × runs processed at once: 15 MB of decisions.
 
 
 def changes(values: Floats, penalty: float, cap: float) -> Flags:
     """True where a new level begins, per series and run. ``values`` are in standard deviations of a run, NaN where the
-    series is missing; a change among missing runs is that of the next one that is there."""
+    series is missing; a change at a missing run moves to the next run that has the series."""
     made = np.zeros(values.shape, dtype=bool)
     step = max(1, _AT_ONCE // max(1, values.shape[1]))
     for begin in range(0, len(values), step):
@@ -51,8 +51,8 @@ def _changes(values: Floats, penalty: float, cap: float) -> Flags:
 
 
 def _candidates(values: Floats) -> Singles:
-    """The levels that are tried, float32: half of them evenly over all but the outermost runs and the last three, half
-    of them quantiles of the values, so that a run ten times as long does not leave the others between two levels."""
+    """The candidate levels, float32: half evenly spaced over the 1st to 99th percentile and the last three runs, half
+    quantiles of the values, so that with one run ten times as long the other runs still have levels close to them."""
     tail = values[:, -3:]
     ordered = np.sort(values, axis=1)
     count = np.isfinite(values).sum(axis=1)
@@ -68,7 +68,7 @@ def _candidates(values: Floats) -> Singles:
 
 
 def _traced(values: Floats, changed: Flags, source: NDArray[np.intp], at: NDArray[np.intp]) -> Flags:
-    """Back from the cheapest last level to where each level began."""
+    """Trace back from the cheapest last level (``at``) to the run in which each level begins."""
     missing, rows = np.isnan(values), np.arange(len(values))
     begins = np.zeros(values.shape, dtype=bool)
     for run in range(values.shape[1] - 1, 0, -1):
@@ -83,8 +83,8 @@ def _traced(values: Floats, changed: Flags, source: NDArray[np.intp], at: NDArra
 
 
 def level_of(values: Floats, cap: float) -> tuple[float, float, int]:
-    """One level for these values: its least truncated cost, the level, and how many runs lie within the cap of it. At
-    least one of them is no NaN."""
+    """The best single level for these values: (its truncated cost, the level, the number of runs within the cap, at
+    least 1). One value at least must not be NaN."""
     values = values[~np.isnan(values)]
     tried = np.unique(np.append(values, np.median(values)))
     if len(tried) > 60:
@@ -102,8 +102,8 @@ def level_of(values: Floats, cap: float) -> tuple[float, float, int]:
 
 
 def beside_a_slope(values: Floats, at: int, cap: float) -> tuple[float, float, float]:
-    """Whether a step at run ``at`` is more than a straight line: what it saves against the line alone (squared
-    standard deviations), the step beside the line, and its standard error. Runs beyond the cap are pulled in."""
+    """Fit a straight line with a step at run ``at``: (squared standard deviations that the step saves over the line
+    alone, the size of the step beside the line, its standard error). Runs beyond the cap are clipped."""
     time = np.arange(len(values)) - at + 0.5
     after = time > 0
     fit = np.where(after, level_of(values[at:], cap)[1], level_of(values[:at], cap)[1])

@@ -1,9 +1,9 @@
-"""What moves a series from run to run by itself, and what moves all of them together.
+"""The noise of a series from run to run, and the common factor that moves all series together.
 
 Values are natural logarithms of time per cycle, one row per series and one column per run, NaN where a run lacks the
 series. The common factor of a run is its clock, temperature or neighbour: compute-bound kernels follow it in full,
-copies not at all, so each series has its own share in it. Dividing everything by the median instead makes steps in
-whatever does not follow; leaving the factor in hides a step of 2% behind 1.5% of weather.
+copies not at all, so each series has its own share in it. Dividing everything by the median instead would make steps in
+series that do not follow it; leaving it in would hide a step of 2% behind a common factor of 1.5%.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 LEAST_NOISE = 0.001
-"""No series is known better than 0.1% a run."""
+"""Smallest noise assumed for any series: 0.1% per run."""
 FEWEST_RUNS = 8
 """Runs a series must be in to be tested."""
 FEWEST_KERNELS = 8
-"""Kernels a common factor is made from."""
+"""Kernels that a common factor needs."""
 LAGS = (1, 2, 3)
-"""Runs apart that are compared: a step is among few of these differences, and drift hardly shows in them."""
+"""Distances of the runs whose differences are used: a step is in few of these, and drift hardly shows in them."""
 _MAD = 1.4826
 _SHARE_SPREAD = 0.4
-"""How far shares in the common factor lie from 1: a noisy series is drawn towards 1 by that much."""
+"""Assumed spread of the shares in the common factor around 1: shares of noisy series are shrunk towards 1."""
 _MOST_SHARE = 1.25
 
 
@@ -37,12 +37,12 @@ class CommonFactor(Struct, frozen=True):
 
     @property
     def removed(self) -> bool:
-        """Whether there is one."""
+        """Whether there is a common factor."""
         return bool(self.factor.any())
 
 
 def medians(rows: Floats) -> Floats:
-    """The median of each row's numbers; NaN for a row without any."""
+    """The median of each row, ignoring NaN; NaN for a row without numbers."""
     ordered = np.sort(rows, axis=1)  # NaN comes last
     count = np.isfinite(rows).sum(axis=1)
     at = np.arange(len(rows))
@@ -52,7 +52,7 @@ def medians(rows: Floats) -> Floats:
 
 
 def differences(values: Floats, lag: int) -> Floats:
-    """Each run's values minus those ``lag`` runs before; no column where there are not so many runs."""
+    """Each run's values minus those ``lag`` runs before; no columns if there are too few runs."""
     result: Floats = values[:, lag:] - values[:, : max(values.shape[1] - lag, 0)]
     return result
 
@@ -67,8 +67,8 @@ def noise_of(values: Floats) -> Floats:
 
 
 def memory_of(values: Floats) -> float:
-    """How alike a run is to the one before, over all series: 0 not at all, at most 0.8. Where runs one apart differ
-    less than runs five apart there is memory, and steps by chance are more frequent than independent runs have."""
+    """The correlation of a run with the one before, over all series, 0 to 0.8. If runs one apart differ less than runs
+    five apart, runs are correlated, and chance makes more steps than with independent runs."""
     if values.shape[1] <= 10:
         return 0.0
     near, far = (medians(np.abs(differences(values, lag))) for lag in (1, 5))
@@ -79,7 +79,7 @@ def memory_of(values: Floats) -> float:
 
 
 def common_factor(values: Floats, kernels: Flags) -> CommonFactor:
-    """The common factor of the runs, made from the kernels that are in half of them, and every series' share in it."""
+    """The common factor of the runs, from the kernels that are in at least half of them, and each series' share."""
     series, runs = values.shape
     used = kernels & (np.isfinite(values).sum(axis=1) >= max(FEWEST_RUNS, runs // 2))
     if used.sum() < FEWEST_KERNELS:
@@ -96,8 +96,8 @@ def common_factor(values: Floats, kernels: Flags) -> CommonFactor:
 
 
 def _polished(values: Floats, noise: Floats) -> Floats:
-    """Median polish: what is left of each run when every series' own level is taken out. Weighted, and no series
-    outvotes the others by hardly moving."""
+    """Median polish: the factor of each run once every series' own level is removed. Weighted by 1/noise, with a limit
+    so that no very quiet series outvotes the others."""
     weight = 1 / np.maximum(noise, np.median(noise) / 2)
     factor = np.zeros(values.shape[1])
     for _ in range(4):
@@ -108,7 +108,7 @@ def _polished(values: Floats, noise: Floats) -> Floats:
 
 
 def _weighted_medians(values: Floats, weight: Floats) -> Floats:
-    """The weighted median of each column's numbers."""
+    """The weighted median of each column, ignoring NaN."""
     order = np.argsort(values, axis=0)
     ordered = np.take_along_axis(values, order, axis=0)
     weights = np.take_along_axis(np.where(np.isnan(values), 0.0, weight[:, None]), order, axis=0)
@@ -119,8 +119,8 @@ def _weighted_medians(values: Floats, weight: Floats) -> Floats:
 
 
 def _shared(values: Floats, factor: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Numerator and denominator of each series' share, from differences, where a step is one of many. A difference
-    that fits neither a share of 0 nor of 1 is an outlier; a jump of the factor itself may be the series' own step."""
+    """Numerator and denominator of each series' share, from differences, of which a step affects few. Left out: as
+    outliers, differences that fit neither a share of 0 nor of 1; jumps of the factor, which may be the series' step."""
     numerator, denominator = np.zeros(len(values)), np.zeros(len(values))
     near = np.maximum(3 * np.sqrt(2) * noise, 0.01)[:, None]
     for lag in LAGS:
@@ -133,8 +133,8 @@ def _shared(values: Floats, factor: Floats, noise: Floats) -> tuple[Floats, Floa
 
 
 def _full_share(values: Floats, factor: Floats, noise: Floats, used: Flags) -> float:
-    """The scale of the factor with which the 75th percentile of the quieter half's shares is 1: a factor that is a
-    median lies below what compute-bound kernels do."""
+    """The scale of the factor that makes the 75th percentile of the shares 1 in the quieter half of the kernels: as a
+    median, the factor is smaller than the movement of compute-bound kernels."""
     numerator, denominator = _shared(values, factor, noise)
     quiet = used & (noise <= np.median(noise[used]))
     shares = (numerator / np.maximum(denominator, 1e-12))[quiet]

@@ -1,8 +1,8 @@
-"""Many runs as one Trace, and the series in it: renamed kernels joined, and runs that did something else set apart.
+"""Many runs as one Trace, and the series in it: renamed kernels are joined, runs with other work are not tested.
 
-A history is a Trace whose table ``history`` has a row per run, kind of cycle and series; what is known of each run is
-in its facts. So every view, export and screen takes it like any other input. A run on other hardware, of other work or
-without cycles is shown and not tested: its times are no step of anything.
+A history is a Trace whose table ``history`` has one row per run, kind of cycle and series; its facts describe each run.
+So every view, export and screen takes it like any other input. A run on other hardware, with other work or without
+cycles is shown but not tested: its different times are no step.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from .sums import RECORDING, KindSums, RunSums, Sum
 FORMAT = "history"
 _FACT = "history"
 SAME_WORK = 0.9
-"""How far the calls of operators per cycle must agree for two runs to do the same work; as the diff has it."""
+"""Two runs do the same work if their operator calls per cycle agree to at least this share; as in the diff."""
 SAME_KERNELS = 0.5
-"""The same of launches, where no operators were recorded."""
+"""The same for kernel launches, if no operators were recorded."""
 _SAME_FLOPS = 0.05
 Key = tuple[str, str]
 Sums = dict[Key, Sum]
 
 
 class HistoryRun(Struct, frozen=True):
-    """One run of a history: what is known of it, the part that is compared (without its sums; None where it has no such
-    cycles), and why it is not tested, '' where it is."""
+    """One run of a history: its properties (``run``), the ``part`` that is compared (without its sums; None if it has
+    no such cycles), and ``aside``, the reason it is not tested ('' if it is)."""
 
     index: int
     run: RunSums
@@ -58,8 +58,8 @@ class HistoryRun(Struct, frozen=True):
 
 
 class History(Struct, frozen=True):
-    """The runs in order, every series over all of them (``shown``, series × runs in ns, NaN where missing) and, of the
-    runs that can be compared, ``tested``. ``renamed`` counts kernels that were joined under their first name."""
+    """The runs in order; ``shown``: every series over all of them (series × runs, ns, NaN where missing); ``tested``:
+    the same series with NaN for runs that are not tested; ``notes`` on runs not tested and series renamed."""
 
     runs: tuple[HistoryRun, ...]
     cycle_kind: str
@@ -69,16 +69,16 @@ class History(Struct, frozen=True):
 
     @property
     def compared(self) -> int:
-        """How many runs are tested."""
+        """The number of runs that are tested."""
         return sum(not one.aside for one in self.runs)
 
     def label(self, index: int) -> str:
-        """A run in a sentence: its number and its name."""
+        """'run 25 (nightly-025)', for sentences."""
         return f"run {index} ({display(self.runs[index].run.label, 40)})"
 
 
 def history_trace(runs: Sequence[RunSums], notes: Sequence[str] = ()) -> Trace:
-    """The runs, in their order, as one input. ``notes`` are sentences about what was left out."""
+    """The runs, in the given order, as one Trace. ``notes`` are sentences about what was left out."""
     rows: dict[str, list[Any]] = {name: [] for name in ("run", "cycle_kind", "kind", "name", "ns", "count")}
     for number, run in enumerate(runs):
         for part in run.parts:
@@ -99,12 +99,12 @@ def history_trace(runs: Sequence[RunSums], notes: Sequence[str] = ()) -> Trace:
 
 
 def is_history(run: Trace) -> bool:
-    """Whether it is many runs and not a recording."""
+    """Whether this is a history of many runs, not a recording."""
     return _FACT in run.info.facts
 
 
 def history_of(trace: Trace) -> History:
-    """The history in a Trace that ``history_trace`` made."""
+    """The history in a Trace made by ``history_trace``."""
     runs = _told_apart(convert(trace.info.facts[_FACT], list[RunSums]))
     kind = _compared_kind(runs)
     parts = [next((part for part in run.parts if part.cycle_kind == kind), None) for run in runs]
@@ -125,14 +125,14 @@ def history_of(trace: Trace) -> History:
 
 
 def _told_apart(runs: list[RunSums]) -> list[RunSums]:
-    """A nightly job gives every recording the same name: the time it was recorded stands beside it."""
+    """The runs with the recorded time appended to labels that repeat: a nightly job gives all recordings one name."""
     count = Counter(run.label for run in runs)
     return [replace(run, label=f"{run.label} {run.recorded[:16].replace('T', ' ')}")
             if run.recorded and count[run.label] > 1 else run for run in runs]
 
 
 def _compared_kind(runs: Sequence[RunSums]) -> str:
-    """The kind of cycle that most runs have; of several the one that takes most time."""
+    """The kind of cycle that most runs have; on a tie, the one that takes most time."""
     have = Counter(part.cycle_kind for run in runs for part in run.parts)
     time: Counter[str] = Counter()
     for run in runs:
@@ -150,7 +150,7 @@ def _by_run(frame: pl.DataFrame, runs: int) -> list[Sums]:
 
 
 def _one_name_each(runs: list[Sums]) -> tuple[list[Sums], list[str]]:
-    """Kernels that only changed their name go by the first one, wherever that is not there beside it."""
+    """The sums with renamed series under their first name, except in runs that have both names; and a note."""
     first: dict[Key, str] = {}
     known: dict[Key, float] = {}
     made = []
@@ -179,8 +179,8 @@ def _function(key: Key) -> Function:
 def _asides(
     runs: Sequence[RunSums], parts: Sequence[KindSums | None], sums: Sequence[Sums], kind: str
 ) -> list[str]:
-    """Why each run is not tested. The runs are grouped by hardware and work; those of the newest group with eight runs
-    are compared, else those of the largest group."""
+    """Why each run is not tested ('' if it is). Runs are grouped by hardware and work; the newest group with at least
+    eight runs is tested, else the largest group."""
     groups: list[int | None] = []
     firsts: list[tuple[tuple[str, ...], Sums, float | None]] = []
     for run, part, mine in zip(runs, parts, sums, strict=True):
@@ -212,8 +212,8 @@ def _asides(
 
 
 def _same_work(a: Sums, flops_a: float | None, b: Sums, flops_b: float | None) -> bool:
-    """Whether two runs call the same operators as often, or compute the same; without operators, launch much the same
-    kernels."""
+    """Whether two runs call the same operators equally often, or do the same FLOPs; without operators, whether they
+    launch largely the same kernels."""
     if flops_a and flops_b and abs(flops_a / flops_b - 1) <= _SAME_FLOPS:
         return True
     has_operators = all(any(kind == OP for kind, _ in side) for side in (a, b))
@@ -229,8 +229,8 @@ def _same_work(a: Sums, flops_a: float | None, b: Sums, flops_b: float | None) -
 
 
 def _matrix(sums: Sequence[Sums], cycles: Floats, runs: Sequence[HistoryRun]) -> tuple[list[Key], Floats]:
-    """The series, the cycle first, and their time in each run. An idle cause that a run does not have took no time in
-    it, where its idle time is known; anything else is missing."""
+    """The keys of the series, the cycle first, and their time in each run. An idle cause that a run lacks counts as 0
+    if the run's idle time is known; anything else is NaN."""
     rank = {kind: at for at, kind in enumerate(KINDS)}
     names = sorted({key for one in sums for key in one}, key=lambda key: (rank.get(key[0], len(rank)), key[1]))
     keys: list[Key] = [*([(CYCLE, CYCLE)] if np.isfinite(cycles).any() else []), *names]
@@ -248,7 +248,7 @@ def _matrix(sums: Sequence[Sums], cycles: Floats, runs: Sequence[HistoryRun]) ->
 
 
 def _said_apart(runs: Iterable[HistoryRun], kind: str) -> list[str]:
-    """One sentence for each reason that runs are not tested."""
+    """One sentence per reason why runs are not tested."""
     reasons: dict[str, list[int]] = defaultdict(list)
     for one in runs:
         if one.aside:
@@ -260,7 +260,7 @@ def _said_apart(runs: Iterable[HistoryRun], kind: str) -> list[str]:
 
 
 def _numbers(numbers: Sequence[int]) -> str:
-    """Runs by their numbers: run 4, runs 4–6 and 9."""
+    """Runs by their numbers: 'Run 4', 'Runs 4–6 and 9'."""
     spans: list[list[int]] = []
     for number in numbers:
         if spans and number == spans[-1][-1] + 1:

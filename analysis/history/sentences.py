@@ -1,4 +1,4 @@
-"""What a history says in words: each step with its place, its size and its chance, and what nobody can tell yet."""
+"""A history in sentences: each step with its run, size and false-alarm rate, and what is not confirmed yet."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .runs import History
 from .steps import COMMON, CYCLE, FEWEST_AFTER, IDLE, KERNEL, OP, Judged, LevelStep, Unconfirmed
 
 MOST = 6
-"""Steps that are said; the list has all of them."""
+"""Most steps put into sentences; the list has all of them."""
 
 
 def sentences(history: History, judged: Judged) -> tuple[str, ...]:
-    """The answer: steps with the costliest first, then what the last runs leave open."""
+    """The summary: steps, costliest first, then what the last runs leave unconfirmed."""
     told = list(judged.steps)
     distinct = [step for step in told if not _repeats(step, judged)]
     lines = [step_sentence(history, judged, step) for step in distinct[:MOST]]
@@ -58,7 +58,7 @@ def step_sentence(history: History, judged: Judged, step: LevelStep) -> str:
 
 
 def _came_and_went(history: History, judged: Judged, step: LevelStep) -> str:
-    """Kernels that are only in the runs since a step, or only in those before: nothing that stepped, and its cause."""
+    """Kernels that are only in the runs since a step, or only in those before: no steps themselves, but its cause."""
     there = np.isfinite(judged.series.per_cycle)
     compared = np.array([not run.aside for run in history.runs], dtype=bool)
     after = np.arange(len(compared)) >= step.index
@@ -80,7 +80,7 @@ def _unit(history: History) -> str:
 
 
 def name_of(kind: str, name: str) -> str:
-    """A series in a sentence."""
+    """The name of a series in a sentence."""
     if kind == CYCLE:
         return "The cycle"
     if kind == COMMON:
@@ -91,7 +91,7 @@ def name_of(kind: str, name: str) -> str:
 
 
 def _evidence(step: LevelStep) -> str:
-    """In how many runs it was seen, and how often chance alone does that."""
+    """The number of runs that show the step, and how often chance alone does that."""
     seen = f"Seen in {units.counted(step.runs_after, 'run', 'runs')}"
     if step.q < 1e-6:
         return f"{seen}; chance alone does that less than once in a million such histories."
@@ -99,7 +99,7 @@ def _evidence(step: LevelStep) -> str:
 
 
 def _repeats(step: LevelStep, judged: Judged) -> bool:
-    """Whether an operator's step is that of a kernel it launches: the same run, much the same time."""
+    """Whether an operator's step repeats that of a kernel it launches: at most one run apart, much the same time."""
     if step.series < 0 or judged.series.kinds[step.series] != OP:
         return False
     return any(

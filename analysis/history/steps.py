@@ -1,9 +1,9 @@
-"""Which series stepped, in which run and by how much, so that chance makes five steps in a hundred whole histories.
+"""Which series stepped to a new level, in which run and by how much, at five false steps per hundred whole histories.
 
-A step has to pass four gates, each of which was needed on made-up runs (``docs/history.md`` has the figures): what it
-saves is beyond chance over everything tested; it is a step and not a slope; it is not surely smaller than 2%; and the
-common factor of the runs does not explain it. Two odd runs at an end are no step, three are: nobody can tell one bad
-night from a new level, so the last runs that stand out are said apart, as unconfirmed.
+A step has to pass four tests, each of which was needed on synthetic runs (``docs/history.md`` has the figures): its
+gain is beyond chance over everything tested; it is a step and not a slope; it is not certainly smaller than 2%; and the
+common factor of the runs does not explain it. Two odd runs at an end are no step, three are: one bad night looks like a
+new level, so last runs that stand out are listed separately as unconfirmed.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from . import levels
 from .noise import FEWEST_RUNS, CommonFactor, Flags, Floats, common_factor, medians, memory_of, noise_of
 
 ALARMS = 0.05
-"""Steps by chance in a whole history, over all series and runs together."""
+"""Expected steps by chance in a whole history, over all series and runs together."""
 FEWEST_AFTER = 3
-"""Runs at the new level from which a step can be told."""
+"""Runs at the new level that a step needs to be reported."""
 SMALLEST = 0.02
-"""A step that is surely smaller is not told, nor is a gate set below it."""
+"""Steps that are certainly smaller are not reported, and no gate can be set below this."""
 SMALLEST_IDLE = 0.005
-"""Of the cycle: a smaller change of an idle cause costs nothing."""
+"""Share of the cycle below which a change of an idle cause is not reported."""
 IDLE_OFFSET = 0.001
-"""Of the cycle: added to idle causes, whose time may be 0, before the logarithm."""
+"""Share of the cycle added to idle causes, whose time may be 0, before the logarithm."""
 _SURELY = 2.33  # Standard errors: 99 of 100 steps of the smallest size pass.
-_DRIFT = 0.0025  # What slow drift may add to a step's size, or take from it.
+_DRIFT = 0.0025  # What slow drift may add to a step's size, or take from it, as a standard error of the logarithm.
 _LINE_ERROR = 0.001
-_LARGEST = 30.0  # Logarithm of a step: beyond a factor of 10¹³ numbers are no times.
-_BACK = 20  # Runs on each side that a step's size is taken from.
-_AROUND = 40  # Runs on each side among which it must be more than a slope.
+_LARGEST = 30.0  # Largest logarithm of a step: a factor beyond 10¹³ is no ratio of times.
+_BACK = 20  # Runs on each side from which a step's size is taken.
+_AROUND = 40  # Runs on each side over which it must be more than a slope.
 _BEYOND_A_SLOPE = 6.0
-_NEAR_COMMON = 3  # Runs between a step and the common one that explains it.
-_EXPLAINED = (-0.25, 1.35)  # Share of the common step that a series' own raw step may be.
+_NEAR_COMMON = 3  # Most runs between a step and the common step that explains it.
+_EXPLAINED = (-0.25, 1.35)  # A series' raw step within these multiples of the common step is explained by it.
 _UNCONFIRMED = 7.0  # Standard deviations by which the last runs must be off.
-_PLACES = 6.0  # What moving a step's place may cost, in squared standard deviations, for it to be possible.
+_PLACES = 6.0  # Other runs are possible for a step if they cost less than this, in squared standard deviations.
 
 CYCLE, KERNEL, COLLECTIVE, COPY, OP, IDLE, COMMON = "cycle", "kernel", "collective", "copy", "op", "idle", "common"
 KINDS = (CYCLE, KERNEL, COLLECTIVE, COPY, OP, IDLE)
 
 
 class SeriesOfRuns(Struct, frozen=True):
-    """Time per cycle (ns) of every series in every run, ``(series, runs)``, NaN where a run lacks it. ``kinds`` are of
-    ``KINDS``; ``cycle_ns`` is the median cycle of all runs."""
+    """Time per cycle (ns) of every series in every run, ``(series, runs)``, NaN where a run lacks it. ``kinds`` are
+    from ``KINDS``; ``cycle_ns`` is the median cycle time of the runs."""
 
     kinds: tuple[str, ...]
     names: tuple[str, ...]
@@ -59,12 +59,12 @@ class SeriesOfRuns(Struct, frozen=True):
 
     @property
     def offset_ns(self) -> Floats:
-        """What is added to each series before the logarithm is taken."""
+        """The time added to each series before its logarithm is taken."""
         return np.where(self.of_kind(IDLE), IDLE_OFFSET * self.cycle_ns, 0.0)
 
     @property
     def logarithms(self) -> Floats:
-        """What is tested."""
+        """The tested values: ln(time per cycle + offset), NaN where missing."""
         shifted = self.per_cycle + self.offset_ns[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             result: Floats = np.where((shifted > 0) & np.isfinite(shifted), np.log(shifted), np.nan)
@@ -73,10 +73,10 @@ class SeriesOfRuns(Struct, frozen=True):
 
 class LevelStep(Struct, frozen=True):
     """A new level of a series (its row; -1 for the common factor) from run ``index`` on. Levels, in ns per cycle, are
-    of up to 20 runs on either side with the common factor taken out. ``change`` is relative: of an idle cause to its
-    time and a thousandth of the cycle. ``low``..``high`` is its 95% interval, ``first``..``last`` the runs it may have
-    happened in; ``expected`` is how many like it chance makes in the whole history. ``share`` is the series' own in the
-    common factor; of a common step ``carries`` says how many kernels have at least half of it."""
+    of up to 20 runs on either side, without the common factor. ``change`` is relative; for an idle cause, to its time
+    plus a thousandth of the cycle. ``low``..``high`` is its 95% CI, ``first``..``last`` the runs in which it may have
+    happened, ``expected`` the number of such steps expected by chance in the whole history. ``share`` is the series'
+    share in the common factor; for a common step ``carries`` counts the kernels with a share of at least half."""
 
     series: int
     index: int
@@ -94,17 +94,17 @@ class LevelStep(Struct, frozen=True):
 
     @property
     def q(self) -> float:
-        """The chance that such a step is by chance, over everything tested."""
+        """The false-alarm rate of such a step over everything tested."""
         return min(1.0, self.expected)
 
     @property
     def cost_ns(self) -> float:
-        """What it added to every cycle."""
+        """The time it added to every cycle."""
         return self.after_ns - self.before_ns
 
 
 class Unconfirmed(Struct, frozen=True):
-    """The last run, or both of the last two, are off by more than seven standard deviations: a step, or bad runs."""
+    """The last run, or both of the last two, are off by more than seven standard deviations: a step or bad runs."""
 
     series: int
     index: int
@@ -113,9 +113,9 @@ class Unconfirmed(Struct, frozen=True):
 
 
 class Judged(Struct, frozen=True):
-    """``steps`` with the costliest first; ``noise`` of one run per series once the common factor is out (NaN where it
-    is too short to be tested); ``spread`` of the common factor from run to run, None without one. ``deviations`` are
-    how far each run of a series is from its level, in standard deviations (NaN where it is missing or not tested)."""
+    """``steps``, costliest first; ``noise`` of one run per series without the common factor (NaN if the series is in
+    too few runs to be tested); ``spread`` of the common factor from run to run, None without one. ``deviations`` of
+    each run of a series from its level, in standard deviations (NaN where missing or not tested)."""
 
     series: SeriesOfRuns
     common: CommonFactor
@@ -127,22 +127,22 @@ class Judged(Struct, frozen=True):
 
     @property
     def tested(self) -> Flags:
-        """Which series are in enough runs."""
+        """Which series are in enough runs to be tested."""
         return np.isfinite(self.noise)
 
     def of_series(self, row: int) -> tuple[LevelStep, ...]:
-        """Its steps in the order of the runs."""
+        """The steps of one series in the order of the runs."""
         return tuple(sorted((one for one in self.steps if one.series == row), key=lambda one: one.index))
 
 
 def gain_needed(runs: int, tested: int) -> float:
-    """What a change must save, in squared standard deviations, so that chance makes ``ALARMS`` among so many values of
-    series that have up to so many runs; fitted on normal runs and runs with 2% outliers, 12 to 200 of them."""
+    """The gain (squared standard deviations saved) a change needs so that chance makes ``ALARMS`` changes among
+    ``tested`` values of series of up to ``runs`` runs; fitted on 12 to 200 runs, normal and with 2% outliers."""
     return max(20.0, float(np.log(0.25 * tested / ALARMS)) / _decay(runs))
 
 
 def by_chance(gain: float, runs: int, tested: int) -> float:
-    """How many changes with that gain chance makes among all values tested."""
+    """The number of changes with such a gain expected by chance among all ``tested`` values."""
     return float(0.25 * tested * np.exp(-_decay(runs) * gain))
 
 
@@ -151,8 +151,8 @@ def _decay(runs: int) -> float:
 
 
 class _Scaled(Struct, frozen=True):
-    """The rows looked at, the common factor last where there is one, in standard deviations from ``centre``; ``scale``
-    are these, with the memory of the runs in them."""
+    """The rows to test, the common factor last if there is one, in standard deviations (``scale``) from ``centre``;
+    these are larger where consecutive runs are correlated."""
 
     values: Floats
     centre: Floats
@@ -162,12 +162,12 @@ class _Scaled(Struct, frozen=True):
     offset_ns: Floats
 
     def level_ns(self, row: int, level: float) -> float:
-        """A level as time per cycle."""
+        """A level as time per cycle, ns."""
         return max(0.0, float(np.exp(self.centre[row] + level * self.scale[row]) - self.offset_ns[row]))
 
 
 def judge(series: SeriesOfRuns) -> Judged:
-    """Find the steps. Of fewer than eight runs nothing is tested."""
+    """Find the steps. With fewer than eight runs nothing is tested."""
     logarithms = series.logarithms
     common = common_factor(logarithms, series.of_kind(KERNEL))
     rest = logarithms - common.share[:, None] * common.factor
@@ -248,7 +248,7 @@ def _steps_of(scaled: _Scaled, row: int, begins: Flags) -> list[LevelStep]:
 
 
 def _near(values: Floats, begin: int, end: int, whole: int) -> Floats:
-    """The runs next to a step; all of its side where those that are near lack the series."""
+    """The runs next to a step; all runs on its side if the near ones lack the series."""
     some = values[begin:end]
     if np.isfinite(some).any():
         return some
@@ -258,9 +258,9 @@ def _near(values: Floats, begin: int, end: int, whole: int) -> Floats:
 def _places(
     values: Floats, begin: int, at: int, end: int, both: tuple[float, float], cap: float
 ) -> tuple[int, int]:
-    """The first and the last run that the step may have happened in: where its place hardly costs more than here."""
+    """The first and the last run in which the step may have happened: those that hardly cost more than ``at``."""
     before, after = (np.minimum((values - level) ** 2, cap * cap) for level in both)
-    worse = np.nan_to_num(after - before)  # of each run, at the new level instead of the old
+    worse = np.nan_to_num(after - before)  # extra cost of each run at the new level instead of the old
     left = np.cumsum(worse[begin:at][::-1])[::-1]  # for a step at begin, …, at − 1
     right = np.cumsum(-worse[at:end])  # for a step at at + 1, …, end
     early, late = np.flatnonzero(left < _PLACES), np.flatnonzero(right < _PLACES)
@@ -270,7 +270,7 @@ def _places(
 
 
 def _is_free(series: SeriesOfRuns, one: LevelStep | Unconfirmed) -> bool:
-    """Whether it is an idle cause's, and so little that it costs nothing."""
+    """Whether it belongs to an idle cause and is too small to cost anything."""
     if one.series >= len(series.kinds) or series.kinds[one.series] != IDLE:
         return False
     least = SMALLEST_IDLE * series.cycle_ns
@@ -281,7 +281,7 @@ def _is_free(series: SeriesOfRuns, one: LevelStep | Unconfirmed) -> bool:
 
 
 def _as_common(series: SeriesOfRuns, common: CommonFactor, step: LevelStep) -> LevelStep:
-    """The step of the common factor: what it does to the sum of the kernels, and how many carry it."""
+    """The step of the common factor, with its effect on the sum of the kernels and how many kernels carry it."""
     kernels = series.of_kind(KERNEL)
     near = series.per_cycle[kernels, max(0, step.index - _BACK) : step.index]
     before, share = np.nan_to_num(medians(near)), common.share[kernels]
@@ -293,8 +293,8 @@ def _as_common(series: SeriesOfRuns, common: CommonFactor, step: LevelStep) -> L
 
 
 def _is_explained(step: LevelStep, common: CommonFactor, of_common: list[LevelStep]) -> bool:
-    """Whether a step that may have come with a common one is no more than what that did to the series, whose share is
-    only roughly known where it is noisy."""
+    """Whether a step at the same time as a common step is no more than that step's effect on the series, whose share is
+    only roughly known if it is noisy."""
     for one in of_common:
         whole = float(np.log1p(one.change))
         raw = sorted(float(np.log1p(end)) / whole + float(common.share[step.series]) for end in (step.low, step.high))
@@ -305,7 +305,7 @@ def _is_explained(step: LevelStep, common: CommonFactor, of_common: list[LevelSt
 
 
 def _unconfirmed(scaled: _Scaled, row: int, begins: Flags) -> list[Unconfirmed]:
-    """Whether the last one or two runs of a series are far off the level before them; no step lies there."""
+    """The last one or two runs of a series if they are far off the level before them; empty if a step is near."""
     values = scaled.values[row]
     there = np.flatnonzero(np.isfinite(values))
     begun = np.flatnonzero(begins)

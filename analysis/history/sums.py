@@ -1,8 +1,8 @@
-"""What a history needs of one run: a few kilobytes, so that a run is read once and its trace may go.
+"""The sums a history needs of one run: a few kilobytes, so that a run is read once and its trace can be deleted.
 
-Per kind of cycle (step, prefill, decode) it holds the time per cycle of each kernel, collective, copy, operator and
-cause of idle time; of a run without cycles its whole recording. Sums are of whole cycles after warm-up, divided by
-their number, of a job per cycle and rank, as every other view counts.
+Per kind of cycle (step, prefill, decode): the time per cycle of each kernel, collective, copy, operator and idle cause;
+for a run without cycles, of the whole recording. Sums are over whole cycles after warm-up, divided by their number, for
+a job per cycle and rank, as in every other view.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from ..work.roofline import per_cycle
 from .steps import COLLECTIVE, COPY, IDLE, KERNEL, OP
 
 RECORDING = "recording"
-"""The kind of the one part of a run that has no cycles."""
+"""The kind of the only part of a run without cycles."""
 _KINDS = {"kernel": KERNEL, "collective": COLLECTIVE, "memcpy": COPY, "memset": COPY}
 UNKNOWN_IDLE = "unknown"
 
 
 class Sum(Struct, frozen=True):
-    """Per cycle: time (ns), and how often it ran; of idle time the count is 0."""
+    """Per cycle: time in ns, and launches or calls (0 for idle time)."""
 
     ns: float
     count: float = 0.0
 
 
 class KindSums(Struct, frozen=True):
-    """The cycles of one kind: how many were summed, their median length, how long a device was busy and idle in one,
-    FLOPs where they are known; ``sums`` by the kind of series and its recorded name."""
+    """The cycles of one kind: the number summed, median cycle time, busy and idle time of a device per cycle, FLOPs
+    (each None where unknown); ``sums`` by kind of series and recorded name."""
 
     cycle_kind: str
     cycles: int
@@ -51,8 +51,8 @@ class KindSums(Struct, frozen=True):
 
 
 class RunSums(Struct, frozen=True):
-    """One run. ``recorded`` is when, as ISO 8601 in UTC; None where the recording does not say. ``hardware`` are the
-    products it ran on, ``cycle_source`` where its cycles are from."""
+    """One run. ``recorded`` is its time, ISO 8601 in UTC, None if unknown; ``hardware`` the device models it ran on;
+    ``cycle_source`` where its cycles come from."""
 
     source: str
     label: str
@@ -65,12 +65,12 @@ class RunSums(Struct, frozen=True):
 
 
 def kept_name() -> str:
-    """The name the sums of a recording are kept under, which another state of our code does not find."""
+    """The name under which the sums of a recording are cached; it changes with our code."""
     return f"history-{code()}"
 
 
 def packed_sums(run: Trace) -> bytes:
-    """``sums_of`` as it is kept."""
+    """``sums_of`` as it is cached."""
     return packed(sums_of(run))
 
 
@@ -80,12 +80,12 @@ def packed(sums: RunSums) -> bytes:
 
 
 def unpacked_sums(data: bytes | str) -> RunSums:
-    """What ``packed`` gave. Raises msgspec's errors for anything else."""
+    """The inverse of ``packed``. Raises msgspec's errors for anything else."""
     return json.decode(data, type=RunSums)
 
 
 def sums_of(run: Trace) -> RunSums:
-    """Read what a history needs. Raises what the questions about cycles, kernels and idle time raise."""
+    """Compute the sums of a run. Raises whatever the cycle, kernel and idle analyses raise."""
     options = Options()
     some = whole_cycles(run, options, "a")
     info = run.info
@@ -109,7 +109,7 @@ def _of_cycles(cycles: WholeCycles) -> KindSums:
         for cause, ns in idle.group_by(pl.col("cause").cast(pl.String)).agg(pl.col("dur_ns").sum()).sort("cause").rows()
     }
     sums = _sums(cycles.part, count)
-    if not sums and cycles.only_sums:  # of the recording alone
+    if not sums and cycles.only_sums:  # totals exist for the whole recording only
         sums, count = _sums(cycles.run, cycles.all_of_run().frame.height), cycles.all_of_run().frame.height
     if set(causes) - {UNKNOWN_IDLE}:
         sums[IDLE] = causes
@@ -126,7 +126,7 @@ def _of_recording(run: Trace) -> KindSums:
 
 
 def _sums(run: Trace, cycles: int) -> dict[str, dict[str, Sum]]:
-    """The sums of what a run holds, over so many cycles; no kind without any time."""
+    """The totals of a run divided by ``cycles``; kinds without any time are left out."""
     made: dict[str, dict[str, Sum]] = {}
 
     def add(kind: str, name: str, ns: float, count: float) -> None:
@@ -147,7 +147,7 @@ def _sums(run: Trace, cycles: int) -> dict[str, dict[str, Sum]]:
 
 
 def _flops(run: Trace) -> float | None:
-    """FLOPs per cycle (of any kind) and rank of a run that recorded the shapes of its operators."""
+    """FLOPs per cycle (of any kind) and rank; None if operator shapes are not recorded."""
     if not run.has("host.shapes"):
         return None
     try:

@@ -1,1 +1,1 @@
-"""What a profiler measured of each launch, section by section, and what its own rules say of it."""
+"""Metrics that a profiler measured per launch, section by section, and the findings of its own rules."""

@@ -1,7 +1,7 @@
 """The table of everything measured: one row per kernel, section and metric, and one per rule that found something.
 
-Kernels come by their time, the longest first. Of each the rules stand first, the largest estimated speed-up first, then
-the sections as the report has them. What several launches of a kernel have measured is their mean.
+Kernels are sorted by time, longest first. Each starts with its rules, largest estimated speed-up first, followed by the
+sections in the order of the report. A metric measured in several launches of a kernel is their mean.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .values import measure
 KEYS = ("name", "what", "section", "metric", "unit")
 RULE, METRIC = "rule", "metric"
 _NAMED_BY = 60
-"""Characters of its text that a rule without a name goes by."""
+"""Characters of the message that stand for the name of a rule without one."""
 
 
 def has_measurements(run: Trace) -> bool:
@@ -27,8 +27,8 @@ def has_measurements(run: Trace) -> bool:
 
 
 def rows_of(run: Trace) -> pl.DataFrame:
-    """The rows of one run, in order: ``KEYS``, ``value`` (mean of the launches, in ``unit``) and ``shown`` (the same as
-    text), ``least``, ``most``, ``launches``; of rules ``speedup`` (0-1, the tool's own estimate), ``severity``,
+    """The rows of one run, sorted: ``KEYS``, ``value`` (mean of the launches, in ``unit``) and ``shown`` (the same as
+    text), ``least``, ``most``, ``launches``; for rules ``speedup`` (0-1, the tool's own estimate), ``severity``,
     ``scope`` and ``said``; and ``kernel_ns``, the time of the kernel's launches."""
     launches = run.kernels.select("index", pl.col("name").cast(pl.String), "dur_ns")
     frame = pl.concat([_rules(run, launches), _metrics(run, launches)], how="diagonal")
@@ -61,7 +61,7 @@ def _metrics(run: Trace, launches: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _rules(run: Trace, launches: pl.LazyFrame) -> pl.DataFrame:
-    """One row per kernel, section and rule; of several launches the one with the most to win."""
+    """One row per kernel, section and rule, from the launch with the largest estimated speed-up."""
     frame = run.launch_rules.with_columns(pl.col("section", "rule", "kind", "scope").cast(pl.String)).join(
         launches, on="index", maintain_order="left").collect()
     named = [rule or display(re.sub(r"\d[\d.,]*", "#", message or ""))[:_NAMED_BY]

@@ -1,8 +1,8 @@
-"""What holds a launch back, from its metrics: the occupancy limiter, stall reasons, and its place in the roofline.
+"""What limits a launch, from its metrics: the occupancy limiter, stall reasons, and its place in the roofline.
 
 Formulas are those of Nsight Compute's own sections (``Occupancy.section``, ``WarpStateStatistics.section``,
-``SpeedOfLight_RooflineChart.section``). Metrics are by name, and by section and name (``Occupancy: Block Limit SM``);
-values are in the units of ``launch_metrics``.
+``SpeedOfLight_RooflineChart.section``). Metrics are keyed by name, and by section and name (``Occupancy: Block Limit
+SM``); values are in the units of ``launch_metrics``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _STALLS = (
     re.compile(r"smsp__pcsamp_warps_issue_stalled_(\w+?)(?<!_not_issued)"),
     re.compile(r"Stall (\w[\w /]*)"),
 )
-"""The ways in which stalls are counted, the best first: cycles between two issues of a warp, then samples."""
+"""Names of stall metrics, the most accurate kind first: cycles between two issues of a warp, then samples."""
 
 
 class OccupancyLimits(Struct, frozen=True):
-    """Blocks that fit on an SM by what limits them, and the occupancy that this allows and that was achieved, %."""
+    """Blocks that fit on an SM, by limiter, and the theoretical and achieved occupancy, %."""
 
     blocks: dict[str, float]
     theoretical: float | None
@@ -42,13 +42,13 @@ class OccupancyLimits(Struct, frozen=True):
 
     @property
     def limiters(self) -> tuple[str, ...]:
-        """What allows fewest blocks; several where they are alike."""
+        """The limiters that allow the fewest blocks; several on a tie."""
         least = min(self.blocks.values())
         return tuple(name for name, blocks in self.blocks.items() if blocks == least)
 
 
 class MeasuredRoofline(Struct, frozen=True):
-    """FLOP/s of one precision and bytes/s of DRAM, achieved and at most; None for what was not collected."""
+    """FLOP/s of one precision and bytes/s of DRAM, achieved and peak; None if not collected."""
 
     precision: str
     flops: float
@@ -58,8 +58,8 @@ class MeasuredRoofline(Struct, frozen=True):
 
 
 def limiters_of(run: Trace) -> pl.DataFrame | None:
-    """What limits the occupancy of each launch and the occupancy that this allows, 0-1: ``index limiter allowed``; None
-    where a profiler recorded no limits."""
+    """The occupancy limiter of each launch and the theoretical occupancy, 0-1: ``index limiter allowed``; None if no
+    limits were recorded."""
     if not run.has("launch_metrics"):
         return None
     named = {name: limit for limit, names in _LIMITS.items() for name in names}
@@ -75,13 +75,13 @@ def limiters_of(run: Trace) -> pl.DataFrame | None:
 
 
 def occupancy_of(metrics: Mapping[str, float | None]) -> OccupancyLimits | None:
-    """What limits the occupancy of a launch; None where no limit was recorded."""
+    """The occupancy limits of a launch; None if none were recorded."""
     blocks = {name: value for name, names in _LIMITS.items() if (value := _first(metrics, names))}
     return OccupancyLimits(blocks, _first(metrics, _THEORETICAL), _first(metrics, _ACHIEVED)) if blocks else None
 
 
 def stalls_of(metrics: Mapping[str, float | None]) -> list[tuple[str, float]]:
-    """Stall reasons, the largest first, with their share of all; 'selected' issues, and is no stall."""
+    """Stall reasons with their share of all stalls, largest first; without 'selected', which is a warp that issues."""
     for pattern in _STALLS:
         found = {
             match[1].replace("_", " "): value
@@ -95,7 +95,7 @@ def stalls_of(metrics: Mapping[str, float | None]) -> list[tuple[str, float]]:
 
 
 def rooflines_of(metrics: Mapping[str, float | None]) -> list[MeasuredRoofline]:
-    """Where the launch lies in the roofline of each precision whose instructions were counted."""
+    """The launch's place in the roofline of each precision whose instructions were counted."""
     made = [*_labelled_rooflines(metrics)]
     clock = metrics.get("smsp__cycles_elapsed.avg.per_second")
     sm_clock = metrics.get("sm__cycles_elapsed.avg.per_second")
@@ -123,7 +123,7 @@ def rooflines_of(metrics: Mapping[str, float | None]) -> list[MeasuredRoofline]:
 
 
 def _labelled_rooflines(metrics: Mapping[str, float | None]) -> Iterator[MeasuredRoofline]:
-    """The rooflines of a details page, which has labels by section where a raw page has metrics."""
+    """The rooflines from a details page, which has labels by section where a raw page has metric names."""
     for precision, title, letter in (("fp32", "Single Precision", "F"), ("fp64", "Double Precision", "D")):
         chart = f"GPU Speed Of Light Roofline Chart · {title}"
         achieved, peak = f"{chart} Achieved Value: ", f"{chart} Roofline: "

@@ -1,7 +1,7 @@
-"""What the rules of Nsight Compute found, over all launches: ranked by their own estimate, and their verdict.
+"""Findings of Nsight Compute's rules over all launches, ranked by their own estimates, and their bottleneck verdicts.
 
-Estimates are NVIDIA's and are passed on as such. A global one is of the kernel's run time, so kernels are compared by
-it times the kernel's time; a local one is of the one bottleneck and says nothing of the run time.
+Estimates are NVIDIA's and are passed on as such. A global estimate is of the kernel's run time, so findings are ranked
+by estimate × kernel time; a local one is of a single bottleneck and says nothing about the run time.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _VERDICTS = (
     (r"(?i)memory is more\b.*utilized than compute", "memory"),
     (r"greater than [\d.]+%? of the available", "near peak"),
 )
-"""What the rule SOLBottleneck says → the bottleneck it names; from ``SpeedOfLight.py``, which comes with the tool."""
+"""Message of the rule SOLBottleneck → the bottleneck it names; from ``SpeedOfLight.py``, which comes with the tool."""
 _SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 _LONGEST = 200
 
 
 class RuleFinding(Struct, frozen=True):
-    """What one rule found of one kernel in ``launches`` of its launches: ``speedup`` 0-1 of ``scope``, the largest of
-    them, and what it says there. ``kernel_ns`` is the time of those launches."""
+    """The finding of one rule for one kernel in ``launches`` of its launches: ``speedup`` (0-1, of ``scope``) and
+    ``message`` of the launch with most time to save. ``kernel_ns`` is the time of all those launches."""
 
     kernel: str
     section: str
@@ -42,12 +42,12 @@ class RuleFinding(Struct, frozen=True):
 
     @property
     def saves_ns(self) -> float:
-        """The estimated speed-up times the kernel's time, where the estimate is of that time; else 0."""
+        """The estimated speed-up times the kernel's time; 0 without an estimate or for a local one."""
         return 0.0 if self.speedup is None or self.scope == "local" else self.speedup * self.kernel_ns
 
     @property
     def brief(self) -> str:
-        """The first sentences of what it says; of a theoretical occupancy the one that names what limits it."""
+        """The first sentences of the message; for theoretical occupancy the one that names the limiter."""
         sentences = _SENTENCE.split(self.message)
         limited = [one for one in sentences if " is limited by " in one]
         text, *more = limited or sentences
@@ -57,14 +57,14 @@ class RuleFinding(Struct, frozen=True):
 
 
 class RecordedRules(Struct, frozen=True):
-    """What the rules found, most worth looking at first, and by verdict the share of the kernel time it is of."""
+    """The findings of the rules, most time to save first, and each verdict's share of the kernel time."""
 
     found: tuple[RuleFinding, ...]
     verdicts: dict[str, float]
 
 
 def recorded_of(run: Trace) -> RecordedRules | None:
-    """The rules of the run's launches; None where none were recorded."""
+    """The findings of the rules over the run's launches; None if no rules were recorded."""
     if not run.has("launch_rules"):
         return None
     launches = run.kernels.select("index", pl.col("name").cast(pl.String).alias("kernel"), "dur_ns")
@@ -88,7 +88,7 @@ def recorded_of(run: Trace) -> RecordedRules | None:
 
 
 def _verdicts(rows: pl.DataFrame, run: Trace) -> dict[str, float]:
-    """The verdict on each launch, by the share of the time of all kernels; the largest first."""
+    """The verdicts on launches, each with its share of the time of all kernels; largest first."""
     named = pl.coalesce(*(
         pl.when(pl.col("message").str.contains(pattern)).then(pl.lit(verdict)) for pattern, verdict in _VERDICTS
     ))

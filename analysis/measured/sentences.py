@@ -1,4 +1,4 @@
-"""What is said of the rules of a tool, each time as the tool's own."""
+"""Sentences on the findings of a profiler's own rules, always attributed to the profiler."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def rule_sentence(found: RuleFinding) -> str:
 
 
 def estimate(speedup: float | None, scope: str | None) -> str:
-    """The tool's estimate as the beginning of what it says: 'est. speed-up 80.3% (global): '; '' where it has none."""
+    """The tool's estimate as a prefix of its message: 'est. speed-up 80.3% (global): '; '' if it has none."""
     of = f" ({scope})" if scope else ""
     return "" if speedup is None else f"est. speed-up {units.percent(100 * speedup)}{of}: "
 
 
 def verdict_sentence(verdicts: dict[str, float]) -> str:
-    """What limits the kernels in the tool's own words, by the kernel time."""
+    """The tool's own bottleneck verdicts, by kernel time."""
     parts = ", ".join(f"{units.percent(100 * share, places=0)} {name}" for name, share in verdicts.items())
     return f"NVIDIA's verdict on the bottleneck, by kernel time: {parts}."

@@ -1,4 +1,4 @@
-"""What sections of a report are called: rules name them by identifier, pages by title, raw metrics by their unit."""
+"""Titles of report sections: rules name a section by identifier, pages by title, raw metrics by hardware unit."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _TITLES = {
     "MemoryWorkloadAnalysis_Tables": "Memory Workload Analysis Tables",
     "MemoryWorkloadAnalysis_Chart": "Memory Workload Analysis Chart",
 }
-"""Identifier of a section of Nsight Compute → its title; from the section files that come with it."""
+"""Identifier of a section in Nsight Compute → its title; from the section files that come with the tool."""
 _UNITS = {
     "dram": "DRAM", "fbpa": "Frame buffer", "gpc": "GPC", "gpu": "GPU", "l1tex": "L1/TEX cache", "lts": "L2 cache",
     "ltc": "L2 cache", "launch": "Launch", "device": "Device", "sm": "SM", "smsp": "SM sub-partition",
     "idc": "Constant cache", "sys": "System", "pcie": "PCIe", "nvlrx": "NVLink", "nvltx": "NVLink", "tpc": "TPC",
     "derived": "Derived", "profiler": "Profiler", "pmsampling": "PM Sampling", "group": "Groups",
 }
-"""Unit that a raw metric is of, the part of its name before ``__`` → what it is called (Kernel Profiling Guide)."""
+"""Hardware unit of a raw metric, the part of its name before ``__`` → its display name (Kernel Profiling Guide)."""
 OTHER = "Other metrics"
 
 
 def section_title(section: str | None, metric: str) -> str:
-    """The title a section goes by; that of the unit where a raw page has no sections."""
+    """The title of a section; on a raw page, which has no sections, that of the metric's hardware unit."""
     if section:
         return _TITLES.get(section, section)
     unit = re.match(r"([a-z0-9]+?)_{2}", metric)

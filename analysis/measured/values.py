@@ -1,4 +1,4 @@
-"""A measured value with its unit, as people read it: 13.72 GHz, 345.1 GB/s, 6.75 µs, 13,485 cycle."""
+"""A measured value with its unit, for display: 13.72 GHz, 345.1 GB/s, 6.75 µs, 13,485 cycle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def measure(value: float | None, unit: str | None, text: str | None = None) -> str | None:
-    """The value as text; ``text`` where it is not a number; None where there is neither."""
+    """The value as text; ``text`` if there is no number; None if there is neither."""
     if value is None:
         return text
     if unit == "%":
@@ -25,7 +25,7 @@ def measure(value: float | None, unit: str | None, text: str | None = None) -> s
 def measured_change(
     a: float | None, b: float | None, unit: str | None, texts: tuple[str | None, str | None]
 ) -> str | None:
-    """The values of both runs, a unit they share once: 6.75 → 5.2 µs; None where neither has one."""
+    """The values of both runs, a shared unit only once: '6.75 → 5.2 µs'; None if neither has a value."""
     first, second = measure(a, unit, texts[0]), measure(b, unit, texts[1])
     if first is None and second is None:
         return None

@@ -1,1 +1,1 @@
-"""Views of what profilers report of their own: metrics by section with rules, types of operators."""
+"""Views of what profilers themselves report: metrics by section with rules, operator types, CPU call stacks."""

@@ -1,7 +1,7 @@
-"""Sections: everything the profiler measured of each kernel, section by section, and what its own rules say.
+"""Sections: everything the profiler measured per kernel, section by section, and the findings of its own rules.
 
 For Nsight Compute these are the details page and its rules with NVIDIA's estimates, for rocprofiler-compute its panels
-and the counters by block. Of two runs the values stand side by side; what only one of them has is kept.
+and the counters by block. The values of two runs are side by side; rows that only one run has are kept.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ PAIR_COLUMNS = (
            order=0, signed=True),
     *(replace(one, order=None if one.name.startswith(_LISTED_ONCE) else one.order) for one in _PAIRED[3:]),
 )
-_BEST = 1  # Rules that the summary says in words; all are rows.
+_BEST = 1  # Rules that the summary puts into sentences; all rules are rows.
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """The measurements of one run, or of two side by side. Raises CannotAnswer where neither has any."""
+    """The measurements of one run, or of two side by side. Raises CannotAnswer if there are none."""
     limited = [scoped(run, options, side) for run, side in zip(runs, SIDES, strict=False)]
     if not any(map(has_measurements, limited)):
         names = " and ".join(run.info.label for run in runs)
@@ -80,7 +80,7 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
-    """The rows of both in the order of A, then what only B has: kernels, in each its sections, in these the rows."""
+    """The rows of both, by kernel, then section, then row: in the order of A, then what only B has."""
     b = _in_the_sections_of(a, b)
     joined = paired_rows(a.with_row_index("row"), b.with_row_index("row"), (*COLUMNS, _ROW))
     row = pl.coalesce("row_a", pl.col("row_b") + a.height)
@@ -101,8 +101,8 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_the_sections_of(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
-    """B with its raw metrics (``dram__bytes.sum``), whose names are unique, where A has them: another page of the same
-    report has other sections."""
+    """B with its raw metrics (``dram__bytes.sum``), whose names are unique, moved to A's sections: another page of the
+    same report has other sections."""
     raw = a.filter(pl.col("metric").str.contains("__")).unique("metric", keep="first")
     raw = raw.select("metric", _there="section")
     return b.join(raw, on="metric", how="left", maintain_order="left").with_columns(

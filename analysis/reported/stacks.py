@@ -1,9 +1,9 @@
-"""Stacks: which functions the processors ran, by the call stacks they were sampled in.
+"""Stacks: which functions the CPUs ran, from sampled call stacks.
 
-A list of functions (what Nsight Systems calls flat), whose details are who called each and what it calls (bottom-up);
-the other shape is the tree of each thread from its outermost frame on (top-down), and its flame graph. A sample without
-callers says what ran, and nothing of what called it: it counts in ``self`` of the list only. Shares are of the samples
-that can tell, so that runs of different lengths compare.
+The first shape is a list of functions (flat view in Nsight Systems), with callers and callees of each in its details
+(bottom-up); the other is the tree of each thread from its outermost frame on (top-down), with its flame graph. A sample
+without callers counts in ``self`` of the list only. Self shares of the list are of all samples, all other shares of the
+samples with callers, so that runs of different lengths can be compared.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _TREE_KEYS = tuple(Column(name, name, "text", "", pairs="key")
 
 
 def _stacks(run: Trace) -> Stacks:
-    """The stacks of a run. Raises CannotAnswer where it has none."""
+    """The stacks of a run. Raises CannotAnswer if it has none."""
     stacks = stacks_of(run)
     if stacks.seen.is_empty():
         raise CannotAnswer(f"{run.info.label} holds no CPU samples; Nsight Systems records them with "
@@ -76,7 +76,7 @@ def _stacks(run: Trace) -> Stacks:
 
 
 def _functions(stacks: Stacks) -> pl.DataFrame:
-    """The functions of a run, those that ran themselves most first."""
+    """The functions of a run, most self samples first."""
     lines, seen = stacks.lines, stacks.seen
     once = lines.unique(["at", "code"])  # a function that calls itself is in the sample once
     own = lines.unique("at", keep="first", maintain_order=True).group_by("code").agg(self_samples=_SAMPLES)
@@ -92,7 +92,7 @@ def _functions(stacks: Stacks) -> pl.DataFrame:
 
 
 def _facts(stacks: Stacks) -> dict[str, Any]:
-    """What the sentence above the functions and the tree is made of."""
+    """The figures of the sentence above the functions and the tree."""
     innermost = stacks.lines.unique("at", keep="first", maintain_order=True)
     unnamed = innermost.filter(stacks.names.gather(innermost["code"]).str.starts_with("["))
     return {
@@ -133,7 +133,7 @@ def _answer(rows: pl.DataFrame, stacks: Sequence[Stacks], *notes: str) -> Answer
 
 
 MOST_PATHS = 100_000
-"""Rows of a tree: what has fewest samples is left out beyond it."""
+"""Most rows of a tree; beyond it the paths with fewest samples are left out."""
 
 
 def build_tree(runs: Runs, options: Options) -> Answer:
@@ -150,8 +150,8 @@ def build_tree(runs: Runs, options: Options) -> Answer:
 
 
 def _tree(stacks: Stacks, by_thread: bool) -> tuple[pl.DataFrame, int]:
-    """A row for each path from the outermost frame on, of each thread or of all together, in no order; and how many
-    samples each has at least."""
+    """One row per path from the outermost frame on, per thread or for all threads together, unordered; and the least
+    number of samples of a row."""
     tree = tree_of(stacks, by_thread, DEEPEST)
     every, least = int(tree.own.sum()), 1
     if len(tree.own) > MOST_PATHS:
@@ -160,7 +160,7 @@ def _tree(stacks: Stacks, by_thread: bool) -> tuple[pl.DataFrame, int]:
     names = pl.concat([stacks.names, stacks.threads["called"].alias("frame")])
     of_thread = tree.name >= len(stacks.names)
     root = np.arange(len(tree.above))
-    for row, above in enumerate(tree.above.tolist()):  # a node comes after the one above it
+    for row, above in enumerate(tree.above.tolist()):  # a parent comes before its children
         root[row] = row if above < 0 else root[above]
     thread = stacks.threads["tid"].gather(tree.name[root] - len(stacks.names)) if by_thread else None
     rows = pl.DataFrame({
@@ -174,7 +174,7 @@ def _tree(stacks: Stacks, by_thread: bool) -> tuple[pl.DataFrame, int]:
 
 
 def _glance(runs: Runs, options: Options) -> Glances:
-    """Who called a function and what it called, of each run."""
+    """The callers and callees of a function, for each run."""
     known = []
     for _, run, ending in sides(runs, options):
         stacks = stacks_of(run)
@@ -206,7 +206,7 @@ def _section(title: str, rows: pl.DataFrame) -> list[Section]:
 
 
 def _tree_glance(runs: Runs, options: Options) -> Glances:
-    """The functions at and below a node of the tree, by the samples that were in themselves."""
+    """The functions at and below a node of the tree, by self samples."""
     trees = [(in_order(_tree(stacks_of(run), len(runs) == 1)[0], ("samples",)), ending)
              for _, run, ending in sides(runs, options)]
 

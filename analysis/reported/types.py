@@ -1,7 +1,7 @@
-"""Operator types: device time by the type that the recorder gives each kernel, as Ascend's OP Type.
+"""Operator types: device time by the operator type that the profiler records for each kernel, as Ascend's OP Type.
 
-A type is many kernels: TransData is one row here and a row per shape and place in the list of kernels. Collectives and
-copies have none and are left out; ``share`` is of the time of all kernels that have one, as msprof's op_statistic.
+A type covers many kernels: TransData is one row here, but one row per shape and place in the kernel list. Collectives
+and copies have no type and are left out; ``share`` is of all kernels with a type, as in msprof's op_statistic.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KEYS = ("op_type", "core", "device")
 
 
 def table(run: Trace, options: Options, side: Side) -> OneRun:
-    """A row per type, core and device of one run, most time first. Raises CannotAnswer."""
+    """One row per type, core and device of one run, most time first. Raises CannotAnswer if no types are recorded."""
     rows = run.kernels.filter(pl.col("op_type").is_not_null())
     dur, tensor = pl.col("dur_ns"), pl.col("tensor").cast(pl.Float64)
     weighed = dur.filter(tensor.is_not_null())
