@@ -1,1 +1,1 @@
-"""How the cycles of a run are detected, once for all views: sources, patterns, assignment, completeness."""
+"""Detection of a run's cycles, once for all views: sources, patterns, assignment, completeness."""

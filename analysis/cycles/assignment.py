@@ -1,11 +1,11 @@
-"""Which activities belong to which cycle, and the windows in which cycles happen on host and device together.
+"""The cycle that each activity belongs to, and the window of each cycle, which covers host and device.
 
 The host runs ahead of the device, so an activity belongs to the cycle in which the call that *launched* it began,
-wherever it ran. A cycle's window goes from its start to the later of its end and the end of the last activity launched
-in it, and the next window begins no earlier; an activity without a recorded launch belongs to the window it ran in,
-unless it stands, on its stream, before the first activity that has one: that was launched before the recording began.
-What fits nowhere belongs to no cycle. Where cycles were found on the device itself, their bounds are the windows; where
-there are no timestamps a cycle is a range of launch indices.
+whenever it ran. A cycle's window goes from its start to the later of its end and the end of the last activity launched
+in it, and the next window begins no earlier. An activity without a recorded launch belongs to the window it ran in,
+unless it precedes, on its stream, the first activity that has one: then it was launched before the recording began.
+All others belong to no cycle. Where cycles were found on the device itself, their bounds are the windows; without
+timestamps a cycle is a range of launch indices.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _NEVER, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def launched(run: Trace) -> pl.LazyFrame:
-    """The kernels with ``launch_ns``: start of the earliest call with their correlation, null where none was recorded.
-    ``earlier`` are those that were launched before the recording began. A kernel that names no process gets the one of
-    its call, so that both sides of a launch speak of one process."""
+    """The kernels with ``launch_ns``, the start of the earliest call with their correlation (null: none recorded), and
+    ``earlier``, whether they were launched before the recording began. A kernel without a process gets that of its
+    call, so that both sides of a launch have the same one."""
     calls = run.remember("launches", (), lambda: derived(run, "launches", lambda: _launches_of_kernels(run))).lazy()
     joined = pl.concat([run.kernels, calls], how="horizontal")
     return joined.with_columns(pl.coalesce("pid", "launch_pid").alias("pid")).drop("launch_pid")
@@ -53,20 +53,20 @@ def _launches_of_kernels(run: Trace) -> pl.DataFrame:
 
 
 def _earlier(run: Trace, with_launch: Flags) -> Flags:
-    """Which activities stand, on their stream, before the first one whose launch is ``known``."""
+    """Which activities precede, on their stream, the first one with a recorded launch."""
     if with_launch.all() or not with_launch.any():
         return np.zeros(len(with_launch), dtype=bool)
     rows = numbers(run.kernels.select(
         "start_ns", "rank", "stream", device=pl.col("device").to_physical().cast(pl.Int64)))
     stream, starts = numbered(rows["rank"], rows["device"], rows["stream"]), rows["start_ns"]
-    first = np.full(int(stream.max()) + 1, _NEVER)  # of a stream without any recorded launch nothing is known
+    first = np.full(int(stream.max()) + 1, _NEVER)  # stays so for a stream without any recorded launch: unknown
     order = np.flatnonzero(with_launch)[np.argsort(-starts[with_launch], kind="stable")]
     first[stream[order]] = starts[order]
     return ~with_launch & (starts < first[stream])
 
 
 def with_windows(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataFrame:
-    """The cycles with their ``WINDOW`` (ns; null without timestamps); ``cycles`` as from a cycle source."""
+    """The cycles with their ``WINDOW`` (ns; null without timestamps); ``cycles`` comes from a cycle source."""
     start, end = WINDOW
     marked = cycles.with_columns(pl.col("start_ns").alias(start), (pl.col("start_ns") + pl.col("dur_ns")).alias(end))
     if device_time or cycles.is_empty() or cycles["start_ns"].null_count() or not run.has("kernels"):
@@ -86,10 +86,10 @@ def with_windows(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.Data
 
 def in_cycles(run: Trace, cycles: pl.DataFrame, device_time: bool, some: pl.Series | None = None) -> pl.LazyFrame:
     """The kernels that belong to a cycle, with its number in ``cycle`` (those outside all cycles are left out).
-    ``some`` says of each row of ``cycles`` whether its kernels are wanted."""
+    ``some``: for each row of ``cycles``, whether its kernels are wanted."""
     if cycles["start_ns"].null_count():
         return _by_index(run, cycles if some is None else cycles.filter(some))
-    # only what decides is collected; the other columns stay lazy, for whoever needs them
+    # only the columns that decide are collected; the others stay lazy
     rows = launched(run).select("launch_ns", "start_ns", "rank", "pid", "earlier").collect(engine="streaming")
     at = _only(place(rows, cycles, device_time), some)
     number = pl.Series("cycle", cycles["cycle"].to_numpy()[at] if cycles.height else at)
@@ -101,7 +101,7 @@ def in_cycles(run: Trace, cycles: pl.DataFrame, device_time: bool, some: pl.Seri
 
 
 def begins_in(cycles: pl.DataFrame, some: pl.Series) -> pl.Expr:
-    """Whether a host slice (``start_ns rank``) begins in one of the cycles of which ``some`` says they are wanted."""
+    """Whether a host slice (``start_ns rank``) begins in one of the cycles that ``some`` selects."""
 
     def inside(slices: pl.Series) -> pl.Series:
         at = row_at(slices.struct.field("start_ns"), slices.struct.field("rank"), cycles, ("start_ns", "dur_ns"))
@@ -111,14 +111,14 @@ def begins_in(cycles: pl.DataFrame, some: pl.Series) -> pl.Expr:
 
 
 def _only(at: Times, some: pl.Series | None) -> Times:
-    """Rows of cycles, or -1, with those that are not wanted as -1."""
+    """The rows of cycles ``at``, with -1 for cycles that ``some`` does not select."""
     if some is None or not len(some):
         return at
     return np.where((at >= 0) & some.to_numpy()[np.maximum(at, 0)], at, -1)
 
 
 def place(rows: pl.DataFrame, cycles: pl.DataFrame, device_time: bool) -> Times:
-    """The row of ``cycles`` each activity (``launch_ns start_ns rank earlier``) belongs to, -1 for none."""
+    """The row of ``cycles`` that each activity (``launch_ns start_ns rank earlier``) belongs to, -1 for none."""
     marks = ("start_ns", "dur_ns")
     if device_time:
         return row_at(rows["start_ns"], rows["rank"], cycles, marks)
@@ -134,8 +134,8 @@ def place(rows: pl.DataFrame, cycles: pl.DataFrame, device_time: bool) -> Times:
 def activities_in_cycles(
     run: Trace, cycles: pl.DataFrame, device_time: bool, condition: pl.Expr
 ) -> Iterator[pl.DataFrame]:
-    """``name kind device pid rank start_ns dur_ns`` of the kernels that pass and belong to a cycle, with its number in
-    ``cycle``, in blocks: what ``in_cycles`` gives, but never all of it at once.
+    """``name kind device pid rank start_ns dur_ns`` of the kernels that meet the condition and belong to a cycle, with
+    its number in ``cycle``: what ``in_cycles`` gives, but in blocks.
     """
     columns = ("name", "kind", "device", "pid", "rank", "start_ns", "dur_ns")
     if cycles["start_ns"].null_count():
@@ -146,8 +146,8 @@ def activities_in_cycles(
 
 
 def host_in_cycles(run: Trace, cycles: pl.DataFrame, condition: pl.Expr) -> Iterator[pl.DataFrame]:
-    """The host slices that pass and begin in a cycle, with its number in ``cycle``; none without timestamps. They come
-    in the order of the table, in blocks."""
+    """The host slices that meet the condition and begin in a cycle, with its number in ``cycle``; none without
+    timestamps. In blocks, in the order of the table."""
     if cycles["start_ns"].null_count():
         return
     columns = ("name", "kind", "pid", "rank", "start_ns", "dur_ns")
@@ -163,16 +163,16 @@ def _numbered(rows: pl.DataFrame, at: Times, cycles: pl.DataFrame) -> pl.DataFra
 
 def row_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame, bounds: tuple[str, str]) -> Times:
     """Row of the cycle each moment lies in, -1 outside all of them and for null; a rank's cycle holds only that rank's.
-    ``bounds`` are the columns of start and duration, or of start and end. Overlapping cycles give a moment to the one
-    that began last. A moment without a rank may lie in any rank's cycle."""
+    ``bounds``: the columns of start and duration, or of start and end. Of overlapping cycles, the one that began last
+    gets the moment. A moment without a rank may lie in any rank's cycle."""
     bounded = cycles.with_row_index("_row").drop_nulls(bounds).sort("rank", bounds[0], maintain_order=True)
     starts, ends, rows = (bounded[name].to_numpy() for name in (*bounds, "_row"))
     if bounds[1] == "dur_ns":
         ends = starts + ends
     groups = bounded.with_row_index("at").group_by("rank").agg(pl.col("at").min(), pl.len(), pl.col(bounds[0]).min())
-    # in order of their first cycles, for a moment without a rank that lies in several goes to the last of them
+    # sorted by first cycle: a moment without a rank that lies in cycles of several ranks goes to the last of these
     groups = groups.sort(bounds[0], "at").select("rank", "at", "len")
-    # a block at a time: what it takes to find the rows is several times as long as they are
+    # in blocks: finding the rows needs several times the memory of the result
     result = [
         _rows_at(times[at : at + _BLOCK], ranks[at : at + _BLOCK], starts, ends, rows, groups)
         for at in range(0, len(times), _BLOCK)
@@ -183,7 +183,7 @@ def row_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame, bounds: tup
 def _rows_at(
     times: pl.Series, ranks: pl.Series, starts: Times, ends: Times, rows: Times, groups: pl.DataFrame
 ) -> Times:
-    """``row_at`` by the bounds of cycles and their rows, of which ``groups`` says what rank they are of and where."""
+    """``row_at`` from the bounds of cycles and their rows; ``groups``: rank, first place and number of its cycles."""
     at_ns, rank_of = times.fill_null(_NEVER).to_numpy(), ranks.fill_null(_NEVER).to_numpy()
     result = np.full(len(at_ns), -1, dtype=np.int64)
     order = np.argsort(rank_of, kind="stable")
@@ -214,8 +214,8 @@ def _by_index(run: Trace, cycles: pl.DataFrame) -> pl.LazyFrame:
 
 
 def busy_ns(run: Trace, cycles: pl.DataFrame) -> list[int | None]:
-    """Per cycle the time of its window in which its devices were busy; None without times. The mean over the devices
-    that did anything in the recording."""
+    """Per cycle, the busy time of its devices within its window, as the mean over the devices that ran anything in the
+    recording; None without times."""
     if cycles.is_empty():
         return []
     if cycles["start_ns"].null_count():

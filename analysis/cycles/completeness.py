@@ -1,11 +1,11 @@
-"""Which cycles were recorded whole, and which are prefill or decode: told by their device activities.
+"""Which cycles were recorded whole, and which are prefill or decode, judged by their device activities.
 
-A cycle is compared with the cycles of its kind and rank. One without activities is not whole while others have some.
-Where most have the same number, one with fewer is not whole if no other has that number: lost records are never lost
-twice in the same number. The first and last one, which a recording cuts, are not whole with clearly fewer.
+A cycle is compared with the cycles of its kind and rank. One without activities is not whole if others have some. Where
+most have the same number of activities, one with fewer is not whole if no other has that number: losses do not repeat
+in the same number. The first and last one, which a recording may cut, are not whole with clearly fewer.
 
-Serving engines compile different attention kernels for prefill and decode, and their names say so. Where one kernel
-does both, the prefill is the cycle whose devices work several times longer. A kind the recording names is kept.
+Serving engines compile different attention kernels for prefill and decode, as their names show. Where one kernel does
+both, prefills are the cycles with several times more device time. Kinds that the recording names are kept.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ...loaders.trace import Trace
 from . import assignment
 
 LIKE = 0.995
-"""Where most cycles hold the same number of device activities, one with fewer than this share may not be whole."""
+"""Where most cycles have the same number of device activities, one with less than this share of it may not be whole."""
 EDGE = 0.8
-"""A first or last cycle with fewer than this share of the usual number is not whole, whatever the others hold."""
+"""A first or last cycle with less than this share of the median number is not whole, whatever the others have."""
 
 
 def like(frame: pl.DataFrame) -> str:
-    """The column that says which cycles are like each other: their kind, or the rhythms of one sequence."""
+    """The column by which cycles are comparable: ``kind``, or for patterns ``label``, which names the rhythm."""
     sources, kinds = (frame[name].cast(pl.String) for name in ("source", "kind"))
     return "label" if sources.eq("pattern").any() and kinds.eq("step").all() else "kind"
 
@@ -35,7 +35,7 @@ def whole(frame: pl.DataFrame) -> pl.Series:
     """Whether each cycle was recorded whole; ``frame`` has the table's columns and ``records``."""
     same = ["rank", like(frame)]
     counted = pl.col("records").is_not_null()
-    # ranks may hold different work, and so are held against themselves; that several lost alike is no chance
+    # ranks may do different work, so each is compared with itself; equal counts on several ranks are no lost records
     alone = pl.len().over(same[1], "records") == 1
     rows = frame.select(*same, "records", "start_ns", alone=alone).with_row_index("row").filter(counted)
     rows = rows.sort("start_ns", maintain_order=True, nulls_last=True)
@@ -50,9 +50,9 @@ def whole(frame: pl.DataFrame) -> pl.Series:
     ).with_columns(uniform=2 * pl.col("near").sum().over(same) >= pl.col("seen"))
     lost = pl.col("uniform") & (pl.col("records") < LIKE * pl.col("usual")) & pl.col("alone")
     cut = (pl.col("edge") | pl.col("end")) & (pl.col("records") < EDGE * pl.col("usual"))
-    unseen = pl.col("seen") == 0  # nobody recorded devices at all
+    unseen = pl.col("seen") == 0  # no devices were recorded at all
     marks = rows.select("row", whole=unseen | (pl.col("some") & ~lost & ~cut))
-    # not by an array: a series of one would be the first of most questions, for which polars imports all of numpy.ma
+    # not by a NumPy array: it would be the first that most queries make a series of, for which polars imports numpy.ma
     every = frame.select(row=pl.int_range(pl.len(), dtype=pl.get_index_type()))
     return every.join(marks, on="row", how="left", maintain_order="left")["whole"].fill_null(True).alias("complete")
 
@@ -69,11 +69,11 @@ _SERVING = re.compile(
 )
 _TRAINING = re.compile(r"backward|bwd|multi_tensor_apply|optimizer|adam", re.IGNORECASE)
 CLEAR = 2.5
-"""Prefills whose kernels have no name of their own work their device at least this many times longer than decodes."""
+"""Prefills without kernels of their own take at least this many times the device time of decodes."""
 
 
 def with_phases(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataFrame:
-    """The cycles with ``kind`` prefill or decode where the run serves a language model and names no kinds itself."""
+    """The cycles with ``kind`` prefill or decode, if the run serves a language model and names no kinds itself."""
     if cycles.height < 2 or not cycles["kind"].cast(pl.String).fill_null("step").eq("step").all():
         return cycles
     names = run.kernels.select(pl.col("name").unique()).collect()["name"]
@@ -94,7 +94,7 @@ def with_phases(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataF
     marks = set(kinds) - {"step"}
     if len(marks) < 2:
         by_time = _by_time(rows["all"].fill_null(0).to_list())
-        # without a clear difference those without device records are like the others
+        # without a clear difference, cycles without device records count as the others do
         kinds = by_time if "prefill" in by_time else ["decode" if marks == {"decode"} else "step"] * len(kinds)
     return cycles.with_columns(pl.Series("kind", kinds, dtype=pl.String).cast(schema.NAME))
 
@@ -106,7 +106,7 @@ def _by_name(decode: int | None, prefill: int | None) -> str:
 
 
 def _by_time(work: list[int]) -> list[str]:
-    """Prefill for the cycles beyond the widest gap in device time, if that gap is clear; else all are steps."""
+    """``prefill`` above the widest gap in device time, ``decode`` below, if the gap is clear; else all are ``step``."""
     done = np.sort(np.array([busy for busy in work if busy > 0], dtype=np.float64))
     if len(done) < 3:
         return ["step"] * len(work)

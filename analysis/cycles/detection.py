@@ -1,10 +1,9 @@
-"""The cycles of a run: how long each took, how busy its devices were, which stand out, and what two runs differ by.
+"""The cycles of a run: how long each took, how busy its devices were, and which are outliers.
 
-``find_cycles`` is the one answer to "which cycles does this run have"; every view asks it, so that all of them speak of
-the same cycles. A cycle takes as long as its mark; what its devices did is taken over its window (see ``assignment``).
-A cycle the recorder did not see whole is ``complete = false``: its length is known, what its devices did is not, and
-stays null. Nothing is left out silently: warm-up cycles are marked, and counted even when ``Options.warm_up`` leaves
-them out.
+``find_cycles`` is the only function that decides which cycles a run has, so that all views agree on them. A cycle lasts
+as long as its mark; its device figures are taken over its window (see ``assignment``). A cycle that was not recorded
+whole has ``complete = false``: its duration is known, its device figures are null. Nothing is left out silently:
+warm-up cycles are marked, and counted even when ``Options.warm_up`` leaves them out.
 """
 
 from __future__ import annotations
@@ -30,28 +29,28 @@ from . import sources as cycle_sources
 from .completeness import with_phases
 from .sourced_cycles import LIMITED, SourcedCycles, why_ignored
 
-WARM_UP_FACTOR = 1.5  # A first cycle this many times the median is warm-up, and so is each after it that still is...
-WARM_UP_SHARE = 0.25  # ...as long as at most this share of all cycles are.
+WARM_UP_FACTOR = 1.5  # A first cycle this many times the median is warm-up, and so are those after it while they are...
+WARM_UP_SHARE = 0.25  # ...this slow, up to this share of all cycles.
 LEAST_HELD = 0.5
-"""Share of the device time that cycles found by regularity must hold; less explains nothing of the run."""
-TOGETHER = 1_000_000  # Rows of a profile that are told apart at once.
+"""Share of the device time that cycles found by regularity must contain; with less they do not explain the run."""
+TOGETHER = 1_000_000  # Rows of a profile that are deduplicated at once.
 
 EXTRA = {
     "busy_ns": pl.Int64, "idle_ns": pl.Int64, "warm_up": pl.Boolean, "outlier": pl.Boolean, "records": pl.Int64,
     **dict.fromkeys(assignment.WINDOW, pl.Int64),
 }
-"""What ``cycles_of`` has beside the columns of the table: device time, flags, the number of device activities, and the
-window in which the cycle happens on host and devices together."""
+"""The columns of ``cycles_of`` beyond those of the table: device time, flags, the number of device activities, and the
+cycle's window, which covers host and devices."""
 
 
 class Cycles(Struct, frozen=True):
-    """The cycles of one run: ``frame`` (schema of ``cycles`` and ``EXTRA``), where they are from, what to know.
+    """The cycles of one run: ``frame`` (schema of ``cycles`` and ``EXTRA``), their source, and notes.
 
     ``before`` and ``elsewhere`` count the device activities that belong to no cycle: those before the first one, and
-    the others. ``held`` is the share of the device time that does belong to one, None where nobody measured any.
-    ``earlier`` counts those that were launched before the recording began. ``marked`` is what the source itself said of
-    each being whole. ``guessed`` cycles were marked by nobody; ``ignored`` says why such a guess describes nothing,
-    None where the cycles count.
+    the others. ``held``: the share of device time that belongs to cycles, None where not measured. ``earlier``: the
+    number of activities launched before the recording began. ``marked``: the ``complete`` flags that the source itself
+    gave. ``guessed``: the recording does not mark the cycles; ``ignored``: why such a guess is not used, None where it
+    is.
     """
 
     frame: pl.DataFrame
@@ -73,7 +72,7 @@ _finding = RLock()
 
 def find_cycles(run: Trace, options: Options) -> Cycles:
     """The cycles of the run by the first source that has any; an empty frame and a note where nothing repeats."""
-    with _finding:  # who asks while another thread finds them waits for that
+    with _finding:  # a second thread waits for the result of the first
         anchor = options.cycle_anchor
         return run.remember("cycles", (anchor,), lambda: (
             _find(run, anchor) if anchor is not None else derived_value(run, "cycles", Cycles, lambda: _find(run, None))
@@ -88,7 +87,7 @@ def cycles_of(run: Trace, options: Options) -> pl.LazyFrame:
 SOURCES = (
     cycle_sources.recorded, cycle_sources.annotated, cycle_sources.anchored, launch_runs.executed, launch_runs.repeated,
 )
-"""Where cycles are looked for, in the order they are trusted."""
+"""The sources of cycles, most trusted first."""
 
 
 def _find(run: Trace, anchor: str | None) -> Cycles:
@@ -117,7 +116,7 @@ def _none(note: str) -> Cycles:
 
 
 def _complete(run: Trace, sourced: SourcedCycles) -> Cycles:
-    """The source's cycles with everything that follows from the rest of the recording."""
+    """The source's cycles with everything that is derived from the rest of the recording."""
     anchor = sourced.anchor
     if reduced.is_reduced(run):
         frame, anchor = reduced.with_figures(run, sourced.frame), reduced.anchor(run) or anchor
@@ -134,9 +133,9 @@ def _complete(run: Trace, sourced: SourcedCycles) -> Cycles:
     frame = frame.with_columns(complete=complete).with_columns(
         pl.when("complete").then("busy_ns").alias("busy_ns"), _warm_up(frame),
     )
-    timed = pl.col("start_ns").is_not_null()  # without timestamps nobody saw what lies between two launches
+    timed = pl.col("start_ns").is_not_null()  # without timestamps the time between launches is unknown
     window = pl.col(assignment.WINDOW[1]) - pl.col(assignment.WINDOW[0])
-    marks = [False] * frame.height  # the one rule: what is said of outliers anywhere is said of these
+    marks = [False] * frame.height  # the only rule for outliers: every view uses these marks
     for _, group in frame.with_row_index("row").group_by(completeness.like(frame)):
         limit = fence(group.filter(~pl.col("warm_up"))["dur_ns"].cast(pl.Float64).to_numpy())
         for row, span, warm_up in group.select("row", "dur_ns", "warm_up").iter_rows():
@@ -154,7 +153,7 @@ def _complete(run: Trace, sourced: SourcedCycles) -> Cycles:
 
 
 class _Records(Struct, frozen=True):
-    """Per cycle the device activities that belong to it and how long devices were busy; what belongs to none."""
+    """Per cycle, its number of device activities and the busy time of devices; and the activities in no cycle."""
 
     count: Sequence[int | None]
     busy_ns: Sequence[int | None]
@@ -189,7 +188,7 @@ def _records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
 
 
 def _some_cycles(run: Trace) -> list[pl.Series]:
-    """The cycles of the profile, as many at a time as have about ``TOGETHER`` rows: few enough to be told apart."""
+    """The cycles of the profile in batches of about ``TOGETHER`` rows: few enough to deduplicate at once."""
     counts = run.profile.group_by("cycle").len().sort("cycle").collect(engine="streaming")
     batch = pl.Series(counts["len"].cum_sum() // TOGETHER)
     batches_of = counts.with_columns(batch.alias("batch")).partition_by("batch")
@@ -200,7 +199,7 @@ def _timed_records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Recor
     first = cast(int | None, frame["start_ns"].min())
     count = np.zeros(frame.height, dtype=np.int64)
     homeless, before, earlier = 0, 0, 0
-    total, held = 0.0, 0.0  # times as floats: durations may be longer than integers add up
+    total, held = 0.0, 0.0  # floats, because the sum of durations may overflow an integer
     for work in batches(assignment.launched(run).filter(pl.col("kind") != "sync").select(
         "launch_ns", "start_ns", "dur_ns", "rank", "earlier"
     )):
@@ -220,7 +219,7 @@ def _timed_records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Recor
 
 
 def _warm_up(frame: pl.DataFrame) -> pl.Series:
-    """Whether each is one of the first cycles of a rank, and these are clearly slower than the rest of their kind."""
+    """Whether each cycle is among the first of its rank and kind, and all up to it are clearly slower than the rest."""
     if frame["start_ns"].null_count():
         # launches without times were replayed, or are the layers of one iteration
         return pl.repeat(False, frame.height, eager=True).alias("warm_up")
@@ -236,7 +235,7 @@ def _warm_up(frame: pl.DataFrame) -> pl.Series:
 
 
 def spoken_of(run: Trace, options: Options) -> Cycles:
-    """The cycles every view speaks of: all that were found, without the warm-up where the options leave it out."""
+    """The cycles that every view uses: all that were found, without warm-up where the options leave it out."""
     cycles = find_cycles(run, options)
     if options.warm_up or not cycles.frame["warm_up"].any():
         return cycles
@@ -248,13 +247,13 @@ def spoken_of(run: Trace, options: Options) -> Cycles:
 
 
 def counted_cycles(run: Trace, options: Options) -> Cycles:
-    """The cycles that findings, headlines and gauges describe: none where they are a guess that explains too little."""
+    """The cycles that findings, headlines and gauges describe: none if they are a guess that explains too little."""
     cycles = spoken_of(run, options)
     return cycles if cycles.ignored is None else without_guess(cycles)
 
 
 def without_guess(cycles: Cycles) -> Cycles:
-    """No cycles, with what was guessed said in a note."""
+    """The same without cycles, and with a note on the guess."""
     return replace(cycles, frame=cycles.frame.clear(), notes=tuple(filter(None, (*cycles.notes, why_guessed(cycles)))))
 
 
@@ -294,7 +293,7 @@ def homeless(cycles: Cycles) -> str | None:
 
 
 def why_guessed(cycles: Cycles) -> str | None:
-    """That the cycles are a guess, and whether anything is said by them, as a sentence; None for recorded ones."""
+    """A sentence that the cycles are a guess, and whether they are used; None for recorded ones."""
     if not cycles.guessed or cycles.frame.is_empty():
         return None
     if cycles.ignored is None:
@@ -304,7 +303,7 @@ def why_guessed(cycles: Cycles) -> str | None:
 
 
 def facts_of(cycles: Cycles) -> dict[str, Any]:
-    """Numbers about one run's cycles: the statistics of their durations, their source, and how many of what."""
+    """Facts about one run's cycles: statistics of durations, source, incomplete, warm-up and outlier counts."""
     frame = cycles.frame
     facts = statistics(frame["dur_ns"].cast(pl.Float64).to_numpy())
     facts |= {

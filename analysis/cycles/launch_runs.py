@@ -1,10 +1,10 @@
-"""Cycles from launches alone, where nobody on the host marked an iteration.
+"""Cycles from launches alone, where the host side has no iteration marks.
 
-A compiled program (a graph, an XLA executable) that runs repeatedly: a cycle goes, in device time, from the first
+First a compiled program (a graph, an XLA executable) that runs repeatedly: a cycle goes, in device time, from the first
 activity of one execution to the first of the next, since the call returns long before the device is done. Small
-programs run between steps, so the one with most device time is the step, if it fills its cycles. Else the order of
-launches on the busiest stream of each rank: with timestamps such a cycle lasts until the next one begins, without them
-its length is the summed latency of its launches.
+programs run between steps, so the program with most device time is the step, if it fills its cycles. Else what repeats
+in the launches of each rank's busiest stream: with timestamps such a cycle lasts until the next one begins, without
+them its length is the summed latency of its launches.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .patterns import Pattern, find_patterns
 from .sourced_cycles import SourcedCycles
 
 LEAST_TOLD = 0.5
-"""Share of the launches, or of their time, that must lie in a rhythm before it is taken for the cycles of the run."""
+"""Share of the launches, or of their time, that a rhythm must contain to be taken for the cycles of the run."""
 Bounds = list[tuple[int, int]]
 
 
 def launches_by_rank(run: Trace) -> Iterator[tuple[int | None, pl.DataFrame]]:
-    """Per rank the launches of its busiest stream, in order of start (of index without timestamps). Collectives do not
+    """Per rank, the launches of its busiest stream, sorted by start (by index without timestamps). Collectives do not
     count as busy: they wait for others, and have few names."""
     rows = run.kernels.filter(pl.col("kind") != "sync").select(
         "index", "start_ns", "dur_ns", "name", "kind", "device", "stream", "rank"
@@ -45,8 +45,8 @@ def launches_by_rank(run: Trace) -> Iterator[tuple[int | None, pl.DataFrame]]:
 
 
 def launch_runs(table: pl.DataFrame, bounds: Bounds, labels: list[str], source: str, rank: int | None) -> pl.DataFrame:
-    """Cycles from rows ``first`` up to but without ``stop`` of ``table``, in the schema of ``cycles``. With timestamps
-    a cycle ends where the one that follows at once begins, the last of them with its last activity."""
+    """Cycles from row ranges [first, stop) of ``table``, in the schema of ``cycles``. With timestamps a cycle ends
+    where the next one begins if that follows directly, else with its last activity."""
     firsts, stops = (np.array([bound[i] for bound in bounds], dtype=np.int64) for i in (0, 1))
     index, spent = table["index"].to_numpy(), table["dur_ns"].fill_null(0).to_numpy()
     timed = table["start_ns"].null_count() == 0 and table.height > 0
@@ -72,7 +72,7 @@ def launch_runs(table: pl.DataFrame, bounds: Bounds, labels: list[str], source: 
 
 
 def repeated(run: Trace) -> SourcedCycles | None:
-    """The repetitions of the kernel names on the busiest stream of each rank; None where nothing repeats."""
+    """Cycles from the repetition of kernel names on the busiest stream of each rank; None where nothing repeats."""
     made: list[tuple[int | None, pl.DataFrame, list[Pattern]]] = []
     for rank, table in launches_by_rank(run):
         codes = table["name"].to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
@@ -97,7 +97,7 @@ def repeated(run: Trace) -> SourcedCycles | None:
 
 
 def _names(ranks: list[list[Pattern]]) -> list[str]:
-    """What each rhythm is called, by its usual launches; the first rhythm of every rank is the same one."""
+    """The name of each rhythm, from its median number of launches; the n-th rhythm of all ranks counts as the same."""
     periods = [
         int(np.median([patterns[i].period for patterns in ranks if i < len(patterns)]))
         for i in range(max(map(len, ranks)))
@@ -109,7 +109,7 @@ def _names(ranks: list[list[Pattern]]) -> list[str]:
 
 
 def _tells_the_run(table: pl.DataFrame, patterns: list[Pattern]) -> bool:
-    """Whether the rhythms hold most launches or most of the time: three convolutions in a row are no iterations."""
+    """Whether the rhythms contain half of the launches or the time: three convolutions in a row are not iterations."""
     inside = np.zeros(table.height, dtype=bool)
     for pattern in patterns:
         for first, stop in pattern.bounds:
@@ -134,14 +134,14 @@ def _worded(table: pl.DataFrame, patterns: list[Pattern]) -> str:
 
 PROGRAM = r"^(PJRT_LoadedExecutable_Execute|PjitFunction\(.*\)|(hip|cuda|cu)GraphLaunch(_\w+)?)$"
 """Calls that run a whole compiled program."""
-LEAST = 3  # So many executions make a rhythm.
+LEAST = 3  # Executions needed for a rhythm.
 LEAST_FILLED = 0.5
-"""Share of the device time of its cycles that the program itself takes: else it is a small part of a step."""
-LARGEST_SPREAD = 0.5  # Median absolute deviation of the cycles over their median, at most.
+"""Share of the device time of its cycles that the program must take: with less it is a small part of a step."""
+LARGEST_SPREAD = 0.5  # Largest median absolute deviation of the cycles / median.
 
 
 def executed(run: Trace) -> SourcedCycles | None:
-    """A cycle per execution of the program that takes most device time; None where none repeats or fills its cycles."""
+    """One cycle per execution of the program with most device time; None where none repeats or fills its cycles."""
     calls = run.host.filter(pl.col("name").cast(pl.String).str.contains(PROGRAM), pl.col("dur_ns") >= 0).select(
         pl.col("name").cast(pl.String), "start_ns", "dur_ns", "rank").drop_nulls(["start_ns"])
     calls_made = calls.sort("start_ns").collect(engine="streaming")

@@ -1,7 +1,7 @@
-"""A run limited to a process, a rank, a device and a window of time: what ``scope`` is made of, cycles apart.
+"""A run limited to a process, a rank, a device and a time window: the limits of ``scope`` other than cycles.
 
-Every table that has rows must be able to tell the limit, or the question is refused: a scope that is printed and not
-applied would be worse than none.
+Every table that has rows must support the limit, or the query is refused: a scope that is printed but not applied
+would be worse than none.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ _BY = {
     "device": ("kernels", "host", "metrics", "allocations", "cycles", "profile", "kernel_stats", "comparison"),
     "window": ("kernels", "host", "metrics", "allocations", "cycles", "profile"),
 }
-"""The tables that can tell each limit."""
+"""The tables that each limit can be applied to."""
 _TOTALS = ("profile", "operators", "kernel_stats", "host_stats", "breakdown", "comparison")
 
 
 def restricted(run: Trace, scope: Scope, options: Options) -> Trace:
-    """What of the run is of that process, rank, device and window (the scope's cycle is not looked at). Raises
-    ScopeRefused."""
+    """The run limited to that process, rank, device and window; the scope's cycle is ignored. Raises ScopeRefused."""
     if reduced.is_reduced(run):
         return reduced.restricted(run, scope)
     for name, wanted in (("pid", scope.pid), ("rank", scope.rank), ("device", scope.device)):
@@ -45,7 +44,7 @@ def restricted(run: Trace, scope: Scope, options: Options) -> Trace:
     if windowed:
         _refuse_totals(run, "window", "a window of time")
     if options.cycle_anchor is not None or not run.has("cycles"):
-        # found once, in the whole run: a part of it would have a rhythm of its own
+        # detected once, in the whole run: a part of it would give other cycles
         schema = columns_of(run.cycles).names()
         cycles = find_cycles(run, options)
         run = _derived(run, cycles.frame.select(schema), cycles.guessed)
@@ -106,7 +105,7 @@ def _of_process(run: Trace, pid: int) -> Trace:
     if pid not in there:
         raise _refuse(run, "process", pid, sorted(there), "processes")
     kernels = assignment.launched(run).drop("launch_ns", "earlier")
-    if len(there) == 1:  # what names no process, and no call that launched it, can only be of this one
+    if len(there) == 1:  # an activity without a process and without a launch call can only belong to this one
         kernels = kernels.with_columns(pl.col("pid").fill_null(pid))
     mine = pl.col("pid") == pid
     host = calls_where(run.host, mine)
@@ -148,7 +147,7 @@ def _of_device(run: Trace, device: str) -> Trace:
 
 
 def _elsewhere(run: Trace, device: str) -> pl.Expr:
-    """Whether a host slice is of a process that launched work, and none of it on the device."""
+    """Whether a host slice is of a process that launched work, but none on this device."""
     used = assignment.launched(run).group_by("pid", "device").agg().drop_nulls().collect(engine="streaming")
     here = used.filter(pl.col("device") == device)["pid"].unique().to_list()
     others = [pid for pid in used["pid"].unique().to_list() if pid not in here]
@@ -156,7 +155,7 @@ def _elsewhere(run: Trace, device: str) -> pl.Expr:
 
 
 def require_window(run: Trace, scope: Scope) -> None:
-    """Raises ScopeRefused for a window that ends before it begins, that lies behind the run, or of launches untimed."""
+    """Raises ScopeRefused for a window that ends before it begins or begins after the run, and for untimed launches."""
     first, end = scope.from_ns or 0, scope.to_ns
     if end is not None and end <= first:
         raise ScopeRefused(f"The window ends at {units.duration(end)}, before it begins at {units.duration(first)}.")
@@ -177,7 +176,7 @@ def _of_window(run: Trace, scope: Scope) -> Trace:
         return late if end is None else late & (pl.col(column) < end)
 
     cycles = run.cycles.filter(inside("start_ns"))
-    if end is not None:  # the rest of the last one is not in sight
+    if end is not None:  # the window may cut off the last cycle
         whole = pl.col("start_ns") + pl.col("dur_ns") <= end
         cycles = cycles.with_columns(complete=pl.col("complete").fill_null(True) & whole)
     window = run.with_tables(
@@ -193,7 +192,7 @@ def _of_window(run: Trace, scope: Scope) -> Trace:
 
 
 def _alive(allocations: pl.LazyFrame, first: int, end: int | None) -> pl.LazyFrame:
-    """Memory that was held at any time of the window, whenever it was allocated; the rest of its time is left out."""
+    """Memory held at any time in the window, whenever it was allocated; its time before the window is cut off."""
     begun = pl.col("start_ns").fill_null(0)
     until = begun + pl.col("dur_ns")
     held = until.is_null() | (until > first)
@@ -202,7 +201,7 @@ def _alive(allocations: pl.LazyFrame, first: int, end: int | None) -> pl.LazyFra
     return rest.with_columns(
         start_ns=pl.when(~before).then("start_ns").otherwise(first),
         dur_ns=pl.when(before).then(until - first).otherwise("dur_ns"),
-        tid=pl.when(~before).then("tid"),  # its slices of the moment it was asked for in are not in sight
+        tid=pl.when(~before).then("tid"),  # the slices it was allocated in are outside the window
     )
 
 
@@ -213,7 +212,7 @@ def _nothing_there(run: Trace) -> ScopeRefused:
 
 
 def _bounds(run: Trace) -> tuple[int, int] | None:
-    """From when to when the run lasts, ns; None without times."""
+    """Begin and end of the run, ns; None without times."""
     bounds = [
         run.table(name).select(a=pl.col(start).min(), b=(pl.col(start) + pl.col(span)).max()).collect().row(0)
         for name, start, span in (("kernels", "start_ns", "dur_ns"), ("host", "start_ns", "dur_ns"),
@@ -224,7 +223,7 @@ def _bounds(run: Trace) -> tuple[int, int] | None:
 
 
 def _about(run: Trace, ranks: tuple[int, ...]) -> Trace:
-    """The same run with the ranks and devices that are left in it."""
+    """The run, with ``info`` limited to the ranks and devices that are left in it."""
     there = _distinct((run.kernels, run.kernel_stats, run.profile), "device")
     devices = tuple(device for device in run.info.devices if device.id in there) if there else run.info.devices
     facts = {**run.info.facts, LIMITED: True}

@@ -1,9 +1,9 @@
-"""Two runs' answers to one question side by side, their sums compared per cycle.
+"""A view's answers for two runs side by side, with their sums compared per cycle.
 
-A recording that holds more cycles than another has larger sums and is not slower. Where both runs have cycles, each sum
-column has beside it what belongs to the whole cycles of its run, per cycle: of a job per cycle and rank, and where
-prefill and decode are told apart with the same share of each kind in both runs. A view says how it answers for one run
-and which columns are sums (``Column.pairs``); all the rest is here.
+A recording with more cycles than another has larger sums without being slower. Where both runs have cycles, each sum
+column gets a second one: the sum over the whole cycles of its run, per cycle (for a job per cycle and rank; with
+prefill and decode weighted by the same share of each kind in both runs). A view defines its answer for one run and
+which columns are sums (``Column.pairs``); all the rest is here.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class OneRun(Struct, frozen=True):
-    """What a view says of one run: rows in all its columns, facts, sentences and notes. ``sums`` are sentences about
-    the sums of the recording, which say nothing where runs are compared per cycle.
+    """A view's answer for one run: rows in all its columns, facts, sentences and notes. ``sums`` are sentences about
+    sums over the recording, which are left out where runs are compared per cycle.
     """
 
     frame: pl.DataFrame
@@ -38,19 +38,19 @@ class OneRun(Struct, frozen=True):
     sums: tuple[str, ...] = ()
 
     def answer(self) -> Answer:
-        """The answer of a view that is asked about this run alone."""
+        """The view's answer for this run alone."""
         return Answer(self.frame.lazy(), self.facts, (*self.sums, *self.summary), self.notes)
 
 
 Frames = tuple[pl.DataFrame, pl.DataFrame]
 One = Callable[[Trace, Options, Side], OneRun]
 Within = Callable[["WholeCycles", Options, Side], pl.DataFrame]
-"""The rows of what belongs to some cycles of a run. Raises CannotAnswer where nothing does."""
+"""A view's rows limited to some cycles of a run. Raises CannotAnswer if nothing belongs to them."""
 
 
 def paired(runs: Runs, options: Options, columns: Sequence[Column], one: One, within: Within | None = None) -> Answer:
-    """The view's answer for two runs; ``within`` says what belongs to some cycles where ``one`` of the run limited to
-    them does not. Raises CannotAnswer.
+    """The view's answer for two runs; ``within`` gives the rows of some cycles, by default those of ``one`` for the run
+    limited to these cycles. Raises CannotAnswer.
     """
     sides = [one(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
     per = cycle_sums(runs, options, columns, [side.frame for side in sides], within or (
@@ -67,7 +67,7 @@ def paired(runs: Runs, options: Options, columns: Sequence[Column], one: One, wi
 
 
 def answered_by(columns: Sequence[Column], one: One) -> Callable[[Runs, Options], Answer]:
-    """The ``build`` of a view that is what ``one`` says of a run, or of two side by side."""
+    """The ``build`` function of a view whose answer is ``one`` for a run, or ``one`` for two runs side by side."""
     def build(runs: Runs, options: Options) -> Answer:
         return one(runs[0], options, "a").answer() if len(runs) == 1 else paired(runs, options, columns, one)
 
@@ -75,7 +75,7 @@ def answered_by(columns: Sequence[Column], one: One) -> Callable[[Runs, Options]
 
 
 class CycleSums(Struct, frozen=True):
-    """The frames of both runs with their sums per cycle, null where one has no cycles; ``known`` says which."""
+    """The frames of both runs with their sums per cycle; if ``known`` is False, these are null."""
 
     frames: Frames
     known: bool
@@ -85,11 +85,11 @@ class CycleSums(Struct, frozen=True):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the sums are compared per."""
+        """The unit that sums are compared per."""
         return {"per": "cycle" if self.known else "recording"}
 
     def sentence(self, joined: pl.DataFrame, columns: Sequence[Column]) -> str:
-        """What both runs take per cycle in all, and how many cycles that is of."""
+        """The totals of both runs per cycle, and the number of cycles."""
         parts = []
         for column in ranked_sums(with_cycle_sums(columns)):
             if column.per != "cycle" or column.role not in ("time", "count"):
@@ -103,7 +103,7 @@ class CycleSums(Struct, frozen=True):
                 f"({of_a} in A, {units.count(self.cycles[1])} in B).")
 
     def _ranks(self, joined: pl.DataFrame) -> str:
-        """Of a job: whether the rows are of one rank each, so that their sum is that of all, or of any rank."""
+        """For a job: whether totals cover all ranks together (rows are per rank or device), or are per rank."""
         if self.ranks < 2:
             return ""
         several = [name for name in ("rank", "device") if name in joined.columns and joined[name].n_unique() > 1]
@@ -139,7 +139,7 @@ def _with_sums(
     frame: pl.DataFrame, columns: Sequence[Column], kinds: Sequence[tuple[float, WholeCycles]], within: Within,
     options: Options, side: Side,
 ) -> pl.DataFrame:
-    """The frame with its sums per cycle: of each kind of cycles its share."""
+    """The frame with its sums per cycle, each kind of cycle weighted by its share."""
     keys, sums = keys_of(columns), [column for column in columns if column.sums]
     names = [column.name for column in with_cycle_sums(columns) if column.per == "cycle"]
     total = frame.select(*keys, *(pl.lit(0.0).alias(name) for name in names))
@@ -148,8 +148,8 @@ def _with_sums(
             inside = within(cycles, options, side)
         except CannotAnswer:
             if not cycles.only_sums:
-                continue  # nothing of it is in a cycle
-            inside, cycles = frame, cycles.all_of_run()  # sums of the recording are all there is
+                continue  # the run has no rows in these cycles
+            inside, cycles = frame, cycles.all_of_run()  # the run has only sums over the whole recording
         each = _divisor(inside, keys, cycles)
         inside = inside.select(*keys, *(
             _per_cycle(one, each, cycles.ranks).alias(f"_{name}") for one, name in zip(sums, names, strict=True)
@@ -179,7 +179,7 @@ def _whole_number(value: pl.Expr, column: Column) -> pl.Expr:
 
 
 def _divisor(rows: pl.DataFrame, keys: Sequence[str], cycles: WholeCycles) -> pl.Expr:
-    """How many cycles a row is of: those of its rank, else of the ranks that use its device, else all."""
+    """The number of cycles that a row sums over: those of its rank, else of the ranks that use its device, else all."""
     by_rank, every = cycles.by_rank(), cycles.frame.height
     if len(by_rank) < 2:
         return pl.lit(float(every))
@@ -195,7 +195,7 @@ def _divisor(rows: pl.DataFrame, keys: Sequence[str], cycles: WholeCycles) -> pl
 
 
 def on_the_same_devices(frames: Frames) -> tuple[Frames, dict[str, str]]:
-    """The frames with B's devices under the names of A's where the runs used different ones, and which these are."""
+    """The frames with B's devices renamed to A's where the runs used different ones, and the mapping of the names."""
     a, b = frames
     if "device" not in a.columns:
         return frames, {}
@@ -208,7 +208,7 @@ def on_the_same_devices(frames: Frames) -> tuple[Frames, dict[str, str]]:
 
 
 def _why(runs: Runs, whole: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:
-    """Why whole recordings are compared."""
+    """A note on why whole recordings are compared."""
     lacking = [letter for letter, side in zip("AB", whole, strict=True) if not side]
     if not lacking:
         return ("Sums are not per cycle: the runs have no kind of cycle in common.",)
@@ -217,7 +217,7 @@ def _why(runs: Runs, whole: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:
 
 
 def _mix(shares: dict[str, float], kinds: Sequence[dict[str, WholeCycles]]) -> tuple[str, ...]:
-    """What a cycle is where there are several kinds of them."""
+    """Notes on what a cycle is where there are several kinds."""
     notes = []
     if len(shares) > 1:
         parts = " and ".join(f"{units.percent(100 * share, places=0)} {kind}" for kind, share in shares.items())

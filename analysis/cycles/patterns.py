@@ -1,12 +1,12 @@
-"""Finding what repeats in a sequence of launches when nobody marked where an iteration begins.
+"""Finds the rhythm of a sequence of launches: what repeats, where iterations are not marked.
 
-Input is one number per launch (which kernel it was), in order; nothing is known about time. A *mark* is a short run of
-kernels (one to four in a row); its occurrences cut the sequence into segments, and a good mark cuts it into segments
-that hold the same kernels equally often. Comparing how often, not in which order, keeps a retried copy or an extra
-memset from hiding the rhythm, and cutting at marks instead of at a fixed period keeps one irregular iteration from
-shifting all later ones. Layers repeat inside iterations: the longer rhythm is taken when it explains what the shorter
-one leaves over. A prefix (warm-up), a tail and a second rhythm elsewhere (backward after forward) are left to further
-rounds on what remains. If nothing repeats at least three times the answer is empty.
+Input is one number per launch (which kernel it was), in order, and where known the idle time before each. A *mark* is a
+short run of one to four kernels; its occurrences cut the sequence into segments, and a good mark cuts it into segments
+that contain the same kernels equally often. Comparing counts, not order, keeps a retried copy or an extra memset from
+hiding the rhythm; cutting at marks, not at a fixed period, keeps one irregular iteration from shifting all later ones.
+Layers repeat inside iterations: the longer rhythm is taken if it explains what the shorter one leaves over. A prefix
+(warm-up), a tail and a second rhythm elsewhere (backward after forward) are left to further rounds on the rest. If
+nothing repeats at least three times, the result is empty.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ Counts = np.ndarray[Any, np.dtype[np.float64]]
 
 LEAST_REPEATS = 3
 SHORTEST = 4
-"""A rhythm of fewer launches than this is no iteration and no layer: elementwise kernels alternate all the time."""
+"""A rhythm of fewer launches is neither an iteration nor a layer: element-wise kernels alternate all the time."""
 LONGEST_MARK = 4
 ALIKE = 0.25  # Two segments are alike when at most this share of their launches differs.
-UNUSUAL = 0.05  # A repetition that differs by more than this among more equal ones is one of another kind.
+UNUSUAL = 0.05  # A repetition that differs by more than this, among more equal ones, is of another kind.
 LEAST_SHARE = 0.1  # A rhythm that covers less of the whole sequence than this is not reported.
 MOST_PATTERNS = 4
-MOST_ODD = 2  # So many segments of another kind in a row do not end a rhythm.
+MOST_ODD = 2  # Up to this many segments of another kind in a row do not end a rhythm.
 NOTHING_LEFT = 0.001
 """A shorter rhythm whose repetitions differ by no more than this leaves nothing for a longer one to explain."""
 LEAST_RECURRENCE = 0.4
-"""Share of a repetition's runs of launches found in the one before, below which equal counts are chance."""
-RECURRENCES, RECURRENCE_LAUNCHES = 64, 1 << 16  # Repetitions and launches looked at to tell that.
-WINDOW = 1 << 18  # Longer sequences are searched for their mark in their middle so many launches, then cut as a whole.
+"""If a smaller share of a repetition's runs of launches occurs in the repetition before, equal counts are chance."""
+RECURRENCES, RECURRENCE_LAUNCHES = 64, 1 << 16  # Repetitions and launches examined for that.
+WINDOW = 1 << 18  # Marks of a longer sequence are searched in this many launches in its middle; then all of it is cut.
 CANDIDATES = 64
 MARKS_PER_PERIOD = 3
 SAME_MARKS = 6  # Marks of the same rhythm that are tried on the whole of a long sequence.
-NAMES = 192  # Kernels beyond the most frequent this many are counted together.
+NAMES = 192  # Kernels other than this many most frequent ones are counted together.
 
 
 class Pattern(Struct, frozen=True):
-    """A rhythm: where its repetitions ``bounds`` (first, stop) lie and how much they differ, 0 for not at all.
-    Repetitions do not overlap; most follow each other at once."""
+    """A rhythm: the ``bounds`` (first, stop) of its repetitions, and how much these differ, 0 for not at all.
+    Repetitions do not overlap; most follow each other directly."""
 
     bounds: tuple[tuple[int, int], ...]
     difference: float
 
     @property
     def launches(self) -> int:
-        """How many launches the repetitions cover together."""
+        """The number of launches in all repetitions."""
         return sum(stop - first for first, stop in self.bounds)
 
     @property
     def period(self) -> int:
-        """The usual number of launches of one repetition."""
+        """The median number of launches per repetition."""
         return int(np.median([stop - first for first, stop in self.bounds]))
 
 
 def find_patterns(codes: Codes, idle: Counts | None = None) -> list[Pattern]:
-    """Every rhythm that covers a tenth of the sequence, in order of place; they never overlap. Empty if none does.
+    """Every rhythm that covers a tenth of the sequence, in order of position, without overlap; empty if none does.
     ``codes`` are small numbers from 0, one per kernel name. ``idle``, where known, is the idle time before each launch:
-    of equal cuts the one in the longest pauses wins."""
+    of equally good cuts, the one at the longest pauses wins."""
     made: list[Pattern] = []
     pieces = [(0, len(codes))]
     while pieces and len(made) < MOST_PATTERNS:
@@ -82,7 +82,7 @@ def find_patterns(codes: Codes, idle: Counts | None = None) -> list[Pattern]:
 
 
 def _joined(codes: Codes, patterns: list[Pattern]) -> list[Pattern]:
-    """The patterns with those of the same rhythm made one: something else happened between its two stretches."""
+    """The patterns, with those of the same rhythm merged: something else ran between its two stretches."""
     joined: list[Pattern] = []
     for pattern in patterns:
         twin = next((i for i, other in enumerate(joined) if _alike(codes, pattern, other)), None)
@@ -96,7 +96,7 @@ def _joined(codes: Codes, patterns: list[Pattern]) -> list[Pattern]:
 
 
 def _alike(codes: Codes, one: Pattern, other: Pattern) -> bool:
-    """Whether repetitions of the two hold the same kernels about equally often."""
+    """Whether repetitions of the two patterns contain the same kernels about equally often."""
     if not _same(one, other):
         return False
     counts = [
@@ -120,8 +120,8 @@ def _best(codes: Codes, idle: Counts | None) -> Pattern | None:
 
 
 def _best_marks(codes: Codes, bins: Codes, idle: Counts | None) -> list[Mark]:
-    """The marks that cut best: as much as possible into as equal pieces as possible, the iteration before the layer.
-    They have one rhythm and differ in where it begins; with ``idle`` it begins after the longest pauses."""
+    """The marks that cut best: as much as possible into pieces as equal as possible, iterations rather than layers.
+    They share one rhythm and differ in where it begins; with ``idle`` it begins after the longest pauses."""
     cuts = ((_cut(bins, _places(codes, mark)), mark) for mark in _marks(codes))
     usable = sorted(((cut, mark) for cut, mark in cuts if cut is not None), key=lambda one: -_score(one[0]))
     first = next((i for i, (cut, _) in enumerate(usable) if _recurs(codes, cut)), None)
@@ -150,12 +150,12 @@ def _score(pattern: Pattern) -> float:
 
 
 def _same(one: Pattern, other: Pattern) -> bool:
-    """Whether two patterns have the same rhythm and differ in where it is said to begin."""
+    """Whether two patterns have the same period, so that they differ only in where it begins."""
     return abs(one.period - other.period) <= 0.05 * max(one.period, other.period)
 
 
 def _places(codes: Codes, mark: Mark) -> Codes:
-    """Where the mark occurs, in order."""
+    """The positions of the mark, in order."""
     at = np.flatnonzero(codes[: len(codes) - len(mark) + 1] == mark[0])
     for step, code in enumerate(mark[1:], 1):
         at = at[codes[at + step] == code]
@@ -163,7 +163,7 @@ def _places(codes: Codes, mark: Mark) -> Codes:
 
 
 def _marks(window: Codes) -> list[Mark]:
-    """Short runs of kernels that recur at even distances, the most even and widespread first."""
+    """Short runs of kernels that recur at regular distances, the most regular and widespread first."""
     ranked: list[tuple[float, int, int, float]] = []
     for length, grams in enumerate(_grams(window), 1):
         order = np.argsort(grams, kind="stable")
@@ -190,7 +190,7 @@ def _marks(window: Codes) -> list[Mark]:
 
 
 def _grams(codes: Codes) -> list[Codes]:
-    """Per length from one to four, a number for the run of that many launches that begins at each launch."""
+    """For each length from one to four, an id of the run of that many launches that begins at each launch."""
     grams = [codes]
     size = int(codes.max()) + 2
     for length in range(1, LONGEST_MARK):
@@ -200,7 +200,7 @@ def _grams(codes: Codes) -> list[Codes]:
 
 
 def _cut(bins: Codes, marks: Codes) -> Pattern | None:
-    """The longest stretch of segments between marks that are alike; the last one is as long as they usually are."""
+    """The longest stretch of alike segments between marks; the last segment gets the median length."""
     if len(marks) < LEAST_REPEATS:
         return None
     period = int(np.median(np.diff(marks)))
@@ -228,9 +228,9 @@ def _cut(bins: Codes, marks: Codes) -> Pattern | None:
 
 
 def _stretch(alike: Flags, differ: Counts, sized: Flags) -> tuple[int, int]:
-    """The longest run of alike segments, grown over a few odd ones of believable size to alike ones beyond. An odd
-    segment among alike ones is an iteration of another kind (a prefill among decodes); one at the end of the run that
-    differs more than those inside is what lies beyond the rhythm, and is cut off."""
+    """The longest run of alike segments, extended across a few odd ones of plausible size to alike ones beyond. An odd
+    segment among alike ones is an iteration of another kind (a prefill among decodes); one at either end of the run
+    that differs more than those inside is not part of the rhythm, and is cut off."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], alike.astype(np.int8), [0]))))
     if not len(edges):
         return 0, 0
@@ -255,8 +255,8 @@ def _bridged(end: int, begin: int, sized: Flags) -> bool:
 
 
 def _recurs(codes: Codes, pattern: Pattern) -> bool:
-    """Whether repetitions follow the same order, which segments of any long sequence would not by chance. Runs of
-    launches so long that one would hardly be found twice in two random repetitions must mostly be found in the
+    """Whether repetitions follow the same order, which segments of a random long sequence would not. The test takes
+    runs of launches so long that two random repetitions would hardly share one; most of them must occur in the
     repetition before as well."""
     looked_at = pattern.bounds[: max(LEAST_REPEATS, min(RECURRENCES, RECURRENCE_LAUNCHES // pattern.period))]
     inside = codes[looked_at[0][0] : looked_at[-1][1]]
@@ -277,7 +277,7 @@ def _recurs(codes: Codes, pattern: Pattern) -> bool:
 
 
 def _histograms(bins: Codes, starts: Codes, stops: Codes) -> Counts:
-    """How often each kernel occurs in each segment: one row a segment."""
+    """How often each kernel occurs in each segment: one row per segment."""
     width = int(bins.max()) + 1
     sizes = stops - starts
     segment = np.repeat(np.arange(len(starts)), sizes)

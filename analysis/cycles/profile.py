@@ -1,15 +1,15 @@
-"""β and μ from raw events: how much of each cycle a function took, and what the resources read while it ran.
+"""β and μ from raw events: the share of each cycle that a function took, and the counter values while it ran.
 
-The result is the table ``profile``, the same a cycle profile recorded elsewhere brings along. μ of a function in a
-cycle is the mean over its events of the metric during each, weighted by the events' durations; σ is pooled with the
-same weights. Which metrics belong to which function is decided by the function's kind and the metric's name.
+The result is the table ``profile``, in the form that recorded cycle profiles bring along. μ of a function in a cycle is
+the mean of the metric over the function's events, weighted by their durations; σ is pooled with the same weights. The
+function's kind and the metric's name decide which metrics belong to which function.
 
-During one event a counter reads the mean of its samples; with fewer than three the values interpolated at both ends.
-Beyond its first and last sample it is held for one sampling interval and unknown after that. A million events cost a
-fraction of a second per counter: one binary search each, and prefix sums, good to a billionth of the squared range.
+The value of a counter during an event is the mean of its samples; with fewer than three, of the interpolated values at
+both ends. Beyond its first and last sample it is held for one sampling interval, then unknown. A million events take
+a fraction of a second per counter: a binary search each, and prefix sums, good to a billionth of the squared range.
 
-Events are added up by cycle and function a block at a time: to group a million at once takes five times their own
-memory. What a block adds up to is small, and all blocks give the same groups in the same order of first appearance.
+Events are summed by cycle and function in blocks: grouping a million at once takes five times their own memory. The
+sums of a block are small, and the groups are the same, in order of first appearance, however events are split.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Rows = np.ndarray[Any, np.dtype[np.uint32]]
 KEYS = ["cycle", "pid", "function", "kind", "device"]
 _ON_CPU = ("op", "runtime", "driver", "sched", "dataloader")
-"""Host functions whose time is a thread's time on (or waiting for) a processor. Python frames repeat what they call."""
+"""Host functions whose time is a thread's time on (or waiting for) a CPU. Python frames repeat what they call."""
 _PEER = re.compile(r"dtod|d2d|ptop|p2p|peer|device ?(to|->) ?device", re.IGNORECASE)
 _METRIC_GROUPS = (
     ("disk", re.compile(r"disk|iops", re.IGNORECASE)),
@@ -47,12 +47,12 @@ _METRIC_GROUPS = (
 
 
 def metric_group(metric: str) -> str:
-    """'disk', 'pcie', 'link' or 'network' by the metric's name; 'load' for what tells how hard or fast a part works."""
+    """'disk', 'pcie', 'link' or 'network' by the metric's name; else 'load': how hard or fast a component works."""
     return next((group for group, pattern in _METRIC_GROUPS if pattern.search(metric)), "load")
 
 
 def belongs(kind: str, function: str, group: str, on_device: bool) -> bool:
-    """Whether metrics of that group, read on a device or on the host, tell about functions of that kind."""
+    """Whether metrics of that group, sampled on a device or on the host, apply to functions of that kind."""
     if kind in ("kernel", "memset"):
         return on_device and group == "load"
     if kind == "collective":
@@ -74,7 +74,7 @@ def profile(run: Trace, options: Options) -> pl.LazyFrame:
 
 
 def device_profile(run: Trace, options: Options) -> pl.LazyFrame:
-    """The rows of ``profile`` that are of device activities, without what takes most memory: those of the host."""
+    """The rows of ``profile`` for device activities, computed without those of the host, which take most memory."""
     whole = run.has("profile") or options.cycle_anchor is not None
     frame = profile(run, options) if whole else _steady(_computed(run, options, on_host=False).lazy(), run, options)
     return frame.filter(pl.col("kind").cast(pl.String).is_in(HOST_KINDS).not_())
@@ -98,8 +98,8 @@ def _computed(run: Trace, options: Options, on_host: bool = True) -> pl.DataFram
 
 
 def computed_apart(run: Trace, options: Options) -> tuple[pl.LazyFrame, pl.LazyFrame]:
-    """What ``profile`` is computed of, both with its columns: each function of a cycle once, without metrics, and the
-    rows that have one. Of a trace of 2 GB the second are 150,000 of 1.2 million, and the whole table takes 120 MB more.
+    """The two parts of ``profile``, both with its columns: each function of a cycle once, without metrics, and the rows
+    with a metric. For a trace of 2 GB the second are 150,000 of 1.2 million, and the whole table takes 120 MB more.
     """
     if find_cycles(run, options).frame.is_empty():
         return schema.empty("profile"), schema.empty("profile")
@@ -111,7 +111,7 @@ def computed_apart(run: Trace, options: Options) -> tuple[pl.LazyFrame, pl.LazyF
 def _shares_and_metrics(run: Trace, options: Options, on_host: bool = True) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The functions of each cycle with their ``row``, and the metrics of some of these rows."""
     result = sums(run, options, on_host, timed=_timed(run) if run.has("metrics") else None)
-    # The sums with the cycle they are of and ``beta``, in the same order
+    # The sums with their cycle and ``beta``, in the same order
     spans = find_cycles(run, options).frame.group_by("cycle", "rank").agg(
         pl.col("dur_ns").first().alias("cycle_ns"), pl.col("start_ns").first().alias("cycle_start_ns"),
         pl.col("label").first().alias("anchor"),
@@ -119,7 +119,7 @@ def _shares_and_metrics(run: Trace, options: Options, on_host: bool = True) -> t
     joined = result.groups.join(spans, on=["cycle", "rank"], how="left", nulls_equal=True, maintain_order="left")
     share = pl.col("dur_ns") / pl.col("cycle_ns") * 100
     shares = joined.with_columns(pl.when(pl.col("cycle_ns") > 0).then(share).alias("beta")).with_row_index("row")
-    # ``row metric mu sigma interpolated`` for every row of ``shares`` a sampled metric belongs to
+    # ``row metric mu sigma interpolated`` for every row of ``shares`` that a sampled metric belongs to
     columns = ["metric", "device", "pid", "rank"]
     samples = run.metrics.select("ts_ns", "value", "unit", *columns).drop_nulls(["ts_ns", "value", "metric"])
     groups = samples.sort("ts_ns").collect().group_by(columns, maintain_order=True)
@@ -134,7 +134,7 @@ def _shares_and_metrics(run: Trace, options: Options, on_host: bool = True) -> t
 
 
 def _timed(run: Trace) -> Timed:
-    """Whether some counter of the run tells about functions of a kind and name."""
+    """A test for whether some counter of the run belongs to functions of a kind and name."""
     read = {
         (metric_group(metric), _is_on_device(metric, device))
         for metric, device in run.metrics.select(pl.col("metric", "device").cast(pl.String)).unique().drop_nulls(
@@ -172,7 +172,7 @@ def _wanted(key: tuple[Any, ...], names: pl.DataFrame) -> Flags:
 
 def _of_metric(metric: str, samples: pl.DataFrame, height: int, sums: Sums, chosen: Integers) -> pl.DataFrame:
     """μ and σ of one counter per row, from the ``chosen`` events of those rows."""
-    base = float(samples["value"][0])  # a constant counter stays exactly that
+    base = float(samples["value"][0])  # keeps the mean of a constant counter exact
     moments, values = samples["ts_ns"].to_numpy(), samples["value"].to_numpy()
     total, mean, variance, guessed = (np.zeros(height) for _ in range(4))
     for begin in range(0, len(chosen), BLOCK):
@@ -197,11 +197,11 @@ def _of_metric(metric: str, samples: pl.DataFrame, height: int, sums: Sums, chos
 
 
 def _add(to: Floats, row: Rows, values: Floats) -> None:
-    """Add each value to its row, one after the other: so it makes no difference where a block ends."""
+    """Add each value to its row, one after the other, so that the result does not depend on where a block ends."""
     np.add.at(to, row, values)
 
 
-ENOUGH = 3  # Samples inside an interval that make their mean its value.
+ENOUGH = 3  # Samples inside an interval from which their mean is its value.
 
 
 class During(NamedTuple):
@@ -213,7 +213,7 @@ class During(NamedTuple):
 
 
 def during(times: Integers, values: Floats, starts: Integers, ends: Integers) -> During:
-    """The counter (samples ``values`` at ``times``, in order of time) during each interval, both ends included."""
+    """The counter (samples ``values`` at sorted ``times``) during each interval, both ends included."""
     first = np.searchsorted(times, starts, side="left")
     last = np.searchsorted(times, ends, side="right")
     count = last - first
@@ -240,7 +240,7 @@ def _at(times: Integers, values: Floats, moments: Integers) -> Floats:
 GROUPS = ["cycle", "pid", "function", "kind", "device", "rank"]
 HOST_KINDS = ("op", "runtime", "driver", "python", "sched", "io", "dataloader", "overhead")
 BLOCK = 1 << 18  # Events that are grouped at once.
-Timed = Callable[[str, str], bool]  # Whether anybody asks when the functions of a kind and name ran.
+Timed = Callable[[str, str], bool]  # Whether the event times of functions of a kind and name are needed.
 _EVENTS: dict[str, pl.DataType] = {
     "cycle": pl.Int64(), "pid": pl.Int64(), "function": schema.NAME, "kind": schema.NAME, "device": schema.NAME,
     "rank": pl.Int64(), "start_ns": pl.Int64(), "dur_ns": pl.Int64(),
@@ -250,8 +250,8 @@ _COLUMNS = ("cycle", "pid", pl.col("name").alias("function"), "kind", "device")
 
 
 class Sums(Struct, frozen=True):
-    """``groups`` are ``GROUPS dur_ns instances``, a row each in the order of first appearance. ``row`` says which of
-    them every event belongs to whose time was asked for, ``starts`` and ``spans`` (ns) when that was."""
+    """``groups``: ``GROUPS dur_ns instances``, one row per group in order of first appearance. For the events whose
+    times are needed, ``row`` is the event's group, ``starts`` and ``spans`` (ns) its start and duration."""
 
     groups: pl.DataFrame
     row: Rows
@@ -260,15 +260,15 @@ class Sums(Struct, frozen=True):
 
 
 class _Part(Struct, frozen=True):
-    """What one block adds up to, and of its timed events the row among these, ``start_ns`` and ``dur_ns``."""
+    """The sums of one block, and for its timed events the row of their group, ``start_ns`` and ``dur_ns``."""
 
     groups: pl.DataFrame
     events: tuple[Rows, Integers, Integers] | None
 
 
 def sums(run: Trace, options: Options, on_host: bool = True, timed: Timed | None = None) -> Sums:
-    """What the run's functions took in each of its cycles. ``on_host`` False leaves the host slices out; ``timed``
-    asks for the times of the events of some functions."""
+    """The time and instances of the run's functions in each of its cycles. ``on_host`` False leaves out host slices;
+    ``timed`` selects the functions whose event times are needed."""
     cycles = find_cycles(run, options)
     none = _part(pl.DataFrame(schema=_EVENTS), timed)
     device = [none, *_parts(_activities(run, cycles), timed)]
@@ -278,20 +278,20 @@ def sums(run: Trace, options: Options, on_host: bool = True, timed: Timed | None
     else:
         pids = run.host.filter(_inside(cycles)).select(pl.col("pid").unique()).collect(engine="streaming")["pid"]
     processes = pids.drop_nulls().unique()
-    if len(processes) == 1:  # what a device did without saying for whom was for the only process there is
+    if len(processes) == 1:  # device activities without a process belong to the only one there is
         own = pl.col("pid").fill_null(processes[0])
         device = [_Part(part.groups.with_columns(own), part.events) for part in device]
     return _together([*device, *host])
 
 
 def _activities(run: Trace, cycles: Cycles) -> Iterator[pl.DataFrame]:
-    """What devices ran in cycles, in blocks."""
+    """The device activities in cycles, in blocks."""
     for block in assignment.activities_in_cycles(run, cycles.frame, cycles.device_time, pl.col("kind") != "sync"):
         yield block.select(*_COLUMNS, _rank(cycles), "start_ns", "dur_ns")
 
 
 def _slices(run: Trace, cycles: Cycles) -> Iterator[pl.DataFrame]:
-    """What the host did that began in a cycle and is not their anchor, in blocks."""
+    """The host slices that begin in a cycle and are not the cycles' anchor, in blocks."""
     device = pl.lit("Host").cast(schema.NAME).alias("device")
     for block in assignment.host_in_cycles(run, cycles.frame, _inside(cycles)):
         yield block.with_columns(device).select(*_COLUMNS, _rank(cycles), "start_ns", "dur_ns")
@@ -303,7 +303,7 @@ def _inside(cycles: Cycles) -> pl.Expr:
 
 
 def _rank(cycles: Cycles) -> pl.Expr:
-    """Ranks number their cycles alike; where cycles have no rank, they hold every rank's work."""
+    """The rank to group by: ranks have the same cycle numbers; null if cycles have no rank and so cover all ranks."""
     ranks = cycles.frame["rank"].drop_nulls()
     return pl.col("rank").fill_null(ranks[0]) if len(ranks) else pl.lit(None, pl.Int64).alias("rank")
 
@@ -322,7 +322,7 @@ def _part(block: pl.DataFrame, timed: Timed | None) -> _Part:
 
 
 def _timed_groups(groups: pl.DataFrame, timed: Timed) -> Flags:
-    """Of which groups the times are asked for: the host has most events, and most counters are of devices."""
+    """The groups whose event times are needed: most events are on the host, but most counters on devices."""
     names = groups.select("kind", "function")
     kinds = names.unique()
     wanted = [timed(*pair) for pair in kinds.with_columns(pl.all().cast(pl.String)).rows()]
@@ -346,12 +346,12 @@ def _together(parts: list[_Part]) -> Sums:
 
 
 def _grouped(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
-    """``GROUPS dur_ns instances`` in the order of first appearance, and for each row which of them it belongs to. Keys
-    are numbered, for a grouping of polars that tells its rows takes 350 MB for a million of them."""
+    """``GROUPS dur_ns instances`` in order of first appearance, and the group of each row. Keys are numbered here,
+    because a polars group_by that returns the rows of its groups takes 350 MB for a million rows."""
     number = numbered(*(ids(rows[name].to_physical().cast(pl.Int64)) for name in GROUPS))
     count = int(number.max(initial=-1)) + 1
     first = np.empty(count, np.int64)
-    first[number[::-1]] = np.arange(len(number))[::-1]  # the first of several rows is written last
+    first[number[::-1]] = np.arange(len(number))[::-1]  # in reverse, so that a group's first row is written last
     order = np.argsort(first)
     place = np.empty(count, np.uint32)
     place[order] = np.arange(count, dtype=np.uint32)

@@ -1,7 +1,7 @@
 """The cycles of a reduced dataset: their windows and device figures were measured when it was made, and are read here.
 
-A dataset can be limited to a rank, a device or a cycle, for its tables say which they are of; to a process or a window
-of time it cannot.
+A dataset can be limited to a rank, a device or a cycle, because its tables name these, but not to a process or a time
+window.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _BY_RANK = (
 _BY_DEVICE = "profile", "kernel_stats", "device_sums", "cycle_device_sums", "collectives", "idle_causes", "idle_gaps"
 _BY_CYCLE = ("profile", "cycle_sums", "cycle_device_sums", "collectives", "idle_gaps")
 _WHOLE_RUN = ("kernel_stats", "idle_causes", "breakdown", "findings")
-"""Tables of sums over all cycles, of which one cycle has no part."""
+"""Tables of sums over all cycles, which cannot be split by cycle."""
 _OF_THE_RANK = ("rank", "host", "source", "epoch_ns", "bytes", "label", "host_recorded")
-"""Columns of ``rank_sums`` that are no sums."""
+"""Columns of ``rank_sums`` that are not sums."""
 _TIMES, _MOST_TAKEN = ("busy_ns", "comm_ns", "exposed_ns"), ("memory_peak", "memory_reserved", "memory_total")
 LACKING = (
     "This dataset was reduced by an older version, without figures of single cycles: what each device did in one is "
@@ -44,26 +44,26 @@ def is_reduced(run: Trace) -> bool:
 
 
 def with_figures(run: Trace, cycles: pl.DataFrame) -> pl.DataFrame:
-    """The cycles with ``FIGURES`` as measured; null where the dataset does not say."""
+    """The cycles with ``FIGURES`` as measured; null where the dataset has none."""
     sums = run.cycle_sums.select(*_KEYS, *FIGURES).unique(_KEYS, keep="first").collect(engine="streaming")
     return cycles.join(sums, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
 
 
 def outside(run: Trace) -> tuple[int, int, float | None]:
-    """Device activities before the first cycles, those between or after, and the share of device time in cycles."""
+    """Number of device activities before the first cycles, and between or after; share of device time in cycles."""
     sums = run.rank_sums.select(pl.col("before", "elsewhere", "in_cycles_ns", "activities_ns").sum()).collect()
     before, elsewhere, inside, total = sums.row(0)
     return before, elsewhere, inside / total if total else None
 
 
 def anchor(run: Trace) -> str | None:
-    """What the cycles of all ranks were taken from; None where ranks differ."""
+    """The anchor that the cycles of all ranks were taken from; None where ranks differ."""
     labels = run.rank_sums.select(pl.col("label").drop_nulls().unique()).collect()["label"]
     return str(labels[0]) if len(labels) == 1 else None
 
 
 def restricted(run: Trace, scope: Scope) -> Trace:
-    """What of the dataset is of that rank and device. Raises ScopeRefused for what is not there or cannot be told."""
+    """The dataset limited to that rank and device. Raises ScopeRefused for a limit it lacks or cannot apply."""
     label = run.info.label
     if (scope.pid, scope.from_ns, scope.to_ns) != (None, None, None):
         what = "a window of time" if scope.pid is None else "a process"
@@ -101,14 +101,14 @@ def _of_device(run: Trace, device: str) -> Trace:
 
 
 def of_cycle(run: Trace, cycles: pl.DataFrame) -> Trace:
-    """What of the dataset is of these cycles (rows of ``detection``): sums over all cycles are left out."""
+    """The dataset limited to these cycles (rows of ``detection``), without its sums over all cycles."""
     which = cycles.lazy().select("rank", "cycle").unique()
     tables = {name: _joined(run.table(name), which, "semi") for name in _BY_CYCLE}
     return _in_cycles(run, cycles, tables, _sums(tables["cycle_device_sums"]))
 
 
 def without(run: Trace, cycles: pl.DataFrame, left_out: pl.DataFrame) -> Trace:
-    """The dataset with these cycles, and what belongs to none, but without those that are left out."""
+    """The dataset without the cycles ``left_out``: with ``cycles``, and what belongs to no cycle."""
     which = left_out.lazy().select("rank", "cycle").unique()
     tables = {name: _joined(run.table(name), which, "anti") for name in _BY_CYCLE}
     theirs = _sums(_joined(run.cycle_device_sums, which, "semi"))
@@ -120,7 +120,7 @@ def without(run: Trace, cycles: pl.DataFrame, left_out: pl.DataFrame) -> Trace:
 
 
 def _in_cycles(run: Trace, cycles: pl.DataFrame, tables: dict[str, pl.LazyFrame], devices: pl.LazyFrame) -> Trace:
-    """The run with these tables by cycle and sums of devices; sums over all cycles are left out."""
+    """The run with these per-cycle tables and device sums, without its sums over all cycles."""
     tables |= {name: run.table(name).clone().clear() for name in _WHOLE_RUN}
     tables["device_sums"] = schema.conform("device_sums", devices)
     tables["rank_sums"] = schema.conform("rank_sums", run.rank_sums.select(_OF_THE_RANK))
@@ -132,17 +132,17 @@ def _joined(table: pl.LazyFrame, which: pl.LazyFrame, how: Literal["semi", "anti
 
 
 def _sums(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Rows of ``cycle_device_sums`` as one a device: times summed, memory at its most."""
+    """``cycle_device_sums`` with one row per device: times summed, memory at its maximum."""
     measured = [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in _TIMES]
     return rows.group_by("rank", "device", maintain_order=True).agg(*measured, pl.col(_MOST_TAKEN).max())
 
 
 def lacking(run: Trace) -> tuple[str, ...]:
-    """The sentence that says why devices have no figures, where that is because of the dataset's age."""
+    """A note on why devices have no figures, if the dataset was made by an older version."""
     return (LACKING,) if is_reduced(run) and not run.has("device_sums") else ()
 
 
 def listed(there: Iterable[object]) -> str:
-    """What there is, for a refusal: at most ``_MOST`` by name."""
+    """The existing names for an error message: at most ``_MOST``, and the number of the rest."""
     names = [str(one) for one in there]
     return ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")

@@ -1,11 +1,10 @@
-"""A run limited to what a question is about: a process, a rank, a device, a window of time, a cycle.
+"""A run limited to a scope: a process, a rank, a device, a time window, a cycle.
 
 A limited run is a Trace like any other, with lazy tables, so that no view knows about scope and none can forget it.
-Each limit keeps what is of it: activities and host slices by process and rank, activities by device, and of a window
-what begins in it. The cycles are those of the whole run (the one account), so that a cycle means the same in every
-scope. Of a cycle the device activities are those it launched (see ``assignment``), wherever they ran; host slices are
-those that begin inside it, samples those in its window. What is not there, or what a table of sums cannot tell, is
-refused with what there is.
+Activities and host slices are filtered by process and rank, activities by device; a window keeps what begins in it. The
+cycles are those of the whole run, so that a cycle means the same in every scope. A cycle keeps the device activities
+launched in it (see ``assignment``), whenever they ran, the host slices that begin in it, and the samples in its window.
+A limit that does not exist in the run, or that a table of sums cannot apply, is refused with a list of what exists.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from ..contract.options import Options, Scope, Side
 from ..contract.view import ScopeRefused
 from ..core.call_tree import calls_where
 
-Window = tuple[int | None, int, int]  # Rank, and from when to when, ns.
+Window = tuple[int | None, int, int]  # Rank, begin and end, ns.
 
 
 def scoped(run: Trace, options: Options, side: Side = "a") -> Trace:
-    """The run, or what of it the options ask for on that side. Raises ScopeRefused."""
+    """The run, limited to the scope that the options give for that side. Raises ScopeRefused."""
     return _of_cycle(part(run, options, side), options, side)
 
 
 def part(run: Trace, options: Options, side: Side = "a", window: bool = True) -> Trace:
-    """What ``scoped`` gives without the limit to a cycle; ``window`` False leaves that to the caller, too."""
+    """``scoped`` without the limit to a cycle; with ``window`` False also without the time window."""
     scope = options.any_cycle().scope(side) if window else Scope(
         None, options.scope(side).pid, options.scope(side).rank, options.device)
     if scope == Scope():
@@ -49,12 +48,12 @@ def _of_cycle(run: Trace, options: Options, side: Side) -> Trace:
 
 
 def _remembered(run: Trace, scope: Scope, options: Options, make: Callable[[], Trace]) -> Trace:
-    """The same object each time: what is known of a run is remembered by which one it is."""
+    """The limited run, the same object each time, because results are cached with the run object."""
     return run.remember("scope", (scope, options.cycle_anchor, options.warm_up), make)
 
 
 def _cut(run: Trace, wanted: int, options: Options) -> Trace:
-    from . import assignment, reduced  # who asks for no cycle does not wait for what finds them
+    from . import assignment, reduced  # imported late: without a cycle in the scope they are not needed
     from .detection import find_cycles
 
     cycles = find_cycles(run, options)
@@ -78,12 +77,12 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
 
 
 def cut_from(piece: Trace) -> Trace | None:
-    """What a piece that ``scoped`` gave is one cycle of; None where it is none."""
+    """The run that ``scoped`` cut this piece from as one cycle; None if the piece is not one cycle."""
     return piece.remember("cut from", (), lambda: None)
 
 
 def _steady(run: Trace, options: Options) -> Trace:
-    """The run without what belongs to its warm-up cycles; the same where it has none."""
+    """The run without its warm-up cycles; unchanged where it has none."""
     from . import assignment, reduced
     from .detection import find_cycles
 
@@ -110,7 +109,7 @@ def _bounds(cycles: pl.DataFrame) -> Iterable[Window]:
 
 
 def moment_in(column: str, windows: Iterable[Window]) -> pl.Expr:
-    """Whether the moment in a column lies in a window of the row's ``rank``; a window of no rank is of all."""
+    """Whether the moment in a column lies in a window of the row's ``rank``; a window without a rank is for all."""
     inside = pl.lit(False)
     for rank, first, last in windows:
         if first is not None:
@@ -120,7 +119,7 @@ def moment_in(column: str, windows: Iterable[Window]) -> pl.Expr:
 
 
 def require_cycle(run: Trace, cycles: pl.DataFrame, wanted: int | None) -> None:
-    """Raises ScopeRefused for a cycle that is not among the run's; None is always there."""
+    """Raises ScopeRefused if the run does not have that cycle; None always passes."""
     if wanted is None or wanted in cycles["cycle"]:
         return
     there = "it has no cycles"

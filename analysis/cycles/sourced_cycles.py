@@ -1,8 +1,8 @@
-"""What a source of cycles gives, and whether cycles that nobody marked explain enough of a recording to be used.
+"""The result of a cycle source, and whether guessed cycles explain enough of a recording to be used.
 
-Recorded steps and annotations are facts. What repeats by itself (a host function, executions of a compiled program, a
-pattern of kernels) is a guess: it is labelled so, and a guess that covers little of the recording, or mixes cycles that
-cannot be the same work, is listed but describes nothing.
+Recorded steps and annotations are facts. Repetition without marks (of a host function, executions of a compiled
+program, a pattern of kernels) is a guess and labelled so. A guess that covers little of the recording, or mixes cycles
+that cannot be the same work, is listed but not used.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from ..core.intervals import union
 from . import assignment
 
 LIMITED = "limited"
-"""In the facts of a run that is part of another: the cycles in its table are all there are, even if it has none."""
+"""Key in the facts of a run that is part of another: its table has all its cycles, even if that is none."""
 WINDOWED = "windowed"
-"""In the facts of a run that is what begins in a window of time of another, which may cut its first and last cycle."""
+"""Key in the facts of a run limited to a time window, which may cut its first and last cycle."""
 
 
 class SourcedCycles(Struct, frozen=True):
-    """Cycles and where they are from: ``frame`` in the schema of ``cycles``, the ``anchor`` they are taken from.
+    """Cycles and their source: ``frame`` in the schema of ``cycles``, and the ``anchor`` they are taken from.
 
-    ``device_time`` is true where bounds are device times, so that an activity belongs to the cycle it runs in, not to
-    the one it was launched in. ``certain`` cycles were marked as such; others must hold most of the device time.
-    ``guessed`` cycles were marked by nobody: something repeats, and that may be an iteration (see ``guess``).
-    ``notes`` say what a reader must know.
+    ``device_time``: bounds are device times, so that an activity belongs to the cycle it runs in, not to the one it was
+    launched in. ``certain`` cycles were marked as such; others must contain most of the device time. ``guessed`` cycles
+    are not marked: something repeats that may be an iteration (see ``why_ignored``). ``notes`` are for the user.
     """
 
     frame: pl.DataFrame
@@ -44,13 +43,13 @@ LEAST_COVER = 0.5
 """Guessed cycles must cover at least this share of the time between the first and the last activity..."""
 MOST_APART = 10  # ...and within one kind the longest takes less than this many times the shortest.
 GUESSED = "guessed cycles"
-"""In the facts of a run that is part of another: whether the cycles in its table are a guess."""
-SOURCES = ("execution", "pattern")  # Sources that are always a guess, in whatever file the cycles were stored since.
+"""Key in the facts of a run that is part of another: whether the cycles in its table are a guess."""
+SOURCES = ("execution", "pattern")  # Sources that are always a guess, also when the cycles are read back from a file.
 
 
 def why_ignored(run: Trace, frame: pl.DataFrame, held: float | None) -> str | None:
-    """Why these guessed cycles describe nothing, as the end of a sentence; None where they count. ``frame`` has the
-    columns of ``detection``; ``held`` is the share of device time in cycles, used without timestamps."""
+    """Why these guessed cycles are not used, as the end of a sentence; None where they are. ``frame`` has the columns
+    of ``detection``; ``held`` is the share of device time in cycles, used without timestamps."""
     spans = frame.group_by(pl.col("kind").cast(pl.String)).agg(
         shortest=pl.col("dur_ns").min(), longest=pl.col("dur_ns").max())
     for kind, shortest, longest in spans.sort("kind").iter_rows():
@@ -79,7 +78,7 @@ def _cover(run: Trace, frame: pl.DataFrame) -> float | None:
 
 
 def _bounds(table: pl.LazyFrame) -> pl.DataFrame:
-    """``rank first last`` (ns) of what has times."""
+    """``rank first last``: the first start and last end (ns) per rank."""
     return table.group_by("rank").agg(
         first=pl.col("start_ns").min(), last=(pl.col("start_ns") + pl.col("dur_ns").fill_null(0)).max(),
     ).drop_nulls(["first", "last"]).collect(engine="streaming")

@@ -1,10 +1,10 @@
-"""Where the cycles of a recording come from: the sources in the order they are trusted.
+"""The sources of a recording's cycles, most trusted first.
 
 A profiler's own step marks are right by definition; annotations that people put around a step nearly always are; a
-host function that runs again and again and fills the time is what a person would pick; and where only launches were
+host function that runs repeatedly and fills the time is what a person would pick; and where only launches were
 recorded, their names repeat. Each source is one function from a Trace to a small frame in the schema of the table
-``cycles`` (or None), so that a caller can tell which one spoke. What must stay true: no source invents a cycle where
-nothing repeats, and the answer does not depend on the order of the rows.
+``cycles`` (or None), so that a caller knows which one answered. What must stay true: no source invents a cycle where
+nothing repeats, and the result does not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STEP = re.compile(
     r"^(profilerstep\b|step\s*[\[#:_ ]|(train|training|eval|validation|inference|decode|prefill|model)_?step\b"
     r"|iter(ation)?\b|execute_.*context_.*generation_)", re.IGNORECASE,
 )
-"""Annotations that name a step; one of them is a cycle even when it was recorded only once."""
+"""Annotations that name a step; each is a cycle, even if there is only one."""
 _NO_STEP = re.compile(
     r"nccl:|gloo:|mpi:|Optimizer\.|enumerate\(DataLoader\)|CompiledFxGraph|^\[?(pytorch|cuda|gpu) ", re.IGNORECASE
 )
@@ -34,16 +34,16 @@ _WAITS = re.compile(
     r"|(^|[.:_ ])(wait|sleep|poll|select|join|acquire)(_\w*)?( |\(|$)",
     re.IGNORECASE,
 )
-"""Functions that only wait for somebody: as regular as the work they wait for, but not it."""
+"""Functions that only wait: as regular as the work they wait for, but not that work."""
 _NUMBER = re.compile(r"(\d+)\D*$")
 LEAST_MARKED, LEAST_CALLED = 2, 3
-"""Repetitions that make a rhythm: of an annotation somebody put there, and of a function, which may be chance."""
+"""Repetitions needed for cycles: of an annotation, which is deliberate, and of a function, which may be chance."""
 LEAST_COVER = 0.75
-"""A cycle's function (or the several annotations of a round) fills at least this much of the time from one start to
-the next, both at their median so that one huge call does not make a rhythm..."""
-LEAST_EXTENT = 0.3  # ...and of the whole recording at least this much.
+"""A cycle's function (or the several annotations of a round) fills at least this share of the time from one start to
+the next; both are medians, so that one huge call does not make a rhythm..."""
+LEAST_EXTENT = 0.3  # ...and at least this share of the whole recording.
 LARGEST_SPREAD = 0.5
-"""Median absolute deviation of its durations over their median, at most: prefill among decode stays, chance goes."""
+"""Largest median absolute deviation of its durations / median: allows prefill among decode, but not chance."""
 
 
 def recorded(run: Trace) -> SourcedCycles | None:
@@ -84,7 +84,7 @@ def annotated(run: Trace) -> SourcedCycles | None:
 def anchored(run: Trace) -> SourcedCycles | None:
     """The outermost host function that repeats, fills the time and takes about as long each time."""
     condition, extent = pl.col("kind").is_in(["op", "python"]), _extent(run)
-    # most functions are out of the question by their number or their time; millions of frames are never collected
+    # most functions are ruled out by their count or time, so that millions of frames are never collected
     sums = run.host.filter(condition).group_by("name").agg(pl.len().alias("n"), pl.col("dur_ns").sum())
     enough = sums.filter(pl.col("n") >= LEAST_CALLED, pl.col("dur_ns") >= LEAST_EXTENT * extent)
     names = enough.select("name").collect(engine="streaming")["name"]
@@ -96,8 +96,8 @@ def anchored(run: Trace) -> SourcedCycles | None:
 
 
 def overridden(run: Trace, pattern: str) -> SourcedCycles | None:
-    """Every host slice whose name matches the expression; else every device activity, each opening a cycle. Raises
-    CannotAnswer for what is no regular expression."""
+    """Every host slice whose name matches the expression; else every matching device activity, each beginning a cycle.
+    Raises CannotAnswer for an invalid regular expression."""
     try:
         expression = re.compile(pattern)
     except re.error as error:
@@ -135,7 +135,7 @@ def _slices(run: Trace, condition: pl.Expr) -> pl.DataFrame | None:
 
 
 def _extent(run: Trace) -> int:
-    """Nanoseconds from the first to the last thing recorded, on the host or on a device."""
+    """Time from the first to the last record, on the host or on a device, ns."""
     bounds = [
         frame.select(pl.col("start_ns").min().alias("a"), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("b"))
         .collect(engine="streaming").row(0)
@@ -150,7 +150,7 @@ def _stem(name: str) -> str:
 
 
 def _outermost(rows: pl.DataFrame) -> pl.DataFrame:
-    """Per rank, the slices that lie in no other one of the frame; one thread where several tell the same story."""
+    """Per rank, the slices of its thread with the most time that lie in no other slice of the frame."""
     keys = ["rank"]
     threads = rows.group_by("rank", "pid", "tid").agg(pl.col("dur_ns").sum().alias("_sum"), pl.len().alias("_n"))
     best = threads.sort("_sum", "_n", "pid", "tid", descending=[True, True, False, False]).group_by(
@@ -164,7 +164,7 @@ def _outermost(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> SourcedCycles | None:
-    """The slices of the name that fills most of the recording among those that repeat, regularly and side by side."""
+    """The slices of the name that fills most of the recording, of those that repeat regularly and without nesting."""
     names = pl.DataFrame({"name": rows["name"].unique().sort()})
     names = names.with_columns(
         pl.Series("stem", [_stem(name) if stem else name for name in names["name"]], dtype=pl.String)
@@ -188,7 +188,7 @@ def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> S
     if good.is_empty():
         return None
     totals = good.group_by("stem").agg(pl.col("busy").sum(), pl.col("n").sum())
-    # within a hundredth of the best, the fewest and so outermost: a function and the loop body it is called from
+    # within 1% of the best, the name with the fewest slices, which is outermost: a loop body, not what it calls
     close = totals.filter(pl.col("busy") >= 0.99 * pl.col("busy").max())
     winner = close.sort("n", "busy", "stem", descending=[False, True, False])["stem"][0]
     chosen = rows.join(good.filter(pl.col("stem") == winner).select(keys), on=keys, how="semi", nulls_equal=True)
@@ -196,8 +196,8 @@ def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> S
 
 
 def _rounds(rows: pl.DataFrame, extent: int) -> SourcedCycles | None:
-    """Annotations that take turns (forward, backward, forward, ...): a cycle from each start of the first to the next.
-    The last cycle ends with the last annotation of its round."""
+    """Annotations that alternate (forward, backward, forward, ...): a cycle goes from one start of the first annotation
+    to the next. The last cycle ends with the last annotation of its round."""
     if rows.is_empty():
         return None
     rows = _outermost(rows).with_columns(end=pl.col("start_ns") + pl.col("dur_ns"))
@@ -220,7 +220,7 @@ def _rounds(rows: pl.DataFrame, extent: int) -> SourcedCycles | None:
 
 
 def _from_slices(rows: pl.DataFrame, source: str, anchor: str | None = None, certain: bool = True) -> SourcedCycles:
-    """Cycles from host slices: numbered by the number in their name where all have a different one, else from 1."""
+    """Cycles from host slices, numbered as in their names if they are step names with distinct numbers, else from 1."""
     rows = rows.sort("rank", "start_ns", nulls_last=True)
     numbers = [int(match[1]) if (match := _NUMBER.search(name)) and len(match[1]) < 16 else None
                for name in rows["name"]]
@@ -238,7 +238,7 @@ def _from_slices(rows: pl.DataFrame, source: str, anchor: str | None = None, cer
 
 
 def _common(names: list[str]) -> str | None:
-    """The one name, or what is left of it without its number, that all of them have."""
+    """The name that all share, or share except for its numbers; else None."""
     spelled = set(names)
     for shapes in (spelled, {_stem(name) for name in spelled}):
         if len(shapes) == 1:
@@ -247,7 +247,7 @@ def _common(names: list[str]) -> str | None:
 
 
 def _kind(label: str) -> str:
-    """What a step's own name says it is: the annotations of serving engines name their phase."""
+    """The kind that a step's own name states: the annotations of serving engines name their phase."""
     if re.search(r"\bdecode\b|context_0\b.*generation_[1-9]", label, re.IGNORECASE):
         return "decode"
     if re.search(r"\b(extend|prefill)\b|context_[1-9]", label, re.IGNORECASE):

@@ -1,4 +1,4 @@
-"""What every view says of its runs' cycles, kept where a big recording is, so that to say it again finds no cycles."""
+"""The facts about cycles that every view reports, cached for big recordings so that repeating them is free."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _KEPT = "cycles-stated"
 _MOST_AHEAD = 1_000_000_000
-"""Bytes of recordings up to which cycles are found beside an answer: of 2 GB both together take 40 MB more."""
+"""Up to this many bytes of recordings cycles are found in parallel with an answer: at 2 GB that takes 40 MB more."""
 
 
 def cycle_facts(runs: Sequence[Trace], options: Options) -> dict[str, Any]:
-    """``cycles`` of one run, or of each by its side: what every view says of them, whatever cycle it is limited to."""
+    """The facts ``cycles`` of one run, or of each run by its side, the same for every cycle a view is limited to."""
     statements = [_statement(run, options, side) for run, side in zip(runs, SIDES, strict=False)]
     if len(statements) == 1:
         return {"cycles": statements[0]}
@@ -30,9 +30,9 @@ def cycle_facts(runs: Sequence[Trace], options: Options) -> dict[str, Any]:
 
 
 def find_ahead(runs: Sequence[Trace], options: Options) -> Thread | None:
-    """Begin to find the runs' cycles for an answer that will speak of them, while another core makes that answer. Of
-    1.9 s for the kernels of a trace of 500 MB as JSON this saves 0.2 s; for small ones it is not done, nor for very
-    large ones, whose memory it is that counts. What goes wrong is met again by who asks."""
+    """Start finding the runs' cycles in a thread, while another core makes the answer that will report them. Of 1.9 s
+    for the kernels of a trace of 500 MB as JSON this saves 0.2 s; it is not done for small traces, nor for very large
+    ones, where memory matters more. An error is raised again where the cycles are requested."""
     if not LEAST_BYTES <= sum(run.info.bytes or 0 for run in runs) <= _MOST_AHEAD:
         return None
     if options == Options() and all(known_value(run, _KEPT, dict) is not None for run in runs):
@@ -60,9 +60,9 @@ def _statement(run: Trace, options: Options, side: Side) -> dict[str, Any]:
 
 
 def _stated(cycles: Cycles) -> dict[str, Any]:
-    """The source of a run's cycles, their anchor, their kinds, how many, how many whole, mean and median length.
-    ``kind`` names every kind there is; lengths are null where there are no cycles. ``guessed`` cycles were marked by
-    nobody; ``ignored`` says why findings, headlines and gauges do not use them, null where they do."""
+    """The source of a run's cycles, their anchor, kinds, number, number recorded whole, mean and median duration.
+    ``kind`` names all kinds; durations are null without cycles. ``guessed``: the recording does not mark them;
+    ``ignored``: why findings, headlines and gauges do not use them, null where they do."""
     spans = cycles.frame["dur_ns"].drop_nulls()
     kinds = cycles.frame["kind"].cast(pl.String).drop_nulls().unique().sort().to_list()
     return {

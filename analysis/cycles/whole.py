@@ -1,8 +1,8 @@
-"""The steps of a run, the whole cycles that sums are divided by, the run restricted to them, the cycle of a launch.
+"""The steps of a run, the whole cycles that sums are divided by, the run limited to them, the cycle of a launch.
 
-Two recordings of the same work differ in how many cycles they hold and in what lies outside of them: start-up, warm-up,
-the cut end. A sum per cycle is that of what belongs to whole cycles, divided by their number. The steps go from the
-start of the first whole cycle that is not warm-up to the end of the last one: what is said of a run describes those.
+Two recordings of the same work differ in their number of cycles and in what lies outside of them: start-up, warm-up,
+the cut end. A sum per cycle is the sum over whole cycles, divided by their number. The steps go from the start of the
+first whole cycle that is not warm-up to the end of the last one: sentences about a run describe the steps.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .detection import Cycles, counted_cycles, find_cycles
 from .scope import moment_in
 
 _SUMS = ("kernel_stats", "operators", "host_stats", "breakdown", "comparison")
-"""Tables of sums over the recording, of which cycles have no part."""
+"""Tables of sums over the recording, which cannot be split by cycle."""
 
 
 class WholeCycles(Struct, frozen=True):
-    """Cycles of one kind of a run: ``frame`` has their rows of ``detection``, ``some`` marks them among all of it.
-    ``scoped`` ones were asked for: the run was, or is going to be, limited to them anyway."""
+    """Cycles of one kind of a run: ``frame`` has their rows of ``detection``, ``some`` marks them among all rows.
+    ``scoped``: they are the cycle in scope, and the run was, or is going to be, limited to it anyway."""
 
     run: Trace
     options: Options
@@ -38,22 +38,22 @@ class WholeCycles(Struct, frozen=True):
     scoped: bool = False
 
     def by_rank(self) -> dict[int | None, int]:
-        """How many there are of each rank; null where they are of none."""
+        """The number of cycles per rank; under None where they have no rank."""
         return dict(self.frame.group_by("rank").len().rows())
 
     def window_ns(self, rank: int | None) -> int:
-        """Time in the windows of those of that rank, ns."""
+        """Total time in the windows of that rank's cycles (None: of all cycles), ns."""
         start, end = assignment.WINDOW
         mine = pl.lit(True) if rank is None else pl.col("rank").is_null() | (pl.col("rank") == rank)
         return int(self.frame.filter(mine).select((pl.col(end) - pl.col(start)).sum()).item())
 
     @property
     def ranks(self) -> int:
-        """Of how many ranks they are; 1 where they are of none."""
+        """The number of ranks; 1 where the cycles have no rank."""
         return max(1, self.frame["rank"].n_unique())
 
     def by_device(self) -> dict[str, int]:
-        """How many there are of the ranks that use each device."""
+        """The number of cycles of the ranks that use each device."""
         by_rank = self.by_rank()
         tables = (self.run.kernels, self.run.profile, self.run.kernel_stats, self.run.device_sums)
         users = pl.concat([
@@ -65,25 +65,25 @@ class WholeCycles(Struct, frozen=True):
         return {device: count for device, count in made.items() if count}
 
     def all_of_run(self) -> WholeCycles:
-        """All cycles of the run, whatever they are: what sums of the whole recording are of."""
+        """The same with all cycles of the run: sums over the whole recording cover these."""
         return replace(self, frame=find_cycles(self.run, self.options).frame)
 
     @property
     def only_sums(self) -> bool:
-        """Whether the run holds sums of the whole recording, of which cycles have no part."""
+        """Whether the run holds sums over the whole recording, which cannot be split by cycle."""
         return any(self.run.has(name) for name in _SUMS)
 
     @property
     def part(self) -> Trace:
-        """The run limited to what belongs to these cycles; the same object each time."""
+        """The run limited to these cycles; the same object each time."""
         if self.scoped:
             return self.run
         return self.run.remember("whole cycles", (self.options.cycle_anchor, self.kind), lambda: _part(self))
 
 
 def whole_cycles(run: Trace, options: Options, side: Side) -> tuple[WholeCycles, ...]:
-    """The run's cycles that were recorded whole, without warm-up, by kind; those in scope where one is asked for. Empty
-    where it has none, or only a guess that explains too little."""
+    """The run's cycles that were recorded whole, without warm-up, by kind; if a cycle is in scope, that one. Empty
+    where there is none, or only a guess that explains too little."""
     cycles = find_cycles(run, options)
     wanted = options.scope(side).cycle
     if cycles.ignored is not None and wanted is None:
@@ -120,17 +120,17 @@ Bounds = tuple[int, int]
 
 
 class Steps(Struct, frozen=True):
-    """Per rank (None: whatever rank) the moments, in ns, at which its steps begin and end."""
+    """Per rank (None: any rank), the begin and end of its steps, ns."""
 
     windows: tuple[tuple[int | None, int, int], ...]
 
     @property
     def bounds(self) -> Bounds:
-        """When the first rank's steps begin and the last rank's end."""
+        """The earliest begin and the latest end of the steps of all ranks, ns."""
         return min(first for _, first, _ in self.windows), max(last for _, _, last in self.windows)
 
     def of(self, rank: int | None) -> Bounds | None:
-        """The steps of a rank; None where none of its cycles is one. What names no rank has those of all."""
+        """Begin and end of a rank's steps, ns; None where it has none. For ``rank`` None, those of all ranks."""
         mine = [window[1:] for window in self.windows if window[0] == rank or window[0] is None]
         return mine[0] if mine else self.bounds if rank is None else None
 
@@ -140,7 +140,7 @@ class Steps(Struct, frozen=True):
 
 
 def steps_of(cycles: Cycles) -> Steps | None:
-    """The steps among the cycles; None where there are none with times, or a guess that explains too little."""
+    """The steps among the cycles; None without timed cycles, and for a guess that explains too little."""
     if cycles.ignored is not None or cycles.frame["start_ns"].null_count():
         return None
     return _steps(cycles.frame.filter(pl.col("complete") & ~pl.col("warm_up")))
@@ -156,7 +156,7 @@ def steps_in_scope(run: Trace, options: Options, side: Side = "a") -> Steps | No
 
 
 def steps_of_cycle(cycles: Cycles) -> Steps | None:
-    """The window of the one cycle that was asked for, whole or not; None without times."""
+    """The window of the one cycle in ``cycles``, recorded whole or not; None without times."""
     return None if cycles.frame["start_ns"].null_count() else _steps(cycles.frame)
 
 
@@ -177,11 +177,11 @@ def in_steps(run: Trace, steps: Steps | None) -> Trace:
 
 
 MANY = 500_000
-"""Launches among which a rhythm is not looked for only to number them: that takes longer than to show them."""
+"""From this many launches on no pattern is searched only to number their cycles: showing them takes less time."""
 
 
 def cycle_of(run: Trace, index: pl.LazyFrame, options: Options) -> pl.Series | None:
-    """The cycle of each of the launches in ``index`` (a column of that name), null outside; None without cycles."""
+    """The cycle of each launch in ``index`` (a column of that name), null outside all cycles; None without cycles."""
     many = index.select(pl.len()).collect().item() >= MANY
     if many and not run.has("host") and not run.has("cycles"):
         return None
@@ -189,6 +189,6 @@ def cycle_of(run: Trace, index: pl.LazyFrame, options: Options) -> pl.Series | N
     if cycles.frame.is_empty():
         return None
     inside = numbers(in_cycles(run, cycles.frame, cycles.device_time).select("index", pl.col("cycle").cast(pl.Int64)))
-    rank = np.zeros(1, dtype=np.int64)  # launches are numbered through all of them
+    rank = np.zeros(1, dtype=np.int64)  # launch numbers are unique across ranks
     found = match((rank, numbers(index.select("index"))["index"]), (rank, inside["index"]))
     return values_at(inside["cycle"], found).alias("cycle")
