@@ -55,7 +55,7 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
         raise UsageError("--align moves counters beside a trace; give the folder that holds the trace and their files")
     if len(runs) > 2:
         raise UsageError(f"{len(runs)} runs, but only two can be compared; choose one of a file with --worker")
-    from ..analysis.core.run_labels import distinct_labels  # imported by now where a large file was read
+    from ..analysis.core.run_labels import distinct_labels  # a large file's load has imported it by now
 
     return distinct_labels(tuple(runs))
 

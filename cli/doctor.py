@@ -45,7 +45,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _operators(run: Trace) -> Iterable[tuple[str, str]]:
-    """Recording that would attribute graph replays to operators, and whether a graph capture was joined."""
+    """Lines on graph replays: the joined capture, and how to record one so that their kernels get operators."""
     from ..analysis.core.callers import callers_of
 
     callers = callers_of(run)

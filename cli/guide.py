@@ -1,4 +1,4 @@
-"""The command ``guide``: two pages for scripts and assistants: the first queries to run, and false conclusions."""
+"""The command ``guide``: two pages for scripts and assistants: the first queries to run, and what not to conclude."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from html import escape  # what is escaped is the same in XML; xml.sax imports all of urllib
+from html import escape  # XML needs the same escapes; xml.sax would import all of urllib
 from typing import NamedTuple
 
 from ..library import UsageError

@@ -101,7 +101,7 @@ def _print_many(arguments: argparse.Namespace) -> int:
 
 
 def _many(arguments: argparse.Namespace) -> Table:
-    """A view of many runs: one column per run for people, one row per run for scripts. Raises UsageError."""
+    """A view of many runs: one column per run for people, all rows stacked for scripts. Raises UsageError."""
     from ..analysis.contract.view import CannotAnswer
     from ..analysis.query.many import across, many
     from ..analysis.table.filters import BadFilter, Filter

@@ -218,7 +218,7 @@ def told(
             headline += f", {units.duration(window_ns)} with the device work launched in it"
     notes = _notes(cycles, parts, basis, word, cycle, longer)
     if any(NO_DEVICE in warning for warning in run.info.warnings):
-        notes = tuple(note for note in notes if note != _UNSEEN)  # exports say both
+        notes = tuple(note for note in notes if note != _UNSEEN)  # exports print the warning, too
     made = overview(run, times, word, headline, evidence, basis, notes)
     whole = {"in_steps": in_steps_of(idle, steps), "in_recording": in_recording_of(idle, steps)}
     return replace(made, facts=made.facts | whole)

@@ -1,4 +1,4 @@
-"""The lines of the timeline in a window: which there are, their labels, and their heights.
+"""The lines of the timeline in a window, with their labels and heights.
 
 Streams come first; spare height goes to the busiest. The launching thread is expanded, one lane per depth labelled by
 its most common class; every other thread is one line unless all fit, and threads idle in the window share one line. A

@@ -102,7 +102,7 @@ def _named(
     """A drawn lane plus the names of the slices wide enough for one, on its top line."""
     named: list[tuple[int, int, int]] = []
     for one in wide(lane, window, NAMED):
-        first = max(one.first, named[-1][2] + 1) if named else one.first  # may share a column
+        first = max(one.first, named[-1][2] + 1) if named else one.first  # two slices may share a column
         width = one.last - first + 1
         if width >= NAMED:
             name = fit_name(timeline.names[int(lane.slices.names[one.at])], width - 2)

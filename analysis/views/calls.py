@@ -96,7 +96,7 @@ class _Calls(Struct, frozen=True):
 
 
 def calls_of(run: Trace) -> pl.DataFrame | None:
-    """One row per name and kind, longest total first; None where no call was recorded. Also for reports of sums."""
+    """One row per name and kind, longest total first; None without calls. Reads ``host_stats`` if only sums exist."""
     if not run.has("host") and run.has("host_stats"):
         return _from_sums(run)
     calls = _recorded(run)

@@ -47,7 +47,7 @@ def _build(runs: Runs, options: Options) -> Answer:
         summary = run_summary(sides[0], facts, _busy(runs[0], sides[0]))
         return Answer(rows[0].lazy(), facts | {"exact": exact_mean(facts)}, summary, notes)
     facts = {"a": facts_of(sides[0]), "b": facts_of(sides[1]), "histogram": shape}
-    from ..diff.headline import pair_headline  # thirty modules that one run does without
+    from ..diff.headline import pair_headline  # thirty modules that a single run does not need
 
     headline = pair_headline((runs[0], runs[1]), options)
     spoken, moved = (headline.spoken, headline.moved) if headline is not None else ("", False)
@@ -209,7 +209,7 @@ def pair_summary(facts: dict[str, Any], headline: str, moved: bool) -> tuple[str
 
 def exact_mean(facts: dict[str, Any]) -> str:
     """The mean of one run or two in µs with two decimals, to compare with other tools; '' if a mean is missing.
-    The difference is plain arithmetic and may come from one slow cycle; significance is up to the headline."""
+    The difference is plain arithmetic and may come from one slow cycle; significance is judged in the headline."""
     sides = [facts[side] for side in ("a", "b")] if "a" in facts else [facts]
     means = [side.get("mean_us") for side in sides]
     if any(mean is None for mean in means):

@@ -45,13 +45,13 @@ def _compared(runs: Runs, options: Options) -> Answer:
 
 
 def _details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
-    from ..details.suspects import suspect_sections  # only who opens a row needs it
+    from ..details.suspects import suspect_sections  # needed only when a row is opened
 
     return suspect_sections(row, runs, options)
 
 
 def _glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Section]]:
-    from ..details.suspects import function_glance  # only the app shows it
+    from ..details.suspects import function_glance  # needed only in the app
 
     return function_glance(runs, options)
 

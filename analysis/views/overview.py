@@ -56,12 +56,12 @@ def _on(category: str, devices: bool) -> str | None:
 
 def build(runs: Runs, options: Options) -> Answer:
     """The breakdown of one run, or of two runs side by side, in the order of the categories."""
-    from ..overview.sources import overview_of  # sixty modules that an answer kept from before does without
+    from ..overview.sources import overview_of  # sixty modules that a cached answer does not need
 
     if len(runs) == 1:
         overview = overview_of(runs[0], options, "a")
         return Answer(_frame(overview).lazy(), overview.facts, (overview.headline,), overview.notes)
-    from ..diff.headline import pair_headline  # thirty modules that one run, which people wait for first, does without
+    from ..diff.headline import pair_headline  # thirty modules that a single run does not need
     from ..diff.verdict.lead import cycle_lead
 
     a, b = overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")

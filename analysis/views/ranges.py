@@ -136,7 +136,7 @@ class Marked(Struct, frozen=True):
 
 
 def ranges_of(run: Trace) -> Ranges | None:
-    """The ranges of the run, most device time first; None where none was recorded. Also for reports of sums."""
+    """The ranges of the run, most device time first; None without any. Reads ``host_stats`` if only sums exist."""
     if not run.has("host") and run.has("host_stats"):
         return _from_sums(run)
     slices = slices_of(run)

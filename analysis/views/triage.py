@@ -117,7 +117,7 @@ def _without_time(run: Trace) -> list[dict[str, Any]]:
 
 
 def _predicted(run: Trace, options: Options, side: Side, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The findings with the time per cycle that a replay of the whole run predicts their fix would save."""
+    """The findings with the saving per cycle that a replay of the whole run predicts for removing their cause."""
     from ..replay.replayed import MOST_REPLAYED, replay_of
 
     if options.scope(side) != Scope() or run.kernels.select(pl.len()).collect().item() > MOST_REPLAYED:
