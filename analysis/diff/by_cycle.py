@@ -96,7 +96,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
 def _as_recorded(
     works: tuple[Work, Work], table: pl.DataFrame, work: list[DeviceWork], changed: list[ChangedResource]
 ) -> tuple[pl.DataFrame, list[DeviceWork], list[ChangedResource]]:
-    """Rows, devices and resources with the recorded pids in place of the stand-in pids of a job's processes."""
+    """Rows, devices and resources with the recorded pids in place of the keys of a job's processes."""
     a, b = (one.processes for one in works)
     if not a or not b:
         return table, work, changed

@@ -87,7 +87,7 @@ def whole_ones(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def is_window(run: Trace) -> bool:
-    """Whether the run is limited to what begins in a time window, which cuts cycles."""
+    """Whether the run is limited to activities that begin in a time window, which cuts cycles."""
     return bool(run.info.facts.get(WINDOWED))
 
 

@@ -43,7 +43,7 @@ from .verdict.verdict import Calibration, CategoryTime, Verdict
 if TYPE_CHECKING:
     from ..overview.overview import Overview
 
-SAID = 0.1  # A category is named if its change is at least this share of all changes.
+SAID = 0.1  # A category is named if its change is at least this share of the sum of all changes.
 Key = tuple[str, str | None]  # Function and device.
 _Item = TypeVar("_Item")
 _Often = Callable[[_Item], tuple[float, str | None]]
@@ -386,7 +386,7 @@ def _test(a: Floats, b: Floats, scales: Scales) -> tuple[float | None, float | N
 
 
 def _verdict(row: FunctionChange, total_ms: float) -> Call:
-    """The verdict by q, CI and size of the change. New or gone is what one run does not launch, not what takes 0 ms."""
+    """The verdict by q, CI and size of the change. New and gone mean not launched in one run; 0 ms is neither."""
     launches_a, launches_b = row.launches_a or 0.0, row.launches_b or 0.0
     a_ms, b_ms, delta = row.a_ms or 0.0, row.b_ms or 0.0, row.delta_ms or 0.0
     if not launches_a or not launches_b:

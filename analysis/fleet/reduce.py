@@ -167,7 +167,7 @@ def _kernels(run: Trace, options: Options) -> pl.DataFrame:
 
 
 def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -> Rows:
-    """One row of ``rank_sums`` per rank of the run; if there is only one rank, everything is its."""
+    """One row of ``rank_sums`` per rank of the run; in a run of one rank everything counts as that rank's."""
     ranks: tuple[int | None, ...] = run.info.ranks or (None,)
     hosts = run.info.facts.get("hosts") or {}
     work = run.kernels.filter(pl.col("kind").cast(pl.String) != "sync")

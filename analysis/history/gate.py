@@ -1,4 +1,4 @@
-"""``--fail-on step:PCT``: a nightly gate that fails for steps a few runs old, once each."""
+"""``--fail-on step:PCT``: a nightly gate that fails while a step is three to five runs old."""
 
 from __future__ import annotations
 

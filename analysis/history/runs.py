@@ -2,7 +2,7 @@
 
 A history is a Trace whose table ``history`` has one row per run, kind of cycle and series; its facts describe each run.
 So every view, export and screen takes it like any other input. A run on other hardware, with other work or without
-cycles is shown but not tested: its different times are no step.
+cycles is shown but not tested: its times say nothing about steps.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Unconfirmed(Struct, frozen=True):
 
 class Judged(Struct, frozen=True):
     """``steps``, costliest first; ``noise`` of one run per series without the common factor (NaN if the series is in
-    too few runs to be tested); ``spread`` of the common factor from run to run, None without one. ``deviations`` of
+    too few runs to be tested); ``spread`` of the common factor from run to run, None without one; ``deviations`` of
     each run of a series from its level, in standard deviations (NaN where missing or not tested)."""
 
     series: SeriesOfRuns
@@ -216,7 +216,7 @@ def _deviations(values: Floats, begins: Flags) -> Floats:
 
 
 def _steps_of(scaled: _Scaled, row: int, begins: Flags) -> list[LevelStep]:
-    """The changes of one series that pass the gates."""
+    """The changes of one series that pass the tests; the common factor is tested later."""
     values, scale, cap = scaled.values[row], float(scaled.scale[row]), scaled.cap
     there = np.isfinite(values)
     ends = [0, *np.flatnonzero(begins).tolist(), len(values)]

@@ -1,8 +1,8 @@
 """Collectives across the ranks of a job: which rank waited, which came last, and how long the transfer itself took.
 
 A collective ends on all ranks at once, so the rank with the shortest time in it came last and shows the transfer; the
-excess of the other ranks is waiting for it. A rank that no longer waits because it is late has no faster all-reduce. So
-the row of a collective shows its transfer, waits have their own columns, and the last rank gets the blame.
+excess of the other ranks is waiting for it. A rank that turns from waiting into the late one has no faster all-reduce.
+So the row of a collective shows its transfer, waits have their own columns, and the last rank gets the blame.
 """
 
 from __future__ import annotations

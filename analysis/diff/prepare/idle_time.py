@@ -59,7 +59,7 @@ def mean_idle_time(run: Trace, options: Options) -> dict[tuple[str | None, str],
 
 def _by_device(run: Trace, moved: dict[str, str], options: Options) -> _Idle:
     def compute() -> pl.DataFrame:
-        from ...idle.by_cycle import idle_by_cycle  # imported late: cycle profiles do without
+        from ...idle.by_cycle import idle_by_cycle  # imported late: cycle profiles never need it
 
         return idle_by_cycle(run, find_cycles(run, options).frame)
 

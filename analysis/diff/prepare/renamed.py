@@ -1,8 +1,8 @@
 """Functions that were only renamed between two versions, and kernels that were only swapped under one operator.
 
-Names that only A has and only B has, on the same device and of the same kind, are paired if the same operator launches
-them equally often at the same place in the cycle; else if they are equal without template arguments, addresses and
-tile sizes. Both need to be free of other candidates: a wrong pair would hide a new function and a gone one.
+A function that only A has and one that only B has, on the same device and of the same kind, are paired if the same
+operator launches them equally often at the same place in the cycle; else if their names are equal without template
+arguments, addresses and tile sizes. Neither may have another candidate: a wrong pair would hide a new and a gone one.
 
 When cuDNN or cuBLAS picks other kernels, kernels of one operator appear, vanish or change their launch counts, while
 the operator is called as often as before. These kernels are then compared as one row of kind ``op`` whose launches are
@@ -118,7 +118,7 @@ def _launched(run: Trace, work: Work, functions: pl.DataFrame, there: dict[str, 
 
 
 def placed(run: Trace, work: Work, options: Options) -> pl.DataFrame:
-    """Every launch in a compared cycle that was recorded whole, with its ``place``; empty without operators or time."""
+    """Every launch in a whole compared cycle, with its ``place``; empty without operators or timestamps."""
     columns = ("cycle", "rank", "device", "name", "correlation", "start_ns")
     cycles = find_cycles(run, options)
     operators = run.host.select("kind").filter(pl.col("kind") == "op").head(1).collect().height
@@ -144,7 +144,7 @@ def with_swapped(
     matched: list[Matched], works: tuple[Work, Work], names: dict[Place, str],
     moved: dict[str, str], options: Options,
 ) -> tuple[list[Matched], dict[Key, Key]]:
-    """The pairs with a row added per operator whose kernels were swapped; kernel's row → the row it is part of."""
+    """The pairs with a row added per operator whose kernels were swapped; and each such kernel's row → that row."""
     changed = [_changed(one) for one in matched]
     kernels = {(name, device) for one, rows in zip(matched, changed, strict=True)
                for name, device in one.functions.filter(pl.Series(rows)).select("function", "device").rows()}

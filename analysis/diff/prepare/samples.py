@@ -76,7 +76,7 @@ class Matched(Struct, frozen=True):
 
     @property
     def on_device(self) -> Flags:
-        """Which functions ran on a device; not idle time, nor an operator's swapped kernels, which have own rows."""
+        """Which rows are functions that ran on a device: not idle time, nor operators standing for their kernels."""
         ran = ~self.functions["kind"].is_in([IDLE, SWAPPED]).fill_null(False)
         result: Flags = ((self.functions["device"] != HOST).fill_null(True) & ran).to_numpy()
         return result
@@ -91,7 +91,7 @@ class Matched(Struct, frozen=True):
 class Work(Struct, frozen=True):
     """The recorded work of one run: rows of ``_WORK``, its metrics, its warm-up cycles and those not recorded whole.
     ``run`` is the recording itself, for questions the rows cannot answer; None if only the rows are known.
-    ``processes`` are those of a job, by the stand-in that rows and metrics then have as ``pid``."""
+    ``processes`` are those of a job by key (see ``Processes``); rows and metrics then have the keys as ``pid``."""
 
     rows: pl.DataFrame
     metrics: pl.DataFrame
@@ -134,7 +134,7 @@ def _measured(table: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _as_called(table: pl.DataFrame, processes: Processes) -> pl.DataFrame:
-    """The rows with the stand-ins of a job's processes as ``pid``: a process keeps its pid if no other rank has it."""
+    """The rows with the keys of a job's processes as ``pid``: a process keeps its pid if no other rank has it."""
     if all(called == process.pid for called, process in processes.items()):
         return table
     names = pl.DataFrame(

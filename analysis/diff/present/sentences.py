@@ -226,7 +226,7 @@ def explanation(
     cause: Cause, cycles: CycleTime | None, regressions: int, comparability: Comparability, readings: bool,
     changes: Sequence[LaunchChange] = (),
 ) -> str:
-    """The verdict in a sentence or two, for readers of nothing else; ``readings``: whether resource readings changed.
+    """The verdict in a sentence or two, for who reads nothing else; ``readings``: whether resource readings changed.
     ``changes`` are what can still be said if the runs do different work."""
     if not comparability.comparable:
         return not_comparable(comparability, changes, cause.resource)

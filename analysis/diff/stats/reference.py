@@ -2,7 +2,7 @@
 
 Suspicion is |Δβ| · (|Z(β)| + |Z(log μ)|) with Δ = mean(B) - mean(A), Z(x) = Δ / sample standard deviation of A (0 where
 that is at most 1e-9) and log μ = ln(1 + μ). Its faults are known: a baseline without spread scores 0, a tiny spread
-explodes, no sign, one function fills the list once per metric. It is kept as known; the diff's verdict is the answer.
+explodes, no sign, one function fills the list once per metric. Users know it; the answer is the verdict of the diff.
 
 All groups are computed at once. U tests match ``scipy.stats.mannwhitneyu(a, b, method="auto")``: exact if a group has
 no ties and a side has at most eight samples, else normal with tie and continuity correction. Importing ``scipy.stats``

@@ -1,4 +1,4 @@
-"""The effect of a changed resource alone: run A replayed with the functions it slowed as long as they are in B.
+"""The effect of a changed resource alone: run A replayed with B's time per launch for the functions that ran under it.
 
 *Explains* means: with only that changed, the cycle would take this long. Nothing is predicted if the replay of A is not
 reliable or the same functions ran on other devices too.

@@ -18,7 +18,7 @@ from ..prepare.samples import Matched, Side
 from ..stats.robust_location import Floats, hodges_lehmann
 
 LEAST_SHIFT = 0.01  # A shift below this share of the cycle counts as unchanged, however significant.
-CLEAR = 0.1  # A CI around zero that reaches this share of the cycle to either side, or more, decides nothing.
+CLEAR = 0.1  # A CI that includes zero decides nothing if its half-width exceeds this share of the cycle.
 LARGE_PART = 0.25  # Share of a slow cycle's excess that host or device time must make up to be named as its reason.
 SLOW = 3.0
 """Cycles this many spreads above the median are left out to see whether they make a comparison undecided..."""

@@ -23,14 +23,14 @@ LEVEL = 0.05  # False-alarm rate: share of comparisons without any difference in
 FAMILY_LEVEL = 0.03  # The same for each of the two tested families (time per launch, launches), which overlap.
 DOMINANCE = 0.75
 """Share of all pairs (cycle of A, cycle of B) that must show the change in its direction. If a function has two kinds
-of cycles (a sampler, a cache that hits or misses) its centre can jump, but not this share. One odd cycle in five
-passes."""
+of cycles (a sampler, a cache that hits or misses) its centre can jump, but not this share. One odd cycle in five is
+allowed."""
 BETWEEN_RUNS = 0.02
 """Run-to-run difference of a steady function (clocks, placement), as a share; one run per side cannot show it."""
 MATERIAL = 1e-5  # Share of a cycle below which a change is not flagged.
 IDLE_MATERIAL = 0.01
-"""The same for idle time: it is what the rest of the cycle leaves over, so a change too small for the cycle's length is
-too small here as well."""
+"""The same for idle time: it is what the rest of the cycle leaves over, so a change too small to count in the cycle's
+length does not count here either."""
 IDLE_GRAIN = 0.01
 """Share of the cycle added to idle times before their logarithm is taken, so that a cycle without idle time can be
 compared, and a microsecond more of very little idle time does not count."""
@@ -299,7 +299,7 @@ class LaunchChange(Struct, frozen=True):
 
 
 def judge_by_launch(rows: Sequence[FunctionChange]) -> None:
-    """Keep "slower" and "faster" only if the time per launch moved too: cycles of other work hold other launches."""
+    """Keep "slower" and "faster" only if the time per launch moved too: cycles with other work hold other launches."""
     for row in rows:
         if row.kind == IDLE:
             row.verdict = "~"  # idle times of cycles with different work are not comparable

@@ -1,6 +1,6 @@
 """Operators far below the peak of their device, by pattern, and how much an alternative would save at most.
 
-Work and peaks are the roofline's. A pattern names its activities and the least time of each with the better
+Work and peaks come from the roofline. A pattern selects activities and gives the least time of each with the better
 alternative; the replay of the run predicts how much shorter a cycle would then be. If the replay predicts nothing, the
 win is None.
 """

@@ -58,7 +58,7 @@ class Measured(Struct, frozen=True):
 def measured(
     run: Trace, piece: Trace, options: Options, steps: Steps | None = None, cycle: int | None = None
 ) -> Measured:
-    """The evidence in the steps of a piece of a run, with callers from all of it; for one ``cycle``, of that alone."""
+    """The evidence in the steps of a piece of a run; with ``cycle``, without what needs the run's other cycles."""
     within = in_steps(piece, steps)
     below, use = (below_peak_of(run, piece, options, steps), utilisation_of(run, options)) if cycle is None else (
         None, None)

@@ -1,4 +1,4 @@
-"""The bottlenecks of kernels (compute, memory, launch or low utilisation), by the time of kernels with a known one."""
+"""The bottlenecks of kernels (compute, memory, launch or low utilisation), weighted by kernel time, where known."""
 
 from __future__ import annotations
 

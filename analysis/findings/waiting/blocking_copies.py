@@ -47,5 +47,5 @@ def _sentence(found: BlockingCopies) -> str:
 RULE = Rule(
     "blocking copies", "problem", _find, _sentence, rows=lambda found: found.copies.rows,
     cost_ns=lambda found: min(found.copies.host_ns, found.idle_ns), view="calls", filter="purpose=copy sync_ns>0",
-    change=lambda _: "sync:Memcpy|StreamSynchronize=0",  # without the second the wait would only move to that call
+    change=lambda _: "sync:Memcpy|StreamSynchronize=0",  # without StreamSynchronize the wait would only move there
 )
