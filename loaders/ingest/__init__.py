@@ -1,1 +1,1 @@
-"""From what the user typed to tables: opening, the ingest process, the cache."""
+"""Opens the user's input as tables: format detection, the ingest process, the cache."""

@@ -1,11 +1,11 @@
-"""Tables of traces that were read before, so that opening one again takes no time.
+"""The cache of tables of traces read before, so that reopening one is instant.
 
-An entry is a directory named by two hashes of what it came from: the source's real path, and its size, its times and
-the state of the loaders' code, so that an entry is found without the format or its loader. A source is a file, or the
-folder of a job whose files were read into one entry. An entry is written under a temporary name, synced, then renamed;
-it is used only in a folder that is private, and where its files have the size and times they were left with. Anything
-else is discarded and read anew. When the entries pass a limit, the least recently used go, never one that a process has
-open. Without a place to write, everything works from temporary directories. Imports no data frames.
+An entry is a directory named by two hashes: of the source's real path, and of its size, times and the state of the
+loaders' code; so it is found without knowing the format. A source is a file, or the folder of a job whose files were
+read into one entry. An entry is written under a temporary name, synced, then renamed; it is used only if the cache
+folder is private and the entry's files are unchanged (size, times), else it is discarded and the source read again. If
+the cache exceeds its limit, the least recently used entries are removed, but never one that a process has open. If the
+cache is not writable, temporary directories are used. Does not import polars.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from .. import private
 from ..private import blake2b
 from . import spill
 
-LAYOUT = 3  # Goes up when the files of an entry change in a way an older version cannot read.
+LAYOUT = 3  # Incremented when entries change in a way that older versions cannot read.
 _ENTRY = "entry.json"
 DERIVED = "derived"
-"""The folder of each trace in an entry that is not part of it: what was found out since (``store.derived``)."""
+"""Subfolder of each trace for results computed later (``store.DerivedFiles``), not part of the entry proper."""
 Stamp = tuple[str, int, int, int]
 """A file's real path, size, time of modification and time of change, both in nanoseconds."""
 _SUM = "sum.json"
 _SUM_SECONDS = 86_400
-"""How long the running sum is believed: what is derived from an entry's tables later is not added to it."""
-_ROOM = 0.9  # What is left of a limit that was passed, so that not every open after it looks at all entries.
+"""Lifetime of the running sum, which does not include derived files added to an entry later."""
+_ROOM = 0.9  # Eviction goes down to this fraction of the limit, so that not every later open scans all entries.
 _MOST_ENTRIES = 20_000
 _MOST_IN_FOLDER = 20_000
-"""Files and folders that a folder read into one entry may hold; of more it is cheaper to cache each file."""
+"""Maximum files and subfolders of a folder cached as one entry; beyond that, caching each file is cheaper."""
 _DEFAULT_BYTES, _DEFAULT_SHARE = 20 << 30, 0.1
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 class Entry(NamedTuple):
-    """One cached input: where it came from, what it takes, when it was used, and whether its source is unchanged."""
+    """One cached input: its source and loader, sizes, time of last use, and whether the source is unchanged."""
 
     path: Path
     source: str
@@ -57,10 +57,10 @@ class Entry(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What an entry comes from: the input's file and those read with it, and the loader.
+    """The source of an entry: stamps of the input file and of files read with it, and the loader.
 
-    ``alone`` says that the loader is one of ours and reads nothing beside the file, so that the file's own state is
-    enough to trust the entry.
+    ``alone``: the loader is part of this package and reads only that file, so the file's own state is enough to trust
+    the entry.
     """
 
     stamps: tuple[Stamp, ...]
@@ -70,21 +70,21 @@ class Origin(NamedTuple):
 
 
 class CacheEntry(NamedTuple):
-    """An entry that is held for this process: where its tables are and what they come from."""
+    """An entry held by this process: the directory of its tables, and their source."""
 
     directory: Path
     origin: Origin
 
 
 def path() -> Path:
-    """The directory of the cache, whether or not it exists."""
+    """The cache directory, which may not exist."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("warplens", appauthor=False)) / "traces"
 
 
 def limit() -> int:
-    """The most bytes the cache may take: WARPLENS_CACHE_MAX ('500M', '20G'), else 20 GiB or a tenth of the disk."""
+    """Maximum bytes of the cache: WARPLENS_CACHE_MAX ('500M', '20G'), else 20 GiB or, if less, 10% of the disk."""
     text = os.environ.get("WARPLENS_CACHE_MAX", "").lower()
     setting = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text)
     if setting:
@@ -94,10 +94,9 @@ def limit() -> int:
 
 
 def stamps(files: Sequence[str | os.PathLike[str]]) -> tuple[Stamp, ...]:
-    """Real path, size and times of change of each file; the inode's own time tells a restored mtime. Raises OSError.
+    """Real path, size, mtime and ctime of each file; ctime reveals a restored mtime. Raises OSError.
 
-    A folder's stamp is of all that lies in it: the sum of the sizes, and a hash of names, sizes and times in place of
-    its own times.
+    A folder's stamp covers everything in it: the total size, and a hash of names, sizes and times instead of times.
     """
     return tuple(_stamp(os.path.realpath(file)) for file in files)
 
@@ -125,7 +124,7 @@ def _stamp(real: str) -> Stamp:
 
 
 def find(file: str | os.PathLike[str]) -> CacheEntry | None:
-    """The file's entry, held for this process and marked as used; None where none is whole and current."""
+    """The file's entry, held by this process and marked as used; None if there is no intact and current one."""
     try:
         (stamp,) = stamps([file])
         directory = path() / _name(stamp)
@@ -145,16 +144,16 @@ def find(file: str | os.PathLike[str]) -> CacheEntry | None:
 
 
 def begin() -> Path:
-    """A temporary directory on the cache's disk to write an entry into. Raises OSError where there can be none."""
+    """A temporary directory on the cache's disk for a new entry. Raises OSError if it cannot be created."""
     root = path()
     private.make(Path(os.path.realpath(root.parent)))
     return spill.directory(private.make(root))
 
 
 def commit(origin: Origin, written: Path) -> Path:
-    """Make the written directory the entry; gives where the tables are, which is ``written`` if it may not be kept.
+    """Turn the written directory into a cache entry; returns the directory of the tables, ``written`` if not cached.
 
-    It is kept unless the source changed meanwhile or it alone outgrows the limit. Raises OSError on a full disk.
+    It is cached unless the source has changed or the entry alone exceeds the limit. Raises OSError on a full disk.
     """
     _sync(written)
     files = _states(written)
@@ -166,13 +165,13 @@ def commit(origin: Origin, written: Path) -> Path:
         "loader": origin.loader, "version": origin.version, "alone": origin.alone,
         "bytes": size, "files": files, "created": time.time(),
     }
-    # Not brought to the disk: a description that a crash cut is told by its checksum.
+    # Not synced: a description truncated by a crash fails its checksum.
     private.write(written / _ENTRY, private.sealed(json.dumps(entry).encode()))
     target = path() / _name(origin.stamps[0])
     for _ in range(2):
         if spill.keep(written, target):
             return target
-        if (other := find(origin.stamps[0][0])) is not None and other.origin == origin:  # another was faster
+        if (other := find(origin.stamps[0][0])) is not None and other.origin == origin:  # another process was faster
             spill.remove(written)
             return target
         discard(target)
@@ -180,19 +179,19 @@ def commit(origin: Origin, written: Path) -> Path:
 
 
 def drop(directory: Path) -> bool:
-    """Remove one entry unless another process has it open."""
+    """Remove one entry unless another process has it open; returns whether it was removed."""
     spill.release(directory)
     return spill.remove_if_free(directory)
 
 
 def discard(directory: Path) -> None:
-    """Remove what is no entry, or no longer one, from where an entry should be; not one that a process reads."""
+    """Remove an invalid or outdated entry, unless a process is reading it."""
     if not drop(directory) and not spill.is_held(directory):
         private.discard(directory)
 
 
 def entries() -> tuple[Entry, ...]:
-    """What is cached, the most recently used first."""
+    """All cached entries, most recently used first."""
     cached = []
     with contextlib.suppress(OSError):
         for directory in path().iterdir() if private.is_private(path()) else ():
@@ -205,22 +204,22 @@ def entries() -> tuple[Entry, ...]:
 
 
 def clear() -> tuple[int, int, int]:
-    """Remove all that no process has open: how many entries went, how many bytes, how many are still there."""
+    """Remove all entries that no process has open; returns (entries removed, bytes removed, entries left)."""
     if not private.is_private(path()):
         return 0, 0, 0
     spill.sweep(path())
     gone = [entry for entry in entries() if drop(entry.path)]
     with contextlib.suppress(OSError):
-        for rest in path().iterdir():  # damaged entries are no entries
+        for rest in path().iterdir():  # damaged entries, which ``entries`` does not list
             if not spill.is_temporary(rest):
                 discard(rest)
     return len(gone), sum(entry.bytes for entry in gone), len(entries())
 
 
 def settle(new_entries: Collection[Path]) -> None:
-    """Account for entries that one open has added: older states of their sources go, and the cache is kept in bounds.
+    """Account for the entries added by one open: remove those of older source states, keep the cache within limits.
 
-    Called once an open, not once a file. Others may settle at the same time: the sum is changed under a lock.
+    Called once per open, not once per file. Other processes may do so concurrently; the sum is updated under a lock.
     """
     names = {directory.name for directory in new_entries if directory.parent == path()}
     if not names:
@@ -245,7 +244,7 @@ def settle(new_entries: Collection[Path]) -> None:
 
 
 def _running_sum(descriptor: int) -> tuple[int, int, float]:
-    """Bytes and number of all entries as last written, and when they were last counted: never, if that is damaged."""
+    """(bytes of all entries, number of entries, time of the last full count); zeros if the file is damaged."""
     try:
         total, count, since = json.loads(os.pread(descriptor, 1 << 10, 0))
         return int(total), int(count), float(since)
@@ -254,7 +253,7 @@ def _running_sum(descriptor: int) -> tuple[int, int, float]:
 
 
 def _evict() -> tuple[int, int]:
-    """Drop the least recently used entries if a limit is passed; bytes and number of what stays."""
+    """Remove the least recently used entries if a limit is exceeded; returns bytes and number of the remaining ones."""
     cached, max_bytes = entries(), limit()
     size, count = sum(entry.bytes for entry in cached), len(cached)
     if size > max_bytes or count > _MOST_ENTRIES:
@@ -267,7 +266,7 @@ def _evict() -> tuple[int, int]:
 
 
 def _name(stamp: Stamp) -> str:
-    """The directory of an entry: its source, by which older states of it are found, and the state."""
+    """The directory name of an entry: a hash of the source, to find its older states, and a hash of the state."""
     return f"{_digest(stamp[0])}-{_digest(repr((LAYOUT, _code(), stamp)))}"
 
 
@@ -277,14 +276,14 @@ def _digest(text: str) -> str:
 
 @functools.cache
 def _code() -> str:
-    """The state of our own loaders: tables that other code wrote may differ, whether or not it said so."""
+    """The state of this package's loader sources: other code may write other tables, even with equal versions."""
     folder = Path(__file__).parents[1]
     states = [(file.relative_to(folder), file.stat()) for file in sorted(folder.rglob("*.py"))]
     return repr([(str(name), state.st_size, state.st_mtime_ns) for name, state in states])
 
 
 def _read(directory: Path) -> dict[str, Any] | None:
-    """The entry's description, None where it, or any of its files, is not what was put there."""
+    """The entry's description; None if it or any file of the entry was changed or damaged."""
     raw = _description(directory)
     with contextlib.suppress(OSError):
         return raw if raw is not None and _states(directory) == raw["files"] else None
@@ -292,7 +291,7 @@ def _read(directory: Path) -> dict[str, Any] | None:
 
 
 def _description(directory: Path) -> dict[str, Any] | None:
-    """The entry's description; None if it is damaged."""
+    """The entry's description; None if it is damaged or missing."""
     try:
         return cast(dict[str, Any], json.loads(private.unsealed((directory / _ENTRY).read_bytes())))
     except (OSError, ValueError):
@@ -300,7 +299,7 @@ def _description(directory: Path) -> dict[str, Any] | None:
 
 
 def _states(directory: Path) -> dict[str, list[int]]:
-    """Mode, size and times of each file of an entry but its description, its lock and what is derived."""
+    """Mode, size and times of each file of an entry, except its description, its lock file and derived files."""
     states = {}
     for path in (*directory.iterdir(), *directory.glob("[0-9]*/*")):
         state = path.lstat()
@@ -323,7 +322,7 @@ def _unchanged(recorded: tuple[Stamp, ...]) -> bool:
 
 
 def _sync(directory: Path) -> None:
-    """Bring all files of the directory to the disk, several at a time: the journal takes them together."""
+    """fsync all files of the directory, several in parallel, so that the file system commits them together."""
     from concurrent.futures import ThreadPoolExecutor
 
     def bring(name: str) -> None:

@@ -1,8 +1,8 @@
-"""Traces under a folder: what the picker offers, what ``--watch`` looks for, and what an error says to open instead.
+"""Finds traces under a folder: for the picker, for ``--watch``, and for suggestions in error messages.
 
-Files are recognised by their first bytes, like everywhere, never by their names; names only rule out what cannot be a
-trace (programs, pictures), so that a source tree is not read file by file. The walk goes level by level, near files
-first, and stops at bounds nobody notices in a folder of recordings.
+Files are recognised by their first bytes, as everywhere, never by their names; names only exclude files that cannot be
+traces (programs, pictures), so that a source tree is not read file by file. The walk is breadth-first, and its bounds
+are beyond any folder of recordings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from . import stream
 
 DEEPEST = 6
 _MOST_NAMED = 4
-_MOST_COUNTED = 1_000  # Recordings of a folder that are counted.
+_MOST_COUNTED = 1_000  # Recordings counted per folder.
 MOST_FILES = 20_000
 _NOT_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "proc", "sys"})
 _NOT_TRACES = frozenset(
@@ -30,7 +30,7 @@ _NOT_TRACES = frozenset(
 
 
 class TraceFound(Struct, frozen=True):
-    """A trace: its file, or the folder it is made of; its size on disk; the format that claims it."""
+    """A trace: its file or folder, its size on disk, its format."""
 
     path: Path
     bytes: int | None
@@ -38,7 +38,7 @@ class TraceFound(Struct, frozen=True):
 
 
 def discover(root: Path) -> Iterator[TraceFound]:
-    """Recognised traces under ``root``, nearest first. What cannot be read is passed over."""
+    """Recognised traces under ``root``, nearest first. Unreadable files are skipped."""
     folder_files = registry.directory_files()
     several = {loader.name: loader for loader in registry.loaders() if loader.one_recording}
     level, count = [root], 0
@@ -53,7 +53,7 @@ def discover(root: Path) -> Iterator[TraceFound]:
                 continue
             together: set[Path] = set()
             for file in files:
-                if file in together:  # read with one that was offered
+                if file in together:  # a companion of a file already yielded
                     continue
                 count += 1
                 if count > MOST_FILES:
@@ -66,26 +66,26 @@ def discover(root: Path) -> Iterator[TraceFound]:
 
 
 def inputs_in(folder: Path) -> list[Path]:
-    """What can be opened directly in a folder, by name: recognised files, and folders in which there are some."""
+    """Inputs directly in a folder, sorted by name: recognised files, and folders that contain some."""
     files, folders = _listed(folder)
     below = [path for path in folders if next(discover(path), None) is not None]
     return sorted([*(file for file in files if recognise(file) is not None), *below])
 
 
 def recognise(file: Path) -> TraceFound | None:
-    """The file as a trace; None where no format claims it, or several do, or it cannot be read."""
+    """The file as a trace; None unless exactly one format recognises it."""
     if file.suffix.lower() in _NOT_TRACES:
         return None
     try:
         size = file.stat().st_size
         claimed = registry.claims_of(file, stream.head(file)) if size else ()
-    except Exception:  # whatever lies in a folder, looking at it must not fail
+    except Exception:  # listing a folder must not fail because of any file in it
         return None
     return TraceFound(file, size, claimed[0].name) if len(claimed) == 1 else None
 
 
 def _listed(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Regular files and folders in a folder, by name, without hidden ones and links to where it lies itself."""
+    """(regular files, folders) in a folder, sorted by name, without hidden ones and links to a parent folder."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
@@ -97,12 +97,12 @@ def _listed(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def leads_back(folder: Path) -> bool:
-    """Whether it is a link to a folder that it lies in."""
+    """Whether it is a symlink to one of its parent folders."""
     return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
 def runs_under(folder: Path, paths: Sequence[Path] = ()) -> str:
-    """A sentence that names the first runs under the folder, of those ``paths`` or of what lies there; '' for none."""
+    """A sentence naming the first of ``paths`` or, if empty, of the traces under the folder; '' if there are none."""
     runs = list(paths) or [one.path for one in islice(discover(folder), _MOST_NAMED + 1)]
     if not runs:
         return ""
@@ -112,7 +112,7 @@ def runs_under(folder: Path, paths: Sequence[Path] = ()) -> str:
 
 
 def below(folder: Path, folders: Sequence[Path]) -> list[str]:
-    """A sentence on the recordings in the folders of one that is opened without them; none where there are none."""
+    """A sentence about recordings in subfolders of an opened folder, which were not opened; [] if there are none."""
     counts = {one.name: len(list(islice(discover(one), _MOST_COUNTED))) for one in folders}
     holding = [name for name, count in counts.items() if count]
     count = sum(counts.values())
@@ -125,7 +125,7 @@ def below(folder: Path, folders: Sequence[Path]) -> list[str]:
 
 
 def part_of(path: Path) -> tuple[str, str] | None:
-    """What a file is that lies beside the one its folder is known by, and to open the folder; None for any other."""
+    """(reason, advice) for a file that is only a part of the recording in its folder; None for other files."""
     for loader in registry.loaders():
         for folder in (path.parent, path.parent / (loader.directory_within or "")):
             if loader.directory_file and path.name != loader.directory_file and (

@@ -1,4 +1,4 @@
-"""What this installation, machine and terminal can do and what was made of an input, for whoever asks why it is not."""
+"""``warplens doctor``: facts about the installation, machine and terminal, and about how an input was read."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from . import cache
 from .record_next import record_next
 
 PACKAGES = ("textual", "polars", "numpy", "scipy", "orjson", "msgspec", "isal", "zstandard", "numba")
-_NAMED = 12  # Of a long list so many are named.
+_NAMED = 12  # Maximum items of a list that are named.
 TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "TMUX", "LANG")
 
 
 def facts() -> Iterator[tuple[str, str]]:
-    """Name and value, one a line; no environment variable but those of the terminal is looked at."""
+    """(name, value) lines about the installation; only the environment variables in ``TERMINAL`` are read."""
     yield "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     for package in PACKAGES:
         try:
@@ -43,7 +43,7 @@ def facts() -> Iterator[tuple[str, str]]:
 
 
 def _readers() -> str:
-    """Whether every program has machine code for this processor, and if not what brings it."""
+    """Whether all programs have machine code for this processor, and if not, how to get it."""
     located = [locate(program) for program in programs()]
     targets = sorted({code.target for code in located if code is not None})
     if None not in located:
@@ -64,9 +64,9 @@ def _writable(folder: Path) -> str:
 
 
 def examined(traces: tuple[Trace, ...]) -> Iterator[tuple[str, str]]:
-    """Name and value per line: what a file holds, every table, what nobody recorded, what was dropped or is wrong.
+    """(name, value) lines about an input: metadata, tables, missing tables and columns, dropped events, warnings.
 
-    Nothing of the recording but its names of devices and tools is told: no command lines, no environment.
+    Metadata about the recorded process, such as command line and environment, is not included.
     """
     for number, trace in enumerate(traces):
         if len(traces) > 1:
@@ -105,7 +105,7 @@ def _about(trace: Trace) -> Iterator[tuple[str, str]]:
 
 
 def _table(trace: Trace, name: str) -> str:
-    """How many rows, over what time, and the columns that are empty in all of them."""
+    """Number of rows, partly filled columns with their share of rows, and empty columns."""
     import polars as pl
 
     from ..schema import columns_of

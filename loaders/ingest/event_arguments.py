@@ -1,4 +1,4 @@
-"""One event as its file has it, read again when somebody asks: shapes, stacks and all else the tables do not hold."""
+"""The arguments of one event, reread from its file on request: shapes, stacks and everything not in the tables."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..trace import Info
 
 
 def arguments(info: Info, rank: int | None, offset: int, name: str) -> dict[str, Any]:
-    """The arguments of the event of that name at a byte offset (column ``offset``) of the file of a rank.
+    """The arguments of the event ``name`` at byte ``offset`` (the column ``offset``) of the file of ``rank``.
 
-    Raises Unreadable where the file is gone, was changed, or is of a format that keeps no offsets.
+    Raises Unreadable if the file is missing or has changed, or if its format has no offsets.
     """
     file = info.facts.get("files", {}).get(str(rank), info.source)
     for loader in registry.loaders():

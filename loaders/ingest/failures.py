@@ -1,7 +1,7 @@
-"""A loader's failure as one sentence.
+"""Turns any failure of a loader into one sentence.
 
-A loader reads what strangers wrote, so whatever it raises, a panic of a library included, ends here. WARPLENS_DEBUG in
-the environment lets the original error through.
+Loaders read untrusted files, so every exception they raise, even a panic of a library, is handled here. With
+WARPLENS_DEBUG in the environment the original exception is raised instead.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def as_unreadable(display_name: str, loader: str) -> Iterator[None]:
-    """Any failure of a loader as one sentence, unless WARPLENS_DEBUG asks for the failure itself."""
+    """Convert exceptions in the block to Unreadable, unless WARPLENS_DEBUG is set."""
     try:
         yield
     except (Unreadable, Cancelled, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as error:  # a panic of polars is no Exception
+    except BaseException as error:  # a polars panic is not an Exception
         if os.environ.get("WARPLENS_DEBUG"):
             raise
         raise _sentence(display_name, loader, error) from None
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """Whether a write failed for want of space; polars says so in words only."""
+    """Whether a write failed because the disk is full; polars reports that only in its message."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in _FULL
     code = re.search(r"os error (\d+)", str(error))
@@ -40,7 +40,7 @@ def is_full_disk(error: BaseException) -> bool:
 
 
 def ended(display_name: str, status: int) -> Unreadable:
-    """What to say of a process that read and ended without a word; ``status`` is negative for a signal."""
+    """The error for an ingest process that ended without a result; ``status`` is negative for a signal."""
     if status == -signal.SIGKILL:
         reason = "the process that read it was killed; the machine may be out of memory"
         return Unreadable(display_name, reason, "Free some memory and open it again.")

@@ -1,10 +1,9 @@
-"""What the user named, made into regular files: existence, rights, kinds of file, standard input, inputs.
+"""Turns the user's argument into regular files: checks path and permissions, copies streams, unpacks archives.
 
-Nothing here blocks on something that will never come: a FIFO without a writer, a socket and a device are refused, a
-stream is copied to a temporary file first, so that every loader sees a file it can seek in. A .tar, .tar.gz or .zip is
-read as the folder it was made of: its regular files are unpacked into a folder that is removed when all is read. An
-archive is hostile like any input: links, devices and files outside its folder are left out, which is said, and what it
-may unfold to, and into how many files, is bounded.
+Nothing here blocks forever: a FIFO without a writer, a socket and a device are refused. A stream is first copied to a
+temporary file, so that every loader gets a seekable file. A .tar, .tar.gz or .zip is read like the folder it contains:
+its regular files are unpacked into a temporary folder. Archives are untrusted: links, devices and paths outside the
+target folder are skipped with a warning, and the unpacked size and number of files are bounded.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def _copy(
         while True:
             try:
                 data = os.read(descriptor, _CHUNK)
-            except BlockingIOError:  # somebody holds it open for writing and has not written yet
+            except BlockingIOError:  # a writer has it open but has not written anything yet
                 select.select([descriptor], [], [], 0.25)
                 progress(copied_bytes, 0, 0)
                 continue
@@ -111,7 +110,7 @@ def _copy(
 
 
 MOST_FILES = 20_000
-MOST_DAMAGED = 16  # Damaged entries that are named.
+MOST_DAMAGED = 16  # Maximum damaged entries that are named.
 Open = Callable[[], IO[bytes] | None]
 _PADDING = 1 << 20
 _TAR, _ZIP = b"ustar", b"PK\x03\x04"
@@ -132,9 +131,9 @@ def is_archive(path: Path) -> bool:
 
 
 def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int, int, int], None]) -> list[str]:
-    """Put its files into ``target``; a sentence for what is wrong with it and for each entry left out.
+    """Unpack an archive into ``target``; returns a sentence for each fault and each skipped entry.
 
-    A damaged entry is left out; raises Unreadable where no other is there, and for one that is too large.
+    Damaged entries are skipped. Raises Unreadable if no entry is readable or the archive is too large.
     """
     from tarfile import TarError
     from zipfile import BadZipFile
@@ -170,7 +169,7 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
         raise error.unreadable(display_name) from None
     except broken as error:
         damaged.append(f"the rest of the archive is damaged ({error})")
-    damaged = ["".join(char if char.isprintable() else "?" for char in said) for said in damaged]  # names are recorded
+    damaged = ["".join(char if char.isprintable() else "?" for char in said) for said in damaged]  # untrusted names
     if not count and damaged:
         raise Unreadable(display_name, f"is a damaged archive: {damaged[0]}", "Copy it again, or unpack it.")
     if not count:
@@ -181,8 +180,8 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
 
 
 def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tuple[Path, Open, int | None]]:
-    """Each regular file of the archive under a name that stays inside the target folder, how to open it, and its
-    checksum where the archive has one for each file."""
+    """For each regular file of the archive: a path that stays inside the target folder, a function to open it, and its
+    checksum if the archive stores one per file."""
     import tarfile
     import zipfile
 
@@ -196,7 +195,7 @@ def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tup
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
                 if not entry.filename.endswith("/") and (name := place(entry.filename)) is not None:
-                    checksum, entry.CRC = entry.CRC, cast(Any, None)  # zipfile throws away the end before a wrong one
+                    checksum, entry.CRC = entry.CRC, cast(Any, None)  # zipfile drops the end of data on a mismatch
                     yield name, partial(archive.open, entry), checksum
         return
     with stream.Source(path) as source, tarfile.open(fileobj=cast(Any, _Readable(source)), mode="r|") as packed:
@@ -204,12 +203,12 @@ def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tup
             if packed_member.isdir() or (name := place(packed_member.name, packed_member.isreg())) is None:
                 continue
             yield name, partial(packed.extractfile, packed_member), None
-        source.skip(_PADDING)  # behind the last file; the checksum is there
+        source.skip(_PADDING)  # past the last file, up to the checksum
         faults += [source.fault] if source.fault else []
 
 
 class _Readable:
-    """A source as the stream ``tarfile`` wants."""
+    """A Source as the file object that ``tarfile`` needs."""
 
     def __init__(self, source: stream.Source) -> None:
         self._source = source
@@ -220,7 +219,7 @@ class _Readable:
 
 
 def _inside(name: str) -> Path | None:
-    """The name as a path below the folder; None for one that leads out of it or is hidden."""
+    """The name as a relative path inside the folder; None if it leads outside, is hidden, or is too long or deep."""
     parts = [step for step in PurePosixPath(name.replace("\\", "/")).parts if step != "."]
     if not parts or ".." in parts or parts[0].startswith("/") or parts[0][1:2] == ":" or "\0" in name:
         return None
@@ -230,5 +229,5 @@ def _inside(name: str) -> Path | None:
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether it lies in a hidden folder, or is hidden: what a system keeps for itself beside somebody's files."""
+    """Whether the file or one of its folders is hidden, as are files that operating systems add."""
     return any(step.startswith(".") and step not in (".", "..") for step in name.replace("\\", "/").split("/"))

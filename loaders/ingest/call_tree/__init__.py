@@ -1,7 +1,7 @@
-"""Who called whom on a thread: found when a question first needs it, and kept with the tables where these last.
+"""The call tree of each thread, computed when a query first needs it and stored with the cached tables.
 
-Reading a recording does not wait for it, as most first questions are about kernels and need none of it. The columns
-are those of the host table all the same: whoever asks for one of them gets it, and nobody sees when it was found.
+Opening a recording does not wait for it, as most first queries are about kernels. Its columns still belong to the host
+table: a query that selects one gets it, without knowing when it was computed.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 COLUMNS = ("parent", "depth", "self_ns", "crosses")
 ROWS = 1 << 19
-"""Rows of a block of the table and of a part of the stored tree: what is in memory at once when they are read."""
+"""Rows per block of the host table and per part of the stored tree, which bounds memory when reading them."""
 
 
 def deferred(
     trace: Trace, compiled: bool = True, parts: Sequence[pl.LazyFrame] = (), derived_store: DerivedStore | None = None
 ) -> Trace:
-    """The trace with the columns in its host table, found when one of them is first asked for.
+    """The trace with the call tree columns in its host table, computed when a query first selects one of them.
 
-    ``parts`` are the files of that table, which are then handed out one by one.
+    ``parts`` are scans of the files of that table, which are then yielded one by one.
     """
     import polars as pl
     from polars.io.plugins import register_io_source
@@ -52,7 +52,7 @@ def deferred(
             height = int(block.select(pl.len()).collect().item()) if of_tree or limit is not None else 0
             if of_tree:
                 table = block.select(plain or pl.first()).collect(engine="streaming").select(plain)
-                while tree.height < height:  # a part is decompressed once, however many blocks it is of
+                while tree.height < height:  # each part is decompressed only once, even if it spans several blocks
                     tree = pl.concat([tree, next(parts_of_tree).select(of_tree).collect()])
                 own = tree.head(height).select(pl.col(name).cast(types[name]) for name in of_tree)
                 tree = tree.slice(height)
@@ -74,13 +74,13 @@ def _blocks(frames: Sequence[pl.LazyFrame]) -> Iterator[pl.LazyFrame]:
 
 
 def _tree(host: pl.LazyFrame, compiled: bool, derived_store: DerivedStore | None) -> Sequence[pl.LazyFrame]:
-    """The columns of the whole table in parts, from the store or into it."""
+    """The call tree columns of the whole table in parts, read from the store or computed and stored."""
     stored = None if derived_store is None else derived_store.parts("call-tree")
     if stored is not None:
         return stored
-    from .columns import call_tree  # with numpy, which most questions asked again do without
+    from .columns import call_tree  # imports numpy, which queries answered from the store do not need
 
     tree = call_tree(host, compiled)
     if derived_store is not None and derived_store.write_parts("call-tree", enumerate(tree.iter_slices(ROWS))):
-        return derived_store.parts("call-tree") or [tree.lazy()]  # on disk: it is not in memory beside what asked
+        return derived_store.parts("call-tree") or [tree.lazy()]  # scans of the stored parts, to free the memory
     return [tree.lazy()]

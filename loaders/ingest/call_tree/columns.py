@@ -1,8 +1,8 @@
-"""The columns ``parent``, ``depth``, ``self_ns`` and ``crosses`` of the host table, from its times and threads.
+"""Computes the columns ``parent``, ``depth``, ``self_ns`` and ``crosses`` of the host table.
 
-Slices nest in time on their thread (rank, pid, tid). What a scheduler or a profiler did to a thread is no call of it
-and stays out. Clocks round and recorders lose ends, so broken nesting is tolerated and counted. The tree of 4 million
-slices takes, compiled, 2.4 to 2.9 s of processor time and 460 to 690 MiB (November 2026); block by block was no better
+Slices nest in time on their thread (rank, pid, tid). Scheduler and profiler-overhead slices are not calls and are left
+out. Clocks round and recorders lose ends, so broken nesting is tolerated and marked. With compiled code the tree of 4
+million slices takes 2.4 to 2.9 s of CPU time and 460 to 690 MiB (November 2026); a block-by-block version was no better
 and twice the code.
 """
 
@@ -16,18 +16,18 @@ import polars as pl
 
 from .sweep import SWEEP, sweep
 
-NOT_CALLS = ("sched", "overhead")  # Kinds of slices that are no calls.
+NOT_CALLS = ("sched", "overhead")  # Kinds of slices that are not calls.
 SLACK_NS = 1_000
-"""Clocks of whole microseconds make a slice outlast its parent by up to this; that is not worth a word."""
+"""With clocks of 1 µs resolution a slice may outlast its parent by this much; such slices count as nested."""
 WORTH_COMPILING = 200_000
-"""Rows of a table from which the compiled sweep is asked for: plainly a million take a second."""
+"""Calls from which the compiled sweep is used; in plain Python a million take a second."""
 _WIDEST = 1 << 62
 _THREAD = ("rank", "pid", "tid")
 Ints = npt.NDArray[np.int64]
 
 
 def call_tree(host: pl.LazyFrame, compiled: bool = True) -> pl.DataFrame:
-    """The columns ``parent``, ``depth``, ``self_ns`` and ``crosses``, one row for each of a host table."""
+    """The columns ``parent``, ``depth``, ``self_ns`` and ``crosses``, one row per row of the host table."""
     is_call = ~pl.col("kind").is_in(NOT_CALLS) & pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
     frame = host.select("start_ns", "dur_ns", *_THREAD, is_call=is_call.fill_null(False)).collect(engine="streaming")
     height, rows = frame.height, np.flatnonzero(frame["is_call"].to_numpy())
@@ -51,13 +51,13 @@ def call_tree(host: pl.LazyFrame, compiled: bool = True) -> pl.DataFrame:
 
 
 def _places(values: npt.NDArray[Any]) -> pl.Series:
-    """Indices of rows, null for -1."""
+    """Row indices as a Series, with null for -1."""
     series = pl.Series(values, dtype=pl.Int64)
     return series.set(series < 0, None)
 
 
 def _threads(keys: pl.DataFrame) -> npt.NDArray[np.int32]:
-    """A number for each row's thread. Rows of one thread mostly follow each other, so runs are looked up."""
+    """A thread number per row. Rows of one thread are mostly contiguous, so only run starts are looked up."""
     change = np.arange(keys.height) == 0
     for column in keys:
         values = column.fill_null(np.iinfo(np.int64).min).to_numpy()
@@ -68,7 +68,7 @@ def _threads(keys: pl.DataFrame) -> npt.NDArray[np.int32]:
 
 
 def _order(thread: npt.NDArray[np.int32], start: Ints, end: Ints) -> Ints:
-    """The places of slices by thread, start, longest first, then as they were recorded."""
+    """Slice indices sorted by thread, start, longest first, then recorded order."""
     if not len(start):
         return np.zeros(0, np.int64)
     low, high = int(start.min()), int(start.max())
@@ -77,7 +77,7 @@ def _order(thread: npt.NDArray[np.int32], start: Ints, end: Ints) -> Ints:
     key = thread * np.int64(high - low + 1)
     key += start
     key -= low
-    order = np.argsort(key, kind="stable")  # recorders write long sorted runs, which this sort makes use of
+    order = np.argsort(key, kind="stable")  # exploits the long sorted runs that recorders write
     key = key[order]
     same = key[1:] == key[:-1]
     if same.any():
@@ -88,18 +88,18 @@ def _order(thread: npt.NDArray[np.int32], start: Ints, end: Ints) -> Ints:
 
 
 def _sweep(*arrays: npt.NDArray[Any], compiled: bool) -> None:
-    """Run the sweep, compiled where that is there and worth it."""
+    """Run the sweep, compiled if available and worthwhile."""
     native = SWEEP.load() if compiled and len(arrays[0]) >= WORTH_COMPILING else None
     if native is not None:
         native.call("sweep", *arrays, SLACK_NS)
         return
     if compiled and len(arrays[0]) >= WORTH_COMPILING:
         SWEEP.prepare()
-    views: list[Any] = [array.data for array in arrays]  # indexed faster than arrays, and no copies as lists are
+    views: list[Any] = [array.data for array in arrays]  # memoryviews index faster than arrays and copy nothing
     sweep(*[*views, SLACK_NS])
 
 
 def _narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The values in half the bits where they fit."""
+    """The values in an integer dtype of half the width if they fit."""
     bits = 8 * values.itemsize // 2
     return values.astype(f"i{bits // 8}") if int(values.max(initial=0)) < 1 << (bits - 1) else values

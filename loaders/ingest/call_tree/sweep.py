@@ -1,10 +1,10 @@
-"""One pass over the slices of all threads: parent, depth and self time of each.
+"""One pass over the slices of all threads that computes parent, depth and self time of each.
 
-The stack needs no room of its own: what encloses a slice is its parent, so popping is following ``parent``. Of slices
-that overlap without being nested the later one takes over: the earlier ends before it and can never be innermost again,
-so it is no parent of what follows, and the tree stays as flat as the calls really were. Self time is the time in which
-a slice is the innermost one, so that self times add up to the time the thread spent in slices at all. The same text
-runs compiled over arrays and plainly over memoryviews. Building the package imports this, without polars.
+It needs no separate stack: a slice's parent encloses it, so following ``parent`` pops. If slices overlap without being
+nested, the later one wins: the earlier ends first and can never be innermost again, so it is not the parent of later
+slices and the tree does not become deeper than the real calls. Self time is the time in which a slice is the innermost
+one, so self times sum to the time the thread spent in any slice. The same source runs compiled on arrays and as plain
+Python on memoryviews. The package build imports this module without polars.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _NEVER = 2**63 - 1  # After every end.
 def sweep(
     order: Any, thread: Any, start: Any, end: Any, parent: Any, self_ns: Any, depth: Any, crosses: Any, slack: int
 ) -> int:
-    """Fill ``parent`` (from -1), ``depth``, ``self_ns`` and ``crosses`` (from 0) of the slices; how many cross.
+    """Fill ``parent`` (initially -1), ``depth``, ``self_ns`` and ``crosses`` (initially 0); returns how many cross.
 
-    ``order`` is by (thread, start, longest first). A slice that ends at most ``slack`` after its parent ends with it,
-    and ``end`` then says so; those that began in one they outlast by more cross it.
+    ``order`` sorts by (thread, start, longest first). If a slice ends at most ``slack`` after its parent, its ``end``
+    is set to the parent's; a slice that outlasts by more the slice it began in crosses it.
     """
     inner = -1
     who = -1
