@@ -71,7 +71,7 @@ _finding = RLock()
 
 
 def find_cycles(run: Trace, options: Options) -> Cycles:
-    """The cycles of the run by the first source that has any; an empty frame and a note where nothing repeats."""
+    """The cycles from the first source that has any and explains the run; an empty frame and a note without any."""
     with _finding:  # a second thread waits for the result of the first
         anchor = options.cycle_anchor
         return run.remember("cycles", (anchor,), lambda: (

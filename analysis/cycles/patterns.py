@@ -179,7 +179,7 @@ def _marks(window: Codes) -> list[Mark]:
     chosen: list[Mark] = []
     seen: dict[tuple[int, int], int] = {}
     for _, length, place, usual in ranked:
-        # marks of one rhythm cut alike: a few of each length and period leave room for other rhythms
+        # all marks of a rhythm give similar cuts: keeping a few per length and period leaves room for other rhythms
         key = (length, round(8 * np.log2(usual)))
         seen[key] = seen.get(key, 0) + 1
         if seen[key] <= MARKS_PER_PERIOD:
@@ -220,7 +220,7 @@ def _cut(bins: Codes, marks: Codes) -> Pattern | None:
         return None
     odd = first + np.flatnonzero(differ[first:stop] > UNUSUAL)
     if first and len(odd):
-        # the sequence may begin with one of the odd ones: serving starts with a prefill
+        # the sequence may begin with an odd segment: serving starts with a prefill
         distance = np.abs(counts[odd] - counts[first - 1]).sum(axis=1) / (sizes[odd] + sizes[first - 1])
         first -= int(distance.min() <= UNUSUAL)
     bounds = tuple(zip(marks[first:stop].tolist(), stops[first:stop].tolist(), strict=True))

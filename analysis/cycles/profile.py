@@ -205,7 +205,7 @@ ENOUGH = 3  # Samples inside an interval from which their mean is its value.
 
 
 class During(NamedTuple):
-    """Per interval: mean and variance of the counter (NaN where unknown), and whether they were interpolated."""
+    """Per interval, mean and variance of the counter (NaN where unknown), and whether these were interpolated."""
 
     mean: Floats
     variance: Floats

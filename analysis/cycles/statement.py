@@ -1,4 +1,4 @@
-"""The facts about cycles that every view reports, cached for big recordings so that repeating them is free."""
+"""The facts about cycles that every view reports, cached for big recordings so that they are detected only once."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def _steps(frame: pl.DataFrame) -> Steps | None:
 
 
 def in_steps(run: Trace, steps: Steps | None) -> Trace:
-    """The activities and host slices that begin in the steps; the run itself where no device activity lies outside."""
+    """The run limited to activities and host slices that begin in the steps; unchanged if no activity lies outside."""
     if steps is None:
         return run
     inside = steps.holds("start_ns")

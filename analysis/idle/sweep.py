@@ -1,8 +1,8 @@
-"""One pass over the slices of threads: how long a thread spent in each cause within each of some windows.
+"""One sweep over the slices of threads: the time that a thread spent in each cause within given windows.
 
-A thread is in the slice that began last of those still running; where that ends, the one below it on its thread's stack
-goes on. The same text runs compiled over arrays and plainly over lists. Building the package imports this, without
-polars.
+A thread is in the slice that began last of those still running; when that ends, the one below it on the thread's stack
+continues. The same source runs compiled on arrays, and as plain Python on lists. The package build imports this file
+without polars.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def spent(
     start: Any, end: Any, thread: Any, cause: Any, moment: Any, asked: Any, order: Any, below: Any, inner: Any,
     since: Any, until: Any, sums: Any, out: Any, causes: int,
 ) -> int:
-    """Add to ``out`` (windows × ``causes``, from 0) the time of each window in each cause, ns.
+    """Add to ``out`` (windows × ``causes``, initially 0) the time of each window in each cause, ns.
 
-    Slices are by (start, longest first); whatever runs inside one of cause 0 counts as that. The first half of
-    ``moment`` are the begins of the windows, the second their ends, ``asked`` their threads and ``order`` their order.
-    Room to work in: ``below`` for each slice, ``inner`` (from -1), ``since`` and ``until`` (before all moments) for
-    each thread, ``sums`` (from 0) for each thread and cause.
+    Slices are sorted by (start, longest first); whatever runs inside one of cause 0 counts as cause 0. ``moment``: the
+    begins of all windows, then their ends; ``asked``: their threads; ``order``: the moments' sort order. Scratch space:
+    ``below`` per slice; ``inner`` (initially -1), ``since`` and ``until`` (initially before all moments) per thread;
+    ``sums`` (initially 0) per thread and cause.
     """
     at = 0
     windows = len(moment) // 2

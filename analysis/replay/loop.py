@@ -1,7 +1,7 @@
-"""The replay's inner loops. The same text runs compiled over arrays and plainly over lists.
+"""The replay's inner loops. The same source runs compiled on arrays, and as plain Python on lists.
 
-Events are processed in recorded order, which is an order of causes: whatever an activity or a call waited for had
-begun before. Times are ns; ``NEVER`` stands for no bound, -1 for no row.
+Events are processed in recorded order, which is a causal order: whatever an activity or a call waited for had begun
+before. Times are ns; ``NEVER`` stands for no bound, -1 for no row.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 NEVER = -(1 << 62)
 BEGIN, START, FINISH, MOVE, TIED = range(5)
-"""Events, as ``8 * row + kind``: a call begins, an activity starts, a call returns, a call begins and returns at once;
-an activity that more than its launch and its predecessor on the stream decides starts."""
+"""Kinds of events, coded as ``8 * row + kind``: a call begins; an activity starts; a call returns; a call without waits
+begins and returns; an activity starts that depends on more than its launch and its predecessor on the stream."""
 
 
 def run(
@@ -22,18 +22,18 @@ def run(
     call_mask: int, mask: int, arrival: Any, now: Any, begin: Any, finish: Any, start: Any, end: Any, reach: Any,
     marks: Any,
 ) -> int:
-    """Fill ``begin finish`` of calls, ``start end`` of activities, how far the activities of each cycle ``reach``, and
-    the begin or end (``mark_end``) of calls at ``mark_at``, which are places among the events and -1 at last.
+    """Fill ``begin finish`` of calls, ``start end`` of activities, ``reach``, the last activity end of each cycle, and
+    ``marks``, the begin (or end: ``mark_end``) of the calls at the event indices ``mark_at``, which end with -1.
 
-    A call begins ``gap`` after its chain's last call returned and lasts ``length``, or until the activities it waits
-    for ended plus a lag, at least ``floor`` (``wait_share`` of the wait is left). An activity starts after its launch,
-    its predecessor on the stream, those it waits for and ``fixed``. Members of a collective (``group``) end
-    ``transfer`` after the last one came on the common clock, which theirs is ``ahead`` of, and each ``late`` after that
-    by its own.
+    A call begins ``gap`` after its chain's last call returned. It lasts ``length``; one that waits lasts until its
+    activities ended plus a lag, at least ``floor``, with the wait beyond that scaled by ``wait_share``. An activity
+    starts after its launch, its predecessor on the stream, those it waits for and ``fixed``. Members of a collective
+    (``group``) end ``transfer`` after the last one arrived on the common clock, which theirs is ``ahead`` of, and each
+    ``late`` after that on its own clock.
 
-    Up to three replays go through the events together, as lanes of what is filled: with these times, with host code
-    (``gap``) half as long, and with the ``other`` times. Row ``n`` is at ``n & mask``: where only cycles are asked for
-    there is room for those rows alone that another one may still wait for.
+    Up to three replays share one pass, as lanes of the arrays that are filled: with these times, with host code
+    (``gap``) half as long, and with the ``other`` times. Row ``n`` is at ``n & mask``: if only cycle times are needed,
+    the arrays have room for just those rows that a later event may depend on.
     """
     mark = 0
     for at in range(len(events)):
@@ -132,11 +132,11 @@ def bind(
     rows: Any, start: Any, end: Any, stream: Any, owner: Any, called: Any, rest: Any, reach: Any, by_end: Any,
     end_times: Any, ended: Any, long_ns: int, source: Any, lag: Any, room: Any,
 ) -> int:
-    """For activities that started later than launch and stream explain, the one of another stream they waited for.
+    """For activities that started later than launch and stream explain, find the ``source`` on another stream.
 
-    ``reach`` is how long before its start that one may have ended, ``ended`` how many had ended by then (in the order
-    ``by_end``, at ``end_times``), ``called`` when each was launched (NEVER: not recorded), ``rest`` the time to
-    explain. Where nothing ended then, ``room``: a long kernel of another stream in its last wave left no room before.
+    ``reach``: how long before the start the source may have ended; ``ended``: how many had ended by then (in the order
+    ``by_end``, at ``end_times``); ``called``: when each was launched (NEVER: not recorded); ``rest``: the delay to
+    explain. If none ended then, ``room``: a long kernel of another stream, in its last wave, that left no room before.
     """
     bound = 0
     for at in range(len(rows)):

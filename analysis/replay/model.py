@@ -252,7 +252,7 @@ class Model:
         """Per rank, when each cycle's work ends, ns: the later of its mark's end and its last activity's end."""
         marked, place, _, _ = self._marks
         if outcome is None:
-            reach = np.full(self.recording.cycles.height + 1, NEVER, dtype=np.int64)  # the last is of none
+            reach = np.full(self.recording.cycles.height + 1, NEVER, dtype=np.int64)  # the last is for no cycle
             np.maximum.at(reach, self.recording.activities.cycle, self.recording.activities.end)
         else:
             reach = outcome.reached.cycles
