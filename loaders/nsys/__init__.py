@@ -1,7 +1,7 @@
-"""Nsight Systems' exports (``nsys export --type sqlite`` or ``parquetdir``), of every schema since 2020.
+"""Nsight Systems exports (``nsys export --type sqlite`` or ``parquetdir``), of every schema since 2020.
 
-This module only recognises them, and is imported whenever a file is opened; ``read`` does the rest. Tables and columns
-of both are the same, so all but the reading of rows is shared.
+This module only recognises them, and is imported whenever a file is opened; ``read`` does the rest. Both kinds have the
+same tables and columns, so everything but reading rows is shared.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class NsightSystems(FormatLoader):
     fills = ("kernels", "host", "metrics", "call_chains")
 
     def sniff(self, head: bytes) -> bool:
-        """An SQLite database with the tables only this exporter makes."""
+        """An SQLite database with tables that only this exporter writes."""
         return head.startswith(stream.SQLITE) and b"StringIds" in head and any(mark in head for mark in _MARKS)
 
     def leads(self, path: Path) -> bool:
-        """Whether no report is beside it that it is the export of."""
+        """Whether the report it was exported from is not in the same folder."""
         stem = path.name.removesuffix(".sqlite")
         return not any(path.with_name(stem + end).is_file() for end in ("", *ENDINGS) if stem + end != path.name)
 
@@ -50,19 +50,19 @@ class NsightParquet(FormatLoader):
     fills = ("kernels", "host", "metrics", "call_chains")
     named = (STRINGS, "_KIND_KERNEL.parquet", "_KIND_MEMCPY.parquet", "_KIND_MEMSET.parquet", "_KIND_RUNTIME.parquet",
              "NVTX_EVENTS.parquet", "OSRT_API.parquet")
-    directory_file = STRINGS  # which every export has
+    directory_file = STRINGS  # present in every export
     one_recording = True
 
     def sniff(self, head: bytes) -> bool:
-        """Never: any table can be a Parquet file, so exports are known by the names of theirs."""
+        """Never: any table can be a Parquet file, so exports are recognised by file name."""
         return False
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """The other tables."""
+        """The other Parquet files of the folder, one per table."""
         return tuple(sorted(file for file in path.parent.glob("*.parquet") if file != path and file.is_file()))
 
     def leads(self, path: Path) -> bool:
-        """Whether it is the table all exports have."""
+        """Whether it is the table of strings, which every export has."""
         return path.name == STRINGS
 
 

@@ -1,8 +1,8 @@
-"""Call chains: samples of what the processors ran, and calls of the operating system's libraries with their callers.
+"""Call chains of CPU samples and of OS runtime library calls.
 
-A chain is rows of (``id``, ``stackDepth``), innermost first; samples (COMPOSITE_EVENTS) and calls (OSRT_API) name its
-id. Function and module are string ids. Of a function without symbols the export has an address, another one in almost
-every sample: such frames are named by their module alone, and neighbours of the same module are one.
+A chain is several rows (``id``, ``stackDepth``), innermost frame first; samples (COMPOSITE_EVENTS) and calls (OSRT_API)
+refer to it by id. Function and module are string ids. A function without symbols is exported as an address, a different
+one in almost every sample: such frames are named by their module alone, and adjacent ones of one module are merged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from . import lookups
 from .database import NsysDatabase
 
 MOST = 2_000_000
-"""Samples, and calls, that are read: their chains are in memory until the end. An hour of a thread at 1 kHz is more."""
+"""Maximum number of samples, and of calls: their chains stay in memory. One thread at 1 kHz exceeds it in an hour."""
 _STATES = (
     "Unknown", "Running", "Interruptible", "Uninterruptible", "Stopped", "Terminated", "Unscheduled", "Waiting",
     "OS runtime", "Initialized", "Transition",
@@ -25,7 +25,7 @@ _FRAME = ("symbol", "module", "unresolved")
 
 
 def blocks(database: NsysDatabase, strings: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Blocks in the columns of ``call_chains``, times as recorded; what has no chain is left out."""
+    """Blocks in the columns of ``call_chains``, times as recorded; rows without a chain are left out."""
     for table, chains, key in (("COMPOSITE_EVENTS", "SAMPLING_CALLCHAINS", "id"), ("OSRT_API", "OSRT_CALLCHAINS",
                                                                                    "callchainId")):
         if database.has(table, "start", "globalTid", key) and database.has(chains, "id", "symbol", "stackDepth"):
@@ -59,11 +59,11 @@ def _with_chains(
 
 
 def _stacks(database: NsysDatabase, strings: pl.DataFrame, table: str) -> pl.DataFrame:
-    """Per chain its ``id``, innermost ``function`` and ``stack``."""
+    """One row per chain: its ``id``, innermost ``function`` and ``stack``."""
     done, rest = list[pl.DataFrame](), pl.DataFrame()
     for block in database.blocks(table, ("id", *_FRAME, "stackDepth")):
         rows = pl.concat([rest, block]) if rest.height else block
-        last = pl.col("id") == rows["id"][-1] if rows.height else pl.lit(False)  # it may go on in the next block
+        last = pl.col("id") == rows["id"][-1] if rows.height else pl.lit(False)  # may continue in the next block
         done.append(_joined(rows.filter(~last), strings))
         rest = rows.filter(last)
     done.append(_joined(rest, strings) if rest.height else pl.DataFrame())
@@ -73,7 +73,7 @@ def _stacks(database: NsysDatabase, strings: pl.DataFrame, table: str) -> pl.Dat
 
 
 def _joined(rows: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
-    """The chains of some rows: a line per frame, 'function (module)', or '[module]' of one without symbols."""
+    """The chains of these rows: one line per frame, 'function (module)', or '[module]' for frames without symbols."""
     module = pl.col("text").str.split("/").list.last()
     frames = rows.select(_FRAME).unique()
     frames = frames.join(strings, left_on="symbol", right_on="id", how="left").rename({"text": "function"}).join(

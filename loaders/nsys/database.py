@@ -1,8 +1,8 @@
-"""An Nsight Systems export, SQLite or Parquet: which tables and columns it has, and their rows as frames.
+"""An Nsight Systems export, SQLite or Parquet: its tables and columns, and their rows as frames.
 
 Exports differ in which tables exist (they are created when needed) and in their columns (schema 3.6 to 3.25, and 2020
-ones without a version), so readers get null for a column that is not there. A table that cannot be read, wholly or from
-some row on, is one of the faults.
+ones without a version), so readers get null for a missing column. A table that cannot be read, wholly or from some row
+on, adds a sentence to ``faults``.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .pages import Ints, Pages, RecordBlock, Unusual
 
 Made = Callable[[pl.DataFrame], pl.DataFrame]
 _THREADS, _AHEAD = 2, 3
-_LEAST_PAGES = 64  # Tables below this many leaf pages are read through SQLite: a few thousand rows.
-_PARQUET_ROWS = 500_000  # Rows of a block of a Parquet file.
+_LEAST_PAGES = 64  # Tables with fewer leaf pages (a few thousand rows) are read through SQLite.
+_PARQUET_ROWS = 500_000  # Rows per block of a Parquet file.
 _DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, parquet_check.Implausible)
-"""What reading a file that is no Parquet, or a damaged one, raises."""
+"""Exceptions raised when a file is damaged or not Parquet."""
 
 
 def as_is(rows: pl.DataFrame) -> pl.DataFrame:
@@ -37,13 +37,13 @@ def as_is(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 class NsysDatabase(SqliteTables):
-    """The tables of one export. Raises sqlite3.Error where the file is no database or is damaged."""
+    """The tables of one export. Raises sqlite3.Error if the file is damaged or not a database."""
 
     def __init__(
         self, path: str | os.PathLike[str], fast: bool = True,
         on_block: Callable[[int, int], None] = lambda size, rows: None,
     ) -> None:
-        """``on_block`` is called with the bytes and rows of each block read; ``fast=False`` leaves all to SQLite."""
+        """``on_block`` is called with the bytes and rows of each block; ``fast=False`` reads all through SQLite."""
         self.path, self.on_block = Path(os.path.abspath(path)), on_block
         super().__init__(self.path, [])
         self._pages: Pages | None = None
@@ -57,7 +57,7 @@ class NsysDatabase(SqliteTables):
             raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         super().close()
         if self._pages is not None:
             self._pages.close()
@@ -67,11 +67,11 @@ class NsysDatabase(SqliteTables):
         return table in self.tables and set(columns) <= self.tables[table].keys()
 
     def first(self, table: str, *columns: str) -> tuple[object, ...] | None:
-        """The first row of a small table; a column it lacks is None. None where there is no row."""
+        """The first row of a small table; None for a column it lacks. None if there is no row."""
         return next(iter(self.rows(table, *columns)), None)
 
     def rows(self, table: str, *columns: str, limit: int = 10_000) -> list[tuple[object, ...]]:
-        """At most so many rows of a small table; a column it lacks is None. Empty where there is no such table."""
+        """At most ``limit`` rows of a small table; None for a column it lacks. Empty if there is no such table."""
         if table not in self.tables:
             return []
         selection = ", ".join(quoted(column) if column in self.tables[table] else "null" for column in columns)
@@ -79,7 +79,7 @@ class NsysDatabase(SqliteTables):
         return [row for rows in self._until_damage(table, query) for row in rows]
 
     def count(self, table: str) -> int:
-        """How many rows the table has; 0 where there is none, or where it is damaged."""
+        """The number of rows of the table; 0 if it is missing or damaged."""
         if table not in self.tables:
             return 0
         try:
@@ -88,10 +88,10 @@ class NsysDatabase(SqliteTables):
             return 0
 
     def strings(self) -> pl.DataFrame:
-        """StringIds: ``id`` and ``text``; empty where there are none."""
+        """The table StringIds as ``id`` and ``text``; empty if it is missing."""
         if not self.has("StringIds", "id", "value"):
             return pl.DataFrame(schema={"id": pl.Int64, "text": pl.String})
-        expression = "cast(id as integer), cast(value as text)"  # any column may hold anything
+        expression = "cast(id as integer), cast(value as text)"  # any column may hold any type
         query = f"select {expression} from StringIds where typeof(id) = 'integer'"
         rows = [row for rows in self._until_damage("StringIds", query) for row in rows]
         return pl.DataFrame(rows, schema={"id": pl.Int64, "text": pl.String}, orient="row", strict=False).unique("id")
@@ -99,16 +99,16 @@ class NsysDatabase(SqliteTables):
     def read(
         self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), made: Made = as_is
     ) -> pl.DataFrame | None:
-        """All that ``blocks`` gives as one frame; None without rows."""
+        """All blocks of ``blocks`` as one frame; None if there are none."""
         blocks = list(self.blocks(table, ints, texts, reals, made))
         return pl.concat(blocks) if blocks else None
 
     def blocks(
         self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), made: Made = as_is
     ) -> Iterator[pl.DataFrame]:
-        """The table in row order: the columns as Int64, String and Float64, null where it has none.
+        """The table in row order: the columns as Int64, String and Float64, null where the table lacks one.
 
-        ``made`` is applied to blocks of rows, on several threads: what it makes should be smaller.
+        ``made`` is applied to each block, on several threads; its result should be smaller than the block.
         """
         if table not in self.tables:
             return
@@ -121,7 +121,7 @@ class NsysDatabase(SqliteTables):
             yield from self._plain(table, selection, made, row_count)
 
     def _columns(self, table: str) -> dict[str, int]:
-        """Column → its position in a record; an INTEGER PRIMARY KEY is the row number (-1)."""
+        """Column → its position in a record; -1 for an INTEGER PRIMARY KEY, which is the rowid."""
         rows = self._connection.execute(f"pragma table_info({quoted(table)})").fetchall()
         keys = [row for row in rows if row[5]]
         alias = keys[0][1] if len(keys) == 1 and str(keys[0][2]).upper() == "INTEGER" else None
@@ -137,7 +137,7 @@ class NsysDatabase(SqliteTables):
             return None
 
     def _fast(self, table: str, selection: _Wanted, derive: Made) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Blocks and the rows that each was made of, a few read ahead. Raises Unusual, between two blocks."""
+        """Pairs of row count and block, a few read ahead. Raises Unusual, between two blocks."""
         if self._pages is None:
             raise Unusual
         pages, leaves = self._pages, self._pages.leaves(self._roots[table])
@@ -162,7 +162,7 @@ class NsysDatabase(SqliteTables):
             pool.shutdown(cancel_futures=True)
 
     def _plain(self, table: str, selection: _Wanted, derive: Made, skip: int) -> Iterator[pl.DataFrame]:
-        """The rows after the first ``skip`` through SQLite; of a damaged table those before the damage."""
+        """The rows after the first ``skip``, read through SQLite up to any damage."""
         rest = f" limit -1 offset {skip}" if skip else ""
         for rows in self._until_damage(table, f"select {selection.expressions()} from {quoted(table)}{rest}"):
             yield derive(pl.DataFrame(rows, schema=selection.schema(), orient="row", strict=False))
@@ -170,7 +170,7 @@ class NsysDatabase(SqliteTables):
 
 
 class _Wanted:
-    """The columns asked of one table, and where it has them."""
+    """The columns requested of one table, and their positions in it."""
 
     def __init__(
         self, have: dict[str, int], ints: tuple[str, ...], texts: tuple[str, ...], reals: tuple[str, ...]
@@ -178,11 +178,11 @@ class _Wanted:
         self._have, self._ints, self._texts, self._reals = have, ints, texts, reals
 
     def numbers(self) -> list[int]:
-        """Positions of the numbers in a record."""
+        """Positions of the numeric columns in a record."""
         return [at for name in (*self._ints, *self._reals) if (at := self._have.get(name, -1)) >= 0]
 
     def strings(self) -> list[int]:
-        """Positions of the texts in a record."""
+        """Positions of the text columns in a record."""
         return [self._have[name] for name in self._texts if name in self._have]
 
     def schema(self) -> dict[str, type[pl.DataType]]:
@@ -190,7 +190,7 @@ class _Wanted:
         return dtypes(self._ints, self._texts, self._reals)
 
     def expressions(self) -> str:
-        """The same columns in SQL; what is stored in another type is converted, not refused."""
+        """The columns as SQL expressions; values stored as another type are cast, not refused."""
         kinds = {pl.Int64: "integer", pl.String: "text", pl.Float64: "real"}
         return ", ".join(
             f"cast({quoted(name)} as {kinds[dtype]})" if name in self._have else "null"
@@ -198,7 +198,7 @@ class _Wanted:
         )
 
     def frame(self, block: RecordBlock) -> pl.DataFrame:
-        """A decoded block as a frame. Raises Unusual where an integer column holds something else."""
+        """A decoded block as a frame. Raises Unusual if an integer column holds another type."""
         columns: list[pl.Series] = []
         for name, dtype in self.schema().items():
             at = self._have.get(name)
@@ -216,7 +216,7 @@ class _Wanted:
 
 
 class ParquetTables(NsysDatabase):
-    """The Parquet files of one folder, each a table by its name. Raises Unreadable where none can be read."""
+    """The Parquet files of one folder, one table per file, named after it. Raises Unreadable if none can be read."""
 
     def __init__(self, folder: Path, on_block: Callable[[int, int], None]) -> None:
         self.path, self.on_block = folder, on_block
@@ -225,7 +225,7 @@ class ParquetTables(NsysDatabase):
         self.tables = {}
         for file in sorted(folder.glob("*.parquet")):
             try:
-                parquet_check.check(file)  # before polars reserves what it says
+                parquet_check.check(file)  # before polars allocates the sizes it declares
                 frame = pl.scan_parquet(file, glob=False)
                 names = columns_of(frame).names()
             except _DAMAGED as error:
@@ -238,10 +238,10 @@ class ParquetTables(NsysDatabase):
             raise Unreadable(folder, f"is a Parquet export without a table ({why})", "Export it again.")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no file is kept open."""
 
     def rows(self, table: str, *columns: str, limit: int = 10_000) -> list[tuple[object, ...]]:
-        """At most so many rows of a small table; a column it lacks is None. Empty where there is no such table."""
+        """At most ``limit`` rows of a small table; None for a column it lacks. Empty if there is no such table."""
         if table not in self.tables:
             return []
         picked = [pl.col(name) if name in self.tables[table] else pl.lit(None).alias(name) for name in columns]
@@ -252,14 +252,14 @@ class ParquetTables(NsysDatabase):
             return []
 
     def count(self, table: str) -> int:
-        """How many rows the table has; 0 where there is none, or where it is damaged."""
+        """The number of rows of the table; 0 if it is missing or damaged."""
         try:
             return int(self._frames[table].select(pl.len()).collect().item()) if table in self.tables else 0
         except _DAMAGED:
             return 0
 
     def strings(self) -> pl.DataFrame:
-        """StringIds: ``id`` and ``text``; empty where there are none."""
+        """The table StringIds as ``id`` and ``text``; empty if it is missing."""
         empty = pl.DataFrame(schema={"id": pl.Int64, "text": pl.String})
         if not self.has("StringIds", "id", "value"):
             return empty
@@ -274,7 +274,7 @@ class ParquetTables(NsysDatabase):
     def blocks(
         self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), made: Made = as_is
     ) -> Iterator[pl.DataFrame]:
-        """The table in row order: the columns as Int64, String and Float64, null where it has none."""
+        """The table in row order: the columns as Int64, String and Float64, null where the table lacks one."""
         if table not in self.tables:
             return
         kinds = dtypes(ints, texts, reals)
@@ -290,7 +290,7 @@ class ParquetTables(NsysDatabase):
             except _DAMAGED as error:
                 self._fault(table, error)
                 return
-            # where no column is there, a frame of literals has one row
+            # if the table has none of the columns, a frame of literals has a single row
             if block.height != min(_PARQUET_ROWS, rows - skipped):
                 block = pl.DataFrame({name: pl.repeat(None, rows, dtype=kind, eager=True)
                                       for name, kind in kinds.items()}).slice(skipped, _PARQUET_ROWS)

@@ -1,4 +1,4 @@
-"""What ran on the devices: kernels, graphs recorded as a whole, copies, sets and waits, as rows of ``kernels``."""
+"""Device activities as rows of ``kernels``: kernels, graphs recorded as a whole, copies, memsets, synchronizations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Devices:
         self.whole_graphs = 0
 
     def blocks(self) -> Iterator[pl.DataFrame]:
-        """Blocks of rows, one kind of record after the other."""
+        """Blocks of rows, one kind of record after another."""
         read = self._database.blocks
         yield from read("CUPTI_ACTIVITY_KIND_KERNEL", _KERNEL, made=self._kernels)
         for graphs in read("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", (*_EVENT, "graphId"), made=self._graphs):
@@ -80,7 +80,7 @@ class Devices:
         )
 
     def _events(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The columns every device record has."""
+        """The rows with the columns that all device records share."""
         rows = rows.with_columns(
             pl.col("start").alias("start_ns"), (pl.col("end") - pl.col("start")).alias("dur_ns"),
             lookups.pid("globalPid").alias("pid"), pl.col("streamId").alias("stream"),
@@ -99,7 +99,7 @@ _COMMON = ("start_ns", "dur_ns", "device", "stream", "pid", "correlation")
 
 
 def _graph() -> pl.Expr:
-    """The graph an activity was replayed by: recorded, else the upper half of its node's id (CUPTI), else none."""
+    """The graph that replayed an activity: as recorded, else the upper half of its node id (CUPTI), else that id."""
     node = pl.when(pl.col("graphNodeId") > 0).then("graphNodeId")
     upper = node // (1 << 32)
     return pl.coalesce(
@@ -108,7 +108,7 @@ def _graph() -> pl.Expr:
 
 
 def _shaped(rows: pl.DataFrame, name: str, columns: tuple[str, str, str]) -> pl.DataFrame:
-    """A size as 'x,y,z': the few different ones are written once and joined by one number for the three."""
+    """Add a size as 'x,y,z': each distinct size is formatted once and joined on one integer that encodes all three."""
     x, y, z = columns
     key = (pl.col(z) * _Y + pl.col(y)) * _X + pl.col(x)
     rows = rows.with_columns(_size=key)
@@ -119,4 +119,4 @@ def _shaped(rows: pl.DataFrame, name: str, columns: tuple[str, str, str]) -> pl.
 
 
 _X, _Y = 1 << 31, 1 << 16
-"""No grid or block has more along x, or along y and z, on any device (CUDA programming guide, compute capabilities)."""
+"""Upper bounds of grid and block sizes: x, and y or z, on any device (CUDA programming guide, compute capabilities)."""

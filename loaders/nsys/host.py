@@ -1,4 +1,4 @@
-"""What ran on the processors: CUDA calls, NVTX ranges, library and system calls, scheduling, as rows of ``host``."""
+"""Host activities as rows of ``host``: CUDA calls, NVTX ranges, library and system calls, thread scheduling."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _OVERHEADS = (
     "Lazy function loading", "Command buffer full", "Activity buffer request", "UVM activity init",
 )
 _RANGES = (59, 60, 70, 71)
-"""Event types of NVTX ranges: push/pop and start/end, of the C library and of NVTXT files. The rest are marks, names of
-things and domains."""
+"""Event types of NVTX ranges: push/pop and start/end, from the C library and from NVTXT files. Other types are marks,
+names and domains."""
 _TORCH_OP = r"^(.+?)(?:, seq = -?\d+)?(?:, op_id = \d+)?(?:, (?:sizes|input_op_ids) = .*)?$"
-"""What ``torch.autograd.profiler.emit_nvtx`` adds to an operator's name in the range it pushes."""
+"""The name of a range pushed by ``torch.autograd.profiler.emit_nvtx``: the operator (group 1) and what is appended."""
 _IS_TORCH_OP = r", (?:op_id|seq) = -?\d+"
 _OPERATOR = r"::|Backward\d*$"
 _IO = (
     r"^(f|p|l)?(read|write|open|close|stat|sync|seek|send|recv|accept|connect|mmap|msync|copy_file|splice|sendfile)"
     r"|^(fopen|fread|fwrite|fclose|fflush|fgets|fputs|getline|ftruncate|truncate|fallocate|unlink|rename|mkdir|readdir)"
 )
-SCHEDULED_ROWS = 1_000_000  # Rows of the scheduler's table put in order at once, about.
+SCHEDULED_ROWS = 1_000_000  # Approximate number of scheduler rows sorted at once.
 _MPI = ("MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS")
 
 
@@ -37,7 +37,7 @@ class Host:
         self.open_ranges = 0
 
     def blocks(self) -> Iterator[pl.DataFrame]:
-        """Blocks of rows, one kind of record after the other."""
+        """Blocks of rows, one kind of record after another."""
         yield from self._named("CUPTI_ACTIVITY_KIND_RUNTIME", _call_kind())
         for table in ("CUDNN_EVENTS", "CUBLAS_EVENTS"):
             yield from self._named(table, pl.lit("op"))
@@ -79,9 +79,9 @@ class Host:
         return self._database.blocks(table, ("start", "end", "globalTid", "nameId", "overheadType"), made=made)
 
     def _ranges(self) -> Iterator[pl.DataFrame]:
-        """NVTX ranges: the text is in the row, or registered once and named by id. PyTorch's operators are known.
+        """NVTX ranges: the text is in the row, or registered once and referenced by id. PyTorch operators become ops.
 
-        Those that were not closed, or have no text, have no duration.
+        Ranges that were not closed, or have no text, get a null duration.
         """
         def made(rows: pl.DataFrame) -> pl.DataFrame:
             rows = rows.filter(pl.col("eventType").is_in(_RANGES) | pl.col("eventType").is_null())
@@ -98,9 +98,9 @@ class Host:
         return self._database.blocks("NVTX_EVENTS", columns, ("text",), made=made)
 
     def _scheduled(self) -> Iterator[pl.DataFrame]:
-        """Stretches a thread was on a processor: from being scheduled in to the next being scheduled out.
+        """Intervals in which a thread ran on a CPU: from one schedule-in event to the schedule-out event after it.
 
-        Of a long recording some threads at a time, so that never all of its rows are in memory.
+        A long recording is read a group of threads at a time, so that its rows are never all in memory.
         """
         windows = 1 + self._database.count("SCHED_EVENTS") // SCHEDULED_ROWS
         for window in range(windows):
@@ -114,7 +114,7 @@ class Host:
 
 
 def _labels(labels: pl.Series) -> pl.DataFrame:
-    """Each distinct label with the name and kind of its range."""
+    """Each distinct label, with the ``name`` and ``kind`` of its range."""
     torch = pl.col("label").str.contains(_IS_TORCH_OP)
     name = pl.when(torch).then(pl.col("label").str.extract(_TORCH_OP)).otherwise("label")
     operator = torch & pl.col("name").str.contains(_OPERATOR)
@@ -125,7 +125,7 @@ def _labels(labels: pl.Series) -> pl.DataFrame:
 
 
 def _on_processor(rows: pl.DataFrame) -> pl.DataFrame:
-    """Slices from the events of whole threads."""
+    """Slices from scheduling events; ``rows`` has all events of each of its threads."""
     rows = rows.sort("globalTid", "start", maintain_order=True).with_columns(
         end=pl.col("start").shift(-1).over("globalTid"), then=pl.col("isSchedIn").shift(-1).over("globalTid")
     )
@@ -143,6 +143,6 @@ def _slice() -> tuple[pl.Expr, ...]:
 
 
 def _call_kind() -> pl.Expr:
-    """Runtime calls begin with 'cuda', driver calls with 'cu' and a capital; older exports say it in no other way."""
+    """Driver calls begin with 'cu' and a capital letter, all others are runtime calls; older exports record no kind."""
     driver = pl.col("text").str.contains("^cu[A-Z]")
     return pl.when(driver).then(pl.lit("driver")).otherwise(pl.lit("runtime"))

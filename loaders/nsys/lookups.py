@@ -1,7 +1,7 @@
-"""Numbers of an export as words: strings by id, devices, labels of enumerations.
+"""Names for the numbers in an export: strings by id, devices, labels of enumerations.
 
-Texts become categories before they meet the rows: a few hundred distinct names are hashed once, and the rows only get
-their codes by a join on an integer.
+Texts become categoricals before the join with the rows: a few hundred distinct names are hashed once, and rows get only
+their codes, through a join on an integer.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _COPIES = (
 )
 _MEMORIES = ("Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static", "Unknown")
 _WAITS = ("Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
-"""CUPTI's CUpti_ActivityMemcpyKind, CUpti_ActivityMemoryKind and CUpti_ActivitySynchronizationType. Exports carry them
-as numbers; the words are those Kineto writes for the same records, so that runs of both tools compare."""
+"""CUPTI's CUpti_ActivityMemcpyKind, CUpti_ActivityMemoryKind and CUpti_ActivitySynchronizationType. Exports hold the
+numbers; the labels are those Kineto writes for the same records, so that runs recorded with either tool compare."""
 
 
 def names(strings: pl.DataFrame) -> pl.DataFrame:
-    """Per string id its ``name`` and the ``kind`` a kernel of that name has, both as categories."""
+    """Per string id its ``name`` and the ``kind`` of a kernel with that name, both categorical."""
     return strings.select(
         "id",
         pl.col("text").cast(NAME).alias("name"),
@@ -35,8 +35,8 @@ def names(strings: pl.DataFrame) -> pl.DataFrame:
 
 
 def typed(rows: Sequence[tuple[object, ...]], schema: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
-    """Rows of a small table as a frame of integers and texts. SQLite keeps anything in any column: what is neither
-    becomes null, bytes in place of a text become one."""
+    """Rows of a small table as a frame of integer and text columns. SQLite allows any type in any column: bytes in a
+    text column are decoded, every other mismatch becomes null."""
     columns: list[tuple[Any, ...]] = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     return pl.DataFrame(
         [
@@ -55,12 +55,12 @@ def _value(value: object, dtype: type[pl.DataType]) -> int | str | None:
 
 
 def word(label: str) -> pl.Expr:
-    """One category for all rows."""
+    """The same category for all rows."""
     return pl.lit(label, dtype=pl.String).cast(NAME)
 
 
 def with_copy_names(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the ``name`` of each copy, by its kind and the two kinds of memory; null for unlisted numbers."""
+    """Add the ``name`` of each copy, from its kind and both kinds of memory; null if the copy kind is not listed."""
     columns = ["copyKind", "srcKind", "dstKind"]
     distinct = rows.select(columns).unique()
     names = pl.Series("name", [_copy_name(*row) for row in distinct.rows()], dtype=pl.String).cast(NAME)
@@ -84,29 +84,29 @@ def listed(column: str, labels: tuple[str, ...], prefix: str = "", suffix: str =
 
 
 def memset_name() -> pl.Expr:
-    """Name of a set by the kind of memory, where recorded."""
+    """The name of a memset, with the kind of memory where recorded."""
     return pl.when(pl.col("memKind").is_null()).then(word("Memset")).otherwise(
         listed("memKind", _MEMORIES, "Memset (", ")")
     )
 
 
 def sync_name() -> pl.Expr:
-    """Name of a wait by what it waited for."""
+    """The name of a synchronization, by its type."""
     return listed("syncType", _WAITS)
 
 
 def devices(database: NsysDatabase) -> pl.DataFrame:
-    """Device by ``pid`` and the number it had in that process (``deviceId``), where the export maps them."""
+    """The ``gpu`` number per ``pid`` and ``deviceId`` (the device's number in that process), if the export has it."""
     rows = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
     schema = {"pid": pl.Int64, "deviceId": pl.Int64, "gpu": pl.Int64}
     return typed(rows, schema).drop_nulls().unique(["pid", "deviceId"])
 
 
 def pid(column: str) -> pl.Expr:
-    """The process of a serialised global id: its bits 24 to 47."""
+    """The process id in a serialised global id: bits 24 to 47."""
     return (pl.col(column) // (1 << 24)) & 0xFFFFFF
 
 
 def tid(column: str) -> pl.Expr:
-    """The thread of a serialised global id: its lowest 24 bits."""
+    """The thread id in a serialised global id: the lowest 24 bits."""
     return pl.col(column) & 0xFFFFFF

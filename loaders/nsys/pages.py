@@ -1,14 +1,14 @@
-"""Columns of an SQLite table read from the file's pages, a block of rows at a time.
+"""Reads columns of an SQLite table directly from the file's pages, a block of rows at a time.
 
-A database engine hands rows over one value at a time, half a million rows a second in Python. A table is a b-tree of
-pages, a leaf page holds records, a record is a header of type codes and the values behind it
-(https://sqlite.org/fileformat2.html, stable since 2004): codes 1 to 6 are integers of growing width, 7 is a floating
-one, 8 and 9 are 0 and 1 without a byte; from 12 on even codes are bytes and odd ones text, whose length the code says.
-The records of many pages are decoded together by array operations with checked indices. Whatever is unusual (a record
-that spills over its page, an index-organised table, a page that is none) raises ``Unusual``: the caller asks SQLite.
+A database engine returns rows one value at a time: half a million rows per second in Python. A table is a b-tree of
+pages; a leaf page holds records; a record is a header of type codes followed by the values
+(https://sqlite.org/fileformat2.html, stable since 2004). Codes 1 to 6 are integers of growing width, 7 is a float, 8
+and 9 are 0 and 1 without bytes; from 12 on, even codes are blobs and odd ones text, and the code gives the length.
+The records of many pages are decoded together by array operations with checked indices. Anything unusual (a record that
+overflows its page, a WITHOUT ROWID table, an invalid page) raises ``Unusual``, and the caller falls back to SQLite.
 
-Measured for 16 columns of a million kernels (two cores, November 2026): 0.38 s and 0.6 s of processor time, against
-0.81 and 1.4 for connectorx, 1.38 and 1.4 for ADBC's driver, 5.4 for Python's sqlite3.
+Measured for 16 columns of a million kernels (two cores, November 2026): 0.38 s and 0.6 s of CPU time, against 0.81 and
+1.4 for connectorx, 1.38 and 1.4 for ADBC's driver, 5.4 for Python's sqlite3.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 BLOCK_BYTES = 4 << 20  # Bytes of pages decoded together: some 50,000 records.
-PAD = 16  # Bytes behind the pages, so that eight can be read where one is.
+PAD = 16  # Zero bytes after the pages, so that eight bytes can be read at any position.
 _LEAF, _INTERIOR = 0x0D, 0x05
-_NULL, _REAL, _ONE, _LENGTHS = 0, 7, 9, 12  # Codes; ``_LENGTHS`` is the first one that says a length.
-_SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0], dtype=np.int64)  # Bytes of a value by its code, up to 11.
+_NULL, _REAL, _ONE, _LENGTHS = 0, 7, 9, 12  # Type codes; from ``_LENGTHS`` on they encode a length.
+_SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0], dtype=np.int64)  # Bytes per value of codes 0 to 11.
 _SHIFTS = np.array([63, 56, 48, 40, 32, 24, 16, 8, 0], dtype=np.int64)
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -34,13 +34,13 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Unusual(Exception):
-    """Something this reader leaves to SQLite."""
+    """Raised for anything this reader leaves to SQLite."""
 
 
 class Column:
-    """A decoded column: ``values`` (of text: lengths, from ``starts``), ``valid`` where not null.
+    """A decoded column: ``values`` (for text: the lengths, with the positions in ``starts``), ``valid`` where not null.
 
-    Where a number is stored as a floating one (``real``), its bits are in ``raw``.
+    Where a number is stored as a float (``real``), its bits are in ``raw``.
     """
 
     __slots__ = ("raw", "real", "starts", "valid", "values")
@@ -51,7 +51,7 @@ class Column:
         self.values, self.valid, self.starts, self.raw, self.real = values, valid, starts, raw, real
 
     def integers(self) -> Ints:
-        """The values as integers. Raises Unusual where some are none."""
+        """The values as integers. Raises Unusual if any is a float."""
         if self.raw is not None:
             raise Unusual
         return self.values
@@ -64,14 +64,14 @@ class Column:
 
 
 class RecordBlock:
-    """Records in order: their row numbers, and the wanted columns by their positions in the table."""
+    """Records in order: their rowids, and the requested columns by position in the table."""
 
     def __init__(self, data: Bytes, rowids: Ints, columns: dict[int, Column]) -> None:
         self.data, self.rowids, self.columns = data, rowids, columns
         self.rows = len(rowids)
 
     def text(self, column: int) -> list[str | None]:
-        """The texts of a column; bytes that are no UTF-8 become replacement characters."""
+        """The texts of a column; invalid UTF-8 becomes replacement characters."""
         column_values = self.columns[column]
         assert column_values.starts is not None
         data = self.data.tobytes()
@@ -85,13 +85,13 @@ class RecordBlock:
 
 
 def decoded(data: Bytes, cells: Ints, ends: Ints, limit: int, ints: Sequence[int], texts: Sequence[int]) -> RecordBlock:
-    """The records that begin at ``cells`` and lie before ``ends``, none longer than ``limit``, by columns. Indices are
-    clipped to the data; only at the end, when all sizes are known, is it certain that they were right. Raises Unusual.
+    """The columns of the records that begin at ``cells`` and end before ``ends``, none longer than ``limit``. Indices
+    are clipped to the data and verified only at the end, when all sizes are known. Raises Unusual.
     """
     rows, columns = len(cells), dict[int, Column]()
     payload, at = _varint(data, cells)
     if rows and int(payload.max()) > limit:
-        raise Unusual  # a record that continues on another page
+        raise Unusual  # a record that continues on an overflow page
     rowids, at = _varint(data, at)
     if rows and bool((at + payload > ends).any()):
         raise Unusual
@@ -116,18 +116,18 @@ def decoded(data: Bytes, cells: Ints, ends: Ints, limit: int, ints: Sequence[int
             body = body + size
         if most_code >= _LENGTHS and bool((body > end).any()):
             raise Unusual
-    # Everything above took indices clipped to the block; only now are they known to have been right.
+    # Everything above used indices clipped to the block; this verifies them.
     if rows and (bool((pos > header_end).any()) or bool((body > end).any())):
-        raise Unusual  # a record of fewer columns than the table has: altered after it was written
+        raise Unusual  # fewer columns than the table: a column was added after the record was written
     return RecordBlock(data, rowids, columns)
 
 
 def _numbers(
     words: np.ndarray[Any, Any], body: Ints, size: Ints | int, code: Ints | Bytes, same: int | None
 ) -> Column:
-    """Integers of any width: eight bytes are taken, and the ones too many shifted out with the sign kept.
+    """Integers of any width: eight bytes are read, and an arithmetic shift drops the excess ones.
 
-    ``same`` is the code of all rows where they have the same, which most columns do.
+    ``same`` is the code shared by all rows, as in most columns; None if they differ.
     """
     if same is not None and size == 0:
         return Column(np.full(len(code), same == _ONE, dtype=np.int64), np.full(len(code), same != _NULL))
@@ -144,7 +144,7 @@ def _numbers(
 
 
 def _varint(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """SQLite's variable-length integers at these positions, and the positions behind them."""
+    """SQLite's variable-length integers at these positions, and the positions after them."""
     value = data[at].astype(np.int64)
     at = at + 1
     more = np.flatnonzero(value >= 128)
@@ -158,14 +158,14 @@ def _varint(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
         at[more] += 1
         more = more[byte >= 128]
     if len(more):
-        raise Unusual  # nine bytes: no length, type or row number is that large
+        raise Unusual  # nine bytes: no length, type code or rowid is that large
     return value, at
 
 
 class Pages:
-    """The pages of a database file. Raises Unusual where it is not laid out as expected, OSError as ``open`` does.
+    """The pages of a database file. Raises Unusual if its layout is not as expected, OSError like ``open``.
 
-    Pages are read, not mapped: a mapped file counts as memory in use, and kills the process when it shrinks.
+    Pages are read, not memory-mapped: a mapped file counts as memory in use, and kills the process if it shrinks.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -185,26 +185,26 @@ class Pages:
         self.count = os.fstat(self._file.fileno()).st_size // self.size
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def leaves(self, root: int) -> Ints:
-        """The numbers (from 0) of the leaf pages of the table whose root is page ``root`` (from 1), in row order."""
+        """The numbers (0-based) of a table's leaf pages in row order; ``root`` is the number (1-based) of its root."""
         level = np.array([root - 1], dtype=np.int64)
         with _inside():
             for _ in range(20):
                 self._check(level)
                 if self._page(int(level[0]))[100 if level[0] == 0 else 0] == _LEAF:
-                    return level  # as all on this level are, or ``block`` finds out
+                    return level  # all pages of this level are leaves, else ``block`` raises
                 if len(level) > self.count:
                     break
                 level = np.concatenate([self._children(int(page)) for page in level])
         raise Unusual
 
     def block(self, leaves: Ints, ints: Sequence[int], texts: Sequence[int]) -> RecordBlock:
-        """The records of some leaf pages in order, with the columns of these positions decoded.
+        """The records of these leaf pages in order, with the columns at these positions decoded.
 
-        What it gives is good until the same thread asks for the next block.
+        The result is valid until the same thread calls ``block`` again.
         """
         with _inside():
             self._check(leaves)
@@ -213,7 +213,7 @@ class Pages:
             return decoded(data, cells, ends, self.usable - 35, ints, texts)
 
     def cells(self, data: Bytes, leaves: Ints) -> tuple[Ints, Ints]:
-        """Where the records in these leaf pages begin, and where the page of each ends. Raises Unusual."""
+        """Where each record in these leaf pages begins, and where its page ends. Raises Unusual."""
         base = np.arange(len(leaves), dtype=np.int64) * self.size
         header = base + np.where(leaves == 0, 100, 0)
         if (data[header] != _LEAF).any():
@@ -230,11 +230,11 @@ class Pages:
             raise Unusual
 
     def _read(self, leaves: Ints) -> Bytes:
-        """The pages one after the other, with some zeros behind them, in a buffer of this thread."""
+        """The pages in one buffer owned by this thread, followed by zeros."""
         size = len(leaves) * self.size
         buffer: Bytes | None = getattr(self._buffers, "buffer", None)
         if buffer is None or len(buffer) < size + PAD:
-            # New memory costs more than reading into it: every page of it is a fault.
+            # Allocating costs more than reading into the buffer: every new memory page is a page fault.
             self._buffers.buffer = buffer = np.empty(size + PAD, dtype=np.uint8)
         data = buffer[: size + PAD]
         data[size:] = 0
@@ -242,7 +242,7 @@ class Pages:
         for run in np.split(leaves, np.flatnonzero(np.diff(leaves) != 1) + 1):
             wanted = len(run) * self.size
             if os.preadv(self._file.fileno(), [view[filled : filled + wanted]], int(run[0]) * self.size) != wanted:
-                raise Unusual  # cut off meanwhile
+                raise Unusual  # the file was truncated meanwhile
             filled += wanted
         return data
 
@@ -268,7 +268,7 @@ class Pages:
 
 @contextmanager
 def _inside() -> Iterator[None]:
-    """Raises Unusual for an index that leads out of its page."""
+    """Turns an out-of-range index into Unusual."""
     try:
         yield
     except IndexError:
@@ -276,7 +276,7 @@ def _inside() -> Iterator[None]:
 
 
 def _big(data: Bytes, at: Ints, width: int) -> Ints:
-    """Big-endian unsigned integers of that many bytes."""
+    """Big-endian unsigned integers of ``width`` bytes at these positions."""
     value = data[at].astype(np.int64)
     for byte in range(1, width):
         value = value << 8 | data[at + byte]

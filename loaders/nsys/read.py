@@ -1,9 +1,9 @@
-"""One recording of Nsight Systems from its database to the Trace.
+"""Builds the Trace of one Nsight Systems recording from its database.
 
-A database is one recording, often of several processes and devices. Correlation ids are counted per process, so in a
-recording of several they are widened by the process id: an id then ties one call to its own activities and no others.
-Times are moved so that the first event is at zero; ``epoch_ns`` keeps the absolute time where the export has one.
-META_DATA_CAPTURE, TARGET_INFO_SYSTEM_ENV and the like hold the environment and the user's machine: only the columns
+A database is one recording, often of several processes and devices. Correlation ids are counted per process, so if
+there are several, ids are combined with the process id: an id then links a call to its own activities only.
+Times are shifted so that the first event is at zero; ``epoch_ns`` keeps the absolute time if the export has one.
+META_DATA_CAPTURE, TARGET_INFO_SYSTEM_ENV and the like describe the environment and the user's machine: only the columns
 named here are ever read.
 """
 
@@ -36,11 +36,11 @@ _PROPERTIES = (
 )
 _WARNING, _ERROR = 2, 3
 _MOST_WARNINGS = 12
-_ROW_BYTES = 12  # What a row of a Parquet export takes, about; progress goes by it.
+_ROW_BYTES = 12  # Approximate bytes per row of a Parquet export, to estimate progress.
 
 
 def load(job: Job) -> Trace:
-    """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
+    """Read the database, which may be compressed. Raises Unreadable if SQLite cannot read it."""
     keep_freed()
     with unpacked(job, "Export it again from the .nsys-rep file.") as (path, faults):
         size, lock, bytes_read = path.stat().st_size, threading.Lock(), [0, 0]
@@ -61,7 +61,7 @@ def load(job: Job) -> Trace:
 
 
 def load_parquet(job: Job) -> Trace:
-    """Read the folder of Parquet files that the job's file is in. Raises Unreadable where no table can be read."""
+    """Read all Parquet files in the folder of the job's file. Raises Unreadable if no table can be read."""
     keep_freed()
     folder = job.path.absolute().parent
     size, bytes_read = sum(file.stat().st_size for file in folder.glob("*.parquet")), 0
@@ -105,7 +105,7 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
     rank = pl.col("pid").replace_strict(ranks, default=None, return_dtype=pl.Int64).alias("rank")
 
     def shaped(rows: pl.LazyFrame) -> pl.LazyFrame:
-        """With ranks where processes have them, and correlation ids unique where several processes were recorded."""
+        """Make correlation ids unique across processes, and add the rank of each process where ranks are known."""
         if len(pids) > 1:
             process = pl.col("pid").fill_null(0) * (1 << 32)
             rows = rows.with_columns((process + pl.col("correlation")).alias("correlation"))
@@ -126,7 +126,7 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
 
 
 def _plausible(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows without times that no clock shows; a duration that nothing lasts is none."""
+    """Drop rows with an impossible start time; set impossible durations to null."""
     inside = pl.col("start_ns").is_between(-LATEST_NS, LATEST_NS) | pl.col("start_ns").is_null()
     return rows.filter(inside).with_columns(pl.when(pl.col("dur_ns") <= LONGEST_NS).then("dur_ns"))
 
@@ -139,7 +139,7 @@ def _label(path: Path) -> str:
 
 
 def _tool(database: NsysDatabase) -> tuple[str, str | None]:
-    """The program that wrote it, with its version, and the version of the schema, None for exports before 2021."""
+    """The exporting program with its version, and the schema version (None for exports before 2021)."""
     facts: dict[str, str] = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         for name, value in database.rows(table, "name", "value"):
@@ -150,17 +150,17 @@ def _tool(database: NsysDatabase) -> tuple[str, str | None]:
 
 
 def _epoch(database: NsysDatabase) -> int | None:
-    """Nanoseconds since 1970 at the export's time zero."""
+    """The Unix time of the export's time zero, in ns; None where unknown."""
     row = database.first("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
     return int(row[0]) if row is not None and isinstance(row[0], int) else None
 
 
 def _devices(database: NsysDatabase) -> dict[str, Device]:
-    """The GPUs of the machine as described."""
+    """The GPUs of the machine, with their recorded properties."""
     results: dict[str, Device] = {}
     rows = database.rows("TARGET_INFO_GPU", "id", "cuDevice", "name", *_PROPERTIES)
     for place, (own, cuda, name, *values) in enumerate(rows):
-        number = next((one for one in (own, cuda) if isinstance(one, int) and one >= 0), place)  # old ones have no id
+        number = next((one for one in (own, cuda) if isinstance(one, int) and one >= 0), place)  # old rows lack ids
         properties: dict[str, Any] = {
             key: value for key, value in zip(_PROPERTIES, values, strict=True) if value is not None
         }
@@ -169,7 +169,7 @@ def _devices(database: NsysDatabase) -> dict[str, Device]:
 
 
 def _threads(database: NsysDatabase, strings: pl.DataFrame, pids: Collection[int | None]) -> dict[str, str]:
-    """The names of the threads of some processes, by ``pid tid``."""
+    """The thread names of these processes, by ``pid tid``."""
     texts = dict(strings.select("id", pl.col("text").cast(pl.String)).rows())
     names = {number: texts.get(name) for number, name in database.rows("ThreadNames", "globalTid", "nameId")
              if isinstance(number, int)}
@@ -184,7 +184,7 @@ def _ranks(database: NsysDatabase) -> dict[int, int]:
 
 
 def _recorded_warnings(database: NsysDatabase) -> list[str]:
-    """What the recorder itself reported as a warning or an error, each once."""
+    """Warnings and errors that the profiler itself recorded, without duplicates."""
     results: dict[str, None] = {}
     for severity, text in database.rows("DIAGNOSTIC_EVENT", "severity", "text"):
         if severity in (_WARNING, _ERROR):

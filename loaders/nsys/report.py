@@ -1,7 +1,7 @@
-"""Nsight Systems' own reports (``.nsys-rep``, ``.qdrep``), which nothing but ``nsys`` reads.
+"""Nsight Systems reports (``.nsys-rep``, ``.qdrep``), which only ``nsys`` can read.
 
-The SQLite export beside a report is read instead of it; where there is none and ``nsys`` is installed, it is asked for
-one, once, for the tables are kept. Elsewhere the refusal has the command to run.
+The SQLite export in the same folder is read instead. If there is none, ``nsys`` makes one where it is installed, once,
+because the tables are cached; otherwise the error message gives the command to run.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ..trace import Trace
 ENDINGS = (".nsys-rep", ".qdrep")
 ELSEWHERE = ("Run `nsys export --type sqlite FILE` where Nsight Systems is installed, and open the .sqlite file or put "
              "it beside this one.")
-_LOOK = 0.2  # Seconds between two looks at how far the export is.
+_LOOK = 0.2  # Seconds between two checks of the export's progress.
 _KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux.
 
 
 def export_beside(report: Path) -> Path | None:
-    """The SQLite export of a report in the same folder; None where there is none."""
+    """The SQLite export of a report in the same folder; None if there is none."""
     names = (report.with_suffix(".sqlite"), report.with_name(f"{report.name}.sqlite"))
     return next((name for name in names if name.is_file()), None)
 
@@ -44,16 +44,16 @@ class NsightReport(FormatLoader):
     one_recording = True
 
     def sniff(self, head: bytes) -> bool:
-        """Never: the format is not published, so reports are known by their names."""
+        """Never: the format is not published, so reports are recognised by file name."""
         return False
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """The export beside it."""
+        """The export in the same folder, if any."""
         export = export_beside(path) if path.name.lower().endswith(ENDINGS) else None
         return (export,) if export is not None else ()
 
     def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace of the export. Raises Unreadable where there is none and none can be made."""
+        """One Trace, from the export. Raises Unreadable if there is none and none can be made."""
         from .read import load
 
         beside = export_beside(job.path)
@@ -80,7 +80,7 @@ def _label(path: Path) -> str:
 
 
 def _exported(job: Job) -> Path:
-    """An export made by ``nsys`` in the job's workspace. Raises Unreadable; stops it where ``progress`` raises."""
+    """An export made by ``nsys`` in the job's workspace. Raises Unreadable; kills ``nsys`` if ``progress`` raises."""
     program = shutil.which("nsys")
     if program is None:
         raise Unreadable(job.path, "is an Nsight Systems report, and nsys, which alone reads it, is not installed here",
@@ -110,7 +110,7 @@ def _exported(job: Job) -> Path:
 
 
 def _end_with_parent() -> None:
-    """A load that is cancelled is killed, and nsys with it."""
+    """Have the kernel kill ``nsys`` with its parent: cancelling a load kills the loading process."""
     if sys.platform == "linux":
         import ctypes
         import signal

@@ -1,7 +1,7 @@
-"""Metrics sampled on the devices, as rows of ``metrics``.
+"""GPU metrics samples, as rows of ``metrics``.
 
 Since 2022 they have tables of their own (GPU_METRICS, named in TARGET_INFO_GPU_METRICS); before, every sample was a
-generic event with all its values as JSON. Either way the lowest byte of ``typeId`` is the device.
+generic event with all its values as JSON. In both, the lowest byte of ``typeId`` is the device.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _generic(database: NsysDatabase) -> Iterator[pl.DataFrame]:
 
 
 def _values(rows: pl.DataFrame) -> Iterator[tuple[int, int, str, float]]:
-    """Every field of every sample that is a number, written as one or as text."""
+    """Every numeric field of every sample, whether written as a number or as text."""
     for time, kind, text in rows.select("timestamp", "typeId", "data").iter_rows():
         try:
             fields: Any = orjson.loads(text or "{}")
@@ -90,7 +90,7 @@ def _device() -> pl.Expr:
 
 
 def _unit() -> pl.Expr:
-    """'%' of 'SMs Active [Throughput %]', 'MHz' of 'GPC Clock Frequency [MHz]'; '' where it names none."""
+    """The unit in a metric's name: '%' in 'SMs Active [Throughput %]', 'MHz' in 'GPC Clock Frequency [MHz]'; else ''"""
     inside = pl.col("metric").str.extract(_UNIT).fill_null("")
     plain = pl.when(inside.str.contains("^(?i:avg|sum|min|max|count)")).then(pl.lit("")).otherwise(inside)
     return pl.when(inside.str.ends_with("%")).then(pl.lit("%")).otherwise(plain).cast(NAME).alias("unit")

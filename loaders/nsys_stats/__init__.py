@@ -1,7 +1,7 @@
-"""Reports of ``nsys stats``, as CSV or as the columns it prints: launches, host calls and ranges, or sums of them.
+"""Reports of ``nsys stats``, CSV or printed columns: launches, host calls and ranges, or summaries of them.
 
-A report may follow notices of the tool, and one file may hold several reports, each with a header of its own; where one
-comes a second time, another recording begins. This module only recognises them; ``read`` does the rest.
+Notices of the tool may precede a report, and one file may hold several reports, each with its own header; a repeated
+report starts another recording. This module only recognises them; ``read`` does the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class NsysStats(FormatLoader):
     fills = ("kernels", "host", "kernel_stats", "host_stats")
 
     def sniff(self, head: bytes) -> bool:
-        """The header of one of the reports we read, at the start of a line."""
+        """The header of a supported report, at the start of a line."""
         return any(report.kind for report in reports_in(head))
 
 

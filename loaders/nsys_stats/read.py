@@ -1,4 +1,4 @@
-"""From the reports of ``nsys stats`` to the tables: launches, calls and ranges where traces are there, else sums."""
+"""Builds Traces from ``nsys stats`` reports: launches, calls and ranges from trace reports, totals from summaries."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _IO = re.compile(r"f?(read|write|open|close|puts|gets|flush|seek|stat|sync)|p(re
 
 
 def _lost(warnings: list[str], what: str, read: int, usable: int, why: str) -> None:
-    """Say how many rows of a report could not be used."""
+    """Add a warning with the number of unusable rows of a report, if there are any."""
     if read > usable:
         warnings.append(f"left out of {what}: {read - usable:,} of {read:,} rows, which {why}")
 
 
 def load(job: Job) -> tuple[Trace, ...]:
-    """A Trace for each recording of the file. Raises Unreadable where no row can be read."""
+    """One Trace per recording in the file. Raises Unreadable if no row can be read."""
     text, fault = stream.whole(job.path)
     job.progress(len(text) // 2, len(text), 0)
     runs = recordings(reports_in(text))
@@ -46,7 +46,7 @@ def load(job: Job) -> tuple[Trace, ...]:
 
 
 def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) -> Trace | None:
-    """One recording; None where none of its reports has a row we read."""
+    """The Trace of one recording; None if none of its reports has a usable row."""
     faults = list[str]()
 
     def of(kind: str) -> list[tuple[StatsReport, pl.DataFrame]]:
@@ -100,7 +100,7 @@ def _table(name: str, rows: pl.DataFrame, zero: int, index: str = "") -> pl.Lazy
 
 
 def _rows(text: bytes, report: StatsReport) -> pl.DataFrame:
-    """The rows as text, under the plain names of their columns; a column whose name is damaged is one of nulls."""
+    """The rows as text, under plain column names; a column whose name is damaged is all null."""
     if report.spans:
         cells = printed_rows(text, report)
         dtypes = dict.fromkeys(report.columns, pl.String)
@@ -115,7 +115,7 @@ def _rows(text: bytes, report: StatsReport) -> pl.DataFrame:
 
 
 def _number(report: StatsReport, column: str, units: dict[str, int]) -> pl.Expr:
-    """A column as a number in the smallest unit; null where it is missing or no number."""
+    """A column as a number in its smallest unit (ns, bytes); null where it is missing or not a number."""
     if column not in report.columns:
         return pl.lit(None, dtype=pl.Float64)
     plain = pl.col(column).str.strip_chars().str.replace_all(",", "", literal=True)
@@ -123,7 +123,7 @@ def _number(report: StatsReport, column: str, units: dict[str, int]) -> pl.Expr:
 
 
 def _integer(report: StatsReport, column: str, units: dict[str, int] | None = None) -> pl.Expr:
-    """The same as an integer: exactly the text's where it is one and needs no conversion."""
+    """A column as an integer in its smallest unit; exact if the text is an integer that needs no unit conversion."""
     scale = (units or {}).get(report.columns.get(column, ("", ""))[1], 1)
     rounded = _number(report, column, units or {}).round().cast(pl.Int64, strict=False)
     if column in report.columns and scale == 1:
@@ -133,7 +133,7 @@ def _integer(report: StatsReport, column: str, units: dict[str, int] | None = No
 
 
 def _kinds(rows: pl.DataFrame, name: str, kind: Callable[[str], str]) -> pl.DataFrame:
-    """The rows with the ``kind`` of each name, as categories."""
+    """Add the ``kind`` of each name, as a categorical."""
     distinct = rows.select(pl.col(name).unique()).drop_nulls()
     distinct = distinct.with_columns(pl.col(name).map_elements(kind, return_dtype=pl.String).cast(NAME).alias("kind"))
     return rows.join(distinct, on=name, how="left", maintain_order="left")
@@ -146,14 +146,14 @@ def _activity(name: str) -> str:
 
 
 def _call(name: str) -> str:
-    """runtime or driver for the API of the device, io or sched for the operating system's."""
+    """'runtime' or 'driver' for calls of a device API, 'io' or 'sched' for calls of the operating system."""
     if _RUNTIME.match(name):
         return "runtime"
     return "driver" if _DRIVER.match(name) else _system(name)
 
 
 def _timed(report: StatsReport, rows: pl.DataFrame, what: str, faults: list[str]) -> pl.DataFrame:
-    """The rows that are events, with ``start_ns`` and ``dur_ns``."""
+    """The rows with a name and plausible times, with ``start_ns`` and ``dur_ns`` added."""
     valid = rows.with_columns(
         start_ns=_integer(report, "start", _TIMES), dur_ns=_integer(report, "duration", _TIMES),
     ).drop_nulls(["start_ns", "dur_ns", "name"]).filter(
@@ -202,7 +202,7 @@ def _ranges(report: StatsReport, rows: pl.DataFrame, faults: list[str]) -> pl.Da
 
 
 def _statistics(report: StatsReport, count: str) -> list[pl.Expr]:
-    """Count, total, mean, median, least and most of a summary."""
+    """Count, total, mean, median, minimum and maximum of a summary."""
     def time(*names: str) -> pl.Expr:
         return _number(report, next((name for name in names if name in report.columns), names[0]), _TIMES)
 
@@ -227,7 +227,7 @@ def _sums(report: StatsReport, rows: pl.DataFrame, faults: list[str]) -> pl.Data
 
 
 def _host_sums(report: StatsReport, rows: pl.DataFrame, name: str, faults: list[str]) -> pl.DataFrame:
-    """A summary of calls, or of ranges."""
+    """A summary of calls or ranges, in the columns of ``host_stats``."""
     kind: Callable[[str], str] = _call
     if name == "range":
         kind = lambda _: "annotation"  # noqa: E731
@@ -246,7 +246,7 @@ def _system(name: str) -> str:
 
 
 def _sizes(report: StatsReport, rows: pl.DataFrame) -> pl.DataFrame:
-    """Bytes per kind of copy. Sizes are printed in MB with three places: one that is shown as nothing is not known."""
+    """Bytes per kind of copy. Sizes are printed in MB with three decimals: one printed as 0 is unknown (null)."""
     sizes = _integer(report, "total", _SIZES)
     return rows.select(
         pl.col("operation").cast(NAME).alias("name"), _integer(report, "count").alias("count"),
@@ -255,7 +255,7 @@ def _sizes(report: StatsReport, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_sizes(totals: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
-    """The sums with the bytes of copies; copies of which only sizes are there have no time."""
+    """The totals with the bytes of copies; without any totals, the sizes alone, which have no times."""
     if not totals.height:
         return _kinds(sizes.with_columns(pl.col("name").cast(pl.String)), "name", _activity).with_columns(
             pl.col("name").cast(NAME))

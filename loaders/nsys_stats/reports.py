@@ -1,8 +1,8 @@
-"""Where the reports of a file of ``nsys stats`` are, what each is of, and their rows as text.
+"""Finds the reports in an ``nsys stats`` file: their positions, their kinds, and their rows as text.
 
 Times and sizes carry their unit in the header (``--timeunit``), and headers changed over the years (``Start(nsec)`` in
-2020, ``Start (ns)`` now), so columns are found by their words. Printed reports have a line of dashes under the header,
-which says how wide the columns are.
+2020, ``Start (ns)`` now), so columns are matched by name without the unit. Printed reports have a line of dashes under
+the header, which gives the column widths.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ _CSV = re.compile(rb'(?m)^"?(?:Start ?\(|Time ?\(%\)|Total ?\([kKMG]?i?B\),|Rang
 _PRINTED = re.compile(rb"(?m)^( *(?:Start|Time|Total)\b[^\r\n]*)\r?\n( *-{3,}(?: {1,4}-{3,})+) *\r?$")
 _UNIT = re.compile(r"\(([^()]*)\)\s*$")
 _TITLE = re.compile(rb"\(([a-z][a-z_0-9:]+)\):|'([a-z][a-z_0-9:]+)' stats report")
-_END = re.compile(rb"\r?\n(?:[ \t]*\r?(?:\n|\Z)| ?\*\* )")  # an empty line, or the title of the next
-COUNTS = ("instances", "count", "operations")  # What a summary's number of rows is called.
+_END = re.compile(rb"\r?\n(?:[ \t]*\r?(?:\n|\Z)| ?\*\* )")  # an empty line, or the next report's title
+COUNTS = ("instances", "count", "operations")  # Names of a summary's column of counts.
 Columns = dict[str, tuple[str, str]]
-"""Plain name ('start', 'total time') → the column as written and its unit."""
+"""Plain name ('start', 'total time') → the column's name as written, and its unit."""
 
 
 class StatsReport(NamedTuple):
-    """One report: what it is of ('' for what we do not read), its columns, and where its text lies.
+    """One report: its kind ('' if it is not read), its columns, and the position of its text.
 
-    ``title`` is its name where the tool printed one; ``spans`` are the columns of a printed one, empty for CSV.
+    ``title`` is its name if the tool printed one; ``spans`` are the column extents of a printed report, empty for CSV.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class StatsReport(NamedTuple):
 
     @property
     def same(self) -> tuple[str, ...]:
-        """Equal for two reports that say the same of two recordings."""
+        """A key that is equal for the same report of two recordings."""
         return (self.title, *self.columns)
 
 
@@ -67,7 +67,7 @@ def reports_in(text: bytes) -> list[StatsReport]:
 
 
 def recordings(reports: list[StatsReport]) -> list[list[StatsReport]]:
-    """The reports of each recording: where one comes again, the next begins."""
+    """The reports of each recording; a repeated report starts the next recording."""
     runs: list[list[StatsReport]] = []
     for report in reports:
         if not runs or report.same in {one.same for one in runs[-1]}:
@@ -83,7 +83,7 @@ def printed_rows(text: bytes, report: StatsReport) -> list[list[str]]:
 
 
 def _printed_cells(line: str, spans: tuple[tuple[int, int], ...]) -> list[str]:
-    """The cells under the dashes; what stands beyond the last of them belongs to the last."""
+    """The cells of a line; text beyond the last column's dashes belongs to the last cell."""
     return [line[start:end].strip() for start, end in spans[:-1]] + [line[spans[-1][0] :].strip()]
 
 
@@ -98,7 +98,7 @@ def _columns(written: list[str]) -> Columns:
 
 
 def _kind(columns: Columns, title: str) -> str:
-    """What the report is of, '' where it is none we read."""
+    """The kind of a report, '' if it is not read."""
     have = columns.keys()
     if {"start", "duration", "name"} <= have:
         if "strm" in have:

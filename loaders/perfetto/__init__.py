@@ -1,4 +1,4 @@
-"""Perfetto traces in protocol buffers: what PyTorch writes natively, and what the Perfetto SDK writes of anything.
+"""Perfetto traces in protocol buffers, as written by PyTorch natively and by any program through the Perfetto SDK.
 
 This module only recognises them, and is imported whenever a file is opened; ``read`` does the rest.
 """
@@ -13,7 +13,7 @@ from ..protobuf.layout import varint
 
 _PACKET = 0x0A
 _NUMBERS = {8, 10, 13, 41, 42, 58, 79, 87, 98, 64, 3, 46}
-"""Fields of packets that are numbers (time, sequence, flags); all others that are known here are messages or bytes."""
+"""Packet fields that are numbers (time, sequence, flags); those in ``_TELLING`` are messages or bytes."""
 _TELLING = {6, 11, 12, 33, 36, 43, 45, 50, 59, 60, 89}
 """Clocks, track events, texts, configuration, markers, system info, compressed packets, defaults, tracks, trace id."""
 _HIGHEST = 130
@@ -30,7 +30,7 @@ class Perfetto(FormatLoader):
     fills = ("kernels", "host", "metrics", "cycles", "allocations")
 
     def sniff(self, head: bytes) -> bool:
-        """Packets one after the other, all of known fields of the right wire types, some of which only traces have."""
+        """A series of packets in which every field has the right wire type and some fields only occur in traces."""
         at, is_trace = 0, False
         for _ in range(64):
             if at >= len(head):
@@ -46,14 +46,14 @@ class Perfetto(FormatLoader):
         return is_trace
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
-        """All annotations of one event, read again from the file."""
+        """All debug annotations of one event, read from the file again."""
         from .read import arguments
 
         return arguments(path, offset, name)
 
 
 def _fields(head: bytes, at: int, end: int) -> set[int] | None:
-    """The fields of one packet as far as it lies in the head; None where it cannot be a packet."""
+    """The field numbers of one packet, as far as ``head`` contains it; None if it cannot be a packet."""
     results = set[int]()
     while at < min(end, len(head)):
         tag, at = _varint(head, at)

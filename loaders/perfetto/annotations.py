@@ -1,7 +1,7 @@
-"""Debug annotations of events as the columns Kineto's arguments have.
+"""Debug annotations of events, in the columns of Kineto's arguments.
 
-PyTorch writes the arguments of its JSON traces as annotations of the same names; its first writer put them all into one
-text, ``metadata``. A number may be written as any kind of number, or as text; a grid as a list or as text.
+PyTorch writes the arguments of its JSON traces as annotations of the same names; its first writer put all of them into
+one text, ``metadata``. A number may be written as any numeric type or as text, a grid as a list or as text.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _spelling(name: str) -> str:
 
 
 class Columns:
-    """What the annotations of some events say. ``hint`` is the category they imply, -1 for none."""
+    """The annotations of some events as columns. ``hint`` is the category they imply, -1 for none."""
 
     def __init__(self, rows: int) -> None:
         self.ints = {name: np.full(rows, NULL, np.int64) for name in set(_INTS.values())}
@@ -51,7 +51,7 @@ class Columns:
 
 
 class _Lists(NamedTuple):
-    """Lists of numbers: the annotation each is of, where it begins among ``values`` and how many it has."""
+    """Lists of numbers: per list its annotation (``places``), its start in ``values`` and its length."""
 
     places: Ints
     starts: Ints
@@ -59,21 +59,21 @@ class _Lists(NamedTuple):
     values: Ints
 
     def of(self, mask: Mask) -> dict[int, list[int]]:
-        """Those of some annotations."""
+        """The lists of the annotations in ``mask``, by annotation."""
         at = np.flatnonzero(mask[self.places])
         bounds = zip(self.places[at].tolist(), self.starts[at].tolist(), self.counts[at].tolist(), strict=True)
         return {row: self.values[start : start + count].tolist() for row, start, count in bounds}
 
 
 class Annotations:
-    """Reads annotations."""
+    """Reads debug annotations into columns or, for single events, into dictionaries."""
 
     def __init__(self, strings: Strings, sequences: Sequences) -> None:
         self._strings, self._sequences = strings, sequences
         self._meanings: dict[int, tuple[str, str] | None] = {}
 
     def columns(self, tokens: Tokens, rows: int, spans: Ints) -> Columns:
-        """The columns of ``rows`` events whose spans are given."""
+        """The columns of ``rows`` events; ``spans`` has the span of each (``sequences``)."""
         out = Columns(rows)
         owner = tokens.owners("packet.event.annotation").astype(np.int64)
         self._level(tokens, "packet.event.annotation", owner, spans, out)
@@ -82,21 +82,21 @@ class Annotations:
         return out
 
     def names(self, tokens: Tokens, path: str, owner: Ints, spans: Ints) -> Ints:
-        """The codes of the annotations' names."""
+        """The code of each annotation's name."""
         names = tokens.text_column(f"{path}.name", len(owner), self._strings.code)
         ids = tokens.field(f"{path}.name_id")
         names[ids.owners] = self._sequences.texts("annotation", spans[owner[ids.owners]], ids.values)
         return names
 
     def values(self, tokens: Tokens, path: str, owner: Ints, spans: Ints, mask: Mask | None = None) -> Ints:
-        """The codes of the texts of some annotations, of all as a rule; -1 where they are none."""
+        """The code of each annotation's text (only of owners in ``mask``, if given); -1 if it is not a text."""
         texts = tokens.text_column(f"{path}.text", len(owner), self._strings.code, mask)
         ids = tokens.field(f"{path}.text_id")
         texts[ids.owners] = self._sequences.texts("value", spans[owner[ids.owners]], ids.values)
         return texts
 
     def whole(self, tokens: Tokens, spans: Ints, rows: set[int]) -> dict[int, dict[str, Any]]:
-        """All annotations of some events by name; those in a dictionary stand beside the others."""
+        """All annotations of the events ``rows``, by name; entries of dictionaries are merged into the same level."""
         out: dict[int, dict[str, Any]] = {}
         outer = tokens.owners("packet.event.annotation").astype(np.int64)
         path = "packet.event.annotation"
@@ -116,13 +116,13 @@ class Annotations:
         return out
 
     def _lists(self, tokens: Tokens, path: str) -> _Lists:
-        """Annotations that are lists of numbers."""
+        """The annotations that are lists of numbers."""
         inside = tokens.owners(f"{path}.item")
         values = np.full(len(inside), NULL, np.int64)
         for kind in ("unsigned", "signed"):
             field = tokens.field(f"{path}.item.{kind}")
             values[field.owners] = field.values
-        indices, starts, counts = np.unique(inside, return_index=True, return_counts=True)  # items lie list after list
+        indices, starts, counts = np.unique(inside, return_index=True, return_counts=True)  # items are grouped by list
         return _Lists(indices.astype(np.int64), starts, counts, values)
 
     def _level(self, tokens: Tokens, path: str, owner: Ints, spans: Ints, out: Columns) -> None:
@@ -133,7 +133,7 @@ class Annotations:
         meanings = [self._meaning(code) for code in distinct.tolist()]
         if not any(meanings):
             return
-        # Texts that nobody reads are not kept: stacks, and PyTorch's ``metadata``, which is another for each event.
+        # Texts that are not needed are not stored: stacks, and PyTorch's ``metadata``, which differs for every event.
         needed = np.array([one is not None and one[0] not in ("hint", _METADATA) for one in meanings])
         texts = self.values(tokens, path, owner, spans, needed[which])
         whole: Ints | None = None
@@ -163,7 +163,7 @@ class Annotations:
         return self._meanings[code]
 
     def _whole(self, tokens: Tokens, path: str, count: int) -> Ints:
-        """The whole number each annotation is, NULL where it is none."""
+        """The value of each annotation as an integer, NULL if it is not one."""
         values = np.full(count, NULL, np.int64)
         for kind in ("pointer", "unsigned", "signed"):
             field = tokens.field(f"{path}.{kind}")
@@ -176,7 +176,7 @@ class Annotations:
         return values
 
     def _numbers(self, values: Ints, texts: Ints, owner: Ints, out: Ints, is_quantity: bool) -> None:
-        """Put some annotations' numbers, or what their texts say, into the rows of their owners."""
+        """Write annotations' numbers, or numbers parsed from their texts, to the rows of their owners."""
         as_text = np.flatnonzero((values == NULL) & (texts >= 0))
         convert = quantity if is_quantity else integer
         for code in np.unique(texts[as_text]).tolist():
@@ -207,7 +207,7 @@ class Annotations:
                 out[owner[row]] = code(",".join(map(str, numbers)))
 
     def _metadata(self, tokens: Tokens, path: str, owner: Ints, at: Ints, texts: Ints, out: Columns) -> None:
-        """Arguments written as the inside of a JSON object, text by text; a text by number is in ``texts``."""
+        """Arguments in texts that are the inside of a JSON object; ``texts`` has the codes of interned texts."""
         members = {row: self._strings.texts[code] for row, code in zip(at.tolist(), texts[at].tolist(), strict=True)
                 if code >= 0}  # fmt: skip
         mask = np.zeros(len(owner), bool)
@@ -240,13 +240,13 @@ class Annotations:
 
 @lru_cache(maxsize=4096)
 def _argument(name: str) -> tuple[str, str] | None:
-    """The kind of column that an argument of this name goes into, and the column; None for the others."""
+    """The kind of column and the column that an argument of this name goes into; None for other arguments."""
     plain = _spelling(name)
     return next(((kind, table[plain]) for kind, table in _TABLES if plain in table), None)
 
 
 def fragment(text: str) -> dict[str, object]:
-    """The members of a JSON object from what is between its braces; {} where that cannot be read."""
+    """The members of a JSON object, parsed from the text between its braces; {} if it is invalid."""
     try:
         document = orjson.loads("{" + text.strip().strip(",") + "}" if not text.lstrip().startswith("{") else text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Counter events as samples of metrics: named by their track, the unit its descriptor's or what the name implies."""
+"""Counter events as samples of ``metrics``, named by their track; the unit is its descriptor's, else from the name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..protobuf.tokens import Ints
 from .events import TrackEvents
 from .tracks import Place, Tracks
 
-_MOST_WAITING = 1 << 20  # Samples that wait for the descriptor of their track; tracks of more stay unnamed.
+_MOST_WAITING = 1 << 20  # Maximum of samples waiting for their track's descriptor; later ones go in unnamed.
 
 
 class _Series(NamedTuple):
@@ -28,7 +28,7 @@ class _Series(NamedTuple):
 
 
 class Counters:
-    """Hands samples to the tables; those of a track nobody described yet wait."""
+    """Adds samples to the tables; those of a track without a descriptor yet are held back."""
 
     def __init__(self, tables: Tables, tracks: Tracks) -> None:
         self._tables, self._tracks = tables, tracks
@@ -39,7 +39,7 @@ class Counters:
         self._waiting = 0
 
     def add(self, events: TrackEvents, values: npt.NDArray[np.float64], at: Ints) -> None:
-        """Samples in the order of the trace."""
+        """Add the samples ``at`` of these events, in the order of the trace."""
         at = at[np.isfinite(values[at])]
         times, tracks, values = events.time[at], events.track[at], values[at]
         distinct = np.isin(tracks, [track for track in np.unique(tracks).tolist() if track in self._tracks.by_uuid])
@@ -52,12 +52,12 @@ class Counters:
         self._put(times[distinct], tracks[distinct], values[distinct])
 
     def memory(self, time: int, place: Place, arguments: dict[str, Any]) -> None:
-        """One sample of allocated memory, and of which block, asked for by the thread of its track."""
+        """Add one allocation or free as a sample of allocated memory, on the thread of its track."""
         pid, tid = (None if number == NULL else number for number in (place.pid, place.tid))
         self._memory.memory({"ts": f"{time // 1000}.{time % 1000:03d}", "pid": pid, "tid": tid, "args": arguments})
 
     def flush(self) -> None:
-        """Hand over what waits."""
+        """Add the samples that were held back."""
         self._memory.flush()
         waiting, self._unnamed = self._unnamed, []
         for times, tracks, values in waiting:

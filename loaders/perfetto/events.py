@@ -1,7 +1,7 @@
-"""Track events of one stretch as raw columns, on their way to be paired and to become rows.
+"""The track events of one stretch as raw columns, before they are paired and become rows.
 
-What a begin says is written to a scratch file as Kineto's columns, in the order of the trace; its end may come much
-later. Counters become samples at once, so their track has to be described before they come.
+The contents of a slice begin are written to a scratch file as Kineto's columns, in the order of the trace; its end may
+come much later. Counter events become samples at once, or once their track is described (``counters``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class TrackEvents(NamedTuple):
-    """The events of some packets: each one's packet, type, time (ns, NULL if none), track and span."""
+    """Events, as columns: packet, type, time (ns, NULL if none), track and span."""
 
     packet: Ints
     type: Ints
@@ -32,7 +32,7 @@ class TrackEvents(NamedTuple):
 
 
 def events_of(tokens: Tokens, sequences: Sequences) -> TrackEvents:
-    """The events among the packets, after taking in what the packets say of their sequences."""
+    """The track events among the packets, after updating the sequences from these packets."""
     packets, count = tokens.count("packet"), tokens.count("packet.event")
     spans = sequences.spans(tokens, packets)
     times = sequences.times(tokens, packets, spans)
@@ -43,21 +43,21 @@ def events_of(tokens: Tokens, sequences: Sequences) -> TrackEvents:
 
 
 class Begins:
-    """Reads what begins say: names, categories, arguments, flows."""
+    """Reads the contents of slice begins: names, categories, arguments, flows."""
 
     def __init__(self, strings: Strings, sequences: Sequences) -> None:
         self._strings, self._sequences = strings, sequences
         self.annotations = Annotations(strings, sequences)
 
     def names(self, tokens: Tokens, events: TrackEvents) -> Ints:
-        """The code of each event's name, -1 where it has none."""
+        """The code of each event's name, -1 if it has none."""
         names = tokens.text_column("packet.event.name", len(events.type), self._strings.code)
         ids = tokens.field("packet.event.name_id")
         names[ids.owners] = self._sequences.texts("name", events.span[ids.owners], ids.values)
         return names
 
     def _categories(self, tokens: Tokens, events: TrackEvents) -> Ints:
-        """The code of each event's category: the one that is known where there are several."""
+        """The code of each event's category; of several, one that is known."""
         out = np.full(len(events.type), -1, np.int64)
         owners, codes = tokens.texts("packet.event.category", self._strings.code)
         ids = tokens.field("packet.event.category_id")
@@ -70,7 +70,7 @@ class Begins:
         return out
 
     def _flows(self, tokens: Tokens, rows: int) -> Ints:
-        """The flow an event begins or ends; the last where there are several, NULL where none."""
+        """The flow each event begins or ends; the last of several, NULL for none."""
         out = np.full(rows, NULL, np.int64)
         for name in ("old_flow", "flow", "old_last_flow", "last_flow"):
             field = tokens.field(f"packet.event.{name}")
@@ -78,8 +78,8 @@ class Begins:
         return out
 
     def block(self, tokens: Tokens, events: TrackEvents, names: Ints, indices: Ints, base: int) -> Block:
-        """Some of the events as Kineto's columns. ``tid`` holds the track, ``pid`` the flow, ``end`` the category the
-        arguments imply, until the tracks are known."""
+        """The events ``indices`` as Kineto's columns. Until tracks are resolved, ``tid`` holds the track, ``pid`` the
+        flow and ``end`` the category implied by the arguments."""
         rows = len(events.type)
         recorded: Columns = self.annotations.columns(tokens, rows, events.span)
         ints = {
@@ -92,12 +92,12 @@ class Begins:
 
 
 def kinds(events: TrackEvents) -> tuple[Mask, Mask, Mask, Mask]:
-    """Which events are begins, ends, instants and counters."""
+    """Masks of the events that are begins, ends, instants and counters."""
     return events.type == BEGIN, events.type == END, events.type == INSTANT, events.type == COUNTER
 
 
 def counts(tokens: Tokens, rows: int) -> npt.NDArray[np.float64]:
-    """The value of each counter event, NaN where it has none."""
+    """The value of each counter event, NaN if it has none."""
     out = np.full(rows, np.nan)
     integers, real = tokens.field("packet.event.count"), tokens.field("packet.event.real_count")
     out[integers.owners] = integers.values

@@ -1,8 +1,8 @@
-"""The packets of a Perfetto trace: the fields of them that mean something to the tables, and compressed ones unpacked.
+"""The packets of a Perfetto trace: the fields that are read, and the unpacking of compressed packets.
 
-A trace is a row of packets. Those of track events refer to tracks, which descriptors describe, and to texts and
-defaults that earlier packets of the same sequence gave. A writer may put many packets into one, deflated: few and large
-ones, so such a trace is read packet by packet, and what comes out is a trace without. The messages:
+A trace is a series of packets. Track events refer to tracks, which have descriptors, and to texts and defaults from
+earlier packets of the same sequence. A writer may deflate many packets into one: such packets are few and large, so a
+trace with them is read packet by packet and turned into a trace without them. The messages:
 https://perfetto.dev/docs/reference/trace-packet-proto.
 """
 
@@ -16,7 +16,7 @@ from ..protobuf.layout import BYTES, FIXED, LENGTH, NUMBER, TEXT, varint
 from ..protobuf.tokens import Fields, Shape
 
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4  # Types of track events.
-CLEARED = 1  # Flag of a packet from which on its sequence has forgotten texts and defaults.
+CLEARED = 1  # Packet flag: the sequence's interned texts and defaults are cleared (incremental state).
 
 _SCALARS: Fields = {
     2: ("flag", NUMBER), 3: ("unsigned", NUMBER), 4: ("signed", NUMBER), 5: ("real", FIXED), 6: ("text", TEXT),
@@ -26,7 +26,7 @@ _NAMED: Fields = {1: ("name_id", NUMBER), 10: ("name", TEXT), **_SCALARS}
 _LIST: Fields = {12: ("item", {3: ("unsigned", NUMBER), 4: ("signed", NUMBER)})}
 _INTERNED: Fields = {1: ("id", NUMBER), 2: ("text", TEXT)}
 INTERNED = {"category": 1, "name": 2, "annotation": 3, "value": 29}
-"""Kinds of texts a sequence may give a number, and their fields."""
+"""Kind of interned text → its field number."""
 
 _EVENT: Fields = {
     9: ("type", NUMBER), 11: ("track", NUMBER), 3: ("category_id", NUMBER), 22: ("category", TEXT),
@@ -55,17 +55,17 @@ PACKETS = Shape({
         59: ("defaults", {58: ("clock", NUMBER), 11: ("event", {11: ("track", NUMBER)})}),
     }),
 })  # fmt: skip
-"""What is read of a trace."""
+"""The fields read from a trace."""
 PACKET, COMPRESSED = 1, 50
 
 
-_MOST = 64 << 20  # Bytes one packet may unpack to.
+_MOST = 64 << 20  # Maximum bytes of a compressed packet, and of its content when unpacked.
 _PIECE = 1 << 20
 _HEADER = 20
 
 
 class Unpacked:
-    """Reads a source as ``Source.readinto`` does. ``damaged`` counts packets that could not be unpacked whole."""
+    """Reads a source like ``Source.readinto``, unpacked. ``damaged`` counts packets that did not unpack completely."""
 
     def __init__(self, source: Source) -> None:
         self._source, self._bytes = source, b""
@@ -73,7 +73,7 @@ class Unpacked:
         self.damaged = 0
 
     def readinto(self, view: memoryview) -> int:
-        """Fill a buffer with what comes next; fewer bytes than it has room for only at the end."""
+        """Fill a buffer with the next bytes and return their number, less than its size only at the end."""
         filled = 0
         while filled < len(view):
             if not self._ready:
@@ -87,7 +87,7 @@ class Unpacked:
         return filled
 
     def _packets(self) -> Iterator[bytes]:
-        """The bytes of the trace, none of them empty. What is no packet, or cannot be one, is left as it is."""
+        """The bytes of the trace in non-empty pieces; anything but a compressed packet is passed through unchanged."""
         while self._fill(2 * _HEADER):
             begin, inside, size = self._header()
             if inside and size <= _MOST and self._fill(begin + size) >= begin + size:
@@ -102,7 +102,7 @@ class Unpacked:
                 yield chunk
 
     def _fill(self, size: int) -> int:
-        """Have at least so many bytes at hand, fewer only at the end; how many there are."""
+        """Buffer at least ``size`` bytes, fewer only at the end; returns how many are buffered."""
         if len(self._bytes) < size:
             self._bytes += self._source.read(max(size - len(self._bytes), 1 << 16))
         return len(self._bytes)
@@ -112,8 +112,8 @@ class Unpacked:
         return chunk
 
     def _header(self) -> tuple[int, int, int]:
-        """Bytes before the packet's content (0: it is none), where in that its compressed packets begin (0: it has
-        none), its size."""
+        """Of the next packet: where its content begins (0: not a packet), where in the content its compressed packets
+        begin (0: none), and the size of the content."""
         tag, at = varint(self._bytes, 0)
         size, begin = varint(self._bytes, at) if at >= 0 else (0, -1)
         if begin < 0 or tag != PACKET << 3 | LENGTH:
@@ -136,7 +136,7 @@ class Unpacked:
 
 
 def has_compressed(head: bytes) -> bool:
-    """Whether one of the first packets holds compressed ones."""
+    """Whether one of the first 256 packets contains compressed packets."""
     at = 0
     for _ in range(256):
         tag, at = varint(head, at)

@@ -1,8 +1,8 @@
-"""One Perfetto trace from its first packet to the Trace, in bounded memory.
+"""Builds the Trace of one Perfetto trace, in bounded memory.
 
-Packets are walked stretch by stretch. Begins of slices wait in a scratch file, as columns, until their ends are known;
-then each is placed by its track and its category, which are Kineto's, and becomes a row as Kineto's events do: the same
-kinds, the same names. Slices without a category are told by what they are on and by what their arguments are.
+Packets are walked stretch by stretch. Slice begins wait in a scratch file, as columns, until their ends are known; then
+each gets its device or thread from its track, and becomes a row in the same way as a Kineto event: categories, kinds
+and names are Kineto's. Slices without a category are classified by their track, name and arguments.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _ABSOLUTE = 10**18
 _BATCH = 1 << 16
 _INT = {name: row for row, name in enumerate(INTS)}
 _DOCUMENT = ("trace_metadata", "device_properties")
-"""Instants in which PyTorch's first writer put what its JSON has beside the events."""
+"""Instants in which PyTorch's first writer put the metadata that its JSON has beside the events."""
 
 
 def load(job: Job) -> Trace:
-    """Read the file, also a compressed one. Raises Unreadable where it holds no track events."""
+    """Read the file, which may be compressed. Raises Unreadable if it has no track events."""
     keep_freed()
     with Source(job.path) as source, (job.workspace / ".begins").open("w+b") as scratch:
         try:
@@ -113,7 +113,7 @@ class _Load:
             self._wait(self.begins.block(tokens, events, names, at, stretch.base))
 
     def _numbers(self, tracks: Ints) -> Ints:
-        """Small numbers for the tracks."""
+        """The tracks as small consecutive numbers."""
         return map_distinct(tracks, lambda track: self.lanes.setdefault(track, len(self.lanes)))
 
     def _wait(self, block: Block) -> None:
@@ -133,7 +133,7 @@ class _Load:
         return Block(ints, codes, floats, 0)
 
     def _instants(self, stretch: Stretch, events: TrackEvents, names: Ints, at: Ints) -> None:
-        """Memory samples, and what PyTorch says of the recording; other instants are counted."""
+        """Read memory samples and PyTorch's metadata of the recording; other instants are counted as ignored."""
         texts = self.strings.texts
         names_by_code = {code: texts[code] for code in np.unique(names[at]).tolist()
                   if code >= 0 and texts[code] in (*_DOCUMENT, "[memory]")}  # fmt: skip
@@ -151,7 +151,7 @@ class _Load:
                 self.document.update(_document(values))
 
     def _finish(self) -> None:
-        """Pair begins and ends, and make rows of them."""
+        """Pair begins with ends, and add the slices to the tables."""
         durations, position = self.slices.durations(), 0
         lanes = Lanes(self.tracks, self.strings, self.ignored)
         self.scratch.seek(0)
@@ -221,7 +221,7 @@ class _Load:
 
 
 def _document(recorded: dict[str, Any]) -> dict[str, Any]:
-    """Metadata as the keys and values Kineto's JSON has; a value may be JSON itself, or a member with its key."""
+    """Metadata with the keys and values of Kineto's JSON; a value may be JSON text, or a member with its key."""
     results: dict[str, Any] = {}
     for key, value in recorded.items():
         text = value.strip() if isinstance(value, str) else value
@@ -243,9 +243,9 @@ def _json(text: str) -> Any:
 
 
 def arguments(path: Path, offset: int, name: str) -> dict[str, Any]:
-    """The annotations of the event of that name in the packet whose content begins at ``offset``. Its texts may be
-    numbers that earlier packets gave, so the trace is read again from its beginning up to there. Raises OSError as
-    ``open`` does, ValueError where no such event begins there."""
+    """The annotations of the event ``name`` in the packet whose content begins at ``offset``. Its texts may be interned
+    by earlier packets, so the trace is read again from the beginning up to there. Raises OSError like ``open``,
+    ValueError if no such event begins there."""
     strings = Strings()
     sequences = Sequences(strings)
     begins = Begins(strings, sequences)

@@ -1,9 +1,9 @@
-"""What the packets of a sequence build on: texts by number, defaults, and the clock they count with.
+"""The incremental state of packet sequences: interned texts, defaults, and clocks.
 
-A sequence is what one writer wrote, in order. From time to time it forgets everything; until then a number stands for
-one text. The stretch from one forgetting to the next is a span here, and every packet is in one. Clocks from 64 on
-belong to a sequence, too, and often count from packet to packet; a snapshot says what time of the trace's own clock
-they began at. See https://perfetto.dev/docs/concepts/clock-sync.
+A sequence is the packets of one writer, in order. From time to time its incremental state is cleared; until then an id
+stands for one text. Here, the packets from one clear to the next are a span, and every packet is in one. Clock ids from
+64 on are local to a sequence, and their times are often increments from packet to packet; a clock snapshot gives the
+time of the trace clock at which they started. See https://perfetto.dev/docs/concepts/clock-sync.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .packets import CLEARED, INTERNED
 _REALTIME, _BOOTTIME = 1, 6
 _OF_SEQUENCE = range(64, 128)
 _LATEST = 1 << 62
-_LONGEST_STEP = 1 << 42  # Nanoseconds from one packet to the next, more than which cannot be summed up.
+_LONGEST_STEP = 1 << 42  # Maximum nanoseconds from one packet to the next, so that their sum cannot overflow.
 
 
 class Sequences:
-    """State by sequence and span, carried from stretch to stretch. ``to_realtime`` is what to add for the epoch."""
+    """State by sequence and span, kept across stretches. ``to_realtime`` (ns) converts trace time to Unix time."""
 
     def __init__(self, strings: Strings) -> None:
         self._strings = strings
@@ -37,7 +37,7 @@ class Sequences:
         self.lost = 0
 
     def spans(self, tokens: Tokens, packets: int) -> Ints:
-        """The span of each packet, after taking in what the packets say of texts, defaults and clocks."""
+        """The span of each packet, after storing the interned texts and defaults of these packets."""
         sequence = tokens.column("packet.sequence", packets, 0)
         flags, old = tokens.column("packet.flags", packets, 0), tokens.column("packet.cleared", packets, 0)
         cleared = ((flags & CLEARED) != 0) | (old != 0)
@@ -77,7 +77,7 @@ class Sequences:
         self._track.update(zip(spans[defaults[inside[track.owners]]].tolist(), track.values.tolist(), strict=True))
 
     def texts(self, kind: str, spans: Ints, ids: Ints) -> Ints:
-        """The codes of texts by number, -1 for numbers nobody gave."""
+        """The codes of interned texts by id, each in its span; -1 for unknown ids."""
         if not len(ids):
             return ids
         number, which = np.unique(ids, return_inverse=True)
@@ -89,11 +89,11 @@ class Sequences:
         return of_each
 
     def tracks(self, spans: Ints, tracks: Ints) -> Ints:
-        """The track of each event: its own, the default of its span, else one that stands for the span."""
+        """The track of each event: its own, else the default of its span, else a number made up for the span."""
         return np.where(tracks == NULL, map_distinct(spans, lambda span: self._track.get(span, -span)), tracks)
 
     def times(self, tokens: Tokens, packets: int, spans: Ints) -> Ints:
-        """The time of each packet on the clock of the trace in ns, NULL where it has none."""
+        """The time of each packet on the trace clock in ns, NULL if it has none."""
         sequence = tokens.column("packet.sequence", packets, 0)
         times, clock = tokens.column("packet.time", packets), tokens.column("packet.clock", packets)
         times[(times < 0) | (times >= _LATEST)] = NULL
@@ -108,7 +108,7 @@ class Sequences:
         return times
 
     def _snapshots(self, tokens: Tokens) -> list[tuple[int, list[tuple[int, int, bool, int]]]]:
-        """Where snapshots are among the packets, and the (clock, time, counts on, unit) of each."""
+        """The packets that are clock snapshots, each with its (clock id, time, incremental, unit in ns)."""
         packet, count = tokens.owners("packet.snapshot"), tokens.count("packet.snapshot.clock")
         columns = (tokens.column(f"packet.snapshot.clock.{n}", count, 0) for n in ("id", "time", "incremental"))
         ids, times, counts = (column.tolist() for column in columns)
@@ -147,7 +147,7 @@ class Sequences:
     def _count(self, times: Ints, mine: npt.NDArray[np.bool_], sequence: int, clock: int) -> None:
         at = np.flatnonzero(mine)
         state = self._running.get((sequence, clock))
-        if state is None or not -_LATEST < state[1] < _LATEST:  # what it counts from was lost, or is no time
+        if state is None or not -_LATEST < state[1] < _LATEST:  # its snapshot is missing or invalid
             times[at] = NULL
             return
         value, own, unit, counts = state

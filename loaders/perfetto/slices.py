@@ -1,7 +1,7 @@
-"""Begins and ends of slices, paired: on each track an end closes what began last.
+"""Pairs slice begins and ends: on each track, an end closes the slice that began last.
 
-Packets need not lie in the order of time, so pairing waits for the end of the trace. Until then a begin or an end is
-its time and its track, 13 bytes; what else a begin says waits in a file.
+Packets need not be in order of time, so pairing waits for the end of the trace. Until then a begin or an end is kept as
+its time, track and type, 13 bytes; the rest of a begin waits in a file.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy.typing as npt
 from ..kineto.columns import NULL
 from ..protobuf.tokens import Ints
 
-_AT_ONCE = 1 << 20  # Begins and ends that are Python's numbers at a time.
+_AT_ONCE = 1 << 20  # Begins and ends converted to Python integers at a time.
 
 
 class Slices:
-    """Collects begins and ends in the order of the file. ``open`` begins had no end, ``stray`` ends no begin."""
+    """Collects begins and ends in file order. ``open`` counts begins without an end, ``stray`` ends without a begin."""
 
     def __init__(self) -> None:
         self._times: list[Ints] = []
@@ -25,13 +25,13 @@ class Slices:
         self.open = self.stray = 0
 
     def add(self, times: Ints, lanes: Ints, begins: npt.NDArray[np.bool_]) -> None:
-        """Times in ns, small numbers of the tracks, and which are begins."""
+        """Add begins and ends: times in ns, tracks as small numbers (``lanes``), and which are begins."""
         self._times.append(times)
         self._lanes.append(lanes.astype(np.int32))
         self._begins.append(begins)
 
     def durations(self) -> Ints:
-        """How long each slice lasted, by its begin in the order they were added; NULL for those without an end."""
+        """The duration of each slice in ns, in the order its begins were added; NULL without an end."""
         if not self._times:
             return np.empty(0, np.int64)
         times, lanes = np.concatenate(self._times), np.concatenate(self._lanes)

@@ -1,9 +1,9 @@
-"""Tracks and the slices on them: what each track is of, which slices are of a device, what kind each is.
+"""Tracks and the slices on them: the device or thread of each track, and the category of each slice.
 
-A track is of a device where it, or one it is in, is called 'stream 7' or 'GPU 0'; it is of a host thread where one of
-them says its thread. Descriptors may come after the events, so tracks are asked at the end. Categories are Kineto's
-where PyTorch wrote them, and AMD's SDK has its own. A slice without a category that is listed is told by its track and
-its arguments; on a device's stream one that nothing launched repeats an annotation of the host.
+A track belongs to a device if it, or a parent, is named like 'stream 7' or 'GPU 0'; otherwise to the host thread that
+it or a parent gives. Descriptors may come after the events, so tracks are resolved at the end. Categories are Kineto's
+in traces of PyTorch; AMD's SDK has its own. A slice without a known category is classified by its track, name and
+arguments; on a device stream, a slice that nothing launched is a repeat of a host annotation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNITS = {1: "ns", 2: "", 3: "B"}
 
 
 class Track(Struct):
-    """What descriptors said of a track; None where nothing."""
+    """The contents of a track's descriptors; None for what they lack."""
 
     name: str | None = None
     parent: int | None = None
@@ -43,7 +43,7 @@ class Track(Struct):
 
 
 class Place(NamedTuple):
-    """Where events of a track are: of a device (its number, the stream) or not; process and thread, NULL if unknown."""
+    """Where the events of a track ran: device number and stream, or process and thread; NULL for what is unknown."""
 
     on_device: bool
     device: int
@@ -53,7 +53,7 @@ class Place(NamedTuple):
 
 
 class Tracks:
-    """All tracks, by uuid. ``word`` is what devices are called."""
+    """All tracks, by uuid. ``word`` is the name of devices if it is not GPU ('NPU'), known after ``place``."""
 
     def __init__(self) -> None:
         self.by_uuid: dict[int, Track] = {}
@@ -61,7 +61,7 @@ class Tracks:
         self._places: dict[tuple[object, ...], Place] = {}
 
     def learn(self, tokens: Tokens) -> None:
-        """Take in the descriptors among the packets."""
+        """Store the track descriptors among the packets."""
         count = tokens.count("packet.track")
         if not count:
             return
@@ -105,7 +105,7 @@ class Tracks:
         return [(owner, texts[at]) for owner, at in zip(field.owners.tolist(), which.tolist(), strict=True)]
 
     def around(self, uuid: int) -> list[Track]:
-        """The track and those it is in, innermost first."""
+        """The track and its parents, innermost first."""
         chain, visited = list[Track](), set[int]()
         while uuid in self.by_uuid and uuid not in visited and len(chain) < _DEEPEST:
             visited.add(uuid)
@@ -117,7 +117,7 @@ class Tracks:
         return chain
 
     def place(self, uuid: int) -> Place:
-        """What events of a track are of: that of one with the same descriptor, where there was one."""
+        """The place of a track's events; tracks with equal descriptors share the first one's."""
         own = self.by_uuid.get(uuid)
         if own is None or not (own.name or own.thread or own.process):
             return self._place(uuid)
@@ -161,14 +161,14 @@ _NO_NAME = "event without a name"
 
 
 class Lanes:
-    """Places slices; ``ignored`` counts those that only repeat others."""
+    """Resolves the track and category of slices; ``ignored`` counts slices that only repeat others."""
 
     def __init__(self, tracks: Tracks, strings: Strings, ignored: Counter[str]) -> None:
         self._tracks, self._strings, self._ignored = tracks, strings, ignored
         self._places: dict[int, Place] = {}
 
     def placed(self, block: Block) -> Block:
-        """A block of begins (``events.Begins.block``) with categories, devices and threads."""
+        """A block of begins (``events.Begins.block``) with categories, devices and threads, without repeats."""
         ints, codes = block.ints, block.codes
         flow, hint = ints[_INT["pid"]].copy(), ints[_INT["end"]].copy()
         self._place(ints)
@@ -185,7 +185,7 @@ class Lanes:
         return block.take(np.flatnonzero(~mirror)) if mirror.any() else block
 
     def _place(self, ints: Ints) -> None:
-        """Device and stream, or process and thread, by the track; ``end`` is 1 for tracks of devices."""
+        """Fill in device and stream, or process and thread, by track; ``end`` becomes 1 for device tracks, else 0."""
         distinct, where = np.unique(ints[_INT["tid"]], return_inverse=True)
         for track in distinct.tolist():
             if track not in self._places:
@@ -197,7 +197,7 @@ class Lanes:
             ints[_INT[column]] = np.where(ints[_INT[column]] == NULL, placed, ints[_INT[column]])
 
     def _listed(self, categories: Codes) -> Ints:
-        """Categories with AMD's as Kineto's; -1 for those nobody knows."""
+        """The categories with AMD's replaced by Kineto's; -1 for unknown ones."""
 
         def category(code: int) -> int:
             text = self._strings.texts[code].lower() if code >= 0 else ""
@@ -207,7 +207,7 @@ class Lanes:
         return map_distinct(categories, category)
 
     def _launches(self, categories: Codes) -> Mask:
-        """Which are of kinds that an id ties together: device activities and the calls that launch them."""
+        """Whether a correlation id applies to each category: device activities and the calls that launch them."""
         tied = *dialect.DEVICE_KINDS, "runtime", "driver"
         texts = self._strings.texts
         return map_distinct(categories, lambda code: dialect.kind_of_category(texts[code]) in tied, bool)

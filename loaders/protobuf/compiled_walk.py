@@ -1,4 +1,4 @@
-"""What numba makes the walk of: how it reads a varint, hashes a text and takes eight bytes without the interpreter."""
+"""The walk as numba compiles it: with functions that read a varint, hash a text and read eight bytes natively."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHIFT, _EIGHT, _ONE = np.uint64(29), np.uint64(8), np.uint64(1)
 
 @inlined
 def _varint(data: Any, at: Any, end: Any) -> Any:
-    """The number there as 64 bits and the place behind it, which is 0 where it is cut off or too long."""
+    """The varint at ``at`` as 64 bits, and the position after it, which is 0 if it is truncated or too long."""
     value, shift = np.int64(0), np.int64(0)
     while at < end and shift < 70:
         byte = np.int64(item(data, at))
@@ -30,7 +30,7 @@ def _varint(data: Any, at: Any, end: Any) -> Any:
 
 @inlined
 def _hash(data: Any, at: Any, size: Any, seed: Any) -> Any:
-    """64 bits that tell texts apart; the seed is not known to whoever made them."""
+    """A 64-bit hash of a text; the seed is random, so that a file cannot be made to collide."""
     mixed = np.uint64(seed) ^ (np.uint64(size) * _OTHER)
     offset, remaining = at, size
     while remaining > 0:

@@ -1,7 +1,7 @@
-"""A file's messages in bounded memory: its items as columns, stretch by stretch, or only where its fields are.
+"""Reads a file's messages in bounded memory: items as columns, a stretch at a time, or only the positions of fields.
 
-The data of a message may be gigabytes. It is read into one buffer after the other; an item that does not fit waits for
-the next. What is larger than ``LARGEST`` is passed over and counted: no profiler writes such an event.
+The data of a message may be gigabytes. It is read into one buffer after another; an item that does not fit waits for
+the next. Items larger than ``LARGEST`` are skipped and counted: no profiler writes such an event.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .layout import (
 )
 from .tokens import Shape, Tokens, Walk, Walker, header
 
-BUFFER = 1 << 20  # Bytes of data walked at once: with the tokens made of them they stay in the processor's cache.
-LARGEST = 8 << 20  # Bytes of the largest item that is entered.
+BUFFER = 1 << 20  # Bytes of data walked at once: small enough to stay, with their tokens, in the CPU cache.
+LARGEST = 8 << 20  # Bytes of the largest item that is read.
 Read = Callable[[memoryview], int]
-"""Fills a buffer with the bytes that come next; fewer than it has room for only at the end."""
+"""Fills a buffer with the next bytes and returns their number, less than its size only at the end."""
 _WINDOW = 64 << 10
-_HEADER = 20  # Bytes of the longest tag and length.
+_HEADER = 20  # Maximum bytes of a tag and length.
 
 
 class Stretch(NamedTuple):
-    """Tokens of some items, the place of their data in the source, and where the last of them ends."""
+    """The tokens of some items, the position of their data in the source, and where the last item ends."""
 
     tokens: Tokens
     base: int
@@ -43,9 +43,9 @@ class Stretch(NamedTuple):
 
 
 class Stretches:
-    """The items of one message, from wherever ``read`` is. Afterwards it says how that went. ``broken`` counts items
-    that were damaged or too large, ``damage`` is the place (of those read) where the format ended before the data did,
-    None where it did not."""
+    """The items of one message, from the current position of ``read``. After reading, ``broken`` counts items that were
+    damaged or too large, and ``damage`` is the position at which the data stopped being valid, None if it never did;
+    ``cut`` says that it is because the data ended there."""
 
     def __init__(self, shape: Shape, walk: Walk, base: int = 0) -> None:
         self._walker = Walker(shape, walk, BUFFER // 2, LARGEST)
@@ -55,11 +55,11 @@ class Stretches:
 
     @property
     def broken(self) -> int:
-        """Items passed over so far."""
+        """The number of items skipped so far."""
         return self._walker.broken
 
     def over(self, read: Read) -> Iterator[Stretch]:
-        """Walk all that ``read`` gives."""
+        """Walk all data that ``read`` returns."""
         buffer, filled, more = np.zeros(BUFFER + PAD, np.uint8), 0, True
         while True:
             if more:
@@ -104,7 +104,7 @@ class Stretches:
             filled = rest
 
     def _pass_over(self, read: Read, size: int) -> bool:
-        """Read on without looking; whether there was as much."""
+        """Skip ``size`` bytes; False if the data ends before."""
         spare = memoryview(bytearray(min(size, BUFFER)))
         while size:
             got = read(spare[: min(size, len(spare))])
@@ -115,7 +115,7 @@ class Stretches:
 
 
 def part_of(file: int, begin: int, end: int) -> Read:
-    """Reads one part of an open file."""
+    """A ``Read`` of the part of an open file from ``begin`` to ``end``."""
     at = begin
 
     def read(view: memoryview) -> int:
@@ -128,7 +128,7 @@ def part_of(file: int, begin: int, end: int) -> Read:
 
 
 class WireField(NamedTuple):
-    """A field: its number, where the field itself, its content and what follows begin. A number's content is empty."""
+    """A field: its number, the positions of its tag, its content and its end, and a varint's value (no content)."""
 
     number: int
     start: int
@@ -138,15 +138,15 @@ class WireField(NamedTuple):
 
 
 class Cut(Exception):
-    """The message ends in the middle of a field, or goes on as no message does; ``at`` is where in the file."""
+    """The message ends within a field, or is not valid from there on; ``at`` is the position in the file."""
 
     def __init__(self, at: int) -> None:
         self.at = at
 
 
 def parts(file: int, begin: int, end: int) -> Iterator[WireField]:
-    """The fields of the message between two places of an open file, of which little more than headers is read: for
-    messages of which a few fields are most of the file. Raises Cut where it is damaged."""
+    """The fields of the message between two positions of an open file, reading little more than their headers: for
+    messages in which a few fields make up most of the file. Raises Cut if it is damaged."""
     window, base = b"", begin
     at = begin
     while at < end:

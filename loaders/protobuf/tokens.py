@@ -1,8 +1,8 @@
-"""What a walk is to read of messages (``Shape``), and what it read: a token for each value, with whose it is.
+"""The fields a walk reads (``Shape``), and its result: one token per value, with the message that owns it.
 
-The tokens of one field are three arrays: whose (``owner``, the number of the message among its kind), the value (of
-texts and messages the place in the data) and the size. Fields become columns over all messages of a kind by one
-assignment each, where the last of several wins, which is what the format wants.
+The tokens of a field are arrays: the owner (the number of the message among its kind), the value (for texts and
+messages the position in the data), the size and the hash. A field becomes a column over all messages of a kind by one
+assignment, in which the last of several values wins, as the format requires.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Codes = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 NULL = -(1 << 63)
-Fields = dict[int, tuple[str, Any]]  # Field number → name and kind, or name and the fields of the message it is.
+Fields = dict[int, tuple[str, Any]]  # Field number → name and kind, or name and the fields of its message.
 
 
 class Shape:
-    """Messages as slots: one for each wanted field of each kind of message, in the order they are declared. The
-    outermost message (kind 0) is what the data is the inside of; its fields are the items of a walk. A kind of message
-    belongs to one field, so the n-th message of a kind is the n-th token of that field's slot. ``slots`` (kinds of
-    messages × field numbers) is the slot of each field or -1, ``by_number`` the same as one mapping for each kind;
-    ``kinds`` and ``inside`` say of each slot what it is and which kind of message it leads to."""
+    """The fields to read, as slots: one per field and kind of message, in order of declaration. The data is the content
+    of the outermost message (kind 0), whose fields are the items of a walk. A kind of message belongs to one field, so
+    the n-th message of a kind is the n-th token of that field's slot. ``slots`` (shape: kinds of messages, field
+    numbers) is the slot of each field or -1, ``by_number`` the same as one mapping per kind of message; per slot,
+    ``kinds`` is the kind of field and ``inside`` the kind of message it contains, -1 for none."""
 
     def __init__(self, fields: Fields) -> None:
         self.names: dict[str, int] = {}
@@ -62,7 +62,7 @@ class Shape:
 
 
 class Room:
-    """The arrays a walk fills, room for ``capacity`` tokens, and its state (``layout``)."""
+    """The arrays a walk fills, for up to ``capacity`` tokens, and its state (``layout``)."""
 
     def __init__(self, shape: Shape, capacity: int) -> None:
         self.shape, self.capacity = shape, capacity
@@ -73,7 +73,7 @@ class Room:
         self.hashes = np.empty(capacity, np.int64)
 
     def put(self, rows: list[tuple[int, int, int, int, int]]) -> None:
-        """Take in the tokens a walk in Python found."""
+        """Store tokens found by a walk in Python."""
         if rows:
             slots, owners, values, sizes, hashes = zip(*rows, strict=True)
             end = len(rows)
@@ -82,10 +82,10 @@ class Room:
 
 
 class Walk(Protocol):
-    """A way to walk: from ``room.state[AT]`` to ``end``; the data has ``PAD`` bytes behind that."""
+    """A walk over the data from ``room.state[AT]`` to ``end``; ``PAD`` more bytes must follow ``end``."""
 
     def __call__(self, data: Bytes, end: int, room: Room) -> int:
-        """Why it ended."""
+        """Fill ``room``; returns why the walk ended."""
         ...
 
 
@@ -99,7 +99,7 @@ class FieldTokens(NamedTuple):
 
 
 class Tokens:
-    """The tokens of one stretch of data, by field. ``counts`` says how many messages each field of them has."""
+    """The tokens of one stretch of data, by field."""
 
     def __init__(self, data: Bytes, room: Room) -> None:
         self.data, self._room, self._view = data, room, data.data
@@ -120,28 +120,28 @@ class Tokens:
         return field
 
     def count(self, name: str) -> int:
-        """How many values a field has; of a message, how many there are."""
+        """The number of values of a field, or of messages if it is one."""
         slot = self._room.shape.names[name]
         return int(self._starts[slot + 1] - self._starts[slot])
 
     def column(self, name: str, of: int, default: int = NULL) -> Ints:
-        """A field of numbers over the ``of`` messages that may have it; ``default`` where one has not."""
+        """A numeric field as a column over ``of`` messages; ``default`` for messages without it."""
         out = np.full(of, default, np.int64)
         field = self.field(name)
         out[field.owners] = field.values
         return out
 
     def owners(self, name: str) -> Codes:
-        """Of each message of a field, which message it is in."""
+        """Per message of a field, the message that contains it."""
         return self.field(name).owners
 
     def text(self, value: int, size: int) -> str:
-        """The text at a place of the data; bytes that are not UTF-8 are replaced."""
+        """The text at a position in the data; invalid UTF-8 is replaced."""
         return str(self._view[value : value + size], "utf-8", "replace")
 
     def texts(self, name: str, code: Callable[[str], int], of: Mask | None = None) -> tuple[Codes, Ints]:
-        """Owners of a field of texts and the codes of its values; ``code`` is asked once for each distinct text. With
-        ``of``, those of some owners only."""
+        """The owners of a text field and the codes of its values; ``code`` is called once per distinct text. ``of``
+        restricts the result to some owners."""
         field = self.field(name)
         if of is not None:
             at = np.flatnonzero(of[field.owners])
@@ -157,7 +157,7 @@ class Tokens:
         return field.owners, codes[inverse]
 
     def text_column(self, name: str, of: int, code: Callable[[str], int], mask: Mask | None = None) -> Ints:
-        """A field of texts as codes over the messages that may have it, or ``some``; -1 where one has not."""
+        """A text field as codes over ``of`` messages, or only those in ``mask``; -1 for messages without it."""
         out = np.full(of, -1, np.int64)
         owners, codes = self.texts(name, code, mask)
         out[owners] = codes
@@ -165,21 +165,20 @@ class Tokens:
 
 
 def reals(values: Ints) -> npt.NDArray[np.float64]:
-    """Eight bytes each as the floating-point numbers they are."""
+    """Values of fixed fields reinterpreted as doubles."""
     doubles: npt.NDArray[np.float64] = np.ascontiguousarray(values).view(np.float64)
     return doubles
 
 
 def map_distinct(values: npt.NDArray[Any], convert: Callable[[int], Any], dtype: type = np.int64) -> npt.NDArray[Any]:
-    """``convert`` of each value, called once for each distinct one."""
+    """``convert`` applied to each value, called once per distinct value."""
     distinct, where = np.unique(values, return_inverse=True)
     return np.array([convert(value) for value in distinct.tolist()], dtype)[where]
 
 
 class Walker:
-    """Walks data of one shape, stretch after stretch, in as much room as its items need. ``broken`` counts damaged
-    items that were passed over. ``largest`` bounds the size of an item and so the memory; what is larger is passed over
-    too."""
+    """Walks data of one shape, stretch by stretch, growing its room as items require. ``largest`` bounds the size of an
+    item, and so the memory. ``broken`` counts the items skipped because they were damaged or too large."""
 
     def __init__(self, shape: Shape, walk: Walk, capacity: int, largest: int) -> None:
         self._shape, self._walk, self._largest = shape, walk, largest
@@ -187,7 +186,7 @@ class Walker:
         self.broken = 0
 
     def next(self, data: Bytes, at: int, end: int) -> tuple[Tokens, int, int]:
-        """The tokens of the items from ``at`` on, why the walk ended and where: before ``FULL`` at least one item."""
+        """The tokens of the items from ``at`` on, why the walk ended, and where; it makes progress before ``FULL``."""
         while True:
             room = self._room
             room.state[:] = 0
@@ -208,7 +207,7 @@ class Walker:
 
 
 def header(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Where the content of an item begins, and its size, 0 where it says none; (``end``, 0) where the header is cut."""
+    """Where the content of an item begins, and its size (0 without a length); (``end``, 0) if the header is cut off."""
     head = data[at : min(at + 20, end)].tobytes()
     tag, begin = varint(head, 0)
     size, begin = varint(head, begin) if begin >= 0 and tag & 7 == LENGTH else (0, begin)

@@ -1,9 +1,9 @@
 """The walk over the wire format: one pass over the bytes, straight into the arrays of a ``Room``.
 
-The same text runs compiled over arrays and, some dozen times slower, plainly over memoryviews; the two differ in how
-they read a varint, a text's hash and eight bytes. It reads hostile bytes: every index is compared with an end within
-the data before the byte there is read, lengths are compared with what is left before anything is added to them, and an
-item is begun only where there is room for as many tokens as it has bytes, more than which it cannot have.
+The same source runs compiled over arrays and, about a dozen times slower, in Python over memoryviews; the two differ in
+how they read varints, hash texts and read eight bytes. The input is untrusted: every index is checked against an end
+within the data before its byte is read, lengths are checked against the remaining bytes before anything is added to
+them, and an item is begun only if there is room for one token per byte of it, the most it can produce.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ WALKER = Program(
                         "int64[::1], int64[:, ::1], int16[::1], int32[::1], int64[::1], int32[::1], int64[::1]"),),
     sources=tuple(str(Path(__file__).with_name(f"{name}.py")) for name in ("layout", "walk", "compiled_walk")),
 )  # fmt: skip
-_COMPILED_BYTES = 500_000  # Bytes from which loading the compiled code is worth its time.
-_PREPARED_BYTES = 4_000_000  # Bytes from which the walk is compiled for later loads.
+_COMPILED_BYTES = 500_000  # Minimum bytes for which loading the compiled walk pays off.
+_PREPARED_BYTES = 4_000_000  # Minimum bytes for which the walk is compiled for later loads.
 _SEED = random.SystemRandom().getrandbits(62)
 _LONGEST = 1 << 29
 _LARGEST = 1 << 62
@@ -33,7 +33,7 @@ _SIGN = 1 << 63
 
 
 def walk_for(size: int, allowed: bool) -> Walk:
-    """The walk for so many bytes: the compiled one where it exists and is worth loading."""
+    """The walk to use for ``size`` bytes: the compiled one if it exists and pays off."""
     if allowed and size >= _COMPILED_BYTES:
         if (native := WALKER.load()) is not None:
             return compiled(native)
@@ -57,23 +57,23 @@ def in_python(data: Bytes, end: int, room: Room) -> int:
 
 
 def _tables(room: Room) -> tuple[Any, ...]:
-    """What a walk reads and fills, in the order of its arguments."""
+    """The arrays a walk reads and fills, in the order of its arguments."""
     shape = room.shape
     return (shape.slots, shape.kinds, shape.inside, room.state, room.counts, room.saved, room.stack, room.slots,
             room.owners, room.values, room.sizes, room.hashes)
 
 
 def walking(varint: Any, text_hash: Any, fixed: Any) -> Callable[..., int]:
-    """The walk with these three: a number of 64 bits and the place behind it, 0 where that is cut off or too long; 64
-    bits that tell texts apart; the eight bytes at a place as a number."""
+    """The walk built from three functions: ``varint`` returns 64 bits and the position after them, 0 if truncated or
+    too long; ``text_hash`` a 64-bit hash of a text; ``fixed`` the eight bytes at a position as an integer."""
 
     def walk(
         data: Any, end: Any, slots: Any, kinds: Any, inside: Any, seed: Any, state: Any, counts: Any, saved: Any,
         stack: Any, token_slots: Any, owners: Any, values: Any, sizes: Any, hashes: Any,
     ) -> int:  # fmt: skip
-        """Walk the items from ``state[AT]`` to ``end``; why it ended (``layout``). ``stack`` (shape: ``DEEPEST`` + 1,
-        3) and ``saved`` (as ``counts``) are its own to write to. A damaged item that says its length leaves nothing
-        behind and is counted in ``state[BROKEN]``."""
+        """Walk the items from ``state[AT]`` to ``end``; returns why it ended (``layout``). ``stack`` (shape:
+        ``DEEPEST`` + 1, 3) and ``saved`` (shaped like ``counts``) are scratch space. A damaged item with a known length
+        leaves no tokens and is counted in ``state[BROKEN]``."""
         at, count, last = state[layout.AT], 0, len(slots) - 1
         while at < end:
             tag, begin = varint(data, at, end)
@@ -160,7 +160,7 @@ def walking(varint: Any, text_hash: Any, fixed: Any) -> Callable[..., int]:
                             if inner == 0:
                                 broken = True
                                 break
-                            if count >= len(values):  # only at the outermost level, where room is kept for one
+                            if count >= len(values):  # only at the outermost level, with room for one
                                 broken = True
                                 break
                             token_slots[count], owners[count], values[count], sizes[count] = slot, token, value, 0

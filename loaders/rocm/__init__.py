@@ -1,6 +1,6 @@
 """AMD's profilers: rocprofv3 (CSV, JSON, rocpd), rocprof, rocprofiler-compute and rocmProfileData.
 
-Files are recognised here, which is imported whenever one is opened. The ``read_…`` modules do the rest; all of them
+This module only recognises files, and is imported whenever one is opened. The ``read_…`` modules read them; all of them
 collect rows in a ``recording.Recording``.
 """
 
@@ -16,7 +16,7 @@ from .csv_files import COLUMNS, COUNTERS, columns, files_of_run, files_of_worklo
 
 
 class RocmLoader(FormatLoader):
-    """A loader of kernels, calls and samples."""
+    """Base of the loaders: by default they fill kernels, host calls and metrics samples."""
 
     fills: tuple[str, ...] = ("kernels", "host", "metrics")
     version = 3
@@ -31,7 +31,7 @@ class RocmProfileData(RocmLoader):
     reader = "read_rpd"
 
     def sniff(self, head: bytes) -> bool:
-        """An SQLite database with the operations and calls of rocmProfileData, and without the tables of rocpd."""
+        """An SQLite database with the tables of operations and API calls, and without those of rocpd."""
         return (
             head.startswith(stream.SQLITE) and b"rocpd_op" in head and b"rocpd_api" in head
             and b"rocpd_info_" not in head and b"StringIds" not in head
@@ -39,7 +39,7 @@ class RocmProfileData(RocmLoader):
 
 
 class Rocpd(RocmLoader):
-    """The loader of rocpd databases, of rocprofv3 and rocprofiler-systems."""
+    """The loader of rocpd databases, written by rocprofv3 and rocprofiler-systems."""
 
     name = "rocpd"
     title = "rocprofv3 database (rocpd, .db): kernels, copies, HIP/HSA/RCCL calls, markers, counters, allocated memory"
@@ -48,7 +48,7 @@ class Rocpd(RocmLoader):
     reader = "read_rocpd"
 
     def sniff(self, head: bytes) -> bool:
-        """An SQLite database with the tables that describe agents and dispatches, with a suffix or without."""
+        """An SQLite database with rocpd's tables of kernel dispatches or descriptions, with or without a suffix."""
         return (
             head.startswith(stream.SQLITE) and (b"rocpd_kernel_dispatch" in head or b"rocpd_info_" in head)
             and b"StringIds" not in head
@@ -70,11 +70,11 @@ class RocprofJson(RocmLoader):
 
 
 class RocprofCsv(RocmLoader):
-    """The loader of rocprofv3's CSV files: one table per file, those of one run with one prefix in one folder.
+    """The loader of rocprofv3's CSV files: one table per file; the files of a run share a folder and a name prefix.
 
-    ``run_kernel_trace.csv``, ``run_hip_api_trace.csv`` and their like are one recording: opening one opens them all. A
-    file whose name is only that of its table has no prefix to tell what belongs to it, and is opened alone. The header
-    says which table a file holds, never its name.
+    ``run_kernel_trace.csv``, ``run_hip_api_trace.csv`` and so on are one recording: opening one opens them all. A file
+    named only after its table has no prefix to match others by, and is opened alone. Which table a file holds is read
+    from its header, never from its name.
     """
 
     name = "rocprofv3-csv"
@@ -85,20 +85,20 @@ class RocprofCsv(RocmLoader):
     reader = "read_rocprofv3"
 
     def sniff(self, head: bytes) -> bool:
-        """A header of one of the tables that has events, or of a summary."""
+        """The header of a table of events, counters or statistics; a list of agents alone is not enough."""
         return table_of(head) not in (None, "agents") and b"begin_timestamp" not in head[:4096].lower()
 
     def leads(self, path: Path) -> bool:
-        """Whether a folder is opened by this file rather than by another of its run: not by a summary."""
+        """Whether a folder can be opened through this file: any file but a summary."""
         return "_stats.csv" not in path.name
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """The files of the same run: in the same folder, with the same prefix before the names of their tables."""
+        """The other files of the same run: same folder, same prefix before the table name."""
         return files_of_run(path)
 
 
 class Rocprof(RocmLoader):
-    """The loader of the results of rocprof (v1), with their header or, as scripts keep them, without."""
+    """The loader of rocprof (v1) results, with a header or, as scripts keep them, without."""
 
     name = "rocprof"
     title = "rocprof (v1) results CSV with timestamps, with header or without: kernels, counters"
@@ -107,7 +107,7 @@ class Rocprof(RocmLoader):
     reader = "read_rocprof"
 
     def sniff(self, head: bytes) -> bool:
-        """The header, or first lines that are all rows."""
+        """The header, or first lines that are all result rows."""
         if has_header(head):
             return True
         lines = [line for line in head.split(b"\n", 5)[:5] if line.strip()]
@@ -119,7 +119,7 @@ _SIGNAL, _OBJECT, _DISPATCH, _COMPLETE, _DURATION = 14, 15, 16, 19, 20
 
 
 def _is_bare_row(line: bytes) -> bool:
-    """Whether a line is a row of a results file: its numbers where they belong, its duration that of its times."""
+    """Whether a line is a row of a results file: numbers where they belong, and duration equal to end minus begin."""
     try:
         (cells,) = csv.reader([line.decode("utf-8", "replace").strip()])
         numbers = [int(cells[at]) for at in (0, 2, 5, 6, *range(_DISPATCH, _DURATION + 1))]
@@ -131,11 +131,11 @@ def _is_bare_row(line: bytes) -> bool:
 
 
 class RocprofilerCompute(RocmLoader):
-    """The loader of the workloads of rocprofiler-compute (Omniperf), folders of CSV files.
+    """The loader of rocprofiler-compute (Omniperf) workloads, which are folders of CSV files.
 
-    ``pmc_perf.csv`` has every dispatch with all its counters, ``timestamps.csv`` (where there is one) the same
-    dispatches timed without them, ``sysinfo.csv`` the device's limits. Any file with dispatches opens; the two that
-    belong together are read together. rocprof v2 writes the same columns into a file of its own.
+    ``pmc_perf.csv`` has every dispatch with all its counters, ``timestamps.csv`` (optional) the same dispatches timed
+    without counters, ``sysinfo.csv`` the device's limits. Any file with dispatches can be opened; the first two are
+    read together. rocprof v2 writes the same columns to a single file.
     """
 
     name = "rocprofiler-compute"
@@ -147,14 +147,14 @@ class RocprofilerCompute(RocmLoader):
     reader = "read_compute"
 
     def sniff(self, head: bytes) -> bool:
-        """A header with dispatches, their GPU and their times; thousands of counters may follow."""
+        """A header with the dispatch id, kernel name, GPU and times; thousands of counters may follow."""
         have, needed = set(columns(head)), {"dispatch_id", "kernel_name", "gpu_id"}
-        if b"\n" not in head and len(head) > 60_000:  # a header longer than this: its times may be at its end
+        if b"\n" not in head and len(head) > 60_000:  # header longer than ``head``: times may be last
             return have >= needed and "sq_waves" in have
         return have >= needed | {"start_timestamp", "end_timestamp"} and "counter_name" not in have
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """What is read with a file: the machine's description and, with either of the two, the other."""
+        """The files read with this one: ``sysinfo.csv``, and those that go with ``pmc_perf.csv`` or its times."""
         return files_of_workload(path)
 
 

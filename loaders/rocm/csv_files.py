@@ -1,6 +1,6 @@
-"""AMD's CSV files: what they are called, what their first lines hold, and their rows as frames of text.
+"""AMD's CSV files: their names, their header lines, and their rows as frames of text.
 
-Imported to recognise a file, so polars is imported only where rows are read.
+Imported whenever a file is recognised, so polars is imported only where rows are read.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 COUNTERS, TIMES, SYSTEM = "pmc_perf.csv", "timestamps.csv", "sysinfo.csv"
 LEVELS = ("SQ_LEVEL_WAVES.csv", "SQ_IFETCH_LEVEL.csv")
-"""The files of a workload of rocprofiler-compute; levels are counted in passes, and so in files, of their own."""
+"""The files of a rocprofiler-compute workload. Level counters are collected in separate passes, so have own files."""
 COLUMNS = (
     "index", "kernelname", "gpu-id", "queue-id", "queue-index", "pid", "tid", "grd", "wgr", "lds", "scr", "vgpr",
     "sgpr", "fbar", "sig", "obj", "dispatchns", "beginns", "endns", "completens", "durationns",
 )
-"""What the columns are where no header says it: rocprof with ``--timestamp on`` and without counters."""
+"""The columns of a file without a header: rocprof with ``--timestamp on`` and without counters."""
 _ROCPROF = frozenset({"index", "kernelname", "gpu-id", "beginns", "endns"})
 _TIMES = {"start_timestamp", "end_timestamp"}
 TABLES: dict[str, frozenset[str]] = {
@@ -39,7 +39,7 @@ TABLES: dict[str, frozenset[str]] = {
 
 
 def columns(head: bytes) -> list[str]:
-    """The header's names in lower case; [] where the first line is none."""
+    """The column names of the first line, in lower case; [] if the line is binary."""
     line = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip()
     if b"\0" in line:
         return []
@@ -47,13 +47,13 @@ def columns(head: bytes) -> list[str]:
 
 
 def table_of(head: bytes) -> str | None:
-    """Which table a file holds; None for what is none of them."""
+    """The table a file holds, a key of ``TABLES``; None if it is none of them."""
     have = set(columns(head))
     return next((table for table, needed in TABLES.items() if needed <= have), None)
 
 
 def has_header(head: bytes) -> bool:
-    """Whether the first line names the columns of a results file of rocprof with timestamps."""
+    """Whether the first line is the header of rocprof results with timestamps."""
     return set(columns(head)) >= _ROCPROF
 
 
@@ -61,17 +61,17 @@ _MEMBER = re.compile(
     r"(?P<prefix>.+?)_(?:(?:kernel|memory_copy|memory_allocation|scratch_memory|regions?|marker(?:_api)?|ompt|kfd"
     r"|(?:hip|hsa|rccl|rocdecode|rocjpeg)(?:_[a-z]+){0,3})_trace|counter_collection|agent_info|[a-z_]+_stats)\.csv(?:\.gz|\.zst)?"
 )
-_MOST_JOINED = 4  # Blocks that are put together to close a quote.
+_MOST_JOINED = 4  # Maximum number of blocks joined to reach a closing quote.
 
 
 def run_of(path: Path) -> str | None:
-    """The prefix that the files of a run of rocprofv3 share; None for a name without one."""
+    """The prefix shared by the files of one rocprofv3 run; None for a name without one."""
     match = _MEMBER.fullmatch(path.name)
     return match and match["prefix"]
 
 
 def files_of_run(path: Path) -> tuple[Path, ...]:
-    """The other files of the same run of rocprofv3: in the same folder, with the same prefix."""
+    """The other files of the same rocprofv3 run: same folder, same prefix."""
     prefix = run_of(path)
     if prefix is None:
         return ()
@@ -83,17 +83,17 @@ def files_of_run(path: Path) -> tuple[Path, ...]:
 
 
 def files_of_workload(path: Path) -> tuple[Path, ...]:
-    """What is read with a file of rocprofiler-compute: the machine's description and, with either of the two that all
-    workloads have, the other and the levels."""
+    """The files read with a file of a rocprofiler-compute workload: ``sysinfo.csv`` and, with ``pmc_perf.csv`` or
+    ``timestamps.csv``, the other of the two and the files of level counters."""
     names = {COUNTERS: (TIMES, SYSTEM, *LEVELS), TIMES: (COUNTERS, SYSTEM, *LEVELS)}.get(path.name, (SYSTEM,))
     return tuple(path.with_name(name) for name in names if path.with_name(name).is_file())
 
 
 def frames(source: Source, size: int = 8 << 20, header: list[str] | None = None) -> Iterator[pl.DataFrame]:
-    """Rows as text, a block at a time, under lower-case names; none where the first line names no column.
+    """Rows as text, a block at a time, under lower-case column names; nothing if the first line has none.
 
-    ``header`` names the columns where the file does not. A block ends at the end of a line that is outside quotes, for
-    what a program says in a marker may hold a line's end.
+    ``header`` names the columns of a file without a header. Blocks end at a line break outside quotes, because the text
+    of a marker may contain line breaks.
     """
     import polars as pl
 
@@ -107,7 +107,7 @@ def frames(source: Source, size: int = 8 << 20, header: list[str] | None = None)
             header = [name if header.index(name) == at else f"{name} ({at})" for at, name in enumerate(header)]
         if block.strip():
             rows = csv_table.read(block, header)
-            if rows.columns != header and rows.width == len(header):  # a damaged header is not read alike by all
+            if rows.columns != header and rows.width == len(header):  # a damaged header may be parsed differently
                 rows.columns = header
             yield rows.filter(~pl.all_horizontal(pl.all().is_null()))
 

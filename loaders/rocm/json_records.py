@@ -1,6 +1,6 @@
-"""The records of rocprofv3's JSON, as far as they are used: what is not named here is never built.
+"""The records of rocprofv3's JSON, reduced to the fields that are used; other fields are never decoded.
 
-Everything that may be large or broken stays as text (``msgspec.Raw``) until it is asked for.
+Everything that may be large or broken stays encoded (``msgspec.Raw``) until it is needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Ids(Struct):
 
 
 class Dispatch(Struct):
-    """What a kernel was dispatched with."""
+    """The launch parameters of a kernel."""
 
     agent_id: Handle = field(default_factory=Handle)
     queue_id: Handle = field(default_factory=Handle)
@@ -43,7 +43,7 @@ class Dispatch(Struct):
 
 
 class Record(Struct):
-    """The fields of all kinds of buffer records that are used."""
+    """The used fields of buffer records, of all kinds."""
 
     kind: int = -1
     operation: int = -1
@@ -63,7 +63,7 @@ class Record(Struct):
 
 
 class Value(Struct):
-    """One counter of a dispatch."""
+    """The value of one counter of a dispatch."""
 
     counter_id: Handle = field(default_factory=Handle)
     value: float | None = None
@@ -77,7 +77,7 @@ class Counted(Struct):
 
 
 class Agent(Struct):
-    """A processor or a device."""
+    """A CPU or a GPU."""
 
     id: Handle = field(default_factory=Handle)
     type: int = 0
@@ -108,14 +108,14 @@ class Kind(Struct):
 
 
 class Counter(Struct):
-    """A counter by its id."""
+    """The name of a counter, by its id."""
 
     id: Handle = field(default_factory=Handle)
     name: str = ""
 
 
 class MarkerText(Struct):
-    """What the program said at a mark, by correlation id."""
+    """The text of a marker, by correlation id (``key``)."""
 
     key: int = -1
     value: str = ""
@@ -129,13 +129,13 @@ class NameTables(Struct):
 
 
 class Metadata(Struct):
-    """Of the process only its id: the command line is beside it."""
+    """The process id; the rest of the metadata, such as the command line, is not decoded."""
 
     pid: int | None = None
 
 
 class Process(Struct):
-    """One process: everything that may be large or broken stays as text."""
+    """One process; fields that may be large or broken stay encoded."""
 
     metadata: Raw = field(default_factory=lambda: Raw(b"{}"))
     agents: Raw = field(default_factory=lambda: Raw(b"[]"))

@@ -1,11 +1,11 @@
-"""Panels of rocprofiler-compute from the counters of a dispatch: speed of light, instruction mix, caches.
+"""The panels of rocprofiler-compute, from the counters of a dispatch: speed of light, instruction mix, caches.
 
 Formulas and names are those of the tool's analysis configurations for CDNA (``0200_system-speed-of-light.yaml``,
 ``1000_compute-unit-instruction-mix.yaml``, ``1600_L1_cache.yaml``, ``1700_L2_cache.yaml``, MIT licence), with times in
-ns. A formula is used where all of its counters and limits are there; what divides by 0 is null. Counts of the mix are
-per wavefront. Beside the panels every counter stands as recorded, under the block of the hardware it is of. Of one that
-single channels of the L2 have, the mean, standard deviation, least and most of the channels are kept, which is how the
-tool reports them (``1800_L2_cache_per_channel.yaml``).
+ns. A formula is used if all of its counters and limits are available; a division by 0 gives no value. Instruction mix
+counts are per wavefront. Besides the panels, every counter is listed as recorded, in the section of its hardware block.
+Counters recorded per L2 channel are reduced to their mean, standard deviation, minimum and maximum over the channels,
+as the tool does (``1800_L2_cache_per_channel.yaml``).
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ PANELS: tuple[tuple[str, str, str, str], ...] = (
        f" + TCC_EA_{of}_DRAM_CREDIT_STALL_sum) / TCC_BUSY_sum")
       for name, of in (("Read", "RDREQ"), ("Write", "WRREQ"))),
 )
-"""Section, metric, unit, and formula over counters (any case), ``time`` (ns), ``active`` (GRBM_GUI_ACTIVE of a die),
-``bytes_*`` and the machine's ``cu simd sclk (MHz) hbm_bw (GB/s) channels lds_banks``."""
+"""Section, metric, unit, and formula over counters (any case), ``time`` (ns), ``active`` (GRBM_GUI_ACTIVE per die),
+``bytes_*`` and the device's ``cu simd sclk (MHz) hbm_bw (GB/s) channels lds_banks``."""
 LEVELS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "SQ_LEVEL_WAVES.csv": (
         (SPEED, "Wave Occupancy", "waves", "SQ_ACCUM_PREV_HIRES / active"),
@@ -97,7 +97,7 @@ LEVELS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     ),
     "SQ_IFETCH_LEVEL.csv": ((SPEED, "Instr Fetch Latency", "cycles", "SQ_ACCUM_PREV_HIRES / SQ_IFETCH"),),
 }
-"""The formulas over the counters of a level's own file."""
+"""Level file → formulas over its counters."""
 _ORDER = ("SQ", "SQC", "TA", "TD", "TCP", "TCC", "SPI", "CPC", "CPF", "GRBM")
 _CHANNEL = re.compile(r"(\w+)\[\d+\]")
 
@@ -105,7 +105,7 @@ _CHANNEL = re.compile(r"(\w+)\[\d+\]")
 def panels(
     counters: pl.DataFrame, formulas: tuple[tuple[str, str, str, str], ...] = PANELS
 ) -> pl.DataFrame:
-    """The panels of each dispatch: ``launch section metric value unit``, from numbers under lower-case names."""
+    """The panels of each dispatch: ``launch section metric value unit``; ``counters`` has lower-case column names."""
     made = []
     for section, metric, unit, formula in formulas:
         expr = pl.sql_expr(formula.lower())
@@ -117,7 +117,7 @@ def panels(
 
 
 def by_block(counters: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
-    """Every counter of each dispatch as recorded; ``names`` has its recorded name by column."""
+    """Every counter of each dispatch as recorded, except per-channel ones; ``names`` maps columns to recorded names."""
     made = [
         counters.select(
             "launch", value=column, section=pl.lit(counter_section(name)), metric=pl.lit(name),
@@ -130,8 +130,8 @@ def by_block(counters: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
 
 
 def by_channel(counters: pl.DataFrame, names: dict[str, str]) -> tuple[pl.DataFrame, int]:
-    """Mean, standard deviation, least and most of the channels of each counter that has several; and how many columns
-    these are."""
+    """Mean, standard deviation, minimum and maximum over the channels of each per-channel counter; and the number of
+    columns these were."""
     groups: dict[str, list[str]] = {}
     for column, name in names.items():
         if match := _CHANNEL.fullmatch(name):

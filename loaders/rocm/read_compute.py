@@ -1,13 +1,13 @@
-"""A workload of rocprofiler-compute to a Trace.
+"""Builds the Trace of a rocprofiler-compute workload.
 
 Utilisation follows the tool's own definitions (its performance model: "MFMA utilization", "L2-Fabric" and "HBM"):
 
-- ``tensor`` is SQ_VALU_MFMA_BUSY_CYCLES over the cycles of all matrix units, GRBM_GUI_ACTIVE per die · CUs · SIMDs.
-- ``dram`` is the bytes that went to HBM over what its bandwidth could have moved meanwhile. The L2 counts requests of
-  32, 64 and, on MI300, 128 bytes (TCC_BUBBLE), and how many of them went to HBM rather than to a peer or the host. On
-  gfx950 requests have other sizes too, which these counters do not tell apart: it has counters of its own for them.
+- ``tensor``: SQ_VALU_MFMA_BUSY_CYCLES / cycles of all matrix units (GRBM_GUI_ACTIVE per die · CUs · SIMDs).
+- ``dram``: bytes to and from HBM / bytes its bandwidth could have moved in that time. The L2 counts requests of 32, 64
+  and, on MI300, 128 bytes (TCC_BUBBLE), and how many of them went to HBM rather than to a peer or the host. On gfx950
+  requests have other sizes too, which these counters do not distinguish; it has separate counters for them.
 
-Where a counter or a limit is missing the fraction is null. Times are those of the pass without counters.
+If a counter or a limit is missing, the fraction is null. Times are those of the pass without counters.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _LIMITS = (
     "gpu_model", "gpu_arch", "cu_per_gpu", "simd_per_cu", "hbm_bw", "num_xcd", "max_sclk", "total_l2_chan",
     "lds_banks_per_cu", "max_waves_per_cu",
 )
-"""What is taken from the machine's description; it has the command line that was profiled and host names as well."""
+"""The columns read from ``sysinfo.csv``; its profiled command line and host names are not read."""
 
 
 def load(job: Job) -> Trace:
-    """Read the opened file and those that belong to it. Raises Unreadable where nothing has a time."""
+    """Read the opened file and those that belong to it. Raises Unreadable if no dispatch has a time."""
     files = {path.name: path for path in (job.path, *files_of_workload(job.path))}
     counters = job.path if job.path.name != TIMES else files.get(COUNTERS)
     times = files.get(TIMES, job.path)
@@ -86,7 +86,7 @@ def load(job: Job) -> Trace:
 
 
 def _rows(path: Path, recording: Recording) -> pl.DataFrame:
-    """A file of dispatches, counters as text still."""
+    """The rows of a file of dispatches, with the counters still as text."""
     try:
         with stream.Source(path) as source:
             blocks = list(frames(source))
@@ -103,10 +103,10 @@ def _rows(path: Path, recording: Recording) -> pl.DataFrame:
 
 
 def _matched(rows: pl.DataFrame, counted: pl.DataFrame, recording: Recording) -> pl.DataFrame:
-    """The dispatches with counters and the ``launch`` of each in ``rows``; those without one are left out and counted.
+    """The dispatches of ``counted`` with their ``launch`` in ``rows``; dispatches without one are dropped and counted.
 
-    Numbers of dispatches begin at 0 in one file and at 1 in another, so they are joined by kernel and start. Where no
-    start is the same, for files of two passes, by kernel and order, if both have as many dispatches of the kernel.
+    Dispatch ids begin at 0 in one file and at 1 in another, so the join is on kernel and start. If no start matches
+    (files of two passes), it is on kernel and order, where both have the same number of dispatches of the kernel.
     """
     kernel, counted = ["device", "kernel_name"], counted.drop("launch", strict=False)
     joined = counted.join(rows.select(*kernel, "start", "launch").unique([*kernel, "start"], keep="first"),
@@ -115,7 +115,7 @@ def _matched(rows: pl.DataFrame, counted: pl.DataFrame, recording: Recording) ->
         first, second = (frame.sort("start", "dispatch_id", maintain_order=True).with_columns(
             at=pl.int_range(pl.len()).over(kernel), of=pl.len().over(kernel)) for frame in (counted, rows))
         joined = first.join(second.select(*kernel, "at", "of", "launch"), on=[*kernel, "at", "of"], how="left")
-    # a dispatch that is written twice has counters once: it would become two launches
+    # a dispatch written twice keeps its counters once: it would become two launches
     joined = joined.with_columns(launch=pl.when(pl.col("launch").is_first_distinct()).then("launch"))
     if lost := joined["launch"].null_count():
         recording.faults.sentences.append(
@@ -125,7 +125,7 @@ def _matched(rows: pl.DataFrame, counted: pl.DataFrame, recording: Recording) ->
 
 
 def _limits(path: Path | None, recording: Recording) -> dict[str, str]:
-    """What the machine's description says of its device; {} where there is none."""
+    """The device's limits from ``sysinfo.csv``; {} if there is no such file or it cannot be read."""
     if path is None:
         return {}
     try:
@@ -156,7 +156,7 @@ def _describe(recording: Recording, rows: pl.DataFrame, limits: dict[str, str]) 
 
 
 def _utilised(rows: pl.DataFrame, counted: pl.DataFrame | None, limits: dict[str, str]) -> pl.DataFrame:
-    """Launches with ``tensor`` and ``dram``, from the counters of the same launch."""
+    """The launches with ``tensor`` and ``dram``, computed from their counters."""
     if counted is None:
         nothing = pl.lit(None, pl.Float64)
         return rows.with_columns(tensor=nothing, dram=nothing)
@@ -170,7 +170,7 @@ def _utilised(rows: pl.DataFrame, counted: pl.DataFrame | None, limits: dict[str
 
 
 def _counter(rows: pl.DataFrame, *names: str) -> pl.Series | None:
-    """The first of the counters that was collected."""
+    """The values of the first of these counters that was collected; None if none was."""
     for name in names:
         if name.lower() in rows.columns:
             return values.reals(rows[name.lower()].cast(pl.String))[0]
@@ -190,7 +190,7 @@ def _matrix_cycles(rows: pl.DataFrame, limits: dict[str, str]) -> pl.Series:
 
 
 def _moved(rows: pl.DataFrame, limits: dict[str, str]) -> tuple[pl.Series, pl.Series, pl.Series] | None:
-    """Bytes that the L2 read and wrote of each dispatch, and how many of all went to HBM; None without the counters."""
+    """Per dispatch: bytes the L2 read, bytes it wrote, and bytes moved to or from HBM; None if a counter is missing."""
     def sums(name: str) -> pl.Series | None:
         return _counter(rows, f"TCC_EA0_{name}_sum", f"TCC_EA_{name}_sum")
 
@@ -212,12 +212,12 @@ def _moved(rows: pl.DataFrame, limits: dict[str, str]) -> tuple[pl.Series, pl.Se
 
 
 def _share(numerator: pl.Series, denominator: pl.Series) -> pl.Series:
-    """Which part of the requests; 0 of none."""
+    """The fraction of the requests; 0 if there are none."""
     return (numerator / denominator).fill_nan(0.0).clip(0.0, 1.0)
 
 
 def _placed(counted: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
-    """The counters of dispatches as numbers, with what is known of their launch."""
+    """The counters of each dispatch as numbers, with the columns of its launch."""
     return counted.select("launch", *(
         values.reals(counted[name].cast(pl.String))[0].alias(name) for name in counted.columns
         if not _NOT_COUNTERS.fullmatch(name) and name not in ("start", "end", "device", "launch", "at", "of")
@@ -227,8 +227,8 @@ def _placed(counted: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
 def _measured(
     recording: Recording, launches: pl.DataFrame, counted: pl.DataFrame, limits: dict[str, str]
 ) -> None:
-    """Every counter as a sample at the start of its dispatch, those of single channels summed; and as metrics of the
-    launch, with the panels that follow from them."""
+    """Add every counter as a sample at the start of its dispatch (single channels summed) and as a metric of the
+    launch, and add the panels computed from them."""
     placed = _placed(counted, launches)
     names = {name: _recorded_name(name) for name in placed.columns if name not in launches.columns}
     _samples(recording, placed, names)
@@ -247,7 +247,7 @@ def _recorded_name(name: str) -> str:
 
 
 def _with_limits(placed: pl.DataFrame, counted: pl.DataFrame, limits: dict[str, str]) -> pl.DataFrame:
-    """The counters with what formulas of the panels name beside them; of a limit nobody recorded there is no column."""
+    """The counters with the other inputs of the panel formulas; a limit that was not recorded has no column."""
     named = {"cu": "cu_per_gpu", "simd": "simd_per_cu", "sclk": "max_sclk", "hbm_bw": "hbm_bw",
              "channels": "total_l2_chan", "lds_banks": "lds_banks_per_cu", "max_waves": "max_waves_per_cu"}
     known = {name: number for name, limit in named.items() if (number := _number(limits, limit)) is not None}

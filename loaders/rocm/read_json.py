@@ -1,9 +1,9 @@
-"""rocprofv3's JSON: lists of records beside the tables that name their agents, kernels and operations.
+"""rocprofv3's JSON: lists of records, and the tables that name their agents, kernels and operations.
 
-The lists are taken apart without being decoded (``msgspec.Raw``) and decoded by a fixed type each, in blocks, so that
-only the fields used here are ever built. A record that is not of that type is read leniently, field by field, and what
-it lacks is counted. A file that was cut off is closed after its last whole record. ``metadata`` has the command line of
-whoever was recorded and ``config`` the paths they used: neither is decoded.
+The lists are split without decoding their records (``msgspec.Raw``), which are then decoded in blocks to a fixed type,
+so that only the fields used here are built. If a block fails, its records are decoded one by one, and those that do not
+fit the type are dropped and counted. A truncated file is closed after its last complete record. The command line in
+``metadata`` and the paths in ``config`` belong to the user and are never decoded.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _BLOCK = 100_000
 _GPU = 2
 _RECORD = re.compile(rb'\}\s*,\s*(?=\{\s*"size"\s*:)')
 _CLOSINGS = (b"]}}]}", b"]}]}", b"]}}}]}")
-"""What closes a document that ends inside a list of records, of the buffers', of one beside them, or one deeper."""
+"""Endings that complete a document truncated inside a list of records: a buffer's, a process's, or one level deeper."""
 _APIS = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "marker_api", "ompt", "kfd_events")
 _UNUSED = ("pc_sample_host_trap", "pc_sample_stochastic")
 
 
 def load(job: Job) -> tuple[Trace, ...]:
-    """One Trace a process. Raises Unreadable where the text is no JSON, or has no record with a time."""
+    """One Trace per process. Raises Unreadable if the text is not JSON, or has no record with a time."""
     text, fault = stream.whole(job.path)
     total = len(text)
     job.progress(total // 4, total, 0)
@@ -60,7 +60,7 @@ def load(job: Job) -> tuple[Trace, ...]:
             source=str(job.path), label=_label(job, number, len(document.processes)), format="rocprofv3-json",
             tool="rocprofv3", bytes=job.path.stat().st_size, clock="since boot, ns", coverage=coverage,
         )
-        # the workspace is that of the first trace: what others need on disk does not go there
+        # the workspace belongs to the first trace: the others write to folders of their own
         alone = job if not number else msgspec.structs.replace(job, workspace=_beside(job, number), first_rows=None)
         with ThreadPoolExecutor(1) as writer:
             trace = _Reader(process, Recording(alone, info, writer), job, total).read()
@@ -89,7 +89,7 @@ def _label(job: Job, number: int, of: int) -> str:
 
 
 def _document(job: Job, text: bytes) -> tuple[RocprofDocument, float | None]:
-    """The document, and the fraction of it that was read where its end is missing."""
+    """The document, and the fraction of it that was read if it is truncated, else None."""
     text = text.removeprefix(b"\xef\xbb\xbf")
     decoder = msgspec.json.Decoder(RocprofDocument)
     try:
@@ -110,7 +110,7 @@ def _document(job: Job, text: bytes) -> tuple[RocprofDocument, float | None]:
 
 
 def _decoded(raw: Raw, kind: type[Any] | GenericAlias, fallback: Any) -> Any:
-    """A value of a type; ``fallback`` where it is none."""
+    """The value decoded as ``kind``; ``fallback`` if it is of another type."""
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -118,7 +118,7 @@ def _decoded(raw: Raw, kind: type[Any] | GenericAlias, fallback: Any) -> Any:
 
 
 def _blocks(raw: Raw | None, kind: type[Any], rows: int) -> Iterator[tuple[list[Any], int]]:
-    """A list of records of a type in blocks, each with how many of its values are no such record."""
+    """A list of records, in blocks decoded as ``kind``, each with the number of records that do not fit it."""
     records: list[Raw] = _decoded(raw, list[Raw], []) if raw is not None else []
     for first in range(0, len(records), rows):
         block = records[first : first + rows]
@@ -130,13 +130,13 @@ def _blocks(raw: Raw | None, kind: type[Any], rows: int) -> Iterator[tuple[list[
 
 
 def _list(raw: Raw | None, kind: type[Any]) -> tuple[list[Any], int]:
-    """The same whole, for lists that are small."""
+    """The whole list of records and the number that do not fit, for small lists."""
     blocks = list(_blocks(raw, kind, _BLOCK))
     return [one for block, _ in blocks for one in block], sum(lost for _, lost in blocks)
 
 
 def _int(value: object) -> int | None:
-    """An integer that fits a column."""
+    """The value if it is an integer that fits a column, else None."""
     return value if type(value) is int and -LIMIT < value < LIMIT else None
 
 
@@ -183,7 +183,7 @@ class _Reader:
         self._recording.described[device] = Device(device, agent.product_name or agent.name or None, properties)
 
     def read(self) -> Trace:
-        """All lists, then the Trace."""
+        """Read all lists and finish the Trace."""
         dispatched: set[int | None] = set()
         for rows in self._records("kernel_dispatch"):
             dispatched |= {one.dispatch_info.dispatch_id for one in rows if one.dispatch_info}
@@ -203,7 +203,7 @@ class _Reader:
         return self._recording.finish()
 
     def _records(self, name: str) -> Iterator[list[Record]]:
-        """Blocks of the records of one list."""
+        """The records of one list, in blocks."""
         for rows, lost in _blocks(self._lists.get(name), Record, _BLOCK):
             if lost:
                 self._recording.faults.left_out[name] += lost
@@ -294,7 +294,7 @@ class _Reader:
         self._recording.allocations(blocks)
 
     def _counted(self, dispatched: set[int | None]) -> None:
-        """Counters of dispatches; those whose kernel records are not in the file are kernels as well."""
+        """Add the counters of dispatches; dispatches without a kernel record are added as kernels, too."""
         records, lost = _list(self._callbacks.get("counter_collection"), Counted)
         if lost:
             self._recording.faults.left_out["counter_collection"] += lost
@@ -320,7 +320,7 @@ class _Reader:
 
 
 def _address(value: Any) -> str | None:
-    """An address, written as a number, as text, or as an object around either."""
+    """An address as text; it may be recorded as a number, as text, or as an object that wraps either."""
     if isinstance(value, dict):
         value = value.get("handle", value.get("value"))
     return str(value) if isinstance(value, (int, str)) else None

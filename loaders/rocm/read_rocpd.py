@@ -1,11 +1,11 @@
-"""rocpd: the database rocprofv3 writes, in both layouts that call themselves schema version 3.
+"""rocpd: the database rocprofv3 writes, in both layouts labelled schema version 3.
 
-Tables either have a suffix of their own for every process that was recorded (``rocpd_string_<uuid>``), with views under
-the plain names that put them together, or the plain names themselves. Ids are counted anew in every process: rows are
-joined within the table they come from (``source``), and correlation ids are widened by it where there are several. What
-ties a call to its work is the event's ``stack_id``; its ``correlation_id`` is the application's own.
+Tables either have a suffix per recorded process (``rocpd_string_<uuid>``), with views under the plain names that
+combine them, or just the plain names. Ids restart in every process: rows are joined within the table they come from
+(``source``), and correlation ids are combined with it if there are several. A call is linked to its work by the event's
+``stack_id``; ``correlation_id`` is set by the application.
 
-``rocpd_info_process`` has the command line and the environment of whoever was recorded. Neither is ever read.
+``rocpd_info_process`` has the command line and environment of the recorded process. Neither is ever read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..recording.recording import Recording, size
 from ..trace import Device, Trace
 from .values import kind_of_domain
 
-_WIDTH = 1 << 40  # Correlation ids below this are told apart by process; no recording has more.
+_WIDTH = 1 << 40  # Offset of correlation ids between processes; no recording has more ids.
 _SIZES = ("grid_size_x", "grid_size_y", "grid_size_z", "workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
 _DISPATCH = (
     "pid", "agent_id", "kernel_id", "queue_id", "stream_id", "start", "end", "group_segment_size", "event_id",
@@ -36,7 +36,7 @@ _COPY = (
 
 
 def load(job: Job) -> tuple[Trace, ...]:
-    """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
+    """Read the database, which may be compressed. Raises Unreadable if SQLite cannot read it."""
     return read_database(job, "rocpd", "rocprofv3", "since boot, ns", _read)
 
 
@@ -60,7 +60,7 @@ def _read(database: Database, recording: Recording) -> Trace:
 
 
 class _Tables:
-    """The small tables that others refer to, by (source, id)."""
+    """The small tables that other tables refer to, keyed by (source, id)."""
 
     def __init__(self, database: Database, recording: Recording) -> None:
         self.database = database
@@ -88,7 +88,7 @@ class _Tables:
 
     @cached_property
     def messages(self) -> pl.DataFrame:
-        """What the program said at each mark, by event: the ``message`` in its extra data."""
+        """The text of each marker, by event: ``message`` in the event's extra data."""
         rows = self.database.read("rocpd_event", ("id",), ("extdata",))
         rows = rows.filter(pl.col("extdata").str.contains('"message"', literal=True))
         message_of = {text: _message(text) for text in rows["extdata"].unique().drop_nulls()}
@@ -96,12 +96,12 @@ class _Tables:
         return _by_id(rows.with_columns(message=message)).select("source", "message", event_id="id")
 
     def named(self, rows: pl.DataFrame, table: pl.DataFrame, key: str, **renamed: str) -> pl.DataFrame:
-        """The rows with what their ``key`` refers to in the same source; ``renamed`` is its columns' names here."""
+        """The rows joined with the rows of ``table`` that ``key`` refers to; ``renamed`` maps columns to new names."""
         texts = table.rename({theirs: ours for theirs, ours in renamed.items() if theirs in table.columns})
         return rows.join(texts, left_on=["source", key], right_on=["source", "id"], how="left", maintain_order="left")
 
     def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Rows with their process as ``pid``, their event's ``correlation``, wide enough, and its category's id."""
+        """Add the process id as ``pid``, the event's ``category_id``, and its ``correlation``, unique per process."""
         rows = self.named(self.named(rows, self.pids, "pid"), self.events, "event_id")
         good = (pl.col("correlation") > 0) & (pl.col("correlation") < _WIDTH)
         wide = pl.col("correlation") + (pl.col("source") * _WIDTH if self.several else 0)
@@ -177,7 +177,7 @@ def _allocations(recording: Recording, tables: _Tables) -> None:
 
 
 def _counters(recording: Recording, tables: _Tables) -> None:
-    """Counters of dispatches as samples at their start."""
+    """Add the counters of dispatches, as samples at their start."""
     described = tables.database.read("rocpd_info_pmc", ("id",), ("name", "symbol", "units"))
     label = pl.coalesce(pl.when(pl.col("name") != "").then("name"), "symbol")
     described = _by_id(described.with_columns(metric=label)).select("source", "id", "metric", unit="units")

@@ -1,7 +1,7 @@
-"""rocprof's results to a Trace: one row is one kernel dispatch, with its counters where any were collected.
+"""Builds a Trace from rocprof results: one row per kernel dispatch, with its counters if any were collected.
 
-The order of rows is that of completion; ``Index`` counts dispatches. Whoever collects counters lets kernels run one by
-one, so a file that has any is a serialised run.
+Rows are in order of completion; ``Index`` numbers the dispatches. Collecting counters serialises kernels, so a file
+with counters is a serialised run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_COUNTERS = frozenset((
 
 
 def load(job: Job) -> tuple[Trace, ...]:
-    """Read the file. Raises Unreadable where nothing has a time."""
+    """Read the file. Raises Unreadable if no dispatch has a time."""
     table = job.path.name
     with ThreadPoolExecutor(1) as writer, stream.Source(job.path) as source:
         info = Info(

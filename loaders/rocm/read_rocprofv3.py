@@ -1,9 +1,9 @@
-"""The CSV files of one run of rocprofv3 to one Trace.
+"""Builds one Trace from the CSV files of one rocprofv3 run.
 
-Kernels carry the correlation id of the call that launched them. Kernel records name no process, so theirs is that of
-the calls, where all calls are of one; where files of several processes were put together (``rocpd2csv`` adds a column
-``Guid``), ids are widened by it. Agents are named as recorded ('Agent 4'), or 'GPU n' where the list of agents lies
-beside; a copy is on the agent that is no host.
+Kernels carry the correlation id of the call that launched them, but no process id: theirs is that of the API calls, if
+all calls are of one process. In files merged from several processes (``rocpd2csv`` adds a column ``Guid``), correlation
+ids are made unique per ``Guid``. Agents are named as recorded ('Agent 4'), or 'GPU n' if the list of agents is in the
+same folder; a copy belongs to the agent that is not the host.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from . import values
 from .csv_files import files_of_run, frames, run_of, table_of
 from .values import fraction, kind_of_domain
 
-_FAR = 3_600 * 10**9  # Files whose events lie further apart than this are not of one run, whatever their names say.
-_LOOK = 1 << 16  # Bytes at either end of a file that tell when it was recorded.
+_FAR = 3_600 * 10**9  # ns; files whose events are further apart are not of one run, whatever their names.
+_LOOK = 1 << 16  # Bytes read at each end of a file to find its time span.
 _WIDTH = 1 << 40
 _GRID = ("grid_size_x", "grid_size_y", "grid_size_z")
 _BLOCK = ("workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
@@ -41,15 +41,15 @@ _TEXTS = (
 )
 _DISPATCH = ("run", "dispatch_id", "start")
 _FRACTIONS = {"MfmaUtil": "tensor", "OccupancyPercent": "occupancy"}
-"""Percent of the time that the matrix cores were busy, and of the wave slots in use (counters of rocprofiler-sdk). What
-a byte counter is of the peak cannot be told without the device's bandwidth, so ``dram`` stays null."""
+"""Percentage of time the matrix cores were busy, and of wave slots in use (counters of rocprofiler-sdk). ``dram`` stays
+null: a byte counter is no fraction of peak without the device's bandwidth."""
 _API_NAME = re.compile(r"_*(?:hip|hsa|roc|rocDec|rocJpeg|roctx|[nr]ccl(?!Dev|Kernel))(?:_[a-z]|[A-Z])\w*\Z")
 """Names of API calls, for reports that name no domain. ``ncclDevKernel…`` is a kernel."""
 _ORDER = ("agents", "calls", "kernels", "copies", "memory", "counters")
 
 
 def load(job: Job) -> Trace:
-    """The file with those beside it. Raises Unreadable where nothing has a time."""
+    """Read the file and the others of its run. Raises Unreadable if nothing has a time."""
     tables = {path: table_of(stream.head(path, 4096)) for path in (job.path, *files_of_run(job.path))}
     label = run_of(job.path) or job.path.name.split(".")[0]
     if tables[job.path] == "statistics":
@@ -64,7 +64,7 @@ def load(job: Job) -> Trace:
 
 
 class _Reader:
-    """Reads the files of one run, the opened one first: it says what time it was."""
+    """Reads the files of one run; files recorded at another time than the opened one are skipped."""
 
     def __init__(self, job: Job, recording: Recording, files: dict[Path, str]) -> None:
         self._job, self._recording, self._files = job, recording, files
@@ -76,7 +76,7 @@ class _Reader:
         self._total, self._done = sum(path.stat().st_size for path in files), 0
 
     def read(self) -> Trace:
-        """All files, then the Trace."""
+        """Read all files and finish the Trace."""
         readers: dict[str, Callable[[pl.DataFrame, str], None]] = {
             "agents": self._list_agents, "calls": self._calls, "kernels": self._kernels, "copies": self._copies,
             "memory": self._memory, "counters": self._count,
@@ -105,7 +105,7 @@ class _Reader:
         return self._recording.finish()
 
     def _span(self, path: Path) -> tuple[int, int] | None:
-        """When a file begins and ends, of its first and last rows; None where that cannot be seen at once."""
+        """The first and last start time of a file (ns), from the rows at both ends; None if compressed or unknown."""
         with stream.Source(path) as source:
             if source.compressed:
                 return None
@@ -141,7 +141,7 @@ class _Reader:
                 self._recording.described[device] = described
 
     def _device(self, column: str) -> pl.Expr:
-        """An agent as the tables name it; a bare number is an agent's."""
+        """The device of an agent, 'GPU n', 'Host' or as recorded; a bare number is an agent number."""
         text = pl.col(column).str.strip_chars()
         agent = pl.when(text.str.contains(r"^\d+$")).then(pl.format("Agent {}", text)).otherwise(text)
         agent = agent.str.replace(r"^Agent-(\d+)$", "Agent $1").str.replace(r"^(GPU|CPU)-(\d+)$", "$1 $2")
@@ -149,7 +149,7 @@ class _Reader:
         return pl.when(device.str.starts_with("CPU")).then(pl.lit("Host")).when(device != "").then(device)
 
     def _timed(self, rows: pl.DataFrame, table: str, ints: tuple[str, ...]) -> pl.DataFrame:
-        """Numbers, times under the names all readers use, and the correlation, wide where there are several runs."""
+        """The rows with numeric columns, ``start``, ``end``, and a ``correlation`` that is unique across processes."""
         rows = values.numbers(rows, table, self._recording.faults, (*_TIMES, *ints), texts=_TEXTS)
         rows = rows.with_columns(start="start_timestamp", end="end_timestamp")
         good = (pl.col("correlation_id") > 0) & (pl.col("correlation_id") < _WIDTH)
@@ -162,7 +162,7 @@ class _Reader:
         return rows.with_columns(correlation=pl.when(good).then(pl.col("correlation_id") + pl.col("run") * _WIDTH))
 
     def _process(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """``pid`` of records that name none: the process of their run's calls, where that is one."""
+        """Add ``pid`` to records without one: the process of their run's calls, if all are of one process."""
         pid_of_run = {run: next(iter(pids)) for run, pids in self._pids.items() if len(pids) == 1}
         return rows.with_columns(pid=pl.col("run").replace_strict(pid_of_run, default=None, return_dtype=pl.Int64))
 
@@ -177,7 +177,7 @@ class _Reader:
         ), table)
 
     def _of_kind(self, rows: pl.DataFrame, kind: str, table: str) -> pl.DataFrame:
-        """The rows that say they are of this kind; what else stands in the file is counted."""
+        """The rows recorded as this kind; other rows of the file are counted as left out."""
         valid = rows.filter(pl.col("kind").str.strip_chars() == kind) if "kind" in rows.columns else rows.clear()
         if lost := rows.height - valid.height:
             self._recording.faults.left_out[table] += lost
@@ -227,9 +227,9 @@ class _Reader:
         ))
 
     def _add_counters(self, rows: pl.DataFrame) -> None:
-        """Counters as samples at the start of their dispatch, so that the metrics view shows their mean per kernel.
+        """Add counters as samples at the start of their dispatch, so that the metrics view shows their mean per kernel.
 
-        Without a trace of kernels their dispatches are the kernels.
+        Without a kernel trace, their dispatches are added as kernels.
         """
         rows = rows.with_columns(pl.col("name", "metric", "device").cast(pl.String))
         summed = rows.drop_nulls(["metric", "value"]).group_by(*_DISPATCH, "metric", maintain_order=True).agg(
@@ -247,7 +247,7 @@ class _Reader:
 
 
 def _statistics(job: Job, label: str) -> Trace:
-    """A summary: of kernels and copies as ``kernel_stats``, of API calls as ``host_stats``."""
+    """The Trace of a summary: kernels and copies as ``kernel_stats``, API calls as ``host_stats``."""
     with stream.Source(job.path) as source:
         blocks = list(frames(source))
         warnings = [source.fault] if source.fault else []

@@ -1,10 +1,10 @@
-"""rocmProfileData: operations on devices, API calls, what ties them, and samples of the system monitor.
+"""rocmProfileData: device operations, API calls, the links between them, and samples of the system monitor.
 
-Times are nanoseconds since boot and clocks MHz, whatever its documentation says: as microseconds, a recording of half a
-second would have lasted eight minutes. ``KernelExecution`` is a kernel, and so is ``Task``, a kernel that a HIP graph
-replayed: tasks have kernel names, run one after the other on the queue, and are tied to their ``hipGraphLaunch`` (in
+Times are nanoseconds since boot and clocks MHz, despite its documentation: as microseconds, a recording of half a
+second would have lasted eight minutes. ``KernelExecution`` is a kernel, and so is ``Task``, a kernel replayed by a HIP
+graph: tasks have kernel names, run one after another on the queue, and are linked to their ``hipGraphLaunch`` (in
 ROCm's runtime ``AccumulateCommand``; Triton's Proton counts this kind of activity, 0x11F1, as kernels of a graph
-launch). Ids are unique in a database, so an API call's id is the correlation.
+launch). Ids are unique within a database, so an API call's id is the correlation id.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ..trace import Trace
 from . import values
 
 KERNEL_TYPES = ("KernelExecution", "Task")
-"""Types of operations that are kernels; ``Task`` is what HIP calls a kernel inside a graph."""
+"""Operation types that are kernels; ``Task`` is HIP's name for a kernel inside a graph."""
 _WAITS = "Barrier|Marker|Signal|Wait"
 _SETS = "Fill|Memset"
 _GRAPH_LAUNCH = "hipGraphLaunch"
 _RANGE = "UserMarker"
 _OVERHEAD = r"::writeRows$|^rpdflush$|_activity_callback$"
-"""What the recorder does itself: writing its tables, emptying its buffers."""
+"""Calls of the profiler itself: writing its tables, flushing its buffers."""
 _UNITS = {"sclk": "MHz", "mclk": "MHz", "fclk": "MHz", "socclk": "MHz", "temp": "C", "power": "W", "use": "%"}
 
 
 def load(job: Job) -> tuple[Trace, ...]:
-    """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
+    """Read the database, which may be compressed. Raises Unreadable if SQLite cannot read it."""
     return read_database(job, "rpd", "rocmProfileData", "since boot, ns", _read)
 
 
@@ -50,7 +50,7 @@ def _read(database: Database, recording: Recording) -> Trace:
 
 
 def _launches(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
-    """What is known of a call that launched something: its process, graph, sizes and bytes, by its id."""
+    """Per API call its process, and its graph, launch sizes or bytes copied if it launched any; keyed ``api_id``."""
     calls = _named(database.read("rocpd_api", ["id", "pid", "apiName_id"]), strings, "apiName_id", "name")
     graph = pl.when(pl.col("name") == _GRAPH_LAUNCH).then("id").alias("graph")
     calls = calls.select(pl.col("id").alias("api_id"), "pid", graph).unique("api_id", keep="first")
@@ -64,7 +64,7 @@ def _launches(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_call(database: Database, table: str, columns: list[str]) -> pl.DataFrame:
-    """A table of arguments with the id of the call they are of, under either of its names."""
+    """A table of call arguments, keyed by the call's ``api_id``, whichever of two names that column has."""
     rows = database.read(table, ["api_ptr_id", "api_id", *columns])
     return rows.with_columns(api_id=pl.coalesce("api_ptr_id", "api_id")).drop_nulls("api_id").unique(
         "api_id", keep="first"
@@ -103,7 +103,7 @@ def _operations(
 
 
 def _operators(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
-    """PyTorch operators by the id of their range, from the table that its subclass writes."""
+    """The PyTorch operator of each API call that is an operator's range, from ``ext_autogradapi``."""
     rows = database.read("ext_autogradapi", ["api_ptr_id", "autogradName_id"])
     rows_with_names = _named(rows, strings, "autogradName_id", "operator")
     return rows_with_names.select("api_ptr_id", "operator").drop_nulls().unique("api_ptr_id", keep="first")
@@ -126,7 +126,7 @@ def _calls(recording: Recording, rows: pl.DataFrame, strings: pl.DataFrame, oper
 
 
 def _monitor(recording: Recording, rows: pl.DataFrame) -> None:
-    """Samples at the start of the time they hold for, and at the end of the last one of each."""
+    """Add each monitor value as a sample at the start of its interval, and the last one of a metric also at its end."""
     rows = values.numbers(rows, "the monitor", recording.faults, floats=["value"])
     device = pl.when(pl.col("deviceType").str.to_lowercase() == "gpu").then(pl.format("GPU {}", "deviceId"))
     rows = rows.drop_nulls("value").with_columns(

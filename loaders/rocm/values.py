@@ -1,4 +1,4 @@
-"""What AMD's tools write, as values: numbers out of text, where what nobody can read is null and counted, and kinds."""
+"""Values in AMD's files: numbers parsed from text (unreadable ones become null and are counted), and kinds of calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RUNTIME = re.compile(r"HIP|RCCL|NCCL|ROCDECODE|ROCJPEG|RUNTIME|OMPT|ROCBLAS|MIO
 
 
 def integers(text: pl.Series) -> tuple[pl.Series, int]:
-    """A column of text as Int64, and how many values are no number. '7', ' 7' and '7.0' are; '' is nothing."""
+    """A text column as Int64, and how many values are not numbers. '7', ' 7' and '7.0' are; '' is null, not counted."""
     stripped = text.str.strip_chars()
     exact = stripped.cast(pl.Int64, strict=False)
     if exact.null_count() == text.null_count():
@@ -28,7 +28,7 @@ def integers(text: pl.Series) -> tuple[pl.Series, int]:
 
 
 def reals(text: pl.Series) -> tuple[pl.Series, int]:
-    """A column of text as finite Float64, and how many values are none."""
+    """A text column as finite Float64, and how many values are not finite numbers; '' is null, not counted."""
     stripped = text.str.strip_chars()
     numbers = stripped.cast(pl.Float64, strict=False)
     numbers = numbers.set(~numbers.is_finite().fill_null(False), None)
@@ -39,7 +39,7 @@ def numbers(
     rows: pl.DataFrame, table: str, faults: Faults, ints: Sequence[str] = (), floats: Sequence[str] = (),
     texts: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """The frame of text with these columns as numbers, or left as text. A column it lacks is there, and null."""
+    """The text frame with these columns converted to numbers, or kept as text; missing columns are added as null."""
     rows = rows.with_columns(pl.lit(None, pl.String).alias(name) for name in texts if name not in rows.columns)
     kinds = {**dict.fromkeys(ints, pl.Int64), **dict.fromkeys(floats, pl.Float64)}
     have = [name for name in kinds if name in rows.columns]
@@ -50,7 +50,7 @@ def numbers(
     )
     after = derived.select(pl.col(have).null_count()).row(0) if have else ()
     doubtful = [name for name, old, new in zip(have, before, after, strict=True) if old != new or name in floats]
-    for name in doubtful:  # text that is no plain number, or a number that is none
+    for name in doubtful:  # text that is not a plain number, or not finite
         values, lost = (reals if name in floats else integers)(rows[name])
         faults.values[table] += lost
         derived = derived.with_columns(values.alias(name))
@@ -59,9 +59,9 @@ def numbers(
 
 
 def kind_of_domain(domain: str) -> str:
-    """What kind of host slice the calls of a domain (HIP_RUNTIME_API, MARKER_CORE_API, …) are.
+    """The kind of host slice for calls of a domain (HIP_RUNTIME_API, MARKER_CORE_API, …).
 
-    'annotation' for marks, 'driver' for HSA and below, 'runtime' for HIP and libraries; 'annotation' for others.
+    'driver' for HSA and lower layers, 'runtime' for HIP and libraries, 'annotation' for markers and all others.
     """
     if _DRIVER.search(domain) and not _MARK.search(domain):
         return "driver"
@@ -69,5 +69,5 @@ def kind_of_domain(domain: str) -> str:
 
 
 def fraction(value: pl.Expr, name: str) -> pl.Expr:
-    """A fraction of peak; what cannot be one (negative, or half as much again as the peak) is null."""
+    """A fraction of peak; null if impossible: negative, or above 1.5."""
     return pl.when((value >= 0) & (value <= 1.5)).then(value).alias(name)
