@@ -1,9 +1,9 @@
-"""How much of anything an input may ask for: the one place of limits, what they keep away, and how they are raised.
+"""Resource limits for untrusted input: their values, reasons, and how to raise them.
 
-A file of a few megabytes can stand for hours of work and all of a machine's memory: gzip unfolds a thousand times,
-every event can have a name of its own, every byte of a header can be another empty list. What no recorder writes is
-refused with a sentence that names the limit; ``--limit NAME=VALUE``, or WARPLENS_LIMITS="NAME=VALUE,NAME=VALUE" in the
-environment, raises it. The environment is how a limit reaches the process that reads.
+A file of a few megabytes can cause hours of work and exhaust a machine's memory: gzip can expand a thousandfold, every
+event can have a unique name, every byte of a header can be another empty list. Input beyond what recorders write is
+refused with a sentence that names the limit; ``--limit NAME=VALUE`` or WARPLENS_LIMITS="NAME=VALUE,NAME=VALUE" in the
+environment raises it. The environment passes limits on to the ingest process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VALUE = re.compile(r"(\d{1,15})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
 
 class Limit(NamedTuple):
-    """One limit: its value unless it is set, its unit, and why it is what it is."""
+    """One limit: default value, unit, and the reason for the value."""
 
     default: int
     unit: str
@@ -40,37 +40,37 @@ LIMITS = {
     "dataset-ranks": Limit(100_000, "recordings", "of one reduced dataset: each has a line in what describes it"),
     "devices": Limit(4096, "devices", "of one file: when each waited is looked at alone, 1.5 ms each"),
 }
-"""Every limit by name."""
-UNCOUNTED_BYTES = 1 << 30  # Of a compressed file, what it may unfold to whatever its own size.
+"""All limits by name."""
+UNCOUNTED_BYTES = 1 << 30  # Unpacked size allowed for every compressed file, whatever its own size.
 
 
 class Exceeded(Exception):
-    """An input passes a limit; ``unreadable`` says so of a file."""
+    """An input exceeds a limit; ``unreadable`` converts this to the error for a file."""
 
     def __init__(self, name: str, what: str) -> None:
         super().__init__(name, what)
         self.name, self.what = name, what
 
     def unreadable(self, path: Path | str) -> Unreadable:
-        """The refusal: which limit, what it is, and the option that raises it."""
+        """The user's error: the limit, its value, and the option that raises it."""
         value, unit = limit(self.name), LIMITS[self.name].unit
         reason = f"{self.what} (the limit {self.name!r} is {value:,} {unit})"
         return Unreadable(path, reason, f"If you trust the file, raise it: --limit {self.name}={2 * value}.")
 
 
 def limit(name: str) -> int:
-    """The value of a limit now. Raises KeyError for a name that is none."""
+    """The current value of a limit. Raises KeyError for an unknown name."""
     return _set(os.environ.get(VARIABLE, "")).get(name, LIMITS[name].default)
 
 
 def check(name: str, amount: int, what: str) -> None:
-    """Raise Exceeded where the amount passes the limit."""
+    """Raise Exceeded if the amount is above the limit."""
     if amount > limit(name):
         raise Exceeded(name, what)
 
 
 def parse(text: str) -> tuple[str, int]:
-    """A limit and its value from 'NAME=VALUE', as in 'header=64M'. Raises ValueError with a sentence."""
+    """Parse 'NAME=VALUE', as in 'header=64M', to (name, value). Raises ValueError with a sentence."""
     name, _, value = text.partition("=")
     if name.strip() not in LIMITS:
         raise ValueError(f"{name.strip()!r} is not a limit; the limits are {', '.join(LIMITS)}")
@@ -81,14 +81,14 @@ def parse(text: str) -> tuple[str, int]:
 
 
 def adjust(text: str) -> None:
-    """Set a limit for this process and those it starts. Raises ValueError as ``parse`` does."""
+    """Set a limit for this process and its child processes. Raises ValueError as ``parse`` does."""
     parse(text)
     os.environ[VARIABLE] = ",".join(filter(None, (os.environ.get(VARIABLE), text)))
 
 
 @lru_cache(maxsize=8)
 def _set(text: str) -> dict[str, int]:
-    """What the variable says; a part that says nothing is passed over."""
+    """The limits set by the variable's text; invalid parts are ignored."""
     values = {}
     for setting in text.split(","):
         try:

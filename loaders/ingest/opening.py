@@ -1,8 +1,8 @@
-"""From what the user typed to traces: the file or folder, its format, its tables.
+"""Opens the user's input as traces: the file or folder, its format, its tables.
 
-This is the one way into the loaders. Whatever goes wrong becomes one ``Unreadable``: a sentence that names the file,
-the reason and what to do. A loader's own mistake is among them, with the loader's name; WARPLENS_DEBUG in the
-environment lets the original error through.
+This is the only entry point to the loaders. Every failure becomes one ``Unreadable``, a sentence with the file, the
+reason and what to do. That includes bugs in a loader, with the loader's name; with WARPLENS_DEBUG in the environment
+the original exception is raised instead.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 _AGAIN = "Write or copy it again."
 _LOADERS = registry.__name__.rpartition(".")[0] + "."
-_PARALLEL_BYTES = 32 << 20  # Files that are smaller together are read sooner than processes for them start.
+_PARALLEL_BYTES = 32 << 20  # Files smaller than this in total are read before worker processes would have started.
 
 MOST_CAPTURES = 64
-MOST_NAMED = 16  # Files that could not be read are named up to so many; of more the rest is counted.
+MOST_NAMED = 16  # Maximum unreadable files that are named in warnings; the rest are counted.
 
 
 def open_run(
@@ -47,14 +47,14 @@ def open_run(
     first_rows: Callable[[Trace], None] | None = None,
     capture: str | None = None,
 ) -> tuple[Trace, ...]:
-    """Open a file, a folder or '-' (standard input); raises Unreadable, or Cancelled when ``progress`` does.
+    """Open a file, a folder or '-' (standard input); raises Unreadable, and Cancelled if ``progress`` does.
 
-    One trace normally, more where a file holds several runs; ``worker`` picks one of those, from 0 in file order.
-    A folder with the files of a job's ranks is one trace; ``align_s`` is when the counters in it begin, in seconds from
-    the start of the trace. ``compiled=False`` forbids compiled scanners; ``capture`` is a recording of the graphs that
-    were replayed, as they were captured.
+    Returns one trace, or two if a file holds several runs (the first two); ``worker`` selects one run, from 0 in file
+    order. A folder with the files of a job's ranks is one trace. ``align_s`` is the start of the counters in it, in
+    seconds from the start of the trace. ``compiled=False`` disables compiled scanners. ``capture`` is the path of a
+    recording made while the replayed graphs were captured.
     """
-    keep_freed()  # questions make and free an array a column; the app, which stays, gives that memory back instead
+    keep_freed()  # queries allocate and free an array per column; the long-running app calls ``return_freed`` instead
     defaults = Request()
     request = Request(
         use_cache, compiled is not False, use_cache, progress or defaults.progress, first_rows, align_s,
@@ -80,7 +80,7 @@ def ingest(path: str, request: Request) -> Opened:
             left_out_of_archive = inputs.unpack(display_name, source, scratch[-1], request.progress)
             unpacked = source = scratch[-1]
         folder = source.is_dir()
-        if scratch:  # what was copied from a stream or an archive is not there to be read again
+        if scratch:  # temporary copies of a stream or archive cannot be cached
             request = replace(request, use_cache=False)
         if folder and (cached := _cached_job(display_name, source, request)) is not None:
             return cached
@@ -100,7 +100,7 @@ def ingest(path: str, request: Request) -> Opened:
             files = tuple(file.replace(str(unpacked), display_name, 1) for file in files)
             unread = [reason.replace(str(unpacked), display_name) for reason in unread]
         return Opened(display_name, files, tuple(directories), tuple(loaded), tuple(unread), request.align_s)
-    except OSError as error:  # a stream that could not be copied; a loader's own errors are sentences already
+    except OSError as error:  # copying a stream failed; errors of loaders are Unreadable already
         if failures.is_full_disk(error):
             advice = "Free some space in the folder of temporary files."
             raise Unreadable(path, "cannot be copied: no space is left", advice) from None
@@ -111,7 +111,7 @@ def ingest(path: str, request: Request) -> Opened:
 
 
 def _cached_job(display_name: str, folder: Path, request: Request) -> Opened | None:
-    """The job of the folder where it was read into one entry."""
+    """The folder's job if it is cached as one entry, else None."""
     cached = cache.find(folder) if request.use_cache and request.as_one else None
     if cached is None:
         return None
@@ -126,7 +126,7 @@ def _cached_job(display_name: str, folder: Path, request: Request) -> Opened | N
 def _one_job(
     display_name: str, folder: Path, input_files: list[InputFile], request: Request, unread: list[str]
 ) -> Opened:
-    """The many small files of a job, put together in one directory. Raises Unreadable, OSError."""
+    """Read the many small files of a job and merge them in one directory. Raises Unreadable, OSError."""
     origin = cache.Origin(cache.stamps([folder]), input_files[0].format, 1, True) if request.use_cache and all(
         file.loader is None or _is_ours(file.loader) for file in input_files
     ) else None
@@ -152,10 +152,10 @@ def _one_job(
 def _load(
     display_name: str, input_files: list[InputFile], request: Request, unread: list[str], job: SmallFiles | None = None
 ) -> tuple[list[InputFile], list[Path], list[tuple[Trace, ...]]]:
-    """The parts that could be read, the tables of each in a directory of their own, and the traces read from them.
+    """Read all files; returns the readable ones, the directory with the tables of each, and the traces of each.
 
-    Of several parts one that cannot be read is added to ``unread``. Raises Unreadable where none can. A ``job`` reads
-    them without such directories.
+    If one of several files is unreadable, a sentence is added to ``unread``. Raises Unreadable if all are. With a
+    ``job``, the files are read into its directory instead.
     """
     opened: list[InputFile] = []
     total = sum(file.size for file in input_files)
@@ -202,10 +202,10 @@ def _load(
 
 
 class _Arrived:
-    """The recordings of a job that were read so far; whoever wants to show them is told when there are clearly more.
+    """Tracks the recordings of a job read so far and calls ``some_read`` when there are considerably more.
 
-    Every one of the first few, then whenever there are an eighth more: putting ranks together takes longer the more
-    there are, and all of it together no more than a few times as long as at the end.
+    That is after each of the first few, then after every increase by an eighth: merging takes longer the more ranks
+    there are, and all previews together take no more than a few times as long as the final merge.
     """
 
     def __init__(self, parts: Sequence[InputFile], request: Request) -> None:
@@ -214,12 +214,12 @@ class _Arrived:
         self._reported = 0
 
     def add_cached(self, path: Path) -> None:
-        """That recording was read into the cache by another process, if it could be."""
+        """Add a recording that another process was to read into the cache, if it is there."""
         if self._tell is not None and (cached := cache.find(path)) is not None:
             self.add(path, cached.directory)
 
     def add(self, path: Path, directory: Path) -> None:
-        """The tables of that recording are there."""
+        """Add a recording whose tables are in ``directory``."""
         self._there[path] = directory
         count = len(self._there)
         if self._tell is None or count == len(self._parts) or count < self._reported + max(1, self._reported // 8):
@@ -230,12 +230,12 @@ class _Arrived:
 
 
 def read_into_cache(path: str, tell: pool.Tell) -> None:
-    """What a process for one of several files does; what goes wrong is met, and told, again by who needs the file."""
+    """Pool task: read one of several files into the cache. Errors recur, and are reported, when the file is opened."""
     ingest(path, Request(progress=lambda done, total, events: tell((done, events)), settle=False))
 
 
 def _ahead(uncached: Sequence[InputFile], request: Request) -> pool.Pool | None:
-    """Processes that read these files, which are not cached, into the cache; None where that does not pay."""
+    """A pool that reads uncached files into the cache; None if that would not pay."""
     if not request.use_cache or len(uncached) < 2 or sum(file.size for file in uncached) < _PARALLEL_BYTES:
         return None
     from .job import pool
@@ -245,7 +245,7 @@ def _ahead(uncached: Sequence[InputFile], request: Request) -> pool.Pool | None:
 
 
 def _await(ahead: pool.Pool, uncached: Sequence[InputFile], progress: Progress, arrived: _Arrived) -> None:
-    """Wait for all of them, and say how far they are together."""
+    """Wait for the whole pool, reporting combined progress."""
     counts: dict[int, tuple[int, int]] = {}
     for outcome in ahead.outcomes():
         if not outcome.ended:
@@ -256,7 +256,7 @@ def _await(ahead: pool.Pool, uncached: Sequence[InputFile], progress: Progress, 
 
 
 def _tables(display_name: str, file: InputFile, request: Request) -> tuple[Path, tuple[Trace, ...]]:
-    """The tables of one file: from the cache, or read into it or into a temporary directory."""
+    """The tables of one file: from the cache, or read into the cache or a temporary directory."""
     if file.entry is not None:
         try:
             return file.entry, store.read(file.entry, request.compiled)
@@ -316,7 +316,7 @@ def _read(file: InputFile, loader: FormatLoader, request: Request, target: Path)
 
 
 def captures_beside(path: Path) -> list[Path]:
-    """Recordings of graphs being captured, where serving frameworks put them."""
+    """Recordings made during graph capture, in the folder where serving frameworks put them."""
     try:
         recordings = sorted(file for file in (path.parent / CAPTURES).iterdir() if ".json" in file.name)
         return recordings[:MOST_CAPTURES]
@@ -325,7 +325,7 @@ def captures_beside(path: Path) -> list[Path]:
 
 
 def _captures(files: Sequence[Path]) -> tuple[Trace | str, ...]:
-    """Each capture, or why it cannot be read."""
+    """The traces of the captures; an error sentence for each unreadable one."""
     read: list[Trace | str] = []
     for file in files:
         try:
@@ -336,10 +336,10 @@ def _captures(files: Sequence[Path]) -> tuple[Trace | str, ...]:
 
 
 class Opened(Struct, frozen=True):
-    """An input that was read: its files as the user sees them, and where the tables of each are.
+    """An input that has been read: its files as shown to the user, and the directory with the tables of each.
 
-    ``loaded`` holds what is in ``directories``, where this process has read them already. ``unread`` says of each file
-    that belongs to them and could not be read why, ``align_s`` when counters beside a trace begin.
+    ``loaded`` holds the traces of ``directories`` if this process has opened them already. ``unread`` are sentences
+    about files that were left out, ``align_s`` as in ``Request``.
     """
 
     shown: str
@@ -350,9 +350,9 @@ class Opened(Struct, frozen=True):
     align_s: float | None = None
 
     def traces(self, worker: int | None = None, capture: str | None = None) -> tuple[Trace, ...]:
-        """The traces: ranks put together, or one worker picked. Raises Unreadable where neither is possible.
+        """The traces: ranks merged, or one worker selected. Raises Unreadable if that is impossible.
 
-        Graphs that were replayed are looked for in ``capture``, else in the folder ``capture_traces`` beside the file.
+        Captures of replayed graphs are read from ``capture``, else from the folder ``capture_traces`` next to the file.
         """
         warnings = self.unread
         if len(warnings) > MOST_NAMED:
@@ -362,7 +362,7 @@ class Opened(Struct, frozen=True):
         return tuple(replace(run, captures=cache_once(partial(_captures, files))) for run in runs) if files else runs
 
     def says_its_ranks(self) -> bool:
-        """Whether each file says itself which rank it is of, so that others beside them change nothing about that."""
+        """Whether each file records its own, distinct rank, so that further files do not change the assignment."""
         loaded = self.loaded or tuple(store.read(directory) for directory in self.directories)
         ranks = [trace.info.ranks for traces in loaded for trace in traces]
         return all(len(one) == 1 for one in ranks) and len(set(ranks)) == len(ranks)
@@ -385,7 +385,7 @@ class Opened(Struct, frozen=True):
         return (singles[worker],)
 
     def _together(self, singles: tuple[Trace, ...]) -> Trace:
-        """All files as one run: the ranks of a job, with the counters recorded beside them."""
+        """All files as one run: the ranks of a job, with the counters recorded alongside."""
         from .ranks import job_of, ranks_of
         from .sidecar_metrics import is_beside, together, with_metrics
 

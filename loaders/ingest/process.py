@@ -1,9 +1,9 @@
-"""Reading a trace in a process of its own, so that the screen never waits for it.
+"""Reads a trace in a separate ingest process, so that the screen never blocks.
 
-A thread that parses would hold the interpreter's lock for seconds, and a hostile file that crashes a parser must not
-take the app with it. ``worker`` reports in messages over a pipe; a thread here turns them into events. Cancelling kills
-it, and a second pipe, of which this process holds the other end, ends it with us. Tables that lie ready on disk need no
-process. Nothing heavy is imported: data frames are opened when an event is asked for its ``traces``.
+A parsing thread would hold the GIL for seconds, and a malicious file that crashes a parser must not crash the app.
+``worker`` sends messages over a pipe, and a thread here turns them into events. ``cancel`` kills the worker; a second
+pipe, the lifeline, ends it when this process dies. Tables already on disk need no process. Nothing heavy is imported:
+frames are opened when ``traces`` of an event is read.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from . import cache, failures, spill
 if TYPE_CHECKING:
     from ..trace import Trace
 
-HEADER = struct.Struct("<I")  # What precedes each message on the pipe: its length.
+HEADER = struct.Struct("<I")  # Precedes each message on the pipe: its length in bytes.
 
 
 class Ingest:
-    """One load: ``start`` it once, ``cancel`` it any time. Events come from a thread of ours, none after ``cancel``.
+    """One load: call ``start`` once, ``cancel`` any time. Events arrive on a background thread, none after ``cancel``.
 
-    ``begin`` may come before ``start``: then it reads already while whoever wants the events is still busy.
+    ``begin`` may be called before ``start`` to begin reading while the receiver of the events is not ready yet.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Ingest:
         self._reader: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Start the worker unless the input is cached; nobody is told anything yet. Raises OSError where it cannot."""
+        """Start the worker unless the input is cached or opened in place; sends no events yet. Raises OSError."""
         if self._cancelled.is_set() or self._entry is not None or self._process is not None or self._in_place:
             return
         self._in_place = self.path != "-" and in_place(Path(self.path)) is not None
@@ -70,7 +70,7 @@ class Ingest:
         root = str(Path(__file__).parents[3])
         folders = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         try:
-            # -P: a module that lies beside somebody's trace in the working directory is not ours to import.
+            # -P: do not import modules from the working directory, which may hold untrusted files.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "warplens.loaders.ingest.worker", str(theirs), str(end)],
                 stdin=subprocess.DEVNULL if self.path != "-" else None,
@@ -78,7 +78,7 @@ class Ingest:
                 stderr=None if os.environ.get("WARPLENS_DEBUG") else subprocess.DEVNULL,
                 pass_fds=(theirs, end),
                 start_new_session=True,
-                # No matrix is multiplied there: threads for it would be made for nothing, one for each processor.
+                # The worker multiplies no matrices; OpenBLAS would still start one thread per core.
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(folders), "OPENBLAS_NUM_THREADS": "1"},
             )
         except OSError:
@@ -93,7 +93,7 @@ class Ingest:
         os.write(self._lifeline, HEADER.pack(len(body)) + body)
 
     def start(self, on_event: Callable[[Event], None]) -> None:
-        """Begin where that has not happened; ``on_event`` gets events until one Loaded or Failed. Raises OSError."""
+        """Call ``begin`` if needed; ``on_event`` receives events up to one Loaded or Failed. Raises OSError."""
         self.begin()
         if self._process is not None:
             self._reader = threading.Thread(target=self._listen, args=(on_event,), name="ingest", daemon=True)
@@ -108,18 +108,18 @@ class Ingest:
             self._reader.start()
 
     def cancel(self) -> None:
-        """Stop at once: kill the worker, remove what it left. Does nothing where it has ended."""
+        """Stop at once: kill the worker; its temporary directories are removed. Does nothing if it has ended."""
         self._cancelled.set()
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until the last event was delivered or, after ``cancel``, all is cleaned up."""
+        """Wait until the last event has been delivered or, after ``cancel``, cleanup has finished."""
         if self._reader is not None:
             self._reader.join(timeout)
 
     def _open(self, on_event: Callable[[Event], None]) -> None:
-        """Open what need not be read: it would take a process longer to start."""
+        """Open tables in place, in this process; starting another would take longer."""
         from ..errors import Unreadable
         from ..native.allocator import return_freed
         from .job.files import Request
@@ -130,7 +130,7 @@ class Ingest:
             opened = ingest(self.path, Request(self._use_cache, align_s=self._align_s))
         except Unreadable as error:
             event: Event = Failed(f"{error.path}: {error.reason}.", error.advice)
-        except Exception as error:  # of ours, not of a loader: those are sentences already
+        except Exception as error:  # a bug here, not in a loader: those errors are Unreadable already
             event = Failed(f"{self.path}: could not be opened ({type(error).__name__}).", "Report this.")
         else:
             keeper = spill.Keeper(opened.directories)
@@ -152,7 +152,7 @@ class Ingest:
             if not ended and self._cancelled.is_set():
                 self._process.kill()
             status = self._process.wait()
-            if not ended:  # what a killed worker left: its locks are gone, so a sweep finds it
+            if not ended:  # directories of a killed worker: unlocked by its death, so a sweep removes them
                 spill.sweep(spill.place())
                 spill.sweep(cache.path())
         if not ended and not self._cancelled.is_set():
@@ -174,7 +174,7 @@ class Ingest:
 
 
 def _next(pipe: Any) -> dict[str, Any] | None:
-    """The next message; None at the end of the pipe, also in the middle of a message."""
+    """The next message; None at the end of the pipe, even if that is in the middle of a message."""
     header = pipe.read(HEADER.size)
     if len(header) < HEADER.size:
         return None

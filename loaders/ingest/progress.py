@@ -1,4 +1,4 @@
-"""How far a load is, on stderr, when somebody is there to see it."""
+"""A progress line on stderr while a file loads, if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _QUIET_S = 0.5
 
 
 class ProgressLine:
-    """A line that is rewritten while a file loads; nothing where stderr is no terminal or the load is short."""
+    """A line that is rewritten while a file loads; not shown if stderr is not a terminal or the load is short."""
 
     def __init__(self, name: str) -> None:
         self._name = name if len(name) <= 40 else "…" + name[-39:]
@@ -23,7 +23,7 @@ class ProgressLine:
         return self
 
     def update(self, done: int, total: int, events: int) -> None:
-        """Say that ``done`` of ``total`` bytes were read and ``events`` events found in them."""
+        """Show that ``done`` of ``total`` bytes have been read, with ``events`` events in them."""
         now = time.monotonic()
         if not self._on or now - self._began < _QUIET_S or now - self._last < 0.1:
             return

@@ -1,4 +1,4 @@
-"""What to record next time: options of the profiler that wrote a recording, for what views could not find in it."""
+"""Suggests profiler options for the next recording, to record what views lack in this one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COUNTERS = "nvidia-smi --query-gpu=timestamp,index,clocks.sm,power.draw --forma
 
 
 class Missing(NamedTuple):
-    """Something that was not recorded, what it would tell, and the option that records it."""
+    """A test for missing data, the profiler option that records it, and what the data shows."""
 
     lacks: Callable[[Trace], bool]
     option: str
@@ -71,13 +71,13 @@ _OPTIONS: dict[str, tuple[Missing, ...]] = {
                     "steps as cycles"),),
     "ncu": (Missing(_without("kernels.tensor"), "--set full --csv --page raw", "tensor core and DRAM use"),),
 }
-"""By the beginning of the format's name."""
+"""Prefix of the format name → options."""
 _BY_TOOL = {"Ascend": "ascend", "JAX": "xla"}
-"""Profilers that write Kineto's format too, by the beginning of their name."""
+"""Prefix of the tool name → key of ``_OPTIONS``, for other profilers that write Kineto's format."""
 
 
 def record_next(trace: Trace) -> Iterator[str]:
-    """One sentence for each option, as ``record_shapes=True: FLOPs, roofline``; none where nothing is missing."""
+    """One line per useful option, as ``record_shapes=True: FLOPs, roofline``; none if nothing is missing."""
     tool = trace.info.tool or ""
     writer = next((name for begin, name in _BY_TOOL.items() if tool.startswith(begin)), trace.info.format)
     wanted = next((options for name, options in _OPTIONS.items() if writer.startswith(name)), ())

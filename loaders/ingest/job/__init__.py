@@ -1,1 +1,1 @@
-"""The recordings of a job: which files are one rank's, and processes that work on several at once."""
+"""The recordings of a multi-rank job: finding their files, and a process pool to read several at once."""

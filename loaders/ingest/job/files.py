@@ -1,7 +1,7 @@
-"""What there is to read under a name: a file and who reads it, or the recordings of a folder.
+"""Finds the files to read for an input: a file and its loader, or the recordings in a folder.
 
-Files are told by their first bytes; nothing is read beyond these. What belongs to a job's recordings and cannot be one
-is named, so that the others open.
+Files are recognised by their first bytes; nothing else is read. A file that looks like a rank's recording but is not
+readable is named in a warning, so that the others still open.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .. import cache, discovery, ranks, stream
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
 _AGAIN = "Write or copy it again."
-_SESSIONS = "plugins", "profile"  # Where TensorBoard's profiler keeps a folder for each time it was asked to record.
-CAPTURES = "capture_traces"  # The folder beside a trace in which its graph captures lie.
-_DEEPEST = 3  # Folders within folders that may hold a job's ranks.
-SCANNED = 4096  # Files of a folder that are looked into; more are not the ranks of one job.
+_SESSIONS = "plugins", "profile"  # The path in which TensorBoard's profiler creates one folder per session.
+CAPTURES = "capture_traces"  # The folder next to a trace that holds its graph captures.
+_DEEPEST = 3  # Depth of nested folders searched for a job's ranks.
+SCANNED = 4096  # Files of a folder that are examined; a job has no more ranks.
 
 
 class InputFile(Struct, frozen=True):
-    """One file of the input: where it is, who reads it, how big it is, and its cached tables where they are known."""
+    """One file of the input: path, format, size, its loader or, if cached, the directory of its tables."""
 
     path: Path
     format: str
@@ -39,12 +39,12 @@ class InputFile(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """How to open: with which cache, whether for other processes too, and whom to tell.
+    """Options of one open; ``compiled``, ``lasting`` and ``first_rows`` as in ``loader.Job``.
 
-    ``align_s`` is when counters beside a trace begin, in seconds from its start; None goes by the clocks. ``some_read``
-    is told of the recordings of a job that were read so far, of how many. ``as_one`` says that all recordings of a
-    folder are wanted as one run, none of them alone; ``settle`` that this open accounts for what it adds to the cache,
-    and not the one that started it.
+    ``align_s``: start of the counters recorded alongside a trace, in seconds from its start; None: use the clocks.
+    ``some_read`` is called with (files, directories, total) as more recordings of a job have been read. ``as_one``: all
+    recordings of a folder are wanted as one run, none individually. ``settle``: this open itself accounts for what it
+    adds to the cache, rather than the open that started it.
     """
 
     use_cache: bool = True
@@ -59,7 +59,7 @@ class Request(Struct, frozen=True):
 
 
 def listed(path: str) -> tuple[list[Path], list[str]]:
-    """The recordings of a file or folder, none of them read, and what cannot be one, in words. Raises Unreadable."""
+    """The recordings in a file or folder, which are not read, and sentences about files left out. Raises Unreadable."""
     folder = Path(path).expanduser()
     if not folder.exists():
         raise Unreadable(path, "no such file or directory", "Check the name.")
@@ -70,7 +70,7 @@ def listed(path: str) -> tuple[list[Path], list[str]]:
 
 
 def file_of(display_name: str, path: Path, request: Request) -> InputFile:
-    """The file with its cache entry or the one loader that claims it. Raises Unreadable for what nobody does."""
+    """The file with its cache entry or the one loader that recognises it. Raises Unreadable if there is none."""
     cached = cache.find(path) if request.use_cache else None
     if cached is not None and cached.origin.alone:
         return InputFile(path, cached.origin.loader, cached.origin.stamps[0][1], entry=cached.directory)
@@ -86,7 +86,7 @@ def file_of(display_name: str, path: Path, request: Request) -> InputFile:
         names = " and ".join(loader.name for loader in claimed)
         advice = "This is a fault of warplens: report it."
         raise Unreadable(display_name, f"is claimed by several formats ({names})", advice)
-    from .. import unsupported  # with every loader: only for what no loader claims
+    from .. import unsupported  # only for files that no loader recognises
 
     refusal = unsupported.recognise(path, head) or discovery.part_of(path) or unsupported.nearest(head)
     if refusal is None:
@@ -114,14 +114,14 @@ def _head(display_name: str, path: Path) -> bytes:
 
 
 def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0) -> tuple[list[InputFile], list[str]]:
-    """The traces of a folder, of one job or just one, and what of it cannot be read, as sentences.
+    """The traces of a folder, those of one job or a single one, and sentences about what was left out.
 
-    Where the files of the folder are none, its folders are looked into: each may be one rank's. Raises Unreadable where
-    it holds none or a mixture.
+    If the folder has no traces itself, its subfolders are searched: each may be one rank's. Raises Unreadable if it has
+    no traces, or traces of several formats.
     """
     if (ready := in_place(folder)) is not None:
         return [file_of(str(ready), ready, request)], []
-    inside_names = registry.directories_within()  # where some format always puts its recording
+    inside_names = registry.directories_within()  # subfolders in which some formats put their recording
     folder = next((folder / name for name in inside_names if (folder / name).is_dir()), folder)
     try:
         names = sorted(entry.path for entry in os.scandir(folder) if not entry.name.startswith("."))
@@ -181,12 +181,12 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
 
 
 def left_out(error: Unreadable) -> str:
-    """That a file of several was not read, and why."""
+    """A sentence saying that a file was left out, and why."""
     return f"{error.path} was left out: it {error.reason}"
 
 
 def _without_twins(files: list[InputFile]) -> list[InputFile]:
-    """Without files that repeat, in another format, what a recording beside them holds."""
+    """The files without those that duplicate another recording of the folder in another format."""
     formats = {file.format for file in files}
     if len(formats) < 2:
         return files
@@ -198,7 +198,7 @@ def _without_twins(files: list[InputFile]) -> list[InputFile]:
 
 
 def _recordings(files: list[InputFile]) -> list[InputFile]:
-    """The parts that are recordings of their own: of files read together, the one that leads stands for all."""
+    """One file per recording: of files that are read together, only the leading one."""
     together: set[Path] = set()
     companions: set[Path] = set()
     for file in sorted(files, key=lambda file: file.loader is not None and not file.loader.leads(file.path)):

@@ -1,10 +1,10 @@
-"""Processes that do one thing to many arguments: several recordings are read at once, and one that kills its reader
-costs that reader only.
+"""A process pool that applies a function to many arguments, such as reading several recordings at once. A crash costs
+only the process it happens in.
 
-A task is a function of a module, an argument, and a way to say how far it is; all of them are pickled. Each process
-takes one task after the other over a pair of pipes. One that dies while it has a task is replaced and the task tried
-again, for the machine may have been short of memory only then. The processes end with whoever started them, however
-that ends: the pipe they read from is then closed.
+A task calls a module-level function with an argument and a callback for progress messages; everything is pickled. Each
+process takes one task after another over a pair of pipes. A process that dies during a task is replaced and the task
+retried, because the machine may have been short of memory only temporarily. The processes end with their parent,
+however it ends, because the pipe they read from is then closed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from typing import IO, Any
 from msgspec import Struct
 
 HEADER = struct.Struct("<Q")
-TRIES = 2  # How often a task is given to a process, should it die of it.
-TASK_BYTES = 1536 << 20  # Memory that a process is expected to need at most at any time.
+TRIES = 2  # Attempts at a task whose process dies.
+TASK_BYTES = 1536 << 20  # Expected peak memory of a process.
 Tell = Callable[[object], None]
 
 
 class TaskOutcome(Struct, frozen=True):
-    """What came of the task with that number: a value, or why there is none. ``message`` is what it said meanwhile."""
+    """The result of task ``number``: a value or an error; or, if not ``ended``, a progress ``message`` from it."""
 
     number: int
     value: Any = None
@@ -41,7 +41,7 @@ class TaskOutcome(Struct, frozen=True):
 
 
 class WorkerDied(Exception):
-    """The process that had the task ended without a word each time it was tried; ``status`` as of a process."""
+    """The process died at every attempt at the task; ``status`` is its exit status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"the process ended with status {status}")
@@ -49,7 +49,7 @@ class WorkerDied(Exception):
 
 
 def most_workers(tasks: int, task_bytes: int = TASK_BYTES) -> int:
-    """How many processes the machine has room for: no more than processors, memory or tasks allow, and one at least."""
+    """Number of processes to start: limited by cores, available memory and the number of tasks, but at least 1."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory = available_bytes()
     room = processors if memory is None else int(memory / task_bytes)
@@ -57,7 +57,7 @@ def most_workers(tasks: int, task_bytes: int = TASK_BYTES) -> int:
 
 
 def available_bytes() -> int | None:
-    """Memory that may still be taken, by the machine and by what limits this process's group; None where unknown."""
+    """Memory available on the machine and within this process's cgroup limit; None if unknown."""
     limits = []
     for line in _lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
@@ -76,9 +76,9 @@ def _lines(path: str) -> list[str]:
 
 
 def run(task: Callable[[Any, Tell], Any], arguments: Sequence[Any], workers: int) -> Iterator[TaskOutcome]:
-    """The outcome of each argument as it comes; what a task tells comes between, with ``ended`` false.
+    """Yield the outcome of each argument as it completes, and messages of tasks in between with ``ended`` false.
 
-    Stops all processes when the iterator is closed.
+    Closing the iterator stops all processes.
     """
     pool = Pool(task, arguments, workers)
     try:
@@ -88,7 +88,7 @@ def run(task: Callable[[Any, Tell], Any], arguments: Sequence[Any], workers: int
 
 
 class Pool:
-    """Processes at work on the arguments from when this is made until ``stop``."""
+    """Processes that work on the arguments from construction until ``stop``."""
 
     def __init__(self, task: Callable[[Any, Tell], Any], arguments: Sequence[Any], workers: int) -> None:
         self._task, self._arguments = task, arguments
@@ -107,7 +107,7 @@ class Pool:
             thread.start()
 
     def outcomes(self) -> Iterator[TaskOutcome]:
-        """What came of each argument, and what was told on the way, as it comes."""
+        """Outcomes and messages as they arrive, until every argument has an outcome."""
         ended = 0
         while ended < len(self._arguments):
             outcome = self._outcomes.get()
@@ -115,7 +115,7 @@ class Pool:
             yield outcome
 
     def stop(self) -> None:
-        """End all processes, whatever they are at."""
+        """Kill all processes."""
         with self._lock:
             self._stopped = True
             self._left.clear()
@@ -125,7 +125,7 @@ class Pool:
             thread.join()
 
     def _work(self) -> None:
-        """One process after the other, as long as there are tasks."""
+        """Thread body: run tasks in one process, replacing it if it dies, until there are none left."""
         process: subprocess.Popen[bytes] | None = None
         while True:
             with self._lock:
@@ -141,7 +141,7 @@ class Pool:
             self._end(process)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # -P: a module that lies beside somebody's trace in the working directory is not ours to import.
+        # -P: do not import modules from the working directory, which may hold untrusted files.
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=None if os.environ.get("WARPLENS_DEBUG") else subprocess.DEVNULL, start_new_session=True,
@@ -151,9 +151,9 @@ class Pool:
         return process
 
     def _end(self, process: subprocess.Popen[bytes]) -> int:
-        """Let the process go, which ends it; its status."""
+        """Close the pipes, which ends the process; returns its exit status."""
         for pipe in filter(None, (process.stdin, process.stdout)):
-            with contextlib.suppress(OSError):  # what was still to be written to one that is dead
+            with contextlib.suppress(OSError):  # flushing data to a dead process
                 pipe.close()
         status = process.wait()
         with self._lock:
@@ -161,7 +161,7 @@ class Pool:
         return status
 
     def _answered(self, process: subprocess.Popen[bytes], number: int) -> bool:
-        """Give the process the task and pass on what it says; false where it dies."""
+        """Send the task to the process and queue its messages and outcome; returns False if the process dies."""
         assert process.stdin is not None and process.stdout is not None
         try:
             send(process.stdin, (self._task, self._arguments[number]))
@@ -186,14 +186,14 @@ class Pool:
 
 
 def send(pipe: IO[bytes], message: object) -> None:
-    """Write one message whole. Raises OSError where nobody listens."""
+    """Write one message. Raises OSError if the other end is closed."""
     body = pickle.dumps(message)
     pipe.write(HEADER.pack(len(body)) + body)
     pipe.flush()
 
 
 def receive(pipe: IO[bytes]) -> Any:
-    """The next message; None at the end of the pipe, also in the middle of one."""
+    """The next message; None at the end of the pipe, even if that is in the middle of a message."""
     header = pipe.read(HEADER.size)
     if len(header) < HEADER.size:
         return None
@@ -203,14 +203,14 @@ def receive(pipe: IO[bytes]) -> Any:
 
 
 def serve() -> None:
-    """What such a process does: one task after the other until nobody gives it any."""
+    """Main loop of a pool process: run tasks until the input pipe is closed."""
     from .. import spill
 
     orders: queue.SimpleQueue[Any] = queue.SimpleQueue()
     source = os.fdopen(os.dup(0), "rb")
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whatever a library prints is no message
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # keep output of libraries out of the message pipe
 
     def listen() -> None:
         while (order := receive(source)) is not None:
@@ -229,7 +229,7 @@ def serve() -> None:
 
 
 def _plain(error: Exception) -> Exception:
-    """The error, or one that says the same where it cannot be sent."""
+    """The error, or a RuntimeError with its text if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

@@ -1,8 +1,8 @@
-"""A job of many small files, read into the tables of one run.
+"""Jobs of many small files, which are merged into one run with one file per table when they are read.
 
-What a question costs grows with the files that its tables lie in: one about 1,024 ranks of 100 kB each takes seconds
-only to open them, and the cache has an entry for each. So such a job is put together when it is read, and is one entry,
-whose tables lie in one file each. Nothing is lost by that but that one changed file has all of them read again.
+The cost of a query grows with the number of files behind its tables: opening those of 1,024 ranks of 100 kB each alone
+takes seconds, and the cache would have an entry for each. A merged job is one cache entry with one file per table. The
+only drawback is that if one source file changes, all are read again.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     import polars as pl
 
 FEWEST = 17
-"""Files from which on a job is put together: with fewer the gain is small, and what is read grows on the screen."""
+"""Number of files from which a job is merged: with fewer the gain is small, and ranks can be shown as they are read."""
 MOST_MEAN_BYTES = 1 << 20
-"""Size of a file, in the mean, that is small; larger ones are worth keeping when one of them changes."""
+"""Maximum mean file size of a merged job; larger files are worth caching separately in case one of them changes."""
 _MOST_MEMORY = 192 << 20
-"""Bytes of tables that are held in memory until all are put together; what comes then goes to the disk before."""
+"""Bytes of tables held in memory before merging; the tables of further files are written to disk first."""
 
 
 def are_many_and_small(files: Sequence[InputFile]) -> bool:
-    """Whether the files of a job are put together as they are read."""
+    """Whether the files of a job are merged when they are read."""
     return len(files) >= FEWEST and sum(file.size for file in files) <= MOST_MEAN_BYTES * len(files)
 
 
 class SmallFiles:
-    """The files of a job as they are read, and the run that is made of them in ``directory``."""
+    """Reads the files of a job and writes the merged run to ``directory``."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -42,7 +42,7 @@ class SmallFiles:
         self._bytes = self._read = 0
 
     def read(self, file: InputFile, request: Request) -> tuple[Trace, ...]:
-        """The traces of one file, without their call tree. Raises what the loader does."""
+        """The traces of one file, without call trees. Raises whatever the loader raises."""
         if file.entry is not None:
             return self._collected(store.read(file.entry, with_call_tree=False))
         assert file.loader is not None
@@ -60,7 +60,7 @@ class SmallFiles:
         return store.read(folder, with_call_tree=False)
 
     def put_together(self, run: Trace) -> None:
-        """Write the run that was made of the traces, and remove what they lay in. Raises OSError."""
+        """Write the merged run and remove the files of its parts. Raises OSError."""
         store.write((run,), self.directory)
         shutil.rmtree(self._parts, ignore_errors=True)
 
