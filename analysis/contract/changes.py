@@ -71,7 +71,7 @@ def parse(text: str) -> Change:
         raise NotAChange(f"{pattern!r} is not a regular expression: {error}") from None
     if amount == "peak":
         if kind not in ("kernel", "op", "copy"):
-            raise NotAChange(f"peak is of kernels, operators and copies, not of {kind}")
+            raise NotAChange(f"peak applies to kernels, operators and copies, not to {kind}")
         return Change(kind, pattern, None)
     try:
         factor = float(amount)

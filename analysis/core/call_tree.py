@@ -80,8 +80,9 @@ def crossing_notes(count: int) -> tuple[str, ...]:
     """The note for every view that relies on the call tree."""
     if not count:
         return ()
-    slices = "1 host slice ends" if count == 1 else f"{count:,} host slices end"
-    return (f"{slices} after the slice of the same thread in which they begin: not counted as its children.",)
+    if count == 1:
+        return ("1 host slice outlasts its parent slice: not counted as its child.",)
+    return (f"{count:,} host slices outlast their parent slices: not counted as their children.",)
 
 
 def pack(thread: Ints | Rows, times: Ints) -> Ints:

@@ -88,8 +88,8 @@ def _facts(read: tuple[Trace | str, ...], captures: tuple[Captured, ...], captur
     if at is None:
         named = [one for one in read if isinstance(one, Trace)]
         reason = (
-            "no sequence of its launches is that of a replayed graph" if captures
-            else "it names no kernel of a launch" if named else "it cannot be read")
+            "its launches match no replayed graph" if captures
+            else "it has no launch with a kernel name" if named else "it cannot be read")
     return {
         "file": Path(captures[at].run.info.source if at is not None else files[0]).name,
         "matched": int((capture >= 0).sum()), "of": of, "refused": reason,

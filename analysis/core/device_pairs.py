@@ -54,5 +54,5 @@ def note(pairs: dict[str, str]) -> list[str]:
     """One sentence for the notes if devices were paired in order."""
     if not pairs:
         return []
-    named = ", ".join(f"{theirs} of B with {mine} of A" for theirs, mine in list(pairs.items())[:4])
-    return [f"The runs used different device numbers: {named}{' and so on' if len(pairs) > 4 else ''} are compared."]
+    named = ", ".join(f"B's {theirs} with A's {mine}" for theirs, mine in list(pairs.items())[:4])
+    return [f"The runs used different device numbers: compared {named}{' and so on' if len(pairs) > 4 else ''}."]

@@ -105,5 +105,5 @@ def sentence(run: Trace, facts: dict[str, Any]) -> str:
 def notes_of(run: Trace, kernels: Kernels) -> tuple[str, ...]:
     """The notes on this run's kernel table."""
     replayed = ("Launches were replayed one by one: totals are of serialised replays, not wall time.",)
-    large = (f"Of more than {units.count(MOST)} launches the shares of the peaks are in the roofline view (p) alone.",)
+    large = (f"More than {units.count(MOST)} launches: shares of the peaks are in the roofline view (p) only.",)
     return (*kernels.notes, *(replayed if run.info.serialised else ()), *(large if left_to_roofline(run) else ()))

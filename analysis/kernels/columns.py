@@ -15,7 +15,7 @@ COMPUTE, MEMORY, LAUNCH, LOW = "compute", "memory", "launch", "low"
 MEANINGS = {
     COMPUTE: "tensor cores at least half busy",
     MEMORY: "DRAM at least half busy",
-    LAUNCH: "neither is a tenth busy and it is shorter than ten launches take",
+    LAUNCH: "both under 10% busy, and shorter than ten launch latencies",
     LOW: "none of these: worth a look",
     "~": "no counter was recorded, so it follows from the work of the operators behind it",
 }

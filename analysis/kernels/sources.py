@@ -80,7 +80,7 @@ def from_launches(launches: pl.LazyFrame, grain: Grain = "device") -> Kernels | 
     unknown = bare.join(timed.select(KEYS), on=KEYS, how="anti", nulls_equal=True)
     counted = units.counted(unmeasured, "launch", "launches")
     return Kernels(_ordered(pl.concat([_complete(timed), _complete(unknown)])), "kernels", (
-        f"{counted} without a duration: counted only where no launch of the kernel has one.",))
+        f"{counted} without a duration: counted only for kernels without any timed launch.",))
 
 
 def _measured(rows: pl.DataFrame) -> pl.DataFrame:
@@ -138,7 +138,7 @@ def from_statistics(recorded: pl.LazyFrame, grain: Grain = "device") -> Kernels:
             pl.col("count", "total_ns").sum(), pl.col("min_ns").min(), pl.col("max_ns").max()
         )
         each = "rank" if grain == "device" else "device"
-        note = f"Percentiles, distributions and utilisation are known of each {each} alone, not of all together."
+        note = f"Percentiles, distributions and utilisation are available per {each} only."
         return Kernels(_ordered(_complete(frame.with_columns(mean_ns=_PER_LAUNCH))), "kernel_stats", (note,))
     frame = frame.with_columns(places(grain), mean_ns=pl.coalesce("mean_ns", _PER_LAUNCH))
     if frame["p99_ns"].count():

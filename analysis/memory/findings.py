@@ -36,7 +36,7 @@ class MemoryFinding(Struct, frozen=True):
         """The finding as a sentence: subject, verb, number, unit."""
         if self.rule == "rounding":
             lost = units.percent(100 * (1 - self.asked / self.of), places=0)
-            return (f"{self.device}: {units.size(self.asked)} asked for take {units.size(self.of)} on the device: "
+            return (f"{self.device}: {units.size(self.asked)} requested take {units.size(self.of)} on the device: "
                     f"{lost} is lost to rounding.")
         pieces = units.counted(self.segments, "segment", "segments")
         if self.rule == "fragmentation":
@@ -47,7 +47,7 @@ class MemoryFinding(Struct, frozen=True):
         outside = "" if self.device_free is None else f"{units.size(self.device_free)} free on the device, "
         again = "" if self.times == 1 else f" ({units.count(self.times)} times, this the last)"
         free = f"{units.size(self.free)} free in {pieces}, the largest block {units.size(self.largest)}"
-        return (f"{self.device}: out of memory{when}{again}: {who} asked for {units.size(self.asked)}; {outside}{free}"
+        return (f"{self.device}: out of memory{when}{again}: {who} requested {units.size(self.asked)}; {outside}{free}"
                 f"{self._verdict}.")
 
     @property
@@ -56,7 +56,7 @@ class MemoryFinding(Struct, frozen=True):
             return ": it fits now"
         if self.asked <= self.free:
             return ": fragmented; expandable_segments:True would join them"
-        return ": less than was asked for"
+        return ": less than requested"
 
 
 def memory_findings(memory: Peaks) -> list[MemoryFinding]:

@@ -107,5 +107,5 @@ def _under_the_same_devices(frame: pl.DataFrame, runs: list[str]) -> tuple[pl.Da
     device = pl.coalesce(*(pl.when(pl.col("run") == run).then(devices.under(pairs)) for run, pairs in moved.items()),
                          "device")
     return frame.with_columns(device), [
-        f"{run}: {theirs} stands under {mine} of {runs[0]}." for run, pairs in moved.items()
+        f"{run}: {theirs} is listed as {mine}, as in {runs[0]}." for run, pairs in moved.items()
         for theirs, mine in pairs.items()]

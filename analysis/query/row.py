@@ -46,7 +46,7 @@ def row(view: View, table: Table, row_id: str, runs: tuple[Trace, ...], options:
     at = [position for position, one in enumerate(ids) if table.ids.names(one, row_id)]
     if len(at) != 1:
         several = ", ".join(ids[position] for position in at[:4])
-        raise CannotAnswer(f"{row_id} names {len(at)} rows of the view {view.name}" + (f": {several}" if at else ""))
+        raise CannotAnswer(f"{row_id} matches {len(at)} rows of the view {view.name}" + (f": {several}" if at else ""))
     sections = [_with_arguments(one, runs, read) for one in details(view, table, at[0], runs, options).sections]
     told = [{"title": one.title, "columns": one.columns, "rows": one.rows, "shape": one.shape} for one in sections]
     one_row = replace(table, order=pl.Series([table.row_id(at[0])], dtype=pl.UInt32)).head(1)

@@ -18,17 +18,17 @@ from ..table.sides import paired_rows
 COLUMNS = (
     Column("device", "device", "text", "device", width=7, order=0, role="where", pairs="key"),
     Column("rank", "rank", "number", "rank of the job", width=5, order=6, role="where", pairs="key"),
-    Column("frame", "asked for by", "text", "the line that asked for it: the innermost of the stack that is no "
-           "library's; without one the operator the program called; empty where only sums were recorded", width=40,
+    Column("frame", "allocated by", "text", "the line that allocated it: the innermost stack frame outside "
+           "libraries; without a stack the operator the program called; empty if only totals were recorded", width=40,
            order=0, elastic=True, pinned=True, role="label", pairs="key"),
     Column("bytes", "at peak", "bytes", "held at the device's peak", width=10, order=0, role="value", pairs="sum"),
     Column("share", "share", "fraction", "of the device's peak", width=8, order=2, role="share", bar="share",
            pairs="sum"),
-    Column("block_bytes", "takes", "bytes", "what these take on the device, rounded up by the allocator; empty where "
-           "that is not recorded of all of them", width=10, order=4, pairs="sum"),
+    Column("block_bytes", "takes", "bytes", "their size on the device, rounded up by the allocator; empty unless "
+           "recorded for all of them", width=10, order=4, pairs="sum"),
     Column("held", "over time", "trend", "the most it held in each part of the recording", width=24, order=2),
     Column("most_bytes", "own peak", "bytes", "the most it held at any time", width=10, order=4, pairs="sum"),
-    Column("count", "blocks", "count", "allocations it was in", width=7, order=3),
+    Column("count", "blocks", "count", "number of allocations", width=7, order=3),
     Column("largest_bytes", "largest", "bytes", "the largest of them", width=10, order=4),
     Column("during", "during", "text", "host slice that was open at the peak, the innermost operator first", width=24,
            order=5, role="label"),
@@ -99,7 +99,7 @@ def _difference(a: Peaks, b: Peaks, moved: dict[str, str]) -> list[str]:
 def _notes(memory: Peaks) -> tuple[str, ...]:
     if memory.stacks:
         return ()
-    return ("No allocation is tied to what asked for it: what held the peak is not known, at most what ran then.",)
+    return ("Allocations were recorded without a stack: who held the peak is unknown, only what ran at that time.",)
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:

@@ -104,7 +104,7 @@ def test_the_beginning_of_a_hash_is_enough_and_what_names_nothing_is_said(sample
     demo = str(samples / "demo" / "normal.json.gz")
     first = printed(capsys, demo, "--view", "kernels", "--top", "1")["rows"][0]
     assert printed(capsys, demo, "--row", first["id"][:-4])["rows"] == [first]
-    for asked, says in (("gap:999999", "gap:999999 names 0 rows of the view idle. --ids prints them."),
+    for asked, says in (("gap:999999", "gap:999999 matches 0 rows of the view idle. --ids prints them."),
                         ("kernal:1", "--row kernal:1: no rows have such ids. Nearest: kernel.")):
         assert main(["report", demo, "--row", asked]) == USAGE
         assert capsys.readouterr().err == f"warplens: {says}\n"
@@ -118,7 +118,7 @@ def test_a_cycle_is_found_without_its_rank_where_one_rank_has_it(tmp_path: Path,
             step, {**step, "name": "ProfilerStep#7", "ts": 20}]}))
     assert printed(capsys, str(tmp_path), "--row", "cycle:5")["rows"][0]["id"] == "cycle:5@0"
     assert main(["report", str(tmp_path), "--row", "cycle:7"]) == USAGE
-    assert "cycle:7 names 2 rows of the view cycles: cycle:7@0, cycle:7@1." in capsys.readouterr().err
+    assert "cycle:7 matches 2 rows of the view cycles: cycle:7@0, cycle:7@1." in capsys.readouterr().err
 
 
 def test_ids_are_printed_where_they_are_wanted(samples: Path, capsys: Captured) -> None:

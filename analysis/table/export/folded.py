@@ -15,7 +15,7 @@ from ..flame import Flame, flame_of, weights_of
 from ..table import Table
 from . import WrongFormat
 
-NOT_A_TREE = "is of a tree; ask with --view ops --tree, or of one run --view stacks --tree"
+NOT_A_TREE = "needs a tree: use --view ops --tree, or for one run --view stacks --tree"
 
 
 def render(tables: Sequence[Table]) -> bytes:

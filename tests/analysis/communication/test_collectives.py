@@ -406,7 +406,7 @@ def test_a_rank_that_ran_on_a_device_of_another_number_is_one_row_of_two_runs() 
     table = answer("ranks", *runs)
     [row] = table.frame.to_dicts()
     assert (row["device"], row["busy_ns_a"], row["busy_ns_b"]) == ("GPU 0", 400, 500)
-    assert "The runs used different device numbers: GPU 2 of B with GPU 0 of A are compared." in table.notes
+    assert "The runs used different device numbers: compared B's GPU 2 with A's GPU 0." in table.notes
 
 
 def test_of_a_rank_that_a_run_does_not_have_nothing_is_known_not_even_zero() -> None:

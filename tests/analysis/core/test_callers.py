@@ -64,7 +64,7 @@ def test_of_a_graph_s_kernels_nobody_knows_who_captured_them() -> None:
     run = run_of(host=replay, kernels=[kernel(0, 50, 5, correlation=1), kernel(1, 60, 5, correlation=1)])
     assert told(run, "op", "frame", "launch_ns") == [(None, None, 10), (None, None, 10)]
     table = ask(view("launches"), (run,))
-    assert table.notes == ("2 launches were replayed by graphs: who captured them is not recorded.",)
+    assert table.notes == ("2 launches came from graph replays; the capturing operators were not recorded.",)
 
 
 def test_launches_carry_their_caller_and_cycle_and_a_scope_keeps_frames_that_began_before() -> None:

@@ -350,7 +350,7 @@ def test_other_devices_and_restarted_processes_are_compared_in_order() -> None:
 
     table = diff(profile(seed=1), profile(seed=2, spoil=moved))
     assert called(table) == {}
-    assert table.notes[0] == "The runs used different device numbers: GPU 5 of B with GPU 0 of A are compared."
+    assert table.notes[0] == "The runs used different device numbers: compared B's GPU 5 with A's GPU 0."
 
 
 def processes(*of: tuple[int, str]) -> Trace:

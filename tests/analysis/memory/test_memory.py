@@ -98,7 +98,7 @@ def test_the_sample_says_its_peak_and_what_would_not_fit(samples: Path) -> None:
     (device,) = table.facts["devices"]
     assert device["peak_bytes"] == sum(row["bytes"] for row in rows(table)) == (400 + 240 + 90 << 20) - 100
     assert table.summary[1] == (
-        "GPU 0: out of memory at 5.67 ms: /home/me/model.py:42 forward asked for 900.0 MiB; 96.0 MiB free on the "
+        "GPU 0: out of memory at 5.67 ms: /home/me/model.py:42 forward requested 900.0 MiB; 96.0 MiB free on the "
         "device, 1.0 GiB free in 2 segments, the largest block 512.0 MiB: fragmented; expandable_segments:True would "
         "join them.")
     assert "never-shown" not in str(table.facts) + str(rows(table))

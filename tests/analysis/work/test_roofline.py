@@ -275,7 +275,7 @@ def test_a_large_run_leaves_the_shares_to_the_roofline_and_says_so(monkeypatch: 
     monkeypatch.setattr(peak_shares, "MOST", 1)
     made = run(LINEAR, KERNELS)
     table = ask(view("kernels"), (made,), Options())
-    assert "launches the shares of the peaks are in the roofline view (p) alone." in " ".join(table.notes)
+    assert "launches: shares of the peaks are in the roofline view (p) only." in " ".join(table.notes)
     assert [one["compute_of_peak"] for one in kernel_rows("kernels", made)] == [None, None]
 
 
