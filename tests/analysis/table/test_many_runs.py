@@ -15,7 +15,8 @@ def test_runs_on_devices_of_other_numbers_share_their_rows_and_it_is_said() -> N
         ]) for number in (1, 0, 2))
     table = across(many("kernels", runs, Options()))
     assert table.shown().select("on 1", "on 0", "on 2").rows() == [(11, 10, 12)]
-    assert table.notes[-2:] == ("on 0: GPU 0 is listed as GPU 1, as in on 1.", "on 2: GPU 2 is listed as GPU 1, as in on 1.")
+    assert table.notes[-2:] == (
+        "on 0: GPU 0 is listed as GPU 1, as in on 1.", "on 2: GPU 2 is listed as GPU 1, as in on 1.")
 
 
 def test_names_that_runs_share_mean_what_they_say() -> None:
