@@ -49,7 +49,8 @@ class Callers(Struct, frozen=True):
         if self.joined is not None and self.joined.facts["refused"]:
             notes.append(f"Capture {self.joined.facts['file']} is refused: {self.joined.facts['refused']}.")
         if self.replayed:
-            notes.append(f"{self.replayed:,} launches came from graph replays; the capturing operators were not recorded.")
+            notes.append(
+                f"{self.replayed:,} launches came from graph replays; the capturing operators were not recorded.")
         return tuple(notes)
 
     @property
