@@ -1,13 +1,13 @@
-"""Several files of one job as one Trace: whose rank each is, which are windows of one process, and how they are joined.
+"""Merges several files of one job into one Trace: assigns ranks and joins successive recordings of one process.
 
-A rank comes from what the file says of itself, else from its name ('rank-3', 'worker0', 'TP-1'), else from the one
-number in which the names differ. Files whose names differ in nothing but when they were written, in the step they are
-of, which may be that of their folder, or in the stage of a serving engine come from one process: they are windows of
-its time, as a profiler's schedule writes them, not ranks, and are joined first, if all know when they were recorded.
-What drives the ranks of a serving engine is left out.
+The rank is the one recorded in the file, else from its name ('rank-3', 'worker0', 'TP-1'), else the only number in
+which the names differ. Files whose names differ only in a timestamp, in a step number (of file or folder) or in the
+stage of a serving engine come from one process: they are successive windows, as a profiler schedule writes them, not
+ranks, and are joined first, provided all record an absolute time. Processes that only drive the ranks of a serving
+engine are left out.
 
-Times are put on one clock where every file knows its absolute zero; where one does not, each keeps its own and a
-warning says so. Launch indices run on from file to file, so that an index stays unique.
+Times are converted to one clock if every file records its absolute zero; otherwise each keeps its own zero, with a
+warning. Launch indices continue from file to file, so that they stay unique.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _LONG_NUMBER = re.compile(r"\d{10,}(?:\.\d+)?|\d+")
 _STAGE = re.compile(r"(?<![A-Za-z])(DECODE|EXTEND|PREFILL)(?![A-Za-z])", re.IGNORECASE)
 _STEP = re.compile(r"(?<![A-Za-z])(step|iter(?:ation)?)[-_.]?\d+", re.IGNORECASE)
 _TIME = 10**9
-"""From here on a number in the name of a file is when it was written (seconds, or parts of them), not a rank."""
+"""A number in a file name that is at least this large is a timestamp (seconds or smaller units), not a rank."""
 _CLOCKED = {
     "kernels": "start_ns", "host": "start_ns", "cycles": "start_ns", "profile": "cycle_start_ns", "metrics": "ts_ns",
     "allocations": "start_ns", "call_chains": "start_ns",
 }
 _TIES = {"kernels": ("correlation", "op_id"), "host": ("correlation", "external_id")}
-"""Numbers that tie a call to its activity; a profiler may count them anew in each window."""
+"""Ids that link calls and activities; a profiler may restart them in each window."""
 
 
 def ranks_of(files: Sequence[Path], recorded: Sequence[tuple[int, ...]]) -> list[int] | None:
-    """One distinct rank per file, or None where the files cannot be told apart as ranks of one job."""
+    """One distinct rank per file; None if the files cannot be identified as ranks of one job."""
     if all(len(ranks) == 1 for ranks in recorded):
         numbers = [ranks[0] for ranks in recorded]
         return numbers if len(set(numbers)) == len(numbers) else None
@@ -78,13 +78,13 @@ def _by_name(files: Sequence[Path]) -> list[int] | None:
 
 
 def process_name(file: Path) -> str:
-    """The file's path without what only tells the windows of its process apart."""
+    """The file's path with the parts masked that differ between windows of one process: timestamp, step, stage."""
     name = _LONG_NUMBER.sub(lambda number: "#" if float(number[0]) >= _TIME else number[0], file.name)
     return _STEP.sub("#", str(file.parent / _STAGE.sub("#", name)))
 
 
 def recordings(files: Sequence[Path]) -> list[tuple[Path, ...]]:
-    """The files in groups, each the windows of one process in order of name; the groups in order of their first."""
+    """The files grouped by process, each group sorted by name; groups in order of their first file."""
     groups: dict[str, list[Path]] = {}
     for file in files:
         groups.setdefault(process_name(file), []).append(file)
@@ -92,12 +92,12 @@ def recordings(files: Sequence[Path]) -> list[tuple[Path, ...]]:
 
 
 def shape(file: Path) -> str:
-    """The name of a file without its numbers: what the files of a job's ranks have in common."""
+    """The file name with numbers masked, which is the same for all ranks of a job."""
     return _NUMBER.sub("#", file.name)
 
 
 def _names(files: Sequence[Path]) -> list[str]:
-    """The files' names; where those of different folders are the same, with the folders in which they differ."""
+    """The file names or, if names repeat in different folders, the paths relative to the common folder."""
     names = [file.name for file in files]
     if len(set(names)) == len(names) or len({file.parent for file in files}) == 1:
         return names
@@ -111,7 +111,7 @@ def _numbered(marks: Sequence[tuple[int, ...]]) -> list[int]:
 
 
 def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]) -> Trace:
-    """One Trace of all ranks, in their order, with ``rank`` filled in every table that has it."""
+    """One Trace of all ranks, in rank order, with the column ``rank`` filled in every table that has it."""
     ordered = sorted(zip(ranks, traces, strict=True), key=lambda pair: pair[0])
     infos = [trace.info for _, trace in ordered]
     epochs = [info.epoch_ns for info in infos if info.epoch_ns is not None]
@@ -131,7 +131,7 @@ def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]
 
 
 def joined(source: str, label: str, windows: Sequence[Trace]) -> Trace:
-    """Recordings of one process as one Trace in the order of their times; between them nothing was recorded."""
+    """Successive recordings of one process as one Trace, in time order; gaps between them were not recorded."""
     ordered = sorted(windows, key=lambda trace: trace.info.epoch_ns or 0)
     infos = [trace.info for trace in ordered]
     gap_warning = f"{len(ordered)} recordings of one process, one after the other: between them nothing was recorded"
@@ -143,7 +143,7 @@ def joined(source: str, label: str, windows: Sequence[Trace]) -> Trace:
 
 
 def totals(infos: Sequence[Info]) -> dict[str, Any]:
-    """What several recordings have together: ``bytes``, ``coverage``, ``devices`` and whether any is ``serialised``."""
+    """Combined Info fields of several recordings: ``bytes``, ``coverage``, ``devices`` and ``serialised``."""
     sizes = [info.bytes for info in infos if info.bytes is not None]
     covered = [(info.coverage, info.bytes or 1) for info in infos if info.coverage is not None]
     weight = sum(size for _, size in covered)
@@ -157,7 +157,7 @@ def totals(infos: Sequence[Info]) -> dict[str, Any]:
 
 
 def _concatenated(info: Info, traces: Sequence[Trace], ranks: Sequence[int | None], zero: int | None) -> Trace:
-    """The tables one below the other, times from ``zero`` where it is known; without ranks they are one process's."""
+    """Concatenate the tables, with times relative to ``zero`` if known; ranks are None for windows of one process."""
     import polars as pl
 
     from ..schema import columns_of
@@ -179,9 +179,9 @@ def _concatenated(info: Info, traces: Sequence[Trace], ranks: Sequence[int | Non
                 moved += [pl.col(c) + rows["kernels"] for c in ("index", "first_index", "last_index") if c in columns]
             if rows["host"] and name == "host":
                 moved.append(pl.col("parent") + rows["host"])
-            if rank is None and ties:  # 0 and less tie nothing
+            if rank is None and ties:  # ids of 0 or less link nothing
                 moved += [pl.when(pl.col(c) > 0).then(pl.col(c) + ties).otherwise(c) for c in _TIES.get(name, ())]
-            if rank is None and "offset" in columns:  # of which file it is the place could not be told
+            if rank is None and "offset" in columns:  # without a rank the file of an offset is unknown
                 moved.append(pl.lit(None, pl.Int64).alias("offset"))
             placed = table.with_columns(moved) if moved else table
             frames.setdefault(name, []).append(placed)
@@ -201,11 +201,11 @@ def _by_number(device: str) -> tuple[int, str]:
 DRIVER = re.compile(
     r"async_?llm|scheduler|tokenizer|front_?end|api_?server|engine_?core|router|controller", re.IGNORECASE,
 )
-"""Names of the processes of a serving engine that drive ranks and are none."""
+"""Names of serving engine processes that drive ranks but are not ranks."""
 
 
 def job_of(display_name: str, singles: Sequence[Trace]) -> Trace:
-    """All recordings as one run. Raises Unreadable where they are neither one job's ranks nor one process's windows."""
+    """All recordings as one run. Raises Unreadable if they are neither ranks of one job nor windows of one process."""
     runs, drivers = _without_drivers(singles)
     label = Path(os.path.abspath(display_name)).name or display_name
     job = _joined(display_name, label, runs) if len(runs) > 1 else runs[0]
@@ -216,7 +216,7 @@ def job_of(display_name: str, singles: Sequence[Trace]) -> Trace:
 
 
 def ranks_together(runs: Sequence[Trace]) -> Trace | None:
-    """Recordings that say they are of different ranks, as one run; None where any does not say, or two say the same."""
+    """Recordings of one format as one run if each records its own, distinct rank; else None."""
     recorded = [run.info.ranks for run in runs]
     distinct = {numbers for numbers in recorded if len(numbers) == 1}
     if len(runs) < 2 or len(distinct) < len(runs):
@@ -228,7 +228,7 @@ def ranks_together(runs: Sequence[Trace]) -> Trace | None:
 
 
 def _without_drivers(singles: Sequence[Trace]) -> tuple[list[Trace], list[Trace]]:
-    """The recordings of ranks, and those of a serving engine's other processes; without any rank all are taken."""
+    """(recordings of ranks, recordings of driver processes of a serving engine); all count as ranks if only drivers."""
     drivers = [
         trace for trace in singles
         if not trace.info.ranks and DRIVER.search(Path(trace.info.source).name) and not trace.has("kernels")
@@ -253,7 +253,7 @@ def _joined(display_name: str, label: str, singles: Sequence[Trace]) -> Trace:
 
 
 def _twice(files: Sequence[Path], singles: Sequence[Trace]) -> str:
-    """Which rank two of the files say they are of, as the end of a sentence; nothing where none is said twice."""
+    """The end of a sentence that names two files with the same recorded rank, or one without a rank; '' if neither."""
     sources: dict[tuple[int, ...], str] = {}
     for file, trace in zip(files, singles, strict=False):
         ranks = trace.info.ranks
@@ -267,7 +267,7 @@ def _twice(files: Sequence[Path], singles: Sequence[Trace]) -> str:
 
 
 def _windowed(display_name: str, label: str, files: list[Path], singles: Sequence[Trace]) -> Trace | None:
-    """The windows of each process joined, and the processes merged; None where that makes no job of them."""
+    """Join the windows of each process and merge the processes; None if the result is not one job."""
     of_file = dict(zip(files, singles, strict=True))
     groups = [[of_file[file] for file in group] for group in recordings(files)]
     if len(groups) == len(files) or not all(map(_of_one_process, groups)):
@@ -284,12 +284,12 @@ def _windowed(display_name: str, label: str, files: list[Path], singles: Sequenc
 
 
 def _of_one_process(group: Sequence[Trace]) -> bool:
-    """Whether recordings with names of one process are of one rank, and each knows when it was made."""
+    """Whether recordings with the process name in common have the same rank and all record an absolute time."""
     if len(group) == 1:
         return True
     return len({trace.info.ranks for trace in group}) == 1 and all(trace.info.epoch_ns is not None for trace in group)
 
 
 def _one_run(formats: set[str]) -> bool:
-    """Whether files of the format that lie together are always one run's, whatever they are called."""
+    """Whether files of the format in one folder are always one run, whatever their names."""
     return all(loader.folder_is_one_run for loader in registry.loaders() if loader.name in formats)

@@ -1,8 +1,8 @@
-"""Counters that were sampled while another tool recorded the trace: put onto the trace's clock.
+"""Aligns counters that another tool sampled during a trace with the trace's clock.
 
-Both know the time of the world, or the samples have a date without a zone, or a time of day: then the zone (and the
-day) is the one in which most of the samples lie within the trace, which is said. Where nothing tells, or somebody
-knows better, the first sample is put so many seconds after the start of the trace.
+If both have absolute times, those are used. If the samples have a date without a time zone, or only a time of day, the
+zone (and day) is chosen that maximises the overlap with the trace, and a warning says so. Without any of these, or if
+the user passes ``--align``, the first sample is placed that many seconds after the start of the trace.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from msgspec.structs import replace
 
 from ..trace import TABLE_NAMES, Trace
 
-_BESIDE = frozenset(("metrics", "allocations"))  # The tables of recordings that lie beside a trace.
+_BESIDE = frozenset(("metrics", "allocations"))  # The only tables of a sidecar recording.
 _QUARTER, _DAY = 900 * 10**9, 86_400 * 10**9
-_ZONES = range(-48, 57)  # Zones in quarters of an hour from UTC, −12:00 to +14:00.
+_ZONES = range(-48, 57)  # Time zones in quarter hours from UTC, −12:00 to +14:00.
 _SPANS = (("kernels", "start_ns", "dur_ns"), ("host", "start_ns", "dur_ns"), ("cycles", "start_ns", "dur_ns"),
           ("profile", "cycle_start_ns", "cycle_ns"))  # fmt: skip
 
 
 def is_beside(trace: Trace) -> bool:
-    """Whether the recording is nothing but samples of counters and of memory, taken beside another one."""
+    """Whether the recording is a sidecar: it has only counter and memory samples."""
     return trace.has("metrics") and not any(trace.has(name) for name in TABLE_NAMES if name not in _BESIDE)
 
 
 def with_metrics(run: Trace, sidecars: Sequence[Trace], align_s: float | None = None) -> Trace:
-    """The run with the samples recorded beside it, on its clock where that can be known.
+    """The run with the sidecars' samples, on the run's clock if it can be determined.
 
-    ``align_s`` puts the earliest of their samples that many seconds after the start of the trace, whatever the clocks
-    say; files whose clocks are comparable keep their distance.
+    ``align_s`` places the earliest of their samples that many seconds after the start of the trace, ignoring the
+    clocks; sidecars with absolute times keep their distance to each other.
     """
     import polars as pl
 
@@ -58,7 +58,7 @@ def with_metrics(run: Trace, sidecars: Sequence[Trace], align_s: float | None = 
 
 
 def together(traces: Sequence[Trace], align_s: float | None = None) -> Trace:
-    """Samples of several tools and no trace, as one run that begins with the first of them."""
+    """Samples of several tools, without a trace, as one run that begins with the first sample."""
     import polars as pl
 
     dated = [trace for trace in traces if trace.info.epoch_ns is not None and trace.info.facts.get("clock") != "local"]
@@ -74,7 +74,7 @@ def together(traces: Sequence[Trace], align_s: float | None = None) -> Trace:
 
 
 def _span(run: Trace) -> tuple[int, int]:
-    """From when to when the run lasts, ns from its start."""
+    """(0, end of the run), in ns from its start."""
     import polars as pl
 
     ends = [
@@ -93,7 +93,7 @@ def _last(trace: Trace) -> int:
 
 
 def _shift(run: Trace, trace: Trace, span: tuple[int, int], name: str) -> tuple[int, str]:
-    """What to add to the samples' times, ns, and what has to be said of it ('' nothing)."""
+    """The offset in ns to add to the samples' times, and a warning about it ('' if none)."""
     zero, epoch, clock = run.info.epoch_ns, trace.info.epoch_ns, trace.info.facts.get("clock")
     of_day = trace.info.facts.get("time_of_day_ns")
     if clock == "none":
@@ -123,7 +123,7 @@ def _shift(run: Trace, trace: Trace, span: tuple[int, int], name: str) -> tuple[
 
 
 def _overlap(shift: int, length: int, span: tuple[int, int]) -> int:
-    """How long samples over ``length`` ns, moved by ``shift``, lie within the trace; at least 1 where one does."""
+    """Overlap in ns of the trace and samples that span ``length`` ns from ``shift`` on; 0 if none, else at least 1."""
     first, last = max(shift, span[0]), min(shift + length, span[1])
     return last - first + 1 if last >= first else 0
 
@@ -137,7 +137,7 @@ def _apart(name: str, shift: int, length: int, span: tuple[int, int]) -> str:
 
 
 def _zone_here(moment: int) -> int:
-    """How far this machine's clock is before UTC at that moment, ns."""
+    """This machine's UTC offset at ``moment``, in ns."""
     try:
         offset = datetime.fromtimestamp(moment / 1e9).astimezone().utcoffset()
     except (OverflowError, OSError, ValueError):

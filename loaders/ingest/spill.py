@@ -1,10 +1,10 @@
-"""Directories that belong to running processes: temporary ones that do not outlive them, and held cache entries.
+"""Directories owned by running processes: temporary ones, removed with their process, and cache entries in use.
 
-Each directory has a file ``.held`` on which its users keep a lock: exclusive while it is being written or is
-temporary, shared while a finished one is read. The kernel drops the lock with the process, however it ends. So a
-temporary directory goes at exit and at SIGTERM and SIGHUP; one whose owner was killed outright is found unlocked by the
-next process and goes then; and nothing that somebody still reads is ever removed. Where there are no locks (Windows)
-a directory with an open file in it cannot be renamed or removed, which keeps what is in use just as well.
+Each directory has a file ``.held`` that its users lock: exclusively while it is written or temporary, shared while a
+finished one is read. The kernel releases the lock when the process ends, however it ends. Temporary directories are
+removed at exit and at SIGTERM and SIGHUP; if the owner was killed, the next process finds the directory unlocked and
+removes it. A directory that is still being read is never removed. Without such locks (Windows) a directory with an open
+file cannot be renamed or removed, which protects it as well.
 """
 
 from __future__ import annotations
@@ -31,41 +31,41 @@ except ImportError:  # Windows
 else:
     LOCKS = True
 OWN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""How a file to be locked is opened: not for children, not through a link, never waiting for a FIFO's other end."""
+"""Flags for opening a lock file: not inherited, no symlinks, never blocking on a FIFO."""
 _PREFIX = f"warplens-{os.getuid() if hasattr(os, 'getuid') else os.environ.get('USERNAME', '')}-"
-HOLD = ".held"  # The file in each directory on which its users keep their lock.
+HOLD = ".held"  # The lock file in each directory.
 _OLD_SECONDS = 86_400
-_OTHER_FILES = 512  # Open files a process may need beside the directories it holds.
+_OTHER_FILES = 512  # Open files a process may need besides the directories it holds.
 _temporary: dict[Path, int] = {}
 _shared: dict[Path, int] = {}
 _swept: set[Path] = set()
 _keepers = Counter[Path]()
-_gone = deque[tuple[Path, ...]]()  # what keepers that are no more had
+_gone = deque[tuple[Path, ...]]()  # directories of keepers that have been garbage-collected
 _counting = threading.Lock()
 _owner: list[int] = []
 
 
 def exclusive(descriptor: int, wait: bool = True) -> None:
-    """Take the file for this process alone. Raises OSError where another has it and ``wait`` is false."""
+    """Lock the file exclusively. Raises OSError if another process holds it and ``wait`` is false."""
     if LOCKS:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def shared(descriptor: int, wait: bool = True) -> None:
-    """Take the file together with others. Raises OSError where one has it alone and ``wait`` is false."""
+    """Lock the file shared. Raises OSError if another process holds it exclusively and ``wait`` is false."""
     if LOCKS:
         fcntl.flock(descriptor, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
 
 
 def place() -> Path:
-    """Where temporary directories are made unless another place is asked for."""
+    """The default parent of temporary directories."""
     return Path(tempfile.gettempdir())
 
 
 def directory(parent: Path | None = None) -> Path:
-    """A new private directory, removed when this process ends. Raises OSError where none can be made."""
+    """A new private directory, removed when this process ends. Raises OSError if it cannot be created."""
     base = parent or place()
-    if base not in _swept:  # a process that opens a hundred recordings need not look at all that others hold each time
+    if base not in _swept:  # sweep once per process, not for each of a hundred recordings
         _swept.add(base)
         sweep(base)
     clean_up_at_the_end()
@@ -73,14 +73,14 @@ def directory(parent: Path | None = None) -> Path:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
         descriptor = os.open(folder / HOLD, os.O_RDWR | os.O_CREAT | OWN, 0o600)
         exclusive(descriptor)
-        if folder.is_dir():  # else a sweep of another process came between the two lines above
+        if folder.is_dir():  # else another process swept it before it was locked
             _temporary[folder] = descriptor
             return folder
         os.close(descriptor)
 
 
 def keep(folder: Path, target: Path) -> bool:
-    """Give a finished temporary directory its lasting name, held for reading; false where that name is taken."""
+    """Rename a finished temporary directory to ``target`` and hold it for reading; False if ``target`` exists."""
     try:
         os.rename(folder, target)
     except OSError:
@@ -94,7 +94,7 @@ def keep(folder: Path, target: Path) -> bool:
 
 
 def expect(directories: int) -> None:
-    """Let this process hold so many directories: each is an open file, and many systems allow 1,024 unless asked."""
+    """Raise the limit of open files for so many held directories: each needs one, and the usual soft limit is 1,024."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -106,9 +106,9 @@ def expect(directories: int) -> None:
 
 
 def hold(folder: Path) -> bool:
-    """Keep a finished directory from being removed while this process lives; false where it is gone or going.
+    """Protect a finished directory from removal while this process lives; False if it is gone or being removed.
 
-    A temporary one that its maker handed over becomes this process's to remove.
+    A temporary directory handed over by its creator becomes this process's to remove.
     """
     if folder in _shared or folder in _temporary:
         return folder.is_dir()
@@ -129,22 +129,22 @@ def hold(folder: Path) -> bool:
 
 
 def hand_over(folder: Path) -> None:
-    """Leave a temporary directory to another process, which takes it with ``hold`` while this one still lives."""
+    """Hand a temporary directory over to another process, which must ``hold`` it while this one still lives."""
     if (descriptor := _temporary.pop(folder, None)) is not None:
         shared(descriptor)
         _shared[folder] = descriptor
 
 
 def held() -> frozenset[Path]:
-    """The finished directories this process holds."""
+    """The finished directories that this process holds."""
     return frozenset(_shared)
 
 
 class Keeper:
     """Holds directories for as long as it lives.
 
-    They are let go of, and temporary ones removed, when the next keeper is made: that takes time, and an object may die
-    in any thread. What is still read has another keeper.
+    After its death they are released, and temporary ones removed, when the next keeper is created: that takes time, and
+    objects can be collected on any thread. Directories still in use have another keeper.
     """
 
     def __init__(self, folders: Iterable[Path]) -> None:
@@ -163,15 +163,15 @@ class Keeper:
 
 
 def release(folder: Path) -> None:
-    """Let go of a directory that was held for reading."""
+    """Release a directory held for reading."""
     if (descriptor := _shared.pop(folder, None)) is not None:
         os.close(descriptor)
 
 
 def remove(folder: Path) -> None:
-    """Remove one of this process's temporary directories now; one that is gone is no error."""
+    """Remove one of this process's temporary directories now; it may be gone already."""
     descriptor = _temporary.pop(folder, None)
-    if descriptor is not None and not LOCKS:  # an open file keeps its directory
+    if descriptor is not None and not LOCKS:  # Windows cannot remove a directory with an open file
         os.close(descriptor)
     shutil.rmtree(folder, ignore_errors=True)
     if descriptor is not None and LOCKS:
@@ -179,17 +179,17 @@ def remove(folder: Path) -> None:
 
 
 def remove_if_free(folder: Path) -> bool:
-    """Remove a directory unless a process holds it."""
+    """Remove a directory unless a process holds it; returns whether it was removed."""
     try:
         descriptor = os.open(folder / HOLD, os.O_RDWR | OWN)
     except OSError:
-        return False  # being made this moment, or not ours
+        return False  # being created right now, or not ours
     try:
         exclusive(descriptor, wait=False)
         if not LOCKS:
             os.close(descriptor)
             descriptor = -1
-        # Renamed first: a reader that comes now finds nothing rather than half of it.
+        # Renamed first, so that a concurrent reader finds nothing rather than half of it.
         going = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder.parent))
         try:
             os.rename(folder, going / "gone")
@@ -204,7 +204,7 @@ def remove_if_free(folder: Path) -> bool:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether some process, this one among them, may be using the directory; one without a proper lock nobody uses."""
+    """Whether any process, including this one, may be using the directory; False if its lock file cannot be opened."""
     if folder in _shared or folder in _temporary:
         return True
     try:
@@ -221,12 +221,12 @@ def is_held(folder: Path) -> bool:
 
 
 def is_temporary(folder: Path) -> bool:
-    """Whether a directory's name is that of a temporary one, which may be in the making."""
+    """Whether the name is that of a temporary directory, which may still be being created."""
     return folder.name.startswith(_PREFIX)
 
 
 def sweep(base: Path) -> None:
-    """Remove the temporary directories of processes that were killed before they could."""
+    """Remove the temporary directories left behind by killed processes."""
     with contextlib.suppress(OSError):
         folders = [Path(entry.path) for entry in os.scandir(base) if entry.name.startswith(_PREFIX)]
         for folder in folders:
@@ -235,22 +235,22 @@ def sweep(base: Path) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether it is a directory that we made: in a folder for everybody, anybody may use our names."""
+    """Whether this user created the directory: in a shared /tmp, anyone can use our prefix."""
     state = os.lstat(folder)
     owned = not hasattr(os, "geteuid") or state.st_uid == os.geteuid()
-    # Without locks a living process is told by the age of what it left only.
+    # Without locks only the directory's age tells whether its owner may still be alive.
     return owned and stat.S_ISDIR(state.st_mode) and (LOCKS or time.time() - state.st_mtime > _OLD_SECONDS)
 
 
 def remove_all() -> None:
     """Remove every temporary directory of this process."""
-    if _owner[-1:] == [os.getpid()]:  # not in a fork of it
+    if _owner[-1:] == [os.getpid()]:  # not in a forked child
         for folder in list(_temporary):
             remove(folder)
 
 
 def clean_up_at_the_end() -> None:
-    """Have temporary directories removed at exit and, called from the main thread, at SIGTERM and SIGHUP."""
+    """Register the removal of temporary directories at exit and, if on the main thread, at SIGTERM and SIGHUP."""
     if not _owner:
         _owner.append(os.getpid())
         atexit.register(remove_all)

@@ -1,9 +1,9 @@
-"""SQLite databases as files of strangers: opened in place, changed by nobody, and read as far as their pages go.
+"""Untrusted, possibly truncated SQLite databases: opened in place, never modified, read as far as their pages go.
 
-Opened read-only and as immutable: nothing is locked, no journal appears beside somebody's recording, and a read-only
-disk is no obstacle. SQLite refuses a file that has fewer pages than its header says, unless the schema is declared
-writable (``lockBtree`` in its btree.c); then it reads each table up to the first page that is missing, and says so. It
-takes half a page at the end for a page of zeros, whose rows are empty, so that one is cut off first. File format:
+They are opened read-only and immutable: nothing is locked, no journal appears next to the recording, and a read-only
+disk is fine. SQLite refuses a file with fewer pages than its header declares, unless ``writable_schema`` is on
+(``lockBtree`` in its btree.c); it then reads each table up to the first missing page and raises an error there. SQLite
+treats a partial last page as zeros, whose rows are empty, so a partial page is cut off first. File format:
 https://sqlite.org/fileformat2.html.
 """
 
@@ -17,13 +17,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-MAGIC = b"SQLite format 3\0"  # What a database begins with.
+MAGIC = b"SQLite format 3\0"  # The first bytes of a database.
 
 
 class _Pages(NamedTuple):
-    """The size of a page in bytes, the pages that are there, those the header tells of, bytes of one that is not whole.
+    """Page size in bytes, complete pages present, pages according to the header, bytes of a partial last page.
 
-    A header that was not kept up to date tells of none, and then SQLite goes by the size of the file too.
+    ``expected`` is 0 if the header is out of date; SQLite then uses the file size, too.
     """
 
     size: int
@@ -46,8 +46,7 @@ def _pages(path: str | os.PathLike[str]) -> _Pages | None:
 
 
 def connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
-    """A connection that can read only, of a database that was cut off to what is there. Raises sqlite3.Error, OSError.
-    """
+    """A read-only connection that also reads truncated databases. Raises sqlite3.Error, OSError."""
     pages = _pages(path)
     connection = sqlite3.connect(f"{Path(os.path.abspath(path)).as_uri()}?mode=ro&immutable=1", uri=True)
     if pages is not None and pages.here < pages.expected:
@@ -56,10 +55,10 @@ def connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
 
 
 def whole_pages(path: Path, workspace: Path) -> tuple[Path, str | None]:
-    """A database as a file of whole pages, and a warning where it was cut off.
+    """The database as a file of whole pages, and a warning if it is truncated.
 
-    That is the file itself, which is shortened where it lies in the workspace, or of another that ends in the middle of
-    a page a copy in the workspace, which whoever asks deletes. Raises OSError.
+    Returns the file itself unless it ends within a page: then a file in the workspace is shortened in place, and any
+    other file is copied to the workspace first; the caller deletes the copy. Raises OSError.
     """
     pages = _pages(path)
     if pages is None or (pages.here >= pages.expected and not pages.over):
@@ -73,12 +72,12 @@ def whole_pages(path: Path, workspace: Path) -> tuple[Path, str | None]:
 
 
 def batches(cursor: sqlite3.Cursor, size: int) -> Iterator[list[Any]]:
-    """The rows of a cursor, so many at a time; those before an error come before it is raised. Raises sqlite3.Error."""
+    """The rows of a cursor in batches of ``size``; rows before an error are yielded before it is raised."""
     failed: sqlite3.Error | None = None
     while failed is None:
         rows = list[Any]()
         try:
-            rows.extend(islice(cursor, size))  # which has what came before an error; ``fetchmany`` loses it
+            rows.extend(islice(cursor, size))  # keeps the rows before an error, which ``fetchmany`` loses
         except sqlite3.Error as error:
             failed = error
         if rows:
@@ -89,9 +88,9 @@ def batches(cursor: sqlite3.Cursor, size: int) -> Iterator[list[Any]]:
 
 
 def schema(connection: sqlite3.Connection) -> list[tuple[object, object, object, object]]:
-    """Type, name, root page and ``create`` statement of what is in a database, as far as its pages go.
+    """(type, name, root page, ``create`` statement) of each readable schema entry.
 
-    Raises sqlite3.Error where nothing of it can be read.
+    Raises sqlite3.Error if none is readable.
     """
     rows = list[Any]()
     try:
@@ -104,7 +103,7 @@ def schema(connection: sqlite3.Connection) -> list[tuple[object, object, object,
 
 
 def schema_text(path: str | os.PathLike[str]) -> bytes:
-    """The names and ``create`` statements of all tables of a database, b"" where it cannot be read as one."""
+    """The names and ``create`` statements of the schema; b"" if the file cannot be read as a database."""
     try:
         connection = connect(path)
         try:

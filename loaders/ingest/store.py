@@ -1,13 +1,13 @@
-"""Traces as a directory of Arrow files: what the cache holds and what the ingest process hands over.
+"""Traces as a directory of Arrow files, the format of cache entries and of the ingest process's output.
 
-``<dir>/<n>/`` is the n-th trace: ``info.json`` and one ``<table>.arrow`` (Arrow IPC, zstd) for every table that has
-rows. A loader that streams writes such a file, or several ``<table>-<part>.arrow``, into its workspace itself; that is
-then the table. Columns without a value are left out of a file and integers may be narrower; ``read`` makes up for both.
-Files that are tables already are not copied: the directory then says where they are.
+``<dir>/<n>/`` is the n-th trace: ``info.json`` and one ``<table>.arrow`` (Arrow IPC, zstd) per non-empty table. A
+streaming loader writes such a file, or several ``<table>-<part>.arrow``, to its workspace itself; those are then the
+table. Columns without values are omitted and integers may be narrower; ``read`` restores the schema. Files that are
+tables already are not copied: the directory then only refers to them.
 
-What was derived from the tables lies in ``derived`` beside them, written when a question first needs it. A file there
-counts only where its checksum holds; else, and where nothing can be written, it is derived anew. What is large lies in
-parts, plain Arrow files with a list of their checksums, so that neither writing nor reading needs more memory than one.
+Results derived from the tables are stored in the subfolder ``derived`` when a query first needs them. They are used
+only if their checksum matches; otherwise, or if the folder is not writable, they are recomputed. Large results are
+stored in parts, plain Arrow files plus a list of checksums, so that writing and reading need the memory of one part.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from .cache import DERIVED
 if TYPE_CHECKING:
     import polars as pl
 
-LAYOUT = 4  # Goes up when this module writes what an older one could not read; part of the cache's key.
+LAYOUT = 4  # Version of this file layout, incremented when older versions cannot read it.
 _PLACE = "in_place.json"
 
 
 def workspace(directory: Path) -> Path:
-    """Where a loader may write the tables of its first trace."""
+    """The folder to which a loader may write the tables of its first trace."""
     inside = directory / "0"
     inside.mkdir(parents=True, exist_ok=True)
     return inside
 
 
 def write(traces: tuple[Trace, ...], directory: Path) -> None:
-    """Write all traces of one input. Raises OSError where the disk is full."""
+    """Write all traces of one input. Raises OSError, as on a full disk."""
     from .. import schema
 
     for number, trace in enumerate(traces):
@@ -60,7 +60,7 @@ def write(traces: tuple[Trace, ...], directory: Path) -> None:
 
 
 def write_preview(trace: Trace, directory: Path) -> None:
-    """Write a trace of some thousand rows to be read once, at once: not compressed. Raises OSError."""
+    """Write a trace of some thousand rows uncompressed, as it is read only once, right away. Raises OSError."""
     import polars as pl
 
     from .. import schema
@@ -75,7 +75,7 @@ def write_preview(trace: Trace, directory: Path) -> None:
 
 
 def write_place(loader: str, path: Path, directory: Path) -> None:
-    """Say that the tables are those of the files themselves, which the loader opens again. Raises OSError."""
+    """Write a reference to a file with tables that the loader opens in place. Raises OSError."""
     (workspace(directory) / _PLACE).write_text(json.dumps({"loader": loader, "path": os.fsencode(path).hex()}))
 
 
@@ -93,9 +93,9 @@ def _in_place(directory: Path) -> tuple[Trace, ...] | None:
 
 
 def read(directory: Path, compiled: bool = True, with_call_tree: bool = True) -> tuple[Trace, ...]:
-    """Every trace of the directory as scans. Raises OSError, ValueError or a polars error where it is damaged.
+    """Every trace of the directory as scans. Raises OSError, ValueError or a polars error if it is damaged.
 
-    Without the call tree its columns in ``host`` are null, as they are stored.
+    Without the call tree, its columns in ``host`` are null, as in the stored table.
     """
     if (traces := _in_place(directory)) is not None:
         return traces
@@ -129,7 +129,7 @@ def _files(inside: Path, table: str) -> list[Path]:
 
 
 def sink(table: pl.LazyFrame, target: Path) -> None:
-    """Write the table to that file, without columns that are null throughout."""
+    """Write the table to a file, without columns that are entirely null."""
     import polars as pl
 
     filled = table.select(pl.all().count()).collect(engine="streaming").row(0, named=True)
@@ -138,13 +138,13 @@ def sink(table: pl.LazyFrame, target: Path) -> None:
 
 
 def info_to_plain(info: Info) -> dict[str, Any]:
-    """The info as values that any JSON can hold."""
+    """The Info as plain JSON values."""
     plain: dict[str, Any] = json.loads(info_to_json(info))
     return plain
 
 
 def info_from_plain(raw: dict[str, Any]) -> Info:
-    """The info that ``info_to_plain`` gave. Raises KeyError or TypeError for anything else."""
+    """The inverse of ``info_to_plain``. Raises KeyError or TypeError for other values."""
     fields = {name: raw[name] for name in Info.__struct_fields__ if name in raw}
     fields["devices"] = tuple(Device(**device) for device in raw["devices"])
     fields["ranks"], fields["warnings"] = tuple(raw["ranks"]), tuple(raw["warnings"])
@@ -152,10 +152,10 @@ def info_from_plain(raw: dict[str, Any]) -> Info:
 
 
 def info_to_json(info: Info) -> bytes:
-    """The info as JSON."""
+    """The Info as JSON."""
     try:
         return orjson.dumps(info, default=_plain, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:  # an integer beyond 64 bits, or a file name that is no UTF-8
+    except TypeError:  # an integer beyond 64 bits, or a file name that is not UTF-8
         return json.dumps(info, default=_plain).encode()
 
 
@@ -168,27 +168,27 @@ def _plain(value: object) -> object:
 
 
 def info_from_json(text: bytes) -> Info:
-    """The info that ``info_to_json`` gave. Raises ValueError, KeyError or TypeError for anything else."""
+    """The inverse of ``info_to_json``. Raises ValueError, KeyError or TypeError for other text."""
     try:
         return info_from_plain(orjson.loads(text))
     except orjson.JSONDecodeError:
         return info_from_plain(json.loads(text))
 
 
-PART_BYTES = 16 << 20  # Bytes in memory of a part; what is smaller than one is a single file.
+PART_BYTES = 16 << 20  # In-memory size of a part; smaller frames are stored in a single file.
 _NAME = re.compile(r"[a-z0-9-]+")
 _LIST = "-parts"
 
 
 class DerivedFiles:
-    """The files of one trace. Tables that were replaced since, as by a limit on some of the rows, are another's."""
+    """The derived files of one trace; a trace with any table replaced, as by a row filter, is another one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._tables: tuple[object, ...] = ()
 
     def bind(self, trace: Trace) -> Trace:
-        """The trace with its files; only what has the very same tables is that trace."""
+        """The trace with this store attached; ``is_of`` then accepts only traces with the same table objects."""
         from msgspec.structs import replace
 
         bound = replace(trace, derived_store=self)
@@ -196,13 +196,13 @@ class DerivedFiles:
         return bound
 
     def is_of(self, trace: Trace) -> bool:
-        """Whether the trace is the one whose files these are."""
+        """Whether the trace has exactly the tables of the bound trace."""
         return len(self._tables) == len(TABLE_NAMES) and all(
             table is other for table, other in zip(self._tables, _tables_of(trace), strict=True)
         )
 
     def read(self, name: str) -> pl.DataFrame | None:
-        """The frame of that name; None where none is there that can be believed."""
+        """The frame stored as ``name``; None if there is none with a valid checksum."""
         import polars as pl
 
         frame = self._single(name)
@@ -215,7 +215,7 @@ class DerivedFiles:
             return None
 
     def write(self, name: str, frame: pl.DataFrame) -> None:
-        """Keep a frame under that name, where there is room for it."""
+        """Store a frame as ``name``, in parts if it is large; write errors are ignored."""
         parts = -(-int(frame.estimated_size()) // PART_BYTES)
         if parts > 1:
             self.write_parts(name, enumerate(frame.iter_slices(-(-frame.height // parts))))
@@ -223,22 +223,22 @@ class DerivedFiles:
         self.write_bytes(name, _ipc(frame))
 
     def write_bytes(self, name: str, data: bytes) -> None:
-        """The same of anything else."""
+        """Store bytes as ``name``; write errors are ignored."""
         with suppress(OSError):
             self._folder.mkdir(exist_ok=True)
             private.write(self._file(name), private.sealed(data))
 
     def read_bytes(self, name: str) -> bytes | None:
-        """What ``write_bytes`` kept under that name; None where none is there that can be believed."""
+        """The bytes stored by ``write_bytes``; None if there are none with a valid checksum."""
         try:
             return private.unsealed(self._file(name).read_bytes())
         except (OSError, ValueError):
             return None
 
     def write_parts(self, name: str, frames: Iterable[tuple[int, pl.DataFrame]]) -> bool:
-        """Keep a frame that comes in numbered parts, in any order; False where there is no room, and nothing is kept.
+        """Store a frame that arrives in numbered parts, in any order; on a write error nothing is kept: returns False.
 
-        Where all are kept, all were asked for: whoever makes them may rely on it.
+        If it returns True, ``frames`` has been consumed completely, on which the producer may rely.
         """
         import polars as pl
 
@@ -270,7 +270,7 @@ class DerivedFiles:
             return None
 
     def parts(self, name: str) -> list[pl.LazyFrame] | None:
-        """The parts of the frame of that name, left on disk; None where they cannot be believed, or it has none."""
+        """Scans of the parts of the frame stored as ``name``; None if there are none with valid checksums."""
         import polars as pl
 
         listing = self._single(name + _LIST)
@@ -288,7 +288,7 @@ class DerivedFiles:
         return None
 
     def only_last(self, beginning: str, count: int) -> None:
-        """Of the files whose names begin so, leave the ``most`` that were written last."""
+        """Keep only the ``count`` most recently written files whose names start with ``beginning``."""
         with suppress(OSError):
             matches = [file for file in self._folder.iterdir() if file.name.startswith(beginning)]
             for file in sorted(matches, key=lambda file: file.stat().st_mtime_ns)[: max(0, len(matches) - count)]:
@@ -296,7 +296,7 @@ class DerivedFiles:
 
     @property
     def identity(self) -> str:
-        """The name of the cache entry and which of its traces: another state of the file has another name."""
+        """The name of the cache entry and the number of the trace in it; a changed source has another entry name."""
         return f"{self._folder.parent.parent.name}-{self._folder.parent.name}"
 
     def _file(self, name: str) -> Path:

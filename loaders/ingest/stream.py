@@ -1,10 +1,10 @@
-"""Bytes of a file, decompressed: the head a format is recognised by, and the blocks it is read in.
+"""Decompressed bytes of a file: the head for format recognition, and blocks for reading.
 
-Files come from killed jobs and full disks, so a compressed stream may stop or turn to noise anywhere. Whatever was
-decoded before that point is handed out and ``Source.ended`` says in words why it stopped; data behind a wrong checksum
-are handed out whole, and ``Source.fault`` says so. No library error leaves this module. Compression is told by magic
-bytes, never by the file's name. What a block costs in memory is bounded whatever the stream claims to expand to, and so
-is what the whole of it may unfold to (``limits``).
+Files come from killed jobs and full disks, so a compressed stream may end or turn to garbage anywhere. All data decoded
+up to that point are returned, and ``Source.ended`` gives the reason; data with a wrong checksum are returned in full,
+and ``Source.fault`` says so. No library exception leaves this module. Compression is detected by magic bytes, never by
+file name. The memory per block is bounded whatever size the stream declares, and so is the total unpacked size
+(``limits``).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from . import limits
 BLOCK_BYTES = 8 << 20  # Decompressed bytes in one block.
 
 _PIECE_BYTES = 1 << 20
-"""Decompressed at a time: little enough to stay in the processor's cache until it is where it was asked for, and
-enough that a thread which decompresses seldom waits for its turn among those that scan."""
+"""Bytes decompressed at a time: few enough to stay in the CPU cache until they are copied to their destination, and
+enough that the decompressing thread rarely waits for the GIL among scanning threads."""
 
 GZIP, ZSTD, SQLITE = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"SQLite format 3\0"
 
 
 class _Decoder(Protocol):
-    """What turns compressed bytes into plain ones: may hand out at most ``room`` bytes at a time."""
+    """Decoder of one compressed member or frame; ``feed`` is asked for at most ``room`` bytes."""
 
     done: bool
     sound: bool
-    """Whether what was handed out has the checksum that follows it; where that is not told, a wrong one raises."""
+    """Whether the data match their checksum; a decoder without this information raises on a mismatch."""
 
     def feed(self, data: bytes, room: int) -> bytes: ...
 
@@ -42,9 +42,9 @@ class _Decoder(Protocol):
 
 
 class _Gzip:
-    """One gzip member (RFC 1952) at a time, several after each other.
+    """Decoder of one gzip member (RFC 1952); a file may have several.
 
-    Header and checksum are read here: isal's own reader throws away the last block behind a wrong checksum.
+    Header and checksum are handled here, because isal's own reader drops the last block on a checksum mismatch.
     """
 
     chunk = 64 << 10
@@ -86,13 +86,12 @@ class _Gzip:
         return self._rest
 
 
-_TRAILER = 8  # Bytes behind a gzip member: its checksum and its size.
-_LONGEST_HEADER = 1 << 20  # A gzip header holds a file's name and a comment.
+_TRAILER = 8  # Bytes after the data of a gzip member: checksum and size.
+_LONGEST_HEADER = 1 << 20  # A gzip header may hold a file name and a comment.
 
 
 def _after_header(data: bytes) -> int:
-    """Where the data of a gzip member begin; -1 where its header does not end here. Raises ValueError where it is none.
-    """
+    """The offset after a gzip header; -1 if ``data`` does not hold all of it. Raises ValueError if it is invalid."""
     if len(data) < 10:
         return -1
     flags, place = data[3], 10
@@ -110,7 +109,7 @@ def _after_header(data: bytes) -> int:
 
 
 class _Zstd:
-    """One zstd frame at a time. Four bytes may stand for 128 KiB, so it is fed little by little."""
+    """Decoder of one zstd frame. Four bytes can expand to 128 KiB, so it is fed in small chunks."""
 
     chunk = 4 << 10
     magic = ZSTD
@@ -135,12 +134,12 @@ _UNSOUND = "damaged: the checksum of the gzip data is wrong; all of the data was
 
 
 class Source:
-    """A file read from its beginning, decompressed where it is compressed.
+    """A file read from its beginning and decompressed if necessary.
 
-    ``size`` is the file's length and ``position`` how much of it was consumed, both in bytes as stored: their ratio is
-    the progress. ``decompressed`` counts the bytes handed out. ``ended`` is None, or a clause that says why a
-    compressed stream stopped before its end; ``fault`` is that or whatever else is wrong with it as a warning. Raises
-    OSError as ``open`` does, and Unreadable where a compressed file unfolds to more than the limit; nothing else.
+    ``size`` is the file's length and ``position`` the bytes consumed, both as stored: their ratio is the progress.
+    ``decompressed`` counts the bytes returned. ``ended`` is None, or a clause saying why a compressed stream stopped
+    early; ``fault`` is a warning about that or any other fault of the stream. Raises OSError, and Unreadable if a
+    compressed file expands beyond the limit; nothing else.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -163,7 +162,7 @@ class Source:
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the compressed stream, as far as it was read; None where nothing is."""
+        """A warning about the compressed stream as read so far; None if it is intact."""
         if self.ended:
             return f"truncated: {self.ended}"
         return _UNSOUND if self._unsound else None
@@ -175,7 +174,7 @@ class Source:
         return b"".join(self._pieces(size))
 
     def readinto(self, view: memoryview) -> int:
-        """Fill a buffer with the next decompressed bytes; fewer than it has room for only at the end."""
+        """Fill a buffer with the next decompressed bytes; returns their number, less than its size only at the end."""
         if self._kind is not None:
             filled = 0
             for piece in self._pieces(len(view)):
@@ -190,9 +189,9 @@ class Source:
         return written
 
     def read_at(self, view: memoryview, offset: int) -> int:
-        """Fill a buffer with the bytes of a plain file from a place on; fewer than it has room for only at the end.
+        """Fill a buffer from ``offset`` of an uncompressed file; returns the bytes read, fewer only at the end.
 
-        Any thread may call it. What is given counts up to the last byte that was.
+        Thread-safe. ``position`` and ``decompressed`` become the highest offset read by any call.
         """
         filled = 0
         while filled < len(view) and (got := os.preadv(self._file.fileno(), [view[filled:]], offset + filled)):
@@ -202,7 +201,7 @@ class Source:
         return filled
 
     def skip(self, size: int) -> None:
-        """Pass over decompressed bytes: a seek in a plain file; in a compressed one they are all decompressed."""
+        """Skip decompressed bytes: a seek in an uncompressed file; otherwise they must all be decompressed."""
         if self._kind is None:
             self._file.seek(size, os.SEEK_CUR)
             self.position += size
@@ -246,7 +245,7 @@ class Source:
             yield piece
 
     def _piece(self, room: int) -> bytes:
-        """Some decoded bytes; b"" at the end of the stream or where it can be decoded no further."""
+        """Some decoded bytes; b"" at the end of the stream or at a fault."""
         assert self._kind is not None
         while self.ended is None:
             data = self._pending or self._file.read(self._kind.chunk) or b""
@@ -272,7 +271,7 @@ class Source:
         return b""
 
     def _next_member(self, data: bytes) -> bool:
-        """Whether another member begins here; padding is no fault, anything else is."""
+        """Whether another member begins here; trailing zero bytes are ignored, anything else sets ``ended``."""
         assert self._kind is not None
         if data.startswith(self._kind.magic):
             return True
@@ -282,10 +281,10 @@ class Source:
 
 
 def head(path: str | os.PathLike[str], size: int = HEAD_BYTES) -> bytes:
-    """The first ``size`` bytes after decompression, what a sniffer sees.
+    """The first ``size`` bytes after decompression, as passed to sniffers.
 
-    Of an SQLite database the schema may lie on any page, so its names and ``create`` statements follow the file's first
-    100 bytes instead of what happens to be stored next. Raises OSError as ``open`` does.
+    The schema of an SQLite database may be on any page, so its names and ``create`` statements replace everything after
+    the first 100 bytes of the file. Raises OSError.
     """
     with Source(path) as source:
         first = source.read(size)
@@ -299,9 +298,9 @@ def head(path: str | os.PathLike[str], size: int = HEAD_BYTES) -> bytes:
 def plain_file(
     path: Path, workspace: Path, progress: Callable[[int, int, int], None]
 ) -> tuple[Path, str | None]:
-    """The file itself, or of a compressed one what it unfolds to, in the workspace; and what is wrong with that.
+    """The file itself or, if it is compressed, an unpacked copy in the workspace; and ``Source.fault`` of the copy.
 
-    For formats that are read back and forth. Unpacking is half of the progress; whoever asks deletes the copy.
+    For formats that need random access. Unpacking counts as half of the progress; the caller deletes the copy.
     """
     with Source(path) as source:
         if not source.compressed:
@@ -315,9 +314,9 @@ def plain_file(
 
 
 def line_blocks(source: Source, size: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """The rest of the source in blocks that end at a line's end, the last one excepted.
+    """The rest of the source in blocks that end at a line end, except the last.
 
-    A line longer than four blocks is no line of any text format: it is cut there, so that memory stays bounded.
+    No text format has lines longer than four blocks: such a line is split, so that memory stays bounded.
     """
     rest = b""
     while block := source.read(size):
@@ -332,6 +331,6 @@ def line_blocks(source: Source, size: int = BLOCK_BYTES) -> Iterator[bytes]:
 
 
 def whole(path: str | os.PathLike[str]) -> tuple[bytes, str | None]:
-    """All bytes of a file small enough to be held, and ``Source.fault``. Raises OSError as ``open``."""
+    """All bytes of a file that fits in memory, and ``Source.fault``. Raises OSError."""
     with Source(path) as source:
         return b"".join(source), source.fault

@@ -1,9 +1,9 @@
-"""What a question keeps of each of many inputs: read once, then found beside the cached tables.
+"""Small summaries of many inputs, computed once and then stored with the cached tables.
 
-A history asks the same small summary of hundreds of runs. Where the cache holds a run's tables, the summary lies with
-what else was derived from them, and is read without opening these: of 200 runs in 0.2 s. The summary of a folder whose
-files have an entry each lies with the first of them. Others are opened in processes of their own, several at once, so
-that one that cannot be read, or kills its reader, costs itself only.
+The history needs the same small summary of hundreds of runs. If a run's tables are cached, the summary is stored with
+their derived files and read without opening the tables: 200 runs in 0.2 s. The summary of a folder whose files have
+separate entries is stored with the first of them. Runs without a summary are opened in several worker processes, so
+that a run that is unreadable or crashes its reader does not affect the others.
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ from .opening import open_run
 from .store import DerivedFiles
 
 Summarise = Callable[[Trace], bytes]
-"""What is kept of a run; a function of a module, for it is sent to other processes by its name."""
+"""Computes the summary of a run; must be a module-level function, because it is pickled by name."""
 _MOST_KEPT = 4
-"""Summaries of one input that are kept: of its workers, and of another state of our code."""
+"""Maximum summaries stored per input, for its workers and for other versions of the code."""
 _ALONE = 2
-"""Runs that are read in this process, for they are read before another has started."""
+"""Up to so many runs are read in this process, as another would not have started sooner."""
 
 
 def summaries(
     paths: Mapping[int, str], name: str, summarise: Summarise, use_cache: bool = True, worker: int | None = None
 ) -> Iterator[tuple[int, bytes | Unreadable]]:
-    """The summary of each input by its number, or why it has none, in whatever order they come. ``name`` is what it is
-    kept under: of small letters, digits and dashes, and another one when ``summarise`` changes. ``worker`` takes that
-    run of each file."""
+    """(number, summary or error) of each input, in any order. ``name`` is the name to store summaries under: lower-case
+    letters, digits and dashes; it must change whenever ``summarise`` does. ``worker`` selects that run of each file."""
     left = []
     for number, path in paths.items():
         kept = _kept(path, name, worker) if use_cache else None
@@ -65,8 +64,8 @@ def _unreadable(path: str, error: Exception) -> Unreadable:
 
 
 def summary_of(task: tuple[str, str, Summarise, bool, int | None], tell: pool.Tell) -> bytes:
-    """Open the run and summarise it; kept where the cache holds its tables. Raises Unreadable, and what ``summarise``
-    raises."""
+    """Open and summarise a run, storing the summary if its tables are cached. Raises Unreadable, and whatever
+    ``summarise`` raises."""
     path, name, summarise, use_cache, worker = task
     with _held_for_now():
         runs = open_run(path, worker=worker, use_cache=use_cache)
@@ -80,7 +79,7 @@ def summary_of(task: tuple[str, str, Summarise, bool, int | None], tell: pool.Te
 
 
 def _kept(path: str, name: str, worker: int | None) -> bytes | None:
-    """The summary of this state of the input, if there is one."""
+    """The stored summary of the current state of the input; None if there is none."""
     with _held_for_now():
         place = _place(path, name, worker)
         return None if place is None else place[0].read_bytes(place[1])
@@ -88,8 +87,8 @@ def _kept(path: str, name: str, worker: int | None) -> bytes | None:
 
 @contextmanager
 def _held_for_now() -> Iterator[None]:
-    """Let go of the cache entries that are only read here: each is an open file, and a terminal cannot be read through
-    ``select`` by a process that has more than 1,024."""
+    """Release cache entries first held in the block: each is an open file, and with more than 1,024 of them ``select``
+    can no longer read the terminal."""
     before = spill.held()
     try:
         yield
@@ -99,7 +98,7 @@ def _held_for_now() -> Iterator[None]:
 
 
 def _place(path: str, name: str, worker: int | None) -> tuple[DerivedFiles, str] | None:
-    """Where the summary of this state of the input lies, and under which name; None where no tables are cached."""
+    """(store, name) for the summary of the current state of the input; None if its tables are not cached."""
     if worker is not None:
         name = f"{name}-{worker}"
     entry = cache.find(path)

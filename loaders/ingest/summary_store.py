@@ -1,8 +1,8 @@
-"""Summaries of runs in one Parquet file, which outlives the recordings: one row per run, in the order they were added.
+"""Run summaries in one Parquet file that outlives the recordings: one row per run, in the order they were added.
 
-Several jobs may add at once: each changes the file under a lock beside it, and a new file replaces the old one in one
-step, so nobody reads half of it and nobody's run is lost. ``stamp`` is the state of the input (path, size, times), by
-which it is not read again; ``digest`` is of the summary, by which a run that was only touched is the same run.
+Several processes may add runs at once: each updates the file under a lock file next to it and replaces it atomically,
+so nobody reads a partial file and no run is lost. ``stamp`` is the state of the input (path, size, times), so that it
+is not read again; ``digest`` is a hash of the summary, which identifies a run whose file was only touched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SCHEMA = {"stamp": pl.String, "digest": pl.String, "summary": pl.String}
 
 
 def stamp_of(path: str) -> str:
-    """The state of an input; its name where nothing can be said of it."""
+    """The state of an input; its path if the state cannot be determined."""
     try:
         return repr(cache.stamps([path])[0])
     except (OSError, ValueError):
@@ -37,11 +37,11 @@ def _digest(data: str) -> str:
 
 
 def read(file: Path) -> pl.DataFrame:
-    """``stamp digest summary`` of every run; no rows where the file is not there yet. Raises Unreadable."""
+    """``stamp digest summary`` of every run; no rows if the file does not exist yet. Raises Unreadable."""
     if not file.exists():
         return pl.DataFrame(schema=_SCHEMA)
     try:
-        parquet_check.check(file)  # before polars reserves what it says
+        parquet_check.check(file)  # before polars allocates the sizes it declares
         version = pl.read_parquet_metadata(file).get(_MARK)
         frame = pl.read_parquet(file) if version == str(VERSION) else None
     except (OSError, parquet_check.Implausible, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -56,8 +56,8 @@ def read(file: Path) -> pl.DataFrame:
 
 
 def add(file: Path, rows: Sequence[tuple[str, str]]) -> pl.DataFrame:
-    """Add runs (stamp, summary) that are not there yet; all runs, theirs and those that others added meanwhile.
-    Raises Unreadable, OSError."""
+    """Add the runs (stamp, summary) that are not stored yet; returns all stored runs, including those that other
+    processes added. Raises Unreadable, OSError."""
     with _locked(file):
         before = read(file)
         known = set(before["digest"])
@@ -77,7 +77,7 @@ def add(file: Path, rows: Sequence[tuple[str, str]]) -> pl.DataFrame:
 
 @contextmanager
 def _locked(file: Path) -> Iterator[None]:
-    """Alone with the file: the lock lies beside it, for the file itself is replaced."""
+    """Lock the store through a separate lock file, because the store itself is replaced."""
     descriptor = os.open(file.with_name(f"{file.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
     try:
         spill.exclusive(descriptor)

@@ -1,7 +1,7 @@
-"""Files that no loader claims: what each is, or which format it is nearest to, and what to do to get one that opens.
+"""Explains files that no loader recognises: what they are, or the nearest format, and how to get a file that opens.
 
-Consulted last, so an entry here never takes anything away from a loader. Of the nearest format only what begins like it
-is compared (columns of a table, keys of a document): a pointer for whoever made the file, which never decides anything.
+Consulted last, so an entry here never takes a file away from a loader. The nearest format is found only by the file's
+beginning (columns of a table, keys of a document); it is a hint for the user and decides nothing.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _HEADERS: tuple[tuple[frozenset[str], str, str], ...] = tuple(
         ),
     )
 )
-"""Columns of a CSV header, in lower case → what it is and what to do: tables of AMD's tools that are no traces."""
+"""(lower-case CSV header columns, what the file is, advice) for tables of AMD's tools that are not traces."""
 
 _PRINTED: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"^==\d+== (NVPROF|Profiling)", re.MULTILINE), "is printed by nvprof, which is not supported",
@@ -74,7 +74,7 @@ _PRINTED: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"Self CPU %"), "is the table that key_averages() prints, not a trace", _KINETO),
     (re.compile(rb"Projected Start \("), "holds ranges of nsys stats, but no activities", _NSYS),
 )
-"""What stands in a text → what it is and what to do."""
+"""(pattern in a text file, what the file is, advice)."""
 
 _ASCEND = "is a database of Ascend's profiler without the tables of tasks and texts", (
     "Open the folder ASCEND_PROFILER_OUTPUT (kernel_details.csv, trace_view.json). Where it has the database only, "
@@ -83,7 +83,7 @@ _ASCEND = "is a database of Ascend's profiler without the tables of tasks and te
 
 
 def recognise(path: Path, head: bytes) -> tuple[str, str] | None:
-    """What the file is (a clause that follows its name) and what to do instead; None for what nobody knows."""
+    """(what the file is, as a clause that follows its name; advice); None for unknown files."""
     name = path.name.lower()
     for suffixes, reason, advice in _SUFFIX:
         if name.endswith(suffixes):
@@ -139,7 +139,7 @@ def _text(head: bytes) -> tuple[str, str] | None:
 
 
 class Near(NamedTuple):
-    """A format by the columns that every file of it has, and how to make one."""
+    """A table format: columns that every file of it has, and the command that writes one."""
 
     format: str
     columns: tuple[str, ...]
@@ -160,15 +160,15 @@ _TABLES = (
 )
 _TRACE_KEYS = ("traceEvents", "schemaVersion", "deviceProperties", "displayTimeUnit", "baseTimeNanoseconds")
 _TOKEN = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]')
-_LONGEST = 60  # Bytes of a key that is named.
-_LEAST = 2  # Columns that must agree before a table is called near.
+_LONGEST = 60  # Longer keys, in bytes, are not named.
+_LEAST = 2  # Columns that must match for a format to count as near.
 RECORD = ("Record with PyTorch's profiler (`prof.export_chrome_trace('trace.json')`), nsys, ncu, rocprofv3 or JAX and "
           "open what they write; `warplens formats` lists all.")
-"""What always leads to a file that opens."""
+"""The general advice."""
 
 
 def nearest(head: bytes) -> tuple[str, str] | None:
-    """What the file is nearest to (a clause that follows its name) and what to do; None where it is near to nothing."""
+    """(nearest format, as a clause that follows the file's name; advice); None if no format is near."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith((b"{", b"[")):
         return _document(text)
@@ -176,7 +176,7 @@ def nearest(head: bytes) -> tuple[str, str] | None:
 
 
 def _document(text: bytes) -> tuple[str, str]:
-    """A JSON document: which of the keys of a Chrome trace it has, and what it has instead."""
+    """``nearest`` for a JSON document: names its Chrome trace keys or, without any, its first keys."""
     keys = _top_level(text[:8192]) if text.startswith(b"{") else []
     if not keys:
         return "is JSON, but not a trace: its top level has no list of trace events", RECORD
@@ -190,7 +190,7 @@ def _document(text: bytes) -> tuple[str, str]:
 
 
 def _top_level(text: bytes) -> list[str]:
-    """The keys of the outermost object only: what lies deeper may be anything, the environment for one."""
+    """The keys of the outermost object only; deeper levels may hold anything, such as environment variables."""
     depth, keys = 0, []
     for token in _TOKEN.finditer(text):
         if token[0] in (b"{", b"["):
@@ -210,7 +210,7 @@ def _plain(key: bytes) -> str:
 
 
 def _table(text: bytes) -> tuple[str, str] | None:
-    """A CSV table: the format with most of its columns, and those it lacks."""
+    """``nearest`` for a CSV table: the format with the largest share of its columns present, and the missing ones."""
     lines = [line.decode("utf-8", "replace") for line in text.split(b"\n", 30)[:30] if b"," in line]
     best: tuple[float, Near, list[str]] | None = None
     for line in lines:

@@ -1,10 +1,8 @@
-"""The process that reads a trace: ``python -m warplens.loaders.ingest.worker MESSAGES LIFELINE``.
+"""The ingest process: ``python -m warplens.loaders.ingest.worker MESSAGES LIFELINE``, started by ``process.Ingest``.
 
-``process.Ingest`` starts it.
-
-MESSAGES and LIFELINE are inherited pipe descriptors. The order (path and options) comes first on the lifeline; when the
-lifeline ends, whoever gave the order is gone or content, and so are we. Directories that are handed over stay locked by
-this process until then, so that nobody takes them for left behind.
+MESSAGES and LIFELINE are inherited pipe descriptors. The first message on the lifeline is the order (path and options);
+when the lifeline is closed, the parent has ended or has all it needs, and this process exits. Until then it keeps the
+locks of directories it hands over, so that no sweep removes them.
 """
 
 from __future__ import annotations
@@ -28,22 +26,22 @@ from .process import HEADER
 if TYPE_CHECKING:
     from ..trace import Trace
 
-_INTERVAL_S = 0.05  # Progress is told at most this often.
-_SMALL = 4 << 20  # A file below this many bytes is read before its first rows could be written and shown.
+_INTERVAL_S = 0.05  # Minimum interval between progress messages.
+_SMALL = 4 << 20  # A smaller file, in bytes, is fully read before its first rows could be written and shown.
 _NICE = 5
-"""How far reading stands back behind the screen, which needs little and at once: while both cores read 2 GB the slowest
-letter in a hundred takes 25 ms instead of 46, and the first rows come no later."""
+"""Niceness of the ingest process, so that the screen stays responsive: while both cores read 2 GB, the p99 latency of a
+keystroke is 25 ms instead of 46, and the first rows appear no later."""
 
 
 class Teller:
-    """Writes messages to the pipe, whole, from whichever thread."""
+    """Writes complete messages to the pipe. Thread-safe."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe, self._lock = pipe, threading.Lock()
         self._due = 0.0
 
     def tell(self, event: str, **fields: Any) -> None:
-        """Send one message; where nobody listens any more, end."""
+        """Send one message; exits the process if the reader is gone."""
         body = json.dumps({"event": event, **fields}).encode()
         data = memoryview(HEADER.pack(len(body)) + body)
         with self._lock:
@@ -54,7 +52,7 @@ class Teller:
                 _end()
 
     def progress(self, done: int, total: int, events: int) -> None:
-        """Tell how far it is, unless it was told a moment ago."""
+        """Send progress, at most every ``_INTERVAL_S`` seconds and at the end."""
         now = time.monotonic()
         if now >= self._due or done == total:
             self._due = now + _INTERVAL_S
@@ -62,7 +60,7 @@ class Teller:
 
 
 def main(messages: int, lifeline: int) -> None:
-    """Read the order, read the input, say what came of it, and wait to be let go."""
+    """Read the order and the input, send the result, and wait until the lifeline is closed."""
     _stand_back()
     order = _order(lifeline)
     watcher = threading.Thread(target=_watch, args=(lifeline,), daemon=True)
@@ -72,7 +70,7 @@ def main(messages: int, lifeline: int) -> None:
         _read(order, teller)
     except Unreadable as error:
         teller.tell("failed", message=f"{error.path}: {error.reason}.", advice=error.advice)
-    except Exception as error:  # of ours, not of a loader: those are sentences already
+    except Exception as error:  # a bug here, not in a loader: those errors are Unreadable already
         traceback.print_exc()
         reason = f"{order['path']}: could not be read ({type(error).__name__})."
         teller.tell("failed", message=reason, advice="Report this; WARPLENS_DEBUG=1 shows where it happened.")
@@ -80,20 +78,20 @@ def main(messages: int, lifeline: int) -> None:
 
 
 def _stand_back() -> None:
-    """Let the app's process go first; where Linux shares its processors among sessions, let the app's session."""
+    """Lower this process's priority below the app's, including its autogroup's on Linux, which schedules sessions."""
     with contextlib.suppress(AttributeError, OSError):
         os.nice(_NICE)
         Path("/proc/self/autogroup").write_text(str(_NICE))
 
 
 def _read(order: dict[str, Any], teller: Teller) -> None:
-    gc.disable()  # modules are here to stay: looking for dead ones among them is a tenth of the start
+    gc.disable()  # imported modules are permanent; collecting during imports takes a tenth of the startup time
     from .. import schema
     from . import store
     from .job.files import Request
     from .opening import Opened, ingest
 
-    schema.empty("kernels")  # polars, which is imported in half the time before threads read
+    schema.empty("kernels")  # imports polars now, in half the time it takes once threads are reading
     gc.freeze()
     gc.enable()
 
@@ -107,7 +105,7 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
         names = tuple(map(str, files))
         preview = Opened(order["path"], names, tuple(directories))
         if not preview.says_its_ranks():
-            return  # whose they are may depend on the names of all of them
+            return  # the rank assignment may depend on the names of all files
         with contextlib.suppress(Unreadable):
             preview.traces()
             for directory in directories:
@@ -122,7 +120,7 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
     )
     opened = ingest(order["path"], request)
     if order["worker"] is not None or len(opened.files) > 1:
-        opened.traces(order["worker"])  # what cannot be put together or picked is told here, not when asked for
+        opened.traces(order["worker"])  # report a failing merge or selection now, not when the traces are opened
     for directory in opened.directories:
         spill.hand_over(directory)
     directories = [str(directory) for directory in opened.directories]
