@@ -12,7 +12,7 @@ from ..trace import Device, Info
 from .document import plain_numbers
 
 XLA_MOST_EVENTS = 1_000_000  # XLA's trace viewer export drops what exceeds this many events.
-_ABSOLUTE = 10**18  # Nanoseconds: later than September 2001 is a date, earlier is time since something.
+_ABSOLUTE = 10**18  # ns: from this value on (September 2001) a time is absolute, below it is relative to some start.
 
 
 class Tally(Struct):

@@ -1,4 +1,4 @@
-"""The compiled scanner of trace events. It is compiled when the package is built; this imports nothing of numba."""
+"""The compiled scanner of trace events. It is compiled at package build time; this module does not import numba."""
 
 from __future__ import annotations
 
