@@ -1,7 +1,7 @@
-"""Ascend's profiler output: the tables and the trace it writes into one folder, read as one run.
+"""Ascend profiler output: the tables and the trace in one folder, read as one run.
 
-``kernel_details.csv`` is what the folder is known by; it also opens alone. A ``trace_view.json`` without it is a Chrome
-trace like others, and ``kineto`` reads it.
+The folder is recognised by ``kernel_details.csv``, which can also be opened alone. A ``trace_view.json`` without it is
+an ordinary Chrome trace, read by ``kineto``.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ class Ascend(FormatLoader):
     directory_within = "ASCEND_PROFILER_OUTPUT"
 
     def sniff(self, head: bytes) -> bool:
-        """The header of kernel_details.csv, of any version."""
+        """The header of any version of ``kernel_details.csv``."""
         header = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
         cells = {cell.strip().strip(b'"') for cell in header.split(b",")}
         return cells.issuperset(COLUMNS)
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """The other files of the folder that are read with it."""
+        """The other files read with ``kernel_details.csv``, including those of the rank above the folder."""
         beside = [path.with_name(name) for name in BESIDE]
         if path.parent.name == self.directory_within:
             beside += sorted(file for pattern in RANK for file in path.parent.parent.glob(pattern))
         return tuple(file for file in beside if file.is_file()) if path.name == self.directory_file else ()
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
-        """Those of the event of the trace, where the rows have their offsets from."""
+        """The arguments of the event in ``trace_view.json``, which the offsets refer to."""
         from ..kineto.recovery import arguments
 
         return arguments(path.with_name("trace_view.json"), offset, name)
@@ -54,7 +54,7 @@ _TABLES = (b"COMPUTE_TASK_INFO", b"PYTORCH_API", b"CANN_API", b"COMMUNICATION_OP
 class AscendDatabase(FormatLoader):
     """The loader of the database (``ascend_pytorch_profiler_N.db``, ``msprof_*.db``).
 
-    In a folder that has the tables as text too those are opened, which say more.
+    If a folder also has the text tables, those are opened instead: they contain more.
     """
 
     name = "ascend-db"
@@ -65,7 +65,7 @@ class AscendDatabase(FormatLoader):
     reader = "read_database"
 
     def sniff(self, head: bytes) -> bool:
-        """An SQLite database with the texts by number and one of the tables that need them."""
+        """An SQLite database with the table of string ids and one of the tables that use it."""
         return head.startswith(stream.SQLITE) and b"STRING_IDS" in head and any(name in head for name in _TABLES)
 
 

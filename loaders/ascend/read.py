@@ -1,10 +1,10 @@
-"""The folder as one run: the trace with its operators, and what only the tables say.
+"""Reads the folder as one run: the trace with its operators, and the data that only the tables have.
 
-``trace_view.json`` has every task with its times, the host and the arrows; ``kernel_details.csv``, one row per task of
-a core and per collective, adds how busy the matrix units were and on how many cores a kernel ran. Its times are
-microseconds as text with a tab behind them, from which nanoseconds are taken digit by digit; its columns came and went
-over the years. Without the trace the kernels are the table's. The rank is in ``profiler_info_N.json`` above the folder.
-What the profiler itself summed up (``step_trace_time.csv``) is left in ``info.facts`` as it is, to be compared with.
+``trace_view.json`` has every task with its times, the host events and the flows; ``kernel_details.csv``, one row per
+task of a core and per collective, adds the utilisation of the matrix units and the number of cores a kernel ran on. Its
+times are microseconds as text followed by a tab, parsed digit by digit to nanoseconds; its columns varied over the
+years. Without the trace, kernels come from the table. The rank is in ``profiler_info_N.json`` above the folder. The
+profiler's own summaries (``step_trace_time.csv``) are stored unchanged in ``info.facts``, for comparison.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .files import RANK
 
 _COLLECTIVE = r"(?i)^hcom"
 _CUBE = ("aic_mac_ratio", "mac_ratio", "cube_utilization(%)")
-"""How busy the matrix units were: a share of the core's cycles, or percent."""
+"""Columns with the utilisation of the matrix units: a fraction of the core's cycles, or percent."""
 _CORE = "Accelerator Core"
 _TOOL = "Ascend PyTorch profiler"
 _ALLOCATOR = "PTA"
-"""The framework's own allocator; the others are the graph engine, both together, and the whole process."""
+"""The component that is PyTorch's allocator; others are the graph engine, both together, and the whole process."""
 _MEGABYTE = 1 << 20
 _MOST_MEMORY_BYTES = 256 << 20
 _COLUMNS = dict(
@@ -43,7 +43,7 @@ _COLUMNS = dict(
 
 
 def load(job: Job) -> Trace:
-    """Read the table, and the files beside it where it lies in its folder. Raises Unreadable where nothing is in it."""
+    """Read the table and, if it has its original name, the files next to it. Raises Unreadable if it has no kernel."""
     text, fault = stream.whole(job.path)
     table, lost = _rows(text)
     warnings = [fault] if fault else []
@@ -60,7 +60,7 @@ def load(job: Job) -> Trace:
 
 
 def _of_trace(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace | None:
-    """The run as its trace has it; None where that cannot be read or has no activities."""
+    """The run from ``trace_view.json``; None if that cannot be read, or lacks device activities that the table has."""
     path = job.path.with_name("trace_view.json")
     try:
         rank = _rank(job.path.parent)
@@ -91,7 +91,7 @@ def _of_trace(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace | Non
 
 
 def _of_table(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace:
-    """The run as its table has it: device activities alone, and steps as the time their kernels took."""
+    """The run from the table alone: device activities, and steps that span the kernels of each."""
     if table.is_empty():
         raise Unreadable(job.path, "lists no kernel with a usable time", "Check what was recorded.")
     lowest = table["start_ns"].min()
@@ -122,7 +122,7 @@ def _of_table(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace:
 
 
 def _placed(trace: Trace, job: Job) -> Trace:
-    """The run with its rank, the profiler's own sums and its samples of memory."""
+    """The run with its rank, the profiler's own summaries, its allocations and its memory samples."""
     folder = job.path.parent
     facts: dict[str, Any] = {**trace.info.facts}
     for name in ("step_trace_time", "op_statistic"):
@@ -149,7 +149,7 @@ def _placed(trace: Trace, job: Job) -> Trace:
 
 
 def _with_samples(trace: Trace, more: pl.LazyFrame, job: Job) -> Trace:
-    """The run with more samples, which wait in memory; those that were written come before them."""
+    """The run with more samples appended; all samples are then in memory, and written metrics files are deleted."""
     rows = pl.concat([schema.conform("metrics", trace.metrics), more]).collect()
     for old in (*job.workspace.glob("metrics.arrow"), *job.workspace.glob("metrics-*.arrow")):
         old.unlink()
@@ -157,7 +157,7 @@ def _with_samples(trace: Trace, more: pl.LazyFrame, job: Job) -> Trace:
 
 
 def _memory_samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
-    """The rows of ``metrics`` in ``memory_record.csv``: bytes, and ns from the absolute time ``zero``."""
+    """The rows of ``metrics`` in ``memory_record.csv``: values in bytes, times in ns relative to ``zero``."""
     if path.stat().st_size > _MOST_MEMORY_BYTES:
         return schema.empty("metrics")
     table = _read_table(path.read_bytes())
@@ -181,8 +181,8 @@ def _memory_samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
 
 
 def _allocations(path: Path, zero: int, rank: int | None) -> pl.LazyFrame | None:
-    """The rows of ``allocations`` in ``operator_memory.csv``: who asked is the operator; one that was not released
-    while it was recorded is held. None where it has other columns."""
+    """The rows of ``allocations`` in ``operator_memory.csv``, with the operator as ``stack``; the duration is null if
+    the release was not recorded. None if columns are missing."""
     table = _read_table(path.read_bytes())
     if not {"Name", "Size(KB)", "Allocation Time(us)", "Release Time(us)"} <= set(table.columns):
         return None
@@ -198,7 +198,7 @@ def _allocations(path: Path, zero: int, rank: int | None) -> pl.LazyFrame | None
 
 
 def _rank(folder: Path) -> int | None:
-    """The rank in ``profiler_info_N.json`` above the folder."""
+    """The rank, from the content or the name of ``profiler_info_N.json`` above the folder; None if unknown."""
     for file in (found for pattern in RANK for found in sorted(folder.parent.glob(pattern))):
         try:
             document = orjson.loads(file.read_bytes())
@@ -216,14 +216,14 @@ _MOST_ROWS = 1000
 
 
 def _table(path: Path) -> list[dict[str, Any]]:
-    """A small table as rows of text by column; [] where it is not there or cannot be read."""
+    """The first rows of a small table, as texts by column; [] if it is missing or too large."""
     if not path.is_file() or path.stat().st_size > 8 << 20:
         return []
     return _read_table(path.read_bytes()).head(_MOST_ROWS).to_dicts()
 
 
 def _collectives(path: Path) -> dict[str, Any]:
-    """Of ``communication.json`` how long each collective of each step took and waited; {} where it cannot be read."""
+    """Step → collective → its times in ``communication.json`` (transfer, wait, …); {} if it cannot be read."""
     try:
         document = orjson.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= 32 << 20 else {}
     except (OSError, ValueError):
@@ -238,7 +238,7 @@ def _collectives(path: Path) -> dict[str, Any]:
 
 
 def _label(path: Path) -> str:
-    """The name of the folder the profiler made, or the file's."""
+    """The name of the folder made by the profiler, else of the file."""
     above = path.resolve().parent
     if path.name != "kernel_details.csv":
         return path.name.split(".")[0]
@@ -247,7 +247,7 @@ def _label(path: Path) -> str:
 
 
 def _read_table(text: bytes) -> pl.DataFrame:
-    """A table of text under the names of its columns without blanks; of several called the same, the first."""
+    """A table of texts with stripped column names; of columns with the same name, the first."""
     table = csv_table.read(text)
     names: dict[str, str] = {}
     for name in table.columns:
@@ -256,7 +256,7 @@ def _read_table(text: bytes) -> pl.DataFrame:
 
 
 def _rows(text: bytes) -> tuple[pl.DataFrame, int]:
-    """The rows as columns of ``kernels`` with ``step``, times absolute (ns), by start; and how many had no time."""
+    """The rows in columns of ``kernels`` plus ``step``, by start, times absolute (ns); and how many were unusable."""
     table = _read_table(text)
     for name in ("Name", "Start Time(us)", "Duration(us)"):
         if name not in table.columns:
@@ -294,7 +294,7 @@ def _integer(table: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def _text(table: pl.DataFrame, name: str) -> pl.Expr:
-    """A column of words; what is empty or N/A is none."""
+    """A text column, with null for empty cells and N/A."""
     if name not in table.columns:
         return pl.lit(None, pl.String)
     words = pl.col(name).str.strip_chars()

@@ -1,10 +1,10 @@
-"""The tables of Ascend's database as one run: tasks, collectives, operators, calls of CANN, marks and memory.
+"""Reads the tables of Ascend's database as one run: tasks, collectives, operators, CANN calls, marks and memory.
 
-Texts are numbers of ``STRING_IDS``; times are ns since 1970. A task of a core has its name in ``COMPUTE_TASK_INFO``.
-Those a collective is made of are not listed beside it: ``COMMUNICATION_OP`` has it as a whole. ``CONNECTION_IDS`` leads
-from a task's connection to the operator it was made for, the connection itself to the call that launched it. Columns
-and tables as Huawei's reference of the database has them; ``META_DATA``, where variables of the environment are, is
-not read.
+Texts are ids of ``STRING_IDS``; times are ns since 1970. The name of a task that ran on a core is in
+``COMPUTE_TASK_INFO``. The tasks of a collective are left out: ``COMMUNICATION_OP`` has the collective as a whole.
+``CONNECTION_IDS`` maps a task's connection to its operator; the connection itself links it to the call that launched
+it. Columns and tables follow Huawei's reference of the database; ``META_DATA``, which contains environment variables,
+is not read.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..recording.database import Database, read_database
 from ..recording.recording import Recording, one_axis
 from ..trace import Device, Trace
 
-_COPY, _WAIT = "MEMCPY|PCIE_DMA|SDMA", "WAIT"  # In the types of tasks that are no computation.
-_NONE = 0xFFFFFFFF  # A connection that is none.
+_COPY, _WAIT = "MEMCPY|PCIE_DMA|SDMA", "WAIT"  # Parts of the types of non-compute tasks.
+_NONE = 0xFFFFFFFF  # The connection id that means no connection.
 _KINDS = {"op": "op", "queue": "runtime", "trace": "python", "mstx": "annotation"}
 _FRAMEWORK = {50001: "op", 50002: "queue", 50003: "trace", 50004: "mstx"}
-"""Kinds of ``PYTORCH_API``, where the database does not list them itself."""
+"""Kinds of ``PYTORCH_API`` for databases that do not define them in a table."""
 _STEP = "ProfilerStep#"
 _RANK = re.compile(r"_(\d{1,9})\.db\Z")
 _ALLOCATOR = "PTA"
@@ -32,7 +32,7 @@ _TIMES = ["startNs", "endNs"]
 
 
 def load(job: Job) -> tuple[Trace, ...]:
-    """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
+    """Read the database, which may be compressed. Raises Unreadable if SQLite cannot read it."""
     return read_database(job, "ascend-db", "Ascend profiler", "wall clock", _read)
 
 
@@ -57,7 +57,7 @@ def _read(database: Database, recording: Recording) -> Trace:
 
 
 def _named(rows: pl.DataFrame, strings: pl.DataFrame, number: str, name: str) -> pl.DataFrame:
-    """The rows with the text of that number."""
+    """Add the column ``name``: the text whose string id is in the column ``number``."""
     return rows.join(strings.rename({"value": name}), left_on=number, right_on="id", how="left", maintain_order="left")
 
 
@@ -68,7 +68,7 @@ def _connected() -> pl.Expr:
 def _tasks(
     database: Database, recording: Recording, strings: pl.DataFrame, ties: pl.DataFrame
 ) -> str | None:
-    """Kernels, copies and waits; the device they are on where it is one."""
+    """Add kernels, copies and waits; returns their device if all are on one, else None."""
     kernels = database.read("COMPUTE_TASK_INFO", ["globalTaskId", "name", "blockDim", "opType", "taskType"])
     kernels = kernels.drop("source").drop_nulls("globalTaskId").unique("globalTaskId", keep="first")
     for number, text in (("name", "kernel"), ("opType", "op_type"), ("taskType", "core")):
@@ -119,7 +119,7 @@ def _collectives(
 
 
 def _framework(database: Database, recording: Recording, strings: pl.DataFrame) -> bool:
-    """Operators, the queue's work and Python's functions; whether steps are among them."""
+    """Add operators, task queue calls, Python functions and marks; returns whether steps are among them."""
     api_names = database.read("ENUM_API_TYPE", ["id"], ["name"]).select("id", "name").drop_nulls().rows()
     kinds = {number: _KINDS[name] for number, name in (*_FRAMEWORK.items(), *api_names) if name in _KINDS}
     columns = ["globalTid", "connectionId", "name", "sequenceNumber", "fwdThreadId", "type"]
@@ -137,12 +137,12 @@ def _framework(database: Database, recording: Recording, strings: pl.DataFrame) 
 
 
 def _thread() -> dict[str, pl.Expr]:
-    """Process and thread, which one number holds."""
+    """The process and thread id, both encoded in ``globalTid``."""
     return {"pid": pl.col("globalTid") // (1 << 32), "tid": pl.col("globalTid") % (1 << 32)}
 
 
 def _calls(database: Database, recording: Recording, strings: pl.DataFrame) -> None:
-    """Calls of CANN. Several have one connection, one in the other: the innermost is what launched the task."""
+    """Add CANN calls. Nested calls share a connection: only the innermost, which launched the task, keeps it."""
     rows = database.read("CANN_API", [*_TIMES, "globalTid", "connectionId", "name"]).rename({"name": "number"})
     last = pl.col("startNs") == pl.col("startNs").max().over("connectionId")
     rows = _named(rows.with_columns(last=last), strings, "number", "name")
@@ -162,7 +162,7 @@ def _marks(database: Database, recording: Recording, strings: pl.DataFrame, step
 
 
 def _memory(database: Database, recording: Recording, strings: pl.DataFrame) -> None:
-    """What the framework's allocator held."""
+    """Add the totals of the framework's allocator as samples."""
     totals = ("totalAllocated", "totalReserved")
     for block in database.blocks("MEMORY_RECORD", ["component", "timestamp", "deviceId"], reals=totals):
         rows = _named(block, strings, "component", "of").filter(pl.col("of") == _ALLOCATOR)
@@ -174,7 +174,7 @@ def _memory(database: Database, recording: Recording, strings: pl.DataFrame) -> 
 
 
 def _rank(database: Database, recording: Recording) -> int | None:
-    """The rank in the database where it is of one, else in the file's name."""
+    """The rank in the database if there is exactly one, else the one in the file name; None if unknown."""
     ranks = database.read("RANK_DEVICE_MAP", ["rankId"])["rankId"].drop_nulls().unique()
     if ranks.len() == 1 and 0 <= ranks[0] < 1 << 31:
         return int(ranks[0])

@@ -1,6 +1,6 @@
-"""Files of counters: what a monitor sampled, alone or beside a trace. A file here for each family of formats.
+"""Counter files: samples of a monitor, alone or next to a trace. One module per family of formats.
 
-All of them become rows of ``metrics``: a counter is named as recorded, without the unit in its heading; values are in
-natural units (MHz, B/s, B, W, %, C); what the monitor could not read is null. A file knows when its samples were taken
-in one of the ways that ``times`` lists, and ``recording`` puts that into ``info``.
+All become rows of ``metrics``: counters are named as recorded, without the unit in the heading; values are in natural
+units (MHz, B/s, B, W, %, C), and null where the monitor could not read them. Sample times are on one of the clocks of
+``times``; ``recording`` puts the clock into ``info``.
 """

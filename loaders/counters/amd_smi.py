@@ -1,8 +1,8 @@
-"""CSV of ``rocm-smi`` and ``amd-smi``: one row per device and, where they were told to watch, a time before it.
+"""CSV of ``rocm-smi`` and ``amd-smi``: one row per device and, in watch mode, a time before it.
 
-rocm-smi prints a table for each question, with its unit in the heading (``Average Graphics Package Power (W)``), and no
-time: who logs it in a loop writes one before each row, or has none. amd-smi has its units in its documentation alone:
-watts, degrees Celsius, MHz, percent, and memory in units of 2^20 bytes called MB.
+rocm-smi prints one table per query, with the unit in the heading (``Average Graphics Package Power (W)``) and without
+times: a script that logs it in a loop has to write one before each row. amd-smi gives its units only in its
+documentation: watts, degrees Celsius, MHz, percent, and memory in units of 2^20 bytes called MB.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .loader import CounterLoader, read
 from .recording import COLUMNS, Reading
 
 _HEADER = re.compile(rb"(?m)^ ?(?:[\w ]{0,16}time[\w ]{0,16}, ?)?(?:device|gpu) ?,[^\r\n]*", re.I)
-_MOST_TABLES = 64  # Tables with headers of their own; rocm-smi writes one for each question.
+_MOST_TABLES = 64  # Maximum number of tables with different headers; rocm-smi writes one per query.
 _UNITS = (
     (r"power", "W"), (r"temp", "C"), (r"_util|_activity|^gfx%?$|^mem%?$|usage$|use$", "%"), (r"clock|clk|freq", "MHz"),
     (r"^vram|^mem_used|^total_vram|^used_vram|^free_vram", "MiB"), (r"^pcie_bw", "Mb/s"), (r"voltage", "mV"),
@@ -25,7 +25,7 @@ _UNITS = (
 
 
 def unit_of(name: str) -> str:
-    """The unit of a column of amd-smi; '' for what has none."""
+    """The unit of a column of amd-smi; '' if it has none."""
     return next((unit for pattern, unit in _UNITS if re.search(pattern, name)), "")
 
 
@@ -39,7 +39,7 @@ class AmdSmi(CounterLoader):
     advice = "Record it again, as in `amd-smi monitor --csv -w 1` or `rocm-smi --showuse --showpower --csv`."
 
     def read(self, text: bytes, job: Job) -> Reading:
-        """The tables of the file under each other."""
+        """The samples of all tables of the file, concatenated."""
         blocks = _blocks(text)
         reading = _together([one for block in blocks[:_MOST_TABLES] if (one := read(block, unit_of)) is not None])
         if (lost := len(blocks) - _MOST_TABLES) > 0:
@@ -48,7 +48,7 @@ class AmdSmi(CounterLoader):
 
 
 def _blocks(text: bytes) -> list[bytes]:
-    """The tables of the file: all rows under headers that are the same together, each such header once."""
+    """The tables of the file: one per distinct header, with all rows that follow any copy of that header."""
     starts = [match.start() for match in _HEADER.finditer(text)]
     bodies: dict[bytes, list[bytes]] = {}
     for start, end in pairwise([*starts, len(text)]):

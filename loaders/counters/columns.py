@@ -1,6 +1,6 @@
-"""What the columns of a counter's CSV are: the time, the device, the process, a counter, or words left alone.
+"""The roles of the columns of a counter CSV: time, device, process, counter, or text that is ignored.
 
-``family`` decides once from a file's first bytes which family it is of, so that no two loaders claim the same.
+``family`` decides a file's family from its first bytes, in one place, so that no two loaders claim the same file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EVENTS = frozenset(
     "kernel kernel_name function command dispatch_id correlation_id exec_mask op_name stack call_stack count calls avg "
     "average".split()
 )
-"""Names of columns that tables of events and of sums have, and tables of samples do not."""
+"""Column names of event tables and summaries, which tables of samples do not have."""
 
 _NVIDIA = re.compile(
     r"^(?:utilization\.\w|memory\.(?:total|used|free|reserved)|clocks?\.|clocks_|temperature\.|power\.|pcie\.link|"
@@ -51,11 +51,11 @@ _ANSWER = re.compile(rb'\s*\{(?s:.{0,300}?)"resultType"\s*:\s*"(?:matrix|vector)
 _TYPED = re.compile(rb"(?m)^# (?:HELP|TYPE|UNIT) [A-Za-z_:][\w:]*(?: |$)")
 _SAMPLE = re.compile(rb'[A-Za-z_:][\w:]*\{[A-Za-z_]\w*="[^"\n]*"[^\n]*\} +[-+.\dNI]')
 _ENTITY = re.compile(rb"(?m)^[^#\n]{0,40}# ?Entity[ \t]+\S")
-_FIRST_LINES = 8192  # Bytes within which a text log has its first header.
+_FIRST_LINES = 8192  # Bytes that must contain the first header of a text log.
 
 
 class Layout(Struct, frozen=True):
-    """A header: how its line is split, its columns as written, and the line it stands on."""
+    """A header: its separator, its column names as written, and its line number (0-based)."""
 
     separator: str
     columns: tuple[str, ...]
@@ -63,7 +63,7 @@ class Layout(Struct, frozen=True):
 
 
 def layout(head: bytes) -> Layout | None:
-    """The first line of text as a header of at least two columns, under comments and empty lines; None otherwise."""
+    """The first line that is not empty or a comment, as a header; None if it has fewer than two columns."""
     text = head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     for number, line in enumerate(text.split("\n")[:50]):
         if not line.strip() or line.startswith("#"):
@@ -75,12 +75,12 @@ def layout(head: bytes) -> Layout | None:
 
 
 def plain(column: str) -> str:
-    """The name of a column without its unit, in lower case."""
+    """A column's name without its unit, in lower case."""
     return quantities.heading(column)[0].lower()
 
 
 def time_unit(column: str) -> str | None:
-    """The unit in the heading of a column of times ('' where it names none); None for another column."""
+    """The unit in the heading of a time column ('' if it has none); None for other columns."""
     lowered = column.strip().lower()
     if lowered in _TIMES:
         return ""
@@ -89,7 +89,7 @@ def time_unit(column: str) -> str | None:
 
 
 class ColumnRoles(Struct, frozen=True):
-    """Which column of a header is what; the others are counters or words. ``dates`` stands before ``time`` if set."""
+    """The column of each role; the others are counters or text. ``date``, if set, is the date of the times ``time``."""
 
     time: str | None = None
     unit: str = ""
@@ -104,7 +104,7 @@ class ColumnRoles(Struct, frozen=True):
 
 
 def roles(columns: tuple[str, ...]) -> ColumnRoles:
-    """What each column is, by its name; of several that may be one thing the first."""
+    """The column of each role, by column name; the first if several match."""
     names = {column: plain(column) for column in columns}
 
     def first(of: frozenset[str]) -> str | None:
@@ -126,7 +126,7 @@ def roles(columns: tuple[str, ...]) -> ColumnRoles:
 
 
 def table_family(head: bytes) -> Family | None:
-    """Which family of tables of samples these first bytes begin; None for anything else."""
+    """The family of sample tables that a file with these first bytes belongs to; None for other files."""
     columns = layout(head)
     if columns is None or len(set(columns.columns)) < 2:
         return None
@@ -142,7 +142,7 @@ def table_family(head: bytes) -> Family | None:
 
 
 def _samples(columns: Layout, head: bytes) -> bool:
-    """Whether the rows after the header have times that do not go back, and numbers beside them."""
+    """Whether the rows after the header have times and numbers; in a wide table the times must not decrease."""
     what = roles(columns.columns)
     if what.time is None or (what.metric is None and len(columns.columns) < 2):
         return False
@@ -169,9 +169,9 @@ def _samples(columns: Layout, head: bytes) -> bool:
     )
 
 
-@lru_cache(maxsize=1)  # every loader of counters asks this of the same file
+@lru_cache(maxsize=1)  # every counter loader calls this for the same file
 def family(head: bytes) -> Family | None:
-    """The family of a file that begins with these bytes; None for anything that is no file of counters."""
+    """The family of a file that begins with these bytes; None if it is not a counter file."""
     start = head.lstrip()[:1]
     if start in (b"{", b"[", b"<"):
         return "prometheus" if _ANSWER.match(head) else None
@@ -187,7 +187,7 @@ def family(head: bytes) -> Family | None:
 
 
 def dmon_header(head: bytes) -> list[str] | None:
-    """The names of the columns of ``nvidia-smi dmon``, from its two header lines among the first; None elsewhere."""
+    """The column names of ``nvidia-smi dmon``, if its two header lines are among the first lines; else None."""
     lines = head[:_FIRST_LINES].decode("utf-8", "replace").split("\n")[:12]
     for line, after in pairwise(lines):
         names, units = dmon_cells(line), dmon_cells(after)
@@ -197,5 +197,5 @@ def dmon_header(head: bytes) -> list[str] | None:
 
 
 def dmon_cells(line: str) -> list[str]:
-    """The cells of a line of dmon, spaces or commas between them."""
+    """The cells of a line of dmon, separated by spaces or commas."""
     return line.strip().lstrip("#").replace(",", " ").split()

@@ -1,8 +1,8 @@
-"""What the loaders of counters share: the whole text is read, becomes one ``Reading`` and then one Trace.
+"""The base class of the counter loaders: the whole text is read into one ``Reading``, which becomes one Trace.
 
-A format says which family its files are of, how their text is read, and what to do where nothing can be. Wide and long
-CSV tables of samples are read here, whoever wrote them: columns become counters by what ``columns`` says. The loader
-here is for tables that no known tool wrote: a column of times, and one column per counter or one row per sample.
+A format defines the family of its files, how their text is read, and the advice if they hold nothing. Wide and long CSV
+tables of samples from any tool are read here, by the column roles of ``columns``. ``CounterCsv`` is the loader for
+tables of unknown tools: a column of times, and one column per counter or one row per sample.
 """
 
 from __future__ import annotations
@@ -23,22 +23,21 @@ from .columns import ColumnRoles, Layout, family, layout, plain, roles
 from .recording import COLUMNS, CounterColumn, Reading, melted, trace
 
 MOST_COLUMNS = 1024
-"""Columns of one table; a monitor writes dozens, one of many devices side by side some hundred. Each is looked at
-alone, 2 ms each."""
+"""Maximum columns of a table. Monitors write dozens, or a few hundred with many devices side by side; each column takes
+2 ms to parse."""
 
 _DEVICE = r"(?i)^(?:gpu|card|nvidia|device|cuda:?|dev)?[ _\-:]?(\d{1,4})$"
 _IN_NAME = re.compile(r"(?:^|(?<=[ _.\-/]))gpu[ _:\-]?(\d{1,3})(?=$|[ _.\-/:])[ _.\-/:]*", re.I)
 
 
 class TooWide(Exception):
-    """The table has more columns than a table of samples has; the message says how many."""
+    """The table has more than ``MOST_COLUMNS`` columns; the message is their number."""
 
 
 def read(text: bytes, unit_of: Callable[[str], str] = lambda name: "") -> Reading | None:
-    """The samples of a table that begins with its header; None where it has none.
+    """The samples of a table that begins with its header; None if it has no header.
 
-    ``unit_of`` says the unit of a counter, by its plain name, where neither heading nor values have one. Raises
-    TooWide.
+    ``unit_of`` gives the unit of a counter by its plain name, if neither heading nor values have one. Raises TooWide.
     """
     columns = layout(text[: 1 << 20])
     if columns is None:
@@ -52,7 +51,7 @@ def read(text: bytes, unit_of: Callable[[str], str] = lambda name: "") -> Readin
 
 
 def _frame(text: bytes, columns: Layout) -> pl.DataFrame:
-    """The rows as text under their headings."""
+    """The rows as text, under their headings."""
     lines = text.removeprefix(b"\xef\xbb\xbf")
     for _ in range(columns.line):
         lines = lines[lines.find(b"\n") + 1 :]
@@ -62,7 +61,7 @@ def _frame(text: bytes, columns: Layout) -> pl.DataFrame:
 
 
 def _stripped(names: list[str]) -> dict[str, str]:
-    """Headings without the blanks around them, but for those that another one is then called."""
+    """Heading → heading without surrounding spaces, unless another column already has that name."""
     used_names, results = set(names), dict[str, str]()
     for name in names:
         if (plain := name.strip()) not in used_names:
@@ -72,13 +71,13 @@ def _stripped(names: list[str]) -> dict[str, str]:
 
 
 def _without_headers(frame: pl.DataFrame, what: ColumnRoles) -> pl.DataFrame:
-    """Without the header lines that stand again among the rows of files written one after the other."""
+    """Drop header lines repeated among the rows, as in concatenated files."""
     column = what.time or frame.columns[0]
     return frame.filter(pl.col(column).is_null() | (pl.col(column).str.strip_chars() != column))
 
 
 def moments(frame: pl.DataFrame, what: ColumnRoles) -> times.Times | None:
-    """The times of the rows; None where no column has any that can be read."""
+    """The times of the rows; None if there is no readable time column."""
     if what.time is None:
         return None
     texts = frame[what.time]
@@ -89,7 +88,7 @@ def moments(frame: pl.DataFrame, what: ColumnRoles) -> times.Times | None:
 
 
 def device_names(texts: pl.Series) -> pl.Series:
-    """Devices as the data model names them, 'GPU 3'; one that is told by no number keeps its own name."""
+    """Device names as in the data model, 'GPU 3'; a device without a number keeps its own name."""
     text = pl.col("text").str.strip_chars()
     number = text.str.extract(_DEVICE).cast(pl.Int64, strict=False)
     display_name = pl.when(number.is_not_null()).then(pl.format("GPU {}", number)).when(text != "").then(text)
@@ -122,7 +121,7 @@ def _wide(frame: pl.DataFrame, what: ColumnRoles, unit_of: Callable[[str], str])
 
 
 def _of_device(name: str) -> tuple[str, str | None]:
-    """A counter that has its device in its name, without it, and the device."""
+    """A counter's name without the device in it, and that device (None if there is none)."""
     match = _IN_NAME.search(name)
     if match is None:
         return name, None
@@ -133,7 +132,7 @@ def _of_device(name: str) -> tuple[str, str | None]:
 def _products(
     frame: pl.DataFrame, what: ColumnRoles, devices: pl.Series | None, samples: pl.DataFrame
 ) -> dict[str, str | None]:
-    """Each device and the product it is, where a column says."""
+    """Device → product name; None where no column gives it."""
     if devices is None or what.product is None:
         products: Sequence[tuple[str, str | None]] = [(name, None) for name in _few(samples["device"])]
         return dict(products)
@@ -147,7 +146,7 @@ def _few(devices: pl.Series) -> list[str]:
 
 
 def _long(frame: pl.DataFrame, what: ColumnRoles) -> Reading:
-    """One row per sample: its counter's name in one column, its value in another."""
+    """A long table: one row per sample, with its counter's name in one column and its value in another."""
     assert what.metric is not None and what.value is not None
     at = moments(frame, what)
     headings = {text: quantities.heading(text or "") for text in frame[what.metric].unique()}
@@ -175,24 +174,24 @@ def _long(frame: pl.DataFrame, what: ColumnRoles) -> Reading:
 
 
 class CounterLoader(FormatLoader):
-    """A loader of files of samples; ``name`` is the family that ``columns.family`` knows them by."""
+    """Base of the loaders of counter files; ``name`` is the format's family in ``columns.family``."""
 
     fills = ("metrics",)
     lies_beside = True
 
     advice: str = ""
-    """What to do about a file that holds nothing: a sentence."""
+    """A sentence of advice for a file without samples."""
     holds_nothing = "holds no row of samples"
-    """What is said of a file without any."""
+    """The error message for a file without samples."""
     too_wide = "which no monitor writes"
-    """What is said of a table with more columns than are read; '' where the number speaks for itself."""
+    """Appended to the error message for a table with too many columns; '' for nothing."""
 
     def sniff(self, head: bytes) -> bool:
-        """Whether the first bytes are of this family, which is decided once for all of them."""
+        """Whether the file belongs to this family; decided once per file for all counter loaders."""
         return family(head) == self.name
 
     def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``metrics``. Raises Unreadable where it holds no sample."""
+        """One Trace with ``metrics``. Raises Unreadable if the file holds no sample."""
         text, fault = stream.whole(job.path)
         job.progress(len(text) // 2, len(text), 0)
         try:
@@ -214,11 +213,11 @@ class CounterLoader(FormatLoader):
 
     @abstractmethod
     def read(self, text: bytes, job: Job) -> Reading | None:
-        """The samples of the text, None where it has no table of them. May raise TooWide and Unreadable."""
+        """The samples in the text, None if it has no table of them. May raise TooWide and Unreadable."""
 
 
 class CounterCsv(CounterLoader):
-    """The loader of tables of samples that no known tool wrote."""
+    """The loader of sample tables from unknown tools."""
 
     name = "counters-csv"
     title = "CSV with a column of times: one column per counter, or one row per sample (metric, value)"
@@ -228,7 +227,7 @@ class CounterCsv(CounterLoader):
     advice = "A table of samples has a column of times (timestamp, time, ts) and columns of numbers."
 
     def read(self, text: bytes, job: Job) -> Reading | None:
-        """The columns under each other."""
+        """The samples of the table."""
         return read(text)
 
 

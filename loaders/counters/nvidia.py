@@ -1,12 +1,12 @@
-"""What NVIDIA's monitors print of a machine's devices over time: ``nvidia-smi`` and ``dcgmi dmon``.
+"""Logs of NVIDIA's monitors: ``nvidia-smi`` and ``dcgmi dmon``.
 
-A query of nvidia-smi (``--query-gpu``) is CSV with its units in the headings and, unless asked not to, behind every
-value. Its ``dmon`` has two header lines, names and units, and repeats them; without ``-o DT`` (or ``T``) its rows have
-no time. Its memory in "MB" is in units of 2^20 bytes, as the query's MiB shows it.
+A query of nvidia-smi (``--query-gpu``) is CSV with units in the headings and, unless disabled, after every value. Its
+``dmon`` has two header lines, names and units, which are repeated; without ``-o DT`` (or ``T``) its rows have no time.
+Its memory in "MB" is in units of 2^20 bytes, which the query prints as MiB.
 
-``dcgmi dmon`` prints one row per device (``GPU 0``, ``GPU-I 3``) and writes no times; who wants them puts them before
-each line (``dcgmi dmon -e 203 | ts '%Y-%m-%dT%H:%M:%.S'``), which is read, too. The header is repeated and has a second
-line with "ID" and, in newer versions, units.
+``dcgmi dmon`` prints one row per device (``GPU 0``, ``GPU-I 3``) without times; they can be prepended to each line
+(``dcgmi dmon -e 203 | ts '%Y-%m-%dT%H:%M:%.S'``), which is read, too. The header is repeated and has a second line with
+"ID" and, in newer versions, units.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _UNITS = (
     (r"^utilization\.|^fan\.speed", "%"), (r"^memory\.|^fb_memory|used_gpu_memory|^used_memory", "MiB"),
     (r"^clocks[._]", "MHz"), (r"^power\.|^enforced\.power", "W"), (r"^temperature", "C"),
 )
-"""Fields of a query → their unit where it was asked for without units."""
-_MOST_HEADERS = 64  # Different headers in one log.
+"""Pattern of query fields → their unit, for queries printed without units."""
+_MOST_HEADERS = 64  # Maximum number of different headers in one log.
 _DCGMI_ROW = re.compile(
     r"^(?P<when>[^#]{0,40}?)\s*(?P<device>(?:GPU|GPU[-_]C?I|Switch|CPU|Core) ?\d{1,6}(?:/\d{1,6}){0,3})\s+"
     r"(?P<rest>\S.*)$"
@@ -38,7 +38,7 @@ Line = tuple[str, str, list[str]]
 
 
 class _Log:
-    """Rows (time, device, cells) under the header that stands above them: it is repeated, and may change."""
+    """Rows (time, device, cells) by the header above them, which is repeated and may change."""
 
     def __init__(self) -> None:
         self.blocks: dict[Header, list[Line]] = {}
@@ -46,16 +46,16 @@ class _Log:
         self._width = self.stray = 0
 
     def header(self, header: Header) -> None:
-        """What the rows that follow are under: columns, and whatever else stands above them."""
+        """Set the header of the rows that follow: the columns, and units if there are any."""
         fits = header in self.blocks or len(self.blocks) < _MOST_HEADERS
         self._rows, self._width = self.blocks.setdefault(header, []) if fits else None, len(header[0])
 
     def end(self) -> None:
-        """What follows is under no header."""
+        """The rows that follow have no header."""
         self._rows = None
 
     def row(self, when: str, device: str, cells: list[str]) -> None:
-        """A row, which counts as stray where it does not fit."""
+        """Add a row; it counts as stray if it does not fit the header."""
         if self._rows is not None and len(cells) == self._width:
             self._rows.append((when, device, cells))
         else:
@@ -63,12 +63,12 @@ class _Log:
 
 
 def unit_of(name: str) -> str:
-    """The unit of a field of ``--query-gpu``; '' for what has none or is no field."""
+    """The unit of a field of ``--query-gpu``; '' if it has none or is not a field."""
     return next((unit for pattern, unit in _UNITS if re.search(pattern, name)), "")
 
 
 class NvidiaSmi(CounterLoader):
-    """The loader of nvidia-smi's logs."""
+    """The loader of nvidia-smi logs."""
 
     name = "nvidia-smi"
     title = "nvidia-smi: --query-gpu as CSV, dmon as text or CSV (counters)"
@@ -77,7 +77,7 @@ class NvidiaSmi(CounterLoader):
     advice = "Record it again, as in `nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv -lms 100`."
 
     def read(self, text: bytes, job: Job) -> Reading | None:
-        """The rows of dmon, or the table that a query printed."""
+        """The samples of a dmon log, or of a query's table."""
         reading = _smi_dmon(text) if dmon_header(text[: 1 << 16]) is not None else read(text, unit_of)
         if reading is not None:
             reading.tool = "nvidia-smi"
@@ -122,7 +122,7 @@ def _smi_block(names: Sequence[str], units: Sequence[str], rows: list[list[str]]
 def _samples(
     columns: Iterable[tuple[str, pl.Series, str]], moments: pl.Series | None, devices: pl.Series
 ) -> tuple[pl.DataFrame, str | None]:
-    """The columns (name, texts, unit) that hold numbers under each other, and the clock of their times."""
+    """The samples of the numeric columns (name, texts, unit), and the clock of their times."""
     at = None if moments is None else times.read(moments)
     tracks = [
         CounterColumn(name, *numbers) for name, texts, unit in columns
@@ -132,7 +132,7 @@ def _samples(
 
 
 class Dcgmi(CounterLoader):
-    """The loader of logs of dcgmi dmon."""
+    """The loader of dcgmi dmon logs."""
 
     name = "dcgmi"
     title = "dcgmi dmon (counters)"
@@ -141,7 +141,7 @@ class Dcgmi(CounterLoader):
     advice = "Record it again, as in `dcgmi dmon -e 203,1002,155 -d 100`."
 
     def read(self, text: bytes, job: Job) -> Reading:
-        """The rows under the header that stands above them."""
+        """The samples of all rows, by the header above them."""
         log = _Log()
         for line in text.decode("utf-8", "replace").split("\n"):
             before, mark, names = line.partition("#")

@@ -1,8 +1,8 @@
-"""Prometheus: what an exporter shows (DCGM's and any other), and the answer to a range query as JSON.
+"""Prometheus: the text exposition of exporters (DCGM's and any other), and the JSON response to a range query.
 
-An exposition is one scrape or many one after the other; a line may end with its time in ms (OpenMetrics: in s), but
-exporters seldom write one. The answer of ``/api/v1/query_range`` has all times. A series becomes a counter of the
-device its labels name; labels in which the series of one counter and device differ stay in the name.
+An exposition is one scrape or several in sequence; a line may end with its time in ms (OpenMetrics: in s), but
+exporters seldom write one. The response of ``/api/v1/query_range`` has all times. A series becomes a counter of the
+device in its labels; labels that distinguish the series of one counter and device stay in the name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENDS = {"_bytes": "B", "_celsius": "C", "_watts": "W", "_hertz": "Hz", "_ratio"
 
 
 class SeriesNames:
-    """Numbers the series it is told, and says in the end what each is called."""
+    """Numbers the series added to it, and names them when all are known."""
 
     def __init__(self) -> None:
         self._series_labels: list[tuple[str, dict[str, str]]] = []
@@ -40,20 +40,20 @@ class SeriesNames:
         self.products: dict[str, str] = {}
 
     def add(self, name: str, labels: dict[str, str]) -> int:
-        """The number of a series that was not there before. Raises limits.Exceeded."""
+        """Add a new series; returns its number. Raises limits.Exceeded."""
         limits.check("names", len(self._series_labels) + 1, f"holds more than {len(self._series_labels):,} series")
         self._series_labels.append((name, labels))
         return len(self._series_labels) - 1
 
     def written(self, text: str) -> int:
-        """The number of a series as an exposition writes it, ``name{label="value"}``. Raises limits.Exceeded."""
+        """The number of a series written as in an exposition, ``name{label="value"}``. Raises limits.Exceeded."""
         if text not in self._written:
             name, _, rest = text.partition("{")
             self._written[text] = self.add(name, dict(_LABEL.findall(rest)))
         return self._written[text]
 
     def table(self, units: dict[str, str]) -> pl.DataFrame:
-        """``place metric device unit scale`` of every series; ``units`` are those that were said beside them."""
+        """``place metric device unit scale`` of every series; ``units`` are those of HELP and UNIT lines, by name."""
         hosts = {_first(labels, _HOSTS) for _, labels in self._series_labels}
         several = len(hosts - {None}) > 1
         devices = [_device(labels, several) for _, labels in self._series_labels]
@@ -77,7 +77,7 @@ class SeriesNames:
         )
 
     def _differing(self, indices: list[int]) -> list[str]:
-        """The labels whose values are not the same in all of these series."""
+        """The labels whose values differ among these series."""
         values_of: dict[str, set[str | None]] = defaultdict(set)
         keys = {key for place in indices for key in self._series_labels[place][1]}
         for place in indices:
@@ -91,7 +91,7 @@ def _first(labels: dict[str, str], keys: tuple[str, ...]) -> str | None:
 
 
 def _device(labels: dict[str, str], several_hosts: bool) -> str | None:
-    """'GPU 3', behind its host where there are several; None where no label names a device."""
+    """'GPU 3', preceded by its host if there are several; None if no label names a device."""
     for key in _DEVICES:
         match = _NUMBERED.match(labels.get(key, ""))
         if match and (key != "device" or not labels[key].isdigit()):
@@ -106,14 +106,14 @@ def _with_labels(name: str, labels: dict[str, str], keys: list[str]) -> str:
 
 
 def _measure(name: str, units: dict[str, str]) -> tuple[str, float]:
-    """Natural unit and factor: by DCGM's manual, else as the exposition says, else by the ending of the name."""
+    """Natural unit and factor: from DCGM's manual, else from the exposition, else from the ending of the name."""
     ending = name.removesuffix("_total")
     said = quantities.dcgm_unit(name) or units.get(name) or next(
         (unit for end, unit in _ENDS.items() if ending.endswith(end)), "")
     return quantities.natural(said) or ("", 1.0)
 
 
-_LONGEST = 1 << 16  # Characters of a line: labels are names, not texts.
+_LONGEST = 1 << 16  # Maximum characters of a line: labels are names, not long texts.
 _EXPOSITION, _QUERY = "the text an exporter shows at /metrics", "the answer of /api/v1/query_range"
 _UNIT = re.compile(r"\(in ([^()]{1,12})\)")
 
@@ -134,7 +134,7 @@ class _Answer(msgspec.Struct):
 
 
 class Prometheus(CounterLoader):
-    """The loader of Prometheus' text and of its answers."""
+    """The loader of Prometheus expositions and query responses."""
 
     name = "prometheus"
     title = "Prometheus: an exporter's text (DCGM exporter), range queries as JSON (counters)"
@@ -143,7 +143,7 @@ class Prometheus(CounterLoader):
     holds_nothing = "holds no sample"
 
     def read(self, text: bytes, job: Job) -> Reading:
-        """The series of an exposition or of an answer. Raises Unreadable where an answer is damaged or too deep."""
+        """The samples of an exposition or a query response. Raises Unreadable if a response is damaged or too deep."""
         try:
             return _of_answer(text) if _is_answer(text) else _of_text(text)
         except limits.Exceeded as error:
@@ -152,7 +152,7 @@ class Prometheus(CounterLoader):
             raise Unreadable(job.path, "is cut off or damaged", f"Save {_QUERY} again.") from None
 
     def advice_for(self, text: bytes) -> str:
-        """What to save instead."""
+        """A sentence that says what to save instead."""
         return f"Save {_QUERY if _is_answer(text) else _EXPOSITION}."
 
 
@@ -176,7 +176,7 @@ def _of_answer(text: bytes) -> Reading:
 
 
 def _moment(seconds: float) -> int | None:
-    """Prometheus counts milliseconds; a float of seconds holds microseconds exactly enough."""
+    """Seconds to ns. Prometheus has millisecond resolution; a float of seconds is exact to microseconds."""
     return round(seconds * 1e6) * 1000 if math.isfinite(seconds) and abs(seconds) * 1e9 < LATEST_NS else None
 
 
@@ -222,7 +222,7 @@ def _note(line: str, units: dict[str, str]) -> None:
 
 
 def _sample(line: str) -> tuple[str, str, int | None] | None:
-    """Series as written, value and time (ns) of a line; None where it is no sample."""
+    """Series as written, value, and time (ns) of a line; None if it is not a sample."""
     line = line.split(" # {", 1)[0]  # an exemplar
     end = line.rfind("}") + 1
     if not end:
@@ -245,7 +245,7 @@ def _reading(
     names: SeriesNames, indices: list[int], moments: list[int | None], values: list[float | None],
     units: dict[str, str],
 ) -> Reading:
-    """Samples of numbered series in ``COLUMNS``."""
+    """The samples of numbered series, in ``COLUMNS``."""
     described = names.table(units)
     frame = pl.DataFrame(
         {"place": indices, "ts_ns": moments, "raw": values},

@@ -1,11 +1,11 @@
-"""Values as monitors write them: numbers with their units, in the heading or behind each number, and blanks.
+"""Parses values as monitors write them: numbers with units, in the heading or after each number, and blanks.
 
-A unit becomes the natural one (MHz, B/s, B, W, %, C, J) and a factor. What a monitor could not read is null: the words
-of nvidia-smi and AMD's tools, and the numbers that stand for "blank" in DCGM (four at the end of
-the integers, four doubles from 2^47 on, as ``dcgm_structs.h`` defines them).
+A unit becomes the natural one (MHz, B/s, B, W, %, C, J) and a factor. Values that a monitor could not read are null:
+the words of nvidia-smi and AMD's tools, and the numbers that mean "blank" in DCGM (four at the end of the integers,
+four doubles from 2^47 on, as ``dcgm_structs.h`` defines them).
 
 The units of DCGM's fields are those of its manual. Ratios of the profiling module (0 to 1) become percent. Memory is in
-MiB, PCIe throughput of the device counters in KB/s, of the profiling module in B/s, as NVLink's.
+MiB, PCIe throughput in KB/s for device counters and in B/s, like NVLink's, for the profiling module.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ NATURAL: dict[str, tuple[str, float]] = {
     "ns": ("ns", 1.0), "us": ("us", 1.0), "µs": ("us", 1.0), "ms": ("ms", 1.0), "s": ("s", 1.0), "sec": ("s", 1.0),
     "seconds": ("s", 1.0), "rpm": ("rpm", 1.0), "count": ("", 1.0), "errs": ("", 1.0), "bool": ("", 1.0),
 }  # fmt: skip
-"""Unit in lower case → natural unit and what one is worth in it."""
+"""Unit in lower case → natural unit, and the factor to convert to it."""
 _CASED = {"Mb/s": ("B/s", 1e6 / 8), "Gb/s": ("B/s", 1e9 / 8), "Mbit/s": ("B/s", 1e6 / 8), "Gbit/s": ("B/s", 1e9 / 8)}
-"""Units whose case says bits and not bytes."""
+"""Units in which the case means bits, not bytes."""
 _ENDINGS = ("mib", "gib", "kib", "mb", "gb", "kb", "bytes", "mhz", "ghz", "watts", "mw", "celsius", "pct", "percent",
             "hertz", "ratio", "joules", "w")  # fmt: skip
 """Units that a name may end with: memory_used_mib, power_watts."""
@@ -39,22 +39,22 @@ _ENDINGS = ("mib", "gib", "kib", "mb", "gb", "kb", "bytes", "mhz", "ghz", "watts
 _HEADING = re.compile(r"^(.*?)\s*[\[(]\s*([^\[\]()]{1,16}?)\s*[\])]\s*$")
 _NUMBER = r"^([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\s\d][^\s]{0,11})?$"
 
-_LONGEST = 200  # Characters of a heading that is looked at for a unit.
+_LONGEST = 200  # Longest heading (characters) that is searched for a unit.
 
 BLANK_DOUBLES, BLANK_INT32, BLANK_INT64 = 2.0**47, 0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0
-"""DCGM's numbers for "nothing to read", of doubles, 32-bit and 64-bit integers."""
+"""DCGM's smallest "blank" values for doubles, 32-bit and 64-bit integers."""
 _REASONS = 3
-"""The numbers after them say why: not found, not supported, not permitted. No 64-bit integer beyond is a value."""
+"""The numbers after each give a reason: not found, not supported, not permitted. All larger 64-bit ones are blank."""
 
 
 def natural(unit: str) -> tuple[str, float] | None:
-    """The natural unit and what one of this is worth in it; None for what is no unit known here."""
+    """The natural unit and the factor to convert to it; None for an unknown unit."""
     plain = unit.strip()
     return _CASED.get(plain) or NATURAL.get(plain.lower())
 
 
 def heading(text: str) -> tuple[str, str]:
-    """A column's heading as name and unit: 'memory.used [MiB]', 'GPU use (%)', 'power_watts'; '' where it has none."""
+    """A column's heading split into name and unit: 'memory.used [MiB]', 'GPU use (%)', 'power_watts'; '' for none."""
     plain = text.strip()
     match = _HEADING.match(plain) if len(plain) <= _LONGEST else None
     if match and match[1] and natural(match[2]) is not None:
@@ -65,22 +65,22 @@ def heading(text: str) -> tuple[str, str]:
 
 
 def blank(value: pl.Expr) -> pl.Expr:
-    """Whether a number is one of those with which DCGM says that there was nothing to read."""
+    """Whether a number is one of DCGM's blank values."""
     doubles = value.is_between(BLANK_DOUBLES, BLANK_DOUBLES + _REASONS)
     short = value.is_between(BLANK_INT32, BLANK_INT32 + _REASONS)
     return doubles | short | (value >= BLANK_INT64)
 
 
 def measured(value: pl.Expr) -> pl.Expr:
-    """The number, or null where it is none that can have been measured."""
+    """The number; null if it is blank or not finite."""
     return pl.when(value.is_finite() & ~blank(value)).then(value)
 
 
 def numbers(texts: pl.Series, unit: str | pl.Series = "") -> tuple[pl.Series, pl.Series] | None:
-    """Values (Float64, null where there is none) and units of a column of text; None where it holds no numbers.
+    """Values (Float64, null where blank) and units of a text column; None if it is not numeric.
 
-    ``unit`` is that of the heading or of each row, which one behind a number overrules. A column is one of numbers
-    where three of four texts are numbers or blanks, and one at least is a number unless its heading has a unit.
+    ``unit`` is that of the heading, or of each row; a unit after a number overrides it. A column is numeric if three
+    quarters of its texts are numbers or blanks and, unless its heading has a unit, at least one is a number.
     """
     given = texts.to_frame("text").with_columns(given=pl.lit(unit) if isinstance(unit, str) else unit)
     word = pl.col("text").str.strip_chars(' "')
@@ -108,7 +108,7 @@ def numbers(texts: pl.Series, unit: str | pl.Series = "") -> tuple[pl.Series, pl
 _NOTHING = ("", "-", "–", "n/a", "[n/a]", "na", "nan", "null", "none", "[not supported]", "not supported",
             "[unknown error]", "[insufficient permissions]", "[gpu requires reset]", "unknown", "inf", "-inf", "+inf",
             "err!", "[n/f]", "n/f")  # fmt: skip
-"""Lower-case words for a value that could not be read."""
+"""Words, in lower case, for a value that could not be read."""
 
 
 _DCGM_NAMES: tuple[tuple[str, str], ...] = (
@@ -129,7 +129,7 @@ _DCGM_TAGS: dict[str, str] = {
 
 
 def dcgm_unit(name: str) -> str:
-    """The unit of a field of DCGM by its name (``DCGM_FI_DEV_SM_CLOCK``) or tag (``SMCLK``); '' where it has none."""
+    """The unit of a DCGM field by its name (``DCGM_FI_DEV_SM_CLOCK``) or tag (``SMCLK``); '' if it has none."""
     if name in _DCGM_TAGS:
         return _DCGM_TAGS[name]
     if not name.startswith("DCGM_FI_"):

@@ -1,8 +1,8 @@
-"""Samples of counters as a Trace: from wide or long tables to ``metrics``, with what is known of their clock.
+"""Builds a Trace from counter samples: wide or long tables become ``metrics``, and their clock goes into ``info``.
 
-``info.epoch_ns`` is known where the file says when it was in the world's time. A date without a zone is taken as UTC
-and ``facts["clock"]`` says ``local``; a time of day without a date is in ``facts["time_of_day_ns"]``. Whoever puts the
-samples beside a trace makes up for both (``ingest.beside``).
+``info.epoch_ns`` is set if the file has absolute times. A date without a time zone is taken as UTC and
+``facts["clock"]`` is ``local``; a time of day without a date is in ``facts["time_of_day_ns"]``. Both are resolved when
+the samples are joined with a trace (``ingest.sidecar_metrics``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .times import Times
 
 COLUMNS = {"ts_ns": pl.Int64, "metric": pl.String, "device": pl.String, "value": pl.Float64, "unit": pl.String,
            "pid": pl.Int64}  # fmt: skip
-"""The columns a reader hands over; times are as ``times`` reads them."""
+"""The columns of a reader's samples; times are as parsed by ``times``."""
 _CLOCKS = {
     "utc": "since 1970", "local": "date and time without a zone", "day": "time of day without a date",
     "relative": "from a start of its own",
@@ -29,7 +29,7 @@ _CLOCKS = {
 
 
 class Reading(Struct):
-    """What a reader found: ``samples`` in ``COLUMNS``, the clock of their times (None without any), and what to say."""
+    """The result of a reader: ``samples`` in ``COLUMNS``, the clock of their times (None without), and warnings."""
 
     samples: pl.DataFrame
     clock: str | None = None
@@ -52,7 +52,7 @@ class CounterColumn(Struct, frozen=True):
 def melted(
     tracks: Sequence[CounterColumn], times: Times | None, devices: pl.Series | None, pids: pl.Series | None
 ) -> pl.DataFrame:
-    """The columns of a wide table under each other, in ``COLUMNS``: a row for each cell, null where it was blank."""
+    """A wide table unpivoted to ``COLUMNS``: one row per cell, with a null value for blank cells."""
     frames = []
     for track in tracks:
         height = len(track.values)
@@ -70,7 +70,7 @@ def melted(
 def put_together(
     blocks: Sequence[tuple[pl.DataFrame, str | None]], tool: str, untimed: str, stray: int
 ) -> Reading:
-    """The blocks of a log, each of samples and their clock, and ``stray`` lines that are no rows of it."""
+    """The Reading of a log's blocks (samples, clock); ``stray`` is the number of lines that are not rows of it."""
     clocks = {clock for _, clock in blocks}
     samples = pl.concat([rows for rows, _ in blocks]) if blocks else pl.DataFrame(schema=COLUMNS)
     devices: dict[str, str | None] = dict.fromkeys(map(str, samples["device"].drop_nulls().unique(maintain_order=True)))
@@ -79,7 +79,7 @@ def put_together(
 
 
 def trace(job: Job, format: str, reading: Reading, size: int) -> Trace:
-    """The samples in the order of their times, which begin at zero. Raises Unreadable where nothing was measured."""
+    """The Trace of the samples, sorted by time, which starts at zero. Raises Unreadable if no sample has a value."""
     samples, warnings = reading.samples, list(reading.warnings)
     timed = reading.clock is not None
     if timed and (lost := samples.filter(pl.col("ts_ns").is_null()).height):

@@ -1,8 +1,8 @@
-"""When samples were taken, from a column of text: a date, a number of seconds, a time of day.
+"""Parses sample times from a column of text: dates, numbers, or times of day.
 
-Four clocks: ``utc`` is absolute, ``local`` a date and time whose zone nobody wrote down, ``day`` a time of day without
-its date, ``relative`` counts from some start. Fractions are read as digits, never through a float, which cannot hold
-the nanoseconds of a date.
+Four clocks: ``utc`` is absolute, ``local`` is a date and time without a time zone, ``day`` a time of day without a
+date, ``relative`` counts from an unknown start. Fractions are parsed as digits, never through a float, which cannot
+represent a date to the nanosecond.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..schema_limits import LATEST_NS
 Clock = Literal["utc", "local", "day", "relative"]
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "sec": 10**9, "secs": 10**9, "seconds": 10**9}
 _EPOCHS = ((10**17, 1), (10**14, 10**3), (10**11, 10**6), (10**8, 10**9))
-"""From which number on a count since 1970 is in units of so many ns: all of them are later than March 1973."""
+"""(Smallest number, ns per unit): the unit of a Unix time by its size; all these times are later than March 1973."""
 _DATED = (
     r"^(\d{4})[-/.]?(\d{2})[-/.]?(\d{2})[ T_]+(\d{1,2}):(\d{2}):(\d{2})"
     r"(?:[.,](\d{1,9})\d*)?\s*(Z|UTC|[-+]\d{2}:?\d{2})?$"
@@ -29,14 +29,14 @@ _DAY_NS = 86_400 * 10**9
 
 
 class Times(Struct, frozen=True):
-    """Moments in ns (Int64, null where a text is none) on that clock."""
+    """Times in ns (Int64, null where the text is not a time) on ``clock``."""
 
     ns: pl.Series
     clock: Clock
 
 
 def read(texts: pl.Series, unit: str = "") -> Times | None:
-    """The moments of a column; ``unit`` is what its heading says. None where the first text that is there is none."""
+    """The times of a column; ``unit`` is that of its heading. None if the first non-empty text is not a time."""
     stripped = texts.cast(pl.String).str.strip_chars().str.strip_chars('"')
     first = stripped.drop_nulls().filter(stripped.drop_nulls() != "").head(1)
     if first.is_empty():
@@ -65,7 +65,7 @@ def _dates(texts: pl.Series) -> Times:
 
 
 def _worded(texts: pl.Series) -> Times:
-    """As ``date`` prints it: Tue May 20 22:24:27 UTC 2025."""
+    """Times as the command ``date`` prints them: Tue May 20 22:24:27 UTC 2025."""
     groups = texts.to_frame("text").select(pl.col("text").str.extract_groups(_WORDED)).unnest("text")
     groups.columns = ["rest", "year"]
     plain = pl.format("{} {}", pl.col("rest").str.replace_all(r" +", " "), "year")
@@ -79,7 +79,7 @@ def _at(text: pl.Expr, format: str) -> pl.Expr:
 
 
 def _of_day(texts: pl.Series) -> Times:
-    """Times of day, each midnight that passes one day more."""
+    """Times of day; a day is added at every midnight passed."""
     groups = texts.to_frame("text").select(pl.col("text").str.extract_groups(_OF_DAY)).unnest("text")
     groups.columns = ["h", "min", "s", "fraction"]
     fields = [pl.col(name).cast(pl.Int64, strict=False) for name in ("h", "min", "s")]
@@ -91,7 +91,7 @@ def _of_day(texts: pl.Series) -> Times:
 
 
 def _counts(texts: pl.Series, unit: str) -> Times:
-    """Numbers: since 1970 where they are large enough for that, else since some start; without a unit seconds."""
+    """Times given as numbers: Unix times if large enough, else relative; without a unit those are seconds."""
     groups = texts.to_frame("text").select(pl.col("text").str.extract_groups(_NUMBER)).unnest("text")
     groups.columns = ["whole", "fraction"]
     integer_part = groups["whole"].cast(pl.Int64, strict=False)

@@ -1,9 +1,9 @@
-"""Nsight Compute: what ``ncu`` prints, as CSV (long or wide) or as text, to the same ``kernels`` table.
+"""Nsight Compute: the output of ``ncu`` as CSV (long or wide) or text, read into the same ``kernels`` table.
 
-``ncu`` replays kernels one by one with its clocks under control: the order of launches and the latency of each are
-true, their sum is no wall time, and there are no timestamps. Hence start_ns is null and ``Info.serialised`` true.
-Every metric is kept by launch and section, and so is what NVIDIA's rules found. The pages of one profile printed into
-files of their own are one recording.
+``ncu`` replays kernels one by one with clock control: the order of launches and each duration are valid, but their sum
+is not wall time, and there are no timestamps. Hence ``start_ns`` is null and ``Info.serialised`` true.
+Every metric is kept by launch and section, and so are the results of NVIDIA's rules. Pages of one profile printed to
+separate files are one recording.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from . import csv_pages, text_report
 MESSAGE = re.compile(rb"^==PROF== (Connected to process|Profiling )", re.MULTILINE)
 TEXT_LAUNCH = re.compile(rb"^ +\S[^\n]*, Context \d+, Stream \d+[^\n]*\n\s+Section: ", re.MULTILINE)
 _PAGE = re.compile(r"(?P<name>.+)\.(?P<page>details|metrics|raw|source|section_\w+)\.csv(?P<zip>\.gz|\.zst)?\Z")
-"""Names of the pages of one profile, which all describe the same launches."""
+"""File names of the pages of one profile, which all describe the same launches."""
 COLLECT = "Print the metrics with `ncu --csv --metrics gpu__time_duration.sum,…` (or `ncu --import FILE --csv`)."
 
 
 class NsightCompute(FormatLoader):
-    """The loader of Nsight Compute's print-outs."""
+    """The loader of Nsight Compute's printed output."""
 
     name = "ncu"
     title = "Nsight Compute: ncu --csv (long or raw page) or text output, with its messages or without"
@@ -35,7 +35,7 @@ class NsightCompute(FormatLoader):
     one_recording = True
 
     def sniff(self, head: bytes) -> bool:
-        """A CSV header, a launch with its section, or the tool's own messages, which may go on for longer than this."""
+        """A CSV header, a launch with its section, or the tool's own messages, which may be longer than ``head``."""
         text = head.removeprefix(b"\xef\xbb\xbf")
         return any(pattern.search(text) for pattern in (csv_pages.HEADER, TEXT_LAUNCH, MESSAGE))
 
@@ -51,12 +51,12 @@ class NsightCompute(FormatLoader):
         )
 
     def leads(self, path: Path) -> bool:
-        """Whether it is the page that stands for the profile: the details, else the first page by name."""
+        """Whether the profile is opened through this page: the details page, else the first page by name."""
         pages = path, *self.companions(path)
         return path == min(pages, key=lambda page: (".details.csv" not in page.name, page.name))
 
     def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``kernels`` in the order of launches."""
+        """One Trace with ``kernels`` in launch order. Raises Unreadable if there is no launch."""
         records = csv_pages.NcuRecords()
         files = (job.path, *self.companions(job.path))
         size, fault = 0, None

@@ -1,9 +1,9 @@
-"""Nsight Compute's CSV: the long layout (a line per launch and metric) and the wide raw page (a line per launch).
+"""Nsight Compute's CSV: the long layout (one line per launch and metric) and the wide raw page (one line per launch).
 
-``ncu --csv`` prints to the terminal, so its own messages, those of the program, or both stand before the header and
-between the lines: only what begins with a launch number is data. Details pages have more columns in the header than in
-most of their lines; a line has a metric, what a rule found, or both. In the wide layout the line under the header
-holds the units. Files are read in blocks. What launches, metrics and rules become is here too.
+``ncu --csv`` prints to the terminal, so messages of the tool and the program appear before the header and between the
+lines: only lines that begin with a launch number are data. Details pages have more columns in the header than in most
+lines; a line has a metric, a rule result, or both. In the wide layout the line under the header has the units. Files
+are read in blocks. Launches, metrics and rule results are turned into tables here, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RULE_COLUMNS = {
 
 
 class NcuRecords(Struct):
-    """What a file holds: frames of launches (``ncu_metrics.LAUNCH``), samples (``SAMPLE``) and rules (``RULE``)."""
+    """A file's contents: frames of launches (``ncu_metrics.LAUNCH``), samples (``SAMPLE``), rule results (``RULE``)."""
 
     launches: list[pl.DataFrame] = field(default_factory=list)
     samples: list[pl.DataFrame] = field(default_factory=list)
@@ -42,11 +42,11 @@ class NcuRecords(Struct):
     malformed: int = 0
 
     def count(self) -> int:
-        """Launches so far; one that two blocks share counts twice."""
+        """The number of launches so far; a launch that spans two blocks counts twice."""
         return sum(frame.height for frame in self.launches)
 
     def add(self, other: NcuRecords) -> None:
-        """Take in what another file of the same profile holds."""
+        """Add the contents of another file of the same profile."""
         self.launches += other.launches
         self.samples += other.samples
         self.rules += other.rules
@@ -54,7 +54,7 @@ class NcuRecords(Struct):
 
 
 class CsvTable(Struct):
-    """One table of a file: its header, and, where it is wide, the units of its columns once they were read."""
+    """One table of a file: its header and, if it is wide, the units of its columns (None until read)."""
 
     columns: list[str]
     segment: int
@@ -62,25 +62,25 @@ class CsvTable(Struct):
 
     @property
     def wide(self) -> bool:
-        """Whether a line is a launch, and not one metric of it."""
+        """Whether a line is a whole launch rather than one metric."""
         return "Metric Name" not in self.columns
 
 
 def _table(columns: list[str], segment: int) -> CsvTable | None:
-    """The table under a header; None under one that lacks what every table has."""
+    """The table of a header; None if a required column is missing."""
     table = CsvTable(columns, segment)
     needed = {"ID", "Process ID", "Kernel Name"} if table.wide else {"ID", "Process ID", "Kernel Name", "Metric Value"}
     return table if needed <= set(columns) else None
 
 
 def _columns(line: bytes) -> list[str]:
-    """The header's names; repeated ones (NVTX ranges) are told apart by their position."""
+    """The header's names; repeated ones (NVTX ranges) get their position appended."""
     names = csv_table.cells(line.decode("utf-8", "replace").strip())
     return [name if names.index(name) == at else f"{name} ({at})" for at, name in enumerate(names)]
 
 
 def _pieces(block: bytes) -> Iterator[tuple[bytes | None, bytes]]:
-    """(header line or None, the lines after it) for every header in the block."""
+    """(header line, the lines after it) for every header in the block; None for lines before the first one."""
     marks = [*HEADER.finditer(block)]
     if not marks or marks[0].start():
         yield None, block[: marks[0].start() if marks else len(block)]
@@ -90,7 +90,7 @@ def _pieces(block: bytes) -> Iterator[tuple[bytes | None, bytes]]:
 
 
 class CsvPagesReader:
-    """Reads a CSV print-out block by block into ``records``; lines before the first header are not its concern."""
+    """Reads CSV output block by block into ``records``; lines before the first header are ignored."""
 
     def __init__(self) -> None:
         self.records = NcuRecords()
@@ -99,7 +99,7 @@ class CsvPagesReader:
 
     @property
     def begun(self) -> bool:
-        """Whether a header was met."""
+        """Whether a header has been read."""
         return self._table is not None
 
     def feed(self, block: bytes) -> None:
@@ -134,7 +134,7 @@ class CsvPagesReader:
 
 
 def _long(rows: pl.DataFrame) -> pl.DataFrame:
-    """The lines that hold a metric."""
+    """The lines that have a metric, as ``SAMPLE`` rows."""
     return rows.filter(_text(rows, "Metric Name").is_not_null()).select(
         *key_columns(), section=_section(rows), metric=_text(rows, "Metric Name"), unit=_text(rows, "Metric Unit"),
         value=pl.col("Metric Value"),
@@ -142,7 +142,7 @@ def _long(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _wide(table: CsvTable, rows: pl.DataFrame) -> pl.DataFrame:
-    """The columns of metrics one below the other; empty cells were not measured."""
+    """The metric columns unpivoted to ``SAMPLE`` rows; empty cells were not measured and are dropped."""
     units = dict(zip(rows.columns, table.units or [], strict=False))
     named = [name for name in rows.columns if name not in _NO_METRICS]
     keys = rows.select(*key_columns())
@@ -155,31 +155,31 @@ def _wide(table: CsvTable, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rules(rows: pl.DataFrame) -> pl.DataFrame:
-    """The lines that say what a rule found."""
+    """The lines that have a rule result, as ``RULE`` rows."""
     return rows.filter(_text(rows, "Rule Name").is_not_null()).select(
         *key_columns(), section=_section(rows), **{ours: _text(rows, name) for ours, name in _RULE_COLUMNS.items()}
     )
 
 
 def _section(rows: pl.DataFrame) -> pl.Expr:
-    """The section, with the body item where the page tells these apart."""
+    """The section name, with the body item if the page has one."""
     parts = [_text(rows, name) for name in ("Section Name", "Body Item Label") if name in rows.columns]
     return pl.concat_str(parts, separator=" · ", ignore_nulls=True).replace("", None) if parts else pl.lit(None)
 
 
 def _text(rows: pl.DataFrame, column: str) -> pl.Expr:
-    """A column without blanks around its cells; null where there is nothing."""
+    """A column with its cells stripped; null where empty or if there is no such column."""
     return pl.col(column).str.strip_chars().replace("", None) if column in rows.columns else pl.lit(None, pl.String)
 
 
 def key_columns() -> tuple[pl.Expr, ...]:
-    """What tells the launches of rows of text apart: ``metrics.KEY``."""
+    """The columns that identify a launch, ``metrics.KEY``, from rows of text."""
     number = {name: pl.col(name).str.strip_chars().cast(pl.Int64, strict=False) for name in ("ID", "Process ID")}
     return pl.col("segment"), number["Process ID"].alias("pid"), number["ID"].alias("id")
 
 
 def _launches(rows: pl.DataFrame) -> pl.DataFrame:
-    """Lines → their launches, one row each; a line without a kernel name is none."""
+    """The launch of each line, as ``LAUNCH`` rows; lines without a kernel name are dropped."""
     texts = {
         ours: pl.col(theirs).str.strip_chars() for theirs, ours in LAUNCH_COLUMNS.items() if theirs in rows.columns
     }
@@ -199,7 +199,7 @@ def _launches(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def trace_of(path: Path, format_name: str, records: NcuRecords, size: int, fault: str | None) -> Trace:
-    """The Trace of the records, of which there is at least one."""
+    """The Trace of the records, which must contain a launch."""
     launches = pl.concat(records.launches).unique(list(ncu_metrics.KEY), keep="first", maintain_order=True)
     samples = pl.concat(records.samples)
     kernels = _kernels(launches, samples)
@@ -215,7 +215,7 @@ def trace_of(path: Path, format_name: str, records: NcuRecords, size: int, fault
 
 
 def _kernels(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
-    """Launches with what was measured of them, in the order of the file."""
+    """The rows of ``kernels``: launches with their measured values, in file order."""
     frame = ncu_metrics.measured(launches, samples)
     kinds = {name: kernel_kind(name) for name in launches["name"].unique()}
     return frame.with_row_index("index").with_columns(

@@ -1,8 +1,8 @@
-"""From Nsight Compute's metrics to the columns of ``kernels``: which metric means what, in which unit, and which wins.
+"""Maps Nsight Compute's metrics to the columns of ``kernels``: names, units, and which metric is preferred.
 
-The same quantity goes by several names: a metric name that changed between GPU generations and tool versions, and the
-label of a details page. Each column has them in order of preference. Units differ by row (a short kernel in ns beside a
-long one in ms), so every value is scaled by its own, and kept in ns, B, B/s, Hz or % where it is one of these. ``n/a``
+A quantity has several names: metric names that changed between GPU generations and tool versions, and the label on a
+details page. Each column lists them in order of preference. Units differ by row (a short kernel in ns next to a long
+one in ms), so every value is scaled by its own unit, and kept in ns, B, B/s, Hz or % where it is one of these. ``n/a``
 is null.
 """
 
@@ -17,7 +17,7 @@ from msgspec import Struct
 from ..schema import NAME
 
 KEY = ("segment", "pid", "id")
-"""What tells one launch from another: the table in the file, the process, the number in it."""
+"""The key of a launch: the table in the file, the process, and the launch number in the process."""
 LAUNCH = {
     "segment": pl.Int64(), "pid": pl.Int64(), "id": pl.Int64(), "name": NAME, "grid": NAME, "block": NAME,
     "device": NAME, "stream": pl.Int64(), "cc": NAME,
@@ -30,7 +30,7 @@ RULE = {
     "segment": pl.Int64(), "pid": pl.Int64(), "id": pl.Int64(), "section": NAME, "rule": NAME, "kind": NAME,
     "message": pl.String(), "speedup": pl.String(), "scope": NAME,
 }  # fmt: skip
-"""Columns of launches, of samples and of rules (``speedup`` in percent as printed); what repeats is categorical, so
+"""Columns of launches, samples and rule results (``speedup`` in percent as printed). Repeated texts are categorical, so
 that a block's text need not be kept."""
 
 PEAK = r"\.avg\.pct_of_peak_sustained_"
@@ -62,18 +62,18 @@ MEANINGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "shared_static": ("bytes", (r"launch__shared_mem_per_block_static", r"Static Shared Memory Per Block")),
     "shared_dynamic": ("bytes", (r"launch__shared_mem_per_block_dynamic", r"Dynamic Shared Memory Per Block")),
 }
-"""Column → what it measures, and the metrics that mean it, the best first. Of several equally good ones the largest
+"""Column → the kind of quantity, and its metrics, best first. Of several metrics of the same rank the largest value
 counts: a kernel that keeps one of the tensor pipes busy keeps the tensor cores busy."""
 
 _MEASURED_IN = {"time": ("ns", ""), "bytes": ("B", "B/block", ""), "percent": ("%", ""), "number": None}
-"""The natural units of what a column measures: DRAM throughput in B/s is no percentage. None for any."""
+"""Kind of quantity → accepted natural units (DRAM throughput in B/s is not a percentage); None accepts any."""
 _SCALED = re.compile(r"(?i)([num\u00b5kgt]?)(byte|b|hz|second|s)(/\w+)?")
 _SECONDS = {"n": 1.0, "u": 1e3, "\u00b5": 1e3, "m": 1e6, "": 1e9}
 _PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
 
 def natural(unit: str | None) -> tuple[str, float]:
-    """The unit that values are kept in, and what one ``unit`` as printed is of it: ('B/s', 1e9) for Gbyte/second."""
+    """The unit that values are kept in, and the factor from ``unit`` to it: ('B/s', 1e9) for Gbyte/second."""
     plain = (unit or "").strip()
     if rate := re.fullmatch(r"(?i)cycle/([nu\u00b5m]?)s(?:econd)?", plain):
         return "Hz", 1e9 / _SECONDS[rate[1].lower()]
@@ -87,7 +87,7 @@ def natural(unit: str | None) -> tuple[str, float]:
 
 
 class MetricMeaning(Struct, frozen=True):
-    """A metric's column, what it measures, and its rank among the column's metrics (0 is best)."""
+    """A metric's column, its kind of quantity, and its rank among the column's metrics (0 is best)."""
 
     column: str
     measure: str
@@ -95,7 +95,7 @@ class MetricMeaning(Struct, frozen=True):
 
 
 def meaning_of(metric: str) -> MetricMeaning | None:
-    """What a metric tells about a launch, None for one no column has a place for."""
+    """The column that a metric belongs to; None if it belongs to none."""
     for column, (measure, patterns) in MEANINGS.items():
         for rank, pattern in enumerate(patterns):
             if re.fullmatch(pattern, metric.strip()):
@@ -104,8 +104,8 @@ def meaning_of(metric: str) -> MetricMeaning | None:
 
 
 def numbers(values: pl.Series) -> pl.Series:
-    """Printed numbers as floats. A comma before one or two last digits is a decimal one, and dots group, unless a dot
-    stands there elsewhere: a list of two numbers has such a comma, too."""
+    """Printed numbers as floats. If a comma precedes the last one or two digits, commas are decimal and dots group
+    thousands, unless another value has a dot in that place: lists of two numbers contain such a comma, too."""
     text = values.str.strip_chars()
     if text.str.contains(r"^-?[\d.]+,\d{1,2}$").any() and not text.str.contains(r"^-?\d+\.\d{1,2}$").any():
         text = text.str.replace_all(".", "", literal=True).str.replace_all(",", ".", literal=True)
@@ -115,7 +115,7 @@ def numbers(values: pl.Series) -> pl.Series:
 
 
 def measured(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
-    """The launches (``LAUNCH``) with a float column for each of MEANINGS, from the samples (``SAMPLE``) of them."""
+    """The launches (``LAUNCH``) with a float column for each of MEANINGS, from their samples (``SAMPLE``)."""
     values = (
         samples.select(*KEY, "metric", pl.col("unit").fill_null(""), number=numbers(samples["value"]))
         .drop_nulls("number")
@@ -135,8 +135,8 @@ def measured(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def listed(index: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
-    """The samples as rows of ``launch_metrics``, each once: pages of one profile repeat what others have. ``index`` has
-    the launches' numbers by ``KEY``."""
+    """The samples as rows of ``launch_metrics``, without duplicates: pages of one profile repeat each other. ``index``
+    has the launches' numbers by ``KEY``."""
     number = numbers(samples["value"])
     scales = {unit: natural(unit) for unit in samples["unit"].unique().drop_nulls()}
     unit, text = pl.col("unit").cast(pl.String), pl.when(number.is_null()).then(pl.col("value").str.strip_chars())
@@ -150,7 +150,7 @@ def listed(index: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def found(index: pl.DataFrame, rules: pl.DataFrame) -> pl.DataFrame:
-    """What rules found as rows of ``launch_rules``, each once."""
+    """Rule results as rows of ``launch_rules``, without duplicates."""
     speedup = numbers(rules["speedup"].str.strip_chars_end("% ")) / 100.0
     return _once(rules.with_columns(speedup=speedup), index, "section", "rule", "message")
 
@@ -161,10 +161,10 @@ def _once(rows: pl.DataFrame, index: pl.DataFrame, *columns: str) -> pl.DataFram
 
 
 def _meanings(samples: pl.DataFrame) -> pl.DataFrame:
-    """(metric, unit) among the samples → column, rank, factor and divisor.
+    """(metric, unit) in the samples → column, rank, factor and divisor.
 
-    A percentage is divided by a column of hundreds: by a constant, the engine multiplies with the reciprocal, which is
-    off by one in the last place (17.5% would be 0.17500000000000002 and print as 0.18).
+    A percentage is divided by a column of hundreds: for a constant divisor, polars multiplies by the reciprocal, which
+    is off by one in the last place (17.5% would be 0.17500000000000002 and print as 0.18).
     """
     metrics = {name: records for name in samples["metric"].unique().drop_nulls() if (records := meaning_of(name))}
     units = samples["unit"].fill_null("").unique().to_list()
@@ -188,8 +188,8 @@ def _meanings(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def printable(fractions: pl.Series) -> pl.Series:
-    """Float32 fractions that print with two decimals as the Float64 ones do: where a tie would fall the other way (0.5%
-    is 0.01 in double precision and 0.00 in single), the neighbour on the right side of the tie is taken."""
+    """Float32 fractions that print the same two decimals as the Float64 ones: where a tie would round the other way
+    (0.5% is 0.01 in double precision and 0.00 in single), the neighbour on the right side of the tie is taken."""
     single = fractions.cast(pl.Float32)
     pairs = pl.DataFrame({"double": fractions, "single": single}).unique().drop_nulls()
     moved = {}

@@ -1,7 +1,7 @@
-"""Nsight Compute's own reports (``.ncu-rep``), through the library that NVIDIA publishes for them (``ncu-report``).
+"""Nsight Compute reports (``.ncu-rep``), read with the library that NVIDIA publishes for them (``ncu-report``).
 
-The library is the optional extra ``ncu`` and is imported only here. It is native code that was never meant for hostile
-files, so it only ever runs in the process that reads inputs, which may die without harm.
+The library is the optional extra ``ncu`` and is imported only here. It is native code not hardened against malicious
+files, so it runs only in the ingest process, which may crash without harm.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NcuReport(FormatLoader):
         return head.startswith(MAGIC)
 
     def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``kernels`` in the order of launches. Raises Unreadable without the library."""
+        """One Trace with ``kernels`` in launch order. Raises Unreadable without the library, or without a result."""
         launches: list[tuple[object, ...]] = []
         samples: list[tuple[object, ...]] = []
         rules: list[tuple[object, ...]] = []
@@ -67,7 +67,7 @@ class NcuReport(FormatLoader):
 
 
 def _actions(path: Path) -> Iterator[Any]:
-    """The results of a report. Raises Unreadable where they cannot be read."""
+    """The results (actions) of a report, one per launch. Raises Unreadable if they cannot be read."""
     try:
         library = import_module("ncu_report")
     except ImportError:
@@ -84,7 +84,7 @@ def _actions(path: Path) -> Iterator[Any]:
 
 @contextmanager
 def _sound(path: Path) -> Iterator[None]:
-    """Raises Unreadable for whatever NVIDIA's library raises of a damaged report, or says that it never should."""
+    """Turns any exception of NVIDIA's library, as raised for damaged reports, into Unreadable."""
     try:
         yield
     except (OSError, Unreadable):
@@ -95,7 +95,7 @@ def _sound(path: Path) -> Iterator[None]:
 
 
 def _text(metrics: object) -> str:
-    """What the library calls a text; what is no Unicode in it is replaced."""
+    """A text of the library, with invalid Unicode replaced."""
     return str(metrics).encode("utf-8", "replace").decode()
 
 
@@ -126,7 +126,7 @@ def _launch(number: int, action: Any) -> tuple[object, ...]:
 
 
 def _rule(rule: dict[str, Any]) -> tuple[object, ...]:
-    """What a rule found, as ``metrics.RULE`` has it after the key. The library does not say OPT, WRN or INF."""
+    """A rule result in the columns of ``metrics.RULE`` after the key. The library does not give OPT, WRN or INF."""
     message, gain = rule.get("rule_message") or {}, rule.get("speedup_estimation") or {}
     text = f"{message.get('title', '')}: {message.get('message', '')}".strip(": ")
     for focus in rule.get("focus_metrics", ()):

@@ -1,9 +1,9 @@
-"""Nsight Compute's text output: a line per launch, then its sections as tables of metric, unit and value.
+"""Nsight Compute's text output: one line per launch, then its sections as tables of metric, unit and value.
 
-The line names the kernel, its sizes and where it ran, in newer versions as ``name (grid)x(block), Context 1, Stream 7,
-Device 0, CC 8.0``, in older ones with the time instead of the sizes. A section's columns are as wide as its dashes.
-Below a table stand the section's rules: ``OPT   Est. Speedup: 20%`` or ``WRN   `` and text, indented over several
-lines and without the rule's name. All other lines are the tool's or the program's and mean nothing here.
+The line has the kernel's name, its sizes and where it ran, in newer versions as ``name (grid)x(block), Context 1,
+Stream 7, Device 0, CC 8.0``, in older ones with the time instead of the sizes. A section's columns are as wide as its
+dashes. Below a table are the section's rule results: ``OPT   Est. Speedup: 20%`` or ``WRN   `` and text, indented over
+several lines and without the rule's name. All other lines come from the tool or the program and are ignored.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SECTION = re.compile(r"\s*Section: (\S.*?)\s*")
 FOUND = re.compile(r"\s*(?P<kind>OPT|WRN|INF) {2,}(?P<text>\S.*?)\s*")
 SPEEDUP = re.compile(r"Est(?:imated|\.)(?: (?P<scope>Local|Global))? Speedup: (?P<percent>[\d.,]+)%")
 TITLES = ("Metric Name", "Metric Unit", "Metric Value")
-_MOST_LINES = 60  # Of one rule; the longest that NVIDIA ships has about twenty.
+_MOST_LINES = 60  # Maximum lines of one rule result; the longest that NVIDIA ships has about twenty.
 
 
 class TextReportReader:
-    """Reads text output block by block into ``records``; every launch line is a launch of its own."""
+    """Reads text output block by block into ``records``; every launch line is a separate launch."""
 
     def __init__(self) -> None:
         self.records = NcuRecords()
@@ -74,7 +74,7 @@ class TextReportReader:
         self._rules = []
 
     def finish(self) -> NcuRecords:
-        """The records, with a rule that the file ended in."""
+        """The records, including a rule result that was still open at the end of the file."""
         self._end_rule()
         self.records.rules.append(pl.DataFrame(self._rules, schema=metrics.RULE, orient="row"))
         return self.records
@@ -95,7 +95,7 @@ class TextReportReader:
         return 0, self._pid, self._count - 1, line["name"], grid, block, device, int(line["stream"]), line["cc"]
 
     def _cells(self, line: str) -> tuple[str, str, str] | None:
-        """Metric, unit and value of a table line; None for the titles and for a line that is no part of a table."""
+        """Metric, unit and value of a table line; None for the titles and for a line outside a table."""
         assert self._columns
         name, unit, value, end = self._columns
         if len(line.rstrip()) > end + 1 or line[:name].strip() or not line.strip():

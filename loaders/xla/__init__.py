@@ -1,4 +1,4 @@
-"""XLA's own profiles: the ``.xplane.pb`` that JAX, TensorFlow and PyTorch/XLA write.
+"""XLA profiles: the ``.xplane.pb`` files that JAX, TensorFlow and PyTorch/XLA write.
 
 This module only recognises them, and is imported whenever a file is opened; ``read`` does the rest.
 """
@@ -29,7 +29,7 @@ class Xla(FormatLoader):
     twins = (".trace.json.gz", ".trace.json", "perfetto_trace.json.gz")
 
     def sniff(self, head: bytes) -> bool:
-        """A first plane that begins with its number and its name, as every writer of the format orders them."""
+        """A first plane that begins with its id (optional) and a known name, the order used by every writer."""
         size, at = varint(head, 1) if head[:1] == bytes([_PLANE]) else (0, 0)
         end = at + size
         if size and head[at : at + 1] == bytes([_ID]):
@@ -40,7 +40,7 @@ class Xla(FormatLoader):
         return at + length <= end and head[at : at + length].startswith(_NAMES)
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
-        """All statistics of one event, read again from the file."""
+        """All statistics of one event, read from the file again."""
         from .space import arguments
 
         return arguments(path, offset, name)

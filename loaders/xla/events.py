@@ -1,9 +1,9 @@
-"""Events of a line as raw columns, and which of the host's are HLO ops that launch others.
+"""The events of a line as raw columns, and the host events that are HLO ops and launch kernels.
 
-An event gives its time as picoseconds from the line's beginning, its name and the names of its statistics as numbers of
-the plane. The same few texts say how a kernel was launched, so each is taken apart once. A launch call says the op it
-is of but lies on a line of its own, so it is tied to the slice of that name that was open when it began; where the
-runtime recorded no such slice, a call has no operator.
+An event has its time in picoseconds from the start of the line, and ids, defined by the plane, for its name and the
+names of its statistics. Few distinct texts describe how kernels were launched, so each is parsed once. A launch call
+names its op but is on another line, so it is linked to the slice with that name that was open when the call began; if
+the runtime recorded no such slice, the call has no operator.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_NAME = "event without a name"
 
 
 class XPlaneEvents(NamedTuple):
-    """Some events of a line, by their order in it: start and duration in ns, code of the name, place in the file."""
+    """Some events of a line, in its order: start and duration in ns, code of the name, position in the file."""
 
     start: Ints
     dur: Ints
@@ -37,7 +37,7 @@ class XPlaneEvents(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """The number of events."""
         return len(self.start)
 
 
@@ -60,14 +60,14 @@ class Statistics:
         return np.flatnonzero(np.isin(self._name, numbers)) if numbers else np.empty(0, np.intp)
 
     def numbers(self, name: str) -> Ints:
-        """A statistic as a number of each event, NULL where it has none."""
+        """The numeric value of a statistic for each event, NULL if it has none."""
         out = np.full(self._events, NULL, np.int64)
         at = self._of(name)
         out[self._owner[at]] = self._number[at]
         return out
 
     def texts(self, name: str) -> Ints:
-        """A statistic as a code of ``Strings`` of each event, -1 where it has none."""
+        """The text of a statistic for each event, as a code of ``Strings``, -1 if it has none."""
         out = np.full(self._events, -1, np.int64)
         at = self._of(name)
         if len(at):
@@ -79,7 +79,7 @@ class Statistics:
 
 
 class XPlaneReader:
-    """Reads events of lines; ``broken`` counts those that could not be."""
+    """Reads events of lines; ``broken`` counts unreadable events, ``damaged`` lines that end in damage."""
 
     def __init__(self, file: int, walk: Walk, strings: Strings) -> None:
         self._file, self._walk, self._strings = file, walk, strings
@@ -87,7 +87,7 @@ class XPlaneReader:
         self.damaged = 0
 
     def events(self, plane: Plane, line: Line) -> Iterator[XPlaneEvents]:
-        """The events of a line in the order of the file."""
+        """The events of a line in file order, in blocks."""
         stretches = Stretches(EVENTS, self._walk, line.start)
         for stretch in stretches.over(part_of(self._file, line.start, line.end)):
             tokens = stretch.tokens
@@ -114,14 +114,14 @@ _DETAIL = re.compile(r"\b(\w+):(\d{1,18}(?:,\d{1,18}){0,2})(?![\w.])")
 
 
 class Details:
-    """What texts like ``regs:32 grid:8,1,1 block:128,1,1 occ_pct:50`` and ``kind:3 size:4096`` say, each read once."""
+    """Values in texts like ``regs:32 grid:8,1,1 block:128,1,1 occ_pct:50`` and ``kind:3 size:4096``, parsed once."""
 
     def __init__(self, strings: Strings) -> None:
         self._strings = strings
         self._by_code: dict[int, dict[str, str]] = {}
 
     def numbers(self, codes: Ints, keys: Sequence[str]) -> Ints:
-        """The sum of some values of each text, NULL where it has none of them."""
+        """The sum of the values of ``keys`` in each text, NULL if it has none of them."""
 
         def total(code: int) -> int:
             values = [value for key, value in self._details(code).items() if key in keys]
@@ -130,7 +130,7 @@ class Details:
         return map_distinct(codes, total)
 
     def triples(self, codes: Ints, key: str) -> Ints:
-        """The code of a grid or block, -1 where the text has none."""
+        """The code of the grid or block in each text, -1 if it has none."""
 
         def triple(code: int) -> int:
             text = self._details(code).get(key, "")
@@ -149,7 +149,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Operators:
-    """``meet`` the ops devices ran, ``learn`` where the host launched them, then ask ``of`` the host's events."""
+    """Finds operators of host events: ``meet`` the devices' ops, ``learn`` the host's launches, then call ``of``."""
 
     def __init__(self, strings: Strings) -> None:
         self._strings = strings
@@ -158,7 +158,7 @@ class Operators:
         self._sorted: tuple[Ints, Ints, Ints, Ints] | None = None
 
     def meet(self, ops: Ints) -> None:
-        """Codes of the names of HLO ops."""
+        """Register names (codes) as names of HLO ops."""
         self._ops |= set(np.unique(ops).tolist()) - {-1}
 
     def _is_operator(self, names: Ints) -> Mask:
@@ -166,7 +166,7 @@ class Operators:
         return map_distinct(names, lambda code: code in self._ops or texts[code].endswith(_MODULE), bool)
 
     def learn(self, events: XPlaneEvents) -> None:
-        """Take in the slices that are operators; their ids are their places in the file."""
+        """Register the slices that are operators; their ids are their positions in the file."""
         self.meet(events.statistics.texts("hlo_op"))
         at = np.flatnonzero(self._is_operator(events.name) & (events.start != NULL) & (events.dur >= 0))
         if len(at):
@@ -174,7 +174,7 @@ class Operators:
             self._launches.append((events.name[at], events.start[at], ends, events.offset[at]))
 
     def of(self, events: XPlaneEvents) -> tuple[Ints, Mask]:
-        """External ids (NULL for none) and which of the events are operators themselves."""
+        """The external id of each event (NULL for none), and which events are operators themselves."""
         external, is_operator = np.full(events.rows, NULL, np.int64), self._is_operator(events.name)
         external[is_operator] = events.offset[is_operator]
         op = events.statistics.texts("hlo_op")
@@ -184,7 +184,7 @@ class Operators:
         return external, is_operator
 
     def _around(self, op: Ints, start: Ints) -> Ints:
-        """The id of the latest slice of each op's name to begin by a time, where it had not ended by then."""
+        """The id of the last slice with each op's name that began by ``start``, NULL if it had ended before."""
         if self._sorted is None:
             columns = [np.concatenate(column) for column in zip(*self._launches, strict=True)]
             order = np.lexsort((columns[1], columns[0]))

@@ -1,10 +1,10 @@
-"""One profile from its planes to the Trace.
+"""Builds the Trace of one profile from its planes.
 
-Device planes come first: their streams (or, on a TPU, the line of XLA Ops) become kernels, their line of steps
-cycles, and they say which HLO ops there are. On the host the runtime records each op it launches as a slice of that
-name, inside one of the module: those become operators, and the launch calls, which lie on lines of their own, are tied
-to them by the op they say they are of. So a kernel leads over its correlation id to its launch, the HLO op and the
-module. Lines that only repeat others (modules, name scopes) are left out. Times are the line's plus the event's.
+Device planes are read first: their streams (or, on a TPU, the line of XLA Ops) become kernels, their line of steps
+becomes cycles, and they give the names of the HLO ops. On the host, the runtime records each op it launches as a slice
+with that name, inside a slice of the module: those become operators. Launch calls are on other lines and are linked to
+their operator by the op they name. So a kernel's correlation id leads to its launch, the HLO op and the module. Lines
+that only repeat others (modules, name scopes) are left out. Times are the line's plus the event's.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .space import Line, Plane, Space, space_of
 
 _AGAIN = "Copy it again, in binary mode."
 Mask = npt.NDArray[np.bool_]
-_ABSOLUTE = 10**18  # Nanoseconds: later than September 2001 is a date, earlier is time since something.
-_HOST_PID = 701  # What XLA's trace viewer calls the host, so that both exports of a capture name one process.
+_ABSOLUTE = 10**18  # ns (September 2001): larger times are Unix times, smaller ones are relative.
+_HOST_PID = 701  # The host's pid in XLA's trace viewer, so that both exports of a capture agree.
 _COPY, _SET = re.compile(r"mem_?cpy", re.I), re.compile(r"mem_?set", re.I)
 _COLLECTIVE = re.compile(r"%?(?:all-reduce|all-gather|reduce-scatter|all-to-all|collective-|ragged-all-to-all)", re.I)
 _CONTAINER = re.compile(r"%?(?:while|conditional|call)(?:[.\d ]|$)")
@@ -43,7 +43,7 @@ _OF_DEVICE = ("compute_cap_major", "compute_cap_minor", "core_count", "clock_rat
 
 
 def load(job: Job) -> Trace:
-    """Read the file, also a compressed one. Raises Unreadable where it holds no events."""
+    """Read the file, which may be compressed. Raises Unreadable if it has no events."""
     keep_freed()
     path, fault = stream.plain_file(job.path, job.workspace, job.progress)
     try:
@@ -146,7 +146,7 @@ class _Load:
         return map_distinct(names, lambda code: self.strings.code(category(self.strings.texts[code])))
 
     def _contains(self, events: XPlaneEvents) -> Mask:
-        """Which of a core's ops are loops and branches around the ops that follow, which did the work."""
+        """Whether each op of a core is a loop or branch around the next op: the ops inside did the work."""
         order = np.lexsort((-events.dur, events.start))
         start, end = events.start[order], events.start[order] + events.dur[order]
         around = np.zeros(events.rows, bool)
@@ -156,7 +156,7 @@ class _Load:
         return values
 
     def _steps(self, plane: Plane, line: Line) -> None:
-        """Steps as the recorder has them; those of further devices are the same again."""
+        """Add the recorded steps of the first device that has any; other devices repeat them."""
         if self.stepped:
             return
         for events in self.reader.events(plane, line):
@@ -171,11 +171,11 @@ class _Load:
                 self.tables.cycle(self.strings.texts[labels[row]], start, dur)
 
     def _learn(self, plane: Plane) -> None:
-        """Where on the host each HLO op was being launched."""
+        """Register where each HLO op was launched on the host."""
         for line in plane.lines:
             for events in self.reader.events(plane, line):
                 self.operators.learn(events)
-        self.reader.broken = self.reader.damaged = 0  # all of it is read again
+        self.reader.broken = self.reader.damaged = 0  # all events are read again
 
     def _host(self, plane: Plane) -> None:
         recorded = self.stepped
@@ -251,7 +251,7 @@ class _Load:
 
 
 def _nothing(space: Space, reader: XPlaneReader, mangled: bool) -> tuple[str, str]:
-    """Why there is nothing to show, and what to do."""
+    """The reason why there is nothing to show, and the advice."""
     if space.cut or space.broken or reader.broken or reader.damaged:
         why = "is damaged: it begins as an XLA profile, but its messages cannot be read"
         return why + (", for its bytes were replaced (U+FFFD) by a text tool" if mangled else ""), _AGAIN
@@ -259,7 +259,7 @@ def _nothing(space: Space, reader: XPlaneReader, mangled: bool) -> tuple[str, st
 
 
 def _is_mangled(file: int) -> bool:
-    """Whether somebody read the bytes as UTF-8 and wrote them back, which loses all that is none."""
+    """Whether a tool decoded the bytes as UTF-8 and wrote them back, which destroys all invalid sequences."""
     return os.pread(file, 1 << 16, 0).count(b"\xef\xbf\xbd") > 16
 
 

@@ -1,8 +1,8 @@
-"""The planes of a profile: what each is of, the names its events refer to, and where its lines lie in the file.
+"""The planes of a profile: their devices, the names their events refer to, and the positions of their lines.
 
-An XSpace has a plane for each device and for the host; a plane has lines (streams, threads) and, beside them, tables of
-the names that events and their statistics give by number. Those may follow the lines that use them, so they are read
-first. The messages: https://github.com/openxla/xla/blob/main/third_party/tsl/tsl/profiler/protobuf/xplane.proto.
+An XSpace has one plane per device and one for the host; a plane has lines (streams, threads) and tables of the names
+that events and statistics refer to by id. The tables may follow the lines that use them, so they are read first. The
+messages: https://github.com/openxla/xla/blob/main/third_party/tsl/tsl/profiler/protobuf/xplane.proto.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DEVICE = re.compile(r"/device:(GPU|TPU):(\d{1,9})\b")
 
 
 class Line(Struct, frozen=True):
-    """A line: its number and name, the absolute time its events count from (ns), and its place in the file."""
+    """A line: its id and name, the absolute time its events are relative to (ns), and its position in the file."""
 
     id: int
     name: str
@@ -52,8 +52,7 @@ class Line(Struct, frozen=True):
 
 
 class Plane(Struct):
-    """A plane: its names of events and of statistics by number, its own statistics, its lines. ``device`` is (word,
-    number) as ('GPU', 0), None for planes of the host and others."""
+    """A plane: its lines, the names of events and statistics by id, and its own statistics (``recorded``) by id."""
 
     name: str = ""
     lines: list[Line] = field(default_factory=list)
@@ -63,19 +62,19 @@ class Plane(Struct):
 
     @property
     def own(self) -> dict[str, int | float | str]:
-        """What the plane says of itself, by name."""
+        """The plane's own statistics, by name."""
         return {self.statistics.get(number, ""): value for number, value in self.recorded.items()}
 
     @property
     def device(self) -> tuple[str, int] | None:
-        """Which device this is a plane of."""
+        """The device of the plane as (word, number), such as ('GPU', 0); None for the host and other planes."""
         match = _DEVICE.match(self.name)
         return (match[1], int(match[2])) if match else None
 
 
 class Space(Struct):
-    """All planes, the host's name, what the recorder complained of, and what was damaged. ``end`` is where the file
-    could be read to."""
+    """All planes, the host names, the profiler's own errors and warnings (``complaints``), and the number of damaged
+    parts (``broken``). ``end`` is the position up to which the file could be read; ``cut``: it ends early."""
 
     planes: list[Plane] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
@@ -89,7 +88,7 @@ _LONGEST_TEXT = 4096
 
 
 def space_of(file: int, size: int, walk: Walk) -> Space:
-    """The planes of an open file of so many bytes, without their events."""
+    """The planes of an open file of ``size`` bytes, without their events."""
     space = Space()
     try:
         for field in parts(file, 0, size):
@@ -111,7 +110,7 @@ def _bytes(file: int, field: WireField) -> str:
 
 
 def _last(file: int, at: int, size: int, walk: Walk, space: Space) -> Plane | None:
-    """Of a file that was cut off: the plane it ends in, as far as it goes."""
+    """The last, incomplete plane of a truncated file; None if it has no lines."""
     begin = _cut_content(file, at, size, PLANE)
     plane = _plane(file, WireField(PLANE, at, begin, size, 0), walk, space) if begin else Plane()
     return plane if plane.lines else None
@@ -139,13 +138,13 @@ def _plane(file: int, field: WireField, walk: Walk, space: Space) -> Plane:
 
 
 def _cut_line(file: int, at: int, end: int, walk: Walk) -> Line | None:
-    """Of a plane that was cut off: the line it ends in, as far as it goes."""
+    """The last, incomplete line of a truncated plane, if any."""
     begin = _cut_content(file, at, end, _LINE)
     return _line(file, begin, end, walk) if begin else None
 
 
 def _cut_content(file: int, at: int, end: int, number: int) -> int:
-    """Where the content of a message begins that would go on behind ``end``; 0 where none is there."""
+    """Where the content of the message at ``at`` begins, if it extends beyond ``end``; else 0."""
     head = np.frombuffer(os.pread(file, 16, at), np.uint8)
     if not len(head) or head[0] != number << 3 | LENGTH:
         return 0
@@ -171,7 +170,7 @@ def _line(file: int, begin: int, end: int, walk: Walk) -> Line | None:
 
 
 def _name(plane: Plane, file: int, start: int, end: int, walk: Walk, space: Space) -> None:
-    """Take in the names and statistics between two places."""
+    """Read the names and statistics between two positions into ``plane``."""
     stretches = Stretches(NAMES, walk)
     for stretch in stretches.over(part_of(file, start, end)):
         tokens, texts = stretch.tokens, list[str]()
@@ -196,7 +195,7 @@ def _name(plane: Plane, file: int, start: int, end: int, walk: Walk, space: Spac
 
 
 def _own(tokens: Tokens, code: Callable[[str], int], texts: list[str]) -> dict[int, int | float | str]:
-    """A plane's own statistics by the number of their name."""
+    """A plane's own statistics, by the id of their name."""
     count = tokens.count("own")
     names = tokens.column("own.name", count, 0).tolist()
     results: dict[int, int | float | str] = {}
@@ -217,8 +216,8 @@ _LONGEST_VALUE = 1 << 16
 
 
 def arguments(path: Path, offset: int, name: str) -> dict[str, Any]:
-    """The statistics of the event of that name whose content begins at ``offset``. Raises OSError as ``open`` does,
-    ValueError where no such event begins there or the file is compressed."""
+    """The statistics of the event ``name`` whose content begins at ``offset``. Raises OSError like ``open``, ValueError
+    if no such event begins there or the file is compressed."""
     with Source(path) as source:
         if source.compressed:
             raise ValueError("a compressed profile is not unpacked again")
