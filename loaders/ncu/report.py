@@ -38,7 +38,7 @@ class NcuReport(FormatLoader):
     named = (".ncu-rep", ".ncu-repz")
 
     def sniff(self, head: bytes) -> bool:
-        """Its first four bytes."""
+        """The magic number in the first four bytes."""
         return head.startswith(MAGIC)
 
     def load(self, job: Job) -> tuple[Trace, ...]:

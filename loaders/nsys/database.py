@@ -32,7 +32,7 @@ _DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, pa
 
 
 def as_is(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows themselves."""
+    """Return the rows unchanged."""
     return rows
 
 

@@ -75,7 +75,7 @@ def _copy_name(kind: int | None, source: int | None, target: int | None) -> str 
 
 
 def listed(column: str, labels: tuple[str, ...], prefix: str = "", suffix: str = "") -> pl.Expr:
-    """The label a small number stands for, as a category; ``Unknown`` for any other number."""
+    """The label of a number, its index in ``labels``, as a categorical; ``Unknown`` for any other number."""
     texts = [f"{prefix}{label}{suffix}" for label in labels]
     chosen = pl.col(column).replace_strict(
         list(range(len(texts))), texts, default=f"{prefix}Unknown{suffix}", return_dtype=pl.String

@@ -122,7 +122,7 @@ class Tracks:
         if own is None or not (own.name or own.thread or own.process):
             return self._place(uuid)
         key = own.name, own.parent, own.pid, own.tid, own.process, own.thread
-        if key not in self._places:  # PyTorch's first writer gave each slice a track of its own
+        if key not in self._places:  # PyTorch's first writer gave each slice its own track
             self._places[key] = self._place(uuid)
         return self._places[key]
 

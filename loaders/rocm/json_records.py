@@ -122,7 +122,7 @@ class MarkerText(Struct):
 
 
 class NameTables(Struct):
-    """The tables of names."""
+    """The tables of names of operations and markers."""
 
     buffer_records: Raw = field(default_factory=lambda: Raw(b"[]"))
     marker_api: Raw = field(default_factory=lambda: Raw(b"[]"))
