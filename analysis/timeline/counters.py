@@ -59,10 +59,12 @@ class Strip(Struct, frozen=True):
     high: float
     before: Counter | None = None
 
-    def value(self, start: int, end: int) -> str:
-        """Text: mean between two moments (ns), range over the whole run, and the mean of run A if it differs."""
+    def value(self, start: int, end: int, ahead: int = 0) -> str:
+        """Text: mean between two moments (ns), range over the whole run and, if run A differs, its mean at the same
+        place, which is ``ahead`` ns earlier in its time."""
         one, unit = self.counter, self.counter.unit
-        mean = float(one.means(np.array([start, end], dtype=np.int64))[0])
+        edges = np.array([start, end], dtype=np.int64)
+        mean = float(one.means(edges)[0])
         if np.isnan(mean):
             return "not sampled yet"
         text = metrics.shown(mean, unit)
@@ -70,10 +72,11 @@ class Strip(Struct, frozen=True):
             text += ", constant"
         else:
             text += f" ({metrics.change(one.low, one.high, unit).replace(' → ', ' to ' if one.low < 0 else '–')})"
-        if self.before is None:
+        before = np.nan if self.before is None else float(self.before.means(edges - ahead)[0])
+        if np.isnan(before):
             return text
-        arrow = "▼" if one.mean < self.before.mean else "▲"
-        return f"{arrow} {text}; A {metrics.shown(self.before.mean, unit)}"
+        arrow = "▼ " if mean < before else "▲ " if mean > before else ""
+        return f"{arrow}{text}; A {metrics.shown(before, unit)}"
 
     @property
     def judgement(self) -> str:

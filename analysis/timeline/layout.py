@@ -41,6 +41,12 @@ class Row(Struct, frozen=True):
     text: str = ""
     group: Group | None = None
 
+    @property
+    def shows(self) -> object:
+        """What tells it from other rows in any window: the lane or the counter in it, else its label."""
+        what = self.lane if self.counter is None else self.counter.counter
+        return self.label if what is None else id(what)
+
 
 def layout(
     timeline: Timeline, window: Window, room: int | None = None, turned: Collection[Group] = (),

@@ -133,17 +133,17 @@ def strip(counter: Strip, window: Window) -> str:
     )
 
 
-def lines_of(timeline: Timeline, rows: Sequence[Row], window: Window) -> list[Line]:
-    """The rows of the layout, drawn."""
+def lines_of(timeline: Timeline, rows: Sequence[Row], window: Window, ahead: int = 0) -> list[Line]:
+    """The rows of the layout, drawn; a moment of run A plus ``ahead`` (ns) is the same place in this run."""
     lanes = iter(_drawn(timeline, [row for row in rows if row.lane is not None], window))
-    return [next(lanes) if row.lane is not None else _other(row, window) for row in rows]
+    return [next(lanes) if row.lane is not None else _other(row, window, ahead) for row in rows]
 
 
-def _other(row: Row, window: Window) -> Line:
+def _other(row: Row, window: Window, ahead: int) -> Line:
     """A counter with its value, calls that span the whole window, or the text of a folded lane."""
     classes, width = np.full(window.columns, CODES["python"], dtype=np.uint8), window.columns
     if row.counter is not None:
-        said = f" {row.counter.value(window.start, window.end)}  "
+        said = f" {row.counter.value(window.start, window.end, ahead)}  "
         if len(said) > (room := width // 2 + 8):
             said = re.sub(r" \([^)]*\)", "", said)[:room]
         return Line(row.label, ((said + strip(row.counter, window)[len(said) :])[:width],), classes, said=said[:width])

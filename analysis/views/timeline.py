@@ -80,13 +80,13 @@ def rows(lanes: Sequence[Lane], timeline: Timeline, window: Window) -> pl.DataFr
     return pl.DataFrame(made, schema=_TYPES).cast({"lane": NAME, "device": NAME, "name": NAME})
 
 
-def picture(timeline: Timeline, window: Window, counters: Sequence[Strip] | None = None) -> list[str]:
-    """The window as lines of text: ruler, cycles, lanes, legend."""
+def picture(timeline: Timeline, window: Window, counters: Sequence[Strip] | None = None, ahead: int = 0) -> list[str]:
+    """The window as lines of text: ruler, cycles, lanes, legend; ``ahead`` as in ``lines_of``."""
     rows = layout(timeline, window, counters=counters)
     room = max([len(row.label) for row in rows[:PICTURE_LANES]], default=0) + 1
     lines = [" " * room + axis(window), *([" " * room + cycles] if (cycles := marks(timeline, window)) else [])]
     shown = rows[:PICTURE_LANES]
-    drawn = lines_of(timeline, shown, window)
+    drawn = lines_of(timeline, shown, window, ahead)
     lines += [f"{row.label:<{room}}{line.text}" for row, line in zip(shown, drawn, strict=True)]
     if len(rows) > PICTURE_LANES:
         lines.append(f"… {len(rows) - PICTURE_LANES} more lanes")
@@ -155,7 +155,7 @@ def build(runs: Runs, options: Options) -> Answer:
         own = Window(window.start + offset, window.end + offset, window.columns)
         counters.append(timeline.counters)
         devices.append(timeline.device)
-        drawn.append(tuple(picture(timeline, own, strips(counters, devices)[place])))
+        drawn.append(tuple(picture(timeline, own, strips(counters, devices)[place], offset)))
         lanes, more = busiest(timeline, own)
         left_out += more
         frames.append(rows(lanes, timeline, own))

@@ -334,6 +334,16 @@ def test_a_counter_that_never_moved_has_a_lane_with_its_value_and_what_it_was_in
     assert drawn[0].endswith("█") and drawn[1].endswith("▂")
 
 
+def test_a_counter_stands_beside_what_the_other_run_had_at_the_same_place():
+    read = [samples("gpu_sm_frequency", "GPU 0", *one, unit="MHz")
+            for one in (((0, 100.0), (100, 300.0)), ((1000, 150.0), (1100, 150.0)))]
+    runs = [timeline_of(run_of(kernels=[kernel(0, 0, 10)], metrics=one), Options()) for one in read]
+    (b,) = strips([one.counters for one in runs], [one.device for one in runs])[1]
+    assert b.value(1000, 1050, 1000) == "▲ 150 MHz, constant; A 100 MHz"
+    assert b.value(1100, 1150, 1000) == "▼ 150 MHz, constant; A 300 MHz"
+    assert b.value(1000, 1050, 2000) == "150 MHz, constant", "A had no sample yet"
+
+
 def test_the_same_launch_of_two_runs_is_as_many_of_its_name_into_the_same_cycle():
     def recorded(start, slow):
         names = ("a", "b", "a", "a")

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from app_runs import PER_STEP, Shelf, app_on, press, said, screen_text, settled, small_run
+from app_runs import PER_STEP, Shelf, app_on, counted, press, said, screen_text, settled, small_run
 from demo_app import demo_app
 from rich.segment import Segment
 from rich.style import Style
@@ -489,3 +489,25 @@ async def test_a_note_on_a_time_is_seen_kept_and_carried_away(tmp_path: Path, mo
         assert resume.restore(again) and again.time_notes == [note]
         await press(pilot, "i", *["backspace"] * 11, "enter")
         assert not app.session.time_notes and "◆" not in screen_text(app)
+
+
+@pytest.mark.parametrize("height", [40, 42, 44, 46])
+async def test_the_cursor_stays_on_its_lane_when_notes_or_the_terminal_take_room_from_lanes(height: int) -> None:
+    usual = small_run()
+    deep = pl.DataFrame([
+        {"start_ns": at, "dur_ns": 2_000_000 - 2 * at, "name": f"op {at}", "kind": "op", "pid": 1, "tid": 2}
+        for at in range(8)
+    ])
+    shelf = Shelf(a=usual.with_tables(host=schema.conform("host", deep.lazy())), b=counted("abnormal"))
+    app = app_on("a", "b", shelf=shelf, view="timeline")
+    async with app.run_test(size=(120, height)) as pilot:
+        await settled(pilot)
+        c = canvas(app)
+        while not (c.run == 1 and c.lane is not None):
+            await press(pilot, "j")
+        lane = c.lane
+        await press(pilot, "i", "x", "enter")
+        assert c.run == 1 and c.lane is lane and [note.run for note in c.notes] == [1]
+        await pilot.resize_terminal(120, 30)
+        await settled(pilot)
+        assert c.run == 1 and c.lane is lane, "fewer lines of run A are above it"

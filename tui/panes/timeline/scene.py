@@ -83,7 +83,7 @@ def _lanes(
     rows = view.rows()
     shown = list(range(view.top, min(len(rows), view.top + room)))
     drawn = {
-        run: iter(lines_of(one, [rows[at][1] for at in shown if rows[at][0] == run], windows[run]))
+        run: iter(lines_of(one, [rows[at][1] for at in shown if rows[at][0] == run], windows[run], view.offsets[run]))
         for run, one in enumerate(view.runs)
     }
     made, numbers, classes = list[Strip](), list[int | None](), set[int]()

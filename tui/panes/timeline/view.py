@@ -65,7 +65,7 @@ class LaneView(Widget, can_focus=True):
         self.runs, self.offsets = runs, offsets
         self._counters = strips([one.counters for one in runs], [one.device for one in runs])
         if not same:
-            self.selected, self.top, self.turned, self.in_scope = 0, 0, set(), ()
+            self.selected, self.top, self.turned, self.in_scope, self._rows = 0, 0, set(), (), []
             self.window_ns = self.whole()
             self.column = self.window(0).columns // 2
         self._laid_out = ()
@@ -120,25 +120,26 @@ class LaneView(Widget, can_focus=True):
         return None if lane is None else at_moment(lane, self.moment, (window.end - window.start) // window.columns)
 
     def rows(self) -> list[tuple[int, Row]]:
-        """All rows of this window as (run, row), those of run A first."""
+        """All rows of this window as (run, row), those of run A first. The cursor stays on its lane."""
         from ....analysis.timeline.layout import layout
 
-        key = (*self.window_ns, self.size, self.offsets, len(self.turned), self.noted)
+        key = (*self.window_ns, self.size, self.offsets, len(self.turned), self.noted(0), self.noted(1))
         if self._laid_out != key and self.runs:
-            room = (self.room() - len(self.runs) + 1) // len(self.runs) - self.cycle_lines - self.noted
+            there = self._rows[self.selected] if self.selected < len(self._rows) else None
+            room = (self.room() - len(self.runs) + 1) // len(self.runs) - self.cycle_lines
             self._rows = [
                 (at, row) for at, one in enumerate(self.runs) for row in layout(
-                    one, self.window(at), max(4, room), {group for run, group in self.turned if run == at},
-                    self._counters[at])
+                    one, self.window(at), max(4, room - self.noted(at)),
+                    {group for run, group in self.turned if run == at}, self._counters[at])
             ]
             self._laid_out = key
-            self.selected = min(self.selected, max(0, len(self._rows) - 1))
+            self.selected = next((at for at, (run, row) in enumerate(self._rows) if there and run == there[0]
+                                  and row.shows == there[1].shows), min(self.selected, max(0, len(self._rows) - 1)))
         return self._rows
 
-    @property
-    def noted(self) -> bool:
-        """Whether there is a line of notes and ranges above the lanes."""
-        return bool(self.notes) or any(self.ranges)
+    def noted(self, run: int) -> bool:
+        """Whether there is a line of notes and ranges above the lanes of the run."""
+        return self.ranges[run] is not None or any(one.run == run for one in self.notes)
 
     @property
     def cycle_lines(self) -> bool:
@@ -276,9 +277,10 @@ class LaneView(Widget, can_focus=True):
         rows = self.rows()
         room, used = self.room(), 0
         self.top = min(self.top, self.selected)
-        for at in range(self.selected, self.top - 1, -1):  # keeps the whole selected row in sight, then rows above it
-            used += rows[at][1].lines + bool(at and rows[at][0] != rows[at - 1][0]) if rows else 0
-            used += (self.cycle_lines + self.noted) * (not at or rows[at][0] != rows[at - 1][0])
+        for at in range(self.selected, self.top - 1, -1) if rows else ():  # the whole selected row, then those above
+            run, row = rows[at]
+            first = not at or run != rows[at - 1][0]
+            used += row.lines + bool(at and first) + first * (self.cycle_lines + self.noted(run))
             if used > room:
                 self.top = min(at + 1, self.selected)
                 break
