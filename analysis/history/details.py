@@ -35,7 +35,7 @@ def sections(row: dict[str, Any], one: Told) -> list[Section]:
         last = history.runs[-MOST:]
         made.append(Section("Last runs", tuple(
             (str(run.index), display(run.run.label, 32), _time(history.shown[at, run.index])) for run in last
-        ), ("#", "run", "time per cycle")))
+        ), ("#", "run", _per(one))))
     return made
 
 
@@ -57,14 +57,20 @@ def run_sections(index: int, one: Told) -> list[Section]:
         made.append(Section("Steps that came with it", tuple(steps)))
     apart = judged.deviations[:, index]
     order = [row for row in np.argsort(-np.nan_to_num(np.abs(apart))) if abs(apart[row]) > OFF][:MOST]
-    made.append(Section("Off their level in this run", tuple(
-        (fit_name(judged.series.names[row], 48), _time(history.shown[row, index]), f"{apart[row]:+.0f} σ")
-        for row in order
-    ), ("series", "time per cycle", "from its level")) if order else Section(
-        "Off their level in this run", (("", f"No series is more than {OFF:g} standard deviations off."),)))
+    if not run.aside:
+        made.append(Section("Off their level in this run", tuple(
+            (fit_name(judged.series.names[row], 48), _time(history.shown[row, index]), f"{apart[row]:+.0f} σ")
+            for row in order
+        ), ("series", _per(one), "from its level")) if order else Section(
+            "Off their level in this run", (("", f"No series is more than {OFF:g} standard deviations off."),)))
     if run.run.warnings:
         made.append(Section("Warnings", tuple(("", display(one)) for one in run.run.warnings[:MOST])))
     return made
+
+
+def _per(one: Told) -> str:
+    """What the times are of: a cycle, or a recording where no run has cycles."""
+    return "time per cycle" if any(run.run.cycle_source for run in one.history.runs) else "time"
 
 
 def _time(value: float) -> str:

@@ -50,7 +50,8 @@ class HistoryRun(Struct, frozen=True):
         """The run in ``facts.runs``."""
         part = self.part
         return {
-            "run": self.run.label, "index": self.index, "time": self.run.recorded, "cycles": part.cycles if part else 0,
+            "run": self.run.label, "index": self.index, "time": self.run.recorded,
+            "cycles": part.cycles if part and self.run.cycle_source else 0,
             **{name: None if part is None or (value := getattr(part, name)) is None else round(value)
                for name in ("cycle_ns", "busy_ns", "idle_ns")}, "flops": part.flops if part else None,
             "hardware": list(self.run.hardware), "source": self.run.source, "not_tested": self.aside or None,

@@ -8,7 +8,7 @@ import polars as pl
 
 from ...loaders.trace import REDUCED, TABLE_NAMES, Trace
 from ..contract.view import CannotAnswer, Runs, ScopeRefused
-from ..views import holds
+from ..views import OF_ONE_RUN, holds
 
 _WITHOUT_DEVICE_WORK = frozenset(("metrics", "allocations", "host", "host_stats"))
 """Tables that a run without device work may have. With operators or steps it still has an overview."""
@@ -20,6 +20,8 @@ def reason(view: str, runs: Runs, why: CannotAnswer) -> CannotAnswer:
     """The reason why the view cannot answer: the data was left out of a reduced dataset, or the view's own reason."""
     if isinstance(why, ScopeRefused):
         return why
+    if any(run.has("history") for run in runs):
+        return CannotAnswer(f"The {view} view {OF_ONE_RUN}.")
     reduced = [run.info.label for run in runs if REDUCED in run.info.facts]
     if not reduced or view in ANSWERED:
         return CannotAnswer(f"{why}{_of_each(runs)}")

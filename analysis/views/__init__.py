@@ -112,10 +112,15 @@ _NEEDS = {
 """Contents of each table or column in words, for the message that a recording lacks it."""
 
 
+OF_ONE_RUN = "shows one run or two: in the history s lists the runs, t opens one"
+
+
 def lacking(entry: Entry, runs: Runs) -> str:
     """Why the view is unavailable for these runs; '' where it is available or no run is open yet."""
     if not runs:
         return ""
+    if any(run.has("history") for run in runs):
+        return "" if "history" in entry.tables or entry.name == "sql" else OF_ONE_RUN
     if len(runs) < entry.runs:
         return "takes two runs; o opens the other one"
     if entry.ranks > max(1, *(len(run.info.ranks) or len(run.info.devices) for run in runs)):
@@ -132,8 +137,6 @@ def holds(run: Trace) -> list[str]:
 
 def answerable(runs: Runs) -> tuple[Entry, ...]:
     """The views available for these runs, in order; all views while no run is open."""
-    if any(run.has("history") for run in runs):
-        return tuple(entry for entry in VIEWS if "history" in entry.tables or entry.name == "sql")
     return tuple(entry for entry in VIEWS if not lacking(entry, runs))
 
 

@@ -60,7 +60,7 @@ class HelpScreen(Overlay):
         self._add(made, "Filters", FILTER_HELP)
         self._add(made, "Words", WORDS)
         self._add(made, "Signs", SIGNS)
-        self._add(made, "Views", [(one.key, f"{one.title}: {one.question}") for one in VIEWS if one.key])
+        self._add(made, "Views", [(one.key or keys["palette"][0], f"{one.title}: {one.question}") for one in VIEWS])
         self._add(made, "All keys", list(keys.values()))
         self.lines.say(Content("\n").join(made))
 

@@ -65,7 +65,7 @@ KEYS: tuple[Key, ...] = (
     Key("columns", "number_sign", "columns", "columns", "Show, hide and widen columns; remembered for this view"),
     Key("undo", "u", "undo", "undo", "Undo the last filter, order or scope"),
     Key("mark", "space", "mark", "mark", "Mark this row; marks stay with their rows", "list"),
-    Key("note", "i", "note", "", "Write a note on this row, or on a time of the timeline; e on the overview carries "
+    Key("note", "i", "note", "note", "Write a note on this row, or on a time of the timeline; e on the overview carries "
         "all away"),
     Key("scope", "c", "scope", "scope", "Restrict every view to the cycle under the cursor", rank=7),
     Key("unscope", "C", "unscope", "all cycles", "Show all cycles again; of marked ranges the whole runs"),
@@ -119,8 +119,8 @@ KEYS: tuple[Key, ...] = (
     Key("same_next", "n", "same(1)", "same", "Timeline: next slice of the same name in this lane", "timeline", rank=5),
     Key("arrow", "a", "arrow", "launch", "Timeline: from a kernel to the call that launched it, and from a call to its "
         "kernel", "timeline", rank=5),
-    Key("critical_path", "s", "critical_path", "path", "Timeline: show or hide the critical path of a cycle",
-        "timeline", rank=5),
+    Key("critical_path", "s", "critical_path", "path",
+        "Timeline: show or hide the critical path of the cycle of median length", "timeline", rank=5),
     Key("range", "c", "range", "range", "Timeline: c at its first and c at its last slice mark a range; one in "
         "each run opens the diff of what begins in them; c again drops it", "timeline", rank=5),
     Key("same_previous", "N", "same(-1)", "", "Timeline: previous slice of the same name", "timeline"),

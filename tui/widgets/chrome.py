@@ -98,7 +98,8 @@ class Tabs(Line):
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         super().__init__()
-        self._all = self._entries = [entry for entry in entries if entry.key]
+        self._all = list(entries)
+        self._entries = [entry for entry in self._all if entry.key]
         self._spans: list[tuple[int, int, str]] = []
         self._current = ""
 
@@ -110,7 +111,7 @@ class Tabs(Line):
 
     def offer(self, names: Container[str]) -> None:
         """Show tabs for these views only, plus the current one."""
-        entries = [entry for entry in self._all if entry.name in names]
+        entries = [entry for entry in self._all if entry.key and entry.name in names]
         if entries != self._entries:
             self._entries = entries
             self.refresh()
@@ -123,11 +124,11 @@ class Tabs(Line):
         for entry, name in zip(shown, self._names(shown), strict=True):
             here = entry.name == self._current
             if here:
-                made += [(TAB_LEFT, key), (f"{entry.key} {name}", here_style)]
+                made += [(TAB_LEFT, key), (f"{entry.key} {name}".strip(), here_style)]
             else:
                 made += [gap, (entry.key, key), (f" {name}" if name else "", quiet)]
             gap = (TAB_RIGHT, key) if here else (" ", "")
-            self._spans.append((at, at + len(name) + 2 + bool(name), entry.name))
+            self._spans.append((at, at + len(name) + 1 + len(entry.key) + bool(name and entry.key), entry.name))
             at = self._spans[-1][1]
         made.append(gap)
         return Content.assemble(*made).truncate(self.size.width)

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from history_runs import stepped
 
 from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.history.runs import history_trace
 from warplens.analysis.query.ask import ask
-from warplens.analysis.views import VIEWS, answerable, lacking
+from warplens.analysis.views import OF_ONE_RUN, VIEWS, answerable, lacking, view
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
 
@@ -41,3 +43,12 @@ def test_tabs_follow_what_is_open(samples: Path) -> None:
     table, = open_run(str(samples / "nsys_kern_sum.csv"))
     assert not {"launches", "timeline", "idle", "ranks", "metrics"} & {entry.name for entry in answerable((table,))}
     assert answerable(()) == VIEWS
+
+
+def test_a_view_of_one_run_says_so_of_a_history_and_not_that_nothing_was_recorded() -> None:
+    history = history_trace(stepped(9, "gemm_c", 1.1, 5))
+    assert {entry.name for entry in answerable((history,))} == {"history", "sql"}
+    for name in ("kernels", "roofline", "diff"):
+        assert lacking(next(entry for entry in VIEWS if entry.name == name), (history,)) == OF_ONE_RUN
+    with pytest.raises(CannotAnswer, match=OF_ONE_RUN):
+        ask(view("roofline"), (history,))

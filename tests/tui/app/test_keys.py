@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -558,3 +559,14 @@ async def test_a_cycle_of_a_job_is_that_of_the_cursors_rank() -> None:
         assert {one for (one,) in pane(app).table.window(0, 99, ["rank"])} == {row["rank"]}
         await press(pilot, "C")
         assert (app.session.cycle, app.session.rank) == (None, None)
+
+
+async def test_views_without_a_key_are_in_the_help_and_have_a_tab_while_they_are_shown() -> None:
+    app = app_on("a", view="copies")
+    async with app.run_test(size=(120, 200)) as pilot:
+        await settled(pilot)
+        assert "▐Copies▌" in screen_text(app)
+        await press(pilot, "question_mark")
+        assert re.search(": +Copies: ", screen_text(app))
+        await press(pilot, "escape", "3")
+        assert "Copies" not in screen_text(app).splitlines()[1]

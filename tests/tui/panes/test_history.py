@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from app_runs import Shelf, app_on, press, said, screen_text, settled, small_run
 from history_runs import stepped
 from msgspec import structs
 
+from warplens.analysis.contract.options import Options
 from warplens.analysis.history.runs import history_trace
+from warplens.library import table
 
 SIZE = (120, 40)
 
@@ -79,3 +83,15 @@ async def test_a_small_terminal_keeps_series_and_steps(size: tuple[int, int]) ->
     async with app.run_test(size=size) as pilot:
         await settled(pilot)
         assert "gemm_c" in screen_text(app) and "@25" in screen_text(app)
+
+
+async def test_a_run_without_cycles_has_none_and_its_times_are_of_the_recording() -> None:
+    runs = [structs.replace(run, cycle_source=None) for run in stepped(9, "gemm_c", 1.0, 5)]
+    app = app_on("9 runs", shelf=Shelf(**{"9 runs": history_trace(runs)}))
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot)
+        await press(pilot, "enter")
+        assert "time per cycle" not in screen_text(app)
+        await press(pilot, "escape", "s")
+        assert re.search("cycles +none", screen_text(app))
+        assert table("history", (history_trace(runs),), Options()).facts["runs"][0]["cycles"] == 0

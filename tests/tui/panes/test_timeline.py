@@ -465,6 +465,7 @@ async def test_the_arrow_and_the_critical_path_of_the_demo() -> None:
         assert c.lane is not None and c.lane.tid is None and c.slice() == launch
         await press(pilot, "s")
         assert c.runs[c.run].path is not None and "critical path" in screen_text(app)
+        assert ", the cycle of median length." in said(app)
         await press(pilot, "s")
         assert all(one.path is None for one in c.runs)
 

@@ -138,7 +138,8 @@ class TimelinePane(TablePane):
         event.stop()
         lane, at, run = self.canvas.lane, self.canvas.slice(), self.canvas.run
         if lane is None or at is None or run >= len(self._runs):
-            self.hint("a goes from a kernel to the call that launched it, and from that call to its kernel.")
+            self.hint("No kernel or call is under the cursor. a goes from a kernel to the call that launched it, and "
+                      "from that call to its kernel.")
             return
         trace, timeline = self._runs[run], self.canvas.runs[run]
 
@@ -156,7 +157,9 @@ class TimelinePane(TablePane):
         self._looking.ask(job, take)
 
     def on_timeline_canvas_path_wanted(self, event: TimelineCanvas.PathWanted) -> None:
-        """Toggle the critical path of a cycle, in the run under the cursor."""
+        """Show the critical path of the run under the cursor, through its cycle of median length, or no more."""
+        from ....analysis.timeline.window import cycle_at
+
         event.stop()
         run, view = self.canvas.run, self._view
         if view is None or run >= len(self.canvas.runs):
@@ -182,7 +185,10 @@ class TimelinePane(TablePane):
                 self.notify(sentence(value), markup=False)
             elif self.canvas.runs is lanes and value.path is not None:
                 put(value)
-                self.canvas.span(int(value.path.slices.starts[0]), int(value.path.slices.ends.max()), run)
+                start, end = int(value.path.slices.starts[0]), int(value.path.slices.ends.max())
+                self.canvas.span(start, end, run)
+                if (cycle := cycle_at(value, (start + end) // 2)) is not None and len(value.marks.starts) > 1:
+                    self.hint(f"This is the critical path of {display(cycle[2], 40)}, the cycle of median length.")
 
         self._marking.ask(job, take)
 
@@ -403,5 +409,5 @@ class TimelinePane(TablePane):
         """The names of the keys to show in the footer."""
         if self.message:
             return ["palette", "quit"]
-        return ("zoom_in zoom_out fit zoom_to goto same_next arrow fold_lanes critical_path range export copy "
-                "open_trace palette help quit").split()
+        return ("zoom_in zoom_out fit zoom_to goto same_next same_previous arrow fold_lanes critical_path range unscope "
+                "note earlier later column_left column_right export copy open_trace palette help quit").split()
