@@ -61,7 +61,7 @@ def parse(text: str) -> Change:
         return Change(GRAPH)
     match = _FORM.fullmatch(text.strip())
     if match is None:
-        raise NotAChange(f"{text!r} is not a change; type KIND:REGEX=FACTOR, as kernel:gemm=0.5, or {GRAPH}")
+        raise NotAChange(f"{text!r} is not a change: type kernel:gemm=0.5 (KIND:REGEX=FACTOR) or {GRAPH}")
     kind, pattern, amount = match[1], match[2] or "", match[3]
     if kind not in KINDS:
         raise NotAChange(f"{kind!r} is not a kind of change; kinds: {', '.join(KINDS)}, {GRAPH}")

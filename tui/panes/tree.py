@@ -20,6 +20,7 @@ from .table import TablePane
 if TYPE_CHECKING:
     from ...analysis.table.flame import Weight
     from ...analysis.table.table import Table
+    from ..session.keys import Key
 
 _FILES = {"s": ("SVG, the flame graph as a picture", ".svg"), "p": ("speedscope JSON", ".speedscope.json"),
           "f": ("folded stacks", ".folded"), "m": ("markdown, the tree", ".md")}
@@ -166,6 +167,17 @@ class TreePane(TablePane):
         if position is not None:
             self.rows.go(position)
         self.tell()
+
+    def key_label(self, key: Key) -> str:
+        """``s`` is labelled with the shape it switches to."""
+        from ...analysis.table.flame import weights_of
+        from ...analysis.table.tree import is_tree
+
+        if key.name != "order" or self.shown is None:
+            return super().key_label(key)
+        if not is_tree(self.shown.base):
+            return "tree"
+        return "flame graph" if weights_of(self.shown.base) and not self._is_flame else "list"
 
     def wanted(self) -> list[str]:
         """The names of the keys to show in the footer."""

@@ -70,7 +70,9 @@ class WhatIfPane(TablePane):
             if self.size.height >= LEAST_HEIGHT:
                 lines += _path(facts["critical_path"], label, _accuracy(facts["replay"]), width)
             if "scenario" in facts:
-                lines += _tried(facts["scenario"], facts["replay"], label, width)
+                changes = tuple(facts["scenario"]["changes"])
+                noted = [note for note in self.shown.base.notes if note.startswith(changes)]
+                lines += _tried(facts["scenario"], facts["replay"], label, width, noted)
         return joined(lines)
 
     def drawn_text(self) -> tuple[str, ...]:
@@ -85,7 +87,8 @@ class WhatIfPane(TablePane):
         """Complete kinds of changes, then the names known for a kind."""
         from ...analysis.contract.changes import GRAPH, KINDS, plainly, split
 
-        word = "" if before[-1:].isspace() and "=" in before.split()[-1] else (split(before) or ("",))[-1]
+        last = (split(before) or ("",))[-1]
+        word = "" if before[-1:].isspace() and "=" in last else last
         table, (kind, colon, part) = self.table, word.partition(":")
         if not colon:
             return len(before) - len(word), tuple(
@@ -178,18 +181,22 @@ def _won(ns: float, replay: dict[str, Any]) -> str:
     return units.within(ns, ns * max(abs(replay["error"] or 0.0), replay["cross_error"] or 0.0))
 
 
-def _tried(scenario: dict[str, Any], replay: dict[str, Any], side: str, width: int) -> list[Content]:
-    """Cycle time before and after the change, rounded to the digits that the replay's error supports."""
+def _tried(
+    scenario: dict[str, Any], replay: dict[str, Any], side: str, width: int, noted: Sequence[str],
+) -> list[Content]:
+    """Cycle time before and after the change, rounded to the digits that the replay's error supports; what of it
+    matches nothing."""
     before, after, saved = scenario["cycle_ns"], scenario["predicted_ns"], scenario["saved_ns"]
     better = saved > 0
     factor = f", {before / after:.2f}× as fast" if better and after > 0 else ""
     said = f"{'✓' if better else '✗'} {_won(abs(saved), replay)} {'less' if saved >= 0 else 'more'}{factor}"
     first = Content.assemble(
         f"cycle {units.duration(before)} → ", (_won(after, replay), "bold"), "   ",
-        (said, content_style("good" if better else "bad")))
+        (said, content_style("good" if better else "bad"))) if saved else Content(
+        f"cycle {units.duration(before)}   = as long as without")
     room = width - 4
     scale = max(before, after)
     drawn = cells.bar(after / scale, room).rstrip()
     bar = Content.assemble((drawn, content_style("bar")), ("░" * (round(before / scale * room) - len(drawn)), QUIET))
     title = f"Your change{f' in {side}' if side else ''}"
-    return boxed([first, bar], Frame(title, dim("  ".join(scenario["changes"])), right=dim("a changes it")), width)
+    return boxed([first, *(line for note in noted for line in wrapped(f"! {note}", room)), bar], Frame(title, dim("  ".join(scenario["changes"])), right=dim("a changes it")), width)

@@ -65,8 +65,8 @@ KEYS: tuple[Key, ...] = (
     Key("columns", "number_sign", "columns", "columns", "Show, hide and widen columns; remembered for this view"),
     Key("undo", "u", "undo", "undo", "Undo the last filter, order or scope"),
     Key("mark", "space", "mark", "mark", "Mark this row; marks stay with their rows", "list"),
-    Key("note", "i", "note", "note", "Write a note on this row, or on a time of the timeline; e on the overview carries "
-        "all away"),
+    Key("note", "i", "note", "note", "Write a note on this row, or on a time of the timeline; e on the overview "
+        "carries all away"),
     Key("scope", "c", "scope", "scope", "Restrict every view to the cycle under the cursor", rank=7),
     Key("unscope", "C", "unscope", "all cycles", "Show all cycles again; of marked ranges the whole runs"),
     Key("cycle_previous", "left_square_bracket", "step_cycle(-1)", "cycle", "Previous cycle"),

@@ -53,8 +53,8 @@ class Prompt(Horizontal):
     DEFAULT_CSS = """
     Prompt { height: 1; background: $panel; display: none; }
     Prompt #label { width: auto; }
-    Prompt Input, Prompt Input:focus { height: 1; border: none; padding: 0; background: $panel; width: 2fr; }
-    Prompt #error { width: 3fr; color: $error; display: none; }
+    Prompt Input, Prompt Input:focus { height: 1; border: none; padding: 0; background: $panel; width: 1fr; min-width: 12; }
+    Prompt #error { max-width: 80%; color: $error; display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "drop", "drop", show=False), Binding("ctrl+c", "drop", "drop", show=False),
@@ -109,8 +109,7 @@ class Prompt(Horizontal):
 
     def fail(self, error: str) -> None:
         """Show an error beside the input; '' removes it."""
-        self._error.display = bool(error)
-        self._error.say(Content.styled(f" {display(error, 200)}", "$error"))
+        self._beside(error, "$error")
 
     def action_complete(self) -> None:
         """Complete the word at the cursor as far as it is unambiguous, and list the completions left."""
@@ -144,8 +143,12 @@ class Prompt(Horizontal):
 
     def hint(self, text: str) -> None:
         """Show a hint beside the input."""
-        self._error.display = bool(text)
-        self._error.say(Content.styled(f" {display(text, 200)}", "dim"))
+        self._beside(text, "dim")
+
+    def _beside(self, text: str, style: str) -> None:
+        said = Content.styled(f" {display(text, 200)} ", style)
+        self._error.display, self._error.styles.width = bool(text), said.cell_length
+        self._error.say(said)
 
     def close(self) -> None:
         """Hide the prompt."""

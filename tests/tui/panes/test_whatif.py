@@ -29,11 +29,20 @@ async def test_a_typed_change_shows_the_old_and_the_new_cycle_until_it_is_taken_
         await press(pilot, "a")
         await typed(pilot, "ho", "tab")
         assert running.main.prompt._input.value == "host:"
+        await press(pilot, "ctrl+u", "space", "tab")
+        assert "kernel:" in screen_text(running), "completes where nothing but a blank was typed"
+        await press(pilot, "ctrl+u")
+        await typed(pilot, "foo", "enter")
+        assert "'foo' is not a change: type kernel:gemm=0.5 (KIND:REGEX=FACTOR) or graph" in screen_text(running)
         await press(pilot, "ctrl+u")
         await typed(pilot, "host=0.5 kernel=0", "enter")
         shown = screen_text(running)
         assert "Your change host=0.5  kernel=0" in shown and "cycle 751.2 ms → " in shown and "× as fast" in shown
         assert "--change host=0.5 --change kernel=0" in running.main.pane.command  # type: ignore[union-attr]
+        await press(pilot, "a", "ctrl+u")
+        await typed(pilot, "kernel:zzz=0.5", "enter")
+        shown = screen_text(running)
+        assert "= as long as without" in shown and "! kernel:zzz=0.5 matches nothing in" in shown
         await press(pilot, "a", "ctrl+u", "enter")
         await settled(pilot)
         assert "Your change" not in screen_text(running)
