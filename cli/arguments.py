@@ -162,7 +162,7 @@ def opening_arguments(parser: argparse.ArgumentParser) -> None:
 
 def worker_argument(group: argparse._ActionsContainer) -> None:
     """Add ``--worker``, which selects one run of a file with several."""
-    group.add_argument("--worker", type=int, metavar="N", help="take the Nth run of a file with several, from 0")
+    group.add_argument("--worker", type=_number, metavar="N", help="take the Nth run of a file with several, from 0")
 
 
 def limit_argument(group: argparse._ActionsContainer) -> None:
@@ -176,8 +176,8 @@ def limit_argument(group: argparse._ActionsContainer) -> None:
 def scope_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that restrict the runs to a scope."""
     group = parser.add_argument_group("scope")
-    group.add_argument("--cycle", type=int, metavar="N", help="only this cycle")
-    group.add_argument("--rank", type=int, metavar="N", help="only this rank of a job")
+    group.add_argument("--cycle", type=_number, metavar="N", help="only this cycle")
+    group.add_argument("--rank", type=_number, metavar="N", help="only this rank of a job")
     group.add_argument("--device", metavar="NAME", help="only this device, as the views name it: 'GPU 3'")
     group.add_argument("--pid", metavar="A[:B]", help="only this process, or pair of processes")
     group.add_argument(
@@ -196,7 +196,7 @@ def scope_arguments(parser: argparse.ArgumentParser) -> None:
 
 def view_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of single views, and ``--per``."""
-    parser.add_argument("--columns", type=_whole, default=100, metavar="N",
+    parser.add_argument("--columns", type=_columns, default=100, metavar="N",
                         help="with --view timeline: how many columns wide it is")
     parser.add_argument(
         "--change", action="append", default=[], type=_change, metavar="KIND:REGEX=FACTOR",
@@ -217,7 +217,7 @@ def output_arguments(parser: argparse.ArgumentParser, more: tuple[str, ...] = ()
                        help="only the first N rows, 0: all; default: 50 of text and markdown on stdout")
     group.add_argument("--sort", metavar="COLUMN", help="order by this column, largest first")
     group.add_argument("--ascending", action="store_true", help="with --sort: smallest first")
-    group.add_argument("--name-width", type=_whole, metavar="N",
+    group.add_argument("--name-width", type=whole_number, metavar="N",
                        help="add the column shown: the name as a list N cells wide shows it")
     group.add_argument("--ids", action="store_true", help="print the id of each row, which report --row takes")
     group.add_argument("--filter", metavar="EXPR", help="only matching rows: text, column>value, name~regex; ! inverts")
@@ -255,6 +255,18 @@ def whole_number(text: str) -> int:
     """Parse an integer of at least 1."""
     if not re.fullmatch(r"\+?[0-9]{1,9}", text) or not int(text):
         raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least 1")
+    return int(text)
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"[-+]?[0-9]{1,18}", text):
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number")
+    return int(text)
+
+
+def _columns(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of columns from 1 to 10,000")
     return int(text)
 
 

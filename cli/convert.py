@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..library import UsageError
 from .arguments import FINE, Command, open_runs, opening_arguments
 from .output import print_path
 
@@ -19,6 +20,8 @@ def _convert(arguments: argparse.Namespace) -> int:
     from ..loaders.converted import SECOND, describe
     from ..loaders.trace import TABLE_NAMES
 
+    if Path(arguments.output).is_file():
+        raise UsageError(f"{arguments.output} is a file; name a folder to write the tables to")
     for number, run in enumerate(open_runs(arguments.runs, arguments)):
         folder = Path(arguments.output) if number == 0 else Path(arguments.output) / SECOND
         folder.mkdir(parents=True, exist_ok=True)

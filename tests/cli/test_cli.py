@@ -95,6 +95,7 @@ def test_kernel_table_round_trips(table: Path, capsysbinary: Captured) -> None:
 def test_convert_writes_the_tables(table: Path, tmp_path: Path) -> None:
     assert main(["convert", str(table), "-o", str(tmp_path / "out")]) == FINE
     assert pl.read_parquet(tmp_path / "out" / "kernels.parquet")["dur_ns"].to_list() == [9000, 3000, 11000]
+    assert main(["convert", str(table), "-o", str(table)]) == USAGE and table.is_file()
 
 
 @pytest.mark.parametrize("name", ["kineto.pt.trace.json", "comparison.csv", "dataset", "nsys.sqlite"])
@@ -156,6 +157,10 @@ def test_a_wrong_command_is_one_sentence_and_exit_2(
 @pytest.mark.parametrize(
     ("words", "says"),
     [(["--top", "-1"], b"--top: -1 is not a number of rows; give 0 or more"),
+     (["--columns", "0"], b"--columns: 0 is not a number of columns from 1 to 10,000"),
+     (["--columns", "99999999"], b"--columns: 99999999 is not a number of columns from 1 to 10,000"),
+     (["--name-width", "0"], b"--name-width: 0 is not a whole number of at least 1"),
+     (["--cycle", "1:2"], b"--cycle: 1:2 is not a whole number"), (["--rank", "x"], b"--rank: x is not a whole number"),
      (["--from", "soon"], b"--from: soon is not a time; give nanoseconds or a unit: 1.5ms")],
 )
 def test_a_wrong_number_is_told_in_the_users_words(

@@ -199,4 +199,6 @@ def _tried(
     drawn = cells.bar(after / scale, room).rstrip()
     bar = Content.assemble((drawn, content_style("bar")), ("░" * (round(before / scale * room) - len(drawn)), QUIET))
     title = f"Your change{f' in {side}' if side else ''}"
-    return boxed([first, *(line for note in noted for line in wrapped(f"! {note}", room)), bar], Frame(title, dim("  ".join(scenario["changes"])), right=dim("a changes it")), width)
+    nothing = [line for note in noted for line in wrapped(f"! {note}", room)]
+    frame = Frame(title, dim("  ".join(scenario["changes"])), right=dim("a changes it"))
+    return boxed([first, *nothing, bar], frame, width)
