@@ -53,7 +53,8 @@ class Prompt(Horizontal):
     DEFAULT_CSS = """
     Prompt { height: 1; background: $panel; display: none; }
     Prompt #label { width: auto; }
-    Prompt Input, Prompt Input:focus { height: 1; border: none; padding: 0; background: $panel; width: 1fr; min-width: 12; }
+    Prompt Input, Prompt Input:focus { height: 1; border: none; padding: 0; background: $panel; width: 1fr; }
+    Prompt Input { min-width: 12; }
     Prompt #error { max-width: 80%; color: $error; display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
