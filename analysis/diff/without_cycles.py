@@ -237,7 +237,7 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     lines = [] if work is None else [line("Cycle" if by_step else "Work", work_sentence(work))]
     cycles = "too few cycles" if all(find_cycles(run, options).frame.height for run in runs) else "no cycles"
     resources = f"{cycles} to tie readings to the work" if all(run.has("metrics") for run in runs) else (
-        "no readings of the machine were recorded")
+        f"no readings of the machine {'lie in the window' if is_window(runs[0]) else 'were recorded'}")
     lines += [total_line(whole, work is not None if comparability.comparable else None), line("Cause", resources)]
     reasons = comparability.why or "comparable" if comparability.comparable else f"NOT comparable: {comparability.why}"
     samples = "too few steps to tell chance by them" if by_step else cycles

@@ -7,9 +7,10 @@ import random
 import numpy as np
 import polars as pl
 import pytest
-from runs import kernel, run_of, steps
+from runs import kernel, run_of, samples, steps
 from scipy import stats
 
+from warplens.analysis.contract.options import Options
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
@@ -107,3 +108,10 @@ def test_one_step_on_devices_of_other_numbers_is_compared() -> None:
     assert (row["device"], row["launches_a"], row["launches_b"], row["delta_ms"]) == ("GPU 0", 20, 20, 0)
     for name in ("overview", "cycles", "triage"):
         assert ask(view(name), runs).facts["a"]
+
+
+def test_a_window_between_two_samples_does_not_say_that_no_readings_were_recorded() -> None:
+    clock = samples("gpu_sm_frequency", "GPU 0", (5_000, 1155.0), unit="MHz")
+    run = run_of(kernels=[kernel(at, 100 * at, 50) for at in range(80)], metrics=clock)
+    (cause,) = (one for one in ask(view("diff"), (run, run), Options(from_ns=0, to_ns=500)).summary if one.startswith("Cause"))
+    assert cause.endswith("no readings of the machine lie in the window")
