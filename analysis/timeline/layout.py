@@ -23,7 +23,7 @@ from .lanes import Lane, Timeline
 from .window import Window, spans
 
 COUNTERS = 6  # Most counter strips.
-TALLEST = 24  # Most lines of a stream.
+_SHARE = 24  # A stream this many times less busy than the busiest one has a single line.
 _ROOMY = 9  # Height of a run, in lines, from which two counters are shown instead of one.
 Group = tuple[object, ...]
 """Lanes that expand and fold together: the streams of a rank, or a thread."""
@@ -198,11 +198,8 @@ def _heightened(rows: list[Row], edges: Ints, room: int) -> list[Row]:
         for row in rows
     ]
     spare, lines = room - len(rows), [1] * len(rows)
-    seen = max(ran, default=0) // TALLEST  # a less busy lane would be all blank lines
+    seen = max(ran, default=0) // _SHARE  # a less busy lane would be all blank lines
     order = sorted((at for at, ns in enumerate(ran) if ns > seen), key=lambda at: -ran[at])
-    for _ in range(1, TALLEST):
-        for at in order:
-            if spare > 0:
-                lines[at] += 1
-                spare -= 1
+    for turn, at in enumerate(order):
+        lines[at] += max(0, spare - turn + len(order) - 1) // len(order)
     return [replace(row, lines=count) if count > 1 else row for row, count in zip(rows, lines, strict=True)]

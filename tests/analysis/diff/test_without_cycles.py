@@ -113,5 +113,6 @@ def test_one_step_on_devices_of_other_numbers_is_compared() -> None:
 def test_a_window_between_two_samples_does_not_say_that_no_readings_were_recorded() -> None:
     clock = samples("gpu_sm_frequency", "GPU 0", (5_000, 1155.0), unit="MHz")
     run = run_of(kernels=[kernel(at, 100 * at, 50) for at in range(80)], metrics=clock)
-    (cause,) = (one for one in ask(view("diff"), (run, run), Options(from_ns=0, to_ns=500)).summary if one.startswith("Cause"))
+    said = ask(view("diff"), (run, run), Options(from_ns=0, to_ns=500)).summary
+    (cause,) = (one for one in said if one.startswith("Cause"))
     assert cause.endswith("no readings of the machine lie in the window")

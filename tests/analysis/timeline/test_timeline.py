@@ -313,6 +313,13 @@ def test_a_tall_stream_is_as_high_as_it_was_busy_and_says_the_family_of_each_bar
     assert line.named == ((0, 3, 3),), "over a bar that is full the letter stands in it"
 
 
+@pytest.mark.parametrize("streams", [1, 3])
+def test_the_streams_take_all_lines_there_are(streams):
+    kernels = [kernel(at, 10 * at, 8, stream=at % streams) for at in range(12)]
+    timeline = timeline_of(run_of(kernels=kernels), Options())
+    assert sum(row.lines for row in layout(timeline, Window(0, 120, 40), 47)) == 47
+
+
 def test_slices_of_no_known_thread_fill_a_tall_lane_as_wide_as_the_window_without_letters():
     calls = [host("aten::mm", 0, 50), host("aten::add", 100, 25), host("aten::layer_norm", 200, 200)]
     timeline = timeline_of(run_of(host=[{**call, "tid": None} for call in calls]), Options())
