@@ -82,10 +82,10 @@ def _run(path: Path, workspace: Path) -> Trace:
                 tables[name] = schema.conform(name, pl.scan_ipc(workspace / f"{name}.arrow"))
         for name in {*tables} & {"kernels", "host", "cycles"}:
             if (tables[name].select(pl.col("start_ns", "dur_ns").min() < 0)).collect().row(0).count(True):
-                raise ValueError(f"{name} before the start, or that end before they start")
+                raise ValueError(f"{name} with negative start times or durations")
         if "kernels" in tables and not tables["kernels"].select(
                 (pl.col("index") == pl.int_range(pl.len())).all()).collect().item():
-            raise ValueError("kernels without their order")
+            raise ValueError("kernels that are not in launch order")
         return Trace(replace(info, source=str(path.parent))).with_tables(**tables)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, DecodeError, OSError, ValueError, KeyError,
             TypeError, AttributeError) as error:

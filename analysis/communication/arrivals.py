@@ -93,9 +93,10 @@ class Arrivals(Struct, frozen=True):
                          "another rank: their waits are unknown.")
         if self.apart:
             lines.append(
-                f"{self.apart:,} collectives never overlapped with those that order or number match them with.")
+                f"{self.apart:,} collectives never overlapped with the ones they are matched with by order or number.")
         if self.clocks.apart > 1:
-            lines.append(f"{self.clocks.apart} sets of ranks share no collective: their clocks stand each for itself.")
+            lines.append(
+                f"{self.clocks.apart} sets of ranks share no collective: clocks are not comparable between the sets.")
         return tuple(lines)
 
 

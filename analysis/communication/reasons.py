@@ -68,7 +68,7 @@ def reason_of(run: Trace, arrivals: Arrivals, late: pl.DataFrame) -> Reason:
     more = [float(np.nansum(a - b)) for a, b in zip(own, usual, strict=True)]
     seen = int(np.isfinite(usual[0]).sum())
     if not seen or more[0] <= 0:
-        return Reason("none shown", "the recordings do not show what it did otherwise before")
+        return Reason("none shown", "the recordings do not show what it did differently before them")
     return _told(run, arrivals, mine, (me, others), (own, usual, more, seen), bounds)
 
 
@@ -98,7 +98,7 @@ def _told(
         if unlaunched >= _MAJOR * delay:
             return Reason("host", f"its host launches the collective late, {means(4)}; {gap}")
         return Reason("none shown", f"{gap}, though its host had launched the collective; why is not shown")
-    return Reason("none shown", "no single thing it did otherwise before explains it")
+    return Reason("none shown", "nothing it did differently before them explains it alone")
 
 
 def _bounds(frame: pl.DataFrame, instances: pl.Series) -> pl.DataFrame:

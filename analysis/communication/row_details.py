@@ -63,7 +63,7 @@ def _timeline(one: pl.DataFrame, arrivals: Arrivals, mark: str) -> Section:
         rows.append((arrivals.members[member].text, bar.ljust(_CELLS, "·"), units.duration(at - first, signed=True),
                      units.duration(wait)))
     left = f", {one.height - shown.height} ranks between not shown" if one.height > shown.height else ""
-    return Section(f"The one most waited in{mark}{left}", tuple(rows), ("rank", "arrivals", "came", "waited"))
+    return Section(f"The one with the longest waits{mark}{left}", tuple(rows), ("rank", "arrivals", "came", "waited"))
 
 
 def _before(run: Trace, arrivals: Arrivals, instance: int, mark: str) -> list[Section]:

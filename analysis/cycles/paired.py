@@ -221,7 +221,7 @@ def _mix(shares: dict[str, float], kinds: Sequence[dict[str, WholeCycles]]) -> t
     notes = []
     if len(shares) > 1:
         parts = " and ".join(f"{units.percent(100 * share, places=0)} {kind}" for kind, share in shares.items())
-        notes.append(f"A cycle is {parts} in both runs: their mean cycles of each kind, weighted alike.")
+        notes.append(f"A cycle is {parts} in both runs: the mean cycle of each kind, with the same weights.")
     for letter, side in zip("AB", kinds, strict=True):
         for kind in sorted(set(side) - set(shares)):
             count = units.counted(side[kind].frame.height, f"{kind} cycle", f"{kind} cycles")

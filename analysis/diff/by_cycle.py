@@ -75,8 +75,9 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
         cause = replace(cause, alone=alone(runs[0], cause.resource, rows, options))
     regressions = len({(row.function, row.device) for row in slowed if row.kind != IDLE and row.part_of is None})
     verdict = Verdict(
-        comparable, explanation(cause, cycles, regressions, comparable, bool(changed), launches), "cycles", cycles,
-        tuple(work), tuple(changed), tuple(idle), cause, calibration, tuple(ready.timings),
+        comparable,
+        explanation(cause, cycles, regressions, comparable, all(run.has("metrics") for run in runs), launches),
+        "cycles", cycles, tuple(work), tuple(changed), tuple(idle), cause, calibration, tuple(ready.timings),
         per_launch=launches,
     )
     shape = histogram(matched[0].a.cycle_ms * 1e6, matched[0].b.cycle_ms * 1e6)
@@ -200,7 +201,7 @@ def _notes(matched: list[Matched], rows: list[FunctionChange], ready: Prepared) 
         paired = units.counted(len(ready.names), "function of B is", "functions of B are")
         notes.append(f"{paired} paired with one of A under another name.")
     if any(row.wait_a_ms is not None for row in rows):
-        notes.append("Rows of collectives are about the transfer (the rank that came last); waiting is beside it.")
+        notes.append("Rows of collectives show the transfer (time on the last rank); waits have columns of their own.")
     notes.append("One run per side: run-to-run noise is unknown, so changes under 2% are not flagged.")
     return notes
 

@@ -85,7 +85,7 @@ def finished(runs: tuple[Trace, ...]) -> Answer:
     work = work_of_sums(rows, cycles) if cycles else ()
     comparability, cause = Comparability(), cause_of(changed, cycles, work, ())
     verdict = Verdict(
-        comparability, explanation(cause, cycles, len(slower), comparability, bool(changed)), "a finished comparison",
+        comparability, explanation(cause, cycles, len(slower), comparability, True), "a finished comparison",
         cycles, work, tuple(changed), cause=cause,
     )
     lost = sum(row.delta_ms or 0.0 for row in slower)

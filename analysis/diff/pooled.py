@@ -58,10 +58,10 @@ def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Optio
     lines = (
         line("Cycle", f"{call}: {units.amount(cycle.a, cycle.b)} over {len(baseline)} and "
              f"{len(candidate)} runs, {units.figure(cycle.delta, signed=True)} ± {units.figure(cycle.margin)}"),
-        line("Rows", f"{regressions} of {frame.height} functions slower by more than runs of one side differ"),
+        line("Rows", f"{regressions} of {frame.height} functions slower beyond run-to-run noise"),
     )
     verdict = Verdict(
-        Comparability(), f"{call.capitalize()} by what runs of one side differ by themselves.", "runs",
+        Comparability(), f"{call.capitalize()}, measured against run-to-run noise.", "runs",
         replace(compare_lengths(lengths[0], lengths[1]), verdict=call, shift_ms=cycle.delta, outliers=(),
                 ci_low_ms=cycle.delta - cycle.margin, ci_high_ms=cycle.delta + cycle.margin),
         runs_a=len(baseline), runs_b=len(candidate),

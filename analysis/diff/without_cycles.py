@@ -236,11 +236,11 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     )
     lines = [] if work is None else [line("Cycle" if by_step else "Work", work_sentence(work))]
     cycles = "too few cycles" if all(find_cycles(run, options).frame.height for run in runs) else "no cycles"
-    resources = f"{cycles} to tie readings to the work" if all(run.has("metrics") for run in runs) else (
-        f"no readings of the machine {'lie in the window' if is_window(runs[0]) else 'were recorded'}")
+    resources = f"{cycles} to relate readings to functions" if all(run.has("metrics") for run in runs) else (
+        f"no clock, power or utilisation readings {'in the window' if is_window(runs[0]) else 'in both runs'}")
     lines += [total_line(whole, work is not None if comparability.comparable else None), line("Cause", resources)]
     reasons = comparability.why or "comparable" if comparability.comparable else f"NOT comparable: {comparability.why}"
-    samples = "too few steps to tell chance by them" if by_step else cycles
+    samples = "too few steps to estimate noise from them" if by_step else cycles
     data = line("Data", f"{reasons}; {samples}: each launch is a sample")
     ordered = [*lines, data] if comparability.comparable else [data, *lines]
     notes = [*devices.note(moved), *replay_notes((replays(runs[0]), replays(runs[1]))),
@@ -305,12 +305,12 @@ def under_the_same_devices(runs: tuple[Trace, Trace]) -> tuple[tuple[Trace, Trac
 
 def _scale_note(work: WorkTime | None, window: bool) -> str:
     if window:
-        return "Launches and ms are of the whole window: it holds fewer than two whole cycles of one run at least."
+        return "Launches and ms are of the whole window: it holds fewer than two whole cycles of at least one run."
     if work is not None and work.unit is None:
         return "Launches and ms are per recorded step; what lies outside of the steps is left out."
     if work is not None and work.unit is not None and abs(work.per_b - 1) > BETWEEN_RUNS:
         return f"Launches and ms of B are scaled by {1 / work.per_b:.3f} to A's amount of work ({work.unit.what})."
-    return "Launches and ms are per run: one run at least has no two cycles with times to compare."
+    return "Launches and ms are per run: at least one run has fewer than two timed cycles."
 
 
 def _launches(kernels: pl.LazyFrame) -> dict[tuple[str, str | None], Launches]:

@@ -45,9 +45,9 @@ def step_sentence(history: History, judged: Judged, step: LevelStep) -> str:
     if step.series == -1:
         kernels = int(judged.series.of_kind(KERNEL).sum())
         return (
-            f"Most kernels are about {size} {slower} since {place}, each as it follows the clock or temperature "
-            f"({step.carries} of {kernels}): the machine, or a change to all of them, not one kernel. It is taken out "
-            f"of the rows below. {_evidence(step)}"
+            f"Most kernels are about {size} {slower} since {place}, in proportion to how much each follows clock or "
+            f"temperature ({step.carries} of {kernels}): the machine, or a change to all of them, not one kernel. It is "
+            f"taken out of the rows below. {_evidence(step)}"
         )
     kind, name = judged.series.kinds[step.series], judged.series.names[step.series]
     if kind == IDLE:

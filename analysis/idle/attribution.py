@@ -287,7 +287,7 @@ def _notes(run: Trace, host: Host | None, devices: list[DeviceIdle]) -> list[str
         notes += crossing_notes(crossings(run.host))
     if host is not None and (bare := _bare_graphs(run, host.slices)):
         notes.append(
-            f"{bare:,} graph launches have no kernels recorded: the device may have run them in what counts as idle."
+            f"{bare:,} graph launches have no recorded kernels: time that counts as idle may include them."
         )
     return notes
 

@@ -13,7 +13,7 @@ CAUSES = {
     "untraced": "nothing was recorded of the launching thread",
     "launch": "the launch call itself was running",
     "dispatch": "launched, and the device took its first 20 µs to start",
-    "queued": "launched long before, and did not start: an event, another stream, a peer",
+    "queued": "launched, but blocked: probably on an event, another stream or a peer",
     "graph": "between two kernels of one graph launch",
     "profiler": "the profiler was at work",
     "unknown": "no launch call was recorded for what came next",

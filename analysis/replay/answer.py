@@ -45,7 +45,7 @@ _APART = 1.1
 NOBODY = "nothing waits for it"
 _HALF_HOST = Change("host", "", 0.5)
 _FORMATS = "Kineto, Nsight Systems, rocprofv3, rocpd, RPD and Perfetto recordings with runtime calls"
-ASSUMED = "Host code is assumed to run as fast as before; wins of several changes do not add up."
+ASSUMED = "Host code is assumed to run as fast as before; savings of several changes do not add up."
 
 
 class Prediction(Struct):
@@ -252,14 +252,14 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
     ]
     apart = best.saved_ns + replayed.saved_ns(_HALF_HOST)
     if best.saved_with_host_ns - apart > _TOGETHER * replayed.cycle_ns:
-        lines.append(f"With host code twice as fast as well: {_won(best.saved_with_host_ns, replayed)}, not the "
-                     f"{_won(apart, replayed)} of the two apart. Each hides behind the other.")
+        lines.append(f"With host code twice as fast as well: {_won(best.saved_with_host_ns, replayed)}, more than "
+                     f"the sum of both alone ({_won(apart, replayed)}): each hides the other's saving.")
     hidden = [row for row in rows if row.kind == "kernel" and row.name not in ALL.values() and row.takes is not None
               and row.takes >= _LARGE and row.share <= _SMALL * row.takes]
     if hidden:
         most = max(hidden, key=lambda row: row.takes or 0.0)
         lines.append(
-            f"{_named(most)} takes {units.percent(100 * (most.takes or 0), places=0)} of the {unit} and wins "
+            f"{_named(most)} takes {units.percent(100 * (most.takes or 0), places=0)} of the {unit}; removing it saves "
             f"{units.percent(100 * max(most.share, 0.0), places=0)}: something else sets the pace while it runs."
         )
     return lines

@@ -46,13 +46,13 @@ def _formula(one: Signature, tail: str) -> list[Section]:
     if one.work is None or known is None:
         why = "these shapes contradict the operator" if one.contradicts else (
             "the operator is not in the table" if known is None else
-            "it hangs on values that the recorded arguments do not give")
+            "it depends on values that the recorded arguments do not give")
         return [Section(f"Work{tail}", (*rows, ("not known", why)))]
     rows += [
         ("FLOPs", f"{known.formula} = {one.work.flops:,}"),
         ("with", ", ".join(f"{letter} = {value:,}" for letter, value in one.work.terms)),
         ("bytes", f"{one.work.bytes:,}: {known.doubt or 'each input and the output once'}"),
-        ("arguments after", known.source),
+        ("argument order from", known.source),
     ]
     return [Section(f"Work of one call{tail}", tuple(rows))]
 

@@ -60,8 +60,7 @@ Times are nanoseconds from the start of the rank's own recording; `rank_sums.epo
 zero, where it was recorded. A value nobody measured is null, never 0. `ranks/` says of each file what it was reduced
 from, `packed/` repeats small tables in one file, `dataset.json` is what warplens opens.
 
-Not in it: single launches that are no collectives, host slices, operators, samples of counters. They are in the
-recordings.
+Not included: launches other than collectives, host slices, operators, counter samples. They are in the recordings.
 """
 
 

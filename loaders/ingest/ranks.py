@@ -210,7 +210,7 @@ def job_of(display_name: str, singles: Sequence[Trace]) -> Trace:
     label = Path(os.path.abspath(display_name)).name or display_name
     job = _joined(display_name, label, runs) if len(runs) > 1 else runs[0]
     return job.warn(*(
-        f"{Path(trace.info.source).name} is of a process that drives the ranks, with nothing on a device: it was left "
+        f"{Path(trace.info.source).name} is from a process that only drives the ranks (no device activity): left "
         "out; open it alone to see it" for trace in drivers
     )) if drivers else job
 
@@ -259,10 +259,10 @@ def _twice(files: Sequence[Path], singles: Sequence[Trace]) -> str:
         ranks = trace.info.ranks
         if ranks and ranks in sources:
             which = f"rank {ranks[0]}" if len(ranks) == 1 else "the same ranks"
-            return f": {sources[ranks]} and {file.name} both say that they are of {which}"
+            return f": {sources[ranks]} and {file.name} both say they are {which}"
         sources[ranks] = file.name
     if len({bool(ranks) for ranks in sources}) > 1:
-        return f": {sources[()]} does not say whose it is, and the names of all do not fit what the others say"
+        return f": {sources[()]} records no rank, and the file names do not match the ranks recorded in the others"
     return ""
 
 

@@ -132,7 +132,7 @@ def _text(head: bytes) -> tuple[str, str] | None:
         if {column.encode() for column in needed} <= columns:
             return reason, advice
     if b"** CUDA GPU" in head or b"[cuda_gpu_" in head or b"Time (%)" in head:
-        return "is a report of nsys stats that no view has a place for", (
+        return "is an nsys stats report that warplens does not use", (
             "Print another (`nsys stats --report cuda_gpu_trace,cuda_api_sum FILE`) or open the .sqlite export."
         )
     return None

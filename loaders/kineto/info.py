@@ -42,7 +42,7 @@ class Tally(Struct):
         """One sentence per problem."""
         out = [sentence for sentence in (self.fault, self.unread) if sentence]
         if self.whole and not self.closed and self.ended is None:
-            out.append("truncated: the list of events is whole, but what tells of the recording ends in the middle")
+            out.append("truncated: all events were read, but the metadata after them is cut off")
         elif not self.closed:
             where = self.ended or "the file ends in the middle of the list of events"
             text = "the text that could be unpacked" if self.ended else "the text"
@@ -60,8 +60,8 @@ class Tally(Struct):
         if self.negative:
             out.append(f"{_count(self.negative, 'negative duration')} taken as not recorded")
         if self.summed:
-            out.append(f"{self.summed:,} changes of memory are too many to keep each: which blocks held the peak is "
-                       "not known")
+            out.append(f"{self.summed:,} memory changes are too many to track single blocks: which ones held the "
+                       "peak is unknown")
         return tuple(out)
 
 

@@ -226,7 +226,7 @@ def explanation(
     cause: Cause, cycles: CycleTime | None, regressions: int, comparability: Comparability, readings: bool,
     changes: Sequence[LaunchChange] = (),
 ) -> str:
-    """The verdict in a sentence or two, for who reads nothing else; ``readings``: whether resource readings changed.
+    """The verdict in a sentence or two, for who reads nothing else; ``readings``: whether both runs have counters.
     ``changes`` are what can still be said if the runs do different work."""
     if not comparability.comparable:
         return not_comparable(comparability, changes, cause.resource)
@@ -252,7 +252,7 @@ def not_comparable(
     comparability: Comparability, changes: Sequence[LaunchChange], resource: ChangedResource | None = None
 ) -> str:
     """Why neither run is called faster or slower, how the time per launch changed, and what else changed."""
-    sentences = [f"These runs cannot be compared as one thing changed: {comparability.why}."]
+    sentences = [f"Not comparable as one change: {comparability.why}."]
     if changes:
         sentences.append(f"{launches_text(changes)}.")
     if resource is not None:
@@ -278,8 +278,8 @@ def _without_a_resource(cause: Cause, readings: bool) -> str:
         case "host":
             return "GPU work is unchanged and the GPU waits longer: the time is lost on the host."
         case "nothing needed":
-            return "No cause needs to be found."
-    return f"No likely cause: no capacity {'that was read changed' if readings else 'was read'}."
+            return "Nothing to explain."
+    return f"No likely cause: no clock, power or link reading {'changed' if readings else 'was recorded in both runs'}."
 
 
 def _idle(one: IdleChange, cycles: CycleTime | None) -> str:

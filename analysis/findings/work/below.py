@@ -48,6 +48,6 @@ def taken(one: Below) -> str:
 def win(one: Below, word: str) -> str:
     """The saving the replay predicts, as a clause."""
     if one.win_ns is None or one.cycle_ns is None:
-        return "would win part of that; how much, no replay of this run can tell"
+        return "would save part of that; the replay cannot predict how much"
     of = f"per {word}" if one.replayed_cycles else "in the whole recording"
     return f"would win at most {units.duration(one.win_ns)} of {units.duration(one.cycle_ns)} {of}"

@@ -60,7 +60,7 @@ def test_details_of_a_collective_say_what_its_last_rank_did_before(both: tuple[T
         details = view("collectives").details
         assert details is not None
         arrivals, earlier, _ = details(row, (run,), Options())
-        assert arrivals.title == "The one most waited in" and arrivals.rows[-1][0] == "rank 2"
+        assert arrivals.title == "The one with the longest waits" and arrivals.rows[-1][0] == "rank 2"
         assert arrivals.rows[-1][3] == "0 ns"
         assert earlier.columns == ("", "rank 2", "others, median")
         told.append(earlier.rows)

@@ -68,7 +68,7 @@ def test_names_that_were_rewritten_are_the_same_kernels() -> None:
 def test_a_capture_of_something_else_is_refused_and_said() -> None:
     run = replays("gemm", "relu", captures=(captured(BIG),))
     operators, facts = launches(run)
-    assert operators == [None] * 4 and facts["matched"] == 0 and "no sequence" in facts["refused"]
+    assert operators == [None] * 4 and facts["matched"] == 0 and "match no replayed graph" in facts["refused"]
     assert any("capture.json is refused" in note for note in ask(view("launches"), (run,), Options()).notes)
     assert "cannot be read" in launches(replays("gemm", captures=("capture.json: it is empty.",)))[1]["refused"]
 

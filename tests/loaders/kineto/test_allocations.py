@@ -81,7 +81,7 @@ def test_of_too_many_instants_only_the_sums_are_kept(tmp_path: Path, monkeypatch
     trace = load(tmp_path, *(instant(at, 8, at) for at in range(1, 6)))
     assert trace.allocations.collect().is_empty() and trace.metrics.collect().height == 5
     assert trace.info.warnings == (
-        "5 changes of memory are too many to keep each: which blocks held the peak is not known",
+        "5 memory changes are too many to track single blocks: which ones held the peak is unknown",
     )
 
 

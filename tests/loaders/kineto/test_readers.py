@@ -318,9 +318,9 @@ def test_damage_at_every_event_is_not_copied_for_every_event(
 @pytest.mark.parametrize(
     ("behind", "warning"),
     [
-        ('], "traceName": "a', "truncated: the list of events is whole, but what tells of the recording ends"),
+        ('], "traceName": "a', "truncated: all events were read, but the metadata after them is cut off"),
         ('], "traceName": "' + 17_000 * "a" * 1000 + '"}', ""),
-        ('], "traceName": "' + 17_000 * "a" * 1000, "truncated: the list of events is whole, but what tells of the"),
+        ('], "traceName": "' + 17_000 * "a" * 1000, "truncated: all events were read, but the metadata after"),
         ("", "truncated: the file ends in the middle of the list of events"),
         ("]}\0\0\n", ""),
         ('], "traceName": "a"}\n{"traceEvents": []}', "a second JSON document or list of events follows the first: the "
