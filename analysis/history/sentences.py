@@ -46,8 +46,8 @@ def step_sentence(history: History, judged: Judged, step: LevelStep) -> str:
         kernels = int(judged.series.of_kind(KERNEL).sum())
         return (
             f"Most kernels are about {size} {slower} since {place}, in proportion to how much each follows clock or "
-            f"temperature ({step.carries} of {kernels}): the machine, or a change to all of them, not one kernel. It is "
-            f"taken out of the rows below. {_evidence(step)}"
+            f"temperature ({step.carries} of {kernels}): the machine, or a change to all of them, not one kernel. "
+            f"It is taken out of the rows below. {_evidence(step)}"
         )
     kind, name = judged.series.kinds[step.series], judged.series.names[step.series]
     if kind == IDLE:

@@ -155,7 +155,7 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
                     while data := member.read(_CHUNK):
                         bytes_written += len(data)
                         if bytes_written > room:
-                            raise limits.Exceeded("unfolded", "it unpacks to more than any recording")
+                            raise limits.Exceeded("unfolded", "it unfolds to more than any recording")
                         out.write(data)
                         computed = computed if checksum is None else zlib.crc32(data, computed)
                         progress(bytes_written, 0, 0)
