@@ -115,4 +115,4 @@ def test_a_window_between_two_samples_does_not_say_that_no_readings_were_recorde
     run = run_of(kernels=[kernel(at, 100 * at, 50) for at in range(80)], metrics=clock)
     said = ask(view("diff"), (run, run), Options(from_ns=0, to_ns=500)).summary
     (cause,) = (one for one in said if one.startswith("Cause"))
-    assert cause.endswith("no readings of the machine lie in the window")
+    assert cause.endswith("no clock, power or utilisation readings in the window")
