@@ -36,7 +36,7 @@ WORDS = [
 SIGNS = [
     (f"{MARKS['bad']} {MARKS['look']} {MARKS['good']}", "bad, worth a look, good"),
     (f"{MARKS['same']} {MARKS['unchecked']}", "unchanged, not checked"),
-    ("~57% !158%", "share of a peak from the work of operators, not counted; above 110%, so something is wrong"),
+    ("~57% !158%", "~ share of peak estimated from operator FLOPs or bytes; ! above 110%, so the estimate is wrong"),
     (" ".join(LETTERS.values()), ", ".join(TITLES[one] for one in LETTERS)),
 ]
 

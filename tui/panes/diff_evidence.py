@@ -29,7 +29,7 @@ def diff_evidence(facts: dict[str, Any], series: Sequence[Series], width: int) -
     dots = cycle_dots(shape, (facts.get("cycle_time") or {}).get("outliers") or [], half - 4, LINES)
     if not dots:
         return []
-    left = boxed(dots, Frame("Evidence", dim("cycle times, one mark a cycle"), legend=dim("● A  ◆ B")), half)
+    left = boxed(dots, Frame("Evidence", dim("cycle times, one mark per cycle"), legend=dim("● A  ◆ B")), half)
     if not plotted:
         return left
     key = plotted[0].key

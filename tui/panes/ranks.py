@@ -59,7 +59,7 @@ def heat_strip(
     quiet = total - len(heat["ranks"])
     others = f", {left} more waited for" if left else f"; nobody waited for the other {quiet}" if quiet > 0 else ""
     made = [Content.styled(
-        f"{side}waits caused by each rank, a cell a {heat['parts']}: {_SHADES[1:]} up to "
+        f"{side}waits caused by each rank, one cell per {heat['parts']}: {_SHADES[1:]} up to "
         f"{units.duration(most)}{others}", QUIET
     )]
     for name, row in zip(names, grid[: len(names)], strict=True):

@@ -359,7 +359,7 @@ class TablePane(PaneActions, can_focus=False):
         if self.state.arrangement.filter:
             self.change(invert=not self.state.arrangement.invert)
         else:
-            self.hint("! inverts a filter, and there is none; f takes one.")
+            self.hint("No filter to invert; f sets one.")
 
     def action_undo(self) -> None:
         """Undo the last change of this view's filter or sort, or of the scope of all views."""
@@ -405,7 +405,7 @@ class TablePane(PaneActions, can_focus=False):
         """Cycle through both runs, A, B as far as this view can; every view that can then shows the same."""
         subjects = self.session.subjects(self.view or self.asked_view())
         if len(subjects) < 2:
-            self.hint("This view is about both runs; open them the other way round to turn it."
+            self.hint("This view compares A with B; open the runs in the other order to swap them."
                       if len(self.session.traces) > 1 else "Only one run is open; o opens another.")
             return
         at = subjects.index(self.session.subject) if self.session.subject in subjects else 0

@@ -140,7 +140,7 @@ class TreePane(TablePane):
             if key is not None:
                 self._export(file_name(self.entry.name, table, _FILES[key][1]))
 
-        self.app.push_screen(ChoiceScreen("Take the flame graph away", {k: v[0] for k, v in _FILES.items()}), chosen)
+        self.app.push_screen(ChoiceScreen("Export the flame graph", {k: v[0] for k, v in _FILES.items()}), chosen)
 
     def action_fold(self, step: int) -> None:
         """Open or close the row under the cursor; on a row that cannot be closed, close its parent."""

@@ -1,6 +1,6 @@
 """What-if: the change that saves most, the critical path as a strip, the user's own change, and a list of changes.
 
-``a`` takes changes at a prompt, in the syntax of ``--change``, and Enter on marked rows replays them as one; the
+``a`` takes changes at a prompt, in the syntax of ``--change``, and Enter on marked rows replays them together; the
 resulting cycle time is shown below the answer until ``a`` is given an empty line.
 """
 

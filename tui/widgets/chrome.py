@@ -213,7 +213,7 @@ def _line(run: Run, width: int) -> Content:
             said = Content.assemble(said, "\n   ", (cut(display(run.advice), width - 4), "$foreground"))
         return said
     if run.state == "stopped":
-        kept = f"  {'what was read until then is shown' if run.traces else 'nothing was read'}; o opens again"
+        kept = f"  {'showing the rows read so far' if run.traces else 'nothing was read'}; o opens again"
         return Content.assemble(f" {name}  ", ("stopped", "$warning"), kept)
     parts: list[tuple[str, str]] = [(f" {name}  ", "bold")]
     if run.of:

@@ -286,7 +286,7 @@ async def test_in_the_diff_what_is_headed_a_stays_a() -> None:
         before = pane(app).table.frame
         await press(pilot, "x")
         assert pane(app).table.frame.equals(before) and app.session.subject == "both"
-        assert "This view is about both runs" in said(app)
+        assert "This view compares A with B" in said(app)
 
 
 @key("export")

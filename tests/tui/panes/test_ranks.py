@@ -39,7 +39,7 @@ async def test_the_screen_names_the_late_rank_and_shows_when() -> None:
         await settled(pilot)
         text = screen_text(app)
         assert "Rank 2 (GPU 2) comes last at 16 of 24" in " ".join(text.split())
-        assert "waits caused by each rank, a cell a cycle" in text
+        assert "waits caused by each rank, one cell per cycle" in text
         strip = next(line for line in text.splitlines() if "rank 2  █" in line)
         assert strip.rstrip("│ ").endswith("rank 2  ████")
 

@@ -322,7 +322,7 @@ class TimelinePane(TablePane):
         cycle = self.canvas.cycle
         if cycle is not None:
             choices["c"] = f"Chrome trace of {display(cycle[2], 40)}, the cycle under the cursor"
-        self.app.push_screen(ChoiceScreen("Take the timeline away", choices), self._chosen)
+        self.app.push_screen(ChoiceScreen("Export the timeline", choices), self._chosen)
 
     def _chosen(self, key: str | None) -> None:
         if key == "m":

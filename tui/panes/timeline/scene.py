@@ -162,11 +162,11 @@ def _selection(view: LaneView) -> Selected:
     return Selected(name, "the same launch of the cycle in both runs", bars, (told,))
 
 
-_SAME = 0.1  # Launches that differ by at most this share of the longer one are called as long.
+_SAME = 0.1  # Launches that differ by at most this share of the longer one count as the same duration.
 
 
 def _longer(a: int, b: int) -> tuple[str, str]:
     """The change of a launch's duration in B, in words, and its severity."""
     if not a or not b or abs(b - a) <= _SAME * max(a, b):
-        return "= as long", ""
+        return "= same duration", ""
     return (f"✗ {b / a:.1f}× as long", "bad") if b > a else (f"✓ {a / b:.1f}× as fast", "good")
