@@ -88,7 +88,7 @@ def _some_rows(tables: Sequence[Table], render: Callable[[Sequence[Table]], byte
         made = made[:MOST_BYTES].rpartition(b"\n")[0] + b"\n"
     elif all(len(table) <= rows for table in tables):
         return made
-    return made + b"\nThis is the beginning; --top 0 prints all of it.\n"
+    return made + b"\nOutput truncated; --top 0 prints all rows.\n"
 
 
 def _for_terminal(made: bytes, format: str) -> bytes:

@@ -92,11 +92,10 @@ class _Made:
             return
         before = self._taken.get(answer.part.part)
         if before is not None and before < number:
-            self._say(f"{one.name}: is of {_named(answer.part)}, which another recording is of, too; it was left out.")
+            self._say(f"{one.name}: skipped, another recording has {_named(answer.part)}.")
             return
         if before is not None:
-            self._say(f"{self._todo.work[before].name}: is of {_named(answer.part)}, which another recording is of, "
-                      "too; it was left out.")
+            self._say(f"{self._todo.work[before].name}: skipped, another recording has {_named(answer.part)}.")
         self._taken[answer.part.part] = number
         write.commit(self._dataset, Path(answer.folder), answer.part)
 

@@ -206,7 +206,7 @@ def _sections(differences: Differences, cycle: int, rank: int | None, title: str
     ):
         if here is not None and usual is not None:
             rows.append((label, _against(here, usual)))
-    return [Section(f"{title} beside the median of {difference.alike} like it", tuple(rows)), *_parts(difference)]
+    return [Section(f"{title} vs median of {difference.alike} similar cycles", tuple(rows)), *_parts(difference)]
 
 
 def _against(here: float, usual: float) -> str:

@@ -82,7 +82,7 @@ def longest_calls(
         if not around.is_empty():
             sections.append(_listed(f"Around the longest{tail}, outermost first", around))
         if not inside.is_empty():
-            sections.append(_listed(f"What the longest called{tail}, longest first", inside))
+            sections.append(_listed(f"Inside the longest call{tail}, longest first", inside))
     return [*sections, *_arguments(f"Arguments of the longest call{tail}", first, side)]
 
 

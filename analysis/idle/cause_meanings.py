@@ -5,18 +5,18 @@ from __future__ import annotations
 CAUSES = {
     "input": "the launching thread loaded input data",
     "sync": "the launching thread waited for the device",
-    "allocation": "memory or code was allocated, freed, registered or loaded",
-    "copy": "the launching thread was in a call that copies or sets memory",
+    "allocation": "the launching thread allocated, freed or registered memory, or loaded code",
+    "copy": "the launching thread was in a copy or memset call",
     "runtime": "the launching thread was in another runtime or driver call",
     "python": "the launching thread ran Python",
-    "op": "the launching thread was in an operator or annotation, outside of calls",
-    "untraced": "nothing was recorded of the launching thread",
+    "op": "the launching thread was in an operator or annotation, outside runtime calls",
+    "untraced": "nothing was recorded on the launching thread",
     "launch": "the launch call itself was running",
-    "dispatch": "launched, and the device took its first 20 µs to start",
+    "dispatch": "launched less than 20 µs before: the device's own launch latency",
     "queued": "launched, but blocked: probably on an event, another stream or a peer",
     "graph": "between two kernels of one graph launch",
-    "profiler": "the profiler was at work",
-    "unknown": "no launch call was recorded for what came next",
+    "profiler": "profiler overhead",
+    "unknown": "no launch call was recorded for the next activity",
 }
 """Every cause and its meaning; a nanosecond of idle time has exactly one."""
 

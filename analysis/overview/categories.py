@@ -8,11 +8,11 @@ HOST = ("Runtime", "DataLoader", "CPU Exec")
 """Host categories, counted while devices are idle. The rest are device categories, except ``Other``."""
 MEANINGS = {
     "Kernel": "a kernel runs on a device",
-    "Memcpy": "a copy runs, and no kernel",
-    "Memset": "a set runs, and none of those",
-    "Communication": "a collective runs that nothing above hides",
-    "Runtime": "the host is in a runtime or driver call, and devices are idle",
-    "DataLoader": "the host waits for input data, and devices are idle",
-    "CPU Exec": "the host is in an operator, and devices are idle",
+    "Memcpy": "a copy runs, no kernel",
+    "Memset": "a memset runs, no kernel or copy",
+    "Communication": "a collective runs, none of the above",
+    "Runtime": "devices are idle, the host is in a runtime or driver call",
+    "DataLoader": "devices are idle, the host waits for input data",
+    "CPU Exec": "devices are idle, the host is in an operator",
     "Other": "none of these",
 }

@@ -25,7 +25,7 @@ from ..views import view
 from .report import report
 
 ANSWERED = ("overview", "cycles", "kernels", "roofline")
-RUN = Column("run", "run", "text", "the run the row is of", 20, order=0, role="label")
+RUN = Column("run", "run", "text", "run of the row", 20, order=0, role="label")
 _PER_CYCLE = ("per_cycle_ns", "count_per_cycle")
 
 

@@ -24,36 +24,34 @@ from ..measured.values import measured_change
 from ..table.sides import paired_rows
 
 COLUMNS = (
-    Column("name", "kernel", "text", "kernel that was measured", width=20, order=1, role="name", pairs="key",
-           heading=True),
-    Column("section", "section", "text", "section of the tool's report; the unit of the device where it has none",
-           width=30, order=0, elastic=True, role="label", pairs="key", heading=True),
-    Column("metric", "metric", "text", "metric as recorded, or the rule that found something", width=32, order=0,
-           elastic=True, pinned=True, role="label", pairs="key"),
-    Column("shown", "value", "measure", "mean over the kernel's launches, with its unit, or n/a; of a rule its kind "
-           "and what its estimate is of", width=18, order=0, sorts="value", pairs="side"),
-    Column("speedup", "est. speedup", "fraction", "speed-up that the tool's own rule estimates: NVIDIA's figure",
+    Column("name", "kernel", "text", "measured kernel", width=20, order=1, role="name", pairs="key", heading=True),
+    Column("section", "section", "text", "section of the tool's report; the hardware unit where it has none", width=30,
+           order=0, elastic=True, role="label", pairs="key", heading=True),
+    Column("metric", "metric", "text", "metric as recorded, or the rule that fired", width=32, order=0, elastic=True,
+           pinned=True, role="label", pairs="key"),
+    Column("shown", "value", "measure", "mean over the kernel's launches with its unit, or n/a (for a rule its kind "
+           "and the scope of its estimate)", width=18, order=0, sorts="value", pairs="side"),
+    Column("speedup", "est. speedup", "fraction", "speed-up estimated by the tool's own rule (NVIDIA's figure)",
            width=12, order=2),
-    Column("severity", "kind", "text", "OPT, WRN or INF: what the rule calls its finding", width=4, order=None),
-    Column("scope", "of", "text", "what the estimate is of: global (the kernel's run time) or local (the bottleneck)",
+    Column("severity", "kind", "text", "the rule's own severity: OPT, WRN or INF", width=4, order=None),
+    Column("scope", "of", "text", "scope of the estimate: global (the kernel's run time) or local (the bottleneck)",
            width=6, order=None),
     Column("said", "what the rule says", "text", "the rule's own words", width=60, order=8, role="label"),
-    Column("value", "value", "number", "the same as a number, in the unit of the row", width=12, order=None),
+    Column("value", "value", "number", "the value as a number, in the row's unit", width=12, order=None),
     Column("unit", "unit", "text", "unit of the value: ns, B, B/s, Hz, % or as recorded", width=8, order=None,
            pairs="key"),
-    Column("least", "least", "number", "smallest of the launches", width=10, order=None),
-    Column("most", "most", "number", "largest of the launches", width=10, order=None),
-    Column("launches", "launches", "count", "launches it was measured in", width=8, order=7, role="count",
-           pairs="sum"),
+    Column("least", "least", "number", "smallest over the launches", width=10, order=None),
+    Column("most", "most", "number", "largest over the launches", width=10, order=None),
+    Column("launches", "launches", "count", "launches it was measured on", width=8, order=7, role="count", pairs="sum"),
     Column("what", "what", "text", "metric or rule", width=6, order=None, pairs="key"),
 )
 _PAIRED = side_by_side(COLUMNS)
 _LISTED_ONCE = ("shown_", "speedup_", "severity_b", "scope_b", "said_", "launches_")
 PAIR_COLUMNS = (
     *_PAIRED[:3],
-    Column("values", "A → B", "measure", "the value in each run; of a rule its estimate", width=22, order=0,
+    Column("values", "A → B", "measure", "value in each run (for a rule its estimate)", width=22, order=0,
            sorts="change"),
-    Column("change", "Δ%", "fraction", "change of the value, of run A's; of a rule that of its estimate", width=8,
+    Column("change", "Δ%", "fraction", "change of the value (for a rule of its estimate), relative to A", width=8,
            order=0, signed=True),
     *(replace(one, order=None if one.name.startswith(_LISTED_ONCE) else one.order) for one in _PAIRED[3:]),
 )

@@ -29,35 +29,35 @@ from ..table.tree import DEEPEST, in_order, texts_of
 
 _NAME = Column("name", "function", "text", "sampled function; '[module]' where it has no symbol", width=34, order=0,
                elastic=True, pinned=True, role="name", pairs="key")
-_MODULE = Column("module", "module", "text", "library or program that it is of", width=20, order=4, role="label",
+_MODULE = Column("module", "module", "text", "library or program it belongs to", width=20, order=4, role="label",
                  pairs="key")
 _OWN = (
-    Column("self_samples", "self", "count", "samples in it, and in nothing that it called", width=7, order=2,
-           role="count", pairs="side"),
-    Column("self_share", "self %", "fraction", "share of the samples that were in it, and in nothing that it called",
-           width=7, order=1, role="share", pairs="sum"),
+    Column("self_samples", "self", "count", "samples in the function itself", width=7, order=2, role="count",
+           pairs="side"),
+    Column("self_share", "self %", "fraction", "share of all samples in the function itself", width=7, order=1,
+           role="share", pairs="sum"),
 )
 _TOTAL = (
-    Column("samples", "total", "count", "samples in it or in what it called, of those with callers", width=7, order=3,
-           role="count", pairs="side"),
-    Column("share", "total %", "fraction", "share of the samples with callers that were in it or in what it called",
-           width=7, order=0, role="share", pairs="sum"),
+    Column("samples", "total", "count", "samples in it or its callees, among samples with a call stack", width=7,
+           order=3, role="count", pairs="side"),
+    Column("share", "total %", "fraction", "share of the samples with a call stack in it or its callees", width=7,
+           order=0, role="share", pairs="sum"),
 )
 COLUMNS = (
     _NAME, *_OWN, replace(_TOTAL[0], order=None), _TOTAL[1], _MODULE,
     Column("threads", "threads", "count", "threads it was sampled on", width=7, order=5, pairs="side"),
 )
 TREE_COLUMNS = (
-    Column("tree", "thread, function", "text", "the function, under what calls it", 44, order=0, elastic=True,
+    Column("tree", "thread, function", "text", "function, indented below its caller", 44, order=0, elastic=True,
            pinned=True, role="tree", pairs="key"),
     Column("name", "name", "text", "thread or function", 34, order=None, role="name", pairs="key"),
-    Column("path", "path", "text", "number of the frames from the outermost on, the same in both runs", 20,
-           order=None, role="label", pairs="key"),
+    Column("path", "path", "text", "frame numbers from the outermost down, the same in both runs", 20, order=None,
+           role="label", pairs="key"),
     Column("kind", "kind", "text", "thread or function", 8, order=None, role="label", pairs="key"),
     Column("thread", "thread", "text", "number of the thread it was sampled on", 8, order=None, role="label",
            pairs="alone"),
-    Column("depth", "depth", "number", "how many frames are around it", 5, order=None, pairs="key"),
-    Column("under", "below", "count", "rows that follow and are below it", 6, order=None, pairs="key"),
+    Column("depth", "depth", "number", "number of enclosing frames", 5, order=None, pairs="key"),
+    Column("under", "below", "count", "number of rows below it in the tree", 6, order=None, pairs="key"),
     *_TOTAL, *_OWN, _MODULE,
 )
 _SAMPLES = pl.col("samples").sum()

@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 OURS: tuple[Entry, ...] = (
     Entry("overview", "1", "Overview", "Where does the time go, and how well are the devices used?", "overview",
           ("kernels", "host", "kernel_stats", "profile", "breakdown", "device_sums"), short="Over"),
-    Entry("cycles", "2", "Cycles", "How long does an iteration take, and which stand out?", "cycles",
+    Entry("cycles", "2", "Cycles", "How long does an iteration take, and which are outliers?", "cycles",
           ("kernels", "host", "cycles", "profile", "cycle_sums"), short="Cyc"),
     Entry("kernels", "3", "Kernels", "Which kernels take the time, and what limits them?", "kernels",
           ("kernels", "kernel_stats", "profile", "cycle_sums"), short="Kern"),
@@ -53,37 +53,37 @@ OURS: tuple[Entry, ...] = (
           "..reported.types:VIEW", ("kernels.op_type",)),
     Entry("ops", "5", "Ops", "Which operators take time on the host and on the device?", "ops",
           ("host.kind=op", "operators")),
-    Entry("timeline", "6", "Timeline", "What ran where and when?", "timeline",
+    Entry("timeline", "6", "Timeline", "What ran when, on which stream or thread?", "timeline",
           ("kernels.start_ns", "host.start_ns"), short="Time"),
     Entry("diff", "7", "Diff", "What changed between two runs beyond chance, and which resource explains it?", "diff",
           runs=2),
     Entry("idle", "8", "Idle", "Why did each device wait, and what emptied its queue?", "idle",
           ("kernels.start_ns", "idle_causes")),
-    Entry("ranks", "9", "Ranks", "Which rank is late, for whom do the others wait, and why?", "ranks",
+    Entry("ranks", "9", "Ranks", "Which rank is late, who waits for it, and why?", "ranks",
           ("kernels", "rank_sums"), short="Rank", ranks=2),
     Entry("sql", "0", "SQL", "Your own SQL over the tables (polars)", "..table.sql:VIEW"),
     Entry("collectives", "v", "Collectives", "What does communication cost, and which rank is last?",
           "collectives", ("kernels.kind=collective", "collectives"), short="Coll"),
-    Entry("whatif", "b", "What-if", "What would a change buy per cycle, and how far can that be trusted?", "whatif",
+    Entry("whatif", "b", "What-if", "What would a change save per cycle, and how reliable is that?", "whatif",
           ("kernels.start_ns", "collectives"), short="What"),
     Entry("metrics", "m", "Metrics", "What did the counters read over time?", "metrics", ("metrics",), short="Met"),
     Entry("roofline", "p", "Roofline", "How far is each operator from what the hardware can do?", "roofline",
           ("host.shapes", "kernels.tensor", "kernels.dram"), short="Roof"),
-    Entry("sections", "d", "Sections", "What did the profiler measure of each kernel, and what do its own rules say?",
+    Entry("sections", "d", "Sections", "What did the profiler measure for each kernel, and what do its own rules say?",
           "..reported.sections:VIEW", ("launch_metrics", "launch_rules"), short="Sect"),
     Entry("samples", "", "Samples", "What did each counter read, sample by sample?", ".metrics:SAMPLES"),
-    Entry("memory", "M", "Memory", "How much memory was allocated at most, and what held it?", "memory",
+    Entry("memory", "M", "Memory", "What was peak memory, and what held it?", "memory",
           ("allocations", "metrics.metric=memory allocated"), short="Mem"),
-    Entry("ranges", "", "Ranges", "How long do marked ranges take, and what device time is under them?", "ranges"),
-    Entry("calls", "", "Host calls", "Which calls to the CUDA or HIP API and the system take time, and which wait?",
+    Entry("ranges", "", "Ranges", "How long do NVTX and other ranges take on the host and on the device?", "ranges"),
+    Entry("calls", "", "Host calls", "Which CUDA, HIP and OS calls take time, and which wait for the device?",
           "calls"),
-    Entry("stacks", "", "CPU stacks", "Which functions did the processors run, and who called them?",
+    Entry("stacks", "", "CPU stacks", "Which functions ran on the CPU, and who called them?",
           "..reported.stacks:VIEW", ("call_chains",)),
-    Entry("copies", "", "Copies", "What is copied in which direction, how much and how fast?", "copies"),
-    Entry("triage", "", "Triage", "What would a colleague have to know, on one page?", "triage"),
-    Entry("history", "", "History", "What stepped over many runs, when, and by how much?", "history", ("history",),
+    Entry("copies", "", "Copies", "How much is copied, in which direction, and how fast?", "copies"),
+    Entry("triage", "", "Triage", "What are the main findings, on one page?", "triage"),
+    Entry("history", "", "History", "What changed over many runs, when, and by how much?", "history", ("history",),
           short="Hist"),
-    Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
+    Entry("pairs", "", "Pairs", "How does the reference method score every function and metric?", "pairs"),
 )
 
 
@@ -122,9 +122,9 @@ def lacking(entry: Entry, runs: Runs) -> str:
     if any(run.has("history") for run in runs):
         return "" if "history" in entry.tables or entry.name == "sql" else OF_ONE_RUN
     if len(runs) < entry.runs:
-        return "takes two runs; o opens the other one"
+        return "needs two runs; press o to open the second"
     if entry.ranks > max(1, *(len(run.info.ranks) or len(run.info.devices) for run in runs)):
-        return "takes a recording of several ranks or devices"
+        return "needs a recording of several ranks or devices"
     if not entry.tables or any(run.has(table) for table in entry.tables for run in runs):
         return ""
     return f"not recorded: {' or '.join(_NEEDS[table] for table in entry.tables if table in _NEEDS)}"

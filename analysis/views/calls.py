@@ -34,24 +34,25 @@ from ..idle.causes import always_waits, cause_of_call, function, functions
 from .ranges import RANGE_KINDS
 
 COLUMNS = (
-    Column("name", "call", "text", "function, without the version of its interface that Nsight Systems adds", width=34,
-           order=0, elastic=True, pinned=True, role="label", pairs="key"),
+    Column("name", "call", "text", "function, without the API version that Nsight Systems appends", width=34, order=0,
+           elastic=True, pinned=True, role="label", pairs="key"),
     Column("kind", "layer", "text", "runtime (CUDA or HIP API and libraries), driver, io or sched (operating system)",
            width=8, order=4, role="where", pairs="key"),
-    Column("purpose", "for", "text", "launch, wait, copy, allocate, system or other, by its name and what it launched",
-           width=9, order=3),
+    Column("purpose", "for", "text", "launch, wait, copy, allocate, system or other, from its name and what it "
+           "launched", width=9, order=3),
     Column("count", "count", "count", "calls", width=8, order=2, role="count", pairs="sum"),
     Column("total_ns", "total", "ns", "summed duration", width=10, order=0, role="time", pairs="sum"),
-    Column("self_ns", "self", "ns", "of it outside calls inside it; empty where calls of a thread are not nested",
-           width=10, order=4, pairs="sum"),
-    Column("sync_ns", "waiting", "ns", "of it waiting for a device: calls that return when it is done, and copies of "
-           "pageable memory", width=10, order=1, pairs="sum"),
+    Column("self_ns", "self", "ns", "time outside nested calls (empty where nesting is unknown)", width=10, order=4,
+           pairs="sum"),
+    Column("sync_ns", "waiting", "ns", "time waiting for a device (synchronising calls, and copies of pageable memory)",
+           width=10, order=1, pairs="sum"),
     Column("mean_ns", "mean", "ns", "mean duration", width=9, order=7),
     Column("p50_ns", "p50", "ns", "median duration (nearest rank)", width=9, order=3),
-    Column("p99_ns", "p99", "ns", "99% of the calls take at most this long (nearest rank)", width=9, order=4),
+    Column("p99_ns", "p99", "ns", "99th percentile (nearest rank)", width=9, order=4),
     Column("max_ns", "max", "ns", "longest call", width=9, order=5),
-    Column("trend", "duration", "trend", "calls by duration, log axis from shortest to longest", width=12, order=6),
-    Column("launches", "launches", "count", "device activities it launched; empty where not recorded", width=8,
+    Column("trend", "duration", "trend", "histogram of durations, log axis from shortest to longest", width=12,
+           order=6),
+    Column("launches", "launches", "count", "device activities it launched (empty where not recorded)", width=8,
            order=6, pairs="sum"),
     Column("threads", "threads", "count", "threads that called it", width=7, order=8),
 )

@@ -24,22 +24,22 @@ from ..details.listed import Row, caller_section, launch, listed, sides, span, s
 
 COLUMNS = (
     Column("kind", "kind", "text", "memcpy or memset", width=7, order=0, pinned=True, role="where", pairs="key"),
-    Column("direction", "direction", "text", "H2D, D2H, D2D (within a device), P2P (between devices) or H2H; empty "
-           "where not recorded, and of sets", width=9, order=0, pinned=True, role="label", pairs="key"),
-    Column("memory", "memory", "text", "pageable, pinned or managed where recorded of one side", width=9, order=1,
+    Column("direction", "direction", "text", "H2D, D2H, D2D (within a device), P2P (between devices) or H2H; empty for "
+           "memsets and where not recorded", width=9, order=0, pinned=True, role="label", pairs="key"),
+    Column("memory", "memory", "text", "pageable, pinned or managed, where recorded for either side", width=9, order=1,
            role="where", pairs="key"),
     Column("device", "device", "text", "device as recorded", width=8, order=3, role="where", pairs="key"),
-    Column("count", "count", "count", "copies or sets", width=8, order=1, role="count", pairs="sum"),
+    Column("count", "count", "count", "copies or memsets", width=8, order=1, role="count", pairs="sum"),
     Column("total_ns", "total", "ns", "summed duration", width=10, order=0, role="time", pairs="sum"),
-    Column("exposed_ns", "exposed", "ns", "time in which no kernel ran on the same device", width=10, order=2,
+    Column("exposed_ns", "exposed", "ns", "time with no kernel running on the same device", width=10, order=2,
            pairs="sum"),
-    Column("bytes", "bytes", "bytes", "summed size; empty where not recorded", width=9, order=1, pairs="sum"),
+    Column("bytes", "bytes", "bytes", "summed size (empty where not recorded)", width=9, order=1, pairs="sum"),
     Column("mean_bytes", "mean size", "bytes", "mean size", width=9, order=5),
-    Column("rate", "rate", "rate", "bytes over summed duration", width=10, order=2),
-    Column("rate_p50", "median", "rate", "median of the rates of single copies", width=10, order=3),
+    Column("rate", "rate", "rate", "bytes / summed duration", width=10, order=2),
+    Column("rate_p50", "median", "rate", "median rate of single copies", width=10, order=3),
     Column("rate_max", "best", "rate", "highest rate of a single copy", width=10, order=3),
     Column("p50_ns", "p50", "ns", "median duration", width=9, order=5),
-    Column("max_ns", "max", "ns", "longest", width=9, order=6),
+    Column("max_ns", "max", "ns", "longest duration", width=9, order=6),
 )
 
 

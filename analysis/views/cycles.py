@@ -102,28 +102,29 @@ def _by_rank(a: pl.DataFrame, b: pl.DataFrame) -> pl.LazyFrame:
 COLUMNS = (
     Column("cycle", "cycle", "number", "number of the cycle as recorded, else counted from 1", 6, order=0, pinned=True,
            role="order"),
-    Column("label", "label", "text", "what the cycle was taken from", 24, order=2, elastic=True, role="label"),
-    Column("start_ns", "start", "ns", "start, from the start of the trace; none without timestamps", 10, order=3,
+    Column("label", "label", "text", "name of what marks the cycle", 24, order=2, elastic=True, role="label"),
+    Column("start_ns", "start", "ns", "start, from the start of the trace; empty without timestamps", 10, order=3,
            role="moment"),
-    Column("dur_ns", "time", "ns", "how long it took", 10, order=0, role="time"),
+    Column("dur_ns", "time", "ns", "duration of the cycle", 10, order=0, role="time"),
     Column("rank", "rank", "number", "rank of the job", 5, order=9, role="where"),
     Column("source", "source", "text", "how it was found: recorded, annotation, anchor, execution or pattern", 10,
            order=8, role="where"),
-    Column("complete", "whole", "bool", "false: not recorded whole, so device times are unknown", 6, order=4),
+    Column("complete", "whole", "bool", "false: only partly recorded, so device times are unknown", 6, order=4),
     Column("kind", "kind", "text", "step, prefill or decode", 8, order=5, role="where"),
     Column("warm_up", "warm-up", "bool", "one of the first cycles, clearly slower than the rest", 8, order=7),
-    Column("busy_ns", "busy", "ns", "time in its window in which devices ran kernels or copies (mean of devices)", 10,
+    Column("busy_ns", "busy", "ns", "busy time in its window: kernels or copies running (mean over devices)", 10,
            order=1),
-    Column("idle_ns", "idle", "ns", "time in its window in which devices ran neither (mean of devices)", 10, order=2),
-    Column("mfu", "MFU", "fraction", "time its FLOPs take at the peak of their device, of its window (HFU where "
-           "recomputation is among them)", 6, order=5),
-    Column("outlier", "outlier", "bool", "1.5 interquartile ranges above the upper quartile, and 5% above the median",
-           8, order=3),
+    Column("idle_ns", "idle", "ns", "idle time in its window (mean over devices)", 10, order=2),
+    Column("mfu", "MFU", "fraction", "time its FLOPs take at device peak / its window (HFU if recomputation is "
+           "counted)", 6, order=5),
+    Column("outlier", "outlier", "bool", "above the upper quartile + 1.5 IQR, and 5% above the median", 8, order=3),
     Column("records", "records", "count", "device activities that belong to it", 8, order=6),
-    Column("window_start_ns", "window", "ns", "where its window begins: its start, or the end of the window before", 10,
+    Column("window_start_ns", "window", "ns", "start of its window: its own start, or the end of the previous window",
+           10, order=None),
+    Column("window_end_ns", "window end", "ns", "end of its window: its own end, or that of the last activity launched "
+           "in it", 10, order=None),
+    Column("first_index", "first launch", "number", "index of its first launch, where cycles are runs of launches", 12,
            order=None),
-    Column("window_end_ns", "window end", "ns", "its end, or that of the last activity launched in it", 10, order=None),
-    Column("first_index", "first launch", "number", "index of its first launch, for runs of launches", 12, order=None),
     Column("last_index", "last launch", "number", "index of its last launch", 12, order=None),
 )
 PAIR_COLUMNS = (
@@ -137,14 +138,14 @@ PAIR_COLUMNS = (
     Column("cycle_b", "cycle B", "number", "number of the cycle in run B", 8, order=2, role="order", side="b"),
     Column("rank_a", "rank A", "number", "rank of the job in run A", 6, order=3, role="where", side="a"),
     Column("rank_b", "rank B", "number", "rank of the job in run B", 6, order=3, role="where", side="b"),
-    Column("busy_a_ns", "busy A", "ns", "time devices ran kernels, collectives or copies in it", 10, order=3),
-    Column("busy_b_ns", "busy B", "ns", "time devices ran kernels, collectives or copies in it", 10, order=3),
-    Column("mfu_a", "MFU A", "fraction", "time its FLOPs take at the peak of their device, of its window", 6, order=4),
-    Column("mfu_b", "MFU B", "fraction", "time its FLOPs take at the peak of their device, of its window", 6, order=4),
-    Column("complete_a", "whole A", "bool", "whether the recorder saw the whole cycle", 8, order=4, side="a"),
-    Column("complete_b", "whole B", "bool", "whether the recorder saw the whole cycle", 8, order=4, side="b"),
-    Column("outlier_a", "outlier A", "bool", "whether it stands out of run A", 8, order=None, side="a"),
-    Column("outlier_b", "outlier B", "bool", "whether it stands out of run B", 8, order=None, side="b"),
+    Column("busy_a_ns", "busy A", "ns", "busy time in A: kernels, collectives or copies running", 10, order=3),
+    Column("busy_b_ns", "busy B", "ns", "busy time in B: kernels, collectives or copies running", 10, order=3),
+    Column("mfu_a", "MFU A", "fraction", "time its FLOPs take at device peak / its window, in A", 6, order=4),
+    Column("mfu_b", "MFU B", "fraction", "time its FLOPs take at device peak / its window, in B", 6, order=4),
+    Column("complete_a", "whole A", "bool", "whether the whole cycle was recorded", 8, order=4, side="a"),
+    Column("complete_b", "whole B", "bool", "whether the whole cycle was recorded", 8, order=4, side="b"),
+    Column("outlier_a", "outlier A", "bool", "whether it is an outlier in run A", 8, order=None, side="a"),
+    Column("outlier_b", "outlier B", "bool", "whether it is an outlier in run B", 8, order=None, side="b"),
 )
 
 
@@ -216,7 +217,7 @@ def exact_mean(facts: dict[str, Any]) -> str:
         return ""
     text = "mean in µs: " + " → ".join(f"{mean:,.2f}" for mean in means)
     if len(means) == 2 and means[0]:
-        text += f", {units.percent(100 * (means[1] / means[0] - 1), signed=True, places=2)} by arithmetic alone"
+        text += f", {units.percent(100 * (means[1] / means[0] - 1), signed=True, places=2)} (not a significance test)"
     return text
 
 

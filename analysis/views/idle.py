@@ -30,19 +30,20 @@ _MEANINGS = "; ".join(f"{k}: {v}" for k, v in CAUSES.items())
 COLUMNS = (
     Column("device", "device", "text", "device that waited", width=7, order=5, role="where"),
     Column("rank", "rank", "number", "rank of the job", width=5, order=9, role="where"),
-    Column("start_ns", "start", "ns", "from the start of the trace", width=12, order=3, role="moment"),
+    Column("start_ns", "start", "ns", "start, from the start of the trace", width=12, order=3, role="moment"),
     Column("dur_ns", "idle", "ns", "length of the gap", width=10, order=0, pinned=True, role="time"),
     Column("cause", "cause", "text", _MEANINGS, width=10, order=0),
     Column("before", "before", "text", "activity that ended when the gap began", width=20, order=7, role="name"),
     Column("after", "after", "text", "activity that ended the gap", width=24, order=1, elastic=True, role="name"),
-    Column("call", "call", "text", "runtime or driver call that launched it", width=18, order=8, role="label"),
-    Column("op", "operator", "text", "operator that launched it", width=20, order=2, role="label"),
+    Column("call", "call", "text", "runtime or driver call that launched the activity after the gap", width=18, order=8,
+           role="label"),
+    Column("op", "operator", "text", "operator that launched that activity", width=20, order=2, role="label"),
     Column("frame", "Python line", "text", "Python frame around the operator", width=28, order=4, role="name"),
-    Column("drained_by", "drained by", "text", "what last waited for the device before that; empty where the host "
-           "simply never got ahead", width=26, order=6, role="label"),
-    Column("cycle", "cycle", "number", "cycle in which the activity that ended it was launched", width=6, order=8),
-    Column("cause_ns", "of it", "ns", "how much of the gap had that cause", width=10, order=9),
-    Column("index", "launch", "number", "launch that ended it", width=8, order=None),
+    Column("drained_by", "drained by", "text", "call that emptied the queue: the last one that waited for the device; "
+           "empty if the host never got ahead", width=26, order=6, role="label"),
+    Column("cycle", "cycle", "number", "cycle in which the activity after the gap was launched", width=6, order=8),
+    Column("cause_ns", "of it", "ns", "part of the gap with that cause", width=10, order=9),
+    Column("index", "launch", "number", "number of the launch that ended it", width=8, order=None),
 )
 MANY = 100_000  # Gaps from which on the rows stay on disk; a smaller answer is cached whole, as in other views.
 MOST_SAID = 4
@@ -54,8 +55,8 @@ BY_CAUSE = (
     Column("rank", "rank", "number", "rank of the job", width=5, order=9, role="where", pairs="key"),
     Column("cause", "cause", "text", _MEANINGS, width=12, order=0, pinned=True, pairs="key"),
     Column("total_ns", "idle", "ns", "idle time with that cause", width=10, order=0, role="time", pairs="sum"),
-    Column("share", "share", "fraction", "of the time from the device's first to its last activity", width=8, order=1,
-           role="share", pairs="sum"),
+    Column("share", "share", "fraction", "share of the time from the device's first to its last activity", width=8,
+           order=1, role="share", pairs="sum"),
 )
 
 

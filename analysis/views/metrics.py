@@ -28,25 +28,26 @@ COLUMNS = (
     Column("device", "device", "text", "device it was sampled on; empty where the input names none", width=8, order=0,
            role="where", pairs="key"),
     Column("unit", "unit", "text", "unit of the values", width=5, order=9, role="where", pairs="key"),
-    Column("samples", "samples", "count", "samples that were measured", width=8, order=2, role="count", pairs="side"),
+    Column("samples", "samples", "count", "number of samples with a value", width=8, order=2, role="count",
+           pairs="side"),
     *(Column(f"{name}_shown", name, "measure", f"{_MEANINGS[name]}, with its unit", width=11, order=order, sorts=name,
              pairs="alone") for name, order in zip(_VALUES, (3, 0, 4, 1), strict=True)),
-    Column("trend", "over time", "trend", "means over 24 equal parts of the time in which anything was sampled",
-           width=24, order=2, pairs="alone"),
+    Column("trend", "over time", "trend", "means over 24 equal parts of the sampled time", width=24, order=2,
+           pairs="alone"),
     *(Column(name, name, "number", _MEANINGS[name], width=11, order=None) for name in _VALUES),
-    Column("first_ns", "first", "ns", "first sample, from the start of the trace", width=11, order=7, role="moment",
-           pairs="side"),
-    Column("last_ns", "last", "ns", "last sample", width=11, order=8, role="moment", pairs="side"),
-    Column("pid", "process", "number", "process the samples are of; empty for the whole machine", width=8, order=5,
+    Column("first_ns", "first", "ns", "time of the first sample, from the start of the trace", width=11, order=7,
+           role="moment", pairs="side"),
+    Column("last_ns", "last", "ns", "time of the last sample", width=11, order=8, role="moment", pairs="side"),
+    Column("pid", "process", "number", "process the samples belong to; empty for the whole machine", width=8, order=5,
            role="where", pairs="alone"),
     Column("rank", "rank", "number", "rank of the job", width=5, order=5, role="where", pairs="alone"),
 )
 _PAIRED = side_by_side(COLUMNS)
 PAIR_COLUMNS = (
     *_PAIRED[:3],
-    Column("mean_change", "mean A → B", "measure", "mean of the samples of each run", width=22, order=0),
-    Column("change", "Δ%", "fraction", "change of the mean, of run A's", width=8, order=0, signed=True),
-    Column("max_change", "max A → B", "measure", "largest sample of each run", width=22, order=3),
+    Column("mean_change", "mean A → B", "measure", "mean of the samples in each run", width=22, order=0),
+    Column("change", "Δ%", "fraction", "change of the mean, relative to A", width=8, order=0, signed=True),
+    Column("max_change", "max A → B", "measure", "largest sample in each run", width=22, order=3),
     *_PAIRED[3:],
 )
 MOST_NAMED = 12  # Non-numeric columns listed by name; the others are counted.
@@ -136,14 +137,14 @@ def _drawn(runs: Runs, tables: list[pl.DataFrame], options: Options) -> tuple[tu
 
 VIEW = View("metrics", COLUMNS, build, PAIR_COLUMNS, noun="counters")
 SAMPLE_COLUMNS = (
-    Column("ts_ns", "time", "ns", "when it was sampled, from the start of the trace; empty where nothing says",
-           width=13, order=0, role="moment"),
+    Column("ts_ns", "time", "ns", "time of the sample, from the start of the trace; empty where not recorded", width=13,
+           order=0, role="moment"),
     Column("metric", "metric", "text", "counter as recorded", width=26, order=0, elastic=True, pinned=True,
            role="label"),
     Column("device", "device", "text", "device it was sampled on", width=8, order=1, role="where"),
-    Column("value", "value", "number", "what was read; empty where the monitor could not", width=14, order=0),
+    Column("value", "value", "number", "sampled value; empty where the monitor could not read it", width=14, order=0),
     Column("unit", "unit", "text", "unit of the value", width=5, order=1, role="where"),
-    Column("pid", "process", "number", "process the sample is of; empty for the whole machine", width=8, order=4,
+    Column("pid", "process", "number", "process the sample belongs to; empty for the whole machine", width=8, order=4,
            role="where"),
     Column("rank", "rank", "number", "rank of the job", width=5, order=4, role="where"),
 )

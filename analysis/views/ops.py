@@ -32,17 +32,17 @@ COLUMNS = (
     Column("name", "operator", "text", "operator as recorded", width=34, order=0, elastic=True, pinned=True,
            role="name", pairs="key"),
     Column("calls", "calls", "count", "calls", width=7, order=2, role="count", pairs="sum"),
-    Column("device_self_ns", "device self", "ns", "time of the device activities it launched itself", width=11,
-           order=0, role="time", pairs="sum"),
+    Column("device_self_ns", "device self", "ns", "device time of the activities it launched itself", width=11, order=0,
+           role="time", pairs="sum"),
     Column("device_total_ns", "device total", "ns", "device time including the operators it called", width=12, order=3,
            pairs="sum"),
-    Column("host_self_ns", "host self", "ns", "host time outside operators and runtime calls it made", width=10,
+    Column("host_self_ns", "host self", "ns", "host time excluding the operators and runtime calls it made", width=10,
            order=1, role="time", pairs="sum"),
     Column("host_total_ns", "host total", "ns", "host time", width=10, order=4, pairs="sum"),
-    Column("tc_eligible", "TC able", "bool", "whether it, or an operator it called, can use tensor cores; empty where "
-           "its name and its kernels' leave it open", width=7, order=6),
-    Column("tc_self_ratio", "TC self", "fraction", "share of its own device time on tensor cores, by kernel names; "
-           "empty where these leave it open", width=8, order=5, bar="share"),
+    Column("tc_eligible", "TC able", "bool", "whether it, or an operator it called, can use tensor cores (empty if "
+           "names do not tell)", width=7, order=6),
+    Column("tc_self_ratio", "TC self", "fraction", "share of its own device time on tensor cores, by kernel name "
+           "(empty if names do not tell)", width=8, order=5, bar="share"),
     Column("tc_total_ratio", "TC total", "fraction", "share of its total device time on tensor cores", width=8,
            order=7, bar="share"),
 )
@@ -96,26 +96,25 @@ def _sentence(facts: dict[str, Any], device: bool) -> str:
 
 
 TREE_COLUMNS = (
-    Column("tree", "module, operator, kernel", "text", "the name, under what calls it", 44, order=0, elastic=True,
+    Column("tree", "module, operator, kernel", "text", "name, indented below its caller", 44, order=0, elastic=True,
            pinned=True, role="tree", pairs="key"),
     Column("name", "name", "text", "module, operator or kernel as recorded", 34, order=None, role="name", pairs="key"),
-    Column("path", "path", "text", "names from the root on", 40, order=None, role="label", pairs="key"),
+    Column("path", "path", "text", "names from the root down", 40, order=None, role="label", pairs="key"),
     Column("kind", "kind", "text", "module, operator, or the kind of device activity", 10, order=4, role="label",
            pairs="key"),
-    Column("depth", "depth", "number", "how many modules and operators are around it", 5, order=None, pairs="key"),
-    Column("under", "below", "count", "rows that follow and are below it", 6, order=None, pairs="key"),
-    Column("count", "count", "count", "calls, or launches", 8, order=1, role="count", pairs="sum"),
-    Column("device_self_ns", "device self", "ns", "time of the device activities it launched itself, which are the "
-           "kernels under it", 11, order=2,
-           role="time", pairs="sum"),
-    Column("device_total_ns", "device total", "ns", "device time with that of everything below it", 12, order=0,
+    Column("depth", "depth", "number", "number of enclosing modules and operators", 5, order=None, pairs="key"),
+    Column("under", "below", "count", "number of rows below it in the tree", 6, order=None, pairs="key"),
+    Column("count", "count", "count", "calls or launches", 8, order=1, role="count", pairs="sum"),
+    Column("device_self_ns", "device self", "ns", "device time of the activities it launched itself, the kernels below "
+           "it", 11, order=2, role="time", pairs="sum"),
+    Column("device_total_ns", "device total", "ns", "device time including everything below it", 12, order=0,
            pairs="sum"),
-    Column("idle_total_ns", "idle before", "ns", "idle time of a device that a launch below it ended", 11, order=4,
+    Column("idle_total_ns", "idle before", "ns", "device idle time that ended with a launch below it", 11, order=4,
            pairs="sum"),
-    Column("host_self_ns", "host self", "ns", "host time outside of the modules and operators it calls", 10, order=3,
+    Column("host_self_ns", "host self", "ns", "host time excluding the modules and operators it calls", 10, order=3,
            pairs="sum"),
-    Column("host_total_ns", "host total", "ns", "host time with that of everything below it; of a module also that "
-           "of the backward operators of its operators", 10, order=1, pairs="sum"),
+    Column("host_total_ns", "host total", "ns", "host time including everything below it (for a module also the "
+           "backward operators of its operators)", 10, order=1, pairs="sum"),
 )
 TREE_PAIR_COLUMNS = pair_columns(TREE_COLUMNS)
 _KEYS = ("path", "name", "kind", "depth", "parent")

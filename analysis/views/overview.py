@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 COLUMNS = (
     Column("category", "category", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=14, order=0,
            elastic=True, pinned=True, role="label", pairs="key"),
-    Column("time_ns", "time", "ns", "mean per cycle; of launches without times their sum", width=10, order=0,
+    Column("time_ns", "time", "ns", "mean per cycle; the sum over launches without timestamps", width=10, order=0,
            role="time", pairs="sum"),
-    Column("share", "share", "fraction", "of the mean cycle", width=16, order=0, bar="share", role="share",
+    Column("share", "share", "fraction", "share of the mean cycle", width=16, order=0, bar="share", role="share",
            pairs="sum"),
-    Column("on", "on", "text", "device: it runs there; host: the host does that while devices are idle", width=6,
-           order=2, pairs="key"),
+    Column("on", "on", "text", "device: time on the device; host: host time while devices are idle", width=6, order=2,
+           pairs="key"),
 )
 
 WORTH_SAYING = 0.1  # Smallest relative change of host time that is mentioned.

@@ -140,9 +140,9 @@ def _picked(rows: pl.DataFrame, options: Options) -> pl.DataFrame:
 def _columns() -> tuple[Column, ...]:
     what = {"beta": "share of the cycle", "mu": "mean of the metric while the function ran, times 100"}
     made = [
-        Column("function", "function", "text", "function, in the form lists show it", width=30, order=0, elastic=True,
+        Column("function", "function", "text", "function, short form of the name", width=30, order=0, elastic=True,
                pinned=True, role="name"),
-        Column("metric", "metric", "text", "metric seen while the function ran", width=18, order=0, role="where"),
+        Column("metric", "metric", "text", "metric sampled while the function ran", width=18, order=0, role="where"),
         Column("device", "device", "text", "device", width=6, order=2, role="where"),
         Column("suspicion", "suspicion", "number", "the reference score, |Δβ| · (|Z(β)| + |Z(log μ)|)", order=0),
     ]
@@ -157,7 +157,8 @@ def _columns() -> tuple[Column, ...]:
                    signed=True),
         ]
         if key == "mu":
-            made.append(Column("z_log_mu", "Z(log μ)", "number", "that of ln(1 + μ)", width=8, order=3, signed=True))
+            made.append(Column("z_log_mu", "Z(log μ)", "number", "the same for ln(1 + μ)", width=8, order=3,
+                               signed=True))
         made += [
             Column(f"p_{key}", f"p({sign})", "number", f"Welch's t p-value of Δ{sign}", width=8, order=4),
             Column(f"u_{key}", f"U p({sign})", "number", f"two-sided Mann-Whitney p-value of {sign}", width=8, order=4),

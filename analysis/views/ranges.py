@@ -32,28 +32,28 @@ from ..details.event_arguments import longest_calls
 from ..details.listed import Row, kernel, listed, sides, span, sums_by
 
 COLUMNS = (
-    Column("name", "range", "text", "what was marked, as recorded", width=34, order=0, elastic=True, pinned=True,
+    Column("name", "range", "text", "range name as recorded", width=34, order=0, elastic=True, pinned=True,
            role="label", pairs="key"),
     Column("count", "count", "count", "ranges of that name", width=7, order=2, role="count", pairs="sum"),
-    Column("device_ns", "device", "ns", "device time of the activities launched inside it, on its thread; empty where "
-           "launches are not recorded", width=10, order=0, role="time", pairs="sum"),
-    Column("share", "share", "fraction", "of all device time", width=6, order=3, role="share"),
-    Column("busy_ns", "busy", "ns", "time in which at least one of these activities ran, summed over devices",
-           width=10, order=3, pairs="sum"),
-    Column("projected_ns", "projected", "ns", "from the first start to the last end of the activities launched in each "
-           "range, on its thread, summed over ranges; nsys calls it projected duration", width=10, order=3,
+    Column("device_ns", "device", "ns", "device time of the activities launched inside it on its thread (empty where "
+           "launches are not recorded)", width=10, order=0, role="time", pairs="sum"),
+    Column("share", "share", "fraction", "share of all device time", width=6, order=3, role="share"),
+    Column("busy_ns", "busy", "ns", "time with at least one of these activities running, summed over devices", width=10,
+           order=3, pairs="sum"),
+    Column("projected_ns", "projected", "ns", "first start to last end of the activities launched in each range on its "
+           "thread, summed over ranges (nsys: projected duration)", width=10, order=3, pairs="sum"),
+    Column("device_self_ns", "device self", "ns", "device time excluding launches in nested ranges", width=11, order=4,
            pairs="sum"),
-    Column("device_self_ns", "device self", "ns", "of the device time what was launched in no range inside it",
-           width=11, order=4, pairs="sum"),
-    Column("elsewhere_ns", "meanwhile", "ns", "device time launched meanwhile by threads of the process that were in "
-           "no range, such as a backward pass", width=10, order=5, pairs="sum"),
+    Column("elsewhere_ns", "meanwhile", "ns", "device time launched meanwhile by threads of the process outside any "
+           "range, such as a backward pass", width=10, order=5, pairs="sum"),
     Column("launches", "launches", "count", "activities launched inside it", width=8, order=5, pairs="sum"),
     Column("total_ns", "host", "ns", "summed duration on the host", width=10, order=0, role="time", pairs="sum"),
-    Column("self_ns", "host self", "ns", "of it outside ranges inside it", width=10, order=4, pairs="sum"),
+    Column("self_ns", "host self", "ns", "host time outside nested ranges", width=10, order=4, pairs="sum"),
     Column("p50_ns", "p50", "ns", "median duration on the host (nearest rank)", width=9, order=6),
-    Column("max_ns", "max", "ns", "longest on the host", width=9, order=7),
-    Column("trend", "host time", "trend", "ranges by duration, log axis from shortest to longest", width=12, order=8),
-    Column("threads", "threads", "count", "threads it was marked on", width=7, order=8),
+    Column("max_ns", "max", "ns", "longest duration on the host", width=9, order=7),
+    Column("trend", "host time", "trend", "histogram of host durations, log axis from shortest to longest", width=12,
+           order=8),
+    Column("threads", "threads", "count", "number of threads with that range", width=7, order=8),
 )
 
 

@@ -36,26 +36,25 @@ COLUMNS = (
     Column("device", "device", "text", "its device", width=7, order=6, role="where", pairs="key"),
     Column("host", "host", "text", "machine it ran on", width=14, order=9, role="where"),
     Column("cycle_ns", "mean cycle", "ns", "mean duration of its cycles", width=10, order=3),
-    Column("busy_ns", "busy", "ns", "time in which its device ran anything, in the whole recording", width=10,
-           order=4),
-    Column("comm_ns", "communication", "ns", "time in which a collective ran", width=13, order=5),
-    Column("exposed_ns", "exposed", "ns", "of it while nothing was computed", width=10, order=2),
-    Column("wait_ns", "waited", "ns", "in collectives, for the last rank to arrive", width=10, order=1),
-    Column("caused_wait_ns", "caused wait", "ns", "what all others waited where it came last", width=11, order=0,
-           role="time", pairs="sum"),
-    Column("last_count", "last at", "count", "collectives at which it came last", width=7, order=1, role="count",
+    Column("busy_ns", "busy", "ns", "device busy time over the whole recording", width=10, order=4),
+    Column("comm_ns", "communication", "ns", "time with a collective running", width=13, order=5),
+    Column("exposed_ns", "exposed", "ns", "communication not overlapped with computation", width=10, order=2),
+    Column("wait_ns", "waited", "ns", "time in collectives waiting for the last rank to arrive", width=10, order=1),
+    Column("caused_wait_ns", "caused wait", "ns", "summed wait of all other ranks where it arrived last", width=11,
+           order=0, role="time", pairs="sum"),
+    Column("last_count", "last at", "count", "collectives at which it arrived last", width=7, order=1, role="count",
            pairs="sum"),
-    Column("lead_ns", "behind", "ns", "how far behind the second last it came there, median", width=9, order=6),
-    Column("behind_ns", "begins", "ns", "how long after the first rank it begins a cycle, median", width=9, order=5),
-    Column("clock_offset_ns", "clock", "ns", "how far its clock is ahead of the first rank's, by the ends of common "
+    Column("lead_ns", "behind", "ns", "median lag behind the second-last rank where it arrived last", width=9, order=6),
+    Column("behind_ns", "begins", "ns", "median delay of its cycle starts behind the first rank", width=9, order=5),
+    Column("clock_offset_ns", "clock", "ns", "clock offset from the first rank's (+ is ahead), from the ends of shared "
            "collectives", width=10, order=7, signed=True),
-    Column("clock_residual_ns", "clock ±", "ns", "spread of those differences: how well the clock is known; empty with "
+    Column("clock_residual_ns", "clock ±", "ns", "spread of those offsets, the uncertainty of the clock; empty with "
            "fewer than three", width=9, order=7),
-    Column("memory_peak", "memory", "bytes", "most device memory allocated, where recorded", width=9, order=8),
-    Column("memory_reserved", "reserved", "bytes", "most device memory the allocator had taken, where recorded",
+    Column("memory_peak", "memory", "bytes", "peak device memory allocated, where recorded", width=9, order=8),
+    Column("memory_reserved", "reserved", "bytes", "peak device memory reserved by the allocator, where recorded",
            width=9, order=8),
-    Column("memory_share", "of device", "fraction", "of the device's memory taken at the peak, where both are recorded",
-           width=9, order=8),
+    Column("memory_share", "of device", "fraction", "share of the device's memory in use at the peak, where both are "
+           "recorded", width=9, order=8),
     Column("matched", "of", "count", "collectives it shares with other ranks", width=6, order=8),
 )
 

@@ -26,16 +26,16 @@ from ..timeline.window import Window, counts, longest
 
 COLUMNS = (
     Column("lane", "lane", "text", "stream of a device, or nesting depth of a host thread", 22, order=0, pinned=True),
-    Column("device", "device", "text", "device; none for host threads", 8, order=5),
-    Column("stream", "stream", "number", "stream; none for host threads", 7, order=5),
+    Column("device", "device", "text", "device; empty for host threads", 8, order=5),
+    Column("stream", "stream", "number", "stream; empty for host threads", 7, order=5),
     Column("pid", "pid", "number", "process of a host thread", 8, order=6, role="where"),
     Column("tid", "tid", "number", "host thread", 8, order=6, role="where"),
     Column("depth", "depth", "number", "nesting depth of the host slices in this lane, 0 outermost", 6, order=6),
-    Column("start_ns", "from", "ns", "start of the column", 10, order=1),
-    Column("end_ns", "to", "ns", "end of the column", 10, order=4),
-    Column("busy_ns", "busy", "ns", "how much of the column something ran", 10, order=0),
-    Column("count", "slices", "count", "slices that touch the column", 7, order=2),
-    Column("name", "name", "text", "the slice that took most of the column", 30, order=1, elastic=True),
+    Column("start_ns", "from", "ns", "start of the time column", 10, order=1),
+    Column("end_ns", "to", "ns", "end of the time column", 10, order=4),
+    Column("busy_ns", "busy", "ns", "busy time in the column", 10, order=0),
+    Column("count", "slices", "count", "slices that overlap the column", 7, order=2),
+    Column("name", "name", "text", "slice with the most time in the column", 30, order=1, elastic=True),
 )
 PAIR_COLUMNS = (Column("run", "run", "text", "A or B", 4, order=0, pinned=True), *COLUMNS)
 _TYPES: dict[str, Any] = {
@@ -170,8 +170,8 @@ def build(runs: Runs, options: Options) -> Answer:
             notes.append(f"{side}{told}")
         summary.append(f"{side}{timeline.label}: {span}, {units.counted(timeline.streams, 'stream', 'streams')}")
         if hidden := sum(lane.hidden for lane in timeline.drawn):
-            notes.append(f"{side}{units.counted(hidden, 'slice begins', 'slices begin')} under another one in the last "
-                         "lane of a stream or thread: too many overlap to show each.")
+            notes.append(f"{side}{units.counted(hidden, 'slice', 'slices')} hidden at least in part: more overlap than "
+                         "a stream or thread has lanes.")
     facts: dict[str, Any] = {
         "from_ns": window.start, "to_ns": window.end, "columns": window.columns, "lanes_left_out": left_out,
         "offset_b_ns": offsets[1] if len(offsets) > 1 else None, "clocks_ns": clocks,

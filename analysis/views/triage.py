@@ -38,15 +38,15 @@ _NAME = 64
 KERNELS, DEVICES, CAUSES = 5, 8, 4
 """Most rows of kernels, rows of devices, and causes per device on the page."""
 COLUMNS = (
-    Column("run", "run", "text", "A or B; empty of one run", width=3, order=0, role="where"),
-    Column("severity", "kind", "text", "problem: time is lost; hint: worth a look; fact: to judge the rest; unchecked: "
-           "the recording lacks what the rule looks at", width=9, order=1),
-    Column("rule", "rule", "text", "what was looked for", width=14, order=2),
-    Column("time_to_win_ns", "would save", "ns", "per cycle, as a replay of the run predicts; null without one",
+    Column("run", "run", "text", "A or B; empty for one run", width=3, order=0, role="where"),
+    Column("severity", "kind", "text", "problem: time is lost; hint: worth a look; fact: context for the rest; "
+           "unchecked: the recording lacks what the rule needs", width=9, order=1),
+    Column("rule", "rule", "text", "rule that produced it", width=14, order=2),
+    Column("time_to_win_ns", "would save", "ns", "saved per cycle, predicted by a replay of the run; null without one",
            width=10, order=2, role="time", pairs="alone"),
-    Column("finding", "finding", "text", "what was found", width=140, order=0, elastic=True, pinned=True, role="label"),
+    Column("finding", "finding", "text", "the finding", width=140, order=0, elastic=True, pinned=True, role="label"),
     Column("look", "look", "text", "view that shows it", width=8, order=1),
-    Column("filter", "filter", "text", "filter to type there", width=18, order=3),
+    Column("filter", "filter", "text", "filter to set in that view", width=18, order=3),
 )
 _DTYPES = {"time_to_win_ns": pl.Float64()}
 

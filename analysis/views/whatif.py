@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from ..replay.answer import Predictions
 
 COLUMNS = (
-    Column("kind", "kind", "text", "kernel, kernels (of a family, or all), op, collective, collectives, copy, host, "
-           "idle (a cause of it), sync (calls that wait), graph", width=11, order=1),
+    Column("kind", "kind", "text", "kernel, kernels (a family, or all), op, collective, collectives, copy, host, idle "
+           "(one cause), sync (calls that wait), graph", width=11, order=1),
     Column("name", "what", "text", "what would take no time: a kernel, an operator with its kernels and host time, "
-           "host code, a cause of idle time, a call that would no longer wait", width=34, order=0, pinned=True,
-           elastic=True, role="name"),
-    Column("share", "of cycle", "fraction", "saved / cycle; drawn before what it takes, ░", width=46, order=2,
+           "host code, an idle cause, a call that no longer waits", width=34, order=0, pinned=True, elastic=True,
+           role="name"),
+    Column("share", "of cycle", "fraction", "saved / cycle; ░ behind it: the time it takes / cycle", width=46, order=2,
            role="share", bar="share", under="takes"),
     Column("device_ns", "takes", "ns", "device time per cycle; empty for host code and waits, which overlap the device",
            width=10, order=1),
-    Column("saved_ns", "wins", "ns", "how much shorter the cycle would be; wins do not add up, for two changes may "
-           "shorten the same wait", width=10, order=0, role="time", pairs="alone"),
-    Column("takes", "takes", "fraction", "device time over cycle time", order=None),
-    Column("saved_at_peak_ns", "at peak", "ns", "saved where it takes the least time its work allows; – where that is "
-           "not known", width=10, order=4),
-    Column("saved_with_host_ns", "host ×0.5 too", "ns", "saved where all host code takes half its time as well: far "
-           "more than both apart where each hides behind the other", width=13, order=3),
-    Column("count", "count", "number", "per cycle", width=8, order=5),
+    Column("saved_ns", "wins", "ns", "how much shorter the cycle would be; wins do not add up: two changes may shorten "
+           "the same wait", width=10, order=0, role="time", pairs="alone"),
+    Column("takes", "takes", "fraction", "device time / cycle time", order=None),
+    Column("saved_at_peak_ns", "at peak", "ns", "saved if it took the least time its work allows; – where unknown",
+           width=10, order=4),
+    Column("saved_with_host_ns", "host ×0.5 too", "ns", "saved if all host code also took half its time; far more than "
+           "the two apart when host and device overlap", width=13, order=3),
+    Column("count", "count", "number", "how often per cycle", width=8, order=5),
     Column("how", "how it is done", "text", "what usually makes it faster or lets it overlap", width=34, order=6),
-    Column("change", "change", "text", "as --change takes it", width=20, order=None),
-    Column("start_ns", "start", "ns", "when what it takes most of began", order=None, role="moment"),
-    Column("dur_ns", "duration", "ns", "how long that took", order=None),
+    Column("change", "change", "text", "argument for --change", width=20, order=None),
+    Column("start_ns", "start", "ns", "start of the slice it shortens most", order=None, role="moment"),
+    Column("dur_ns", "duration", "ns", "duration of that slice", order=None),
 )
 PAIR_COLUMNS = (Column("run", "run", "text", "A or B", width=4, order=0, role="where", pairs="side"), *COLUMNS)
 _DTYPES: dict[str, Any] = {
@@ -100,15 +100,15 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
 
 
 PATH_COLUMNS = (
-    Column("at", "#", "count", "in the order of the path", width=6, order=2, role="order"),
+    Column("at", "#", "count", "position on the path", width=6, order=2, role="order"),
     Column("kind", "kind", "text", "kernels, collectives, copies, host code, calls, latencies and waits", width=23,
            order=1),
     Column("name", "what", "text", "what the cycle waited for", width=34, order=0, pinned=True, role="name"),
     Column("lane", "where", "text", "host or stream", width=20, order=3),
-    Column("start_ns", "start", "ns", "when it began, as recorded", width=10, order=4, role="moment"),
-    Column("dur_ns", "takes", "ns", "how long the path is in it", width=10, order=0, role="time"),
-    Column("share", "share", "fraction", "of the cycle; they add up to it", width=20, order=2, role="share",
-           bar="share"),
+    Column("start_ns", "start", "ns", "recorded start", width=10, order=4, role="moment"),
+    Column("dur_ns", "takes", "ns", "time on the critical path", width=10, order=0, role="time"),
+    Column("share", "share", "fraction", "share of the cycle; the steps of the path add up to 100%", width=20, order=2,
+           role="share", bar="share"),
 )
 
 

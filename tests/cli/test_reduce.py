@@ -108,7 +108,7 @@ def test_two_recordings_of_one_rank_are_no_two_ranks(
     (job / "rank0007.pt.trace.json").write_bytes((job / "rank0001.pt.trace.json").read_bytes())
     assert main(["reduce", str(job), "-o", str(tmp_path / "fleet")]) == 0
     said = capsys.readouterr().err
-    assert "is of rank 1, which another recording is of, too" in said and "3 ranks: 3 reduced" in said
+    assert "skipped, another recording has rank 1" in said and "3 ranks: 3 reduced" in said
 
 
 def test_a_folder_of_other_files_is_not_written_to(

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("trace", "trace", "text", "file or folder", 60, order=0, elastic=True, pinned=True),
-    Column("format", "format", "text", "what it was recognised as", 16, order=1),
-    Column("size", "size", "bytes", "on disk", 10, order=1),
-    Column("changed", "changed", "text", "when it was last written", 16, order=2),
+    Column("format", "format", "text", "recognised format", 16, order=1),
+    Column("size", "size", "bytes", "size on disk", 10, order=1),
+    Column("changed", "changed", "text", "last modified", 16, order=2),
     Column("why", "", "text", "opened before, or new", 8, order=3),
 )
 MOST = 500

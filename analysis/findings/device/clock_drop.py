@@ -1,4 +1,4 @@
-"""The clock of a device drops while it works."""
+"""The clock of a device drops under load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of a device is nearly full."""
+"""Device memory is nearly full."""
 
 from __future__ import annotations
 

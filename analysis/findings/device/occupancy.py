@@ -1,4 +1,4 @@
-"""Kernels that keep few warps on an SM, and what limits them."""
+"""Low occupancy: kernels with few warps per SM, and what limits them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bottleneck that the profiler itself names; if it does, ours is not shown."""
+"""The profiler's own bottleneck verdict; if there is one, ours is not shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Device activities that begin before the call that launched them: the clocks of host and device do not agree."""
+"""Device activities that begin before their launch call: host and device clocks do not agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exposed communication: a device's collectives that its computation does not overlap."""
+"""Exposed communication: collectives not overlapped with computation on the same device."""
 
 from __future__ import annotations
 

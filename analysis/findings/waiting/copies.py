@@ -1,4 +1,4 @@
-"""Copies and sets not overlapped with kernels, and whether kernels run long enough to hide them."""
+"""Copies and memsets not overlapped with kernels, and whether kernels run long enough to hide them."""
 
 from __future__ import annotations
 

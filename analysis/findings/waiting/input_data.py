@@ -1,4 +1,4 @@
-"""The host waits for input data."""
+"""Input-bound: the host waits for input data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cycles that are outliers: those marked in the list of cycles."""
+"""Outlier cycles, as marked in the list of cycles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A normalisation made of element-wise operators, each a pass over memory."""
+"""Unfused normalisation: element-wise operators, each a pass over memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An Adam that goes over its parameters in several passes."""
+"""Unfused Adam: several passes over its parameters."""
 
 from __future__ import annotations
 

@@ -121,4 +121,4 @@ def test_an_operator_tells_what_its_longest_call_was_part_of_and_what_it_called(
     names = [row["name"] for row in ask(view("ops"), (run,), Options()).frame.to_dicts()]
     sections = {one.title: [row[0] for row in one.rows] for one in asked(run, "ops", names.index("aten::mm")).sections}
     assert sections["Around the longest, outermost first"] == ["forward", "aten::linear"]
-    assert sections["What the longest called, longest first"] == ["cudaLaunchKernel"]
+    assert sections["Inside the longest call, longest first"] == ["cudaLaunchKernel"]

@@ -112,7 +112,7 @@ def test_what_no_lane_is_left_for_is_counted(monkeypatch):
     monkeypatch.setattr(lanes, "MOST_DEPTHS", 10)
     table = ask(VIEW, (nested(55),), Options(columns=20))
     assert table.notes == (
-        "45 slices begin under another one in the last lane of a stream or thread: too many overlap to show each.",)
+        "45 slices hidden at least in part: more overlap than a stream or thread has lanes.",)
     drawn = picture(timeline_of(nested(55), Options()), Window(1_000, 2_000, 20))
     assert any("python +45 hidden" in line for line in drawn)
 
