@@ -126,10 +126,11 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("scope", NAME, "", "scope of that estimate: global (the kernel's run time) or local (one bottleneck)"),
     ),
     "allocations": (
-        _f("start_ns", pl.Int64, "ns", "when it was allocated; null before what was recorded"),
-        _f("dur_ns", pl.Int64, "ns", "until it was freed, from its start or that of the recording; null while held"),
+        _f("start_ns", pl.Int64, "ns", "time of allocation; null if before the recording"),
+        _f("dur_ns", pl.Int64, "ns", "time until it was freed, from its allocation or the start of the recording; null "
+           "while held"),
         _f("bytes", pl.Int64, "B", "requested size; the block's size where that is not recorded"),
-        _f("block_bytes", pl.Int64, "B", "size of its block on the device; null where it is not recorded"),
+        _f("block_bytes", pl.Int64, "B", "size of its block on the device; null where not recorded"),
         _f("device", NAME, "", "device"),
         _f("stream", pl.Int64, "", "stream it was allocated on"),
         _f("address", pl.Int64, "", "address on the device"),
