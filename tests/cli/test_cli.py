@@ -433,7 +433,7 @@ def test_of_a_long_list_the_beginning_is_printed(long_table: Path, form: str, ca
         assert main(["report", str(long_table), "--view", "launches", "--format", form, *more]) == FINE
         out = capsysbinary.readouterr().out
         assert more or len(out) < 25_000
-        assert (b"--top 0 prints all of it" in out) is (not more)
+        assert (b"--top 0 prints all rows" in out) is (not more)
         return re.findall(r"kernel_x*_(\d+)", out.decode())
 
     first = [f"{number:03}" for number in range(180)]
