@@ -120,3 +120,11 @@ def work_sentence(work: WorkTime) -> str:
         return cycle_sentence(work.time)
     text = f"{work.time.verdict}: {units.amount(work.time.mean_a_ms, work.time.mean_b_ms)} {work.unit.what}"
     return text + f"; A holds {work.unit.units_a:,} of them, B {work.unit.units_b:,}"
+
+
+def launched_earlier(runs: tuple[Trace, Trace]) -> list[str]:
+    """What devices are busy with in the steps and no step launched."""
+    earlier = pl.col("earlier") & (pl.col("kind") != "sync")
+    took = [assignment.launched(run).filter(earlier).select(pl.col("dur_ns").sum()).collect().item() for run in runs]
+    said = " and ".join(f"{units.duration(ns)} in {name}" for name, ns in zip("AB", took, strict=True) if ns)
+    return [f"Device time launched before the recording, which is no step's, is left out: {said}."] if said else []

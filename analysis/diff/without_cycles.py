@@ -32,7 +32,7 @@ from .prepare.swapped_calls import SwappedCalls, swapped_calls
 from .present.sentences import line, not_comparable, some
 from .stats.permutation import q_values
 from .stats.robust_location import Floats
-from .unit_of_work import WorkTime, in_marked_steps, is_window, unit_of_work, work_sentence
+from .unit_of_work import WorkTime, in_marked_steps, is_window, launched_earlier, unit_of_work, work_sentence
 from .verdict.comparability import LEAST_SHARED, Comparability, by_operators, different_devices
 from .verdict.cycle_time import CycleTime
 from .verdict.device_work import DeviceWork
@@ -181,16 +181,17 @@ def work_of_sums(rows: Sequence[FunctionChange], cycles: CycleTime | None = None
     return tuple(DeviceWork(*key, a, b, idle_a=idle(a, mean_a), idle_b=idle(b, mean_b)) for key, (a, b) in sums.items())
 
 
-def total_line(rows: Sequence[FunctionChange], same_work: bool | None) -> str:
-    """One line with the device time of both runs; ``same_work`` if it was scaled to the same amount of work, None if
-    the runs do different work.
+def total_line(rows: Sequence[FunctionChange], same_work: bool | None, by_step: bool = False) -> str:
+    """One line with the device time of both runs, ``by_step`` of what was launched in one; ``same_work`` if it was
+    scaled to the same amount of work, None if the runs do different work.
     """
     a, b = sum(row.a_ms or 0.0 for row in rows), sum(row.b_ms or 0.0 for row in rows)
     if not_timed := [
         run for run, side in (("A", "a_ms"), ("B", "b_ms")) if all(getattr(row, side) is None for row in rows)
     ]:
         return line("GPU", f"durations are not recorded in {' and '.join(not_timed)}")
-    text = f"{units.amount(a, b)} of device time{' for the same work' if same_work else ''}"
+    text = f"{units.amount(a, b)} of device time{' launched per step' if by_step else ''}"
+    text += " for the same work" if same_work else ""
     if a and same_work is not None:
         text += f" ({units.percent(100 * (b / a - 1), signed=True)})"
     return line("GPU", text)
@@ -238,13 +239,14 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     cycles = "too few cycles" if all(find_cycles(run, options).frame.height for run in runs) else "no cycles"
     resources = f"{cycles} to relate readings to functions" if all(run.has("metrics") for run in runs) else (
         f"no clock, power or utilisation readings {'in the window' if is_window(runs[0]) else 'in both runs'}")
-    lines += [total_line(whole, work is not None if comparability.comparable else None), line("Cause", resources)]
+    same_work = work is not None if comparability.comparable else None
+    lines += [total_line(whole, same_work, by_step), line("Cause", resources)]
     reasons = comparability.why or "comparable" if comparability.comparable else f"NOT comparable: {comparability.why}"
     samples = "too few steps to estimate noise from them" if by_step else cycles
     data = line("Data", f"{reasons}; {samples}: each launch is a sample")
     ordered = [*lines, data] if comparability.comparable else [data, *lines]
     notes = [*devices.note(moved), *replay_notes((replays(runs[0]), replays(runs[1]))),
-             _scale_note(work, is_window(runs[0]))]
+             _scale_note(work, is_window(runs[0])), *(launched_earlier(runs) if by_step else ())]
     if any(run.info.serialised for run in runs):
         notes.append("Launches were replayed one by one: totals are not wall time.")
     rows += _idle_rows(runs, options) if by_step else []

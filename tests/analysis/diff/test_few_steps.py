@@ -49,6 +49,19 @@ def test_a_pair_of_single_steps_has_the_idle_time_of_both_by_cause() -> None:
     assert idle["verdict"] == "too few cycles" and idle["device"] == "GPU 0"
 
 
+def test_device_time_says_that_it_is_of_what_the_step_launched_and_what_it_leaves_out() -> None:
+    """Beside it stood how busy the device was, which what was launched before the recording is part of."""
+    run = loading(2)
+    before = run_of(
+        kernels=[kernel(99, 1_000, 1_500_000, correlation=99), *run.kernels.collect().to_dicts()],
+        host=run.host.collect().to_dicts(), cycles=steps(20 * MS))
+    table = ask(VIEW, (before, run))
+    assert table.summary[1] == "GPU     4.00 → 4.00 ms of device time launched per step for the same work (0.0%)"
+    left = "Device time launched before the recording, which is no step's, is left out: 1.50 ms in A."
+    assert left in table.notes
+    assert not any("launched before" in note for note in ask(VIEW, (run, run)).notes)
+
+
 def test_repeated_runs_are_compared_by_cause_of_idle_time() -> None:
     table = pooled([loading(2, 6, seed) for seed in range(3)], [loading(9, 6, seed) for seed in range(3, 6)])
     (idle,) = (row for row in table.frame.to_dicts() if row["function"] == "idle: DataLoader (input)")
