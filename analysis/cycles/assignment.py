@@ -213,18 +213,16 @@ def _by_index(run: Trace, cycles: pl.DataFrame) -> pl.LazyFrame:
     )
 
 
-def busy_ns(run: Trace, cycles: pl.DataFrame) -> list[int | None]:
-    """Per cycle, the busy time of its devices within its window, as the mean over the devices that ran anything in the
-    recording; None without times."""
-    if cycles.is_empty():
-        return []
-    if cycles["start_ns"].null_count():
-        return [None] * cycles.height
+def busy_and_idle_ns(run: Trace, cycles: pl.DataFrame) -> tuple[list[int | None], list[int | None]]:
+    """Per cycle, the busy and the idle time of its devices within its window, as means over the devices that ran
+    anything; idle from their first to their last activity of the recording. None without times."""
+    if cycles.is_empty() or cycles["start_ns"].null_count():
+        return [None] * cycles.height, [None] * cycles.height
     work = numbers(run.kernels.filter(pl.col("kind") != "sync").drop_nulls(["start_ns", "dur_ns"]).select(
         "start_ns", "dur_ns", "rank", device=pl.col("device").to_physical().cast(pl.Int64)))
     starts, spans = work["start_ns"], work["dur_ns"]
     begin, end = (cycles[name].to_numpy() for name in WINDOW)
-    total, devices = np.zeros(cycles.height), np.zeros(cycles.height)
+    total, idle, devices = np.zeros((3, cycles.height))
     rank_of = cycles["rank"].fill_null(_NEVER).to_numpy()
     by_rank = {rank: np.flatnonzero(rank_of == rank) for rank in np.unique(rank_of)}
     everywhere, nobody = by_rank.get(_NEVER, np.empty(0, np.int64)), np.empty(0, np.int64)
@@ -234,6 +232,12 @@ def busy_ns(run: Trace, cycles: pl.DataFrame) -> list[int | None]:
         if rank != ABSENT:
             mine = np.concatenate((everywhere, by_rank.get(rank, nobody)))
         busy = union(starts[rows], starts[rows] + spans[rows])
-        total[mine] += busy.within(begin[mine], end[mine])
+        inside = busy.within(begin[mine], end[mine])
+        if len(busy.starts):  # not of activities of no length alone
+            first, last = np.clip((begin[mine], end[mine]), busy.starts[0], busy.ends[-1])
+            idle[mine] += last - first - inside
+        total[mine] += inside
         devices[mine] += 1
-    return [int(spent / count) if count else None for spent, count in zip(total, devices, strict=True)]
+    spent, spared = (
+        [int(time / count) if count else None for time, count in zip(of, devices, strict=True)] for of in (total, idle))
+    return spent, spared

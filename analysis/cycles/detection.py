@@ -120,18 +120,19 @@ def _complete(run: Trace, sourced: SourcedCycles) -> Cycles:
     anchor = sourced.anchor
     if reduced.is_reduced(run):
         frame, anchor = reduced.with_figures(run, sourced.frame), reduced.anchor(run) or anchor
-        records = _Records([], [], *reduced.outside(run))
+        records = _Records([], [], [], *reduced.outside(run))
     else:
         frame = assignment.with_windows(run, sourced.frame, sourced.device_time)
         frame = with_phases(run, frame, sourced.device_time)
         records = _records(run, frame, sourced.device_time)
         frame = frame.with_columns(
-            pl.Series("records", records.count, dtype=pl.Int64), pl.Series("busy_ns", records.busy_ns, dtype=pl.Int64)
+            pl.Series("records", records.count, dtype=pl.Int64), pl.Series("busy_ns", records.busy_ns, dtype=pl.Int64),
+            idle_ns=pl.Series(records.idle_ns or [None] * frame.height, dtype=pl.Int64),
         )
     marked = frame["complete"]
     complete = pl.col("complete").fill_null(True) & completeness.whole(frame)
     frame = frame.with_columns(complete=complete).with_columns(
-        pl.when("complete").then("busy_ns").alias("busy_ns"), _warm_up(frame),
+        pl.when("complete").then(pl.col("busy_ns", "idle_ns")), _warm_up(frame),
     )
     timed = pl.col("start_ns").is_not_null()  # without timestamps the time between launches is unknown
     window = pl.col(assignment.WINDOW[1]) - pl.col(assignment.WINDOW[0])
@@ -141,7 +142,7 @@ def _complete(run: Trace, sourced: SourcedCycles) -> Cycles:
         for row, span, warm_up in group.select("row", "dur_ns", "warm_up").iter_rows():
             marks[row] = span > limit and not warm_up
     frame = frame.with_columns(
-        pl.when((pl.col("busy_ns") <= window) & timed).then(window - pl.col("busy_ns")).alias("idle_ns"),
+        pl.coalesce("idle_ns", pl.when((pl.col("busy_ns") <= window) & timed).then(window - pl.col("busy_ns"))),
         pl.Series("outlier", marks, dtype=pl.Boolean),
     )
     order = [*schema.polars_schema("cycles"), *EXTRA]
@@ -157,6 +158,7 @@ class _Records(Struct, frozen=True):
 
     count: Sequence[int | None]
     busy_ns: Sequence[int | None]
+    idle_ns: Sequence[int | None] = ()
     before: int = 0
     elsewhere: int = 0
     held: float | None = None
@@ -213,8 +215,8 @@ def _timed_records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Recor
         homeless += len(begun)
         before += 0 if first is None else int((begun < first).sum())
     return _Records(
-        count.tolist(), assignment.busy_ns(run, frame), before, homeless - before, held / total if total else None,
-        earlier,
+        count.tolist(), *assignment.busy_and_idle_ns(run, frame), before, homeless - before,
+        held / total if total else None, earlier,
     )
 
 

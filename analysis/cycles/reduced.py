@@ -18,7 +18,7 @@ from ..contract.options import Scope
 from ..contract.view import ScopeRefused
 from .assignment import WINDOW
 
-FIGURES = (*WINDOW, "records", "busy_ns")
+FIGURES = (*WINDOW, "records", "busy_ns", "idle_ns")
 _KEYS = ("rank", "cycle", "start_ns")
 _BY_RANK = (
     "cycles", "profile", "kernel_stats", "breakdown", "rank_sums", "device_sums", "cycle_sums", "cycle_device_sums",

@@ -66,7 +66,7 @@ class Idle(Struct, frozen=True):
 
 def idle_of(run: Trace, piece: Trace, steps: Steps | None = None) -> Idle | None:
     """Idle time between the activities of ``piece``, the run or a part of it; None without any times. For a piece that
-    is one cycle: the part of the gaps in the cycle's window, including that before its first launch."""
+    is one cycle: the part of the gaps in the cycle's window, including those that reach over its ends."""
     return piece.remember("idle", (steps,), lambda: _kept(run, steps) if piece is run else _found(run, piece, steps))
 
 
@@ -80,7 +80,11 @@ def _found(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None:
     attributed = _attributed(run, activities_around(whole, *steps.bounds), steps)
     if attributed is None:
         return None
-    gaps = pl.concat(attributed.longest_first()).join(mine, on="index", how="semi", maintain_order="left")
+    start, end = pl.col("start_ns"), pl.col("start_ns") + pl.col("dur_ns")
+    inside = pl.any_horizontal(
+        pl.col("rank").eq_missing(rank).or_(pl.lit(rank is None)) & (start < last) & (end > first)
+        for rank, first, last in steps.windows)
+    gaps = pl.concat(attributed.longest_first()).filter(inside)
     return Idle(gaps.lazy(), tuple(one.sums for one in attributed.scope), attributed.notes, attributed.scope)
 
 

@@ -18,6 +18,7 @@ from warplens.analysis.cycles.detection import cycles_of, find_cycles, homeless,
 from warplens.analysis.cycles.scope import scoped
 from warplens.analysis.query.ask import ask
 from warplens.analysis.query.report import report
+from warplens.analysis.views import view
 from warplens.analysis.views.cycles import VIEW
 from warplens.loaders.schema_limits import LONGEST_NS
 from warplens.loaders.trace import Trace
@@ -73,10 +74,13 @@ def test_without_timestamps_a_cycle_is_the_summed_latency_of_its_launches() -> N
     assert rows == [(None, 21, 21, None), (None, 25, 25, None)]
 
 
-def test_busy_and_idle_add_up_to_the_cycle_whoever_launched_the_work() -> None:
+def test_a_cycle_is_idle_between_the_first_and_last_activity_as_the_idle_view_says_it() -> None:
     launches = [kernel(0, 5, 10), kernel(1, 8, 4), kernel(2, 95, 15), kernel(3, 150, 10), kernel(4, 152, 2)]
     found = cycles_of(run_of(cycles=steps(100, 100), kernels=launches), Options()).collect()
-    assert found.select("busy_ns", "idle_ns").rows() == [(15, 85), (20, 80)]
+    assert found.select("busy_ns", "idle_ns").rows() == [(15, 80), (20, 40)]
+    for cycle, (idle,) in enumerate(found.select("idle_ns").rows()):
+        gaps = ask(view("idle"), (run_of(cycles=steps(100, 100), kernels=launches),), Options(cycle=cycle))
+        assert gaps.facts["devices"][0]["idle_ns"] == idle
 
 
 def test_a_launch_belongs_to_the_cycle_whose_call_launched_it() -> None:
@@ -207,7 +211,13 @@ def test_busy_and_idle_always_add_up_and_the_order_of_rows_does_not_matter(
     launches = [kernel(i, start, dur, device=f"GPU {gpu}") for i, (start, dur, gpu) in enumerate(work)]
     frame = cycles_of(run_of(cycles=steps(*[100] * 12), kernels=launches), Options()).collect()
     seen = frame.filter(pl.col("busy_ns").is_not_null())
-    assert (seen["busy_ns"] + seen["idle_ns"] == seen["dur_ns"]).all() and (seen["busy_ns"] >= 0).all()
+    for begin, busy, idle in seen.select("start_ns", "busy_ns", "idle_ns").rows():
+        spans, devices = [], {gpu for *_, gpu in work}
+        for device in devices:
+            mine = [(start, start + dur) for start, dur, gpu in work if gpu == device and dur]
+            first, last = min(mine, default=(0, 0))[0], max((end for _, end in mine), default=0)
+            spans.append(max(0, min(last, begin + 100) - max(first, begin)))
+        assert busy >= 0 and abs(busy + idle - sum(spans) / len(devices)) < 2  # means, each rounded down
     seed.shuffle(launches)
     again = cycles_of(run_of(cycles=steps(*[100] * 12), kernels=launches), Options()).collect()
     assert again.equals(frame)
@@ -234,7 +244,7 @@ def test_device_figures_are_taken_over_the_window_that_ends_with_the_last_activi
     launches = [kernel(0, 50, 100, correlation=1), kernel(1, 150, 100, correlation=2)]
     found = cycles_of(run_of(cycles=steps(100, 100), kernels=launches, host=calls), Options()).collect()
     assert found.select("dur_ns", "window_start_ns", "window_end_ns", "busy_ns", "idle_ns").rows() == [
-        (100, 0, 150, 100, 50), (100, 150, 250, 100, 0),
+        (100, 0, 150, 100, 0), (100, 150, 250, 100, 0),
     ]
 
 
