@@ -14,7 +14,7 @@ from ..kernels.family import ACTIVITIES, LETTERS, family
 FAMILIES = tuple(LETTERS)
 HOST_WORDS = {
     "python": "python", "op": "operator", "annotation": "annotation", "dataloader": "DataLoader",
-    "launch": "runtime call", "sync": "waits", "sched": "scheduler", "io": "I/O", "overhead": "profiler",
+    "launch": "runtime call", "sync": "waits", "sched": "system call", "io": "I/O", "overhead": "profiler",
 }
 """Classes of host work, and the label of a lane in which each is the most common."""
 CLASSES = (*FAMILIES, *HOST_WORDS)

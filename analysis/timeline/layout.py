@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..core.batches import SCHEDULED
 from .classes import CLASSES, CODES, HOST_WORDS
 from .counters import Strip, strips
 from .coverage import Ints
@@ -148,7 +149,8 @@ def _depths(
     rows: list[Row] = []
     for lane in lanes:
         whole = spans(lane, window)
-        label = f"  {HOST_WORDS[CLASSES[lane.main]]}" if rows else lane.thread
+        scheduled = timeline.names[int(lane.slices.names[0])] in SCHEDULED
+        label = f"  {'scheduler' if scheduled else HOST_WORDS[CLASSES[lane.main]]}" if rows else lane.thread
         if whole is not None:
             call = timeline.names[int(lane.slices.names[whole])]
             if rows and rows[-1].crumbs:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.names.short_name import fit_name
+from ..core.thread_names import thread_name
 from .lanes import Lane, Marks, Timeline
 from .window import gap_at
 
@@ -167,8 +168,9 @@ def launcher(run: Trace, lane: Lane, at: int) -> str:
     calls = run.host.filter(
         (pl.col("correlation") == correlation) & pl.col("kind").cast(pl.String).is_in(_LAUNCHES)
         & pl.col("rank").eq_missing(rank)
-    ).select(pl.col("name").cast(pl.String), "start_ns", "tid").sort("start_ns").head(1).collect()
+    ).select(pl.col("name").cast(pl.String), "start_ns", "pid", "tid").sort("start_ns").head(1).collect()
     if calls.is_empty():
         return "launch not recorded"
-    name, start, tid = calls.row(0)
-    return f"launched {units.duration(int(slices.starts[at]) - start)} before by {fit_name(name, 40)} on thread {tid}"
+    name, start, pid, tid = calls.row(0)
+    before, thread = units.duration(int(slices.starts[at]) - start), thread_name(run, None, pid, tid)
+    return f"launched {before} before by {fit_name(name, 40)} on {thread}"

@@ -26,11 +26,13 @@ def command_line(session: Session, view: str, state: ViewState, table: Table | N
     if table is not None and table.sorted_by is not None:
         words += ["--sort", table.sorted_by, *([] if table.descending else ["--ascending"])]
     cycle = session.cycle_b if subject == "B" else session.cycle
-    rank = session.rank_b if subject == "B" else session.rank
-    words += ["--cycle", str(cycle)] if cycle is not None else []
-    words += ["--rank", str(rank)] if rank is not None else []
     options = session.options.swapped() if subject == "B" else session.options
     a, b = options.scope("a"), options.scope("b" if len(paths) > 1 else "a")
+    pid = a.pid if a.pid == b.pid else f"{a.pid}:{b.pid}"
+    words += [part for word, value in (
+        ("--cycle", cycle), ("--rank", a.rank), ("--device", a.device), ("--pid", pid),
+        ("--cycle-anchor", options.cycle_anchor)) if value is not None for part in (word, str(value))]
+    words += [] if options.warm_up else ["--no-warm-up"]
     for word, first, second in (("--from", a.from_ns, b.from_ns), ("--to", a.to_ns, b.to_ns)):
         if first is not None and view != "timeline":
             words += [word, f"{first}:{second}" if first != second else str(first)]

@@ -157,6 +157,16 @@ def test_what_is_under_a_moment():
     assert describe(timeline, seven, None, 160).startswith("idle 50 ns")
     assert launcher(busy_run(), seven, 1) == "launched 180 ns before by cudaLaunchKernel on thread 1"
     assert launcher(busy_run(), seven, 0) == "launch not recorded"
+    run = busy_run()
+    pid, tid = run.host.select("pid", "tid").collect().row(0)
+    run.info.facts["threads"] = {f"{pid} {tid}": "worker"}
+    assert launcher(run, seven, 1).endswith("on thread 1 worker")
+
+
+def test_a_lane_of_waits_for_the_system_is_not_called_the_scheduler():
+    calls = [host("cudaLaunchKernel", 0, 90, "runtime"), host("poll", 10, 40, "sched"), host("on CPU", 5, 70, "sched")]
+    rows = layout(timeline_of(run_of(host=calls), Options()), Window(0, 90, 30))
+    assert [row.label.strip() for row in rows][1:] == ["system call", "scheduler"]
 
 
 def test_a_row_of_another_view_is_found_again():

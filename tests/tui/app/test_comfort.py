@@ -382,6 +382,30 @@ def test_an_export_never_overwrites_what_it_named_itself(tmp_path: Path, monkeyp
     ]
 
 
+async def test_an_export_says_the_device_and_process_it_is_limited_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    limits = {"device": "GPU 0", "cycle_anchor": "step", "warm_up": False}
+    app = app_on("a", view="timeline", options=limits)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "e", "m")
+        await settled(pilot)
+        await press(pilot, "3", "e")
+        await settled(pilot)
+        for name in ("timeline", "kernels"):
+            (text,) = (file.read_text() for file in tmp_path.glob(f"warplens-{name}-*.md"))
+            assert "*GPU 0, " in text and "--device 'GPU 0' --cycle-anchor step --no-warm-up" in text
+
+
+async def test_kinds_of_copies_are_not_counted_as_copies() -> None:
+    app = app_on("a", view="copies")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "1 of 1 kinds of copies" in screen_text(app)
+
+
 @pytest.mark.parametrize("settings", [Settings(ascii=True), Settings(theme="monochrome"), Settings(theme="terminal")])
 async def test_plain_terminals(settings: Settings) -> None:
     app = app_on("a", "b", settings=settings, view="cycles")

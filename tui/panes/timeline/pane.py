@@ -23,7 +23,7 @@ from ...session.jobs import QueryRunner
 from ...session.keys import bindings
 from ...session.messages import ScopeChanged, TaskWanted, ViewWanted
 from ...session.session import Session, Span, TimeNote
-from ..shown import sentence
+from ..shown import scoped_table, sentence
 from ..side_panel import REST
 from ..table import TablePane
 from .canvas import TimelineCanvas
@@ -306,7 +306,7 @@ class TimelinePane(TablePane):
         def job() -> Table:
             from ....analysis.query.ask import ask
 
-            table = ask(view, runs, options)
+            table = scoped_table(ask(view, runs, options), runs, options)
             return replace(table, notes=(*table.notes, *noted), command=command)
 
         return job
