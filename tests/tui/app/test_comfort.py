@@ -399,13 +399,6 @@ async def test_an_export_says_the_device_and_process_it_is_limited_to(
             assert "*GPU 0, " in text and "--device 'GPU 0' --cycle-anchor step --no-warm-up" in text
 
 
-async def test_kinds_of_copies_are_not_counted_as_copies() -> None:
-    app = app_on("a", view="copies")
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settled(pilot)
-        assert "1 of 1 kinds of copies" in screen_text(app)
-
-
 @pytest.mark.parametrize("settings", [Settings(ascii=True), Settings(theme="monochrome"), Settings(theme="terminal")])
 async def test_plain_terminals(settings: Settings) -> None:
     app = app_on("a", "b", settings=settings, view="cycles")
