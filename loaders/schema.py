@@ -288,6 +288,7 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("window_end_ns", pl.Int64, "ns", "end of its window: its end, or that of the last activity launched in it"),
         _f("records", pl.Int64, "", "device activities that belong to it"),
         _f("busy_ns", pl.Int64, "ns", "time in its window with any device activity running, mean over devices"),
+        _f("idle_ns", pl.Int64, "ns", "idle time in its window, from first to last device activity, mean over devices"),
     ),
     "collectives": (
         _f("index", pl.Int64, "", "number of the launch in its recording"),

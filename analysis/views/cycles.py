@@ -114,7 +114,8 @@ COLUMNS = (
     Column("warm_up", "warm-up", "bool", "one of the first cycles, clearly slower than the rest", 8, order=7),
     Column("busy_ns", "busy", "ns", "busy time in its window: kernels or copies running (mean over devices)", 10,
            order=1),
-    Column("idle_ns", "idle", "ns", "idle time in its window (mean over devices)", 10, order=2),
+    Column("idle_ns", "idle", "ns", "idle time in its window, from first to last device activity (mean over "
+           "devices)", 10, order=2),
     Column("mfu", "MFU", "fraction", "time its FLOPs take at device peak / its window (HFU if recomputation is "
            "counted)", 6, order=5),
     Column("outlier", "outlier", "bool", "above the upper quartile + 1.5 IQR, and 5% above the median", 8, order=3),
