@@ -183,13 +183,13 @@ def history(runs: Sequence[Source], **options: Unpack[ViewOptions]) -> Answer:
     """Step changes over many runs of one job, in the order given: the view ``history``. Unreadable runs are left out
     and noted. Raises Unreadable if none can be read, UsageError."""
     from .analysis.history.runs import history_trace
-    from .analysis.history.sums import kept_name, packed_sums, sums_of, unpacked_sums
+    from .analysis.history.sums import cache_name, packed_sums, sums_of, unpacked_sums
     from .loaders.ingest.summaries import summaries
 
     made = {at: sums_of(one.trace) for at, one in enumerate(runs) if isinstance(one, Run)}
     paths = {at: fspath(one) for at, one in enumerate(runs) if not isinstance(one, Run)}
     lost: dict[int, Unreadable] = {}
-    for at, one in summaries(paths, kept_name(), packed_sums):
+    for at, one in summaries(paths, cache_name(), packed_sums):
         if isinstance(one, Unreadable):
             lost[at] = one
         else:

@@ -78,7 +78,7 @@ def _read(named: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> tu
     """The summary of each readable run and the error of each other one, both by index in ``named``."""
     from msgspec.structs import replace
 
-    from ..analysis.history.sums import kept_name, packed_sums, unpacked_sums
+    from ..analysis.history.sums import cache_name, packed_sums, unpacked_sums
     from ..loaders.ingest.summaries import summaries
 
     made: dict[int, RunSums] = {}
@@ -86,7 +86,7 @@ def _read(named: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> tu
     line = _Line(len(named))
     try:
         paths = {number: path for number, (path, _) in enumerate(named)}
-        for number, one in summaries(paths, kept_name(), packed_sums, not arguments.no_cache, arguments.worker):
+        for number, one in summaries(paths, cache_name(), packed_sums, not arguments.no_cache, arguments.worker):
             if isinstance(one, Unreadable):
                 lost[number] = one
             else:

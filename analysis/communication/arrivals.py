@@ -171,10 +171,10 @@ def clocks_of(frame: pl.DataFrame, members: int) -> Clocks:
         _spread(rows, offset, sets, number)
         mine = rows.filter(pl.col("member").is_in(np.flatnonzero(sets == number).tolist()))
         for _ in range(_ROUNDS):
-            offsets_of = _apart(mine, offset).group_by("member").agg(pl.col("apart").median())
+            offsets_of = _with_end_offsets(mine, offset).group_by("member").agg(pl.col("apart").median())
             offset[offsets_of["member"].to_numpy()] = offsets_of["apart"].to_numpy()
             offset[sets == number] -= offset[first]
-    apart = _apart(rows, offset).with_columns(
+    apart = _with_end_offsets(rows, offset).with_columns(
         left=(pl.col("apart") - pl.lit(pl.Series(offset)).gather(pl.col("member"))).abs()
     )
     spread = apart.group_by("member").agg(pl.col("left").median() * _TO_DEVIATION, pl.len())
@@ -183,7 +183,7 @@ def clocks_of(frame: pl.DataFrame, members: int) -> Clocks:
     return Clocks(offset, residual, sets)
 
 
-def _apart(rows: pl.DataFrame, offset: Floats) -> pl.DataFrame:
+def _with_end_offsets(rows: pl.DataFrame, offset: Floats) -> pl.DataFrame:
     """The rows with ``apart``: the end on the member's own clock minus its collective's end on the common clock."""
     own = pl.lit(pl.Series(offset)).gather(pl.col("member"))
     return rows.with_columns(at=pl.col("end") - own).with_columns(

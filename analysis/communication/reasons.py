@@ -64,15 +64,16 @@ def reason_of(run: Trace, arrivals: Arrivals, late: pl.DataFrame) -> Reason:
     order = mine["instance"]
     own = _stretches(run, arrivals, me, mine)
     theirs = bounds.filter(pl.col("member").is_in(others), pl.col("instance").is_in(order.implode()))
-    usual = [np.nanmedian(stretches, axis=0) for stretches in _beside(run, arrivals, theirs, others, order)]
+    before = _stretches_of_others(run, arrivals, theirs, others, order)
+    usual = [np.nanmedian(stretches, axis=0) for stretches in before]
     more = [float(np.nansum(a - b)) for a, b in zip(own, usual, strict=True)]
     seen = int(np.isfinite(usual[0]).sum())
     if not seen or more[0] <= 0:
         return Reason("none shown", "the recordings do not show what it did differently before them")
-    return _told(run, arrivals, mine, (me, others), (own, usual, more, seen), bounds)
+    return _reason(run, arrivals, mine, (me, others), (own, usual, more, seen), bounds)
 
 
-def _told(
+def _reason(
     run: Trace, arrivals: Arrivals, mine: pl.DataFrame, who: tuple[int, list[int]],
     figures: tuple[Stretches, list[np.ndarray[tuple[int], np.dtype[np.float64]]], list[float], int],
     bounds: pl.DataFrame,
@@ -202,7 +203,7 @@ def _union(rows: pl.DataFrame) -> Intervals:
     return union(starts, starts + np.maximum(rows["dur_ns"].to_numpy(), 0))
 
 
-def _beside(
+def _stretches_of_others(
     run: Trace, arrivals: Arrivals, bounds: pl.DataFrame, others: list[int], order: pl.Series
 ) -> list[np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
     """Each field of ``Stretches`` for the other members (their rows of ``_bounds``), an array (members, collectives);

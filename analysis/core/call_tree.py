@@ -48,7 +48,7 @@ def nearest(parent: Parents, rows: _Rows, wanted: Mask) -> _Rows:
     return result
 
 
-def among(parent: _Rows, some: Mask) -> Ints:
+def parent_within(parent: _Rows, some: Mask) -> Ints:
     """For each row in ``some``, in order: the index within ``some`` of its closest ancestor there, -1 for none."""
     above = nearest(parent, parent[some], some)
     return np.where(above >= 0, numbers_among(some)[above], -1).astype(np.int64)

@@ -20,7 +20,7 @@ from ...loaders.trace import Trace
 from .batches import ABSENT, CALLS, in_order, match, numbered, numbers, values_at
 from .call_tree import HostSlices, Ints, Mask, nearest, pack, slices_of
 from .captures import Joined, joined
-from .derived import derived, known
+from .derived import derived, stored_frame
 
 MODULE = "nn.Module: "  # Recorded prefix of a module's name.
 _GRAPH = re.compile(r"GraphLaunch", re.IGNORECASE)
@@ -99,7 +99,7 @@ def operator_rows(run: Trace) -> Ints | None:
         return callers.operator if callers is not None else None
     if not run.has("host") or not run.has("kernels"):
         return None
-    frame = known(run, _MEMO)
+    frame = stored_frame(run, _MEMO)
     return _launchers(run, slices_of(run))["operator"] if frame is None else frame["operator"].cast(pl.Int64).to_numpy()
 
 
@@ -112,7 +112,7 @@ def operators_of_launches(run: Trace) -> pl.Series | None:
         return None if callers is None else callers.frame["op"]
     if not run.has("host") or not run.has("kernels"):
         return None
-    if (frame := known(run, _MEMO)) is not None:
+    if (frame := stored_frame(run, _MEMO)) is not None:
         return frame["op"]
     operators = numbers(run.host.filter(pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
         "rank", "external_id", name=pl.col("name").to_physical().cast(pl.Int64)), "external_id", "name")

@@ -46,14 +46,14 @@ def derived_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) 
     return made[0] if made else unpacked(frame, kind)
 
 
-def known(run: Trace, name: str) -> pl.DataFrame | None:
+def stored_frame(run: Trace, name: str) -> pl.DataFrame | None:
     """The frame that ``derived`` stored; None if it has not been computed yet."""
     return run.derived_store.read(_file(name)) if run.derived_store is not None and is_stored(run) else None
 
 
-def known_value(run: Trace, name: str, kind: type[_Value]) -> _Value | None:
+def stored_value(run: Trace, name: str, kind: type[_Value]) -> _Value | None:
     """The value that ``derived_value`` stored; None if it has not been computed yet."""
-    frame = known(run, name)
+    frame = stored_frame(run, name)
     return None if frame is None else unpacked(frame, kind)
 
 

@@ -40,7 +40,7 @@ def together(a: Iterable[str | None], b: Iterable[str | None]) -> bool:
     return none == {None} and len(several) > 1
 
 
-def under(pairs: dict[str, str]) -> pl.Expr:
+def renamed_devices(pairs: dict[str, str]) -> pl.Expr:
     """The column ``device`` of a table of B with the names of A's devices; dtype as in every table."""
     return pl.col("device").cast(pl.String).replace(pairs).cast(NAME)
 

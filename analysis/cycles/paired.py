@@ -19,7 +19,7 @@ from ..contract.column import Column, keys_of, ranked_sums, with_cycle_sums
 from ..contract.options import SIDES, Options, Side
 from ..contract.view import Answer, CannotAnswer, Runs, lettered, of_both
 from ..core import units
-from ..core.device_pairs import mapped, note, only_device, under
+from ..core.device_pairs import mapped, note, only_device, renamed_devices
 from ..table.sides import paired_rows
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def on_the_same_devices(frames: Frames) -> tuple[Frames, dict[str, str]]:
         named = pl.col("device").fill_null(only)
         return (a.with_columns(named), b.with_columns(named)), {}
     moved = mapped(*names)
-    return (a, b.with_columns(under(moved))), moved
+    return (a, b.with_columns(renamed_devices(moved))), moved
 
 
 def _why(runs: Runs, whole: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..contract.options import SIDES, Options, Side
-from ..core.derived import LEAST_BYTES, derived_value, known_value
+from ..core.derived import LEAST_BYTES, derived_value, stored_value
 
 if TYPE_CHECKING:
     from .detection import Cycles
@@ -35,7 +35,7 @@ def find_ahead(runs: Sequence[Trace], options: Options) -> Thread | None:
     ones, where memory matters more. An error is raised again where the cycles are requested."""
     if not LEAST_BYTES <= sum(run.info.bytes or 0 for run in runs) <= _MOST_AHEAD:
         return None
-    if options == Options() and all(known_value(run, _KEPT, dict) is not None for run in runs):
+    if options == Options() and all(stored_value(run, _KEPT, dict) is not None for run in runs):
         return None
     from .detection import find_cycles
 

@@ -22,7 +22,7 @@ from .prepare.idle_time import UNKNOWN
 from .prepare.prepared import Prepared, replay_notes, replays
 from .prepare.samples import HOST, IDLE, Matched, Work
 from .present.sentences import cause_lines, cycle_line, data_line, device_lines, explanation, launches_text, line
-from .verdict.alone import alone
+from .verdict.alone import predicted_alone
 from .verdict.comparability import judged
 from .verdict.device_work import DeviceWork, agreed, device_work, paths
 from .verdict.function_change import (
@@ -72,7 +72,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
             pl.col("function", "device", "metric").cast(pl.String)).iter_rows()}
         for row in rows:
             row.metric = of_table.get((row.function, row.device))
-        cause = replace(cause, alone=alone(runs[0], cause.resource, rows, options))
+        cause = replace(cause, predicted_alone=predicted_alone(runs[0], cause.resource, rows, options))
     regressions = len({(row.function, row.device) for row in slowed if row.kind != IDLE and row.part_of is None})
     verdict = Verdict(
         comparable,

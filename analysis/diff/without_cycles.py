@@ -302,7 +302,7 @@ def under_the_same_devices(runs: tuple[Trace, Trace]) -> tuple[tuple[Trace, Trac
         return (a, b), {}
     if not (moved := devices.mapped(*names)):
         return runs, {}
-    return (runs[0], runs[1].with_tables(kernels=runs[1].kernels.with_columns(devices.under(moved)))), moved
+    return (runs[0], runs[1].with_tables(kernels=runs[1].kernels.with_columns(devices.renamed_devices(moved)))), moved
 
 
 def _scale_note(work: WorkTime | None, window: bool) -> str:

@@ -35,7 +35,7 @@ from ..kernels.by_name import table as kernel_table
 from ..kernels.sources import ACTIVITIES
 from ..overview.overview import Overview
 from ..overview.sources import overview_of
-from ..overview.timed import RankFigures, rank_figures, told
+from ..overview.timed import RankFigures, overview_from_ranks, rank_figures
 from ..ranks.memory import DeviceMemory, memory_by_cycle, memory_of, of_place
 
 _RECORDED = (
@@ -152,7 +152,7 @@ def _overview(
     run: Trace, options: Options, cycles: Cycles, figures: list[tuple[int | None, RankFigures]]
 ) -> Overview | None:
     if figures:
-        return told(run, run, options, cycles, [part for _, part in figures], None)
+        return overview_from_ranks(run, run, options, cycles, [part for _, part in figures], None)
     try:
         return overview_of(run, options, "a")
     except CannotAnswer:

@@ -21,7 +21,7 @@ COLUMNS: dict[str, Any] = {
 }
 
 
-class Told(Struct, frozen=True):
+class JudgedHistory(Struct, frozen=True):
     """A history and the steps found in it."""
 
     history: History
@@ -33,19 +33,19 @@ class Told(Struct, frozen=True):
             self.judged.series.kinds[series], self.judged.series.names[series])
 
 
-def told(run: Trace) -> Told:
+def judged_history(run: Trace) -> JudgedHistory:
     """The history of a Trace with its steps; cached. Raises CannotAnswer for a single recording."""
     if not is_history(run):
         raise CannotAnswer("A history takes three runs or more: warplens history RUN RUN RUN…")
 
-    def compute() -> Told:
+    def compute() -> JudgedHistory:
         history = history_of(run)
-        return Told(history, judge(history.tested))
+        return JudgedHistory(history, judge(history.tested))
 
     return run.remember("history", (), compute)
 
 
-def frame_of(one: Told) -> pl.DataFrame:
+def frame_of(one: JudgedHistory) -> pl.DataFrame:
     """The rows: the cycle and the common factor, series with steps (costliest first), the rest by time; series that no
     compared run has come last. Times are of the compared runs only: those of another model would hide what moved."""
     history, judged = one.history, one.judged
@@ -75,19 +75,19 @@ def _row(
 ) -> dict[str, Any]:
     places = 4 if key[0] == COMMON else 0
     return {
-        "kind": key[0], "name": key[1], "runs": runs, "mean_ns": mean_ns, "noise": _known(noise),
+        "kind": key[0], "name": key[1], "runs": runs, "mean_ns": mean_ns, "noise": _finite(noise),
         "change": float(np.expm1(sum(np.log1p(step.change) for step in steps))) if steps else None,
         "cost_ns": round(sum(step.cost_ns for step in steps)) if steps else None,
-        "trend": [_known(round(float(value), places)) for value in values], "steps": steps_text(steps),
+        "trend": [_finite(round(float(value), places)) for value in values], "steps": steps_text(steps),
         "at": steps[-1].index if steps else None, "share": share,
     }
 
 
-def _known(value: float) -> float | None:
+def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def facts_of(one: Told) -> dict[str, Any]:
+def facts_of(one: JudgedHistory) -> dict[str, Any]:
     """``runs``, ``steps``, ``unconfirmed``, ``common`` and ``tested``, as docs/history.md describes them."""
     history, judged = one.history, one.judged
     tested = int(judged.tested.sum())
@@ -114,7 +114,7 @@ def _carrying(judged: Judged) -> int:
     return int((judged.common.share[kernels] >= 0.5).sum()) if judged.common.removed else 0
 
 
-def step_facts(one: Told, step: LevelStep) -> dict[str, Any]:
+def step_facts(one: JudgedHistory, step: LevelStep) -> dict[str, Any]:
     """A step in ``facts.steps``."""
     kind, name = one.key_of(step.series)
     made = {
@@ -126,7 +126,7 @@ def step_facts(one: Told, step: LevelStep) -> dict[str, Any]:
     return made | ({"series": step.carries} if step.carries is not None else {})
 
 
-def summary_of(one: Told) -> tuple[str, ...]:
+def summary_of(one: JudgedHistory) -> tuple[str, ...]:
     """The sentences above the rows."""
     return sentences(one.history, one.judged)
 
@@ -140,7 +140,7 @@ _RUN_COLUMNS: dict[str, Any] = {
 }
 
 
-def run_frame(one: Told) -> pl.DataFrame:
+def run_frame(one: JudgedHistory) -> pl.DataFrame:
     """One row per run, in the order of the runs."""
     off = (np.abs(one.judged.deviations) > OFF).sum(axis=0)
     factor = one.judged.common.factor

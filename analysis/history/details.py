@@ -10,12 +10,12 @@ from ..contract.sections import MOST, Section
 from ..core import units
 from ..core.names.short_name import fit_name
 from ..core.text import display
-from .answer import OFF, Told
+from .answer import OFF, JudgedHistory
 from .sentences import step_sentence
 from .steps import COMMON
 
 
-def sections(row: dict[str, Any], one: Told) -> list[Section]:
+def sections(row: dict[str, Any], one: JudgedHistory) -> list[Section]:
     """The steps of a series with their evidence, and its time in the last runs."""
     history, judged = one.history, one.judged
     key = str(row["kind"]), str(row["name"])
@@ -39,7 +39,7 @@ def sections(row: dict[str, Any], one: Told) -> list[Section]:
     return made
 
 
-def run_sections(index: int, one: Told) -> list[Section]:
+def run_sections(index: int, one: JudgedHistory) -> list[Section]:
     """The properties of a run, the steps that came with it, and the series furthest from their level in it."""
     history, judged = one.history, one.judged
     run = history.runs[index]
@@ -68,7 +68,7 @@ def run_sections(index: int, one: Told) -> list[Section]:
     return made
 
 
-def _per(one: Told) -> str:
+def _per(one: JudgedHistory) -> str:
     """What the times are of: a cycle, or a recording where no run has cycles."""
     return "time per cycle" if any(run.run.cycle_source for run in one.history.runs) else "time"
 

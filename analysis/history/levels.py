@@ -101,7 +101,7 @@ def level_of(values: Floats, cap: float) -> tuple[float, float, int]:
     return float(np.minimum((values - level) ** 2, cap * cap).sum()), level, max(int(near.sum()), 1)
 
 
-def beside_a_slope(values: Floats, at: int, cap: float) -> tuple[float, float, float]:
+def step_against_slope(values: Floats, at: int, cap: float) -> tuple[float, float, float]:
     """Fit a straight line with a step at run ``at``: (squared standard deviations that the step saves over the line
     alone, the size of the step beside the line, its standard error). Runs beyond the cap are clipped."""
     time = np.arange(len(values)) - at + 0.5

@@ -106,7 +106,7 @@ def is_history(run: Trace) -> bool:
 
 def history_of(trace: Trace) -> History:
     """The history in a Trace made by ``history_trace``."""
-    runs = _told_apart(convert(trace.info.facts[_FACT], list[RunSums]))
+    runs = _with_unique_labels(convert(trace.info.facts[_FACT], list[RunSums]))
     kind = _compared_kind(runs)
     parts = [next((part for part in run.parts if part.cycle_kind == kind), None) for run in runs]
     frame = trace.history.filter(pl.col("cycle_kind").cast(pl.String) == kind).collect()
@@ -122,10 +122,10 @@ def history_of(trace: Trace) -> History:
         tuple(kind for kind, _ in keys), tuple(name for _, name in keys), np.where(aside[None, :], np.nan, shown),
         float(np.median(known)) if len(known) else 0.0,
     )
-    return History(listed, kind, tested, shown, (*_said_apart(listed, kind), *renamed))
+    return History(listed, kind, tested, shown, (*_untested_notes(listed, kind), *renamed))
 
 
-def _told_apart(runs: list[RunSums]) -> list[RunSums]:
+def _with_unique_labels(runs: list[RunSums]) -> list[RunSums]:
     """The runs with the recorded time appended to labels that repeat: a nightly job gives all recordings one name."""
     count = Counter(run.label for run in runs)
     return [replace(run, label=f"{run.label} {run.recorded[:16].replace('T', ' ')}")
@@ -248,7 +248,7 @@ def _matrix(sums: Sequence[Sums], cycles: Floats, runs: Sequence[HistoryRun]) ->
     return keys, np.where(zero, 0.0, values)
 
 
-def _said_apart(runs: Iterable[HistoryRun], kind: str) -> list[str]:
+def _untested_notes(runs: Iterable[HistoryRun], kind: str) -> list[str]:
     """One sentence per reason why runs are not tested."""
     reasons: dict[str, list[int]] = defaultdict(list)
     for one in runs:

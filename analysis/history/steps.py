@@ -234,7 +234,7 @@ def _steps_of(scaled: _Scaled, row: int, begins: Flags) -> list[LevelStep]:
         if expected > ALARMS or abs(np.expm1(size)) + _SURELY * error < SMALLEST:
             continue
         start = max(begin, at - _AROUND)
-        saved, jump, jump_error = levels.beside_a_slope(values[start : min(end, at + _AROUND)], at - start, cap)
+        saved, jump, jump_error = levels.step_against_slope(values[start : min(end, at + _AROUND)], at - start, cap)
         surely = abs(jump) * scale + _SURELY * float(np.hypot(jump_error * scale, _LINE_ERROR))
         if saved < _BEYOND_A_SLOPE or surely < SMALLEST or jump * size < 0:
             continue

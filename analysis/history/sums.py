@@ -64,7 +64,7 @@ class RunSums(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-def kept_name() -> str:
+def cache_name() -> str:
     """The name under which the sums of a recording are cached; it changes with our code."""
     return f"history-{code()}"
 

@@ -67,10 +67,11 @@ class Idle(Struct, frozen=True):
 def idle_of(run: Trace, piece: Trace, steps: Steps | None = None) -> Idle | None:
     """Idle time between the activities of ``piece``, the run or a part of it; None without any times. For a piece that
     is one cycle: the part of the gaps in the cycle's window, including those that reach over its ends."""
-    return piece.remember("idle", (steps,), lambda: _kept(run, steps) if piece is run else _found(run, piece, steps))
+    return piece.remember(
+        "idle", (steps,), lambda: _idle_of_run(run, steps) if piece is run else _idle_of_piece(run, piece, steps))
 
 
-def _found(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None:
+def _idle_of_piece(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None:
     """The idle time of a part of the run, by cause."""
     mine, whole = activities_of(piece), cut_from(piece)
     if whole is None or steps is None or mine.is_empty():
@@ -88,7 +89,7 @@ def _found(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None:
     return Idle(gaps.lazy(), tuple(one.sums for one in attributed.scope), attributed.notes, attributed.scope)
 
 
-def _kept(run: Trace, steps: Steps | None) -> Idle | None:
+def _idle_of_run(run: Trace, steps: Steps | None) -> Idle | None:
     """The idle time of the whole run, by cause, cached."""
     made = list[_Attribution | None]()
 

@@ -28,10 +28,10 @@ _SCHEMA: dict[str, Any] = {"index": pl.Int64, "rank": pl.Int64, "name": NAME, "b
 def blocking_copies(run: Trace) -> pl.DataFrame:
     """One row per copy, in recorded order: ``index rank name bytes copy_ns`` of the copy, ``row`` (of the host table)
     ``call launch_ns call_ns`` of the call that waited for it. Empty where copies cannot be matched to calls."""
-    return run.remember("blocking-copies", (), lambda: _found(run))
+    return run.remember("blocking-copies", (), lambda: _blocking_copies(run))
 
 
-def _found(run: Trace) -> pl.DataFrame:
+def _blocking_copies(run: Trace) -> pl.DataFrame:
     none = pl.DataFrame(schema=_SCHEMA)
     if not run.has("host") or not run.has("kernels.kind=memcpy") or (callers := callers_of(run)) is None:
         return none

@@ -26,7 +26,7 @@ def in_steps_of(idle: Idle | None, steps: Steps | None) -> dict[str, Any] | None
     if idle is None or steps is None:
         return None
     first, last = steps.bounds
-    return {"from_ns": first, "to_ns": last, "devices": _devices(spoken_of(idle))}
+    return {"from_ns": first, "to_ns": last, "devices": _devices(headline_devices(idle))}
 
 
 def in_recording_of(idle: Idle | None, steps: Steps | None) -> dict[str, Any] | None:
@@ -34,7 +34,7 @@ def in_recording_of(idle: Idle | None, steps: Steps | None) -> dict[str, Any] | 
     return None if idle is None or steps is not None else {"devices": _devices(idle.devices)}
 
 
-def spoken_of(idle: Idle) -> tuple[DeviceIdle, ...]:
+def headline_devices(idle: Idle) -> tuple[DeviceIdle, ...]:
     """The device sums that sentences use: in the steps where there are any."""
     return tuple(device.sums for device in idle.scope) or idle.devices
 
@@ -47,7 +47,7 @@ def ordered(device: DeviceIdle) -> list[tuple[str, int]]:
 TOLD = 0.005  # Share of the idle time below which a cause would read 0%.
 
 
-def causes_told(device: DeviceIdle, most: int) -> list[str]:
+def cause_shares(device: DeviceIdle, most: int) -> list[str]:
     """'input 72%' and so on for the ``most`` largest causes of a device's idle time, and 'other 3%' for the rest."""
     told = [(cause, total) for cause, total in ordered(device)[:most] if total >= TOLD * device.idle_ns]
     rest = device.idle_ns - sum(total for _, total in told)

@@ -16,20 +16,20 @@ _THREAD = ("pid", "tid", "rank")
 _DEEPEST = 200  # Most slices of a stack that are listed.
 
 
-class Asking(NamedTuple):
+class Allocator(NamedTuple):
     """The origin of an allocation: its representative line, and all open slices, one per line, innermost first."""
 
     frame: str
     stack: str | None
 
 
-def asked_in(run: Trace, blocks: pl.DataFrame) -> list[Asking]:
+def allocators_of(run: Trace, blocks: pl.DataFrame) -> list[Allocator]:
     """The caller of each block (``start_ns pid tid rank``); ``UNKNOWN`` if its thread has no slice open then."""
     threads = blocks.select(_THREAD).drop_nulls(["pid", "tid"]).unique().with_row_index("thread")
     numbered = blocks.join(threads, on=_THREAD, how="left", nulls_equal=True, maintain_order="left")
     timed = numbered.drop_nulls(["thread", "start_ns"])
     if timed.is_empty():
-        return [Asking(UNKNOWN, None)] * blocks.height
+        return [Allocator(UNKNOWN, None)] * blocks.height
     host = _open_then(run, threads, timed)
     open_at = _innermost(host, numbered)
     parent = host["parent"].to_numpy()
@@ -42,7 +42,7 @@ def asked_in(run: Trace, blocks: pl.DataFrame) -> list[Asking]:
     named = sorted({row for stack in stacks.values() for row in stack})
     texts = dict(zip(named, host[named].select(pl.col("name").fill_null(""), "kind").rows(), strict=True))
     askers = {row: _asking_of([texts[one] for one in stack]) for row, stack in stacks.items()}
-    return [askers.get(row, Asking(UNKNOWN, None)) for row in open_at.tolist()]
+    return [askers.get(row, Allocator(UNKNOWN, None)) for row in open_at.tolist()]
 
 
 def _open_then(run: Trace, threads: pl.DataFrame, asked: pl.DataFrame) -> pl.DataFrame:
@@ -94,11 +94,11 @@ def _innermost(host: pl.DataFrame, blocks: pl.DataFrame) -> Ints:
     return result
 
 
-def _asking_of(slices: list[tuple[str, str | None]]) -> Asking:
+def _asking_of(slices: list[tuple[str, str | None]]) -> Allocator:
     """From slices (name, kind), innermost first: a line of the user's code, else the outermost operator."""
     lines = [name for name, kind in slices if kind == "python" and not is_library(name)]
     operators = [name for name, kind in slices if kind == "op"]
-    return Asking((lines or operators[::-1] or [slices[-1][0]])[0], "\n".join(name for name, _ in slices))
+    return Allocator((lines or operators[::-1] or [slices[-1][0]])[0], "\n".join(name for name, _ in slices))
 
 
 _LIBRARY = re.compile(

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints
-from .askers import BEFORE, UNKNOWN, asked_in, asking
+from .askers import BEFORE, UNKNOWN, allocators_of, asking
 
 ALLOCATED, RESERVED = "memory allocated", "memory reserved"
 SCHEMA: dict[str, Any] = {
@@ -139,7 +139,7 @@ def _named(run: Trace, blocks: pl.DataFrame) -> pl.DataFrame:
     named = blocks.with_columns(frame=pl.col("stack").replace_strict(frames, return_dtype=pl.String))
     slices = named.filter(pl.col("stack").is_null(), pl.col("tid").is_not_null())
     if slices.height:
-        askers = pl.DataFrame(asked_in(run, slices), schema={"frame": pl.String, "stack": pl.String}, orient="row")
+        askers = pl.DataFrame(allocators_of(run, slices), schema={"frame": pl.String, "stack": pl.String}, orient="row")
         rest = named.filter(pl.col("stack").is_not_null() | pl.col("tid").is_null())
         named = pl.concat([rest, slices.with_columns(askers)])
     older = pl.col("start_ns").is_null() & pl.col("stack").is_null()

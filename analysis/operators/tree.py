@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core.batches import ABSENT, CALLS, Columns, batches, gathered, ids, in_order, match, numbered, numbers
-from ..core.call_tree import HostSlices, Ints, Parents, among, crossings, nearest, pack, slices_of, sum_below
+from ..core.call_tree import HostSlices, Ints, Parents, crossings, nearest, pack, parent_within, slices_of, sum_below
 from ..core.derived import derived_value
 from ..core.quantiles import Codes, dense, order_by
 from ..kernels.tensor_cores import OPERATORS, by_tensor_cores, share_on_tensor_cores
@@ -125,7 +125,7 @@ def _nodes(run: Trace) -> Nodes:
     frame = nodes.select("name", "kind", "start_ns", "dur_ns", "rank", "external_id").collect(engine="streaming")
     starts = frame["start_ns"].to_numpy()
     return Nodes(
-        frame, starts, starts + frame["dur_ns"].to_numpy(), among(above, is_node), depth, above,
+        frame, starts, starts + frame["dur_ns"].to_numpy(), parent_within(above, is_node), depth, above,
         np.where(is_node, np.cumsum(is_node, dtype=np.int32) - 1, -1).astype(np.int32),
     )
 

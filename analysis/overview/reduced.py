@@ -20,7 +20,7 @@ from ..findings.rule import Finding
 from ..findings.rules import finding_facts
 from .categories import CATEGORIES
 from .overview import Overview
-from .timed import Figures, RankFigures, told
+from .timed import Figures, RankFigures, overview_from_ranks
 from .windows import WindowSums
 
 NOTE = (
@@ -38,7 +38,7 @@ def reduced_overview(run: Trace, options: Options, cycle: int | None) -> Overvie
         raise ScopeRefused(f"{run.info.label} is a reduced dataset, which has no breakdown without warm-up.")
     if not parts:
         raise CannotAnswer(f"{run.info.label} holds no device activities with times, so no overview.")
-    made = told(run, run, options, cycles, parts, None)
+    made = overview_from_ranks(run, run, options, cycles, parts, None)
     found = _merged(tuple(one for one in made.findings if one.severity != "unchecked"), _findings(run))
     return replace(made, facts=made.facts | finding_facts(found), notes=(NOTE, *made.notes), findings=found)
 

@@ -31,7 +31,7 @@ from ..cycles.whole import Steps, steps_of, steps_of_cycle
 from ..findings.evidence.measured import measured
 from ..findings.evidence.outside import recorded_span
 from ..idle.attribution import DeviceIdle, Idle, idle_of
-from ..idle.facts import busy_share, in_recording_of, in_steps_of, spoken_of
+from ..idle.facts import busy_share, headline_devices, in_recording_of, in_steps_of
 from ..idle.reduced import reduced_idle
 from .activities import Activities, activities_of
 from .categories import CATEGORIES
@@ -107,7 +107,7 @@ def timed(run: Trace, limited: Trace, options: Options, cycle: int | None, whole
         cycles = replace(cycles, frame=cycles.frame.clear(), ignored="", notes=(_NO_OTHERS,))
     usual = not whole and cycle is None and options.warm_up and options.cycle_anchor is None
     parts = [part for _, part in rank_figures(run, cycles, usual)]
-    return told(run, limited, options, cycles, parts, cycle) if parts else None
+    return overview_from_ranks(run, limited, options, cycles, parts, cycle) if parts else None
 
 
 def rank_figures(run: Trace, cycles: Cycles, usual: bool) -> list[tuple[int | None, RankFigures]]:
@@ -167,7 +167,7 @@ def _early(activities: Activities, calls: RuntimeCalls) -> tuple[int, int]:
     return int((activities.starts[known] < calls.starts[call[known]]).sum()), int(known.sum())
 
 
-def told(
+def overview_from_ranks(
     run: Trace, limited: Trace, options: Options, cycles: Cycles, parts: list[RankFigures], cycle: int | None
 ) -> Overview:
     """The overview of a run from the figures of its ranks; its sentences describe the steps."""
@@ -197,7 +197,7 @@ def told(
         steps_each=len(parts[0].windows), measured=measured(run, limited, options, steps, cycle),
         busy=[] if idle is None else [
             {"device": labels.get((one.rank, one.device), one.device), "busy": busy_share(one),
-             "of_ns": _part_active(one, steps)} for one in spoken_of(idle)],
+             "of_ns": _part_active(one, steps)} for one in headline_devices(idle)],
         in_all=_in_all(run, idle, labels) if cycle is None and limited is run else [],
         in_steps=steps is not None and cycle is None,
         early=sum(one.early for one in figures), launched=sum(one.launched for one in figures),

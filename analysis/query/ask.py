@@ -64,7 +64,7 @@ class _Stored(Struct, frozen=True):
 _BESIDE = _Stored.__struct_fields__[1:]
 
 
-def known_answer(view: View, runs: Runs, options: Options, names: Sequence[str], find: Callable[[], Answer]) -> Answer:
+def cached_answer(view: View, runs: Runs, options: Options, names: Sequence[str], find: Callable[[], Answer]) -> Answer:
     """The answer with the columns ``names`` collected, from ``find`` or as stored by an earlier call. Raises what
     ``find`` raises. Rows that may stay on disk (``recorded``) are returned as ``find`` gives them."""
     store = runs[0].derived_store if runs and all(is_stored(run) for run in runs) else None
@@ -109,14 +109,14 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     of_activities = of_runs(whole)
     try:
         with speaking_of(of_activities):
-            answer = known_answer(view, runs, options, names, partial(view.build, runs, options))
+            answer = cached_answer(view, runs, options, names, partial(view.build, runs, options))
             rows, ids = _collected(answer, columns)
     except CannotAnswer as said:
         raise reason(view.name, runs, said) from None
     same = common_values(rows, columns, ids)
     columns = tuple(replace(_listed(column, rows, {name for name, _, _ in same}),
                             doubt=answer.doubts.get(column.name, 0.0)) for column in columns)
-    needed = telling_apart(rows, columns)
+    needed = distinguishing_columns(rows, columns)
     columns = tuple(replace(column, order=0) if column.name in needed else column for column in columns)
     listed, per = columns, per_of(columns, answer)
     if per is not None:
@@ -244,7 +244,7 @@ def common_values(rows: Rows, columns: Sequence[Column], ids: pl.Series | None) 
     return made
 
 
-def telling_apart(rows: Rows, columns: Sequence[Column]) -> set[str]:
+def distinguishing_columns(rows: Rows, columns: Sequence[Column]) -> set[str]:
     """The "where" columns without which some rows read alike: a job's ranks, a rank's devices, and processes, which are
     not listed otherwise. A list keeps them however narrow it is."""
     if rows.on_disk or not 2 <= rows.height <= _COMPARED:

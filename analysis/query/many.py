@@ -104,8 +104,8 @@ def _under_the_same_devices(frame: pl.DataFrame, runs: list[str]) -> tuple[pl.Da
         return frame, []
     names = {run: frame.filter(pl.col("run") == run)["device"].cast(pl.String).unique() for run in runs}
     moved = {run: devices.mapped(names[runs[0]], names[run]) for run in runs[1:]}
-    device = pl.coalesce(*(pl.when(pl.col("run") == run).then(devices.under(pairs)) for run, pairs in moved.items()),
-                         "device")
+    device = pl.coalesce(
+        *(pl.when(pl.col("run") == run).then(devices.renamed_devices(pairs)) for run, pairs in moved.items()), "device")
     return frame.with_columns(device), [
         f"{run}: {theirs} is listed as {mine}, as in {runs[0]}." for run, pairs in moved.items()
         for theirs, mine in pairs.items()]

@@ -117,7 +117,7 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
     if not replayed.predicts:
         said = f"Nothing is predicted for {run.info.label}: {accuracy.reason}."
         return Predictions(run.info.label, accuracy=accuracy, sentences=(said,), notes=(said,))
-    rows = run.remember("whatif", (options.cycle_anchor,), lambda: _kept_rows(run, options, replayed))
+    rows = run.remember("whatif", (options.cycle_anchor,), lambda: _cached_rows(run, options, replayed))
     path = path_of(run, options)
     assert path is not None
     lanes = path_rows.lanes_of(run, replayed, path)
@@ -140,7 +140,7 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
     )
 
 
-def _kept_rows(run: Trace, options: Options, replayed: Replayed) -> tuple[Prediction, ...]:
+def _cached_rows(run: Trace, options: Options, replayed: Replayed) -> tuple[Prediction, ...]:
     """The rows, cached beside the tables: a later query with its own changes then takes half the time."""
     if options.cycle_anchor is not None or run.captures is not None:
         return _rows(run, replayed)

@@ -35,7 +35,7 @@ def apply(
     ``least`` gives the least time of each activity, ns or ``NO_LEAST``. A slice that two changes match is scaled
     once, by the smaller factor; a factor on all host code applies to what the other changes leave.
     """
-    turning, unmatched = _Turning(model, host, copy(model.recorded)), []
+    turning, unmatched = _KnobEditor(model, host, copy(model.recorded)), []
     for change in sorted(changes, key=lambda one: (one.kind == "host" and not one.pattern, one.factor or 0.0)):
         pattern = re.compile(change.pattern)
         if change.factor is None:
@@ -78,7 +78,7 @@ def _causes(names: tuple[str, ...]) -> npt.NDArray[np.str_]:
     return np.array(["" if name == EDGE else cause_of_call(name) for name in names])
 
 
-class _Turning:
+class _KnobEditor:
     """The knobs while changes are applied; ``_taken``: rows of the slices whose time is already scaled."""
 
     def __init__(self, model: Model, host: HostTime, knobs: Knobs) -> None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ..core.call_tree import Ints
 from .loop import BEGIN, FINISH, MOVE, NEVER, START, TIED
 from .recording import Recording
-from .together import Together
+from .together import RankLinks
 from .waits import Order
 
 Places = npt.NDArray[np.int32]
@@ -39,7 +39,7 @@ class Events(Struct, frozen=True):
     room: int
 
 
-def events_of(recording: Recording, order: Order, links: Together) -> Events:
+def events_of(recording: Recording, order: Order, links: RankLinks) -> Events:
     """The events of a recording."""
     a, c = recording.activities, recording.calls
     calls, activities = np.arange(len(c.start), dtype=np.int32), np.arange(len(a.start), dtype=np.int32)

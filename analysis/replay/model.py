@@ -14,7 +14,7 @@ from .events import events_of
 from .loop import NEVER, run
 from .program import REPLAY
 from .recording import Recording
-from .together import Together, apart
+from .together import RankLinks, no_links
 from .waits import order_of, plain
 
 Floats = npt.NDArray[np.float64]
@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 class Knobs(Struct):
     """The quantities a change can scale: activity durations, host time before calls, call durations (ns), wait shares.
 
-    ``launch_lag``, ``before_lag`` and ``floor`` are as in ``Order``, ``group`` and ``transfer`` as in ``Together``.
+    ``launch_lag``, ``before_lag`` and ``floor`` are as in ``Order``, ``group`` and ``transfer`` as in ``RankLinks``.
     Arrays are replaced, never modified in place: unchanged ones are shared with the model.
     """
 
@@ -82,8 +82,8 @@ class Outcome(Struct, frozen=True):
 class Model:
     """A recording with its dependencies, ready to be replayed any number of times."""
 
-    def __init__(self, recording: Recording, links: Together | None = None) -> None:
-        self.recording, self.order, self.links = recording, order_of(recording), links or apart(recording)
+    def __init__(self, recording: Recording, links: RankLinks | None = None) -> None:
+        self.recording, self.order, self.links = recording, order_of(recording), links or no_links(recording)
         self.events = events_of(recording, self.order, self.links)
         self.gap, self.anchor = self.events.gap, self.events.anchor
         c = recording.calls

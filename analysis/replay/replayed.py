@@ -18,7 +18,7 @@ from .apply import NO_LEAST, apply
 from .host_time import HostTime
 from .model import Knobs, Model, Outcome
 from .recording import recording_of
-from .together import together
+from .together import links_of
 
 MOST_REPLAYED = 1_000_000
 """Largest number of activities that other views replay, in no more time than the rest of their page takes."""
@@ -29,7 +29,7 @@ class Replayed:
 
     def __init__(self, run: Trace, options: Options) -> None:
         recording = recording_of(run, options)
-        self.model = None if isinstance(recording, str) else Model(recording, together(run, recording))
+        self.model = None if isinstance(recording, str) else Model(recording, links_of(run, recording))
         if isinstance(recording, str) or self.model is None:
             self.accuracy = Accuracy(reason=str(recording))
             return

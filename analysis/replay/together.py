@@ -17,7 +17,7 @@ from ..core.call_tree import Ints, Rows
 from .recording import Recording
 
 
-class Together(Struct, frozen=True):
+class RankLinks(Struct, frozen=True):
     """Per activity: ``group``, the number of its collective (-1: none); ``rank``; ``ahead``, how far that rank's clock
     is ahead; ``late``, how long after the transfer it ends, on its own clock. Per collective: ``transfer``. Per call:
     ``calls_ahead``, as ``ahead``. Times in ns."""
@@ -30,18 +30,18 @@ class Together(Struct, frozen=True):
     calls_ahead: Ints
 
 
-def apart(recording: Recording) -> Together:
+def no_links(recording: Recording) -> RankLinks:
     """No links: no collective is matched, and all ranks share one clock."""
     none = np.zeros(len(recording.activities.start), dtype=np.int64)
     few = none.astype(np.int32)
-    return Together(few - 1, few, none, none, none[:0], np.zeros(len(recording.calls.start), dtype=np.int64))
+    return RankLinks(few - 1, few, none, none, none[:0], np.zeros(len(recording.calls.start), dtype=np.int64))
 
 
-def together(run: Trace, recording: Recording) -> Together:
+def links_of(run: Trace, recording: Recording) -> RankLinks:
     """The links between the ranks of a run."""
     arrivals = arrivals_of(run) if len(run.info.ranks) > 1 else None
     if arrivals is None or not arrivals.count:
-        return apart(recording)
+        return no_links(recording)
     a, c = recording.activities, recording.calls
     ranks = run.kernels.select(pl.col("rank").fill_null(-1)).collect(engine="streaming")["rank"].to_numpy()
     rank = ranks[a.row].astype(np.int64)
@@ -63,10 +63,10 @@ def together(run: Trace, recording: Recording) -> Together:
     of_chain = np.zeros(int(c.chain.max()) + 1, dtype=np.int64)
     launched = a.call >= 0
     of_chain[c.chain[a.call[launched]]] = ours[launched]
-    return Together(group.astype(np.int32), rank.astype(np.int32), ours, late, transfer, of_chain[c.chain])
+    return RankLinks(group.astype(np.int32), rank.astype(np.int32), ours, late, transfer, of_chain[c.chain])
 
 
-def evened(recording: Recording, links: Together, gap: Ints, only: int | None = None) -> tuple[Ints, Ints]:
+def evened(recording: Recording, links: RankLinks, gap: Ints, only: int | None = None) -> tuple[Ints, Ints]:
     """Activity durations and host time before calls (ns) with all ranks as fast as their mean; with ``only``, that rank
     as fast as the mean of the others where it is slower. Collectives stay as they are."""
     a, c = recording.activities, recording.calls

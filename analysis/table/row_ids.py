@@ -57,7 +57,7 @@ def row_ids(view: View, runs: int) -> RowIds | None:
         hashed = any(column.unit == "text" for column in columns if column.name in view.row_id)
         return RowIds(word, view.row_id, hashed)
     if keys_of(columns):
-        return RowIds(word, tuple(column.name for column in columns if _tells_apart(column)), hashed=True)
+        return RowIds(word, tuple(column.name for column in columns if _identifies_rows(column)), hashed=True)
     return RowIds(view.name if view.row_id else word)
 
 
@@ -70,5 +70,5 @@ def row_word(view: View) -> str:
     return noun
 
 
-def _tells_apart(column: Column) -> bool:
+def _identifies_rows(column: Column) -> bool:
     return column.pairs == "key" or (column.role == "where" and not column.side)

@@ -8,7 +8,7 @@ from ..contract.column import Column
 from ..contract.options import Options
 from ..contract.sections import Section
 from ..contract.view import Answer, Runs, View
-from ..history.answer import facts_of, frame_of, run_frame, summary_of, told
+from ..history.answer import facts_of, frame_of, judged_history, run_frame, summary_of
 
 COLUMNS = (
     Column("kind", "kind", "text", "cycle, common (the factor shared by most kernels of a run), kernel, collective, "
@@ -33,7 +33,7 @@ COLUMNS = (
 
 def build(runs: Runs, options: Options) -> Answer:
     """The series of a history. Raises CannotAnswer for recordings."""
-    one = told(runs[0])
+    one = judged_history(runs[0])
     frame = frame_of(one).select(column.name for column in COLUMNS)
     return Answer(frame.lazy(), facts_of(one), summary_of(one), one.history.notes)
 
@@ -59,7 +59,7 @@ RUN_COLUMNS = (
 
 def build_runs(runs: Runs, options: Options) -> Answer:
     """The runs of a history in their order. Raises CannotAnswer for recordings."""
-    one = told(runs[0])
+    one = judged_history(runs[0])
     frame = run_frame(one).select(column.name for column in RUN_COLUMNS)
     return Answer(frame.lazy(), facts_of(one), summary_of(one), one.history.notes)
 
@@ -68,14 +68,14 @@ def run_details(row: dict[str, Any], runs: Runs, options: Options) -> list[Secti
     """Details of one run: what was unusual about it."""
     from ..history.details import run_sections
 
-    return run_sections(int(row["index"]), told(runs[0]))
+    return run_sections(int(row["index"]), judged_history(runs[0]))
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     """The steps of a series, each with its evidence, and its runs with what was unusual about each."""
     from ..history.details import sections
 
-    return sections(row, told(runs[0]))
+    return sections(row, judged_history(runs[0]))
 
 
 RUNS = View("history", RUN_COLUMNS, build_runs, two_runs=False, noun="runs", details=run_details)

@@ -173,9 +173,9 @@ def _rows(rows: list[tuple[Any, ...]], by_rank: bool) -> pl.DataFrame:
 
 def _summary(idle: Idle, steps: Steps | None) -> tuple[str, ...]:
     from ..findings.spread import share_text
-    from ..idle.facts import causes_told, spoken_of, summed
+    from ..idle.facts import cause_shares, headline_devices, summed
 
-    devices = spoken_of(idle)
+    devices = headline_devices(idle)
     within = " in steps" if steps is not None and idle.scope else ""
 
     def where(device: DeviceIdle) -> str:
@@ -186,7 +186,7 @@ def _summary(idle: Idle, steps: Steps | None) -> tuple[str, ...]:
         return device.idle_ns / device.window_ns if device.window_ns else 0.0
 
     def causes(device: DeviceIdle) -> str:
-        parts = causes_told(device, MOST_CAUSES)
+        parts = cause_shares(device, MOST_CAUSES)
         return f"{units.counted(device.gaps, 'gap', 'gaps')}{': ' if parts else ''}{', '.join(parts)}"
 
     if len(devices) <= MOST_SAID:

@@ -9,7 +9,7 @@ from ..contract.options import Options
 from ..contract.sections import MOST, Section
 from ..contract.view import Answer, CannotAnswer, Runs, View, lettered
 from ..core import units
-from ..core.device_pairs import mapped, note, under
+from ..core.device_pairs import mapped, note, renamed_devices
 from ..core.text import display
 from ..memory.findings import memory_findings
 from ..memory.peaks import Peak, Peaks, memory_of
@@ -52,7 +52,8 @@ def build(runs: Runs, options: Options) -> Answer:
     moved = mapped(*([peak.device for peak in one.peaks] for one in peaks))
     summary, notes = (lettered([lines(one) for one in peaks]) for lines in (_summary, _notes))
     return Answer(
-        paired_rows(a.rows, b.rows.with_columns(under(moved)), COLUMNS).lazy(), {"a": facts_of(a), "b": facts_of(b)},
+        paired_rows(a.rows, b.rows.with_columns(renamed_devices(moved)), COLUMNS).lazy(),
+        {"a": facts_of(a), "b": facts_of(b)},
         (*_difference(a, b, moved), *summary), (*notes, *note(moved)),
     )
 

@@ -10,7 +10,7 @@ from ..contract.column import Column, side_by_side
 from ..contract.options import Options
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import metrics, units
-from ..core.device_pairs import mapped, note, under
+from ..core.device_pairs import mapped, note, renamed_devices
 from ..metrics.findings import counter_findings
 from ..metrics.picture import key_of, picture, telling
 from ..metrics.series import moved, offsets, summarised
@@ -76,7 +76,7 @@ def build(runs: Runs, options: Options) -> Answer:
             rows_below=True, facts={"rules": [to_builtins(one) for one in findings]},
         )
     pairs = mapped(*(table["device"].cast(pl.String).to_list() for table in tables))
-    a, b = tables[0], tables[1].with_columns(under(pairs))
+    a, b = tables[0], tables[1].with_columns(renamed_devices(pairs))
     joined = _by_change(paired_rows(_with_shown(a), _with_shown(b), COLUMNS))
     return Answer(
         joined.select(column.name for column in PAIR_COLUMNS).lazy(), summary=counts,

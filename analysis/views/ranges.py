@@ -23,7 +23,7 @@ from ..contract.sections import Section
 from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
 from ..core.batches import ids, numbered, numbers
-from ..core.call_tree import HostSlices, Ints, among, nearest, numbers_among, pack, slices_of
+from ..core.call_tree import HostSlices, Ints, nearest, numbers_among, pack, parent_within, slices_of
 from ..core.callers import callers_of
 from ..core.intervals import union_per_owner
 from ..core.quantiles import dense, latencies
@@ -147,7 +147,7 @@ def ranges_of(run: Trace) -> Ranges | None:
     work, total, unlaunched = _work(run, slices, marked, is_range)
     count = len(marked.names)
     stats = latencies(marked.name, marked.dur, count)
-    parent = among(slices.parent, is_range)
+    parent = parent_within(slices.parent, is_range)
     inside = np.bincount(parent[parent >= 0], weights=marked.dur[parent >= 0], minlength=len(marked.dur))
     threads = np.bincount(np.unique(np.stack((marked.name, marked.thread)), axis=1)[0], minlength=count)
     frame = pl.DataFrame({

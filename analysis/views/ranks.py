@@ -170,8 +170,8 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, begun: Beginnings)
             "cycle_ns": cycles.get(rank, cycles.get(None)), "busy_ns": busy.get(who),
             "behind_ns": behind.get(rank),
             "comm_ns": spoken.comm_ns if spoken else None, "exposed_ns": spoken.exposed_ns if spoken else None,
-            "clock_offset_ns": _known(arrivals.clocks.offset, at),
-            "clock_residual_ns": _known(arrivals.clocks.residual, at),
+            "clock_offset_ns": _finite_at(arrivals.clocks.offset, at),
+            "clock_residual_ns": _finite_at(arrivals.clocks.residual, at),
             "memory_peak": taken.peak, "memory_reserved": taken.reserved, "memory_share": taken.share,
             **waited.get(at, NOTHING if at is None else {**NOTHING, "last_count": 0}),
         })
@@ -189,7 +189,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def _known(values: np.ndarray[tuple[int], np.dtype[np.float64]], at: int | None) -> float | None:
+def _finite_at(values: np.ndarray[tuple[int], np.dtype[np.float64]], at: int | None) -> float | None:
     return None if at is None or np.isnan(values[at]) else float(values[at])
 
 

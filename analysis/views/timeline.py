@@ -109,7 +109,7 @@ def aligned(extents: Sequence[Extent]) -> tuple[int, ...]:
     return tuple(anchor - anchors[0] for anchor in anchors)
 
 
-def _beside(options: Options, extents: Sequence[Extent]) -> tuple[Options, tuple[int, ...]]:
+def _aligned_windows(options: Options, extents: Sequence[Extent]) -> tuple[Options, tuple[int, ...]]:
     """One window as long as the longer of the two, and the offsets that align the start of B's window with A's."""
     sides = [options.scope(side) for side in SIDES]
     starts = [one.start if side.from_ns is None else side.from_ns for one, side in zip(extents, sides, strict=True)]
@@ -140,7 +140,7 @@ def build(runs: Runs, options: Options) -> Answer:
         extents.append(extent)
     offsets = aligned(extents)
     if len(runs) > 1 and options.window_b is not None:
-        options, offsets = _beside(options, extents)
+        options, offsets = _aligned_windows(options, extents)
     window = _window(extents, offsets, options)
     if window.end <= window.start:
         raise CannotAnswer("The window is empty: --to must come after --from.")

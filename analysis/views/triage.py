@@ -24,7 +24,7 @@ from ..cycles.scope import scoped
 from ..cycles.whole import steps_in_scope
 from ..findings.rule import Finding
 from ..idle.attribution import DeviceIdle, idle_of
-from ..idle.facts import causes_told, spoken_of
+from ..idle.facts import cause_shares, headline_devices
 from ..kernels.launch_index import CALLERS, ways, with_callers
 from ..memory.findings import memory_findings
 from ..memory.peaks import memory_of
@@ -167,7 +167,7 @@ def _idle(run: Trace, options: Options, side: Side, prefix: str) -> list[PageSec
     if idle is None:
         return []
     where = " in steps" if steps is not None and options.scope(side).cycle is None else ""
-    most = sorted(spoken_of(idle), key=lambda device: -device.idle_ns)
+    most = sorted(headline_devices(idle), key=lambda device: -device.idle_ns)
     rows = tuple(_device(device) for device in most[:DEVICES])
     more = (f"{units.count(len(most) - DEVICES)} more devices.",) if len(most) > DEVICES else ()
     return [PageSection(
@@ -177,7 +177,7 @@ def _idle(run: Trace, options: Options, side: Side, prefix: str) -> list[PageSec
 
 
 def _device(device: DeviceIdle) -> tuple[str, ...]:
-    shares = ", ".join(causes_told(device, CAUSES))
+    shares = ", ".join(cause_shares(device, CAUSES))
     share = units.percent(100 * device.idle_ns / device.window_ns, places=0) if device.window_ns else ""
     rank = "" if device.rank is None else f" rank {device.rank}"
     return f"{device.device or 'device'}{rank}", units.duration(device.idle_ns), share, shares

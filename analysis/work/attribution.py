@@ -156,7 +156,7 @@ def _work(text: Text, kernels: Iterable[str], run: Trace) -> tuple[Cost | None, 
         try:
             return work_of(call), False
         except Unknown:
-            if (work := _told_elsewhere(run, call, kernels)) is not None:
+            if (work := _work_from_other_operators(run, call, kernels)) is not None:
                 return work, False
             element = next(filter(None, map(_element, kernels)), None)
             return (None if element is None else work_of(call.of_elements(element))), False
@@ -166,7 +166,7 @@ def _work(text: Text, kernels: Iterable[str], run: Trace) -> tuple[Cost | None, 
         return None, True
 
 
-def _told_elsewhere(run: Trace, call: Call, kernels: Iterable[str]) -> Cost | None:
+def _work_from_other_operators(run: Trace, call: Call, kernels: Iterable[str]) -> Cost | None:
     """The work of a call as other operators' records imply it."""
     return experts.work(run, call, kernels) if call.name in experts.NAMES else old_convolutions(run).work(call)
 
@@ -216,12 +216,12 @@ def _entries(
     unsure = nearest(parent, operator, states[signature] < 0)
     names = _kernel_names(kernels, np.where(unsure >= 0, signature[unsure], -1))
     for at in np.flatnonzero(states < 0).tolist():
-        states[at] = _known(texts[at][0], _work(texts[at], names.get(at, ()), run)[0])
+        states[at] = _work_state(texts[at][0], _work(texts[at], names.get(at, ()), run)[0])
     state = states[signature]
     return state == _OWN, state == _COMPOSITE
 
 
-def _known(name: str, work: Cost | None) -> int:
+def _work_state(name: str, work: Cost | None) -> int:
     found = entry(name)
     return _NONE if work is None or found is None else _COMPOSITE if found.composite else _OWN
 
@@ -230,7 +230,7 @@ def _state(text: Text, run: Trace) -> int:
     """Whether a call has work of its own, as a composite, or none; -1 where the names of its kernels may decide."""
     if entry(text[0]) is None:
         return _NONE
-    state = _known(text[0], _work(text, (), run)[0])
+    state = _work_state(text[0], _work(text, (), run)[0])
     by_kernels = text[0] in experts.NAMES or bool(text[2] and "TensorList" in text[2])
     return -1 if state == _NONE and by_kernels else state
 

@@ -43,7 +43,7 @@ class Sizes(Struct, frozen=True):
 
 def experts_of(run: Trace) -> dict[Key, Sizes]:
     """The sizes by layer name and shapes of tokens and router logits, where all calls with these agree."""
-    return run.remember("experts", (), lambda: _found(run))
+    return run.remember("experts", (), lambda: _expert_sizes(run))
 
 
 def work(run: Trace, call: Call, kernels: Iterable[str]) -> Cost | None:
@@ -62,7 +62,7 @@ def work(run: Trace, call: Call, kernels: Iterable[str]) -> Cost | None:
                 (("T", tokens), ("k", sizes.each), ("H", width), ("W1", sizes.first), ("I", sizes.second)))
 
 
-def _found(run: Trace) -> dict[Key, Sizes]:
+def _expert_sizes(run: Trace) -> dict[Key, Sizes]:
     rows = run.host.with_row_index("row").filter(pl.col("kind") == "op", pl.col("shapes").is_not_null()).filter(
         pl.col("name").cast(pl.String).is_in([*NAMES, *_BELOW])
     ).select("row", pl.col("name", "shapes", "types", "inputs").cast(pl.String)).collect(engine="streaming")

@@ -315,7 +315,7 @@ def _read(file: InputFile, loader: FormatLoader, request: Request, target: Path)
         raise
 
 
-def captures_beside(path: Path) -> list[Path]:
+def sibling_captures(path: Path) -> list[Path]:
     """Recordings made during graph capture, in the folder where serving frameworks put them."""
     try:
         recordings = sorted(file for file in (path.parent / CAPTURES).iterdir() if ".json" in file.name)
@@ -358,7 +358,7 @@ class Opened(Struct, frozen=True):
         if len(warnings) > MOST_NAMED:
             warnings = (*warnings[:MOST_NAMED], f"{len(warnings) - MOST_NAMED:,} more files were left out, too")
         runs = tuple(run.warn(*warnings) if warnings else run for run in self._traces(worker))
-        files = [Path(capture)] if capture else captures_beside(Path(self.files[0])) if len(self.files) == 1 else []
+        files = [Path(capture)] if capture else sibling_captures(Path(self.files[0])) if len(self.files) == 1 else []
         return tuple(replace(run, captures=cache_once(partial(_captures, files))) for run in runs) if files else runs
 
     def says_its_ranks(self) -> bool:
@@ -387,10 +387,10 @@ class Opened(Struct, frozen=True):
     def _together(self, singles: tuple[Trace, ...]) -> Trace:
         """All files as one run: the ranks of a job, with the counters recorded alongside."""
         from .ranks import job_of, ranks_of
-        from .sidecar_metrics import is_beside, together, with_metrics
+        from .sidecar_metrics import is_sidecar, together, with_metrics
 
         samplers = registry.samplers()
-        are_counters = [trace.info.format in samplers and is_beside(trace) for trace in singles]
+        are_counters = [trace.info.format in samplers and is_sidecar(trace) for trace in singles]
         counter_traces = [trace for trace, is_aside in zip(singles, are_counters, strict=True) if is_aside]
         if len(counter_traces) == len(singles):
             files = [Path(trace.info.source) for trace in singles]

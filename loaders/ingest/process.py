@@ -134,7 +134,7 @@ class Ingest:
             event = Failed(f"{self.path}: could not be opened ({type(error).__name__}).", "Report this.")
         else:
             keeper = spill.Keeper(opened.directories)
-            event = Loaded(lambda: _kept(opened.traces(self._worker, self._capture), keeper))
+            event = Loaded(lambda: _with_keeper(opened.traces(self._worker, self._capture), keeper))
         if not self._cancelled.is_set():
             on_event(event)
 
@@ -199,7 +199,7 @@ def _traces(
         unread = tuple(opened.get("unread", ()))
         files, align_s = tuple(opened["files"]), opened.get("align_s")
         made = Opened(opened["shown"], files, directories, unread=unread, align_s=align_s)
-        return _kept(made.traces(worker, capture), keeper)
+        return _with_keeper(made.traces(worker, capture), keeper)
     except Unreadable:
         raise
     except Exception as error:
@@ -209,7 +209,7 @@ def _traces(
         raise Unreadable(opened["shown"], reason, "Open it again; it will be read from the start.") from None
 
 
-def _kept(traces: tuple[Trace, ...], keeper: spill.Keeper) -> tuple[Trace, ...]:
+def _with_keeper(traces: tuple[Trace, ...], keeper: spill.Keeper) -> tuple[Trace, ...]:
     from msgspec.structs import replace
 
     return tuple(replace(trace, keeper=keeper) for trace in traces)

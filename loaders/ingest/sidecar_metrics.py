@@ -22,7 +22,7 @@ _SPANS = (("kernels", "start_ns", "dur_ns"), ("host", "start_ns", "dur_ns"), ("c
           ("profile", "cycle_start_ns", "cycle_ns"))  # fmt: skip
 
 
-def is_beside(trace: Trace) -> bool:
+def is_sidecar(trace: Trace) -> bool:
     """Whether the recording is a sidecar: it has only counter and memory samples."""
     return trace.has("metrics") and not any(trace.has(name) for name in TABLE_NAMES if name not in _BESIDE)
 
@@ -106,7 +106,7 @@ def _shift(run: Trace, trace: Trace, span: tuple[int, int], name: str) -> tuple[
     length = _last(trace)
     if epoch is not None and clock != "local":
         shift = epoch - zero
-        return shift, "" if _overlap(shift, length, span) else _apart(name, shift, length, span)
+        return shift, "" if _overlap(shift, length, span) else _no_overlap_note(name, shift, length, span)
     start = epoch if epoch is not None else zero - zero % _DAY + (of_day or 0)
     days = (0,) if epoch is not None else (0, -1, 1)
     local = _zone_here(start)
@@ -117,7 +117,7 @@ def _shift(run: Trace, trace: Trace, span: tuple[int, int], name: str) -> tuple[
     best = max(candidates, key=lambda one: _overlap(start - one[0] * _QUARTER + one[1] * _DAY - zero, length, span))
     shift = start - best[0] * _QUARTER + best[1] * _DAY - zero
     if not _overlap(shift, length, span):
-        return start - local - zero, _apart(name, start - local - zero, length, span)
+        return start - local - zero, _no_overlap_note(name, start - local - zero, length, span)
     what = "times without a zone" if epoch is not None else "times of day"
     return shift, f"{name} has {what}: they are taken as {_zone_name(best[0])}, in which they overlap the trace"
 
@@ -128,7 +128,7 @@ def _overlap(shift: int, length: int, span: tuple[int, int]) -> int:
     return last - first + 1 if last >= first else 0
 
 
-def _apart(name: str, shift: int, length: int, span: tuple[int, int]) -> str:
+def _no_overlap_note(name: str, shift: int, length: int, span: tuple[int, int]) -> str:
     gap, side = (shift - span[1], "after") if shift > span[1] else (span[0] - shift - length, "before")
     return (
         f"{name} was sampled {gap / 1e9:,.1f} s {side} the trace by the clocks: nothing overlaps "

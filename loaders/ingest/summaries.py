@@ -37,7 +37,7 @@ def summaries(
     letters, digits and dashes; it must change whenever ``summarise`` does. ``worker`` selects that run of each file."""
     left = []
     for number, path in paths.items():
-        kept = _kept(path, name, worker) if use_cache else None
+        kept = _cached_summary(path, name, worker) if use_cache else None
         if kept is None:
             left.append(number)
         else:
@@ -78,7 +78,7 @@ def summary_of(task: tuple[str, str, Summarise, bool, int | None], tell: pool.Te
     return data
 
 
-def _kept(path: str, name: str, worker: int | None) -> bytes | None:
+def _cached_summary(path: str, name: str, worker: int | None) -> bytes | None:
     """The stored summary of the current state of the input; None if there is none."""
     with _held_for_now():
         place = _place(path, name, worker)

@@ -210,7 +210,7 @@ def trace_of(path: Path, format_name: str, records: NcuRecords, size: int, fault
     index = launches.select(ncu_metrics.KEY).with_row_index("index").with_columns(pl.col("index").cast(pl.Int64))
     tables = {"kernels": kernels, "launch_metrics": ncu_metrics.listed(index, samples)}
     if records.rules:
-        tables["launch_rules"] = ncu_metrics.found(index, pl.concat(records.rules))
+        tables["launch_rules"] = ncu_metrics.rule_rows(index, pl.concat(records.rules))
     return Trace(info).with_tables(**{name: schema.conform(name, frame.lazy()) for name, frame in tables.items()})
 
 

@@ -149,7 +149,7 @@ def listed(index: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     return _once(rows, index, "section", "metric")
 
 
-def found(index: pl.DataFrame, rules: pl.DataFrame) -> pl.DataFrame:
+def rule_rows(index: pl.DataFrame, rules: pl.DataFrame) -> pl.DataFrame:
     """Rule results as rows of ``launch_rules``, without duplicates."""
     speedup = numbers(rules["speedup"].str.strip_chars_end("% ")) / 100.0
     return _once(rules.with_columns(speedup=speedup), index, "section", "rule", "message")

@@ -26,7 +26,7 @@ _LOOK = 0.2  # Seconds between two checks of the export's progress.
 _KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux.
 
 
-def export_beside(report: Path) -> Path | None:
+def sibling_export(report: Path) -> Path | None:
     """The SQLite export of a report in the same folder; None if there is none."""
     names = (report.with_suffix(".sqlite"), report.with_name(f"{report.name}.sqlite"))
     return next((name for name in names if name.is_file()), None)
@@ -49,14 +49,14 @@ class NsightReport(FormatLoader):
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """The export in the same folder, if any."""
-        export = export_beside(path) if path.name.lower().endswith(ENDINGS) else None
+        export = sibling_export(path) if path.name.lower().endswith(ENDINGS) else None
         return (export,) if export is not None else ()
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace, from the export. Raises Unreadable if there is none and none can be made."""
         from .read import load
 
-        beside = export_beside(job.path)
+        beside = sibling_export(job.path)
         export = beside if beside is not None else _exported(job)
         try:
             trace = load(replace(job, path=export))

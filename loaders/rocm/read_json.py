@@ -61,7 +61,8 @@ def load(job: Job) -> tuple[Trace, ...]:
             tool="rocprofv3", bytes=job.path.stat().st_size, clock="since boot, ns", coverage=coverage,
         )
         # the workspace belongs to the first trace: the others write to folders of their own
-        alone = job if not number else msgspec.structs.replace(job, workspace=_beside(job, number), first_rows=None)
+        alone = job if not number else msgspec.structs.replace(
+            job, workspace=_sibling_workspace(job, number), first_rows=None)
         with ThreadPoolExecutor(1) as writer:
             trace = _Reader(process, Recording(alone, info, writer), job, total).read()
         if coverage is not None:
@@ -75,7 +76,7 @@ def load(job: Job) -> tuple[Trace, ...]:
     return tuple(traces)
 
 
-def _beside(job: Job, number: int) -> Any:
+def _sibling_workspace(job: Job, number: int) -> Any:
     path = job.workspace.parent / str(number)
     path.mkdir(parents=True, exist_ok=True)
     return path

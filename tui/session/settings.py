@@ -177,7 +177,7 @@ def _keys(value: Any) -> dict[str, str]:
     for key in (key for key in KEYS if key.name not in made):
         for default in key.keys.split(","):
             owner = next((name for name, keys in made.items()
-                          if default in keys.split(",") and not _apart(places[name], key.place)), None)
+                          if default in keys.split(",") and not _never_together(places[name], key.place)), None)
             if owner is not None:
                 raise _Wrong(f"that key belongs to {key.name}; give {key.name} another key too", owner)
     return made
@@ -192,7 +192,7 @@ def _peaks(value: Any) -> dict[str, dict[str, float]]:
         raise _Wrong(str(error)) from None
 
 
-def _apart(one: Place, other: Place) -> bool:
+def _never_together(one: Place, other: Place) -> bool:
     """Whether two places are never on the screen together: the list and the timeline may bind the same key."""
     return {one, other} == {"list", "timeline"}
 

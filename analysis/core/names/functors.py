@@ -84,7 +84,8 @@ def unwrapped(name: Name) -> Name:
         part = name.last
         if not _WRAPPERS.fullmatch(part.name) or not part.arguments:
             return name
-        inner = [one for one in part.arguments if dtype_of(one) is None and not _literal(one) and not _idle(one)]
+        inner = [one for one in part.arguments
+                 if dtype_of(one) is None and not _literal(one) and not _is_layout_or_tuning(one)]
         if not inner:
             return name
         name = next((one for one in inner if one.called is not None or one.last.name.endswith("_impl")), inner[0])
@@ -119,7 +120,8 @@ def first_dtype(name: Name, depth: int = 0) -> str | None:
 def functor(part: NamePart) -> tuple[str, str | None] | None:
     """Operation and element type of a generic kernel, from its arguments; None if they do not say. A foreach kernel
     first names its iteration scheme (``BinaryOpScalarFunctor``), then the operation."""
-    made = [_meaning(one, 0) for one in part.arguments or () if not (_literal(one) or dtype_of(one) or _idle(one))]
+    made = [_meaning(one, 0) for one in part.arguments or ()
+            if not (_literal(one) or dtype_of(one) or _is_layout_or_tuning(one))]
     result = [one for one in made if one is not None]
     if not result:
         return None
@@ -133,7 +135,7 @@ def _meaning(name: Name, depth: int) -> tuple[str, str | None] | None:
     called = next(filter(None, map(dtype_of, name.called or ())), None) if name.called is not None else None
     if _HOLDS_FUNCTOR.fullmatch(part.name) and depth < 8:
         for one in part.arguments or ():
-            if _literal(one) or dtype_of(one) or _idle(one):
+            if _literal(one) or dtype_of(one) or _is_layout_or_tuning(one):
                 continue
             inner = _meaning(one, depth + 1)
             if inner is not None:
@@ -149,7 +151,7 @@ def extra(part: NamePart) -> str | None:
     """The functor among the arguments of a non-generic kernel, if one is named plainly."""
     for one in part.arguments or ():
         last = one.last
-        if _literal(one) or dtype_of(one) or _idle(one) or not _WORDY.search(last.name):
+        if _literal(one) or dtype_of(one) or _is_layout_or_tuning(one) or not _WORDY.search(last.name):
             continue
         if one.called is not None or last.parameters is not None or not last.arguments:
             return plain(last.name) or None
@@ -199,7 +201,7 @@ def _literal(name: Name) -> bool:
     return len(name.parts) == 1 and (text in ("true", "false", "null") or text[:1].isdigit() or text[:1] == "-")
 
 
-def _idle(name: Name) -> bool:
+def _is_layout_or_tuning(name: Name) -> bool:
     """Whether the name describes data layout or tuning, not the computation."""
     return bool(_STORAGE.search(name.last.name)) or name.last.name in ("void", "decltype", "")
 

@@ -75,7 +75,7 @@ def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:
     pairs = devices.mapped(a.rows["device"].unique(), b.rows["device"].unique())
     if not pairs:
         return a, b, pairs
-    under = devices.under(pairs)
+    under = devices.renamed_devices(pairs)
     return a, replace(b, rows=b.rows.with_columns(under), metrics=b.metrics.with_columns(under)), pairs
 
 

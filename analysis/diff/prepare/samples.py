@@ -24,7 +24,7 @@ from ...core.batches import Ints, ids, numbered
 from ...core.derived import derived, is_stored
 from ...core.processes import Processes, ProcessPair, job_pairs, process_pairs, processes_of
 from ...cycles.detection import find_cycles
-from ...cycles.profile import computed_apart, profile
+from ...cycles.profile import profile, profile_parts
 from ..stats.robust_location import Floats
 
 Flags = NDArray[np.bool_]
@@ -107,7 +107,7 @@ def work_of(run: Trace, options: Options) -> Work:
     of 2 GB, the next query takes 0.7 s and 190 MB less per run."""
     cycles = find_cycles(run, options).frame  # before the rows: for a recorded profile it takes as much memory
     stored = is_stored(run) and options.cycle_anchor is None and options.warm_up and not run.has("profile")
-    tables = cache(lambda: computed_apart(run, options) if stored else (profile(run, options),) * 2)
+    tables = cache(lambda: profile_parts(run, options) if stored else (profile(run, options),) * 2)
 
     def once(name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
         return derived(run, name, find) if stored else find()

@@ -32,7 +32,7 @@ class Alone(Struct, frozen=True):
     error: float
 
 
-def alone(
+def predicted_alone(
     run: Trace, resource: ChangedResource | None, rows: Sequence[FunctionChange], options: Options
 ) -> Alone | None:
     """The cycle of ``run`` with only that resource changed; None if it cannot be predicted."""

@@ -128,7 +128,8 @@ def _of_device(one: Matched, device: str | None, rows: Flags) -> DeviceWork | No
         moved = location_shift(np.log(a)[None, :], np.log(b)[None, :], float(np.log(a).var()))
         margin = 2.2 * float(moved.error[0])
         low, high = (busy_a * float(np.expm1(moved.delta[0] + way * margin)) for way in (-1, 1))
-    launches = [float(centre(side.launches[computing].sum(axis=0)[_known(side, computing)])) for side in (one.a, one.b)]
+    launches = [float(centre(side.launches[computing].sum(axis=0)[_fully_measured(side, computing)]))
+                for side in (one.a, one.b)]
     together = [float(centre(_busy(side, rows))) for side in (one.a, one.b)]
     cycle = [float(np.median(side.cycle_ms)) for side in (one.a, one.b)]
     idle = [1 - busy / length if 0 < busy <= length else None for busy, length in zip(together, cycle, strict=True)]
@@ -141,13 +142,13 @@ def _of_device(one: Matched, device: str | None, rows: Flags) -> DeviceWork | No
     )
 
 
-def _known(side: Side, rows: Flags) -> Flags:
+def _fully_measured(side: Side, rows: Flags) -> Flags:
     result: Flags = np.asarray(~np.isnan(side.ms[rows]).any(axis=0), dtype=np.bool_)
     return result
 
 
 def _busy(side: Side, rows: Flags) -> Floats:
-    busy: Floats = side.ms[rows].sum(axis=0)[_known(side, rows)]
+    busy: Floats = side.ms[rows].sum(axis=0)[_fully_measured(side, rows)]
     return busy
 
 

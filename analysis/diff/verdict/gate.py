@@ -50,7 +50,7 @@ def gate(table: Table, conditions: Sequence[Condition] = (Condition("regression"
     if failed := [one.sentence for one in judged if not one.passed]:
         return Gate(False, f"FAIL: {'; '.join(failed)}")
     named = {one.name for one in conditions}
-    return Gate(True, f"PASS: {'; '.join([*(one.sentence for one in judged), *_passed_over(table, verdict, named)])}")
+    return Gate(True, f"PASS: {'; '.join([*(one.sentence for one in judged), *_got_worse(table, verdict, named)])}")
 
 
 def judge(table: Table, condition: Condition) -> Gate:
@@ -129,7 +129,7 @@ def _cause(table: Table, verdict: Verdict, percent: float) -> Gate:
 _JUDGES = {"regression": _regression, "gpu": _gpu, "kernel": _kernel, "outliers": _outliers, "cause": _cause}
 
 
-def _passed_over(table: Table, verdict: Verdict, named: set[str]) -> list[str]:
+def _got_worse(table: Table, verdict: Verdict, named: set[str]) -> list[str]:
     """Sentences on what got worse without failing a condition."""
     rows = table.frame.select("category", "kind", "verdict", "path")
     sentences = []

@@ -104,10 +104,10 @@ def blocking_of(run: Trace, piece: Trace) -> Blocking | None:
 
 def copies_of(piece: Trace) -> Copies | None:
     """The copies of the device with most exposed copy time; None if no device has copies with timestamps."""
-    return derived_value(piece, "copies", Copies | None, lambda: _found(piece))
+    return derived_value(piece, "copies", Copies | None, lambda: _copies_of(piece))
 
 
-def _found(piece: Trace) -> Copies | None:
+def _copies_of(piece: Trace) -> Copies | None:
     rows = (
         piece.kernels.filter(pl.col("kind").is_in(ACTIVITIES))
         .select("start_ns", "dur_ns", "name", "kind", "device", "rank", "bytes")

@@ -59,10 +59,10 @@ class KernelTimes(Struct, frozen=True):
 
 def kernel_times_of(piece: Trace) -> KernelTimes | None:
     """The kernels of the run by name and launch shape; None if no single launches are recorded."""
-    return derived_value(piece, "kernel-times", KernelTimes | None, lambda: _found(piece))
+    return derived_value(piece, "kernel-times", KernelTimes | None, lambda: _kernel_times(piece))
 
 
-def _found(piece: Trace) -> KernelTimes | None:
+def _kernel_times(piece: Trace) -> KernelTimes | None:
     known = pl.col("occupancy").is_not_null() & pl.col("registers").is_not_null()
     low_ns = pl.col("dur_ns").filter(known & (pl.col("occupancy") < LOW) & (pl.col("occupancy") > 0)).sum()
     launches = piece.kernels.filter(pl.col("kind") == "kernel", pl.col("dur_ns").is_not_null()).with_columns(

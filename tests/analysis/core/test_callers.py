@@ -8,7 +8,7 @@ import numpy as np
 from runs import host, kernel, run_of, steps
 
 from warplens.analysis.contract.options import Options
-from warplens.analysis.core.call_tree import among, nearest, sum_below
+from warplens.analysis.core.call_tree import nearest, parent_within, sum_below
 from warplens.analysis.core.callers import callers_of
 from warplens.analysis.details.row_details import details
 from warplens.analysis.query.ask import ask
@@ -108,7 +108,7 @@ def test_a_chain_deeper_than_anybody_calls_is_climbed_all_the_same() -> None:
     wanted[[0, 17]] = True
     rows = np.array([4999, 17, 16, -1])
     assert nearest(parent, rows, wanted).tolist() == [17, 17, 0, -1]
-    assert among(parent, wanted).tolist() == [-1, 0]
+    assert parent_within(parent, wanted).tolist() == [-1, 0]
 
 
 def test_sums_below_count_every_level() -> None:

@@ -17,10 +17,10 @@ from warplens.analysis.cycles.profile import (
     _grouped,
     _timed,
     belongs,
-    computed_apart,
     during,
     metric_group,
     profile,
+    profile_parts,
     sums,
 )
 from warplens.loaders import schema
@@ -200,7 +200,7 @@ def test_functions_and_metrics_apart_are_the_rows_of_the_profile() -> None:
     calls = [host("aten::mm", 20 * i, 15) for i in range(9)]
     run = run_of(cycles=steps(100, 100), kernels=[kernel(i, 30 * i, 20) for i in range(6)], host=calls, metrics=read)
     whole = profile(run, Options()).collect()
-    functions, measured = (table.collect() for table in computed_apart(run, Options()))
+    functions, measured = (table.collect() for table in profile_parts(run, Options()))
     assert measured.equals(whole.drop_nulls("metric")) and measured.height == 4
     each = whole.unique(["cycle", "function"], keep="first", maintain_order=True)
     assert functions.select("cycle", "function", "beta", "dur_ns", "instances", "cycle_ns").equals(

@@ -38,7 +38,7 @@ def test_a_pair_asked_again_is_told_the_same(
     name: str, options: Options | None, samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(samples / name)
-    monkeypatch.setattr(tables, "known_answer", lambda view, runs, options, names, find: find())
+    monkeypatch.setattr(tables, "cached_answer", lambda view, runs, options, names, find: find())
     fresh = told(path, options, each_anew=False)
     monkeypatch.setattr(derived, "LEAST_BYTES", 0)
     assert told(path, options) == fresh

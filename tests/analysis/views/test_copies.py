@@ -67,7 +67,7 @@ def test_two_runs_pair_by_direction_though_their_devices_have_other_numbers(run_
     a, b = run_of("a", kernels=[moved(UP, 100, 1)]), run_of("b", kernels=[moved(UP, 300, 1, device="GPU 3")])
     table = asked("copies", a, b)
     assert table.frame.select("device", "total_ns_delta").rows() == [("GPU 0", 200)]
-    assert "GPU 3 of B with GPU 0 of A" in table.notes[0]
+    assert "compared B's GPU 3 with A's GPU 0" in table.notes[0]
 
 
 def test_a_recording_without_copies_says_so(run_of, asked):
