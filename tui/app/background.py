@@ -110,7 +110,7 @@ class Background(HookedApp):
 
     def on_action_wanted(self, event: ActionWanted) -> None:
         """A key's action was chosen by name, in the palette."""
-        node = self.main.pane if event.place == "pane" else self.main
+        node = {"pane": self.main.pane, "screen": self.main}.get(event.place, self.main.focused)
         if node is not None:
             self.call_later(node.run_action, event.action)
 

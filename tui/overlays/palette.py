@@ -10,7 +10,7 @@ from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from ...analysis.views import VIEWS, lacking
-from ..session.keys import KEYS
+from ..session.keys import KEYS, Key
 from ..session.messages import ActionWanted, ViewWanted, WarningsWanted
 from ..terminal.textual_hooks import tolerant
 
@@ -28,10 +28,17 @@ class Commands(Provider):
         for name in names():
             yield f"Theme: {name}", "colours of everything", partial(setattr, self.app, "theme", name)
         for key in KEYS:
-            if key.label and key.place != "list" and key.name not in ("palette",):
+            if key.label and key.name != "palette" and self._works(key):
                 yield key.label.capitalize(), key.help, partial(send, ActionWanted(key.place, key.action))
         what = "what was wrong in the input, and what the view left out"
         yield "Warnings and notes", what, partial(send, WarningsWanted())
+
+    def _works(self, key: Key) -> bool:
+        """Whether the key does something on this screen: keys of a list, timeline or flame graph if it has the focus."""
+        if key.place in ("screen", "pane"):
+            return True
+        ids = {getattr(one, "id", None) for one in getattr(self.focused, "BINDINGS", ())}
+        return key.id in ids and hasattr(self.focused, f"action_{key.action.partition('(')[0]}")
 
     async def discover(self) -> Hits:
         """All commands."""

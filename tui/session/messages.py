@@ -45,7 +45,7 @@ class ViewWanted(Message):
 
 
 class ActionWanted(Message):
-    """Run the action of a key of that place: 'pane' is the current view, anything else the screen."""
+    """Run the action of a key of that place: 'pane' is the current view, else the screen or the widget in focus."""
 
     def __init__(self, place: str, action: str) -> None:
         super().__init__()

@@ -74,6 +74,18 @@ async def test_key(name: str) -> None:
         assert end - begin >= LEAST_NS and begin <= shown.moment <= end, "the cursor is outside the picture"
 
 
+async def test_the_palette_runs_the_keys_of_the_timeline_which_has_the_focus() -> None:
+    app = app_on("a", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        before = length(canvas(app))
+        await press(pilot, "colon", *"closer")
+        await settled(pilot)
+        await press(pilot, "down", "enter")
+        await settled(pilot)
+        assert app.screen is app.main and length(canvas(app)) == before // 2
+
+
 async def test_the_cursor_begins_on_the_stream_that_ran_most_which_has_the_height() -> None:
     usual = small_run()
     rows = usual.kernels.collect().with_columns(pl.lit(7).cast(pl.Int64).alias("stream"))
