@@ -156,12 +156,13 @@ class Trace(Struct, frozen=True):
         table = self.table(whole)
         before = self.filled.get(name)
         if before is None or before[0] is not table:  # ``with_tables`` keeps the results of tables it does not replace
-            plans = [table.select(pl.first())]
+            # no ``filter`` before ``head``: polars never frees a Python source that it stops reading in the middle
+            plans = [table.select(pl.first()).head(1).select(pl.len() > 0)]
             if column:
                 holds = pl.col(column) == value if value else pl.col(column).is_not_null()
-                plans = [rows.filter(holds) for rows in (table.select(column).head(_FIRST), table.select(column))]
+                plans = [rows.select(holds.any()) for rows in (table.select(column).head(_FIRST), table.select(column))]
             has_rows = table is not schema.empty(whole) and any(
-                not plan.head(1).collect(engine="streaming").is_empty() for plan in plans)
+                plan.collect(engine="streaming").item() for plan in plans)
             before = self.filled[name] = table, has_rows
         return before[1]
 

@@ -72,7 +72,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
             pl.col("function", "device", "metric").cast(pl.String)).iter_rows()}
         for row in rows:
             row.metric = of_table.get((row.function, row.device))
-        cause = replace(cause, predicted_alone=predicted_alone(runs[0], cause.resource, rows, options))
+        cause = replace(cause, alone=predicted_alone(runs[0], cause.resource, rows, options))
     regressions = len({(row.function, row.device) for row in slowed if row.kind != IDLE and row.part_of is None})
     verdict = Verdict(
         comparable,

@@ -184,7 +184,7 @@ def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -
             # for several ranks in one recording only the totals are known; they are given to the first rank
             "before": cycles.before if not place else 0, "elsewhere": cycles.elsewhere if not place else 0,
             "in_cycles_ns": None if cycles.held is None else round(cycles.held * spent),
-            "host_recorded": not run.host.filter(mine).select("start_ns").head(1).collect().is_empty(),
+            "host_recorded": run.host.filter(mine).select(pl.len()).collect(engine="streaming").item() > 0,
         }
         if own is not None:
             row |= {

@@ -29,9 +29,7 @@ def _without(name: str) -> Callable[[Trace], bool]:
 
 def _no_kind(table: str, kind: str) -> Callable[[Trace], bool]:
     def lacks(trace: Trace) -> bool:
-        import polars as pl
-
-        return trace.table(table).filter(pl.col("kind").cast(pl.String) == kind).head(1).collect().is_empty()
+        return not trace.has(f"{table}.kind={kind}")
 
     return lacks
 

@@ -34,7 +34,7 @@ class Commands(Provider):
         yield "Warnings and notes", what, partial(send, WarningsWanted())
 
     def _works(self, key: Key) -> bool:
-        """Whether the key does something on this screen: keys of a list, timeline or flame graph if it has the focus."""
+        """Whether the key does something on this screen: keys of a list or timeline only if it has the focus."""
         if key.place in ("screen", "pane"):
             return True
         ids = {getattr(one, "id", None) for one in getattr(self.focused, "BINDINGS", ())}

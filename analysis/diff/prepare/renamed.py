@@ -121,8 +121,7 @@ def placed(run: Trace, work: Work, options: Options) -> pl.DataFrame:
     """Every launch in a whole compared cycle, with its ``place``; empty without operators or timestamps."""
     columns = ("cycle", "rank", "device", "name", "correlation", "start_ns")
     cycles = find_cycles(run, options)
-    operators = run.host.select("kind").filter(pl.col("kind") == "op").head(1).collect().height
-    if run.has("profile") or not operators or cycles.frame.is_empty():
+    if run.has("profile") or not run.has("host.kind=op") or cycles.frame.is_empty():
         none = {"cycle": pl.lit(None, pl.Int64), "place": pl.lit(None, pl.Float64)}
         return run.kernels.head(0).with_columns(**none).collect()
     numbers = work.rows["cycle"].unique()

@@ -34,7 +34,8 @@ def deferred(
     if trace.host is schema.empty("host"):
         return trace
     types = schema.polars_schema("host")
-    frames = [*parts] or [trace.host]
+    host = trace.host
+    frames = [*parts] or [host]
     trees = list[Sequence[pl.LazyFrame]]()
 
     def rows(
@@ -45,7 +46,7 @@ def deferred(
         of_tree = [name for name in COLUMNS if name in needed]
         plain = [name for name in types if name in needed and name not in COLUMNS]
         if of_tree and not trees:
-            trees.append(_tree(trace.host, compiled, derived_store))
+            trees.append(_tree(host, compiled, derived_store))
         begin, parts_of_tree, tree = 0, iter(trees[0] if of_tree else ()), pl.DataFrame()
         for block in _blocks(frames) if of_tree else frames:
             block = block if limit is None else block.head(limit - begin)

@@ -193,7 +193,7 @@ def test_runs_of_one_job_on_different_devices_are_compared_by_the_devices_order(
     a = run_of("a", kernels=[launch("k", 10, device="GPU 3")])
     table = asked("kernels", a, run_of("b", kernels=[launch("k", 30, device="GPU 1")]))
     assert table.frame.select("device", "total_ns_a", "total_ns_b").rows() == [("GPU 3", 10, 30)]
-    assert "GPU 1 of B with GPU 3 of A" in " ".join(table.notes)
+    assert "compared B's GPU 1 with A's GPU 3" in " ".join(table.notes)
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_two_runs_are_ordered_by_how_much_the_mean_changed() -> None:
 def test_devices_of_two_runs_that_share_no_name_are_matched_and_said() -> None:
     a, b = run_of((0, "clock", "GPU 3", 4.0, "MHz")), run_of((0, "clock", "GPU 5", 2.0, "MHz"), label="other")
     table = ask(view("metrics"), (a, b))
-    assert len(table) == 1 and "GPU 5 of B with GPU 3 of A" in table.notes[-1]
+    assert len(table) == 1 and "compared B's GPU 5 with A's GPU 3" in table.notes[-1]
 
 
 def test_a_run_without_counters_says_what_would_have_them() -> None:
