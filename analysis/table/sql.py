@@ -40,6 +40,11 @@ class BadQuery(ValueError):
     """The query cannot run; the message is one sentence that says what is wrong and what to use instead."""
 
 
+def filled(runs: Runs) -> list[str]:
+    """The tables that have rows in any of the runs."""
+    return [name for name in TABLE_NAMES if any(run.has(name) for run in runs)]
+
+
 def tables(runs: int) -> Words:
     """The tables a query may name, with their columns; with two runs the names begin with a_ and b_."""
     return {f"{prefix}{name}": tuple(field.name for field in TABLES[name])

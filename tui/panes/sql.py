@@ -12,7 +12,6 @@ from textual.content import Content
 
 from ...analysis.core.text import display
 from ...analysis.views import Entry
-from ...loaders.trace import TABLE_NAMES
 from ..list.frame import boxed
 from ..session import resume
 from ..session.session import Session
@@ -58,7 +57,9 @@ class SqlPane(TablePane):
         return f"Tables{both}: {', '.join(self._filled()) or 'none has a row'}"
 
     def _filled(self) -> list[str]:
-        return [name for name in TABLE_NAMES if any(run.has(name) for run in self.session.traces)]
+        from ...analysis.table.sql import filled
+
+        return filled(self.session.traces)
 
     def _first(self) -> str:
         """Placeholder of the empty prompt, short enough for a narrow terminal."""
