@@ -141,7 +141,7 @@ class KernelTable(FormatLoader):
     fills = ("kernels",)
 
     def sniff(self, head: bytes) -> bool:
-        """Accept a header line or, without one, at least two lines of which all but the last (maybe cut) are rows."""
+        """Accept a header line; without one, two or more lines that are all rows (the last may be cut off)."""
         lines = [line for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 8)[:8] if line.strip()]
         if lines and HEADER.fullmatch(lines[0]):
             return True

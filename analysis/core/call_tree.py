@@ -181,7 +181,7 @@ class HostSlices:
         return numbers(self._run.host.select(pl.col(column).fill_null(absent)), *[column] * narrow)[column]
 
     def at(self, rows: Ints, column: str, absent: int = ABSENT) -> Ints:
-        """The values of an integer column at these rows, none of which may be -1."""
+        """The values of an integer column at these rows; no row may be -1."""
         return at_rows(self._run.host.select(pl.col(column).fill_null(absent)), rows)[column]
 
     def of_kind(self, *kinds: str) -> Mask:

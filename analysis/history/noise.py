@@ -119,8 +119,8 @@ def _weighted_medians(values: Floats, weight: Floats) -> Floats:
 
 
 def _shared(values: Floats, factor: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Numerator and denominator of each series' share, from differences, of which a step affects few. Left out: as
-    outliers, differences that fit neither a share of 0 nor of 1; jumps of the factor, which may be the series' step."""
+    """Numerator and denominator of each series' share, from differences between runs: few of them hold a step.
+    Left out: differences that fit a share of neither 0 nor 1; jumps of the factor, which may be the series' step."""
     numerator, denominator = np.zeros(len(values)), np.zeros(len(values))
     near = np.maximum(3 * np.sqrt(2) * noise, 0.01)[:, None]
     for lag in LAGS:

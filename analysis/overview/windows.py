@@ -44,7 +44,7 @@ class Windows(Struct, frozen=True):
 
 
 class WindowSums(Struct, frozen=True):
-    """Windows of which only the number and the total time (ns) are known."""
+    """Windows known only by their number and total time (ns)."""
 
     count: int
     length: int

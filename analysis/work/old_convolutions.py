@@ -51,10 +51,10 @@ class OldConvolutions(Struct, frozen=True):
 
 def old_convolutions(run: Trace) -> OldConvolutions:
     """The figures that the backwards of a run give; empty where it has none from before PyTorch 2."""
-    return run.remember("old-convolutions", (), lambda: _find(run))
+    return run.remember("old-convolutions", (), lambda: _old_convolutions(run))
 
 
-def _find(run: Trace) -> OldConvolutions:
+def _old_convolutions(run: Trace) -> OldConvolutions:
     if BACKWARD not in slices_of(run).name.texts:
         return OldConvolutions()
     named = pl.col("name").cast(pl.String)

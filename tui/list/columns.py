@@ -86,7 +86,7 @@ def pinned(columns: Sequence[Column]) -> list[int]:
 def arrange(
     columns: Sequence[Column], width: int, start: int, first: int | None, widest: Callable[[Column], int]
 ) -> Layout:
-    """Place the columns in ``width`` cells, of which the first ``start`` are the gutter.
+    """Place the columns in ``width`` cells; the first ``start`` cells are the gutter.
 
     ``first`` is the index of the first column after the pinned ones; None: not scrolled sideways. ``widest`` gives the
     cells of an elastic column's longest text, so that the column takes no more and the numbers stay close to it.

@@ -30,7 +30,7 @@ COUNT_GRAIN = 0.02
 """Share of the mean launches per cycle added to their standard deviation, so that constant counts can be compared."""
 HALVINGS = 300
 """Random halvings of the baseline that measure its noise, used if more than PERMUTATIONS are possible."""
-_CHUNK = 250_000  # Numbers per step of the arithmetic: 2 MB, of which several exist at once.
+_CHUNK = 250_000  # Numbers per array of a step: 2 MB each, several at once.
 _WIDEST = 500_000  # Cycles times permutations held as floats at once: 4 MB.
 _WIDEST_ORDER = 8192  # Most cycles whose random orders are cached: 16 MB.
 _SEED = 20_261_121

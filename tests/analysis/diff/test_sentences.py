@@ -62,6 +62,12 @@ def test_a_finished_comparison_is_never_called_against_its_recorded_z() -> None:
     }
 
 
+def test_readings_that_did_not_change_are_not_said_to_be_missing() -> None:
+    a = run_of("a", comparison=[triplet("gemm", "gpu_sm_frequency", (2.56, 8.43), 13.9, (118_687.5, 118_687.5))])
+    said = ask(VIEW, (a, run_of("b"))).facts["explanation"]
+    assert said.endswith("No likely cause: no clock, power or link reading changed."), said
+
+
 def test_a_finished_comparison_names_the_clock_and_not_what_follows_from_it() -> None:
     table = finished_pair(*(
         triplet(function, name, beta, 13.9, mu)
