@@ -45,7 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def set_up() -> None:
-    """Apply process-wide settings; those of a library only work before it is imported."""
+    """Apply process-wide settings; those of a library only work before it is imported or starts threads."""
+    from ..loaders.native.allocator import one_arena
+
+    one_arena()
     # OpenBLAS threads spin after they start and compete with the reading threads; nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # polars' allocator keeps freed memory in four arenas per core: with two in all, the same query takes 50 MB less.

@@ -55,6 +55,29 @@ def test_a_process_that_stays_gives_large_arrays_back():
     assert returned < 10_000 < 60_000 < kept  # KiB: one array of eight million bytes, or all nine
 
 
+ARENAS = """
+import ctypes, tempfile, threading
+from warplens.cli.main import set_up
+
+set_up()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = libc.fopen.restype = ctypes.c_void_p
+threads = [threading.Thread(target=libc.malloc, args=(1000,)) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+with tempfile.NamedTemporaryFile() as told:
+    stream = ctypes.c_void_p(libc.fopen(told.name.encode(), b"w"))
+    libc.malloc_info(0, stream)
+    libc.fclose(stream)
+    print(told.read().count(b"<heap nr="))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="what it asks of the C library is glibc's")
+def test_threads_of_the_app_share_one_arena():
+    assert subprocess.check_output([sys.executable, "-c", ARENAS], text=True) == "1\n"
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="what it asks of the C library is glibc's")
 def test_arrays_are_made_in_memory_that_was_freed_before():
     said = subprocess.check_output([sys.executable, "-c", QUESTION], text=True)
