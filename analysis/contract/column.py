@@ -34,9 +34,10 @@ shared by all rows is shown once above them."""
 
 Pairs = Literal["", "key", "sum", "shared", "side", "alone"]
 """How a column behaves in a table of two runs. ``key`` joins the rows and appears once; ``sum`` becomes ``_a``, ``_b``
-and ``_delta``, and is 0 for a row that the run lacks; a ``shared`` sum counts once for all ranks of a job (a collective
-on eight ranks is one); ``side`` has no difference; ``alone`` is left out, since it does not add up over rows. Empty
-depends on the unit: text, booleans and lists are ``side``; numbers get a difference, null if not measured."""
+and ``_delta``, and is 0 for a row that the run lacks (null if it lacks the row's device or rank); a ``shared`` sum
+counts once for all ranks of a job (a collective on eight ranks is one); ``side`` has no difference; ``alone`` is left
+out, since it does not add up over rows. Empty depends on the unit: text, booleans and lists are ``side``; numbers get a
+difference, null if not measured."""
 
 Per = Literal["cycle", "recording"]  # Basis on which sums of two runs are compared.
 

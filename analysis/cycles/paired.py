@@ -20,7 +20,7 @@ from ..contract.options import SIDES, Options, Side
 from ..contract.view import Answer, CannotAnswer, Runs, lettered, of_both
 from ..core import units
 from ..core.device_pairs import mapped, note, only_device, renamed_devices
-from ..table.sides import paired_rows
+from ..table.sides import Places, paired_rows
 
 if TYPE_CHECKING:
     from .whole import WholeCycles
@@ -56,7 +56,7 @@ def paired(runs: Runs, options: Options, columns: Sequence[Column], one: One, wi
     per = cycle_sums(runs, options, columns, [side.frame for side in sides], within or (
         lambda cycles, options, side: one(cycles.part, options, side).frame))
     (a, b), moved = on_the_same_devices(per.frames)
-    joined = paired_rows(a, b, with_cycle_sums(columns))
+    joined = paired_rows(a, b, with_cycle_sums(columns), (_places(runs[0], a, {}), _places(runs[1], b, moved)))
     lines = lettered([side.summary for side in sides])
     summary = lettered([(*side.sums, *side.summary) for side in sides])
     return Answer(
@@ -64,6 +64,13 @@ def paired(runs: Runs, options: Options, columns: Sequence[Column], one: One, wi
         (*of_both([side.notes for side in sides]), *note(moved), *per.notes),
         cycle_summary=(per.sentence(joined, columns), *lines) if per.known else (),
     )
+
+
+def _places(run: Trace, frame: pl.DataFrame, moved: dict[str, str]) -> Places:
+    """The devices and ranks of a run, by A's names: those recorded and those of its rows."""
+    devices = {moved.get(one.id, one.id) for one in run.info.devices}
+    recorded: dict[str, set[Any]] = {"device": devices, "rank": set(run.info.ranks)}
+    return {key: has | set(frame[key].drop_nulls().unique()) for key, has in recorded.items() if key in frame.columns}
 
 
 def answered_by(columns: Sequence[Column], one: One) -> Callable[[Runs, Options], Answer]:

@@ -36,7 +36,8 @@ def kernel_glance(runs: Runs, options: Options) -> Glances:
     indexes = [launch_index(run, scoped(run, options, side)) for run, side in zip(runs, SIDES, strict=False)]
 
     def of(row: Row) -> list[Section]:
-        groups = [_groups(index, row) for index in indexes]
+        groups = [_groups(index, row) if row.get(f"count_{side}", True) else []
+                  for index, side in zip(indexes, SIDES, strict=False)]
         spans = [index.durations(some) for index, some in zip(indexes, groups, strict=True)]
         if not any(map(len, spans)):
             return []

@@ -1,20 +1,25 @@
 """Two runs' answers side by side: one row per key, each number as ``_a``, ``_b`` and ``_delta``.
 
 A row that only one run has did not occur in the other: counts and sums are 0 on that side, while measured values (a
-mean, a utilisation) stay null.
+mean, a utilisation) stay null, and so do the sums on a device or rank that the run does not have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
 
 from ..contract.column import Column, keys_of, ranked_sums
 from ..core.names.same_function import Function, same_functions
 
+Places = Mapping[str, Collection[str | int]]
+"""The values of some keys that a run has: its devices, its ranks."""
 
-def paired_rows(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+
+def paired_rows(
+    a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column], places: tuple[Places, Places] = ({}, {})
+) -> pl.DataFrame:
     """Rows of both runs joined on their keys (null equals null), in the columns of ``column.side_by_side``. Sorted by
     the absolute change of the most important sum, then of the next."""
     columns = [column for column in columns if column.pairs != "alone"]
@@ -28,9 +33,11 @@ def paired_rows(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> 
     )
     # a row missing on one side has null for all values there; a null sum alone was not measured
     filled = joined.with_columns(
-        pl.when(pl.all_horizontal(pl.col(f"{name}_{side}").is_null() for name in names))
+        pl.when(pl.all_horizontal(pl.lit(True), *(
+            pl.col(key).is_null() | pl.col(key).is_in(list(has)) for key, has in of.items() if key in keys),
+            *(pl.col(f"{name}_{side}").is_null() for name in names)))
         .then(0).otherwise(pl.col(f"{total}_{side}")).alias(f"{total}_{side}")
-        for side in "ab" for total in sums
+        for side, of in zip("ab", places, strict=True) for total in sums
     )
     differences = [
         (pl.col(f"{column.name}_b") - pl.col(f"{column.name}_a")).alias(f"{column.name}_delta")

@@ -190,6 +190,9 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
     made = []
     for pair in pairs:
         mine, theirs = of_a.get((pair.a,), a.rows.clear()), of_b.get((pair.b,), b.rows.clear())
+        mine, theirs = (
+            _of_pair(mine, theirs, [of_b.get((one.b,), theirs) for one in pairs if one.a == pair.a]),
+            _of_pair(theirs, mine, [of_a.get((one.a,), mine) for one in pairs if one.b == pair.b]))
         runs = function_runs(mine), function_runs(theirs)
         keys = pl.concat(runs).group_by("function", "device", maintain_order=True).agg(pl.col("kind").first())
         side_a, coverage_a = _side(mine, runs[0], keys, a)
@@ -216,6 +219,14 @@ def _by_devices(pairs: list[ProcessPair], a: Work, b: Work) -> list[ProcessPair]
         made.append(left[0])
         left = [pair for pair in left if pair.a != left[0].a and pair.b != left[0].b]
     return made
+
+
+def _of_pair(rows: pl.DataFrame, partner: pl.DataFrame, partners: list[pl.DataFrame]) -> pl.DataFrame:
+    """The rows without those on devices that another of the process's partners used and this one did not: they are
+    compared with that one's."""
+    used = (set(one["device"].unique()) for one in partners if one is not partner)
+    elsewhere = set[str | None]().union(*used) - {*partner["device"].unique(), HOST}
+    return rows.filter(~pl.col("device").is_in(elsewhere).fill_null(None in elsewhere)) if elsewhere else rows
 
 
 def function_runs(rows: pl.DataFrame) -> pl.DataFrame:

@@ -381,3 +381,13 @@ def test_a_device_only_one_run_used_did_not_fall_to_zero() -> None:
     assert lines == ["GPU     GPU 0 work per cycle", "GPU     GPU 1 ran only in A"]
     apart = diff(processes((7, "GPU 0"), (8, "GPU 1")), processes((9, "GPU 0"), (9, "GPU 1")))
     assert not any("ran only" in line for line in apart.summary)  # another process of A used it
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_process_with_two_devices_is_compared_with_two_of_one_each_device_by_device(swapped: bool) -> None:
+    runs = processes((7, "GPU 0"), (8, "GPU 1")), processes((9, "GPU 0"), (9, "GPU 1"))
+    table = diff(*(reversed(runs) if swapped else runs))
+    assert called(table) == {}
+    on_device = table.frame.filter(pl.col("device") != "Host")
+    assert on_device.group_by("function", "device").len()["len"].to_list() == [1] * 2 * len(KERNELS)
+    assert set(on_device.select("device", "pid_b" if swapped else "pid_a").rows()) == {("GPU 0", 7), ("GPU 1", 8)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from runs import host, kernel, run_of, samples, steps
 
+from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
@@ -50,3 +51,31 @@ def test_where_one_side_is_an_answer_the_other_is_said_to_have_none(whole: Trace
     counters = ask(view("metrics"), runs)
     assert set(counters.summary) == {f"{has}: 0 counters, 0 samples", f"{lacks}: 1 counter, 2 samples"}
     assert counters.frame.height == 1
+
+
+def on_devices(*numbers: int, rank: int | None = None) -> Trace:
+    rows = [kernel(10 * number + at, 100 * at, 50, device=f"GPU {number}", rank=rank)
+            for number in numbers for at in range(4)]
+    return run_of("run", kernels=rows, cycles=steps(200, 200))
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["A lacks it", "B lacks it"])
+@pytest.mark.parametrize("name", ["kernels", "idle"])
+def test_the_sums_of_a_device_a_run_does_not_have_are_blank_not_zero(name: str, first: bool) -> None:
+    runs, lacks, has = ((on_devices(0), on_devices(0, 1)), "a", "b") if first else (
+        (on_devices(0, 1), on_devices(0)), "b", "a")
+    on_0, on_1 = ask(view(name), runs).frame.sort("device").to_dicts()
+    for total in ("total_ns", "per_cycle_ns"):
+        assert on_0[f"{total}_delta"] == 0 and on_1[f"{total}_{has}"] > 0
+        assert (on_1[f"{total}_{lacks}"], on_1[f"{total}_delta"]) == (None, None)
+    if name == "kernels":  # beside the list, too
+        assert view(name).glance is not None
+        latency = view(name).glance(runs, Options())(on_1)[0]
+        assert [row[0] for row in latency.rows] == [has.upper()]
+
+
+def test_a_device_that_ran_nothing_of_a_row_has_zero_of_it() -> None:
+    recorded = run_of("run", kernels=[kernel(0, 0, 50), kernel(1, 100, 50, "norm", device="GPU 1")])
+    row = next(row for row in ask(view("kernels"), (on_devices(0, 1), recorded)).frame.to_dicts()
+               if (row["name"], row["device"]) == ("gemm", "GPU 1"))
+    assert (row["total_ns_b"], row["total_ns_delta"]) == (0, -200)
