@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..contract.view import CannotAnswer
+from ..core.names.display_names import ShortNames, speaking_of
 from .runs import History, history_of, is_history
 from .sentences import sentences, steps_text
 from .steps import ALARMS, COMMON, CYCLE, FEWEST_AFTER, KERNEL, Judged, LevelStep, judge
@@ -31,6 +33,10 @@ class JudgedHistory(Struct, frozen=True):
         """Kind and name of a series by its row in the matrix; -1 is the common factor."""
         return (COMMON, COMMON) if series < 0 else (
             self.judged.series.kinds[series], self.judged.series.names[series])
+
+    def speaking(self) -> AbstractContextManager[None]:
+        """Within this context sentences name the series as the list does: no two alike."""
+        return speaking_of(ShortNames(lambda: sorted(set(self.judged.series.names))))
 
 
 def judged_history(run: Trace) -> JudgedHistory:
@@ -128,7 +134,8 @@ def step_facts(one: JudgedHistory, step: LevelStep) -> dict[str, Any]:
 
 def summary_of(one: JudgedHistory) -> tuple[str, ...]:
     """The sentences above the rows."""
-    return sentences(one.history, one.judged)
+    with one.speaking():
+        return sentences(one.history, one.judged)
 
 
 OFF = 5.0

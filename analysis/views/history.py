@@ -68,14 +68,18 @@ def run_details(row: dict[str, Any], runs: Runs, options: Options) -> list[Secti
     """Details of one run: what was unusual about it."""
     from ..history.details import run_sections
 
-    return run_sections(int(row["index"]), judged_history(runs[0]))
+    one = judged_history(runs[0])
+    with one.speaking():
+        return run_sections(int(row["index"]), one)
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     """The steps of a series, each with its evidence, and its runs with what was unusual about each."""
     from ..history.details import sections
 
-    return sections(row, judged_history(runs[0]))
+    one = judged_history(runs[0])
+    with one.speaking():
+        return sections(row, one)
 
 
 RUNS = View("history", RUN_COLUMNS, build_runs, two_runs=False, noun="runs", details=run_details)

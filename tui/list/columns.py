@@ -17,7 +17,8 @@ from ...analysis.contract.column import Column
 from ..session.session import Choice
 
 ELASTIC_LEAST = 12
-"""An elastic column shrinks by up to a third before another column is dropped, but not below this many cells."""
+"""An elastic column shrinks by up to a third before another column is dropped, and a picture further before a column is
+cut; but not below this many cells."""
 
 NAME_SHARE = 0.4
 """Share of the width reserved for the name, as far as it needs it, before other columns get theirs."""
@@ -107,6 +108,8 @@ def arrange(
                 break
             chosen.remove(worst)
         chosen = [index for index in chosen if not columns[index].order or _compared(columns, index, chosen)]
+        for index in (index for index in chosen if columns[index].elastic and columns[index].unit in GRAPHIC):
+            needs[index] = max(ELASTIC_LEAST, min(needs[index], needs[index] + room - _needs(needs, chosen, gap)))
         left = right = False
     else:
         rest = [index for index in shown if index not in stay and index >= first]

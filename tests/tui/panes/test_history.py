@@ -6,7 +6,7 @@ import re
 
 import pytest
 from app_runs import Shelf, app_on, press, said, screen_text, settled, small_run
-from history_runs import stepped
+from history_runs import stepped, sums
 from msgspec import structs
 
 from warplens.analysis.contract.options import Options
@@ -83,6 +83,20 @@ async def test_a_small_terminal_keeps_series_and_steps(size: tuple[int, int]) ->
     async with app.run_test(size=size) as pilot:
         await settled(pilot)
         assert "gemm_c" in screen_text(app) and "@25" in screen_text(app)
+
+
+async def test_long_names_leave_room_for_the_steps_and_the_sentence_names_the_series_as_the_list_does() -> None:
+    """The picture of 14 runs took 40 cells, and a step read "+…"; the sentence fitted three kernels."""
+    names = {f"ampere_bf16_s16816gemm_bf16_64x64_{form}_f2f_stages_64x{stages}_tn": 5e6 - stages for form, stages in (
+        ("ldg8", 5), ("ldg8", 6), ("sliced1x2_ldg8", 6))}
+    slow = next(iter(names))
+    nights = [sums(number, {slow: 1.12 if number >= 8 else 1.0}, kernels=names) for number in range(14)]
+    app = app_on("14 runs", shelf=Shelf(**{"14 runs": history_trace(nights)}))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        text = screen_text(app)
+        assert "gemm bf16 64x64 tn ·64x5 is 1" in text
+        assert re.search(r"▁▁▁.*\+1\d\.\d% @8", text)
 
 
 async def test_a_run_without_cycles_has_none_and_its_times_are_of_the_recording() -> None:
