@@ -197,7 +197,7 @@ class Comparison(FormatLoader):
         report.fault = fault
         if not report.rows and not report.times[0]:
             raise Unreadable(
-                job.path, "it has no comparison table and no cycle times", "Give the report as it was written."
+                job.path, "has no comparison table and no cycle times", "Give the report as its tool wrote it."
             )
         labels = (*report.labels, "A", "B")[:2] if len(report.labels) == 2 else ("A", "B")
         job.progress(len(data), len(data), len(report.rows))
@@ -245,7 +245,7 @@ def _facts(report: _Report, side: int) -> dict[str, Any]:
 
 
 def _warnings(report: _Report) -> Iterator[str]:
-    yield "This is a finished comparison: what the runs did cycle by cycle and launch by launch is not in it."
+    yield "This is a finished comparison: it holds no single cycles or launches of the two runs."
     if report.fault:
         yield report.fault
     if report.malformed:

@@ -204,7 +204,7 @@ class CycleProfile(FormatLoader):
     """Loader for cycle profiles."""
 
     name = "cycle-profile"
-    title = "Cycle profile: β and μ per cycle, function and metric (result_perf_data.csv), with its counters beside it"
+    title = "Cycle profile: β and μ per cycle, function and metric (result_perf_data.csv), and its counter file"
     suffixes = (".csv",)
     version = 3
     fills = ("metrics", "cycles", "profile")
@@ -238,7 +238,7 @@ class CycleProfile(FormatLoader):
                 try:
                     metrics = _read(counters, COUNTER_COLUMNS, _metrics, warnings)
                 except (Unreadable, OSError) as error:
-                    warnings.append(f"The counters beside it could not be used: {error}")
+                    warnings.append(f"The counter file next to it could not be used: {error}")
         starts = [t for t in (profile["cycle_start_ns"].min(), metrics["ts_ns"].min()) if isinstance(t, int)]
         epoch = min(starts, default=0)
         profile = profile.with_columns(pl.col("cycle_start_ns") - epoch)

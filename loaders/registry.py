@@ -90,7 +90,7 @@ def installed() -> tuple[FormatLoader, ...]:
     registered = extensions("loaders")
     for name, loader in registered.items():
         if not isinstance(loader, FormatLoader):
-            print(f"warplens: ignoring the loader {name!r}: it is no FormatLoader", file=sys.stderr)
+            print(f"warplens: ignoring the loader {name!r}: it is not a FormatLoader", file=sys.stderr)
     return tuple(loader for loader in registered.values() if isinstance(loader, FormatLoader))
 
 

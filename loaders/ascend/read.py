@@ -48,10 +48,10 @@ def load(job: Job) -> Trace:
     table, lost = _rows(text)
     warnings = [fault] if fault else []
     if lost:
-        warnings.append(f"left out of {job.path.name}: {lost:,} rows without a usable time")
+        warnings.append(f"{job.path.name}: {lost:,} rows without a usable time were left out")
     if table.height and table["core"].null_count() == table.height:
-        warnings.append(f"{job.path.name} does not say on which core a kernel ran (column {_CORE}): collectives are "
-                        "known by name alone")
+        warnings.append(f"{job.path.name} lacks the column {_CORE} (core of each kernel): collectives are recognised "
+                        "by name only")
     in_folder = job.path.name == "kernel_details.csv"
     trace = _of_trace(job, table, warnings) if in_folder and job.path.with_name("trace_view.json").is_file() else None
     if trace is None:
@@ -67,14 +67,14 @@ def _of_trace(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace | Non
         options = job.options if rank is None else {**job.options, "rank": rank}
         (trace,) = kineto.LOADER.load(replace(job, path=path, options=options))
     except Unreadable as refused:
-        warnings.append(f"trace_view.json {refused.reason}: operators and the host are not known")
+        warnings.append(f"trace_view.json {refused.reason}: operators and host slices are missing")
         for file in job.workspace.iterdir():
             file.unlink()
         return None
     zero = trace.info.epoch_ns
     kernels = trace.kernels.select("index", "start_ns", "stream", "kind").collect()
     if zero is None or kernels.is_empty():
-        warnings.append("trace_view.json has no activities of a device; these are kernel_details.csv's")
+        warnings.append("trace_view.json holds no device activities: kernels are taken from kernel_details.csv")
         return None if table.height else trace.warn(*warnings)
     listed_tasks = table.with_columns(pl.col("start_ns") - zero).unique(["start_ns", "stream"], maintain_order=True)
     matches = kernels.join(listed_tasks, on=["start_ns", "stream"], how="inner").select(
@@ -85,7 +85,7 @@ def _of_trace(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace | Non
     traced = int((kernels["kind"].cast(pl.String) == "kernel").sum())
     if compute != traced:
         listed = f"kernel_details.csv lists {compute:,} kernels, trace_view.json {traced:,}"
-        warnings.append(f"{listed}: these are the trace's")
+        warnings.append(f"{listed}: kernels are taken from trace_view.json")
     trace = trace.with_tables(kernels=changed("kernels", trace.kernels, matches, job))
     return replace(trace, info=replace(trace.info, warnings=(*trace.info.warnings, *warnings)))
 
@@ -93,7 +93,7 @@ def _of_trace(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace | Non
 def _of_table(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace:
     """The run from the table alone: device activities, and steps that span the kernels of each."""
     if table.is_empty():
-        raise Unreadable(job.path, "lists no kernel with a usable time", "Check what was recorded.")
+        raise Unreadable(job.path, "lists no kernel with a usable time", "Check that kernels ran while it recorded.")
     lowest = table["start_ns"].min()
     assert isinstance(lowest, int)
     derived = table.with_columns(
@@ -142,7 +142,7 @@ def _placed(trace: Trace, job: Job) -> Trace:
     if info.epoch_ns is not None and operators.is_file() and operators.stat().st_size <= _MOST_MEMORY_BYTES:
         allocations = _allocations(operators, info.epoch_ns, rank)
         trace = trace.with_tables(allocations=allocations) if allocations is not None else trace.warn(
-            "operator_memory.csv lacks columns it used to have: what held the memory is not known")
+            "operator_memory.csv lacks expected columns: what held the memory is unknown")
     if info.epoch_ns is None or not record.is_file():
         return trace
     return _with_samples(trace, _memory_samples(record, info.epoch_ns, rank), job)

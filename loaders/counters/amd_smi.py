@@ -64,7 +64,7 @@ def _together(readings: list[Reading]) -> Reading:
         clocks.pop() if len(clocks) == 1 else None, "amd-smi",
         {name: product for reading in readings for name, product in reading.devices.items()},
         left_out=[column for reading in readings for column in reading.left_out],
-        untimed="the tool wrote no times: its samples are shown in their order (amd-smi monitor -w writes them)",
+        untimed="the log has no timestamps: samples are shown in file order (amd-smi monitor -w records times)",
     )
 
 

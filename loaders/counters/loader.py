@@ -220,11 +220,11 @@ class CounterCsv(CounterLoader):
     """The loader of sample tables from unknown tools."""
 
     name = "counters-csv"
-    title = "CSV with a column of times: one column per counter, or one row per sample (metric, value)"
+    title = "CSV with a time column: one column per counter, or one row per sample (metric, value)"
     suffixes = (".csv", ".tsv")
     version = 2
     too_wide = ""
-    advice = "A table of samples has a column of times (timestamp, time, ts) and columns of numbers."
+    advice = "A table of samples needs a time column (timestamp, time or ts) and numeric columns."
 
     def read(self, text: bytes, job: Job) -> Reading | None:
         """The samples of the table."""

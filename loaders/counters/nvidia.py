@@ -98,7 +98,7 @@ def _smi_dmon(text: bytes) -> Reading:
             log.header((tuple(names), tuple(cells)))
     blocks = [_smi_block(names, units, [cells for *_, cells in rows]) for (names, units), rows in log.blocks.items()
               if rows]
-    untimed = "nvidia-smi dmon was run without times: its samples are shown in their order (-o DT writes times)"
+    untimed = "the nvidia-smi dmon log has no timestamps: samples are shown in file order (-o DT records times)"
     return put_together(blocks, "nvidia-smi", untimed, log.stray)
 
 
@@ -151,7 +151,7 @@ class Dcgmi(CounterLoader):
                 log.row(row["when"], row["device"], row["rest"].split())
             elif line.strip() and not _DCGMI_UNITS.search(line[:60]):
                 log.stray += 1
-        untimed = "dcgmi dmon writes no times: its samples are shown in their order"
+        untimed = "dcgmi dmon logs have no timestamps: samples are shown in file order"
         blocks = [_dcgmi_block(fields, rows) for (fields,), rows in log.blocks.items() if rows]
         return put_together(blocks, "dcgmi dmon", untimed, log.stray)
 

@@ -171,7 +171,7 @@ def _of_answer(text: bytes) -> Reading:
             moments.append(_moment(at))
             values.append(_number(value))
     reading = _reading(names, indices, moments, values, {})
-    reading.warnings += [f"Prometheus said: {warning}" for warning in answer.warnings[:5]]
+    reading.warnings += [f"Prometheus warns: {warning}" for warning in answer.warnings[:5]]
     return reading
 
 
@@ -206,9 +206,9 @@ def _of_text(text: bytes) -> Reading:
         values.append(_number(sample[1]))
         moments.append(sample[2])
     reading = _reading(names, indices, moments, values, units)
-    reading.untimed = "the exporter wrote no times: samples are shown in their order (a range query has times)"
+    reading.untimed = "the exporter wrote no timestamps: samples are shown in file order (a range query has times)"
     if stray:
-        reading.warnings.append(f"{stray:,} lines are no samples and were left out.")
+        reading.warnings.append(f"{stray:,} lines that are not samples were left out.")
     return reading
 
 

@@ -24,7 +24,7 @@ COLUMNS = {"ts_ns": pl.Int64, "metric": pl.String, "device": pl.String, "value":
 """The columns of a reader's samples; times are as parsed by ``times``."""
 _CLOCKS = {
     "utc": "since 1970", "local": "date and time without a zone", "day": "time of day without a date",
-    "relative": "from a start of its own",
+    "relative": "from its own start",
 }
 
 
@@ -74,7 +74,7 @@ def put_together(
     clocks = {clock for _, clock in blocks}
     samples = pl.concat([rows for rows, _ in blocks]) if blocks else pl.DataFrame(schema=COLUMNS)
     devices: dict[str, str | None] = dict.fromkeys(map(str, samples["device"].drop_nulls().unique(maintain_order=True)))
-    lost = [f"{stray:,} lines are no rows of the table and were left out."] if stray else []
+    lost = [f"{stray:,} lines that are not table rows were left out."] if stray else []
     return Reading(samples, clocks.pop() if len(clocks) == 1 else None, tool, devices, lost, untimed=untimed)
 
 
@@ -83,14 +83,14 @@ def trace(job: Job, format: str, reading: Reading, size: int) -> Trace:
     samples, warnings = reading.samples, list(reading.warnings)
     timed = reading.clock is not None
     if timed and (lost := samples.filter(pl.col("ts_ns").is_null()).height):
-        warnings.append(f"{lost:,} of {samples.height:,} samples have no time that can be read and were left out.")
+        warnings.append(f"{lost:,} of {samples.height:,} samples without a readable time were left out.")
         samples = samples.filter(pl.col("ts_ns").is_not_null())
     if samples["value"].is_null().all():
-        raise Unreadable(job.path, "holds no sample of a counter", "Every value in it is blank or no number.")
+        raise Unreadable(job.path, "holds no counter sample", "Every value in it is blank or not a number.")
     first = samples["ts_ns"].min() if timed else None
     zero = first if isinstance(first, int) else 0
     if not timed:
-        warnings.append(reading.untimed or "its samples have no times: they are shown in their order")
+        warnings.append(reading.untimed or "samples have no timestamps: they are shown in file order")
     clock = reading.clock or "none"
     info = Info(
         source=str(job.path), label=_label(job.path), format=format, tool=reading.tool, bytes=size,

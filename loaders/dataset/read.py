@@ -32,7 +32,7 @@ MOMENTS = {
 """Columns with points in time, stored relative to the zero of their rank's recording."""
 _CHECKED = 200
 """Maximum files whose declared sizes are checked before scanning, 1 ms each, packed ones first; big jobs have more."""
-_AGAIN = "Run `warplens reduce` again with the same recordings: it makes what is missing."
+_AGAIN = "Run `warplens reduce` again with the same recordings: it rebuilds what is missing."
 
 
 def load(job: Job) -> Trace:
@@ -40,16 +40,16 @@ def load(job: Job) -> Trace:
     path = job.path
     try:
         description = decode(path.read_bytes(), type=Description)
-        check("dataset-ranks", len(description.parts), f"it lists {len(description.parts):,} recordings")
+        check("dataset-ranks", len(description.parts), f"lists {len(description.parts):,} recordings")
     except Exceeded as error:
         raise error.unreadable(path) from None
     except (DecodeError, ValueError) as error:
-        raise Unreadable(path, f"is a damaged description of a dataset ({error})", _AGAIN) from None
+        raise Unreadable(path, f"is a damaged dataset description ({error})", _AGAIN) from None
     if description.layout > LAYOUT:
-        raise Unreadable(path, f"is of a newer layout ({description.layout}; this version reads up to {LAYOUT})",
+        raise Unreadable(path, f"has a newer layout ({description.layout}; this version reads up to {LAYOUT})",
                          "Open it with a newer warplens, or reduce the job again.")
     if not description.parts:
-        raise Unreadable(path, "is a dataset without a rank", _AGAIN)
+        raise Unreadable(path, "is a dataset without ranks", _AGAIN)
     try:
         return _trace(path.parent, description)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, KeyError, TypeError) as error:

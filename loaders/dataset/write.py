@@ -192,7 +192,7 @@ def _warnings(members: Sequence[Part], infos: Sequence[Info]) -> list[str]:
         rank_list = ", ".join(ranks[:_MOST]) + (f" and {len(ranks) - _MOST:,} more" if len(ranks) > _MOST else "")
         warnings.append(f"rank{'s' if len(ranks) > 1 else ''} {rank_list}: {warning}")
     if len({info.epoch_ns is None for info in infos}) > 1:
-        warnings.append("not every rank recorded its absolute time: each keeps its own zero")
+        warnings.append("not every rank recorded an absolute time: each starts at its own 0")
     return warnings
 
 

@@ -130,6 +130,6 @@ def part_of(path: Path) -> tuple[str, str] | None:
         for folder in (path.parent, path.parent / (loader.directory_within or "")):
             if loader.directory_file and path.name != loader.directory_file and (
                 folder / loader.directory_file).is_file() and (folder == path.parent or loader.directory_within):
-                return (f"is a part of the {loader.name} recording in its folder, and no trace by itself",
+                return (f"is a part of the {loader.name} recording in its folder, not a trace by itself",
                         f"Open the folder: {path.parent}")
     return None

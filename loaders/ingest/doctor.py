@@ -94,14 +94,14 @@ def _about(trace: Trace) -> Iterator[tuple[str, str]]:
     if info.tool:
         yield "written by", info.tool
     yield "clock", info.clock or "not recorded"
-    yield "zero is", f"{info.epoch_ns:,} ns since 1970" if info.epoch_ns is not None else "not known as a wall clock"
+    yield "zero is", f"{info.epoch_ns:,} ns since 1970" if info.epoch_ns is not None else "unknown on the wall clock"
     yield "devices", _listed([f"{one.id} ({one.name})" if one.name else one.id for one in info.devices]) or "none named"
     if info.ranks:
         yield "ranks", _listed([str(rank) for rank in info.ranks])
     if info.coverage is not None:
         yield "read", f"{100 * info.coverage:.0f}% of the file"
     if info.serialised:
-        yield "replayed", "launches ran one by one: their sum is no wall time"
+        yield "replayed", "launches ran one by one: their sum is not wall time"
 
 
 def _table(trace: Trace, name: str) -> str:

@@ -28,4 +28,4 @@ def arguments(info: Info, rank: int | None, offset: int, name: str) -> dict[str,
             raise Unreadable(file, "has changed since it was opened", "Open it again.") from None
         if recorded is not None:
             return recorded
-    raise Unreadable(file, "is of a format without arguments", "")
+    raise Unreadable(file, "has a format without event arguments", "")

@@ -53,17 +53,17 @@ def ended(display_name: str, status: int) -> Unreadable:
 
 def _sentence(display_name: str, loader: str, error: BaseException) -> Unreadable:
     if isinstance(error, MemoryError):
-        return Unreadable(display_name, f"needs more memory than there is to be read as {loader}", "Free some memory.")
+        return Unreadable(display_name, f"needs more memory than is free to be read as {loader}", "Free some memory.")
     if isinstance(error, RecursionError):
         return Unreadable(display_name, f"is nested too deeply to be read as {loader}", "No profiler writes that.")
     if is_full_disk(error):
-        advice = "Free some space in the folder of the cache."
+        advice = "Free some space in the cache folder (`warplens cache` shows it)."
         return Unreadable(display_name, "cannot be opened: no space is left for its tables", advice)
     if isinstance(error, OSError) and error.strerror:
-        return Unreadable(display_name, f"cannot be read ({error.strerror.lower()})", "Check the file and its rights.")
+        return Unreadable(display_name, f"cannot be read ({error.strerror.lower()})", "Check its permissions.")
     first_line = (str(error).splitlines() or [""])[0][:160]
     what = f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
     return Unreadable(
-        display_name, f"is damaged, or is not what {loader} files are: it could not be read ({what})",
+        display_name, f"is damaged, or not a valid {loader} file: it could not be read ({what})",
         "Record or copy it again; WARPLENS_DEBUG=1 shows where reading stopped.",
     )

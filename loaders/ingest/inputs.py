@@ -50,7 +50,7 @@ def regular(name: str, spool: Callable[[], Path], progress: Callable[[int, int, 
 
 
 _PIPE = "Pipe a trace into it: `zcat trace.json.gz | warplens -`."
-_RIGHTS = "Ask for the right to read it, or copy it to where you may."
+_RIGHTS = "Ask for read permission, or copy it to a folder you can read."
 
 
 def _clause(error: OSError | ValueError) -> str:
@@ -146,7 +146,7 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
     try:
         for name, open_member, checksum in _members(path, left_out, faults):
             if count == MOST_FILES:
-                raise Unreadable(display_name, f"holds more than {MOST_FILES:,} files", "Unpack what you want to see.")
+                raise Unreadable(display_name, f"holds more than {MOST_FILES:,} files", "Unpack it first.")
             destination = target / name
             destination.parent.mkdir(parents=True, exist_ok=True)
             computed = 0
@@ -155,13 +155,13 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
                     while data := member.read(_CHUNK):
                         bytes_written += len(data)
                         if bytes_written > room:
-                            raise limits.Exceeded("unfolded", "it unfolds to more than any recording")
+                            raise limits.Exceeded("unfolded", "unpacks to more than any recording")
                         out.write(data)
                         computed = computed if checksum is None else zlib.crc32(data, computed)
                         progress(bytes_written, 0, 0)
                 count += 1
                 if checksum is not None and computed != checksum:
-                    damaged.append(f"the checksum of {name} is wrong; all of it was read, and some of it may be false")
+                    damaged.append(f"the checksum of {name} is wrong: it was read in full, but values may be wrong")
             except broken as error:
                 destination.unlink(missing_ok=True)
                 damaged.append(f"{name} was left out: it is damaged ({error})")
@@ -175,7 +175,7 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
     if not count:
         raise Unreadable(display_name, "is an archive without files", "Give one that holds traces.")
     warnings = [f"{display_name}: {fault}" for fault in (*faults, *damaged[:MOST_DAMAGED])]
-    reason = "was left out: it is a link, or would lie outside the archive"
+    reason = "was left out: it is a link, or its path leads outside the archive"
     return warnings + [f"{display_name}/{name} {reason}" for name in left_out]
 
 

@@ -30,15 +30,15 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
-    "unfolded": Limit(200, "times its size", "compressed traces unfold 5 to 40 times; below 1 GiB nobody counts"),
-    "header": Limit(32 << 20, "bytes", "what traces have before their events is kilobytes, rarely some megabytes"),
+    "unfolded": Limit(200, "times its size", "compressed traces grow 5 to 40 times; under 1 GiB it is not checked"),
+    "header": Limit(32 << 20, "bytes", "metadata before the events takes kilobytes, rarely a few megabytes"),
     "header-keys": Limit(100_000, "keys", "recorders write a few dozen before the events"),
-    "names": Limit(2_000_000, "different texts", "traces have some thousand; with a number in each name, 100,000"),
-    "name-bytes": Limit(512 << 20, "bytes", "all different texts together; they are held in memory"),
-    "snapshot": Limit(512 << 20, "bytes", "a memory snapshot is held as objects, some ten times its size"),
-    "ranks": Limit(512, "ranks", "of one file: each is looked at alone; recorders put no more than a node's together"),
-    "dataset-ranks": Limit(100_000, "recordings", "of one reduced dataset: each has a line in what describes it"),
-    "devices": Limit(4096, "devices", "of one file: when each waited is looked at alone, 1.5 ms each"),
+    "names": Limit(2_000_000, "different texts", "traces have a few thousand; with a number in each name, 100,000"),
+    "name-bytes": Limit(512 << 20, "bytes", "all different texts together, which are held in memory"),
+    "snapshot": Limit(512 << 20, "bytes", "a memory snapshot is held as objects, about ten times its size"),
+    "ranks": Limit(512, "ranks", "in one file: each is analysed separately; recorders write at most a node's ranks"),
+    "dataset-ranks": Limit(100_000, "recordings", "in one reduced dataset: its description has a line for each"),
+    "devices": Limit(4096, "devices", "in one file: the idle analysis takes 1.5 ms per device"),
 }
 """All limits by name."""
 UNCOUNTED_BYTES = 1 << 30  # Unpacked size allowed for every compressed file, whatever its own size.

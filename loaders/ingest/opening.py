@@ -102,7 +102,7 @@ def ingest(path: str, request: Request) -> Opened:
         return Opened(display_name, files, tuple(directories), tuple(loaded), tuple(unread), request.align_s)
     except OSError as error:  # copying a stream failed; errors of loaders are Unreadable already
         if failures.is_full_disk(error):
-            advice = "Free some space in the folder of temporary files."
+            advice = "Free some space in the temporary folder (TMPDIR)."
             raise Unreadable(path, "cannot be copied: no space is left", advice) from None
         raise Unreadable(path, f"cannot be read ({(error.strerror or str(error)).lower()})", _AGAIN) from None
     finally:

@@ -205,8 +205,8 @@ def _traces(
     except Exception as error:
         for directory in directories:
             cache.drop(directory)
-        reason = f"its tables are damaged and were dropped ({type(error).__name__})"
-        raise Unreadable(opened["shown"], reason, "Open it again; it will be read from the start.") from None
+        reason = f"its cached tables are damaged and were deleted ({type(error).__name__})"
+        raise Unreadable(opened["shown"], reason, "Open it again: they are rebuilt from the recording.") from None
 
 
 def _with_keeper(traces: tuple[Trace, ...], keeper: spill.Keeper) -> tuple[Trace, ...]:

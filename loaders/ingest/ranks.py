@@ -118,7 +118,7 @@ def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]
     zero = min(epochs) if len(epochs) == len(infos) else None
     warnings = [f"rank {rank}: {warning}" for rank, trace in ordered for warning in trace.info.warnings]
     if zero is None and epochs:
-        warnings.append("not every rank recorded its absolute time: each keeps its own zero")
+        warnings.append("not every rank recorded an absolute time: each starts at its own 0")
     info = replace(
         infos[0], source=source, label=label, epoch_ns=zero, warnings=tuple(warnings), **totals(infos),
         ranks=tuple(rank for rank, _ in ordered),
@@ -134,7 +134,7 @@ def joined(source: str, label: str, windows: Sequence[Trace]) -> Trace:
     """Successive recordings of one process as one Trace, in time order; gaps between them were not recorded."""
     ordered = sorted(windows, key=lambda trace: trace.info.epoch_ns or 0)
     infos = [trace.info for trace in ordered]
-    gap_warning = f"{len(ordered)} recordings of one process, one after the other: between them nothing was recorded"
+    gap_warning = f"{len(ordered)} successive recordings of one process: the time between them was not recorded"
     warnings = dict.fromkeys(warning for info in infos for warning in info.warnings)
     info = replace(
         infos[0], source=source, label=label, bytes=totals(infos)["bytes"], warnings=(gap_warning, *warnings),

@@ -44,7 +44,7 @@ _OPTIONS: dict[str, tuple[Missing, ...]] = {
         Missing(_no_kind("host", "python"), "with_stack=True", "Python lines behind gaps and launches"),
         Missing(_no_kind("kernels", "sync"), _CUDA_SYNC, "which stream waits for which"),
         Missing(_without("allocations"), "profile_memory=True", "memory peaks and what held them"),
-        Missing(_without("metrics"), f"{_COUNTERS}, in the folder of the trace", "clocks and power beside the kernels"),
+        Missing(_without("metrics"), f"{_COUNTERS}, in the folder of the trace", "clocks and power while kernels run"),
     ),
     "ascend": (
         Missing(_NO_STEPS, "schedule=torch_npu.profiler.schedule(wait=5, warmup=2, active=10), and prof.step() in the "

@@ -97,11 +97,11 @@ def _shift(run: Trace, trace: Trace, span: tuple[int, int], name: str) -> tuple[
     zero, epoch, clock = run.info.epoch_ns, trace.info.epoch_ns, trace.info.facts.get("clock")
     of_day = trace.info.facts.get("time_of_day_ns")
     if clock == "none":
-        return 0, f"{name} has no times: its samples cannot be placed beside the trace"
+        return 0, f"{name} has no timestamps: its samples cannot be aligned with the trace"
     if zero is None or (epoch is None and of_day is None):
         return 0, (
-            f"{name} and the trace do not both record absolute times: each is taken to begin at zero "
-            "(--align SECONDS says when the counters begin)"
+            f"{name} and the trace do not both record absolute times: both are assumed to begin together "
+            "(--align SECONDS sets when the counters begin)"
         )
     length = _last(trace)
     if epoch is not None and clock != "local":
@@ -119,7 +119,7 @@ def _shift(run: Trace, trace: Trace, span: tuple[int, int], name: str) -> tuple[
     if not _overlap(shift, length, span):
         return start - local - zero, _no_overlap_note(name, start - local - zero, length, span)
     what = "times without a zone" if epoch is not None else "times of day"
-    return shift, f"{name} has {what}: they are taken as {_zone_name(best[0])}, in which they overlap the trace"
+    return shift, f"{name} has {what}: read as {_zone_name(best[0])}, where they overlap the trace"
 
 
 def _overlap(shift: int, length: int, span: tuple[int, int]) -> int:
@@ -131,8 +131,8 @@ def _overlap(shift: int, length: int, span: tuple[int, int]) -> int:
 def _no_overlap_note(name: str, shift: int, length: int, span: tuple[int, int]) -> str:
     gap, side = (shift - span[1], "after") if shift > span[1] else (span[0] - shift - length, "before")
     return (
-        f"{name} was sampled {gap / 1e9:,.1f} s {side} the trace by the clocks: nothing overlaps "
-        "(--align SECONDS says when the counters begin)"
+        f"{name} was sampled {gap / 1e9:,.1f} s {side} the trace, by their clocks: no overlap "
+        "(--align SECONDS sets when the counters begin)"
     )
 
 

@@ -68,7 +68,7 @@ def whole_pages(path: Path, workspace: Path) -> tuple[Path, str | None]:
             path = Path(shutil.copyfile(path, workspace / "whole"))
         os.truncate(path, pages.here * pages.size)
     of = f" of {pages.expected:,}" if pages.expected else " whole"
-    return path, f"truncated: {pages.here:,}{of} pages of the database are there; rows on later ones are lost"
+    return path, f"truncated: the file holds {pages.here:,}{of} database pages; rows on later pages are lost"
 
 
 def batches(cursor: sqlite3.Cursor, size: int) -> Iterator[list[Any]]:

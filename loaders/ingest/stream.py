@@ -130,7 +130,7 @@ class _Zstd:
         return self._decoder.unused_data if self.done else b""
 
 
-_UNSOUND = "damaged: the checksum of the gzip data is wrong; all of the data was read, and some of it may be false"
+_UNSOUND = "damaged: the gzip checksum is wrong; the data was read in full, but values may be wrong"
 
 
 class Source:
@@ -240,7 +240,7 @@ class Source:
             size -= len(piece)
             self.decompressed += len(piece)
             if self.decompressed > self._most:
-                what = f"unfolds to more than {self._most / (1 << 30):,.1f} GiB from {self.size / (1 << 20):,.1f} MiB"
+                what = f"unpacks to more than {self._most / (1 << 30):,.1f} GiB from {self.size / (1 << 20):,.1f} MiB"
                 raise limits.Exceeded("unfolded", what).unreadable(os.fspath(self._path))
             yield piece
 

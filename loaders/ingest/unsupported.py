@@ -37,7 +37,7 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"ARROW1", "is an Arrow table", _ANOTHER),
     (b"\x89HDF", "is an HDF5 file", _ANOTHER),
     (b"PERFILE2", "is a Linux perf recording", "Open it with `perf report`; warplens reads GPU profilers' traces."),
-    *((bytes((0x80, protocol)), "is a Python pickle, but no memory snapshot", _SNAPSHOT) for protocol in range(2, 6)),
+    *((bytes((0x80, protocol)), "is a pickle, but not a memory snapshot", _SNAPSHOT) for protocol in range(2, 6)),
 )
 
 _SUFFIX: tuple[tuple[tuple[str, ...], str, str], ...] = (
@@ -183,7 +183,7 @@ def _document(text: bytes) -> tuple[str, str]:
     have = [key for key in _TRACE_KEYS if key in keys]
     listing = ", ".join(keys[:4]) + (", …" if len(keys) > 4 else "")
     if have:
-        reason = f"is nearest to kineto (it has {', '.join(have)}), but no list of traceEvents begins in it"
+        reason = f"looks most like kineto (it has {', '.join(have)}), but has no list of traceEvents"
     else:
         reason = f"is JSON, but not a trace: kineto, the nearest format, needs traceEvents, and this has {listing}"
     return reason, RECORD
@@ -223,5 +223,5 @@ def _table(text: bytes) -> tuple[str, str] | None:
     if best is None:
         return None
     _, near, lacking = best
-    lacks = f"lacks its columns {', '.join(lacking)}" if lacking else "has no row that can be read"
-    return f"is nearest to {near.format}, but {lacks}", f"`{near.make}` writes all of them. {RECORD}"
+    lacks = f"lacks the columns {', '.join(lacking)}" if lacking else "has no readable row"
+    return f"looks most like {near.format}, but {lacks}", f"`{near.make}` writes all of them. {RECORD}"

@@ -62,8 +62,8 @@ def _scan(job: Job) -> Scanned:
             raise error.unreadable(job.path) from None
         if not document.has_events:
             if source.ended:
-                raise Unreadable(job.path, f"it holds no complete event: {source.ended}", "Copy or record it again.")
-            raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
+                raise Unreadable(job.path, f"holds no complete event: {source.ended}", "Copy or record it again.")
+            raise Unreadable(job.path, "holds no list of trace events", "Give a trace, not its metadata.")
         if (rank := job.options.get("rank")) is not None:  # some recorders write it to another file
             document.values.setdefault("distributedInfo", {"rank": rank})
         tables = Tables(Strings(), job.workspace, job.lasting)

@@ -66,7 +66,7 @@ def check(data: bytes) -> None:
     if at >= end or at + 1 + _length(data, at) > end:
         raise NotPlain("ends in the middle of its data")
     if code == _PUT:
-        raise NotPlain("keeps values at places no pickler would choose")
+        raise NotPlain("stores values at positions no pickler would choose")
     if code in _TUPLES:
         raise NotPlain("holds a tuple of something other than numbers")
     raise NotPlain("is a pickle that builds or names objects")
@@ -97,4 +97,4 @@ def load(data: bytes) -> Any:
     except NotPlain:
         raise
     except Exception as error:  # the unpickler may raise anything for opcodes in an invalid order
-        raise NotPlain(f"is no valid pickle ({type(error).__name__})") from None
+        raise NotPlain(f"is not a valid pickle ({type(error).__name__})") from None

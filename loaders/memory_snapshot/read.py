@@ -109,7 +109,7 @@ def read(content: Any, size: int) -> Snapshot:
     if isinstance(content, list):
         content = {"segments": content}
     if not isinstance(content, dict) or not {"segments", "device_traces"} & content.keys():
-        raise NotPlain("is a pickle, but no memory snapshot: it has no segments")
+        raise NotPlain("is a pickle, but not a memory snapshot: it has no segments")
     reader = _Reader(size)
     alive = _segments(reader, content.get("segments"))
     traces = content.get("device_traces")
@@ -302,9 +302,9 @@ def trace(path: Path, format: str, snapshot: Snapshot, size: int) -> Trace:
         "stream": pl.Int64, "address": pl.Int64, "stack": pl.String,
     })
     stray = snapshot.stray
-    warnings = [f"{stray:,} entries of the snapshot are of no known kind and were left out."] * bool(stray)
+    warnings = [f"{stray:,} snapshot entries of unknown kind were left out."] * bool(stray)
     if not times:
-        warnings.append("the snapshot has no history: only what is held at its end is known (record it with "
+        warnings.append("the snapshot has no history: it shows only what was held at its end (record it with "
                         "torch.cuda.memory._record_memory_history())")
     devices = sorted({one.device for one in blocks} | snapshot.states.keys() | snapshot.changes.keys())
     info = Info(

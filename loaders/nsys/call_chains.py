@@ -30,7 +30,7 @@ def blocks(database: NsysDatabase, strings: pl.DataFrame) -> Iterator[pl.DataFra
                                                                                    "callchainId")):
         if database.has(table, "start", "globalTid", key) and database.has(chains, "id", "symbol", "stackDepth"):
             if (rows := database.count(table)) > MOST:
-                database.faults.append(f"of {rows:,} rows of {table} the first {MOST:,} have their call chains")
+                database.faults.append(f"call chains are read for the first {MOST:,} of {rows:,} rows of {table} only")
             yield from _with_chains(database, strings, table, key, _stacks(database, strings, chains))
 
 

@@ -189,7 +189,7 @@ def _recorded_warnings(database: NsysDatabase) -> list[str]:
     for severity, text in database.rows("DIAGNOSTIC_EVENT", "severity", "text"):
         if severity in (_WARNING, _ERROR):
             kind = "error" if severity == _ERROR else "warning"
-            results[f"the recorder's {kind}: {' '.join(str(text).split())[:300]}"] = None
+            results[f"Nsight Systems {kind}: {' '.join(str(text).split())[:300]}"] = None
     sentences = list(results)
     rest = len(sentences) - _MOST_WARNINGS
-    return [*sentences[:_MOST_WARNINGS], f"{rest} more warnings of the recorder"] if rest > 0 else sentences
+    return [*sentences[:_MOST_WARNINGS], f"{rest} more warnings of Nsight Systems"] if rest > 0 else sentences

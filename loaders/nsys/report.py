@@ -21,7 +21,7 @@ from ..trace import Trace
 
 ENDINGS = (".nsys-rep", ".qdrep")
 ELSEWHERE = ("Run `nsys export --type sqlite FILE` where Nsight Systems is installed, and open the .sqlite file or put "
-             "it beside this one.")
+             "it next to this one.")
 _LOOK = 0.2  # Seconds between two checks of the export's progress.
 _KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux.
 
@@ -36,7 +36,7 @@ class NsightReport(FormatLoader):
     """The loader of Nsight Systems' reports."""
 
     name = "nsys-rep"
-    title = "Nsight Systems report, through the .sqlite export beside it or through nsys where that is installed"
+    title = "Nsight Systems report, through the .sqlite export next to it, or through nsys if that is installed"
     suffixes = ENDINGS
     version = 2
     fills = ("kernels", "host", "metrics")
@@ -68,10 +68,10 @@ class NsightReport(FormatLoader):
         info = replace(trace.info, source=str(job.path), label=_label(job.path), bytes=job.path.stat().st_size)
         trace = replace(trace, info=info)
         if beside is None:
-            return (trace.warn("read through an export that nsys made of the report"),)
-        warnings = [f"read from the export beside the report, {beside.name}"]
+            return (trace.warn("read from an export that nsys made of the report just now"),)
+        warnings = [f"read from the export next to the report, {beside.name}"]
         if beside.stat().st_mtime < job.path.stat().st_mtime - 1:
-            warnings.append("the export is older than the report: if that was recorded anew, export it again")
+            warnings.append("the export is older than the report: if the report was re-recorded, export it again")
         return (trace.warn(*warnings),)
 
 
@@ -83,8 +83,7 @@ def _exported(job: Job) -> Path:
     """An export made by ``nsys`` in the job's workspace. Raises Unreadable; kills ``nsys`` if ``progress`` raises."""
     program = shutil.which("nsys")
     if program is None:
-        raise Unreadable(job.path, "is an Nsight Systems report, and nsys, which alone reads it, is not installed here",
-                         ELSEWHERE)
+        raise Unreadable(job.path, "is an Nsight Systems report and needs nsys, which is not installed here", ELSEWHERE)
     target, log_path = job.workspace / "export.sqlite", job.workspace / "export.log"
     size = job.path.stat().st_size
     command = [program, "export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(target),

@@ -26,7 +26,7 @@ _IO = re.compile(r"f?(read|write|open|close|puts|gets|flush|seek|stat|sync)|p(re
 def _lost(warnings: list[str], what: str, read: int, usable: int, why: str) -> None:
     """Add a warning with the number of unusable rows of a report, if there are any."""
     if read > usable:
-        warnings.append(f"left out of {what}: {read - usable:,} of {read:,} rows, which {why}")
+        warnings.append(f"{read - usable:,} of {read:,} rows of {what} were left out: they {why}")
 
 
 def load(job: Job) -> tuple[Trace, ...]:
@@ -40,7 +40,7 @@ def load(job: Job) -> tuple[Trace, ...]:
         if (trace := _recording(job, label, text, reports)) is not None:
             traces.append(trace.warn(fault) if fault else trace)
     if not traces:
-        raise Unreadable(job.path, "is a report of nsys stats without a row", "Check what was recorded.")
+        raise Unreadable(job.path, "is an nsys stats report without rows", "Check that the recording has any.")
     job.progress(len(text), len(text), len(runs))
     return tuple(traces)
 
@@ -69,7 +69,7 @@ def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) ->
     if not any(frame.height for frame in (launches, calls, totals, hosts, sizes)):
         return None
     if unread := sorted({one.title or next(iter(one.columns), "?") for one in reports if not one.kind}):
-        faults.append(f"not shown: {len(unread)} reports that no table has a place for ({', '.join(unread[:6])})")
+        faults.append(f"not shown: {len(unread)} reports that no table of warplens holds ({', '.join(unread[:6])})")
     if sizes.height:
         totals = _with_sizes(totals, sizes)
     zero = min((frame["start_ns"].to_numpy().min() for frame in (launches, calls) if frame.height), default=0)

@@ -208,9 +208,9 @@ class _Load:
             how = "ends in the middle of a packet" if stretches.cut else "is damaged"
             warnings.append(f"truncated: the file {how} at byte {stretches.damage:,}; {self.events:,} events were read")
         counted = (
-            (broken, "damaged packets were passed over"),
-            (self.ignored["compressed packets"], "compressed packets in the middle of the trace were passed over"),
-            (self.sequences.lost, "times the recorder lost packets: slices and texts may be missing"),
+            (broken, "damaged packets were skipped"),
+            (self.ignored["compressed packets"], "compressed packets in the middle of the trace were skipped"),
+            (self.sequences.lost, "times the recorder lost packets: slices and names may be missing"),
             (self.untimed + self.tables.untimed, "events have no usable time and are left out"),
             (self.slices.open, "slices were still open at the end: their duration is not known"),
             (self.slices.stray, "ends of slices have no begin and are left out"),

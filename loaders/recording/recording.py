@@ -42,7 +42,7 @@ class Faults:
             *self.sentences,
             *(f"{count:,} values of {table} could not be read and are left empty"
               for table, count in self.values.items()),
-            *(f"left out: {count:,} rows of {table} without a time or a name"
+            *(f"{count:,} rows of {table} without a time or a name were left out"
               for table, count in self.left_out.items()),
         ]
 
@@ -152,7 +152,7 @@ class Recording:
         """Add metrics of launches: ``start device section metric value unit``; start and device identify the launch."""
         self._measured_rows += rows.height
         if self._measured_rows > _MOST_MEASURED:
-            note = f"Metrics of single launches are kept up to {_MOST_MEASURED:,}; the metrics view has all."
+            note = f"Only the first {_MOST_MEASURED:,} metrics of single launches are kept; the metrics view has all."
             self.notes += [] if note in self.notes else [note]
             return
         self._measured.append(rows.select(

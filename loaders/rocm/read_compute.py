@@ -60,7 +60,7 @@ def load(job: Job) -> Trace:
         limits = _limits(files.get(SYSTEM), recording)
         rows = _rows(times, recording)
         if rows.is_empty() and counters is not None and counters != times:
-            warning = f"{times.name} holds no dispatch: times are those of the pass with counters"
+            warning = f"{times.name} lists no dispatches: times are taken from the counter pass"
             recording.faults.sentences.append(warning)
             times, rows = counters, _rows(counters, recording)
         rows, counted = rows.with_row_index("launch"), None
@@ -119,7 +119,7 @@ def _matched(rows: pl.DataFrame, counted: pl.DataFrame, recording: Recording) ->
     joined = joined.with_columns(launch=pl.when(pl.col("launch").is_first_distinct()).then("launch"))
     if lost := joined["launch"].null_count():
         recording.faults.sentences.append(
-            f"the counters of {lost:,} of {joined.height:,} dispatches fit no timed launch and were left out"
+            f"counters of {lost:,} of {joined.height:,} dispatches match no timed launch and were left out"
         )
     return joined.drop_nulls("launch")
 
@@ -238,8 +238,8 @@ def _measured(
     if channels:
         counters = parts["metric"].n_unique() // 4
         kept = "1 counter" if counters == 1 else f"{counters} counters"
-        recording.notes.append(f"{channels:,} columns of single L2 channels are kept as {kept} with mean, standard "
-                               "deviation, least and most of the channels.")
+        recording.notes.append(f"{channels:,} columns of single L2 channels are summarised as {kept}: mean, standard "
+                               "deviation, min and max over the channels.")
 
 
 def _recorded_name(name: str) -> str:

@@ -71,7 +71,7 @@ def load(job: Job) -> tuple[Trace, ...]:
             trace = trace.warn(fault)
         traces.append(trace)
     if not traces:
-        raise Unreadable(job.path, "is a rocprofv3 document without a process", "Check that the recording has any.")
+        raise Unreadable(job.path, "is a rocprofv3 document without processes", "Check that the recording has any.")
     job.progress(total, total, 0)
     return tuple(traces)
 
@@ -161,7 +161,7 @@ class _Reader:
     def _few(self, raw: Raw | None, kind: type[Any]) -> list[Any]:
         records, lost = _list(raw, kind)
         if lost:
-            self._recording.faults.values["the description of agents and kernels"] += lost
+            self._recording.faults.values["the lists of agents and kernels"] += lost
         return records
 
     def _messages(self, raw: Raw) -> dict[int, str]:
@@ -200,7 +200,7 @@ class _Reader:
         self._counted(dispatched)
         for name in _UNUSED:
             if count := len(_decoded(self._lists.get(name, Raw(b"[]")), list[Raw], ())):
-                self._recording.faults.sentences.append(f"{count:,} samples of program counters are not shown")
+                self._recording.faults.sentences.append(f"{count:,} program-counter (PC) samples are not shown")
         return self._recording.finish()
 
     def _records(self, name: str) -> Iterator[list[Record]]:

@@ -97,7 +97,7 @@ class _Reader:
                 self._done += source.size
         if unread:
             self._recording.faults.sentences.append(
-                f"not read with it, for their times are of another run: {', '.join(sorted(unread))}"
+                f"left out, because their times are of another run: {', '.join(sorted(unread))}"
             )
         self._recording.allocations(self._allocated)
         if self._counts:
@@ -252,7 +252,7 @@ def _statistics(job: Job, label: str) -> Trace:
         blocks = list(frames(source))
         warnings = [source.fault] if source.fault else []
     if not blocks:
-        raise Unreadable(job.path, "is a summary without a row", "Check what was recorded.")
+        raise Unreadable(job.path, "is a summary without rows", "Check that the recording has any.")
     rows, faults = pl.concat(blocks), Faults()
     rows = values.numbers(
         rows, job.path.name, faults, ["calls", "totaldurationns", "minns", "maxns"], ["averagens"], ["name"]
@@ -260,14 +260,14 @@ def _statistics(job: Job, label: str) -> Trace:
     names = rows["name"].to_list()
     if names and all(name.isupper() and "_" in name and not name.startswith("MEMORY_COPY_") for name in names):
         raise Unreadable(
-            job.path, "sums up whole domains of calls and names no kernel or call",
-            "Give the traces or the other summaries of the same run (kernel_trace.csv, kernel_stats.csv).",
+            job.path, "is a summary by domain: it names no kernels or calls",
+            "Open kernel_trace.csv or kernel_stats.csv of the same run.",
         )
     calls = rows.filter(pl.Series([bool(_API_NAME.match(name)) for name in names], dtype=pl.Boolean))
     work = rows.join(calls.select("name"), on="name", how="anti", maintain_order="left")
     kinds = {name: "memcpy" if name.startswith("MEMORY_COPY") else kernel_kind(name) for name in work["name"].unique()}
     if rows.is_empty():
-        raise Unreadable(job.path, "is a summary without a row that can be read", "Write or copy it again.")
+        raise Unreadable(job.path, "is a summary without readable rows", "Write or copy it again.")
     info = Info(
         source=str(job.path), label=label, format="rocprofv3-csv", tool="rocprof", bytes=job.path.stat().st_size,
         warnings=(*warnings, *faults.warnings()),

@@ -239,14 +239,14 @@ class _Load:
             warnings.append("truncated or damaged: a plane of the file could be read only in part")
         broken = self.reader.broken + space.broken
         if broken:
-            warnings.append(f"{broken:,} damaged stretches of the file were passed over")
+            warnings.append(f"{broken:,} damaged stretches of the file were skipped")
         if self.tables.untimed:
             warnings.append(f"dropped {self.tables.untimed:,} events without a usable time")
         if self.tables.negative:
             warnings.append(f"{self.tables.negative:,} negative durations taken as not recorded")
         if not self.tables.spools["kernels"].rows:
             warnings.append(f"{NO_DEVICE}, only the host")
-        warnings += [f"the recorder says: {' '.join(text.split())[:200]}" for text in space.complaints[:5]]
+        warnings += [f"the profiler reported: {' '.join(text.split())[:200]}" for text in space.complaints[:5]]
         return tuple(warnings)
 
 
@@ -254,8 +254,8 @@ def _nothing(space: Space, reader: XPlaneReader, mangled: bool) -> tuple[str, st
     """The reason why there is nothing to show, and the advice."""
     if space.cut or space.broken or reader.broken or reader.damaged:
         why = "is damaged: it begins as an XLA profile, but its messages cannot be read"
-        return why + (", for its bytes were replaced (U+FFFD) by a text tool" if mangled else ""), _AGAIN
-    return "is an XLA profile without a single event", "Check that work ran while it was recorded."
+        return why + (": a text tool replaced bytes with U+FFFD" if mangled else ""), _AGAIN
+    return "is an XLA profile without events", "Check that work ran while it was recorded."
 
 
 def _is_mangled(file: int) -> bool:

@@ -220,7 +220,7 @@ def arguments(path: Path, offset: int, name: str) -> dict[str, Any]:
     if no such event begins there or the file is compressed."""
     with Source(path) as source:
         if source.compressed:
-            raise ValueError("a compressed profile is not unpacked again")
+            raise ValueError("a compressed profile is not decompressed again")
     file = os.open(path, os.O_RDONLY)
     try:
         space = space_of(file, os.fstat(file).st_size, in_python)

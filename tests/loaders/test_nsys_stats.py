@@ -59,7 +59,7 @@ def test_headers_of_2020_and_other_units(tmp_path: Path) -> None:
         '100,7,1,2,1,1,32,1,1,16,0,0,Tesla T4 (0),1,7,"k(int, int)"\nnot,a,row\n'
     ))
     assert rows(run.kernels, "name", "dur_ns", "grid", "device") == [("k(int, int)", 7, "2,1,1", "GPU 0")]
-    assert run.info.warnings == ("left out of the trace: 1 of 2 rows, which are not activities",)
+    assert run.info.warnings == ("1 of 2 rows of the trace were left out: they are not activities",)
     run = load(tmp_path / "ms.csv", tmp_path, "Time(%),Total Time (ms),Instances,Average (us),Minimum (us),Name\n"
                "100.0,1.5,3,500.0,400.5,k\n")
     assert rows(run.kernel_stats, "total_ns", "mean_ns", "min_ns", "max_ns") == [(1_500_000, 500_000.0, 400_500, None)]
@@ -107,7 +107,7 @@ def test_a_report_no_table_has_a_place_for_is_named_beside_those_that_are_read(t
         "\n ** MPI Event Summary (mpi_event_sum):\n\nTime (%),Total Time (ns),Source,Avg (ns),Name\n1,2,x,4,MPI_Send\n"
     ))
     assert rows(run.host_stats, "name", "total_ns") == [("cudaMalloc", 2)]
-    assert run.info.warnings == ("not shown: 1 reports that no table has a place for (mpi_event_sum)",)
+    assert run.info.warnings == ("not shown: 1 reports that no table of warplens holds (mpi_event_sum)",)
 
 
 def test_sums_answer_the_views_of_calls_ranges_and_copies(samples, tmp_path) -> None:
@@ -164,5 +164,5 @@ def test_reports_of_other_things_are_left_alone(text: str) -> None:
 
 
 def test_a_report_without_rows_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Unreadable, match="without a row"):
+    with pytest.raises(Unreadable, match="without rows"):
         load(tmp_path / "none.csv", tmp_path, "Time (%),Total Time (ns),Instances,Avg (ns),Name\n")

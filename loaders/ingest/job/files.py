@@ -104,9 +104,9 @@ def _head(display_name: str, path: Path) -> bytes:
                 return head
             if source.size and source.compressed:
                 source.read(1)
-                raise Unreadable(display_name, source.ended or "is compressed and has nothing in it", _AGAIN)
+                raise Unreadable(display_name, source.ended or "is compressed but empty", _AGAIN)
     except PermissionError:
-        advice = "Copy it to where you may read it."
+        advice = "Ask for read permission, or copy it to a folder you can read."
         raise Unreadable(display_name, "cannot be read (permission denied)", advice) from None
     except OSError as error:
         raise Unreadable(display_name, f"cannot be read ({(error.strerror or str(error)).lower()})", _AGAIN) from None
@@ -163,13 +163,13 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
         one = len(files or folders) == 1
         inside = f"{len(files)} other file" if files else f"{len(folders)} folder"
         inside += "" if one else "s"
-        inside += "" if files else " without one"
+        inside += "" if files else " without one either"
         raise Unreadable(display_name, f"holds no trace ({inside})", discovery.runs_under(folder) or _GIVE)
     parts = _recordings(_without_twins(parts))
     paths = {part.path for part in parts}
     twice = {path for path in paths if path.suffix in (".gz", ".zst") and path.with_suffix("") in paths}
     parts = [part for part in parts if part.path not in twice]
-    unread += [f"{path} was left out: {path.stem} beside it is the same, unpacked" for path in sorted(twice)]
+    unread += [f"{path} was left out: {path.stem} next to it is the same, decompressed" for path in sorted(twice)]
     counter_formats = registry.samplers()
     formats = sorted({part.format for part in parts} - counter_formats)
     if len(formats) > 1:

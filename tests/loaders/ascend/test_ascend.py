@@ -129,7 +129,7 @@ def test_without_a_usable_trace_the_table_is_shown_and_that_is_said(samples: Pat
     (tmp_path / "run" / INSIDE / "trace_view.json").write_text("this is no trace")
     (trace,) = open_run(str(tmp_path / "run"), use_cache=False)
     assert of_kind(trace, "kernel").height == 6 and of_kind(trace, "collective").height == 2
-    assert "the host are not known" in " ".join(trace.info.warnings)
+    assert "host slices are missing" in " ".join(trace.info.warnings)
 
 
 def test_a_table_without_a_usable_row_is_refused(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_folder_whose_table_has_no_cores_opens_with_the_rest(samples: Path, tm
     same = ("name", "kind", "start_ns", "dur_ns", "op_type", "tensor")
     assert trace.kernels.select(same).collect().equals(whole.kernels.select(same).collect())
     assert not trace.has("kernels.core") and whole.has("kernels.core")
-    assert "on which core" in " ".join(trace.info.warnings)
+    assert "lacks the column Accelerator Core" in " ".join(trace.info.warnings)
     alone = table.rename(tmp_path / "kernel_details.csv")
     assert load(alone, tmp_path).kernels.collect().height == len(rows) - 1
 

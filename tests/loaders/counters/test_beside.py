@@ -67,7 +67,7 @@ def test_a_date_without_a_zone_is_in_the_zone_in_which_it_overlaps(tmp_path: Pat
     run = opened(folder(tmp_path, smi_csv=query("2026/03/02 15:07:40.000", "2026/03/02 15:07:41.000")))
     assert times(run) == [10.0, 11.0]
     (said,) = run.info.warnings
-    assert said == "smi.csv has times without a zone: they are taken as UTC+01:00, in which they overlap the trace"
+    assert said == "smi.csv has times without a zone: read as UTC+01:00, where they overlap the trace"
 
 
 def test_zones_of_half_hours_are_found(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_dmon_without_times_has_none(tmp_path: Path, separator: str) -> None:
     trace = load(path, tmp_path)
     assert sums(trace) == about({("pwr", "GPU 0"): (2, 410.0), ("sm", "GPU 0"): (1, 50.0)})
     assert trace.metrics.select(pl.col("ts_ns").null_count()).collect().item() == 4
-    assert "-o DT writes times" in trace.info.warnings[0]
+    assert "-o DT records times" in trace.info.warnings[0]
 
 
 def test_dmon_of_dcgmi(samples: Path, tmp_path: Path) -> None:

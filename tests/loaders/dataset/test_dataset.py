@@ -62,7 +62,7 @@ def test_it_opens_as_one_run_of_all_ranks_on_one_clock(tmp_path: Path) -> None:
 def test_a_rank_that_knows_no_absolute_time_keeps_every_clock_as_it_is(tmp_path: Path) -> None:
     run = opened(dataset(tmp_path / "job", reduced(0, 1000), reduced(1, None)))
     assert run.cycles.select(pl.col("start_ns").max()).collect().item() == 10
-    assert "not every rank recorded its absolute time: each keeps its own zero" in run.info.warnings
+    assert "not every rank recorded an absolute time: each starts at its own 0" in run.info.warnings
 
 
 def test_its_files_are_plain_tables_by_rank(tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ def test_the_cache_holds_no_copy_and_notices_what_is_new(tmp_path: Path) -> None
     ("change", "said"),
     [
         (lambda told: told | {"layout": 99}, "newer layout"),
-        (lambda told: told | {"parts": []}, "without a rank"),
-        (lambda told: told | {"parts": 7}, "damaged description"),
+        (lambda told: told | {"parts": []}, "without ranks"),
+        (lambda told: told | {"parts": 7}, "damaged dataset description"),
         (lambda told: told | {"packed": {"cycles": "../../../etc/passwd"}}, "damaged or missing"),
         (lambda told: told | {"packed": {}, "parts": [told["parts"][0] | {"part": "../rank-000000"}]}, "or missing"),
         (lambda told: told | {"packed": {"cycles": "0" * 16}}, "damaged or missing"),
@@ -216,7 +216,7 @@ def test_what_is_wrong_with_it_is_a_sentence_in_the_app_too(tmp_path: Path) -> N
     folder = dataset(tmp_path / "job", reduced(0))
     (folder / "dataset.json").write_bytes(b'{"format":"warplens-dataset","layout":')
     (event,) = told(folder)
-    assert isinstance(event, Failed) and "is a damaged description of a dataset" in event.message
+    assert isinstance(event, Failed) and "is a damaged dataset description" in event.message
 
 
 def test_a_file_that_only_has_its_name_is_read_as_what_it_is(tmp_path: Path) -> None:

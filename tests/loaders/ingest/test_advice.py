@@ -1,4 +1,4 @@
-"""What a refusal says: what the file is nearest to and lacks, and something to do that ends in a file that opens."""
+"""What a refusal says: what the file looks most like and lacks, and something to do that ends in a file that opens."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from warplens.loaders.ingest.opening import open_run
 
 NEAR = {
     "trace.csv": ("Start (ns),Duration (ns),Foo\n1,2,3\n",
-                  "is nearest to nsys-stats, but lacks its columns Strm, Name"),
+                  "looks most like nsys-stats, but lacks the columns Strm, Name"),
     "metrics.csv": ("Process ID,ID,Kernel\n0,1,k\n",
-                    "is nearest to ncu, but lacks its columns Kernel Name, Metric Name"),
+                    "looks most like ncu, but lacks the columns Kernel Name, Metric Name"),
     "kernels.csv": ("Kind,Agent_Id,Kernel_Name,Begin\nK,1,k,2\n",
-                    "is nearest to rocprofv3-csv, but lacks its columns Queue_Id, Start_Timestamp, End_Timestamp"),
+                    "looks most like rocprofv3-csv, but lacks the columns Queue_Id, Start_Timestamp, End_Timestamp"),
     "keys.json": ('{"hello": 1, "displayTimeUnit": "ns"}',
-                  "is nearest to kineto (it has displayTimeUnit), but no list of traceEvents begins in it"),
+                  "looks most like kineto (it has displayTimeUnit), but has no list of traceEvents"),
     "other.json": ('{"a": 1, "b": {"c": 2}}', "kineto, the nearest format, needs traceEvents, and this has a, b"),
 }
 
@@ -81,11 +81,11 @@ def test_doctor_says_what_was_found_dropped_and_assumed(samples: Path, tmp_path:
     assert main(["doctor", str(samples / "ncu_long.csv"), "--no-cache"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "format ncu: Nsight Compute" in said and "kernels 5 rows; never recorded: start_ns, rank" in said
-    assert "not in it host, metrics" in said and "their sum is no wall time" in said and "nothing was wrong" in said
+    assert "not in it host, metrics" in said and "their sum is not wall time" in said and "nothing was wrong" in said
     cut = tmp_path / "cut.csv"
     cut.write_text("Start (ns),Duration (ns),Strm,Name\n1,2,7,k\n3,x,7,k\n")
     assert main(["doctor", str(cut), "--no-cache"]) == 0
-    assert "left out of the trace: 1 of 2 rows" in capsys.readouterr().out
+    assert "1 of 2 rows of the trace were left out" in capsys.readouterr().out
     assert main(["doctor", str(tmp_path / "none.csv"), "--no-cache"]) == 3
 
 

@@ -27,7 +27,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "not_a_trace.json": (b'{"hello": [1,2,3]}', "is JSON, but not a trace"),
     "picture.json": (b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(4000), "is a PNG picture"),
     "zeros.json.gz": (b"\x1f\x8b\x08" + bytes(50), "the compressed stream is damaged"),
-    "nothing.json.gz": (gzip.compress(b""), "is compressed and has nothing in it"),
+    "nothing.json.gz": (gzip.compress(b""), "is compressed but empty"),
     "deep.json": (b"[" * 200_000, "is JSON, but not a trace"),
     "text.txt": (b"hello\n" * 100, "is a text file, but not a trace format"),
     "noise.bin": (random.Random(2).randbytes(9000), "is not in a trace format"),
@@ -217,7 +217,7 @@ def test_windows_of_one_process_follow_one_another_and_are_no_ranks(fake: Callab
 
     (run,) = open_run(fake(load, *epochs))
     assert (run.info.ranks, run.info.epoch_ns) == ((), 1_000)
-    assert run.info.warnings[0].startswith("2 recordings of one process")
+    assert run.info.warnings[0].startswith("2 successive recordings of one process")
     rows = run.kernels.select("rank", "index", "start_ns", "correlation").collect().rows()
     assert rows == [(None, 0, 0, 5), (None, 1, 20, 5), (None, 2, 8000, 10), (None, 3, 8020, 10)]
 

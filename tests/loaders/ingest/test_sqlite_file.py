@@ -65,7 +65,7 @@ def test_a_table_is_read_up_to_the_first_page_that_is_gone(database: Path, tmp_p
     found, cut = sqlite_file.whole_pages(path, tmp_path / "workspace")
     assert found.stat().st_size == size // PAGE * PAGE
     pages = len(data) // PAGE
-    there = f"truncated: {size // PAGE:,} of {pages:,} pages of the database are there; rows on later ones are lost"
+    there = f"truncated: the file holds {size // PAGE:,} of {pages:,} database pages; rows on later pages are lost"
     assert cut == (None if size == len(data) else there)
     one, two = rows(found, "one"), rows(found, "two")
     assert one == ROWS[: len(one)] and two == ROWS[: len(two)], "no row is made up"
@@ -115,7 +115,7 @@ def test_a_recording_that_was_cut_off_opens_with_the_rows_that_are_there(
         (work / "tables").mkdir()
         if (trace := _load(path, work / "tables")) is not None:
             opened += 1
-            assert any("pages of the database are there" in said for said in trace.info.warnings)
+            assert any("database pages; rows on later pages are lost" in said for said in trace.info.warnings)
             for table in TABLE_NAMES:
                 assert trace.table(table).collect().height <= full[table], table
         assert not [file for file in (work / "tables").iterdir() if file.name in ("whole", "unpacked")]

@@ -141,7 +141,7 @@ LISTED = b"\x80\x04]\x94(}\x94\x8c\x08segments\x94"
 
 
 @pytest.mark.parametrize(("data", "reason"), [
-    (b"\x80\x04}\x94(\x8c\x08segments\x94]r\xff\xff\xff\x7fs.", "at places no pickler"),
+    (b"\x80\x04}\x94(\x8c\x08segments\x94]r\xff\xff\xff\x7fs.", "at positions no pickler"),
     (b"\x80\x04}\x94(\x8c\x08segments\x94\x8b\xff\xff\xff\x7f", "builds or names objects"),
     (b"\x80\x04}\x94(\x8c\x08segments\x94\x8a\x20" + b"\xff" * 32 + b"s.", "more than 64 bits"),
     (b"\x80\x04}\x94(\x8c\x08segments\x94X\xff\xff\xff\x7fab", "in the middle"),
@@ -149,10 +149,10 @@ LISTED = b"\x80\x04]\x94(}\x94\x8c\x08segments\x94"
     (b"\x80\x04}\x94(\x8c\x08segments\x94cos\nsystem\n.", "builds or names objects"),
     (b"\x80\x04\x8c\x08segments\x94K\x01K\x02\x93.", "builds or names objects"),
     (b"\x80\x04}\x94(\x8c\x08segments\x94", "in the middle"),
-    (b"\x80\x04\x8c\x08segments\x94.", "no memory snapshot"),
+    (b"\x80\x04\x8c\x08segments\x94.", "not a memory snapshot"),
     (b"\x80\x04}\x94\x8c\x08segments\x94K\x01s.", "without a single block"),
-    (b"\x80\x04(\x8c\x08segments\x94u.", "no valid pickle"),
-    (b"\x80\x04\x8c\x08segments\x94h\x07.", "no valid pickle"),
+    (b"\x80\x04(\x8c\x08segments\x94u.", "not a valid pickle"),
+    (b"\x80\x04\x8c\x08segments\x94h\x07.", "not a valid pickle"),
 ])
 def test_pickles_that_would_do_harm_are_refused_in_a_sentence(tmp_path: Path, data: bytes, reason: str) -> None:
     path = tmp_path / "bad.pickle"
@@ -207,7 +207,7 @@ def test_places_of_the_memo_are_held_to_the_size_of_the_file(size: int, index: i
     if passes:
         plain_pickle.check(data)
     else:
-        with pytest.raises(plain_pickle.NotPlain, match="at places no pickler"):
+        with pytest.raises(plain_pickle.NotPlain, match="at positions no pickler"):
             plain_pickle.check(data)
 
 

@@ -177,7 +177,7 @@ def test_the_sample_says_what_it_recorded(samples: Path, tmp_path: Path) -> None
     assert [(d.id, d.name, d.properties["smCount"]) for d in run.info.devices] == [
         ("GPU 0", "NVIDIA A100-SXM4-40GB", 108), ("GPU 1", "NVIDIA A100-SXM4-40GB", 108),
     ]
-    assert run.info.warnings == ("the recorder's warning: Not all NVTX events might have been collected.",)
+    assert run.info.warnings == ("Nsight Systems warning: Not all NVTX events might have been collected.",)
     first = run.kernels.filter(pl.col("grid") == "64,2,1").head(1)
     assert rows(first, "block", "registers", "shared_bytes", "pid", "device", "graph") == [
         ("128,1,1", 202, 81920, 4242, "GPU 0", None)

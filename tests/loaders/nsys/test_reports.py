@@ -50,7 +50,7 @@ def test_the_export_beside_a_report_is_read(recorded: Path, samples: Path) -> No
         run = opened(recorded)
         assert same(run, opened(samples / "nsys.sqlite"))
         assert (run.info.label, run.info.source, run.info.format) == ("run", str(recorded), "nsys")
-        assert f"read from the export beside the report, {name}" in run.info.warnings
+        assert f"read from the export next to the report, {name}" in run.info.warnings
         assert same(opened(recorded.parent), run)  # a folder of both is one recording
         recorded.with_name(name).unlink()
 
@@ -69,7 +69,7 @@ def test_without_an_export_nsys_is_asked_for_one(recorded, samples, tmp_path, mo
     job.workspace.mkdir()
     (run,) = report.LOADER.load(job)
     assert same(run, LOADER.load(Job(samples / "nsys.sqlite", tmp_path))[0]) and run.info.label == "run"
-    assert "read through an export that nsys made of the report" in run.info.warnings
+    assert "read from an export that nsys made of the report just now" in run.info.warnings
     assert not list(job.workspace.glob("export*")) and told
 
 

@@ -62,7 +62,7 @@ def test_text_where_numbers_should_be_is_null_and_counted(tmp_path: Path) -> Non
     assert kernels.height == 11
     assert kernels["dur_ns"].null_count() == 2 and kernels["grid"].null_count() == 1
     assert any("3 values of rocpd_kernel_dispatch" in warning for warning in run.info.warnings)
-    assert any("left out: 1 rows of kernel dispatches" in warning for warning in run.info.warnings)
+    assert any("1 rows of kernel dispatches without a time" in warning for warning in run.info.warnings)
 
 
 def test_a_view_that_never_ends_is_not_run(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_records_of_a_document_that_are_none_are_counted(tmp_path: Path) -> None
     kernels = run.kernels.filter(pl.col("kind") != "memcpy")
     assert kernels.collect().height == 9
     assert "[kernel 4000]" in set(kernels.select(pl.col("name").cast(pl.String)).collect()["name"])
-    assert any("left out: 3 rows of kernel_dispatch" in warning for warning in run.info.warnings)
+    assert any("3 rows of kernel_dispatch without a time" in warning for warning in run.info.warnings)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "7", "[" * 100_000, '[{"buffer_records":{"kernel_dispatch":[{}]}}]'])
@@ -178,7 +178,7 @@ def test_numbers_nobody_can_read_are_null_and_counted(tmp_path: Path) -> None:
     kernels = run.kernels.collect()
     assert kernels.height == 11 + 3 and kernels["dur_ns"].null_count() == 2
     assert any("values of a_kernel_trace.csv could not be read" in warning for warning in run.info.warnings)
-    assert any("left out: 5 rows of a_kernel_trace.csv" in warning for warning in run.info.warnings)
+    assert any("5 rows of a_kernel_trace.csv without a time" in warning for warning in run.info.warnings)
 
 
 def test_a_marker_may_hold_lines_and_quotes(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_times_whose_columns_have_no_names_are_those_of_the_counters(tmp_path: P
     (folder / "timestamps.csv").write_bytes(b"\0" + whole[: whole.rindex(b'"')])
     run = open_run(str(folder), use_cache=False)[0]
     assert run.kernels.collect().height == 12
-    assert "timestamps.csv holds no dispatch: times are those of the pass with counters" in run.info.warnings
+    assert "timestamps.csv lists no dispatches: times are taken from the counter pass" in run.info.warnings
 
 
 def test_blocks_of_a_large_file_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,7 @@ def test_dram_of_each_launch_is_of_its_own_counters(workload: tuple[Trace, list[
 def test_what_is_left_of_single_channels_is_said(workload: tuple[Trace, list[dict[str, float]]]) -> None:
     run, _ = workload
     (note,) = ask(view("sections"), (run,)).notes
-    assert note.startswith("736 columns of single L2 channels are kept as 23 counters with mean")
+    assert note.startswith("736 columns of single L2 channels are summarised as 23 counters: mean")
 
 
 def test_a_dispatch_that_was_not_timed_takes_no_other_counters_with_it(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_dispatch_that_was_not_timed_takes_no_other_counters_with_it(tmp_path:
         (tmp_path / name).write_text("\n".join(lines[:1] + lines[2:] if name == "timestamps.csv" else lines) + "\n")
     (whole,), (part,) = (open_run(str(folder)) for folder in (SAMPLES / "rocprofiler_compute", tmp_path))
     (said,) = (one for one in part.info.warnings if "no timed launch" in one)
-    assert said.startswith("the counters of 1 of 12 dispatches")
+    assert said.startswith("counters of 1 of 12 dispatches")
     one, other = (run.kernels.select("name", "dram", "tensor").collect().rows() for run in (whole, part))
     assert other == one[1:]
     assert set(part.launch_metrics.collect()["index"]) == set(range(11))

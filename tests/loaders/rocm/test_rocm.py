@@ -263,7 +263,7 @@ def test_counters_of_a_dispatch_that_is_written_twice_are_taken_once(tmp_path: P
     (run,) = open_run(str(folder))
     kernels = run.kernels.collect()
     assert kernels.height == len(lines) - 1 + 2 * alone and kernels["tensor"].null_count() == 2 * alone
-    left_out = f"the counters of 2 of {len(lines) + 1} dispatches fit no timed launch and were left out"
+    left_out = f"counters of 2 of {len(lines) + 1} dispatches match no timed launch and were left out"
     assert left_out in run.info.warnings
 
 
@@ -300,7 +300,7 @@ def test_counters_that_fit_no_launch_are_counted(tmp_path: Path) -> None:
     renumbered(tmp_path / "workload", 77_777, lost=1)
     (run,) = open_run(str(tmp_path / "workload"))
     assert run.kernels.collect().height == 11
-    assert any("dispatches fit no timed launch and were left out" in said for said in run.info.warnings)
+    assert any("dispatches match no timed launch and were left out" in said for said in run.info.warnings)
 
 
 def test_rocprof_results_with_and_without_header_are_the_same_launches(tmp_path: Path) -> None:
@@ -468,7 +468,7 @@ def test_a_recorded_workload_equals_a_plain_reading(data: Path) -> None:
 @pytest.mark.parametrize(("pattern", "reason"), [
     ("rocprof/sdk_docs_new/pc_sampling*.csv", "holds program-counter samples"),
     ("rocprof/sdk_docs_new/kernel_names.csv", "holds counters of kernels without their times"),
-    ("rocprof/sdk_docs_new/hip_domain_stats.csv", "sums up whole domains"),
+    ("rocprof/sdk_docs_new/hip_domain_stats.csv", "is a summary by domain"),
     ("rocprof/omniperf/*/*/sysinfo.csv", "describes the machine"),
     ("rocprof/omniperf/*/*/pmc_dispatch_info.csv", "lists kernels of a rocprofiler-compute workload"),
 ])

@@ -147,7 +147,7 @@ def test_of_a_log_folder_the_newest_session_is_opened(samples: Path, tmp_path: P
 
 
 def test_a_profile_a_text_tool_went_over_is_refused_with_the_reason(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(Unreadable, match="its bytes were replaced") as caught:
+    with pytest.raises(Unreadable, match="a text tool replaced bytes") as caught:
         load(data / "traces/malformed/tpu_inference_2.utf8-mangled.xplane.pb", tmp_path)
     assert "binary mode" in caught.value.advice
 
@@ -165,7 +165,7 @@ def test_a_profile_that_was_cut_off_shows_what_there_is(samples: Path, tmp_path:
 def test_a_profile_without_events_is_refused(make: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "empty.xplane.pb"
     path.write_bytes(make.message([(1, make.Plane(1, "/host:CPU").written())]))
-    with pytest.raises(Unreadable, match="without a single event"):
+    with pytest.raises(Unreadable, match="without events"):
         load(path, tmp_path)
 
 
