@@ -15,7 +15,6 @@ from ..core.intervals import Intervals, union
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-_BLOCK = 1 << 16  # Slices converted to Python ints at a time.
 
 
 class Coverage(Struct, frozen=True):
@@ -100,30 +99,3 @@ def class_times(starts: Ints, ends: Ints, classes: npt.NDArray[np.uint8]) -> Cla
     sums = np.zeros((-(-len(starts) // _EVERY) + 1, len(codes)), dtype=np.int64)
     np.cumsum(each.astype(np.int64).reshape(-1, len(codes)), axis=0, out=sums[1:])
     return ClassTimes(codes, place, sums)
-
-
-def levels(starts: Ints, ends: Ints, most: int) -> npt.NDArray[np.uint16]:
-    """Row in which each slice is drawn, so that none hides another: 0 is outermost, ``most`` − 1 takes all deeper ones.
-    Slices are sorted by start. A slice nested in the deepest open one goes below it, any other into the first free row:
-    a step that begins inside a call and outlasts it is drawn in the row of the previous step."""
-    level = np.zeros(len(starts), dtype=np.uint16)
-    if not (starts[1:] < np.maximum.accumulate(ends)[:-1]).any():
-        return level
-    over: list[int] = []  # when each row becomes free
-    deepest = -1
-    for begin in range(0, len(starts), _BLOCK):
-        block, rows = slice(begin, begin + _BLOCK), list[int]()
-        for start, end in zip(starts[block].tolist(), ends[block].tolist(), strict=True):
-            while deepest >= 0 and over[deepest] <= start:
-                deepest -= 1
-            row = deepest + 1
-            if deepest >= 0 and over[deepest] < end:
-                row = next(place for place in range(row + 1) if place == row or over[place] <= start)
-            if row > deepest:
-                deepest = row
-                if row == len(over):
-                    over.append(end)
-            over[row] = end
-            rows.append(row)
-        level[block] = np.minimum(rows, most - 1)
-    return level

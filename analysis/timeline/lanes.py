@@ -23,7 +23,8 @@ from ..core.thread_names import thread_name
 from ..cycles.detection import cycles_of
 from .classes import CODES, call_class, device_class, host_class, kernel_class
 from .counters import Counter, counters_of
-from .coverage import ClassTimes, Coverage, Ints, class_times, covered, levels
+from .coverage import ClassTimes, Coverage, Ints, class_times, covered
+from .rows import levels
 from .slices import Key, Slices, by_lane, drawn_slices
 
 MOST_DEPTHS = 1024

@@ -18,7 +18,7 @@ from .program import HOST, Program, write
 
 PROGRAMS = (
     "loaders.kineto.scan:SCANNER", "loaders.ingest.call_tree.sweep:SWEEP", "loaders.protobuf.walk:WALKER",
-    "analysis.replay.program:REPLAY", "analysis.idle.sweep:SWEEP",
+    "analysis.replay.program:REPLAY", "analysis.idle.sweep:SWEEP", "analysis.timeline.rows:ROWS",
 )
 """Addresses of all ``Program`` objects, as module:name."""
 

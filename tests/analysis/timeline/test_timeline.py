@@ -19,12 +19,13 @@ from warplens.analysis.table.export import markdown, text
 from warplens.analysis.timeline import lanes
 from warplens.analysis.timeline.classes import CLASSES
 from warplens.analysis.timeline.counters import strips
-from warplens.analysis.timeline.coverage import class_times, covered, levels
+from warplens.analysis.timeline.coverage import class_times, covered
 from warplens.analysis.timeline.lanes import extent_of, timeline_of
 from warplens.analysis.timeline.layout import layout
 from warplens.analysis.timeline.picture import axis, cycle_line, lines_of, minimap
 from warplens.analysis.timeline.place import arrow, counterpart, describe, find, launcher
 from warplens.analysis.timeline.queue_depth import queue_depths
+from warplens.analysis.timeline.rows import levels
 from warplens.analysis.timeline.window import Window, at_moment, counts, fractions, gap_at, longest, same_name, wide
 from warplens.analysis.views import timeline as timeline_view
 from warplens.analysis.views.timeline import VIEW, picture

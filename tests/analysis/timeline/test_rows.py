@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kept_code import native
 
-from warplens.analysis.timeline import coverage
-from warplens.analysis.timeline.coverage import levels
+from warplens.analysis.timeline import rows
+from warplens.analysis.timeline.rows import levels
 
 slices = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), max_size=40)
 
@@ -25,7 +26,8 @@ def by_definition(found: list[tuple[int, int]], most: int) -> list[int]:
 
 
 @pytest.mark.parametrize("block", [1, 3, 1 << 16])
-def test_no_slice_hides_another(block: int) -> None:
+@pytest.mark.parametrize("compiled", [False, True])
+def test_no_slice_hides_another(compiled: bool, block: int) -> None:
     @given(slices, st.integers(1, 6))
     def rows_are_those_of_the_definition(found: list[tuple[int, int]], most: int) -> None:
         found.sort()
@@ -34,7 +36,9 @@ def test_no_slice_hides_another(block: int) -> None:
         assert levels(starts, ends, most).tolist() == by_definition(found, most)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(coverage, "_BLOCK", block)
+        patched.setattr(rows, "_BLOCK", block)
+        code = native(rows.ROWS) if compiled else None
+        patched.setattr(type(rows.ROWS), "load", lambda self: code)
         rows_are_those_of_the_definition()
 
 
