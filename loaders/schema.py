@@ -334,7 +334,7 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("frame", NAME, "", "Python frame around the operator"),
         _f("drained_by", NAME, "", "last call before the gap that waited for the device"),
         _f("drain_ns", pl.Int64, "ns", "duration of that wait"),
-        _f("cycle", pl.Int64, "", "cycle of the activity that ended it"),
+        _f("cycle", pl.Int64, "", "cycle that the gap lies in (its middle, if it spans two)"),
         _f("index", pl.Int64, "", "number of that launch in its recording"),
     ),
     "findings": (

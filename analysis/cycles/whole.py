@@ -182,13 +182,28 @@ MANY = 500_000
 
 def cycle_of(run: Trace, index: pl.LazyFrame, options: Options) -> pl.Series | None:
     """The cycle of each launch in ``index`` (a column of that name), null outside all cycles; None without cycles."""
-    many = index.select(pl.len()).collect().item() >= MANY
-    if many and not run.has("host") and not run.has("cycles"):
-        return None
-    cycles = find_cycles(run, options)
-    if cycles.frame.is_empty():
+    cycles = _cycles_to_number(run, index.select(pl.len()).collect().item(), options)
+    if cycles is None:
         return None
     inside = numbers(in_cycles(run, cycles.frame, cycles.device_time).select("index", pl.col("cycle").cast(pl.Int64)))
     rank = np.zeros(1, dtype=np.int64)  # launch numbers are unique across ranks
     found = match((rank, numbers(index.select("index"))["index"]), (rank, inside["index"]))
     return values_at(inside["cycle"], found).alias("cycle")
+
+
+def cycle_around(run: Trace, spans: pl.DataFrame, options: Options) -> pl.Series | None:
+    """The cycle whose window holds the middle of each span (``start_ns dur_ns rank``), null outside all cycles; None
+    without cycles that have times."""
+    cycles = _cycles_to_number(run, spans.height, options)
+    if cycles is None or cycles.frame["start_ns"].null_count():
+        return None
+    at = assignment.row_at(spans["start_ns"] + spans["dur_ns"] // 2, spans["rank"], cycles.frame, WINDOW)
+    return values_at(cycles.frame["cycle"].cast(pl.Int64).to_numpy(), at).alias("cycle")
+
+
+def _cycles_to_number(run: Trace, rows: int, options: Options) -> Cycles | None:
+    """The cycles to number that many rows by; None where there are none."""
+    if rows >= MANY and not run.has("host") and not run.has("cycles"):
+        return None
+    cycles = find_cycles(run, options)
+    return None if cycles.frame.is_empty() else cycles

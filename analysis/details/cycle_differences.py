@@ -21,7 +21,7 @@ from ..core.names.short_name import fit_name
 from ..cycles.assignment import WINDOW, in_cycles
 from ..cycles.completeness import like
 from ..cycles.detection import Cycles, find_cycles
-from ..cycles.whole import cycle_of
+from ..cycles.whole import cycle_around
 from ..idle.attribution import idle_of
 from ..idle.by_cycle import NOT_COVERED
 from ..idle.cause_meanings import idle_name
@@ -153,8 +153,8 @@ def _idle(run: Trace, options: Options) -> pl.DataFrame | None:
     idle = idle_of(run, run)
     if idle is None:
         return None
-    gaps = idle.gaps.select("rank", "cause", "dur_ns", "index").collect(engine="streaming")
-    number = cycle_of(run, gaps.lazy(), options)
+    gaps = idle.gaps.select("rank", "cause", "start_ns", "dur_ns").collect(engine="streaming")
+    number = cycle_around(run, gaps, options)
     if number is None:
         return None
     return gaps.with_columns(number.alias("cycle")).drop_nulls("cycle").group_by("cycle", "rank", "cause").agg(

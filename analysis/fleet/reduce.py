@@ -28,7 +28,7 @@ from ..core.intervals import Ints, union_per_owner
 from ..cycles.assignment import in_cycles
 from ..cycles.detection import Cycles, counted_cycles, find_cycles
 from ..cycles.profile import device_profile
-from ..cycles.whole import cycle_of
+from ..cycles.whole import cycle_around, cycle_of
 from ..idle.attribution import Idle, idle_of
 from ..idle.gaps import activities_of, gaps_of
 from ..kernels.by_name import table as kernel_table
@@ -253,7 +253,7 @@ def _idle(run: Trace, options: Options) -> dict[str, pl.DataFrame]:
         schema={"rank": pl.Int64, "device": pl.String, "cause": pl.String, "total_ns": pl.Int64}, orient="row",
     )
     longest = idle.gaps.filter(pl.int_range(pl.len()).over("rank") < GAPS).collect()
-    cycle = cycle_of(run, longest.lazy(), options)
+    cycle = cycle_around(run, longest, options)
     if cycle is not None:
         longest = longest.with_columns(cycle=cycle)
     return {"idle_causes": causes, "idle_gaps": longest}

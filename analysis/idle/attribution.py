@@ -66,7 +66,7 @@ class Idle(Struct, frozen=True):
 
 def idle_of(run: Trace, piece: Trace, steps: Steps | None = None) -> Idle | None:
     """Idle time between the activities of ``piece``, the run or a part of it; None without any times. For a piece that
-    is one cycle: the part of the gaps in the cycle's window, including those that reach over its ends."""
+    is one cycle: the parts of the gaps in the cycle's window, which those that reach over its ends are cut to."""
     return piece.remember(
         "idle", (steps,), lambda: _idle_of_run(run, steps) if piece is run else _idle_of_piece(run, piece, steps))
 
@@ -78,15 +78,10 @@ def _idle_of_piece(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None
         attributed = _attributed(run, mine, steps)
         return None if attributed is None else Idle(
             pl.concat(attributed.longest_first()).lazy(), attributed.devices, attributed.notes, attributed.scope)
-    attributed = _attributed(run, activities_around(whole, *steps.bounds), steps)
-    if attributed is None:
-        return None
-    start, end = pl.col("start_ns"), pl.col("start_ns") + pl.col("dur_ns")
-    inside = pl.any_horizontal(
-        pl.col("rank").eq_missing(rank).or_(pl.lit(rank is None)) & (start < last) & (end > first)
-        for rank, first, last in steps.windows)
-    gaps = pl.concat(attributed.longest_first()).filter(inside)
-    return Idle(gaps.lazy(), tuple(one.sums for one in attributed.scope), attributed.notes, attributed.scope)
+    attributed = _attributed(run, activities_around(whole, *steps.bounds), steps, cut=True)
+    return None if attributed is None else Idle(
+        pl.concat(attributed.longest_first()).lazy(), tuple(one.sums for one in attributed.scope), attributed.notes,
+        attributed.scope)
 
 
 def _idle_of_run(run: Trace, steps: Steps | None) -> Idle | None:
@@ -136,7 +131,10 @@ class _Attribution(Struct, frozen=True):
             yield gaps[order[at : at + AT_ONCE]]
 
 
-def _attributed(run: Trace, activities: pl.DataFrame, steps: Steps | None) -> _Attribution | None:
+def _attributed(
+    run: Trace, activities: pl.DataFrame, steps: Steps | None, cut: bool = False
+) -> _Attribution | None:
+    """``cut``: with only the parts of the gaps in the steps."""
     if activities.is_empty():
         return None
     found = gaps_of(activities)
@@ -148,7 +146,7 @@ def _attributed(run: Trace, activities: pl.DataFrame, steps: Steps | None) -> _A
         if steps is not None:
             mine = steps.of(device.rank) or (0, 0)
             bounds = max(bounds[0], mine[0]), min(bounds[1], mine[1])
-        some, sums, within = _of_device(run, host, activities, device, bounds)
+        some, sums, within = _of_device(run, host, activities, device, bounds, cut)
         frames += some
         devices.append(sums)
         if bounds[1] > bounds[0]:
@@ -157,7 +155,8 @@ def _attributed(run: Trace, activities: pl.DataFrame, steps: Steps | None) -> _A
 
 
 def _of_device(
-    run: Trace, host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, bounds: tuple[int, int]
+    run: Trace, host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, bounds: tuple[int, int],
+    cut: bool,
 ) -> tuple[list[pl.DataFrame], DeviceIdle, DeviceScope]:
     launches = None if host is None else launches_of(run, host, activities, gaps)
     frames, total, scope = [], np.zeros(len(_NAMES), dtype=np.int64), ScopeSums()
@@ -166,15 +165,18 @@ def _of_device(
         some = slice(at, at + AT_ONCE)
         picked = gaps.pick(some)
         frame, parts = _explained(host, activities, picked, None if launches is None else launches.pick(some))
-        frames.append(frame)
         total += parts.sum(axis=1)
         inside = np.flatnonzero(picked.inside(*bounds))
-        scope.add(frame if len(inside) == frame.height else frame[inside], parts[:, inside])
+        mine = frame if len(inside) == frame.height else frame[inside]
+        scope.add(mine, parts[:, inside])
+        frames.append(mine if cut else frame)
     across = np.flatnonzero((gaps.starts < bounds[1]) & (gaps.ends > bounds[0]) & ~gaps.inside(*bounds))
     if len(across):
-        mine = None if launches is None else launches.pick(across)
         pieces, _ = gaps.pick(across).within(*(np.array([moment]) for moment in bounds))
-        scope.add(*_explained(host, activities, pieces, mine))
+        frame, parts = _explained(host, activities, pieces, None if launches is None else launches.pick(across))
+        scope.add(frame, parts)
+        if cut:
+            frames.append(frame)
     idle, window = int(scope.by_cause.sum()), max(bounds[1] - bounds[0], 0)
     return frames, _sums(gaps, gaps.window_ns, gaps.busy_ns, total, count), DeviceScope(
         _sums(gaps, window, window - idle, scope.by_cause, scope.gaps), scope.parts())

@@ -41,7 +41,7 @@ COLUMNS = (
     Column("frame", "Python line", "text", "Python frame around the operator", width=28, order=4, role="name"),
     Column("drained_by", "drained by", "text", "call that emptied the queue: the last one that waited for the device; "
            "empty if the host never got ahead", width=26, order=6, role="label"),
-    Column("cycle", "cycle", "number", "cycle in which the activity after the gap was launched", width=6, order=8),
+    Column("cycle", "cycle", "number", "cycle that the gap lies in (its middle, if it spans two)", width=6, order=8),
     Column("cause_ns", "of it", "ns", "part of the gap with that cause", width=10, order=9),
     Column("index", "launch", "number", "number of the launch that ended it", width=8, order=None),
 )
@@ -135,15 +135,13 @@ def _idle(run: Trace, scope: Trace, steps: Steps | None) -> Idle:
 
 
 def _cycles(run: Trace, scope: Trace, gaps: pl.LazyFrame, options: Options) -> pl.LazyFrame:
-    """The column ``cycle``: the cycle in which the activity that ended each gap was launched; null outside cycles."""
-    from ..cycles.whole import cycle_of
+    """The column ``cycle``: the cycle whose window holds the middle of each gap; null outside cycles."""
+    from ..cycles.whole import cycle_around
 
     def found() -> tuple[pl.DataFrame]:
-        index = gaps.select("index").collect(engine="streaming").lazy()
-        cycle = cycle_of(run, index, options)
-        if cycle is None:
-            return (index.with_columns(pl.lit(None, pl.Int64).alias("cycle")).select("cycle").collect(),)
-        return (cycle.alias("cycle").to_frame(),)
+        spans = gaps.select("start_ns", "dur_ns", "rank").collect(engine="streaming")
+        cycle = cycle_around(run, spans, options)
+        return (spans.with_columns(cycle=pl.lit(None, pl.Int64) if cycle is None else cycle).select("cycle"),)
 
     usual = scope is run and options.cycle_anchor is None
     return derived_rows(run, "gap-cycles", found) if usual else found()[0].lazy()

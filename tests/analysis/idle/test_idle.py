@@ -172,6 +172,23 @@ def test_a_scope_to_a_cycle_leaves_its_gaps_and_the_idle_time_that_the_cycles_vi
     assert ask(view("overview"), (run,), Options(cycle=1)).facts["devices"][0]["busy"] == 0.5
 
 
+def test_a_gap_over_the_end_of_a_cycle_counts_in_both_and_each_lists_its_own_part() -> None:
+    run = run_of(
+        host=[call(at, 2, n + 1) for n, at in enumerate((10, 50, 120, 170))],
+        kernels=[kernel(n, at, 20, correlation=n + 1) for n, at in enumerate((10, 50, 120, 170))],
+        cycles=[{"cycle": n, "start_ns": 100 * n, "dur_ns": 100, "kind": "step", "complete": True} for n in range(2)],
+    )
+    cycles = dict(ask(view("cycles"), (run,)).frame.select("cycle", "idle_ns").rows())
+    for cycle, parts in enumerate(([(30, 20), (70, 30)], [(100, 20), (140, 30)])):
+        table = ask(view("idle"), (run,), Options(cycle=cycle))
+        assert table.frame.sort("start_ns").select("start_ns", "dur_ns").rows() == parts
+        assert table.frame["cycle"].to_list() == [cycle] * 2
+        assert sum(length for _, length in parts) == table.facts["devices"][0]["idle_ns"] == cycles[cycle]
+        assert table.facts["devices"][0]["gaps"] == 2
+    whole = ask(view("idle"), (run,)).frame.sort("start_ns").select("start_ns", "dur_ns", "cycle").rows()
+    assert whole == [(30, 20, 0), (70, 50, 0), (140, 30, 1)], "the longer part decides"
+
+
 @pytest.mark.parametrize(("name", "cause"), [
     ("cudaDeviceSynchronize", "sync"), ("hipStreamWaitEvent", "sync"), ("cudaEventQuery", "sync"),
     ("cudaFree", "allocation"), ("cuModuleLoadData", "allocation"), ("cudaHostRegister", "allocation"),
