@@ -100,7 +100,7 @@ def test_a_changed_file_is_not_taken_for_the_recording(run: Trace) -> None:
     path.unlink()
     with pytest.raises(Unreadable, match="cannot be read again"):
         read(run, event)
-    with pytest.raises(Unreadable, match="format without arguments"):
+    with pytest.raises(Unreadable, match="format without event arguments"):
         arguments(replace(run.info, format="nsys"), None, 5, "x")
 
 
