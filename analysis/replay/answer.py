@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 from zlib import crc32
 
@@ -28,7 +28,7 @@ from .apply import NO_LEAST
 from .candidates import ALL, MOSTLY, WHOLE_CAUSES, Candidate, candidates, how
 from .critical_path import MEANINGS, critical_path
 from .job import Job, job_of
-from .model import Model, Outcome
+from .model import Knobs, Model, Outcome
 from .path_rows import path_of
 from .replayed import Replayed, replay_of
 
@@ -45,7 +45,10 @@ _APART = 1.1
 NOBODY = "nothing waits for it"
 _HALF_HOST = Change("host", "", 0.5)
 _FORMATS = "Kineto, Nsight Systems, rocprofv3, rocpd, RPD and Perfetto recordings with runtime calls"
-ASSUMED = "Host code is assumed to run as fast as before; savings of several changes do not add up."
+ASSUMED = (
+    "Host code is assumed to run as fast as before unless a change says otherwise; savings of several changes do not "
+    "add up."
+)
 
 
 class Prediction(Struct):
@@ -152,28 +155,39 @@ def _rows(run: Trace, replayed: Replayed) -> tuple[Prediction, ...]:
     """The rows, largest saving first. Changes with the same effect are one row; a change that nothing waits for is
     listed only if it takes device time, because other views show that time."""
     _ = replayed.least  # computed first, so that its memory is freed before the host slices are read
-    tried, rows = candidates(run, replayed), dict[tuple[float, ...], Prediction | None]()
+    running, rows = deque[Future[Prediction | None]](), list[Prediction | None]()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for turned, row in pool.map(partial(_tried, replayed), tried):
-            rows.setdefault(turned, row)
-    return tuple(sorted(filter(None, rows.values()), key=lambda row: (
+        for one, knobs in _different(replayed, candidates(run, replayed)):
+            running.append(pool.submit(_tried, replayed, one, knobs))
+            if len(running) > _AT_ONCE:  # no more knobs in memory than are needed
+                rows.append(running.popleft().result())
+        rows += [last.result() for last in running]
+    return tuple(sorted(filter(None, rows), key=lambda row: (
         -row.saved_ns, -(row.device_ns or 0), row.kind, row.name)))
 
 
-def _tried(replayed: Replayed, one: Candidate) -> tuple[tuple[float, ...], Prediction | None]:
-    """The knob totals of a change and its row (None if it saves too little to list)."""
+def _different(replayed: Replayed, tried: Sequence[Candidate]) -> Iterator[tuple[Candidate, Knobs]]:
+    """The changes with their knobs, without those that come to the same as an earlier one, or to nothing."""
+    model, seen = replayed.model, set[tuple[float, ...]]()
+    assert model is not None
+    for one in tried:
+        knobs, _ = replayed.knobs(one.change)
+        turned = knobs.turned(model.recorded)
+        if any(turned) and turned not in seen:
+            seen.add(turned)
+            yield one, knobs
+
+
+def _tried(replayed: Replayed, one: Candidate, knobs: Knobs) -> Prediction | None:
+    """The row of a change; None if it saves too little to list."""
     model, cycle = replayed.model, max(replayed.cycle_ns, 1.0)
     assert model is not None
-    knobs, _ = replayed.knobs(one.change)
-    turned = knobs.turned(model.recorded)
-    if not any(turned):
-        return turned, None
     cycles = model.cycles_with(knobs, half_host=True, at_peak=_at_peak(replayed, one.change))
     saved, with_host, *at_peak = (replayed.cycle_ns - cycle for cycle in cycles)
     share = saved / cycle if abs(saved) > _NOTHING * cycle else 0.0
     if one.device_ns is None and share < _UNWORTHY:
-        return turned, None
-    return turned, Prediction(
+        return None
+    return Prediction(
         one.kind, one.name, None if one.device_ns is None else round(one.device_ns),
         None if one.device_ns is None else one.device_ns / cycle, round(share * cycle), share,
         round(at_peak[0]) if at_peak else None, round(with_host), one.count,

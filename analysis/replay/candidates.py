@@ -104,7 +104,7 @@ def _activities(model: Model) -> list[Candidate]:
 def _families(
     model: Model, names: Sequence[str | None], total: npt.NDArray[Any], count: Ints
 ) -> list[Candidate]:
-    """The kernel families, without ``other`` and those that are mostly one kernel."""
+    """The kernel families, without ``other``, those that are mostly one kernel and one that is nearly all kernels."""
     members: dict[str, list[int]] = {}
     for at in np.flatnonzero(count).tolist():
         members.setdefault(family(names[at], "kernel"), []).append(at)
@@ -113,7 +113,7 @@ def _families(
         Candidate(Change("kernel", f"{FAMILY}{one}"), f"{TITLES[one]} kernels", _per(model, float(total[rows].sum())),
                   _per(model, float(count[rows].sum())), several=True)
         for one, rows in sorted(members.items())
-        if one != "other" and total[rows].max() < MOSTLY * total[rows].sum() < whole
+        if one != "other" and total[rows].max() < MOSTLY * total[rows].sum() and total[rows].sum() < MOSTLY * whole
     ]
 
 

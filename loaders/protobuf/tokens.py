@@ -72,14 +72,6 @@ class Room:
         self.values, self.sizes = np.empty(capacity, np.int64), np.empty(capacity, np.int32)
         self.hashes = np.empty(capacity, np.int64)
 
-    def put(self, rows: list[tuple[int, int, int, int, int]]) -> None:
-        """Store tokens found by a walk in Python."""
-        if rows:
-            slots, owners, values, sizes, hashes = zip(*rows, strict=True)
-            end = len(rows)
-            self.slots[:end], self.owners[:end], self.values[:end] = slots, owners, values
-            self.sizes[:end], self.hashes[:end] = sizes, hashes
-
 
 class Walk(Protocol):
     """A walk over the data from ``room.state[AT]`` to ``end``; ``PAD`` more bytes must follow ``end``."""

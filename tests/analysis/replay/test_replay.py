@@ -16,6 +16,8 @@ from warplens.analysis.core import derived, units
 from warplens.analysis.replay import answer
 from warplens.analysis.replay.answer import predictions
 from warplens.analysis.replay.apply import NO_LEAST
+from warplens.analysis.replay.candidates import candidates
+from warplens.analysis.replay.model import Model
 from warplens.analysis.replay.replayed import Replayed
 from warplens.analysis.views import view
 from warplens.loaders.ingest.opening import open_run
@@ -81,6 +83,22 @@ def test_what_takes_most_is_not_what_wins_most_where_nobody_waits_for_it() -> No
     kernels = frame.filter(kind="kernels", name="all kernels").row(0, named=True)
     code = frame.filter(kind="host", name="all host code").row(0, named=True)
     assert kernels["takes"] > 0.3 and kernels["share"] < 0.05 < code["share"]
+
+
+def test_changes_that_come_to_the_same_are_replayed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two kernels of one family are all kernels: that family is no change of its own."""
+    turned, cycles_with = list[tuple[float, ...]](), Model.cycles_with
+    monkeypatch.setattr(Model, "cycles_with", lambda self, knobs, **more: turned.append(
+        knobs.turned(self.recorded)) or cycles_with(self, knobs, **more))
+    calls = [host("cudaLaunchKernel", 30_000 * n, 5_000, "runtime", correlation=n + 1) for n in range(40)]
+    kernels = [kernel(n, 30_000 * n + 6_000, 20_000, f"gemm_{'nt'[n % 2]}", correlation=n + 1, pid=1, stream=7)
+               for n in range(40)]
+    run = run_of(kernels=kernels, host=calls, cycles=steps(600_000, 600_000))
+    found = candidates(run, replayed := Replayed(run, Options()))
+    assert [one.name for one in found if one.several] == ["all kernels"]
+    effects = [replayed.knobs(one.change)[0].turned(replayed.model.recorded) for one in found if replayed.model]
+    assert len(set(effects)) < len(effects) and answer._rows(run, replayed)
+    assert sorted(turned) == sorted({effect for effect in effects if any(effect)})
 
 
 def test_a_scenario_says_old_and_new_cycle_and_what_matches_nothing() -> None:
