@@ -34,6 +34,10 @@ def lazy_rows(table: str, texts: InternedTexts, chunks: Sequence[Chunk], basis: 
         names: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch: int | None
     ) -> Iterator[pl.DataFrame]:
         column_names = list(schema.polars_schema(table)) if names is None else names
+        if not column_names:  # a row index alone; ``select`` of no columns would give no rows
+            every = sum(each.rows for each in chunks)
+            yield pl.DataFrame(height=every if limit is None else min(every, limit))
+            return
         lacking = {name for name in column_names if name not in columns}
         if lacking and limit is not None and limit <= chunks[0].rows:  # a query that checks whether there are rows
             preview = _columns(table, texts, chunks[:1], basis, first, {*column_names}).select(column_names).head(limit)

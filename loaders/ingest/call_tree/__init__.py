@@ -59,7 +59,9 @@ def deferred(
                 tree = tree.slice(height)
                 block = pl.concat([table, own], how="horizontal").lazy()
             matches = block if predicate is None else block.filter(predicate)
-            yield matches.select(columns).collect(engine="streaming")
+            # of a row index alone no columns are asked: ``select`` of none would give no rows
+            yield matches.select(columns).collect(engine="streaming") if columns else pl.DataFrame(
+                height=matches.select(pl.len()).collect(engine="streaming").item())
             begin += height
             if begin == limit:
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -19,6 +20,7 @@ from warplens.analysis.table.filters import Filter
 from warplens.analysis.table.table import Table
 from warplens.analysis.table.tree import CLOSED, DEEPEST, OPEN, PATH, folded, in_order, opened_at_first, row_above
 from warplens.analysis.views import view
+from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
 
 TREE = view("ops").other
@@ -175,3 +177,13 @@ def test_two_runs_are_one_tree_with_the_largest_change_first() -> None:
     row = dict(zip([column.name for column in table.columns], table.window(0, 1)[0], strict=True))
     assert (row["device_total_ns_a"], row["device_total_ns_b"], row["device_total_ns_delta"]) == (170, 370, 200)
     assert [text.strip() for text in shown(table)][1] == "Linear_0", "whose kernels grew, as those of Linear_1 did"
+
+
+def test_of_two_runs_the_kernels_of_a_tree_take_per_cycle_what_they_take_in_the_kernels_view(samples: Path) -> None:
+    runs = tuple(open_run(str(samples / "demo" / f"{name}.json.gz"), use_cache=False)[0]
+                 for name in ("normal", "abnormal"))
+    tree, kernels = (ask(one, runs).frame for one in (TREE, view("kernels")))
+    leaves = tree.filter(~pl.col("kind").is_in(["module", "operator"]))
+    for total, of_tree in (("per_cycle_ns", "device_total_per_cycle_ns"), ("count_per_cycle", "count_per_cycle")):
+        for side in "ab":
+            assert leaves[f"{of_tree}_{side}"].sum() == pytest.approx(kernels[f"{total}_{side}"].sum(), rel=1e-5) != 0

@@ -60,3 +60,13 @@ def test_texts_are_numbered_in_the_order_they_are_first_seen() -> None:
 def test_opening_does_not_wait_for_polars() -> None:
     program = "import sys; import warplens.loaders.ingest.opening; print('polars' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "False"
+
+
+@pytest.mark.parametrize("table", ["host", "kernels"])
+@pytest.mark.parametrize("limit", [None, 3, 100_000])
+def test_rows_that_are_only_counted_or_numbered_are_all_there(table: str, limit: int | None, trace: Path) -> None:
+    run = open_run(str(trace), use_cache=False)[0]
+    rows, numbered = (one if limit is None else one.head(limit) for one in (
+        run.table(table), run.table(table).with_row_index("row")))
+    assert numbered.select("row").collect().height == rows.select("name").collect().height > 0
+    assert run.with_tables(**{table: numbered.drop("row")}).has(table)
