@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import random
 import shutil
@@ -131,6 +132,7 @@ async def soak(files: list[Path], minutes: float, seed: int, home: Path) -> int:
     """Press keys; returns 1 if something failed or memory grew by more than 10%."""
     _wait.SLEEP_GRANULARITY, _wait.SLEEP_IDLE = 1 / 400, 1 / 4000
     rng, counts = random.Random(seed), Counter[str]()
+    gc.disable()  # as the command does; the app enables it with its own thresholds once it has started
     app = WarplensApp([str(path) for path in DEMO], lambda path: Ingest(path))
     begun, said = time.monotonic(), 0.0
     samples: list[tuple[float, float]] = []
