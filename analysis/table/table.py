@@ -161,17 +161,32 @@ class Table(Struct, frozen=True):
         listed = [one for one in self.columns if one.order is not None]
         summed = [one.name for one in listed if self.per and one.per and one.side in ("a", "b")]
         sums = summed or [one.name for one in listed if one.sized and one.role not in ("where", "order")]
-        if not sums or self.rows.on_disk or any(one.role == "tree" for one in self.columns):
+        if not sums or self.rows.on_disk:
             return self
         some = pl.Series([False]).new_from_index(0, self.rows.height)
         for name in sums:
             some = some | (self.rows.column(name).fill_null(0 if summed else 1) != 0)
         if some.all():
             return self
+        if self.order is None and any(one.role == "tree" for one in self.columns):
+            return self._tree_where(some)
         every = pl.int_range(self.rows.height, dtype=pl.UInt32, eager=True)
         order, kept = (rows.filter(some.gather(rows))
                        for rows in (one if one is not None else every for one in (self.order, self.kept)))
         return replace(self, order=order, kept=kept, passed=None, total_rows=len(kept))
+
+    def _tree_where(self, some: pl.Series) -> Table:
+        """The tree, as built, without those rows that neither ``some`` selects nor any row below them."""
+        frame = self.rows.gather(None)
+        ends = frame["under"] + pl.int_range(1, frame.height + 1, eager=True)
+
+        def with_below(flags: pl.Series) -> pl.Series:
+            sums = pl.Series([0]).append(flags.cum_sum().cast(pl.Int64))
+            return sums.gather(ends) - sums.head(-1)
+
+        stays = with_below(some) > 0
+        rows = frame.with_columns(under=with_below(stays) - 1).filter(stays)
+        return replace(self, rows=Rows(rows, named=self.rows.named), total_rows=rows.height)
 
     def head(self, rows: int) -> Table:
         """The first rows in the order shown; ``total_rows`` still counts all."""

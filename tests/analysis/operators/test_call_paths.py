@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import host, kernel, run_of
+from msgspec.structs import replace
+from runs import host, kernel, run_of, steps
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
@@ -17,6 +18,7 @@ from warplens.analysis.operators.call_paths import call_paths, kernels_below
 from warplens.analysis.operators.tree import operators_of
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.filters import Filter
+from warplens.analysis.table.rows import Rows
 from warplens.analysis.table.table import Table
 from warplens.analysis.table.tree import CLOSED, DEEPEST, OPEN, PATH, folded, in_order, opened_at_first, row_above
 from warplens.analysis.views import view
@@ -187,3 +189,21 @@ def test_of_two_runs_the_kernels_of_a_tree_take_per_cycle_what_they_take_in_the_
     for total, of_tree in (("per_cycle_ns", "device_total_per_cycle_ns"), ("count_per_cycle", "count_per_cycle")):
         for side in "ab":
             assert leaves[f"{of_tree}_{side}"].sum() == pytest.approx(kernels[f"{total}_{side}"].sum(), rel=1e-5) != 0
+
+
+def test_what_ran_outside_the_cycles_is_no_row_where_cycles_are_compared() -> None:
+    def run(at: int) -> Trace:
+        ops = [host("outer", 100, 500), host("inner", 200, 100), host("late", at, 90), host("after", at + 10, 50)]
+        calls = [host("cudaLaunchKernel", start, 10, "runtime", correlation=start) for start in (210, at + 20)]
+        kernels = [kernel(0, 240, 50, correlation=210), kernel(1, at + 60, 70, "late_kernel", correlation=at + 20)]
+        return run_of(host=sorted(ops + calls, key=lambda one: one["start_ns"]), kernels=kernels, cycles=steps(1000))
+
+    whole = ask(TREE, (run(1500), run(1600)))
+    listed, names = whole.without_nothing(), ["outer", "inner", "gemm"]
+    assert [text.strip() for text in shown(listed)] == names and listed.total_rows == 3
+    assert listed.frame["under"].to_list() == [2, 1, 0] and shown(folded(listed, ())) == [f"{CLOSED}outer"]
+    assert len(whole.compared("recording").without_nothing()) == len(whole) == 6
+    sums = pl.selectors.contains("per_cycle")
+    bare = whole.frame.with_columns(pl.when(pl.col("name") != "gemm").then(0).otherwise(sums).name.keep())
+    kept = replace(whole, rows=Rows(bare)).without_nothing()
+    assert [text.strip() for text in shown(kept)] == names, "a caller of something stays"
