@@ -62,8 +62,8 @@ def row_ids(view: View, runs: int) -> RowIds | None:
 
 
 def row_word(view: View) -> str:
-    """The word for a row of a view in its ids."""
-    noun = view.noun if view.noun != "rows" else view.name
+    """The word for a row of a view in its ids: the last one of its noun."""
+    noun = view.noun.split()[-1] if view.noun != "rows" else view.name
     for plural, singular in (("series", "series"), ("ies", "y"), ("ches", "ch"), ("s", "")):
         if noun.endswith(plural):
             return noun.removesuffix(plural) + singular

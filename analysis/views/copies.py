@@ -173,4 +173,5 @@ def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     return made
 
 
-VIEW = View("copies", COLUMNS, answered_by(COLUMNS, table), pair_columns(COLUMNS), noun="copies", details=sections)
+VIEW = View(
+    "copies", COLUMNS, answered_by(COLUMNS, table), pair_columns(COLUMNS), noun="kinds of copies", details=sections)

@@ -70,6 +70,11 @@ def test_two_runs_pair_by_direction_though_their_devices_have_other_numbers(run_
     assert "compared B's GPU 3 with A's GPU 0" in table.notes[0]
 
 
+def test_rows_are_kinds_of_copies_and_their_ids_begin_with_copy(run_of, asked):
+    table = asked("copies", run_of(kernels=[moved(UP, 100, 1), moved(DOWN, 50, 1)]))
+    assert view("copies").noun == "kinds of copies" and {one[:5] for one in table.row_ids(0, 2)} == {"copy:"}
+
+
 def test_a_recording_without_copies_says_so(run_of, asked):
     with pytest.raises(CannotAnswer, match="no copies"):
         asked("copies", run_of(kernels=[{"name": "k", "kind": "kernel", "dur_ns": 1}]))

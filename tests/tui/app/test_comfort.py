@@ -506,3 +506,10 @@ async def test_turning_pages_of_the_commands_at_any_size(size: tuple[int, int]) 
         await pilot.press("backspace", "pageup", "pagedown", "pageup")
         await press(pilot, "escape", "escape")
         assert app.is_running
+
+
+async def test_kinds_of_copies_are_not_counted_as_copies() -> None:
+    app = app_on("a", view="copies")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "1 of 1 kinds of copies" in screen_text(app)
