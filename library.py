@@ -201,11 +201,13 @@ def history(runs: Sequence[Source], **options: Unpack[ViewOptions]) -> Answer:
 
 
 def _options(given: dict[str, Any]) -> Options:
-    from .analysis.contract.options import Options
+    from .analysis.contract.options import Options, number_of_columns
 
     pid, rank, cycle = (given.pop(name, None) for name in ("pid", "rank", "cycle"))
     given["changes"] = tuple(given.get("changes", ()))
     try:
+        if "columns" in given:
+            given["columns"] = number_of_columns(given["columns"])
         return Options(pid_a=pid, pid_b=pid, rank=rank, rank_b=rank, cycle=cycle, cycle_b=cycle, **given)
     except TypeError:
         from .analysis.core.text import nearest
@@ -213,6 +215,8 @@ def _options(given: dict[str, Any]) -> Options:
         names = sorted(ViewOptions.__annotations__)
         unknown = next(name for name in given if name not in names)
         raise UsageError(f"no option {unknown}", nearest(unknown, names)) from None
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def table(name: str, runs: tuple[Trace, ...], options: Options, *, filter: str | None = None, **how: Any) -> Table:

@@ -265,9 +265,12 @@ def _number(text: str) -> int:
 
 
 def _columns(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= 10_000:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of columns from 1 to 10,000")
-    return int(text)
+    from ..analysis.contract.options import number_of_columns
+
+    try:
+        return number_of_columns(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _whole(text: str) -> int:

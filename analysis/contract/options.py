@@ -86,3 +86,11 @@ class Options(Struct, frozen=True):
     def without_window(self) -> Options:
         """The options without the limit to a time window."""
         return replace(self, from_ns=None, to_ns=None, window_b=None)
+
+
+def number_of_columns(given: object) -> int:
+    """The number of columns of a timeline, as typed or given. Raises ValueError with a sentence."""
+    text = str(given)
+    if not text.isdecimal() or len(text) > 5 or not 1 <= int(text) <= 10_000:
+        raise ValueError(f"{text} is not a number of columns from 1 to 10,000")
+    return int(text)

@@ -79,6 +79,8 @@ def test_names_cannot_act_in_a_notebook(tmp_path: Path) -> None:
         (lambda run: run.view("kernels", devise="GPU 0"), r"no option devise\. Nearest: device"),
         (lambda run: run.view("kernels", device="GPU 9"), "no device GPU 9"),
         (lambda run: run.view("diff"), "compares two runs"),
+        (lambda run: run.view("timeline", columns=0), "^0 is not a number of columns from 1 to 10,000"),
+        (lambda run: run.view("timeline", columns=1.5), r"^1\.5 is not a number of columns from 1 to 10,000"),
     ],
 )
 def test_what_cannot_be_asked_is_said_in_a_sentence(ask, says: str, samples: Path) -> None:  # type: ignore[no-untyped-def]

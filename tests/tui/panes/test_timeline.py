@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -524,3 +525,19 @@ async def test_the_cursor_stays_on_its_lane_when_notes_or_the_terminal_take_room
         await pilot.resize_terminal(120, 30)
         await settled(pilot)
         assert c.run == 1 and c.lane is lane, "fewer lines of run A are above it"
+
+
+async def test_a_launch_to_go_to_is_looked_up_in_a_worker_and_what_is_none_is_said(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, launch_row = list[threading.Thread](), place.launch_row
+    monkeypatch.setattr(
+        place, "launch_row", lambda *asked: threads.append(threading.current_thread()) or launch_row(*asked))
+    app = app_on("a", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "g", *"#4", "enter")
+        assert canvas(app).slice() == 4 and app.focused is canvas(app)
+        await press(pilot, "g", *"#9999", "enter")
+        assert "no such launch" in screen_text(app) and canvas(app).slice() == 4
+    assert len(threads) == 2 and threading.main_thread() not in threads

@@ -388,22 +388,26 @@ class TimelinePane(TablePane):
     def _go(self, text: str) -> None:
         from ....analysis.timeline.place import Place, find, launch_row
 
-        run = self.canvas.run
-        if text.strip().startswith("#") and text.strip()[1:].isdigit():
-            row = launch_row(self._runs[run], int(text.strip()[1:]))
-            place = None if row is None else find(self.canvas.runs[run], row)
-        else:
-            match = _TIME.match(text)
-            figure = float(match[1].replace(",", "").replace("_", "")) if match else 0.0
-            moment = round(figure * _SCALE[match[2] or "ns"]) if match else None
-            start, end = self.canvas.window_ns
-            half = (end - start) // 5
-            place = None if moment is None else Place(moment - half // 2, moment + half // 2)
-        if place is None:
-            self.main.refuse("no such launch" if text.strip().startswith("#") else "a time, as 12.5ms, or #1204")
-            return
-        self.main.close_prompt()
-        self.canvas.go(place, run)
+        run, is_launch, number = self.canvas.run, text.strip().startswith("#"), text.strip().removeprefix("#")
+        trace, timeline, (start, end) = self._runs[run], self.canvas.runs[run], self.canvas.window_ns
+
+        def job() -> Place | None:
+            if is_launch:
+                row = launch_row(trace, int(number)) if number.isdigit() else None
+                return None if row is None else find(timeline, row)
+            if (match := _TIME.match(text)) is None:
+                return None
+            moment = round(float(match[1].replace(",", "").replace("_", "")) * _SCALE[match[2] or "ns"])
+            return Place(moment - (end - start) // 10, moment + (end - start) // 10)
+
+        def take(place: Any) -> None:
+            if isinstance(place, Place):
+                self.main.close_prompt()
+                self.canvas.go(place, run)
+            else:
+                self.main.refuse("no such launch" if is_launch else "a time, as 12.5ms, or #1204")
+
+        self._looking.ask(job, take)
 
     def wanted(self) -> list[str]:
         """The names of the keys to show in the footer."""
