@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from warplens.loaders.errors import Unreadable
-from warplens.loaders.ingest import inputs
+from warplens.loaders.ingest import discovery, inputs
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
 
@@ -236,12 +236,19 @@ def test_a_damaged_archive_is_a_sentence(tmp_path: Path, cut: int) -> None:
         opened(tmp_path / "cut.zip")
 
 
-def test_recordings_in_the_folders_of_one_that_opens_without_them_are_counted(tmp_path: Path) -> None:
+def test_folders_with_recordings_are_named_where_one_opens_without_them_and_few_files_are_read_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, recognise = list[str](), discovery.recognise
+    monkeypatch.setattr(discovery, "recognise", lambda file: read.append(file.name) or recognise(file))
     write(tmp_path / "job", here=trace(), old__a=trace(), old__b=trace(), older__c__d=trace())
     (tmp_path / "job" / "notes").mkdir()
     (said,) = opened(tmp_path / "job").info.warnings
-    assert said == (f"{tmp_path / 'job'}: 3 recordings in its folders (old, older) were not opened; "
+    assert said == (f"{tmp_path / 'job'}: recordings in its folders (old, older) were not opened; "
                     "name a folder, or a file in it, to open that")
+    assert read == ["a.pt.trace.json", "d.pt.trace.json"]
     assert opened(write(tmp_path / "one", here=trace(), capture_traces__e=trace())).info.warnings == ()
     one = opened(write(tmp_path / "two", here=trace(), in__a=trace()))
-    assert "1 recording in its folders (in) was not opened" in one.info.warnings[0]
+    assert "recordings in its folders (in) were not opened" in one.info.warnings[0]
+    many = opened(write(tmp_path / "many", here=trace(), **{f"f{at}__a": trace() for at in range(9)}))
+    assert "(f0, f1, f2, f3, …)" in many.info.warnings[0] and len(read) == 2 + 1 + 5
