@@ -52,7 +52,7 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
                 progress=importing_ahead(progress.update, view), capture=capture,
             )
     if arguments.align is not None and not any(run.info.facts.get("metric_files") for run in runs):
-        raise UsageError("--align moves counters beside a trace; give the folder that holds the trace and their files")
+        raise UsageError("--align shifts counter files that lie next to a trace; give the folder that holds both")
     if len(runs) > 2:
         raise UsageError(f"{len(runs)} runs, but only two can be compared; choose one of a file with --worker")
     from ..analysis.core.run_labels import distinct_labels  # a large file's load has imported it by now
@@ -102,8 +102,8 @@ def open_sides(arguments: argparse.Namespace) -> tuple[list[Trace], list[Trace]]
 
 def side_arguments(parser: argparse.ArgumentParser) -> None:
     """Add ``--baseline`` and ``--candidate``, several recordings each."""
-    told = "recordings of the same ranks are repeated runs, which show the noise; of different ranks they are one job"
-    parser.add_argument("--baseline", nargs="+", metavar="RUN", help=f"recordings of A: {told}")
+    meaning = "recordings of the same ranks are repeated runs and show run-to-run noise; of different ranks, one job"
+    parser.add_argument("--baseline", nargs="+", metavar="RUN", help=f"recordings of A: {meaning}")
     parser.add_argument("--candidate", nargs="+", metavar="RUN", help="recordings of B")
 
 
@@ -155,7 +155,7 @@ def opening_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
     group.add_argument(
         "--align", type=_seconds, metavar="SECONDS",
-        help="when the counters beside a trace begin, in seconds from its start, instead of by their clocks",
+        help="when the counter files begin, in seconds from the start of the trace, instead of by their clocks",
     )
     limit_argument(group)
 
@@ -197,7 +197,7 @@ def scope_arguments(parser: argparse.ArgumentParser) -> None:
 def view_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of single views, and ``--per``."""
     parser.add_argument("--columns", type=_columns, default=100, metavar="N",
-                        help="with --view timeline: how many columns wide it is")
+                        help="with --view timeline: its width in columns")
     parser.add_argument(
         "--change", action="append", default=[], type=_change, metavar="KIND:REGEX=FACTOR",
         help="with --view whatif: replay the run with this change: kernel:gemm=0.5, host=0, graph; several "
@@ -211,14 +211,14 @@ def view_arguments(parser: argparse.ArgumentParser) -> None:
 def output_arguments(parser: argparse.ArgumentParser, more: tuple[str, ...] = ()) -> None:
     """Add the options for rows, format (``more``: further formats) and output file."""
     group = parser.add_argument_group("output")
-    group.add_argument("--format", choices=(*FORMATS, *more), help="default: text, or what the suffix of -o says")
+    group.add_argument("--format", choices=(*FORMATS, *more), help="default: text, or by the suffix of -o")
     group.add_argument("-o", "--output", metavar="FILE", help="write here instead of stdout")
     group.add_argument("--top", type=_whole, metavar="N",
                        help="only the first N rows, 0: all; default: 50 of text and markdown on stdout")
     group.add_argument("--sort", metavar="COLUMN", help="order by this column, largest first")
     group.add_argument("--ascending", action="store_true", help="with --sort: smallest first")
     group.add_argument("--name-width", type=whole_number, metavar="N",
-                       help="add the column shown: the name as a list N cells wide shows it")
+                       help="add the column `shown`: the name as a list shortens it to N cells")
     group.add_argument("--ids", action="store_true", help="print the id of each row, which report --row takes")
     group.add_argument("--filter", metavar="EXPR", help="only matching rows: text, column>value, name~regex; ! inverts")
 

@@ -22,8 +22,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", metavar="RUN", help="a file or folder: what was read, dropped and assumed")
     parser.add_argument(
         "--environment", action="store_true",
-        help="of the run, print the environment, command line and machine that its recorder wrote down; there may be "
-        "secrets among them, which nothing else shows or exports",
+        help="print the environment, command line and machine recorded with RUN; they may hold secrets, so no other "
+        "command shows or exports them",
     )
     opening_arguments(parser)
 
@@ -69,12 +69,12 @@ def _environment(arguments: argparse.Namespace) -> int:
     from ..loaders.environment import recorded
 
     if arguments.run is None:
-        raise UsageError("--environment is of a run: warplens doctor RUN --environment")
+        raise UsageError("--environment needs a run: warplens doctor RUN --environment")
     for run in open_runs([arguments.run], arguments):
         files = run.info.facts.get("files", {}).values() or [run.info.source]
         for file in files:
             said = list(recorded(Path(file))) if Path(file).is_file() else []
-            _tell((("file", str(file)), *(said or [("environment", "nothing is recorded, or nothing that is known")])))
+            _tell((("file", str(file)), *(said or [("environment", "not recorded, or in no place warplens reads")])))
     return FINE
 
 
@@ -89,6 +89,6 @@ def _tell(lines: Iterable[tuple[str, str]]) -> None:
 
 
 COMMAND = Command(
-    "doctor", "Show what this installation, machine and terminal can do; of a run, what was found in it, dropped, "
+    "doctor", "Show what this installation, machine and terminal can do; with RUN, what was read, dropped and "
     "assumed.", _arguments, _doctor,
 )

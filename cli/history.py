@@ -21,8 +21,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="*", metavar="RUN",
                         help="runs in their order; one folder: the runs in it, by recorded time, else file time")
     parser.add_argument("--list", metavar="FILE", help="runs from a file: one path per line, and a label after a tab")
-    parser.add_argument("--store", metavar="FILE", help="keep what history needs in this Parquet file, add the runs to "
-                        "it, and show all it has; the recordings may go")
+    parser.add_argument("--store", metavar="FILE", help="store what history needs of the runs in this Parquet file, "
+                        "and show all runs in it; the recordings may then be deleted")
     parser.add_argument("--fail-on", metavar=METAVAR, help=HELP)
     parser.add_argument("--each-run", action="store_true", help="one row per run instead of one per series")
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")

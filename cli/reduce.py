@@ -28,7 +28,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scheduler", metavar="ADDRESS", default=os.environ.get(ADDRESS),
                         help=f"use the Dask cluster of this scheduler, as tls://host:8786 (default: {ADDRESS})")
     parser.add_argument("--jobs", type=whole_number, metavar="N",
-                        help="processes of this machine; default: as many as it has processors and memory for")
+                        help="processes on this machine; default: as many as its cores and memory allow")
     limit_argument(parser)
 
 

@@ -41,11 +41,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--samples", action="store_true", help="with --view metrics: the samples instead of one row per counter"
     )
-    parser.add_argument("--tree", action="store_true", help="with --view ops: as a tree of modules, operators, "
-                        "kernels; with --view stacks: of who called whom on each thread")
+    parser.add_argument("--tree", action="store_true", help="with --view ops: the tree of modules, operators and "
+                        "kernels; with --view stacks: the call tree of each thread")
     parser.add_argument(
-        "--flame", choices=["device", "idle", "samples"], help="with --format svg or folded: the tree as a flame "
-        "graph, of ops by device time or the idle time before launches (speedscope has both), of stacks by samples")
+        "--flame", choices=["device", "idle", "samples"], help="with --format svg or folded: what the flame "
+        "graph weighs: ops by device time or the idle time before launches (speedscope has both), stacks by samples")
     side_arguments(parser)
     opening_arguments(parser)
     scope_arguments(parser)
@@ -60,7 +60,7 @@ def print_report(arguments: argparse.Namespace) -> int:
     samples = getattr(arguments, "samples", False)
     for option, of in (("samples", "metrics"), ("change", "whatif")):
         if getattr(arguments, option, None) and arguments.view != of:
-            raise UsageError(f"--{option} goes with --view {of}")
+            raise UsageError(f"--{option} needs --view {of}")
     if getattr(arguments, "baseline", None) or getattr(arguments, "candidate", None):
         return _print_sides(arguments)
     if not arguments.runs:
@@ -74,11 +74,10 @@ def print_report(arguments: argparse.Namespace) -> int:
     flame = getattr(arguments, "flame", None)
     if flame or format_of(arguments, ()) in ("folded", "speedscope"):
         if flame not in (None, *_FLAMES.get(arguments.view, ())) or arguments.view not in _FLAMES:
-            raise UsageError("flame graphs are of operators (--view ops) by device or idle time, and of functions "
-                             "(--view stacks) by samples")
+            raise UsageError("flame graphs need --view ops (--flame device or idle) or --view stacks (--flame samples)")
         arguments.tree = True
     if arguments.view is None and (arguments.filter or arguments.sort or getattr(arguments, "tree", False)):
-        raise UsageError("--filter, --sort and --tree are for one view; name it with --view")
+        raise UsageError("--filter, --sort and --tree need one view: name it with --view")
     answers = ask(arguments, runs, "samples" if samples else arguments.view)
     emit([one.as_flame(flame) for one in answers] if flame else answers, arguments)
     return FINE
@@ -92,8 +91,8 @@ def _print_many(arguments: argparse.Namespace) -> int:
         emit([_many(arguments)], arguments)
         return FINE
     if arguments.view not in (None, "history"):
-        raise UsageError(f"{len(arguments.runs)} runs: the view {arguments.view} takes one, or two to compare",
-                         f"Of more: {', '.join(ANSWERED)}, history.")
+        raise UsageError(f"{len(arguments.runs)} runs: the view {arguments.view} takes one run, or two to compare",
+                         f"Views of more runs: {', '.join(ANSWERED)}, history.")
     if not arguments.runs:
         raise UsageError("name the runs of the history")
     print_history(open_history(arguments.runs, arguments)[0], arguments)

@@ -93,7 +93,7 @@ class Arrivals(Struct, frozen=True):
                          "another rank: their waits are unknown.")
         if self.apart:
             lines.append(
-                f"{self.apart:,} collectives never overlapped with the ones they are matched with by order or number.")
+                f"{self.apart:,} collectives are unmatched: they never overlapped with the one of the same number.")
         if self.clocks.apart > 1:
             lines.append(
                 f"{self.clocks.apart} sets of ranks share no collective: clocks are not comparable between the sets.")

@@ -97,7 +97,7 @@ def _find(run: Trace, anchor: str | None) -> Cycles:
             return _none(f"no host function or kernel matches the cycle anchor {anchor!r}")
         return _complete(run, result)
     if run.info.facts.get(LIMITED) and not run.has("cycles"):
-        return _none("no cycles in what it is limited to")
+        return _none("no cycles in the selected scope")
     first: Cycles | None = None
     for source in SOURCES:
         result = source(run)

@@ -189,7 +189,7 @@ def _calibration(rows: Iterable[FunctionChange], work: Work) -> Calibration:
 def _notes(matched: list[Matched], rows: list[FunctionChange], ready: Prepared) -> list[str]:
     notes = []
     if crossed := sum(not one.pair.strict for one in matched):
-        notes.append(f"{crossed} process pair{'' if crossed == 1 else 's'} crossed: their pids occur in one run only.")
+        notes.append(f"{crossed} process pair{'' if crossed == 1 else 's'} matched without a common pid.")
     a, b = ({process.rank for process in work.processes.values()} for work in ready.works)
     for side, only in (("A", a - b), ("B", b - a)):
         if matched[0].pair.rank is not None and (alone := len(only)):

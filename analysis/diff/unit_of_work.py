@@ -127,4 +127,4 @@ def launched_earlier(runs: tuple[Trace, Trace]) -> list[str]:
     earlier = pl.col("earlier") & (pl.col("kind") != "sync")
     took = [assignment.launched(run).filter(earlier).select(pl.col("dur_ns").sum()).collect().item() for run in runs]
     said = " and ".join(f"{units.duration(ns)} in {name}" for name, ns in zip("AB", took, strict=True) if ns)
-    return [f"Device time launched before the recording, which is no step's, is left out: {said}."] if said else []
+    return [f"Device time launched before the recording is left out: {said}."] if said else []

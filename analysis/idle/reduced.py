@@ -7,7 +7,7 @@ import polars as pl
 from ...loaders.trace import Trace
 from .attribution import DeviceIdle, Idle
 
-NOTE = "Listed are the longest gaps of each rank; sums by cause are of all gaps. The others are in the recordings."
+NOTE = "Only the longest gaps of each rank are listed; the sums by cause cover all gaps."
 
 
 def reduced_idle(run: Trace) -> Idle | None:

@@ -25,10 +25,10 @@ def reason(view: str, runs: Runs, why: CannotAnswer) -> CannotAnswer:
     reduced = [run.info.label for run in runs if REDUCED in run.info.facts]
     if not reduced or view in ANSWERED:
         return CannotAnswer(f"{why}{_of_each(runs)}")
-    are, they = ("are reduced datasets", "them") if len(reduced) > 1 else ("is a reduced dataset", "it")
+    are = "are reduced datasets" if len(reduced) > 1 else "is a reduced dataset"
     return CannotAnswer(
-        f"{' and '.join(reduced)} {are}: what the {view} view needs stayed in the recordings, not in {they}. "
-        "Open the recording of a rank for that; the ranks view says which is worth it."
+        f"{' and '.join(reduced)} {are} without the data of the {view} view. "
+        "Open the recording of one rank instead; the ranks view shows which."
     )
 
 

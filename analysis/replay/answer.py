@@ -128,8 +128,8 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
     scenario, notes = None, [ASSUMED]
     job = job_of(run, options, replayed) if len(run.info.ranks) > 1 else None
     if len(run.info.ranks) > 1:
-        notes.append("Ranks are replayed together: a collective ends once the last rank has come, plus its transfer."
-                     if job is not None else "No collective was matched between ranks: each is replayed by itself.")
+        notes.append("Ranks are replayed together: a collective ends when the last rank has arrived, plus its transfer."
+                     if job is not None else "No collective was matched between ranks: each rank is replayed alone.")
     of_job = [job.sentence(doubt_of(accuracy))] if job is not None else []
     sentences = [*_headline(rows, replayed), *of_job, path_rows.sentence(path, lanes), _accuracy_sentence(accuracy)]
     if changes:

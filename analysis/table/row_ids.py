@@ -17,7 +17,7 @@ from msgspec import Struct
 from ..contract.column import Column, keys_of
 from ..contract.view import View
 
-ID = Column("id", "id", "text", "what --row names this row by", 15, order=0)
+ID = Column("id", "id", "text", "the id that --row takes", 15, order=0)
 LEAST_DIGITS = 4  # Hash digits that are enough if they match one row only.
 _SEPARATOR = "\x1f"
 

@@ -62,8 +62,8 @@ def _cross_note(pairs: list[ProcessPair]) -> list[str]:
     crossed = [pair for pair in pairs if not pair.strict]
     if not crossed:
         return []
-    return [f"{len(crossed)} process pairs are crossed: their pids occur in one run only"] if len(crossed) > 1 else [
-        f"process {crossed[0].a} of A is compared with process {crossed[0].b} of B: no pid occurs in both runs"
+    return [f"{len(crossed)} process pairs are matched without a common pid"] if len(crossed) > 1 else [
+        f"process {crossed[0].a} of A is compared with process {crossed[0].b} of B: they have no common pid"
     ]
 
 

@@ -137,7 +137,7 @@ def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
                      "peak: data that stays in a cache, or work counted that the kernel does not do.")
     for name in rows.drop_nulls("bytes")["op"].unique(maintain_order=True).cast(pl.String):
         if (why := doubt(name)):
-            notes.append(f"What {display(name)} moves is the least: {why}.")
+            notes.append(f"Bytes of {display(name)} are a lower bound: {why}.")
     wrong = rows.filter("contradicts")
     if wrong.height:
         notes.append(f"Shapes of {units.counted(int(wrong['calls'].sum()), 'call', 'calls')} contradict the operator "

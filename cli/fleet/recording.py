@@ -84,7 +84,7 @@ def _reduced(work: Recording) -> tuple[Path, Part]:
     with _opened(work) as run:
         give_back()  # reading took more memory than most analyses need
         if not run.has("kernels") and not run.has("cycles"):
-            raise Unreadable(work.name, "holds nothing that devices did, so it is no rank's")
+            raise Unreadable(work.name, "holds no device activity, so it is not a rank of the job")
         return stage(reduce(run), Path(work.dataset), work.session, work.stamps, VERSION)
 
 
@@ -113,10 +113,10 @@ def _opened(work: Recording) -> Iterator[Trace]:
             return
         rank = run.info.ranks[0] if run.info.ranks else work.rank
         if rank is None:
-            raise Unreadable(work.name, "does not say which rank it is of, and its name does not tell either",
+            raise Unreadable(work.name, "records no rank, and neither does its file name",
                              "Name the files after their ranks: rank-0, rank-1.")
         if not 0 <= rank < MOST_RANKS:
-            raise Unreadable(work.name, f"says that it is of rank {rank}, which no job has",
+            raise Unreadable(work.name, f"records rank {rank}, which is not a valid rank",
                              "Correct the rank in its distributedInfo.")
         merged = ranks.merge(run.info.source, run.info.label, [run], [rank])
         warnings = tuple(warning.removeprefix(f"rank {rank}: ") for warning in merged.info.warnings)

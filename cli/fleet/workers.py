@@ -52,7 +52,7 @@ def on_cluster(work: Sequence[Recording], address: str) -> Answers:
     except (OSError, TimeoutError, ValueError) as error:
         raise UsageError(f"no Dask scheduler answers at {address} ({type(error).__name__})") from None
     except TypeError:  # raised by distributed if no certificate is configured
-        raise UsageError(f"{address} takes a certificate: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+        raise UsageError(f"{address} needs a TLS certificate: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
                     "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY") from None
     with client:
         futures = {

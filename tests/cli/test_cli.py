@@ -131,7 +131,7 @@ def test_sql_over_the_tables(table: Path, capsysbinary: Captured) -> None:
     [
         (["report", "{}", "--view", "kernels", "--filter", "total_ns>many"], b"is a number"),
         (["report", "{}", "--view", "kernels", "--sort", "nothing"], b"has no column nothing"),
-        (["report", "{}", "--view", "kernels", "--format", "kernel-table"], b"one row a launch"),
+        (["report", "{}", "--view", "kernels", "--format", "kernel-table"], b"one row per launch"),
         (["report", "{}", "--filter", "gemm"], b"--view"),
         (["report", "{}", "--pid", "x"], b"--pid"),
         (["report", "{}", "--view", "kernels", "--pid", "7"], b"has no process 7; it names no processes"),
@@ -407,7 +407,7 @@ def test_a_flame_graph_of_what_has_none_is_refused(table: Path, words: list[str]
 @pytest.mark.parametrize("words", [[], ["--view", "kernels"]])
 def test_a_change_that_no_view_would_replay_is_refused(table: Path, words: list[str], capsysbinary: Captured) -> None:
     assert main(["report", str(table), "--change", "kernel:gemm=0.5", *words]) == USAGE
-    assert b"--change goes with --view whatif" in capsysbinary.readouterr().err
+    assert b"--change needs --view whatif" in capsysbinary.readouterr().err
 
 
 def test_the_summary_gives_the_mean_cycle_exactly(capsysbinary: Captured) -> None:

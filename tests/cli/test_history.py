@@ -182,7 +182,7 @@ def test_more_than_two_runs_are_a_history_everywhere(nights: list[str], capsys: 
     assert main(["report", *nights]) == 0
     assert capsys.readouterr().out == plain
     assert main(["report", *nights, "--view", "idle"]) == 2
-    assert "12 runs: the view idle takes one, or two to compare" in capsys.readouterr().err
+    assert "12 runs: the view idle takes one run, or two to compare" in capsys.readouterr().err
 
 
 def test_each_run_is_a_row_where_that_is_asked_for(nights: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,7 +152,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
             return
         marked = sorted(self.rows.marks)
         if len(marked) > 2:
-            self.notify("Two runs can be compared; take marks off with Space.", markup=False)
+            self.notify("At most two runs can be compared; Space removes a mark.", markup=False)
             return
         ids = marked or [table.row_id(event.position)]
         self.dismiss([str(self._paths[row]) for row in ids])

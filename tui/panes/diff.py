@@ -130,7 +130,7 @@ class DiffPane(TablePane):
         if len(session.traces) == 1 and not session.partial:
             self.shown = None
             self.rows.show(None)
-            self.say("A diff takes two runs. Press o, mark this one and the one to compare it with, and Enter.")
+            self.say("A diff needs two runs. Press o, mark this run and the other with Space, then Enter.")
             self.tell()
         elif len(session.traces) == 1:
             self.say("Waiting for the second run. Views 1 to 5 show the first one meanwhile.")

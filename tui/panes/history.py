@@ -69,7 +69,7 @@ class HistoryPane(TablePane):
         wanted = [sources[index] for index in indices]
         gone = [source for index, source in zip(indices, wanted, strict=True) if source in sources[index + 1:]]
         if gone:
-            self.hint(f"A later run was recorded to {display(gone[0], 40)}: give each recording a name of its own.")
+            self.hint(f"A later run overwrote {display(gone[0], 40)}: give each recording its own file name.")
             return
         self.app.post_message(RunsWanted(wanted, opened_from=self._path))
 

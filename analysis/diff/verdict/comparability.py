@@ -107,9 +107,9 @@ def by_operators(
         return replace(judged, comparable=False, reasons=(said, *reasons))
     notes = []
     if same_flops:
-        notes.append(f"the same FLOPs per cycle in other operators or shapes, which agree to {operators:.0%}")
+        notes.append(f"the same FLOPs per cycle, but operators and shapes agree only to {operators:.0%}")
     elif shared is not None and shared < MOSTLY_SHARED:
-        notes.append(f"the same operators run other kernels, {shared:.0%} of their time is in common ones")
+        notes.append(f"the same operators run different kernels: {shared:.0%} of their time is in shared ones")
     return replace(judged, reasons=(*reasons, *notes))
 
 

@@ -35,7 +35,7 @@ def _find(evidence: Evidence) -> ExposedCommunication | Unchecked | None:
     if not evidence.step_ns or not exposed.devices or exposed.most.exposed_ns <= WAITING * evidence.step_ns:
         return None
     if not evidence.times.get("Kernel"):
-        return Unchecked("no kernels that compute are recorded beside collectives")
+        return Unchecked("no compute kernels are recorded, only collectives")
     return exposed
 
 

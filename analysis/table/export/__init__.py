@@ -36,9 +36,9 @@ FORMATS: tuple[Format, ...] = (
     Format("svg", ".svg", "svg", "a picture of what text shows"),
     Format("csv", ".csv", "csv", "rows with raw numbers", several=False),
     Format("parquet", ".parquet", "parquet", "rows, typed", several=False),
-    Format("folded", ".folded", "folded", "a tree: a stack and its time a line, for flame graph tools", several=False),
+    Format("folded", ".folded", "folded", "a tree: one line per stack, for flame graph tools", several=False),
     Format("speedscope", ".speedscope.json", "speedscope", "a tree: flame graphs for speedscope", several=False),
-    Format("kernel-table", ".txt", "kernel_table", "four columns a launch: name, latency, tensor, DRAM", several=False),
+    Format("kernel-table", ".txt", "kernel_table", "one row per launch: name, latency, tensor, DRAM", several=False),
 )
 
 

@@ -42,7 +42,7 @@ def render(tables: Sequence[Table]) -> bytes:
     (table,) = tables
     names = [column.name for column in table.columns]
     if not {"name", "dur_ns", "tensor", "dram"} <= set(names):
-        raise WrongFormat(f"kernel-table is one row a launch: use it with --view launches, not {table.view}")
+        raise WrongFormat(f"kernel-table has one row per launch: use it with --view launches, not {table.view}")
     name, dur, tensor, dram = (names.index(wanted) for wanted in ("name", "dur_ns", "tensor", "dram"))
     kind = names.index("kind") if "kind" in names else None
     printed = table.sources and table.sources[0].format == "kernel-table"

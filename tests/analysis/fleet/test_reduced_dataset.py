@@ -117,7 +117,7 @@ def test_why_a_device_waited_in_one_cycle_is_refused(both: tuple[Trace, Trace]) 
 
 @pytest.mark.parametrize("name", [one.name for one in VIEWS if view(one.name).one_run and one.name not in ANSWERED])
 def test_what_stayed_in_the_recordings_is_said(both: tuple[Trace, Trace], name: str) -> None:
-    with pytest.raises(CannotAnswer, match=r"is a reduced dataset: what the .* view needs stayed in the recordings"):
+    with pytest.raises(CannotAnswer, match=r"is a reduced dataset without the data of the .* view"):
         answer(both[1], name)
 
 

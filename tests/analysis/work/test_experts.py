@@ -48,7 +48,7 @@ def test_views_of_the_weights_and_the_choice_tell_the_products_of_triton_kernels
     assert row["bytes"] == 2 * (10 * 64 * 2) + 2 * weights // 2
     assert row["dtype"] == "bf16"
     table = ask(roofline("roofline"), (made_run,), Options())
-    assert any("What vllm::moe_forward moves is the least" in note for note in table.notes)
+    assert any("Bytes of vllm::moe_forward are a lower bound" in note for note in table.notes)
     assert "or more of peak memory bandwidth" in table.summary[0]
 
 

@@ -58,7 +58,7 @@ async def test_tabs_are_those_of_views_with_something_to_show() -> None:
         await settled(pilot)
         assert "3 Kernels" in tab_line(app) and "7 Diff" not in tab_line(app)
         await press(pilot, "7")  # the key works all the same, and says what is missing
-        assert "7 Diff" in tab_line(app) and "A diff takes two runs" in screen_text(app)
+        assert "7 Diff" in tab_line(app) and "A diff needs two runs" in screen_text(app)
         await press(pilot, "3")
         assert "7 Diff" not in tab_line(app)
 

@@ -50,7 +50,7 @@ async def test_a_recording_that_a_later_night_replaced_is_not_opened_in_its_plac
     async with app.run_test(size=SIZE) as pilot:
         await settled(pilot)
         await press(pilot, "enter")
-        assert len(app.session.inputs) == 1 and "A later run was recorded to /runs/night.json" in said(app)
+        assert len(app.session.inputs) == 1 and "A later run overwrote /runs/night.json" in said(app)
         await press(pilot, "s", "end", "t")
         assert [run.path for run in app.session.inputs] == ["/runs/night.json"]  # the last one is there
 
