@@ -45,7 +45,7 @@ from warplens.tui.panes.shown import Shown
 from warplens.tui.session.answers import Answers
 from warplens.tui.session.jobs import waiting
 from warplens.tui.session.keys import KEYS
-from warplens.tui.session.messages import RunsWanted
+from warplens.tui.session.messages import RunsRequest
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = [ROOT / "samples" / "demo" / "normal.json.gz", ROOT / "samples" / "demo" / "abnormal.json.gz"]
@@ -154,7 +154,7 @@ async def soak(files: list[Path], minutes: float, seed: int, home: Path) -> int:
                     else:
                         shutil.copyfile(file, copy)
                 counts["recordings"] += len(copies)
-                app.post_message(RunsWanted([str(copy) for copy in copies]))
+                app.post_message(RunsRequest([str(copy) for copy in copies]))
             if rng.random() < 0.7:
                 await quiet(app, QUIET_S)
             change = rng.randrange(KEYS_A_DRAW) if files and rng.random() < 0.25 else -1

@@ -151,7 +151,7 @@ def opening_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("opening")
     worker_argument(group)
     group.add_argument("--capture", metavar="FILE", help="the recording in which the run's graphs were captured: it "
-                       "has the operators of their kernels; default: the folder capture_traces beside the trace")
+                       "has the operators of their kernels; default: the folder capture_traces next to the trace")
     group.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
     group.add_argument(
         "--align", type=_seconds, metavar="SECONDS",

@@ -47,4 +47,4 @@ def whole_parser() -> argparse.ArgumentParser:
     return whole
 
 
-COMMAND = Command("completions", "Print what bash, zsh or fish completes.", _arguments, _completions)
+COMMAND = Command("completions", "Print the completion script for bash, zsh or fish.", _arguments, _completions)

@@ -37,9 +37,9 @@ def _doctor(arguments: argparse.Namespace) -> int:
         _tell((("warplens", __version__), *facts()))
         return FINE
     runs = open_runs([arguments.run], arguments)
-    from ..loaders.ingest.doctor import examined
+    from ..loaders.ingest.doctor import run_facts
 
-    _tell(examined(runs))
+    _tell(run_facts(runs))
     _tell(line for run in runs for line in _operators(run))
     return FINE
 

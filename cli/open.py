@@ -41,7 +41,7 @@ def app_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the app: initial view, theme, scope."""
     parser.add_argument("--view", choices=[entry.name for entry in VIEWS], help="the view to begin with")
     parser.add_argument("--resume", action="store_true", help="continue where you left this run or pair")
-    parser.add_argument("--watch", metavar="DIR", help="offer new traces as a profiler writes them here")
+    parser.add_argument("--watch", metavar="DIR", help="offer new traces that a profiler writes to this folder")
     parser.add_argument("--theme", metavar="NAME", help="colours: dark, light, colour-blind, terminal, monochrome")
     parser.add_argument("--ascii", action="store_true", help="no box, block or arrow glyphs")
     opening_arguments(parser)

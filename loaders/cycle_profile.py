@@ -208,7 +208,7 @@ class CycleProfile(FormatLoader):
     suffixes = (".csv",)
     version = 3
     fills = ("metrics", "cycles", "profile")
-    lies_beside = True
+    is_sidecar = True
     directory_file = PERF
     """A directory with this file is of this format: the perf and counters files are one recording."""
 

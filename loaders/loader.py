@@ -73,7 +73,7 @@ class FormatLoader(ABC):
     """Endings of files that duplicate a recording of this format in the same folder, in another format."""
     folder_is_one_run: bool = False
     """Whether its files in one folder are always the ranks of one job, whatever their names."""
-    lies_beside: bool = False
+    is_sidecar: bool = False
     """Whether its files hold counter samples recorded alongside a trace of another format, in the same folder."""
     one_recording: bool = False
     """Whether a file and its ``companions`` are one recording, whichever of them is opened."""
@@ -110,6 +110,6 @@ class FormatLoader(ABC):
         return None
 
     @property
-    def reads_beside(self) -> bool:
+    def reads_other_files(self) -> bool:
         """Whether a load may read files other than ``Job.path``."""
         return type(self).companions is not FormatLoader.companions

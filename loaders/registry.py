@@ -61,7 +61,7 @@ DIRECTORIES_WITHIN = ("ASCEND_PROFILER_OUTPUT",)  # Every ``directory_within`` o
 SAMPLERS = frozenset({
     "cycle-profile", "memory-snapshot", "nvidia-smi", "dcgmi", "prometheus", "amd-smi", "counters-csv",
 })  # fmt: skip
-"""This package's loaders with ``lies_beside``: counter samples recorded alongside a trace."""
+"""This package's loaders with ``is_sidecar``: counter samples recorded alongside a trace."""
 
 
 def ours() -> Iterator[FormatLoader]:
@@ -111,8 +111,8 @@ def directories_within() -> tuple[str, ...]:
 
 
 def samplers() -> frozenset[str]:
-    """Names of all loaders with ``lies_beside``: counter samples recorded alongside a trace of another format."""
-    return SAMPLERS | {loader.name for loader in installed() if loader.lies_beside}
+    """Names of all loaders with ``is_sidecar``: counter samples recorded alongside a trace of another format."""
+    return SAMPLERS | {loader.name for loader in installed() if loader.is_sidecar}
 
 
 def claims(head: bytes) -> tuple[FormatLoader, ...]:

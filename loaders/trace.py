@@ -25,12 +25,12 @@ _FIRST = 1_000
 
 
 def _empty(table: str) -> Callable[[], pl.LazyFrame]:
-    def made() -> pl.LazyFrame:
+    def make() -> pl.LazyFrame:
         from . import schema
 
         return schema.empty(table)
 
-    return made
+    return make
 
 
 def compiled_program(

@@ -57,7 +57,7 @@ def _nanoseconds(ms: Any) -> int | None:
 def summed(times: list[RecordedTimes]) -> str:
     """The sums over all collectives in one line."""
     sums = {field: sum(getattr(one, field) or 0 for one in times) for field in _FIELDS}
-    return (f"As the profiler counts: {units.duration(sums['elapsed_ns'])} in "
+    return (f"By the profiler's own figures: {units.duration(sums['elapsed_ns'])} in "
             f"{units.counted(len(times), 'collective', 'collectives')}, of it {units.duration(sums['transit_ns'])} "
             f"transit, {units.duration(sums['wait_ns'])} wait, {units.duration(sums['idle_ns'])} idle.")
 
@@ -71,6 +71,6 @@ def section(runs: Runs, options: Options) -> list[Section]:
                 one.elapsed_ns, one.transit_ns, one.wait_ns, one.idle_ns)))
             for one in recorded_times(run)[:MOST])
         if rows:
-            made.append(Section(f"As the profiler counts{tail}", rows,
+            made.append(Section(f"The profiler's own figures{tail}", rows,
                                 ("collective", "elapsed", "transit", "wait", "idle")))
     return made

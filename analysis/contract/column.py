@@ -120,7 +120,7 @@ class Column(Struct, frozen=True):
         return self.role in _ASCENDING
 
     @property
-    def left(self) -> bool:
+    def is_left(self) -> bool:
         """Whether it is left-aligned: text and sparklines."""
         return self.unit in ("text", "trend", "list", "series")
 

@@ -286,7 +286,7 @@ class TextColumn(Struct, frozen=True):
             result |= number == one
         return result
 
-    def told(self, tell: Callable[[str | None], int]) -> npt.NDArray[np.int8]:
+    def mapped(self, tell: Callable[[str | None], int]) -> npt.NDArray[np.int8]:
         """A small integer per row, computed from its text."""
         return np.array([tell(text) for text in self.texts], dtype=np.int8)[self.number]
 

@@ -135,7 +135,7 @@ def load(one: Metric, value: Floats, own: Floats) -> Floats:
     return np.log1p(np.maximum(value, 0.0))
 
 
-def shown(value: float | None, unit: str) -> str:
+def value_text(value: float | None, unit: str) -> str:
     """A value with its unit, as in a sentence: 1,187 MHz, 250 GB/s, 56%."""
     if value is None:
         return "–"
@@ -162,7 +162,7 @@ def _figures(value: float) -> str:
 
 def change(a: float | None, b: float | None, unit: str) -> str:
     """Two values, with the unit once if they share it: 1,187 → 210 MHz."""
-    first, second = shown(a, unit), shown(b, unit)
+    first, second = value_text(a, unit), value_text(b, unit)
     tail = second.rpartition(" ")[2]
     if " " in second and first.endswith(f" {tail}"):
         first = first.removesuffix(f" {tail}")

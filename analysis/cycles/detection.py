@@ -236,7 +236,7 @@ def _warm_up(frame: pl.DataFrame) -> pl.Series:
     ).to_series()
 
 
-def spoken_of(run: Trace, options: Options) -> Cycles:
+def view_cycles(run: Trace, options: Options) -> Cycles:
     """The cycles that every view uses: all that were found, without warm-up where the options leave it out."""
     cycles = find_cycles(run, options)
     if options.warm_up or not cycles.frame["warm_up"].any():
@@ -250,7 +250,7 @@ def spoken_of(run: Trace, options: Options) -> Cycles:
 
 def counted_cycles(run: Trace, options: Options) -> Cycles:
     """The cycles that findings, headlines and gauges describe: none if they are a guess that explains too little."""
-    cycles = spoken_of(run, options)
+    cycles = view_cycles(run, options)
     return cycles if cycles.ignored is None else without_guess(cycles)
 
 

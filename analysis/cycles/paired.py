@@ -62,7 +62,7 @@ def paired(runs: Runs, options: Options, columns: Sequence[Column], one: One, wi
     return Answer(
         joined.lazy(), {side: made.facts for side, made in zip(SIDES, sides, strict=True)} | per.facts, summary,
         (*of_both([side.notes for side in sides]), *note(moved), *per.notes),
-        cycle_summary=(per.sentence(joined, columns), *lines) if per.known else (),
+        cycle_summary=(per.sentence(joined, columns), *lines) if per.has_sums else (),
     )
 
 
@@ -82,10 +82,10 @@ def answered_by(columns: Sequence[Column], one: One) -> Callable[[Runs, Options]
 
 
 class CycleSums(Struct, frozen=True):
-    """The frames of both runs with their sums per cycle; if ``known`` is False, these are null."""
+    """The frames of both runs with their sums per cycle; if ``has_sums`` is False, these are null."""
 
     frames: Frames
-    known: bool
+    has_sums: bool
     cycles: tuple[int, int] = (0, 0)
     ranks: int = 1
     notes: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class CycleSums(Struct, frozen=True):
     @property
     def facts(self) -> dict[str, Any]:
         """The unit that sums are compared per."""
-        return {"per": "cycle" if self.known else "recording"}
+        return {"per": "cycle" if self.has_sums else "recording"}
 
     def sentence(self, joined: pl.DataFrame, columns: Sequence[Column]) -> str:
         """The totals of both runs per cycle, and the number of cycles."""

@@ -51,10 +51,10 @@ def find_ahead(runs: Sequence[Trace], options: Options) -> Thread | None:
 
 def _statement(run: Trace, options: Options, side: Side) -> dict[str, Any]:
     def compute() -> dict[str, Any]:
-        from .detection import spoken_of
+        from .detection import view_cycles
         from .scope import part
 
-        return _stated(spoken_of(part(run, options, side), options))
+        return _stated(view_cycles(part(run, options, side), options))
 
     return derived_value(run, _KEPT, dict, compute) if options == Options() else compute()
 

@@ -17,7 +17,7 @@ from ..core.names.short_name import fit_name, short_name
 from ..core.text import display
 from ..idle.attribution import idle_of
 from ..idle.sampled import samples_of
-from .listed import in_run, listed, tail, text
+from .listed import in_run, row_section, tail, text
 
 CELLS, BRIEF_CELLS = 28, 16
 """Width of a gap's bars in the details, and in the pane beside the list."""
@@ -70,7 +70,7 @@ def _by_operator(run: Trace, row: Row, of: str) -> list[Section]:
         pl.col("device").cast(pl.String).eq_missing(pl.lit(row["device"], pl.String)))
     sums = mine.select(pl.col("op", "frame").cast(pl.String), "dur_ns").group_by("op", "frame").agg(
         pl.len(), pl.col("dur_ns").sum()).sort("dur_ns", "op", descending=[True, False]).collect(engine="streaming")
-    return listed(f"Next launch after such gaps{of}", sums, (
+    return row_section(f"Next launch after such gaps{of}", sums, (
         text, lambda frame: fit_name(str(frame), 30) if frame else units.MISSING, units.count, units.duration,
     ), ("operator", "Python line", "gaps", "idle"))
 
@@ -124,7 +124,7 @@ def sampled(run: Trace, begin: int, end: int) -> list[Section]:
     if not run.has("call_chains"):
         return []
     rows = samples_of(run, begin, end)
-    return listed(f"CPU samples in it: {units.count(int(rows['samples'].sum()))}", rows, (text, text, units.count),
+    return row_section(f"CPU samples in it: {units.count(int(rows['samples'].sum()))}", rows, (text, text, units.count),
                   ("function", "called from", "samples"))
 
 

@@ -22,7 +22,7 @@ from ..core.quantiles import Ints
 from ..core.text import display
 from ..cycles.scope import scoped
 from ..kernels.launch_index import LaunchIndex, launch_index, with_callers
-from .listed import Row, Runs, brief_caller_section, listed, span, tail, text
+from .listed import Row, Runs, brief_caller_section, row_section, span, tail, text
 
 Place = tuple[int | None, str | None]
 """Rank and device."""
@@ -69,7 +69,7 @@ def device_section(spans: dict[Place, Ints], tail: str) -> list[Section]:
     rows = [(" · ".join(filter(None, ("" if rank is None else f"rank {rank}", device or ""))), len(some),
              int(some.sum(dtype=np.int64)), int(some[(len(some) - 1) // 2])) for (rank, device), some in spans.items()]
     frame = pl.DataFrame(rows, schema=["device", "launches", "total", "p50"], orient="row")
-    return listed(f"By device{tail}", frame.sort("total", "device", descending=[True, False]),
+    return row_section(f"By device{tail}", frame.sort("total", "device", descending=[True, False]),
                   (text, units.count, span, span), tuple(frame.columns))
 
 
@@ -131,7 +131,7 @@ def operator_glance(runs: Runs, options: Options) -> Glances:
         for number, (kernels, lines) in enumerate(groups):
             operator, ending = (str(row.get("op") or row["name"]),), tail(number, runs)
             made += summed_kernels(f"Kernels it launched{ending}", kernels.get(operator, nothing))
-            made += listed(f"Called from{ending}", lines.get(operator, nothing),
+            made += row_section(f"Called from{ending}", lines.get(operator, nothing),
                            (lambda line: text(short_name(line)), units.count, span), ("from", "count", "total"))
         return made
 
@@ -140,7 +140,8 @@ def operator_glance(runs: Runs, options: Options) -> Glances:
 
 def summed_kernels(title: str, rows: pl.DataFrame) -> list[Section]:
     """Section of kernels with launches and time (rows ``name count total_ns`` in order); empty without rows."""
-    return listed(title, rows, (lambda name: text(fit_name(name, 60)), units.count, span), ("kernel", "count", "total"))
+    cells = (lambda name: text(fit_name(name, 60)), units.count, span)
+    return row_section(title, rows, cells, ("kernel", "count", "total"))
 
 
 def _by_operator(run: Trace, scope: Trace) -> tuple[Grouped, Grouped]:

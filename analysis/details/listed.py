@@ -41,7 +41,7 @@ def tail(number: int, runs: Sequence[object]) -> str:
     return f" · {'AB'[number]}" if len(runs) > 1 else ""
 
 
-def listed(
+def row_section(
     title: str, rows: pl.DataFrame, cells: Sequence[Cell], headers: tuple[str, ...], of: str = ""
 ) -> list[Section]:
     """Section of the first ``MOST`` rows, one formatter per column (``cells``); ``of``: their noun. [] without rows."""
@@ -92,7 +92,7 @@ def caller_section(run: Trace, launches: pl.DataFrame, tail: str) -> list[Sectio
         return []
     callers = ways(rows).select(_operator(), "module", "frame", "count", "total_ns")
     headers = ("operator", "module", "Python line", "launches", "total")
-    return listed(f"Launched by{tail}", callers, (text, place, place, units.count, span), headers, " ways")
+    return row_section(f"Launched by{tail}", callers, (text, place, place, units.count, span), headers, " ways")
 
 
 def brief_caller_section(callers: pl.DataFrame, tail: str = "") -> list[Section]:
@@ -103,7 +103,7 @@ def brief_caller_section(callers: pl.DataFrame, tail: str = "") -> list[Section]
     came = callers.group_by("op", "op_forward", pl.coalesce("frame", "module").alias("from"), maintain_order=True).agg(
         pl.col("count").sum(), pl.col("total_ns").sum()
     ).sort("total_ns", "count", descending=True, maintain_order=True)
-    return listed(
+    return row_section(
         f"Launched by{tail}", came.select(_operator(), "from", "count", "total_ns"),
         (text, place, units.count, span),
         ("operator", "from", "count", "total"), " ways")
@@ -123,4 +123,4 @@ def kernel_section(run: Trace, operator: str, tail: str) -> list[Section]:
         return []
     mine = rows.filter(pl.col("op").cast(pl.String) == operator)
     headers = ("kernel", "launches", "total")
-    return listed(f"Kernels it launched{tail}", sums_by(mine, "name"), (kernel, units.count, span), headers)
+    return row_section(f"Kernels it launched{tail}", sums_by(mine, "name"), (kernel, units.count, span), headers)

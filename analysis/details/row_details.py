@@ -26,7 +26,7 @@ from ..kernels.sources import kernels_of
 from ..table.table import Table
 from .event_arguments import callers, event, longest_calls
 from .glances import device_section, summed_kernels
-from .listed import Row, Runs, caller_section, in_run, kernel_section, launch, listed, sides, span, tail, text
+from .listed import Row, Runs, caller_section, in_run, kernel_section, launch, row_section, sides, span, tail, text
 from .measured import launch_measurements
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99, 99.9)
@@ -94,10 +94,10 @@ def _named(table: Table, row: Row) -> tuple[Section, ...]:
 
 def fields(columns: tuple[Column, ...], row: Row) -> Section:
     """Every column of the row; of the per-cycle and total sums of a pair, only the ones the list shows."""
-    listed = {column.per for column in columns if column.order is not None}
+    row_section = {column.per for column in columns if column.order is not None}
     rows = []
     for column in columns:
-        if column.per and column.per not in listed:
+        if column.per and column.per not in row_section:
             continue
         value = row[column.name]
         text = display(str(value)) if column.unit == "text" and value is not None else units.short(value, column)
@@ -164,7 +164,7 @@ def _groups(launches: pl.DataFrame, tail: str, options: Options) -> list[Section
     if groups.height < 2:
         return []
     titles = ("kind", "launches", "total", "p50", "tensor", "DRAM", "bound")
-    return listed(
+    return row_section(
         f"{groups.height} kinds of launches{tail}",
         groups.select("label", "count", "total_ns", "p50_ns", "tensor", "dram", "bound"),
         (display, units.count, span, span, _share, _share, lambda bound: bound or units.MISSING), titles)
@@ -185,12 +185,12 @@ def _by_cycle(launches: pl.DataFrame, run: Trace, options: Options, tail: str) -
     wanted = launches["index"]
     inside = in_cycles(run, cycles.frame, cycles.device_time).filter(pl.col("index").is_in(wanted.implode()))
     sums = inside.group_by("cycle").agg(pl.len(), pl.col("dur_ns").sum()).sort("cycle").collect(engine="streaming")
-    return listed(f"By cycle{tail}", sums, (str, units.count, span), ("cycle", "launches", "total"), " cycles")
+    return row_section(f"By cycle{tail}", sums, (str, units.count, span), ("cycle", "launches", "total"), " cycles")
 
 
 def _longest(launches: pl.DataFrame, tail: str) -> list[Section]:
     top = launches.sort("dur_ns", "index", descending=[True, False]).head(5)
-    return listed(f"Longest{tail}", top.select("index", "start_ns", "dur_ns", "grid"), (launch, span, span, text),
+    return row_section(f"Longest{tail}", top.select("index", "start_ns", "dur_ns", "grid"), (launch, span, span, text),
                   ("launch", "start", "duration", "grid"))
 
 

@@ -29,7 +29,7 @@ from ..idle.cause_meanings import idle_name
 from ..idle.causes import named_cause
 from ..kernels.launch_index import launch_index
 from .glances import Glances, latency_section
-from .listed import Row, Runs, listed
+from .listed import Row, Runs, row_section
 
 MOST_LAUNCHERS = 5
 CELLS = 40  # Width of a run's sparkline; with more cycles each cell shows its longest.
@@ -237,7 +237,7 @@ def suspect_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     if details.metrics:
         sections.append(_metrics_section(details.metrics))
     for side, launchers in zip("AB", details.launchers, strict=True):
-        sections += listed(f"Launched by · {side}", launchers, (display, units.count), ("operator", "launches"))
+        sections += row_section(f"Launched by · {side}", launchers, (display, units.count), ("operator", "launches"))
     return sections
 
 

@@ -35,7 +35,7 @@ class Headline(Struct, frozen=True):
         return line(self.label, self.text)
 
     @property
-    def spoken(self) -> str:
+    def with_subject(self) -> str:
         """The sentence with its subject, for use without a label in front."""
         about = "Cycle time" if self.label == "Cycle" else self.label
         return f"{about}{':' if self.text.startswith('cannot') else ''} {self.text}"

@@ -153,7 +153,7 @@ def run_frame(one: JudgedHistory) -> pl.DataFrame:
     factor = one.judged.common.factor
     rows = [
         {**run.facts, "factor": float(np.expm1(factor[run.index])) if one.judged.common.removed else None,
-         "off": None if run.aside else int(off[run.index])}
+         "off": None if run.not_tested else int(off[run.index])}
         for run in one.history.runs
     ]
     return pl.DataFrame([{name: row[name] for name in _RUN_COLUMNS} for row in rows], schema=_RUN_COLUMNS)

@@ -46,8 +46,8 @@ def run_sections(index: int, one: JudgedHistory) -> list[Section]:
     about = [("file", display(run.run.source)), ("recorded", run.run.recorded or "not known"),
              ("hardware", display(", ".join(run.run.hardware)) or "not recorded"),
              ("cycles", f"{run.part.cycles} ({run.run.cycle_source})" if run.part and run.run.cycle_source else "none")]
-    if run.aside:
-        about.append(("not tested", display(run.aside)))
+    if run.not_tested:
+        about.append(("not tested", display(run.not_tested)))
     if judged.common.removed:
         about.append(("common factor", units.percent(100 * float(np.expm1(judged.common.factor[index])), signed=True)))
     made = [Section(f"Run {index}", tuple(about))]
@@ -57,7 +57,7 @@ def run_sections(index: int, one: JudgedHistory) -> list[Section]:
         made.append(Section("Steps that came with it", tuple(steps)))
     apart = judged.deviations[:, index]
     order = [row for row in np.argsort(-np.nan_to_num(np.abs(apart))) if abs(apart[row]) > OFF][:MOST]
-    if not run.aside:
+    if not run.not_tested:
         made.append(Section("Off their level in this run", tuple(
             (fit_name(judged.series.names[row], 48), _time(history.shown[row, index]), f"{apart[row]:+.0f} σ")
             for row in order

@@ -38,12 +38,12 @@ Sums = dict[Key, Sum]
 
 class HistoryRun(Struct, frozen=True):
     """One run of a history: its properties (``run``), the ``part`` that is compared (without its sums; None if it has
-    no such cycles), and ``aside``, the reason it is not tested ('' if it is)."""
+    no such cycles), and ``not_tested``, the reason it is not tested ('' if it is)."""
 
     index: int
     run: RunSums
     part: KindSums | None
-    aside: str = ""
+    not_tested: str = ""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class HistoryRun(Struct, frozen=True):
             "cycles": part.cycles if part and self.run.cycle_source else 0,
             **{name: None if part is None or (value := getattr(part, name)) is None else round(value)
                for name in ("cycle_ns", "busy_ns", "idle_ns")}, "flops": part.flops if part else None,
-            "hardware": list(self.run.hardware), "source": self.run.source, "not_tested": self.aside or None,
+            "hardware": list(self.run.hardware), "source": self.run.source, "not_tested": self.not_tested or None,
         }
 
 
@@ -71,7 +71,7 @@ class History(Struct, frozen=True):
     @property
     def compared(self) -> int:
         """The number of runs that are tested."""
-        return sum(not one.aside for one in self.runs)
+        return sum(not one.not_tested for one in self.runs)
 
     def label(self, index: int) -> str:
         """'run 25 (nightly-025)', for sentences."""
@@ -111,7 +111,7 @@ def history_of(trace: Trace) -> History:
     parts = [next((part for part in run.parts if part.cycle_kind == kind), None) for run in runs]
     frame = trace.history.filter(pl.col("cycle_kind").cast(pl.String) == kind).collect()
     sums, renamed = _one_name_each(_by_run(frame, len(runs)))
-    asides = _asides(runs, parts, sums, kind)
+    asides = _reasons_not_tested(runs, parts, sums, kind)
     listed = tuple(HistoryRun(at, run, part, aside) for at, (run, part, aside) in enumerate(
         zip(runs, parts, asides, strict=True)))
     cycles = np.array([part.cycle_ns if part and part.cycle_ns else np.nan for part in parts])
@@ -177,7 +177,7 @@ def _function(key: Key) -> Function:
     return key[1], (key[0],)
 
 
-def _asides(
+def _reasons_not_tested(
     runs: Sequence[RunSums], parts: Sequence[KindSums | None], sums: Sequence[Sums], kind: str
 ) -> list[str]:
     """Why each run is not tested ('' if it is). Runs are grouped by hardware and work; the newest group with at least
@@ -252,8 +252,8 @@ def _untested_notes(runs: Iterable[HistoryRun], kind: str) -> list[str]:
     """One sentence per reason why runs are not tested."""
     reasons: dict[str, list[int]] = defaultdict(list)
     for one in runs:
-        if one.aside:
-            reasons[one.aside].append(one.index)
+        if one.not_tested:
+            reasons[one.not_tested].append(one.index)
     return [
         f"{_numbers(numbers)}: {display(reason)}. Shown, not tested."
         for reason, numbers in reasons.items()

@@ -60,7 +60,7 @@ def step_sentence(history: History, judged: Judged, step: LevelStep) -> str:
 def _came_and_went(history: History, judged: Judged, step: LevelStep) -> str:
     """Kernels that are only in the runs since a step, or only in those before: no steps themselves, but its cause."""
     there = np.isfinite(judged.series.per_cycle)
-    compared = np.array([not run.aside for run in history.runs], dtype=bool)
+    compared = np.array([not run.not_tested for run in history.runs], dtype=bool)
     after = np.arange(len(compared)) >= step.index
     made = []
     for word, has, lacks in (("New", after, ~after), ("Gone", ~after, after)):

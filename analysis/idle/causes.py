@@ -60,8 +60,8 @@ def causes_of(slices: HostSlices) -> tuple[Kinds, Mask]:
     """Per slice, the index of its cause in ``BY_SLICE`` (-1: none), and whether it loads input. Only the loading slice
     itself is marked; slices inside it count as input, too."""
     by_kind = {**dict.fromkeys(_OPS, "op"), "io": "op", "python": "python"}
-    causes = slices.kind.told(lambda kind: BY_SLICE.index(by_kind[kind]) if kind in by_kind else -1)
-    by_name = slices.name.told(lambda name: -1 if name is None else BY_SLICE.index(cause_of_call(name)))
+    causes = slices.kind.mapped(lambda kind: BY_SLICE.index(by_kind[kind]) if kind in by_kind else -1)
+    by_name = slices.name.mapped(lambda name: -1 if name is None else BY_SLICE.index(cause_of_call(name)))
     np.copyto(causes, by_name, where=slices.of_kind(*CALLS))
     return causes, slices.named(_INPUT.search, slices.of_kind(*_OPS))
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints
-from .askers import BEFORE, UNKNOWN, allocators_of, asking
+from .allocators import BEFORE, UNKNOWN, allocators_of, user_frame
 
 ALLOCATED, RESERVED = "memory allocated", "memory reserved"
 SCHEMA: dict[str, Any] = {
@@ -135,13 +135,13 @@ def _held_at(blocks: pl.DataFrame, moment: int) -> pl.Series:
 
 def _named(run: Trace, blocks: pl.DataFrame) -> pl.DataFrame:
     """The blocks, each with the ``frame`` that allocated it; those from before the recording share one frame."""
-    frames = {stack: asking(stack) for stack in blocks["stack"].unique().to_list()}
+    frames = {stack: user_frame(stack) for stack in blocks["stack"].unique().to_list()}
     named = blocks.with_columns(frame=pl.col("stack").replace_strict(frames, return_dtype=pl.String))
     slices = named.filter(pl.col("stack").is_null(), pl.col("tid").is_not_null())
     if slices.height:
-        askers = pl.DataFrame(allocators_of(run, slices), schema={"frame": pl.String, "stack": pl.String}, orient="row")
+        owners = pl.DataFrame(allocators_of(run, slices), schema={"frame": pl.String, "stack": pl.String}, orient="row")
         rest = named.filter(pl.col("stack").is_not_null() | pl.col("tid").is_null())
-        named = pl.concat([rest, slices.with_columns(askers)])
+        named = pl.concat([rest, slices.with_columns(owners)])
     older = pl.col("start_ns").is_null() & pl.col("stack").is_null()
     return named.with_columns(frame=pl.when(older).then(pl.lit(BEFORE)).otherwise("frame"))
 

@@ -60,7 +60,7 @@ class CounterFinding(Struct, frozen=True):
     def sentence(self) -> str:
         """The finding as a sentence: subject, verb, number, unit."""
         share = units.percent(100 * self.share, places=0)
-        value, against = (metrics.shown(one, self.unit) for one in (self.value, self.against))
+        value, against = (metrics.value_text(one, self.unit) for one in (self.value, self.against))
         match self.rule:
             case "idle":
                 span = f" of {units.duration(self.span_ns)}" if self.span_ns else " of the samples"
@@ -69,7 +69,7 @@ class CounterFinding(Struct, frozen=True):
                 return f"{self.device} fills its memory: {value} of {against} used at most."
             case "power":
                 return f"{self.device} runs at its power limit of {against} in {share} of the samples under load."
-        warm = f", at {metrics.shown(self.warmth, '°C')}" if self.warmth is not None else ""
+        warm = f", at {metrics.value_text(self.warmth, '°C')}" if self.warmth is not None else ""
         return (f"{self.device}: the SM clock falls to {value} in {share} of the samples under load{warm}; its "
                 f"highest is {against}: thermal or power throttling.")
 

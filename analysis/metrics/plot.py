@@ -141,7 +141,7 @@ def axis_labels(panel: Panel, height: int) -> tuple[str, ...]:
     made = [""] * height
     for at in range(0, steps + 1, every):
         row = round((height - 1) * at / steps)
-        value = metrics.shown(round(panel.high / panel.step - at) * panel.step, panel.unit)
+        value = metrics.value_text(round(panel.high / panel.step - at) * panel.step, panel.unit)
         made[row] = display(value.replace(".0 ", " "), LABEL - 2)
     return tuple(f"{text:>{LABEL - 2}} {'┤' if text else '│'}" for text in made)
 

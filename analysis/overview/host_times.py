@@ -42,12 +42,12 @@ class RuntimeCalls(Struct, frozen=True):
 
 class HostTimes(Struct, frozen=True):
     """Intervals in which the host waits for data, requests communication, or is in another operator; and its calls.
-    ``asks``: external ids of the slices that request communication."""
+    ``requesting_ids``: external ids of the slices that request communication."""
 
     loader: Intervals
     communication: Intervals
     op: Intervals
-    asks: Ints
+    requesting_ids: Ints
     calls: RuntimeCalls
 
     @property
@@ -60,16 +60,16 @@ def host_times(run: Trace) -> HostTimes:
     """Host intervals and calls of the run."""
     columns = ("name", "kind", "start_ns", "dur_ns", "correlation", "external_id", "rank")
     moments: list[list[Intervals]] = [[], [], []]
-    asks: list[Ints] = []
+    requesting_ids: list[Ints] = []
     calls: list[RuntimeCalls] = []
-    said_of = cache(_said)  # most names of a batch occurred in earlier batches
+    said_of = cache(_name_flags)  # most names of a batch occurred in earlier batches
     for rows in batches(run.host.filter(pl.col("kind").is_in([*_OPS, *CALLS])).select(columns)):
         names, kinds = TextColumn.of(rows["name"]), TextColumn.of(rows["kind"])
-        said, is_call = names.told(said_of), kinds.where(CALLS.__contains__)
+        said, is_call = names.mapped(said_of), kinds.where(CALLS.__contains__)
         starts, dur = ids(rows["start_ns"]), ids(rows["dur_ns"])
         external = ids(rows["external_id"])
         asking = kinds.where(("op", "annotation").__contains__) & (said & _ASKS > 0) & (external != ABSENT)
-        asks.append(np.unique(external[asking]))
+        requesting_ids.append(np.unique(external[asking]))
         loads = kinds.where("dataloader".__eq__) | (said & _LOADS > 0)
         operator = kinds.where("op".__eq__) & (said & _MARKS == 0)
         group = np.select([loads, said & _ASKS > 0, operator], [0, 1, 2], -1)
@@ -82,10 +82,10 @@ def host_times(run: Trace) -> HostTimes:
     every = RuntimeCalls(*(in_one([getattr(some, name) for some in calls]) for name in RuntimeCalls.__struct_fields__))
     loader, communication, op = (joined(found) if found else EMPTY for found in moments)
     by_start = every.at(np.argsort(every.starts, kind="stable"))
-    return HostTimes(loader, communication, op, np.unique(in_one(asks)), by_start)
+    return HostTimes(loader, communication, op, np.unique(in_one(requesting_ids)), by_start)
 
 
-def _said(name: str | None) -> int:
+def _name_flags(name: str | None) -> int:
     """Flags from a slice's name: loads data, requests communication, marks a step."""
     patterns = {_LOADS: DATA_LOADER, _ASKS: COMMUNICATION, _MARKS: _STEP}
     return 0 if name is None else sum(sign for sign, pattern in patterns.items() if pattern.match(name))

@@ -15,7 +15,7 @@ from ...loaders.trace import REDUCED, Trace
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
 from ..core import units
-from ..cycles.detection import left_out, spoken_of
+from ..cycles.detection import left_out, view_cycles
 from ..cycles.scope import scoped
 from ..findings.evidence.measured import measured
 from ..kernels.by_name import table as kernel_table
@@ -65,7 +65,7 @@ def _recorded(run: Trace, options: Options) -> Overview:
     window_ns = sum(times.values())
     evidence = replace(kernels(run, options), steps=steps, steps_each=steps, step_ns=window_ns, times=times,
                        devices=devices, measured=measured(run, run, options))
-    cycles = spoken_of(run, options)
+    cycles = view_cycles(run, options)
     spans = cycles.frame["dur_ns"].drop_nulls()
     step_ns = float(spans.to_numpy().mean()) if len(spans) else window_ns
     headline = span(cycles, "step") if len(spans) else f"mean step {units.duration(window_ns)}"
@@ -76,7 +76,7 @@ def _recorded(run: Trace, options: Options) -> Overview:
 
 def _profiled(run: Trace, limited: Trace, options: Options, cycle: int | None) -> Overview:
     """The overview from a per-cycle profile: mean time per kind over the cycles with complete device records."""
-    cycles = spoken_of(run, options)
+    cycles = view_cycles(run, options)
     if cycle is not None:
         cycles = replace(cycles, frame=cycles.frame.filter(pl.col("cycle") == cycle))
     whole = cycles.frame.filter("complete")

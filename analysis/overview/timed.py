@@ -25,8 +25,7 @@ from ..core.batches import ABSENT, match
 from ..core.derived import derived_value
 from ..core.intervals import EMPTY, Intervals, Ints, union
 from ..core.run_labels import Place, device_labels
-from ..cycles.detection import Cycles, counted_cycles, homeless, left_out, why_guessed
-from ..cycles.detection import spoken_of as cycles_spoken_of
+from ..cycles.detection import Cycles, counted_cycles, homeless, left_out, view_cycles, why_guessed
 from ..cycles.whole import Steps, steps_of, steps_of_cycle
 from ..findings.evidence.measured import measured
 from ..findings.evidence.outside import recorded_span
@@ -101,7 +100,7 @@ def timed(run: Trace, limited: Trace, options: Options, cycle: int | None, whole
     if cycle is None:
         cycles = counted_cycles(run, options)
     else:  # a cycle selected by number is shown even if guessed
-        cycles = cycles_spoken_of(run, options)
+        cycles = view_cycles(run, options)
         cycles = replace(cycles, frame=cycles.frame.filter(pl.col("cycle") == cycle))
     if whole:
         cycles = replace(cycles, frame=cycles.frame.clear(), ignored="", notes=(_NO_OTHERS,))
@@ -147,7 +146,7 @@ def _part(run: Trace, cycles: Cycles, rank: int | None, usual: bool) -> RankFigu
 
 def _figures(run: Trace, windows: Windows) -> Figures:
     host = host_times(run)
-    activities = activities_of(run, host.asks)
+    activities = activities_of(run, host.requesting_ids)
     times = {name: int(each.sum()) for name, each in breakdown(windows, activities, host).items()}
     figures = Figures(times, [])
     if activities is None:

@@ -21,7 +21,7 @@ from ..communication.collectives import Member
 from ..communication.reasons import Reason, reason_of
 from ..contract.options import Options
 from ..core import units
-from ..cycles.detection import spoken_of
+from ..cycles.detection import view_cycles
 
 LEAST_SHARE = 0.01  # Ranks that begin less than this share of a cycle apart are not mentioned.
 
@@ -67,7 +67,7 @@ class Beginnings(Struct, frozen=True):
 
 def beginnings_of(run: Trace, arrivals: Arrivals, options: Options) -> Beginnings:
     """When each rank begins each of the cycles that several ranks recorded."""
-    cycles = spoken_of(run, options)
+    cycles = view_cycles(run, options)
     rows = cycles.frame.select("rank", "cycle", "start_ns", "dur_ns").drop_nulls()
     clocks = arrivals.clocks
     clocks_of = [

@@ -172,7 +172,7 @@ def _different(replayed: Replayed, tried: Sequence[Candidate]) -> Iterator[tuple
     assert model is not None
     for one in tried:
         knobs, _ = replayed.knobs(one.change)
-        turned = knobs.turned(model.recorded)
+        turned = knobs.changes_from(model.recorded)
         if any(turned) and turned not in seen:
             seen.add(turned)
             yield one, knobs
@@ -260,7 +260,7 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
     takes = "" if best.device_ns is None or best.saved_ns > _NEARLY * best.device_ns else (
         f", not the {units.duration(best.device_ns)} of device time")
     lines = [
-        f"Best single change: {'' if best.kind == GRAPH else 'no '}{_named(best)} saves "
+        f"Best single change: {'' if best.kind == GRAPH else 'removing '}{_named(best)} saves "
         f"{_won(best.saved_ns, replayed)} of {units.duration(replayed.cycle_ns)} per {unit}{_between(replayed)} "
         f"({units.percent(100 * best.share, places=0)}){takes}."
     ]
@@ -306,7 +306,7 @@ def _accuracy_sentence(accuracy: Accuracy) -> str:
             f"{accuracy.unexplained:.1%}; {verdict}.")
 
 
-def came_true(sides: Sequence[Predictions]) -> str:
+def prediction_sentence(sides: Sequence[Predictions]) -> str:
     """The cycle time predicted for A with the changes, compared with B's; '' where there is nothing to compare."""
     a, b = sides
     if a.scenario is None or b.cycle_ns is None:

@@ -24,7 +24,7 @@ from ..core.call_tree import Ints
 from ..cycles.detection import counted_cycles
 from ..ranks.beginnings import straggler_of
 from .replayed import Replayed
-from .together import evened
+from .together import balanced
 
 
 class Job(Struct, frozen=True):
@@ -91,7 +91,7 @@ def _replayed(run: Trace, arrivals: Arrivals, replayed: Replayed, bounds: Job) -
         return max(0, round(replayed.saved_with(replace(recorded, **knobs))))
 
     def even(only: int | None = None) -> int:
-        dur, gap = evened(recording, links, recorded.gap, only)
+        dur, gap = balanced(recording, links, recorded.gap, only)
         return saved(dur=dur, gap=gap)
 
     late, alone = straggler_of(run, arrivals), recording.activities.kind.where("collective".__eq__)

@@ -54,7 +54,7 @@ class Knobs(Struct):
                 best = int(less[at]), name, at
         return None if best is None else best[1:]
 
-    def turned(self, recorded: Knobs) -> tuple[float, ...]:
+    def changes_from(self, recorded: Knobs) -> tuple[float, ...]:
         """The summed change of each array, which identifies a change: equal tuples mean the same change."""
         return tuple(
             0.0 if getattr(self, name) is getattr(recorded, name)

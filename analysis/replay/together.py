@@ -66,7 +66,7 @@ def links_of(run: Trace, recording: Recording) -> RankLinks:
     return RankLinks(group.astype(np.int32), rank.astype(np.int32), ours, late, transfer, of_chain[c.chain])
 
 
-def evened(recording: Recording, links: RankLinks, gap: Ints, only: int | None = None) -> tuple[Ints, Ints]:
+def balanced(recording: Recording, links: RankLinks, gap: Ints, only: int | None = None) -> tuple[Ints, Ints]:
     """Activity durations and host time before calls (ns) with all ranks as fast as their mean; with ``only``, that rank
     as fast as the mean of the others where it is slower. Collectives stay as they are."""
     a, c = recording.activities, recording.calls

@@ -172,7 +172,7 @@ class _Inference:
         self.kept["gaps inside graph launches"] += int(own[follows & (own > LONG_NS)].sum())
         return base, base_lag, np.where(self.launched & ~inner, latency, NEVER), before_lag
 
-    def asked(self) -> Mask:
+    def called_stream_wait(self) -> Mask:
         """Whether each activity's thread called StreamWaitEvent between its previous launch and this one."""
         thread, moment = self.recording.stream_waits
         c, launches = self.c, np.flatnonzero(self.launches)
@@ -187,7 +187,7 @@ class _Inference:
 
     def stream_waits(self, ready: Ints, inner: Mask, launch_lag: Ints, before_lag: Ints) -> tuple[Ints, Ints]:
         """Per activity, the activity of another stream it waited for (-1: none), and its delay after that one's end."""
-        a, asked = self.a, self.asked()
+        a, asked = self.a, self.called_stream_wait()
         source, lags = np.full(self.count, -1, dtype=np.int64), np.zeros(self.count, dtype=np.int64)
         rest = np.where(ready == NEVER, 0, a.start - ready)
         rows = np.flatnonzero((rest >= AFTER_EVENT_NS) & ~inner)

@@ -23,7 +23,7 @@ from ..contract.view import Answer, CannotAnswer, Runs, View, lettered, of_both
 from ..core import units
 from ..core.call_stacks import Stacks, function_of, module_of, stacks_of, tree_of
 from ..details.glances import Glances
-from ..details.listed import listed, place, sides, text
+from ..details.listed import place, row_section, sides, text
 from ..table.sides import paired_rows
 from ..table.tree import DEEPEST, in_order, texts_of
 
@@ -202,7 +202,7 @@ def _section(title: str, rows: pl.DataFrame) -> list[Section]:
     """Functions (``frame``) by their ``samples``, most first."""
     rows = rows.sort("samples", "frame", descending=[True, False])
     rows = rows.select(function_of("frame").alias("function"), module_of("frame").alias("module"), "samples")
-    return listed(title, rows, (place, text, units.count), ("function", "module", "samples"))
+    return row_section(title, rows, (place, text, units.count), ("function", "module", "samples"))
 
 
 def _tree_glance(runs: Runs, options: Options) -> Glances:

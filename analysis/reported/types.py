@@ -15,7 +15,7 @@ from ..contract.sections import Section
 from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
 from ..cycles.paired import OneRun, answered_by
-from ..details.listed import Row, kernel, launch, listed, sides, span, sums_by
+from ..details.listed import Row, kernel, launch, row_section, sides, span, sums_by
 
 COLUMNS = (
     Column("op_type", "type", "text", "type of the operator as recorded", width=30, order=0, elastic=True, pinned=True,
@@ -64,10 +64,10 @@ def details(row: Row, runs: Runs, options: Options) -> list[Section]:
     for _, run, tail in sides(runs, options):
         same = [pl.col(key).cast(pl.String).eq_missing(pl.lit(row[key], pl.String)) for key in _KEYS]
         mine = run.kernels.filter(*same).select("index", "name", "dur_ns").collect(engine="streaming")
-        made += listed(f"Kernels{tail}", sums_by(mine, "name"), (kernel, units.count, span),
+        made += row_section(f"Kernels{tail}", sums_by(mine, "name"), (kernel, units.count, span),
                        ("kernel", "launches", "total"))
         longest = mine.sort("dur_ns", "index", descending=[True, False], nulls_last=True).head(5)
-        made += listed(f"Longest{tail}", longest.select("index", "dur_ns"), (launch, span), ("launch", "duration"))
+        made += row_section(f"Longest{tail}", longest.select("index", "dur_ns"), (launch, span), ("launch", "duration"))
     return made
 
 

@@ -62,7 +62,7 @@ def query(runs: tuple[Trace, ...], statement: str, most: int | None = None, *, a
     }
     statement = statement.strip().removesuffix(";").strip()
     if not statement:
-        raise BadQuery("The query is empty; a first one is: select * from kernels limit 10.")
+        raise BadQuery("The query is empty; try: select * from kernels limit 10.")
     reading = (_FILE_WORD if _COMMENT.search(statement) else _FILE_FUNCTION).search(statement)
     if reading and not allow_files:
         raise BadQuery(f"{reading[1]} reads files: a query reads the tables of the run only, unless `warplens sql "
@@ -75,7 +75,7 @@ def query(runs: tuple[Trace, ...], statement: str, most: int | None = None, *, a
     capped = most is not None and frame.height > most
     frame = _plain(frame if not capped else frame.head(most or 0))
     columns = tuple(_column(name, frame, at) for at, name in enumerate(frame.columns))
-    cut = f"The result has more rows; these are the first {frame.height:,}. A limit or a where makes it smaller."
+    cut = f"The result is cut to its first {frame.height:,} rows; add a limit or a where."
     named = [column.name for column in columns if column.role == "name"]
     rows = Rows(frame, named=named)
     return Table("sql", columns, rows, frame.height, sources=sources(runs), summary=(statement,),

@@ -94,7 +94,7 @@ class Table(Struct, frozen=True):
             return self.rows.window(start, stop, wanted)
         return self.rows.pick(self.order[start:stop], wanted)
 
-    def told(self, row: Sequence[Any], at: int) -> str:
+    def display_text(self, row: Sequence[Any], at: int) -> str:
         """Display text of column number ``at`` in a full row: its value, or the estimate in place of a missing one."""
         column, value = self.columns[at], row[at]
         if estimated := bool(column.estimate) and (value is None or value != value):

@@ -67,7 +67,7 @@ class Strip(Struct, frozen=True):
         mean = float(one.means(edges)[0])
         if np.isnan(mean):
             return "not sampled yet"
-        text = metrics.shown(mean, unit)
+        text = metrics.value_text(mean, unit)
         if one.constant:
             text += ", constant"
         else:
@@ -76,7 +76,7 @@ class Strip(Struct, frozen=True):
         if np.isnan(before):
             return text
         arrow = "▼ " if mean < before else "▲ " if mean > before else ""
-        return f"{arrow}{text}; A {metrics.shown(before, unit)}"
+        return f"{arrow}{text}; A {metrics.value_text(before, unit)}"
 
     @property
     def judgement(self) -> str:

@@ -44,13 +44,13 @@ def _eighths(busy: npt.NDArray[np.float64], lines: int = 1) -> npt.NDArray[np.in
 
 class Line(Struct, frozen=True):
     """A drawn row: its label, its ``lines`` from the top with one character per column, the class code per column, and
-    the position of each name (line, first and last column). ``said``: the text a counter or folded row begins with."""
+    the position of each name (line, first and last column). ``prefix``: the start of a counter or folded row."""
 
     label: str
     lines: tuple[str, ...]
     classes: npt.NDArray[np.uint8]
     named: tuple[tuple[int, int, int], ...] = ()
-    said: str = ""
+    prefix: str = ""
 
     @property
     def text(self) -> str:
@@ -143,13 +143,13 @@ def _other(row: Row, window: Window, ahead: int) -> Line:
     """A counter with its value, calls that span the whole window, or the text of a folded lane."""
     classes, width = np.full(window.columns, CODES["python"], dtype=np.uint8), window.columns
     if row.counter is not None:
-        said = f" {row.counter.value(window.start, window.end, ahead)}  "
-        if len(said) > (room := width // 2 + 8):
-            said = re.sub(r" \([^)]*\)", "", said)[:room]
-        return Line(row.label, ((said + strip(row.counter, window)[len(said) :])[:width],), classes, said=said[:width])
+        lead = f" {row.counter.value(window.start, window.end, ahead)}  "
+        if len(lead) > (room := width // 2 + 8):
+            lead = re.sub(r" \([^)]*\)", "", lead)[:room]
+        return Line(row.label, ((lead + strip(row.counter, window)[len(lead) :])[:width],), classes, (), lead[:width])
     if row.crumbs:
         return Line(row.label, (f" {crumbs(row.crumbs, width - 2)}".ljust(width),), classes, ((0, 0, width - 1),))
-    return Line(row.label, (row.text[:width].ljust(width),), classes, said=row.text[:width])
+    return Line(row.label, (row.text[:width].ljust(width),), classes, prefix=row.text[:width])
 
 
 def axis(window: Window, origin: int = 0) -> str:

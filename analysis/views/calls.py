@@ -28,7 +28,7 @@ from ..core.quantiles import Codes, codes, combined, dense, latencies
 from ..core.text import display
 from ..cycles.paired import OneRun, answered_by
 from ..details.event_arguments import longest_calls
-from ..details.listed import Row, listed, sides, span, sums_by, text
+from ..details.listed import Row, row_section, sides, span, sums_by, text
 from ..idle.blocking_copies import blocking_copies
 from ..idle.causes import always_waits, cause_of_call, function, functions
 from .ranges import RANGE_KINDS
@@ -212,7 +212,7 @@ def _call_chains(run: Trace, name: str, tail: str) -> list[Section]:
     outside = frames.list.eval(pl.element().filter(~pl.element().str.contains(_LIBRARY))).list.head(3)
     rows = run.call_chains.filter(pl.col("call").cast(pl.String) == name).select(
         outside.list.join(" < ").alias("from"), "dur_ns").collect(engine="streaming")
-    return listed(f"Call chains{tail}, of {units.count(rows.height)} recorded with one", sums_by(rows, "from"), (
+    return row_section(f"Call chains{tail}, of {units.count(rows.height)} recorded with one", sums_by(rows, "from"), (
         lambda chain: display(chain, 100) if chain else "the library's own threads", units.count, span),
         ("called from, innermost first", "calls", "total"))
 
@@ -225,7 +225,7 @@ def _called_from(run: Trace, name: str, kind: str, tail: str) -> list[Section]:
         return []
     around = nearest(slices.parent, rows, slices.of_kind("op", *RANGE_KINDS))
     frame = pl.DataFrame({"name": slices.names_of(around), "dur_ns": slices.dur[rows].astype(np.int64)})
-    return listed(f"Called from{tail}", sums_by(frame, "name"),
+    return row_section(f"Called from{tail}", sums_by(frame, "name"),
                   (lambda caller: "nothing recorded around it" if caller is None else text(caller), units.count, span),
                   ("operator or range", "calls", "total"))
 

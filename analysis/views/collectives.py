@@ -111,7 +111,7 @@ def _timed(run: Trace) -> bool:
 def _notes(arrivals: Arrivals) -> tuple[str, ...]:
     if len(arrivals.members) != 1:
         return arrivals.notes
-    return ("Only one rank is here: waits are unknown, and bandwidths are of whole durations, so at least these.",)
+    return ("Only one rank is open: waits are unknown, and bandwidths are lower bounds, over whole durations.",)
 
 
 def _summary(rows: pl.DataFrame) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from ..core import units
 from ..core.copies import direction, memory
 from ..core.intervals import Ints, union
 from ..cycles.paired import OneRun, answered_by
-from ..details.listed import Row, caller_section, launch, listed, sides, span, sums_by, text
+from ..details.listed import Row, caller_section, launch, row_section, sides, span, sums_by, text
 
 COLUMNS = (
     Column("kind", "kind", "text", "memcpy or memset", width=7, order=0, pinned=True, role="where", pairs="key"),
@@ -164,10 +164,10 @@ def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
         mine = with_meanings(rows).filter(*same)
         if mine.is_empty():
             continue
-        made += listed(f"As recorded{tail}", sums_by(mine, "name", "bytes"), (text, units.count, span, units.size),
+        made += row_section(f"As recorded{tail}", sums_by(mine, "name", "bytes"), (text, units.count, span, units.size),
                        ("name", "count", "total", "bytes"))
         longest = mine.sort("dur_ns", "index", descending=[True, False], nulls_last=True).head(5)
-        made += listed(f"Longest{tail}", longest.select("index", "dur_ns", "bytes"), (launch, span, _size),
+        made += row_section(f"Longest{tail}", longest.select("index", "dur_ns", "bytes"), (launch, span, _size),
                        ("launch", "duration", "bytes"))
         made += caller_section(run, mine.drop_nulls("dur_ns").select("index", "dur_ns"), tail)
     return made

@@ -14,7 +14,7 @@ from ..core import units
 from ..core.distribution import histogram
 from ..core.run_labels import device_labels
 from ..core.text import display
-from ..cycles.detection import Cycles, facts_of, find_cycles, homeless, left_out, spoken_of, why_guessed, why_none
+from ..cycles.detection import Cycles, facts_of, find_cycles, homeless, left_out, view_cycles, why_guessed, why_none
 from ..cycles.reduced import is_reduced
 from ..cycles.scope import require_cycle
 from ..cycles.whole import steps_of
@@ -28,7 +28,7 @@ def _build(runs: Runs, options: Options) -> Answer:
     wanted = [options.scope(side).cycle for side in SIDES]
     for run, cycle in zip(runs, wanted, strict=False):
         require_cycle(run, find_cycles(run, options).frame, cycle)
-    sides = tuple(spoken_of(run, options) for run in runs)
+    sides = tuple(view_cycles(run, options) for run in runs)
     rows = [
         cycles.frame if cycle is None else cycles.frame.filter(pl.col("cycle") == cycle)
         for cycles, cycle in zip(sides, wanted, strict=False)
@@ -50,7 +50,7 @@ def _build(runs: Runs, options: Options) -> Answer:
     from ..diff.headline import pair_headline  # thirty modules that a single run does not need
 
     headline = pair_headline((runs[0], runs[1]), options)
-    spoken, moved = (headline.spoken, headline.moved) if headline is not None else ("", False)
+    spoken, moved = (headline.with_subject, headline.moved) if headline is not None else ("", False)
     lines = pair_summary(facts, spoken, moved)
     return Answer(_by_rank(rows[0], rows[1]), facts | {"exact": exact_mean(facts)}, lines, notes)
 

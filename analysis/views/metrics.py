@@ -88,7 +88,7 @@ def _with_shown(table: pl.DataFrame) -> pl.DataFrame:
     """The table with each value also as text with its unit (``*_shown``)."""
     return table.with_columns(
         pl.struct("unit", value=name).map_elements(
-            lambda row: None if row["value"] is None else metrics.shown(row["value"], str(row["unit"] or "")),
+            lambda row: None if row["value"] is None else metrics.value_text(row["value"], str(row["unit"] or "")),
             return_dtype=pl.String, skip_nulls=False,
         ).alias(f"{name}_shown")
         for name in _VALUES

@@ -134,14 +134,14 @@ def build_tree(runs: Runs, options: Options) -> Answer:
     keys = tuple(Column(name, name, "text", "", pairs="key") for name in _KEYS)
     sums = (*keys, *(column for column in TREE_COLUMNS if column.sums))
     per = cycle_sums(runs, options, sums, trees, lambda cycles, options, side: _tree(cycles.part, cycles.run))
-    of = "_per_cycle" if per.known else ""
+    of = "_per_cycle" if per.has_sums else ""
     made = in_order(paired_rows(*per.frames, with_cycle_sums(sums)),
                     (f"device_total{of}_ns_delta", f"host_total{of}_ns_delta"))
     rows = made.with_columns(texts_of(made))
     sentence = _tree_sentence(rows)
     return Answer(
         rows.select(column.name for column in TREE_PAIR_COLUMNS).lazy(), _tree_facts(rows) | per.facts, (sentence,),
-        (*notes, *per.notes), cycle_summary=(per.sentence(rows, sums), sentence) if per.known else (),
+        (*notes, *per.notes), cycle_summary=(per.sentence(rows, sums), sentence) if per.has_sums else (),
     )
 
 

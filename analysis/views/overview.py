@@ -84,7 +84,7 @@ def build(runs: Runs, options: Options) -> Answer:
 
 def _changes(a: Overview, b: Overview, headline: Headline | None) -> tuple[str, ...]:
     """Sentences: the pair's headline, the category with the largest change, device utilisation, host CPU time."""
-    sentences = [f"{headline.spoken}."] if headline is not None else []
+    sentences = [f"{headline.with_subject}."] if headline is not None else []
     if headline is not None and headline.moved:
         moved = {name: b.times.get(name, 0.0) - a.times.get(name, 0.0) for name in {**a.times, **b.times}}
         name = max(sorted(moved), key=lambda category: abs(moved[category]), default=None)

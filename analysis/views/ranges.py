@@ -29,7 +29,7 @@ from ..core.intervals import union_per_owner
 from ..core.quantiles import dense, latencies
 from ..cycles.paired import OneRun, answered_by
 from ..details.event_arguments import longest_calls
-from ..details.listed import Row, kernel, listed, sides, span, sums_by
+from ..details.listed import Row, kernel, row_section, sides, span, sums_by
 
 COLUMNS = (
     Column("name", "range", "text", "range name as recorded", width=34, order=0, elastic=True, pinned=True,
@@ -307,7 +307,7 @@ def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
         inside = activities_in(run, str(row["name"]))
         if not inside.is_empty():
             rows = run.kernels.select("name", "dur_ns").with_row_index("row").collect(engine="streaming")
-            made += listed(
+            made += row_section(
                 f"Launched inside{tail}", sums_by(rows.join(inside, on="row", how="semi"), "name"),
                 (kernel, units.count, span), ("kernel", "launches", "total"))
         made += longest_calls(run, str(row["name"]), number, tail, RANGE_KINDS)

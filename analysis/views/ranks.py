@@ -24,7 +24,7 @@ from ..core.device_pairs import note
 from ..core.intervals import union
 from ..core.text import display
 from ..cycles.assignment import row_at
-from ..cycles.detection import spoken_of
+from ..cycles.detection import view_cycles
 from ..cycles.paired import OneRun, on_the_same_devices
 from ..cycles.reduced import lacking
 from ..ranks.beginnings import Beginnings, Straggler, beginnings_of, straggler_of
@@ -153,7 +153,7 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, begun: Beginnings)
     """One row per rank and device, most caused wait first; null where not recorded."""
     busy = _busy(run)
     talk = {(one.rank, one.device): one for one in communication(run)}
-    lengths = spoken_of(run, options).frame.drop_nulls("dur_ns").group_by("rank").agg(pl.col("dur_ns").mean())
+    lengths = view_cycles(run, options).frame.drop_nulls("dur_ns").group_by("rank").agg(pl.col("dur_ns").mean())
     cycles = dict(lengths.rows())  # key None: cycles without a rank
     hosts = run.info.facts.get("hosts") or {}
     waited = _waited(arrivals)
@@ -229,7 +229,7 @@ def heat_of(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, Any] 
     last = came_last.select("member", "arrival_ns", "start_ns", "caused_ns")
     if last.is_empty():
         return None
-    cycles = spoken_of(run, options).frame.drop_nulls(["start_ns", "dur_ns"])
+    cycles = view_cycles(run, options).frame.drop_nulls(["start_ns", "dur_ns"])
     ranks = pl.Series([arrivals.members[member].rank for member in last["member"]], dtype=pl.Int64)
     parts = "cycle"
     if cycles.is_empty():
@@ -256,7 +256,7 @@ def heat_of(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, Any] 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     """The collectives of a rank by kind, most caused wait first."""
-    from ..details.listed import in_run, listed, sides, span
+    from ..details.listed import in_run, row_section, sides, span
 
     made: list[Section] = []
     for number, scope, tail in sides(runs, options):
@@ -264,7 +264,7 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
         mine = [at for at, one in enumerate(arrivals.members) if [*one] == [here.get("rank"), here.get("device")]]
         sums = arrivals.frame.drop_nulls("instance").filter(pl.col("member").is_in(mine)).group_by("kind").agg(
             pl.len(), pl.col("last").sum().cast(pl.Int64), pl.col("wait_ns", "caused_ns").sum())
-        made += listed(
+        made += row_section(
             f"Collectives it took part in{tail}", sums.sort("caused_ns", "kind", descending=[True, False]),
             (str, units.count, units.count, span, span), ("collective", "count", "last at", "waited", "caused wait"))
     return made

@@ -56,7 +56,7 @@ _NAMES = [column.name for column in COLUMNS]
 _DTYPES = {"str": pl.String(), "int": pl.Int64(), "float": pl.Float64(), "bool": pl.Boolean()}
 
 
-def one(run: Trace, options: Options, side: Side = "a") -> OneRun:
+def one_run(run: Trace, options: Options, side: Side = "a") -> OneRun:
     """The rows, facts and notes of one run. Raises CannotAnswer."""
     if not run.has("kernels"):
         raise CannotAnswer(f"{run.info.label} holds no launches, so there is nothing to compare with a peak.")
@@ -108,8 +108,8 @@ def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
         parts.append(f"{'HFU' if found.recomputes else 'MFU'} {units.percent(100 * facts['mfu'])}")
     if facts["flops_per_cycle"] is not None:
         parts.append(f"{units.work(facts['flops_per_cycle'])} per cycle")
-    if found.known is not None:
-        parts.append(f"work known for {units.percent(100 * found.known)} of device time without collectives")
+    if found.known_share is not None:
+        parts.append(f"work known for {units.percent(100 * found.known_share)} of device time without collectives")
     return (*lines, " · ".join(parts)) if parts else tuple(lines)
 
 
@@ -177,8 +177,8 @@ def _names(operators: pl.Series) -> str:
 def build(runs: Runs, options: Options) -> Answer:
     """The operators of one run by time lost, or of two runs side by side."""
     if len(runs) == 1:
-        return one(runs[0], options).answer()
-    return paired(runs, options, COLUMNS, one)
+        return one_run(runs[0], options).answer()
+    return paired(runs, options, COLUMNS, one_run)
 
 
 VIEW = View("roofline", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="operators", details=sections)

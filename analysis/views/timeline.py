@@ -161,9 +161,9 @@ def build(runs: Runs, options: Options) -> Answer:
         frames.append(rows(lanes, timeline, own))
         if more:
             notes.append(
-                f"{timeline.label} has {units.count(len(lanes) + more)} lanes; the table, in every format, has the "
-                f"{units.count(len(lanes))} busiest. Fewer --columns, a shorter window, --device or --rank leave room "
-                "for the others."
+                f"{timeline.label} has {units.count(len(lanes) + more)} lanes; the table, in every format, holds the "
+                f"{units.count(len(lanes))} busiest. For the others use fewer --columns, a shorter window, --device or "
+                "--rank."
             )
         clocks |= {f"{side}rank {rank}": ahead for rank, ahead in timeline.clocks.items()}
         if told := on_one_clock(timeline):

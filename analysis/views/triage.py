@@ -111,8 +111,8 @@ def _without_time(run: Trace) -> list[dict[str, Any]]:
     found = [Finding(one.rule, "problem", one.sentence, view="memory") for one in memory_findings(memory_of(run))]
     found += [Finding(one.rule, "problem", one.sentence, view="metrics") for one in counter_findings(run)]
     if not found and run.has("metrics"):
-        found = [Finding("counters", "fact", "Nothing found in the counters, as far as they were sampled: no device "
-                         "idle, memory full, clock lost under load or power at its limit.", view="metrics")]
+        found = [Finding("counters", "fact", "Nothing found in the sampled counters: no idle device, full memory, "
+                         "clock drop under load or power limit reached.", view="metrics")]
     return [one.fact for one in found]
 
 

@@ -63,7 +63,7 @@ def build(runs: Runs, options: Options) -> Answer:
     facts = [_facts(one) for one in sides]
     labels = ("",) if len(runs) == 1 else ("A: ", "B: ")
     said = [f"{label}{line}" for label, one in zip(labels, sides, strict=True) for line in one.sentences]
-    if len(runs) == 2 and (line := answer.came_true(sides)):
+    if len(runs) == 2 and (line := answer.prediction_sentence(sides)):
         said.append(line)
     notes = tuple(dict.fromkeys(note for one in sides for note in one.notes))
     doubt = max((answer.doubt_of(one.accuracy) for one in sides if one.accuracy is not None and one.rows),

@@ -112,7 +112,7 @@ class Call(NamedTuple):
         """The value at a position; None where none was recorded."""
         return self.values[at] if at < len(self.values) else None
 
-    def known(self, at: int, kind: type) -> Any:
+    def typed_value(self, at: int, kind: type) -> Any:
         """The value at a position, which must have that type. Raises Unknown."""
         value = self.value(at)
         if type(value) is not kind:
@@ -121,7 +121,7 @@ class Call(NamedTuple):
 
     def numbers(self, at: int, count: int) -> tuple[int, ...]:
         """A list of integers at a position; a single one stands for ``count`` equal ones. Raises Unknown."""
-        values: tuple[int, ...] = self.known(at, tuple)
+        values: tuple[int, ...] = self.typed_value(at, tuple)
         if not values or not all(type(value) is int for value in values):
             raise Unknown(f"value {at}")
         require(len(values) in (1, count))

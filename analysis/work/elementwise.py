@@ -66,7 +66,7 @@ def moved(*parts: int, flops: int = 0) -> Formula:
 
 def conversion(call: Call) -> Cost:
     """A kernel (input, output, elements) that converts elements to a type of another size. Raises Unknown."""
-    source, target, count = call.tensor(0), call.tensor(1), call.known(2, int)
+    source, target, count = call.tensor(0), call.tensor(1), call.typed_value(2, int)
     if len(call.tensors) != 3 or source.size == target.size or not source.count == target.count == count:
         raise Unknown("what is converted")
     return Cost(0, source.bytes + target.bytes, target.type, terms=(("n", count),))
@@ -201,7 +201,7 @@ def rows_taken(index: int) -> Formula:
 def embedding_backward(call: Call) -> Cost:
     """(grad, indices, rows of the table): gradients are added into a table that is written in full."""
     gradient, indices = call.tensor(0), call.tensor(1)
-    table = call.known(2, int) * (gradient.shape[-1] if gradient.shape else 1) * gradient.size
+    table = call.typed_value(2, int) * (gradient.shape[-1] if gradient.shape else 1) * gradient.size
     return Cost(gradient.count, gradient.bytes + indices.bytes + table, gradient.type, terms=(("n", gradient.count),))
 
 
@@ -234,7 +234,7 @@ def pool(call: Call) -> Cost:
     x, kernel = call.tensor(0, 4), call.numbers(1, 2)
     stride = call.numbers(2, 2) if call.value(2) else kernel
     padding, dilation = call.numbers(3, 2), call.numbers(4, 2)
-    up = call.known(5, bool)
+    up = call.typed_value(5, bool)
     outputs = x.shape[0] * x.shape[1]
     for at in range(2):
         room = x.shape[2 + at] + 2 * padding[at] - dilation[at] * (kernel[at] - 1) - 1

@@ -140,7 +140,7 @@ def convolution(
         n = len(x.shape) - 2
         require(n >= 1 and len(w.shape) == n + 2)
         steps, pads, spread = (call.numbers(at, n) for at in (stride, padding, dilation))
-        count, turned = call.known(groups, int), transposed >= 0 and call.known(transposed, bool)
+        count, turned = call.typed_value(groups, int), transposed >= 0 and call.typed_value(transposed, bool)
         require(count > 0 and min(steps) > 0)
         if turned:
             more = call.numbers(transposed + 1, n)
@@ -172,10 +172,10 @@ def convolution_backward(call: Call) -> Cost:
     """(grad, input, weight, …, transposed 7, …, mask 10): the forward's products once per requested gradient."""
     gradient, x, w = (call.tensor(at) for at in range(3))
     require(len(gradient.shape) == len(x.shape) == len(w.shape) and gradient.shape[0] == x.shape[0])
-    mask = call.known(10, tuple)
+    mask = call.typed_value(10, tuple)
     require(len(mask) == 3)
     of_input, of_weight, of_bias = map(bool, mask)
-    each = 2 * (x.count if call.known(7, bool) else gradient.count) * prod(w.shape[1:])
+    each = 2 * (x.count if call.typed_value(7, bool) else gradient.count) * prod(w.shape[1:])
     moved = gradient.bytes + (x.bytes + w.bytes) * (of_input + of_weight)
     moved += gradient.shape[1] * gradient.size if of_bias else 0
     return Cost(each * (of_input + of_weight) + (gradient.count if of_bias else 0), moved, x.type, True,

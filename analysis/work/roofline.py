@@ -49,14 +49,14 @@ class Roofline(Struct, frozen=True):
     @property
     def covered(self) -> float | None:
         """Share of the time of activities with a launch record, without collectives, whose work is known."""
-        return self._known_of(pl.col("launched") & (pl.col("kind") != "collective"))
+        return self._known_share(pl.col("launched") & (pl.col("kind") != "collective"))
 
     @property
-    def known(self) -> float | None:
+    def known_share(self) -> float | None:
         """Share of the time of all activities, without collectives, whose work is known."""
-        return self._known_of(~pl.col("kind").is_in(["collective", "sync"]))
+        return self._known_share(~pl.col("kind").is_in(["collective", "sync"]))
 
-    def _known_of(self, some: pl.Expr) -> float | None:
+    def _known_share(self, some: pl.Expr) -> float | None:
         counted = self.activities.filter(some)
         total = int(counted["dur_ns"].sum())
         return int(counted.filter(pl.col("flops").is_not_null())["dur_ns"].sum()) / total if total else None
@@ -77,7 +77,7 @@ def roofline_of(run: Trace) -> Roofline | None:
 
 def least_of(run: Trace) -> pl.Series | None:
     """The least time of each activity of ``run.kernels``, in their order (Float64, ns); null where unknown."""
-    divided = divided_of(run) if peaks_of(run) else None
+    divided = divided_work_of(run) if peaks_of(run) else None
     return None if divided is None else divided.part("least_ns")
 
 
@@ -87,7 +87,7 @@ def peaks_of(run: Trace) -> dict[str, DevicePeak]:
     return {device: peak for device, peak in found.items() if peak is not None}
 
 
-class Divided(Struct, frozen=True):
+class DividedWork(Struct, frozen=True):
     """The share of each activity of ``run.kernels`` in its call's work. ``work`` has the work of one call by signature
     and device (``LINK`` for copies over a link). Per activity: ``number``, its row in ``work`` (null: none); ``share``,
     its part of its call's time; ``link``, whether its call mostly copied over a link."""
@@ -104,12 +104,12 @@ class Divided(Struct, frozen=True):
         return self.work[name].gather(self.number) * self.share
 
 
-def divided_of(run: Trace) -> Divided | None:
+def divided_work_of(run: Trace) -> DividedWork | None:
     """The work of each call divided among its activities; None where no operator was recorded. Raises BadPeaks."""
     return run.remember("divided work", (), lambda: _divided(run))
 
 
-def _divided(run: Trace) -> Divided | None:
+def _divided(run: Trace) -> DividedWork | None:
     attribution = attribution_of(run)
     if attribution is None:
         return None
@@ -134,11 +134,11 @@ def _divided(run: Trace) -> Divided | None:
     link = 2 * np.bincount(row[copied], weights=took[copied], minlength=int(row.max(initial=0)) + 1)[row] > whole
     number = pl.Series(attribution.signature * len(places) + np.where(link, len(device.texts), device.number)).set(
         pl.Series(attribution.signature < 0), None)
-    return Divided(attribution, signatures, work, number, pl.Series(share).fill_nan(None), pl.Series(link))
+    return DividedWork(attribution, signatures, work, number, pl.Series(share).fill_nan(None), pl.Series(link))
 
 
 def _roofline(run: Trace) -> Roofline | None:
-    divided, callers = divided_of(run), callers_of(run)
+    divided, callers = divided_work_of(run), callers_of(run)
     if divided is None or callers is None:
         return None
     recorded = run.kernels.select(
@@ -192,7 +192,7 @@ def alike(run: Trace) -> dict[str, str]:
             for name, kind in model.items()}
 
 
-def _rows(activities: pl.DataFrame, divided: Divided, together: dict[str, str]) -> pl.DataFrame:
+def _rows(activities: pl.DataFrame, divided: DividedWork, together: dict[str, str]) -> pl.DataFrame:
     """One row per operator, shapes and type on the devices of a model, most time lost first."""
     calls = activities.filter(pl.col("kind") != "sync", pl.col("signature") >= 0).group_by(
         "signature", "device", "link",
@@ -270,12 +270,12 @@ def mfu_by_cycle(run: Trace, cycles: Cycles) -> pl.Series:
     return cycles.frame.join(counted, on=keys, how="left", maintain_order="left").select(mfu=share).to_series()
 
 
-def shaped_work(run: Trace) -> Divided | None:
+def shaped_work(run: Trace) -> DividedWork | None:
     """The divided work of a run whose shapes and peak are known; None for other runs and for invalid settings."""
     if not (run.has("host.shapes") or run.captures is not None) or not run.has("kernels"):
         return None
     try:
-        return divided_of(run) if peaks_of(run) else None
+        return divided_work_of(run) if peaks_of(run) else None
     except BadPeaks:
         return None
 

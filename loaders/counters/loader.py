@@ -177,7 +177,7 @@ class CounterLoader(FormatLoader):
     """Base of the loaders of counter files; ``name`` is the format's family in ``columns.family``."""
 
     fills = ("metrics",)
-    lies_beside = True
+    is_sidecar = True
 
     advice: str = ""
     """A sentence of advice for a file without samples."""

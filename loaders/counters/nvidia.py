@@ -20,7 +20,7 @@ from ..loader import Job
 from . import quantities, times
 from .columns import dmon_cells, dmon_header
 from .loader import MOST_COLUMNS, CounterLoader, read
-from .recording import CounterColumn, Reading, melted, put_together
+from .recording import CounterColumn, Reading, melted, reading_of
 
 _UNITS = (
     (r"^utilization\.|^fan\.speed", "%"), (r"^memory\.|^fb_memory|used_gpu_memory|^used_memory", "MiB"),
@@ -99,7 +99,7 @@ def _smi_dmon(text: bytes) -> Reading:
     blocks = [_smi_block(names, units, [cells for *_, cells in rows]) for (names, units), rows in log.blocks.items()
               if rows]
     untimed = "the nvidia-smi dmon log has no timestamps: samples are shown in file order (-o DT records times)"
-    return put_together(blocks, "nvidia-smi", untimed, log.stray)
+    return reading_of(blocks, "nvidia-smi", untimed, log.stray)
 
 
 def _smi_block(names: Sequence[str], units: Sequence[str], rows: list[list[str]]) -> tuple[pl.DataFrame, str | None]:
@@ -153,7 +153,7 @@ class Dcgmi(CounterLoader):
                 log.stray += 1
         untimed = "dcgmi dmon logs have no timestamps: samples are shown in file order"
         blocks = [_dcgmi_block(fields, rows) for (fields,), rows in log.blocks.items() if rows]
-        return put_together(blocks, "dcgmi dmon", untimed, log.stray)
+        return reading_of(blocks, "dcgmi dmon", untimed, log.stray)
 
 
 def _dcgmi_block(fields: tuple[str, ...], rows: list[Line]) -> tuple[pl.DataFrame, str | None]:

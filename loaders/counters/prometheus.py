@@ -45,7 +45,7 @@ class SeriesNames:
         self._series_labels.append((name, labels))
         return len(self._series_labels) - 1
 
-    def written(self, text: str) -> int:
+    def add_text(self, text: str) -> int:
         """The number of a series written as in an exposition, ``name{label="value"}``. Raises limits.Exceeded."""
         if text not in self._written:
             name, _, rest = text.partition("{")
@@ -202,7 +202,7 @@ def _of_text(text: bytes) -> Reading:
         if sample is None:
             stray += 1
             continue
-        indices.append(names.written(sample[0]))
+        indices.append(names.add_text(sample[0]))
         values.append(_number(sample[1]))
         moments.append(sample[2])
     reading = _reading(names, indices, moments, values, units)

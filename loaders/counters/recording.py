@@ -67,7 +67,7 @@ def melted(
     return pl.concat(frames) if frames else pl.DataFrame(schema=COLUMNS)
 
 
-def put_together(
+def reading_of(
     blocks: Sequence[tuple[pl.DataFrame, str | None]], tool: str, untimed: str, stray: int
 ) -> Reading:
     """The Reading of a log's blocks (samples, clock); ``stray`` is the number of lines that are not rows of it."""

@@ -63,7 +63,7 @@ def _writable(folder: Path) -> str:
     return "can be written"
 
 
-def examined(traces: tuple[Trace, ...]) -> Iterator[tuple[str, str]]:
+def run_facts(traces: tuple[Trace, ...]) -> Iterator[tuple[str, str]]:
     """(name, value) lines about an input: metadata, tables, missing tables and columns, dropped events, warnings.
 
     Metadata about the recorded process, such as command line and environment, is not included.

@@ -139,7 +139,7 @@ def _one_job(
         opened, _, loaded = _load(display_name, input_files, request, unread, job)
         files = tuple(str(file.path) for file in opened)
         (run,) = Opened(display_name, files, (), tuple(loaded), tuple(unread)).traces()
-        job.put_together(run)
+        job.write_merged(run)
         if origin is not None:
             directory = cache.commit(origin, directory)
             cache.settle([directory])
@@ -289,7 +289,7 @@ def _tables(display_name: str, file: InputFile, request: Request) -> tuple[Path,
 
 def _origin(path: Path, loader: FormatLoader) -> cache.Origin:
     files = (path, *loader.companions(path))
-    alone = _is_ours(loader) and not loader.reads_beside
+    alone = _is_ours(loader) and not loader.reads_other_files
     return cache.Origin(cache.stamps(files), loader.name, loader.version, alone)
 
 
@@ -361,7 +361,7 @@ class Opened(Struct, frozen=True):
         files = [Path(capture)] if capture else sibling_captures(Path(self.files[0])) if len(self.files) == 1 else []
         return tuple(replace(run, captures=cache_once(partial(_captures, files))) for run in runs) if files else runs
 
-    def says_its_ranks(self) -> bool:
+    def has_distinct_ranks(self) -> bool:
         """Whether each file records its own, distinct rank, so that further files do not change the assignment."""
         loaded = self.loaded or tuple(store.read(directory) for directory in self.directories)
         ranks = [trace.info.ranks for traces in loaded for trace in traces]

@@ -18,9 +18,9 @@ _COUNTERS = "nvidia-smi --query-gpu=timestamp,index,clocks.sm,power.draw --forma
 class Missing(NamedTuple):
     """A test for missing data, the profiler option that records it, and what the data shows."""
 
-    lacks: Callable[[Trace], bool]
+    is_missing: Callable[[Trace], bool]
     option: str
-    tells: str
+    shows: str
 
 
 def _without(name: str) -> Callable[[Trace], bool]:
@@ -28,10 +28,10 @@ def _without(name: str) -> Callable[[Trace], bool]:
 
 
 def _no_kind(table: str, kind: str) -> Callable[[Trace], bool]:
-    def lacks(trace: Trace) -> bool:
+    def is_missing(trace: Trace) -> bool:
         return not trace.has(f"{table}.kind={kind}")
 
-    return lacks
+    return is_missing
 
 
 _NO_STEPS = _without("cycles")
@@ -80,5 +80,5 @@ def record_next(trace: Trace) -> Iterator[str]:
     writer = next((name for begin, name in _BY_TOOL.items() if tool.startswith(begin)), trace.info.format)
     wanted = next((options for name, options in _OPTIONS.items() if writer.startswith(name)), ())
     for one in wanted:
-        if one.lacks(trace):
-            yield f"{one.option}: {one.tells}"
+        if one.is_missing(trace):
+            yield f"{one.option}: {one.shows}"

@@ -135,7 +135,7 @@ def hand_over(folder: Path) -> None:
         _shared[folder] = descriptor
 
 
-def held() -> frozenset[Path]:
+def held_directories() -> frozenset[Path]:
     """The finished directories that this process holds."""
     return frozenset(_shared)
 

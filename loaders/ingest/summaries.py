@@ -89,11 +89,11 @@ def _cached_summary(path: str, name: str, worker: int | None) -> bytes | None:
 def _held_for_now() -> Iterator[None]:
     """Release cache entries first held in the block: each is an open file, and with more than 1,024 of them ``select``
     can no longer read the terminal."""
-    before = spill.held()
+    before = spill.held_directories()
     try:
         yield
     finally:
-        for folder in spill.held() - before:
+        for folder in spill.held_directories() - before:
             spill.release(folder)
 
 

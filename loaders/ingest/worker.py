@@ -33,14 +33,14 @@ _NICE = 5
 keystroke is 25 ms instead of 46, and the first rows appear no later."""
 
 
-class Teller:
+class MessageWriter:
     """Writes complete messages to the pipe. Thread-safe."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe, self._lock = pipe, threading.Lock()
         self._due = 0.0
 
-    def tell(self, event: str, **fields: Any) -> None:
+    def send(self, event: str, **fields: Any) -> None:
         """Send one message; exits the process if the reader is gone."""
         body = json.dumps({"event": event, **fields}).encode()
         data = memoryview(HEADER.pack(len(body)) + body)
@@ -56,7 +56,7 @@ class Teller:
         now = time.monotonic()
         if now >= self._due or done == total:
             self._due = now + _INTERVAL_S
-            self.tell("progress", done=done, total=total, events=events)
+            self.send("progress", done=done, total=total, events=events)
 
 
 def main(messages: int, lifeline: int) -> None:
@@ -65,15 +65,15 @@ def main(messages: int, lifeline: int) -> None:
     order = _order(lifeline)
     watcher = threading.Thread(target=_watch, args=(lifeline,), daemon=True)
     watcher.start()
-    teller = Teller(messages)
+    teller = MessageWriter(messages)
     try:
         _read(order, teller)
     except Unreadable as error:
-        teller.tell("failed", message=f"{error.path}: {error.reason}.", advice=error.advice)
+        teller.send("failed", message=f"{error.path}: {error.reason}.", advice=error.advice)
     except Exception as error:  # a bug here, not in a loader: those errors are Unreadable already
         traceback.print_exc()
         reason = f"{order['path']}: could not be read ({type(error).__name__})."
-        teller.tell("failed", message=reason, advice="Report this; WARPLENS_DEBUG=1 shows where it happened.")
+        teller.send("failed", message=reason, advice="Report this; WARPLENS_DEBUG=1 shows where it happened.")
     watcher.join()
 
 
@@ -84,7 +84,7 @@ def _stand_back() -> None:
         Path("/proc/self/autogroup").write_text(str(_NICE))
 
 
-def _read(order: dict[str, Any], teller: Teller) -> None:
+def _read(order: dict[str, Any], teller: MessageWriter) -> None:
     gc.disable()  # imported modules are permanent; collecting during imports takes a tenth of the startup time
     from .. import schema
     from . import store
@@ -99,19 +99,19 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
         folder = spill.directory()
         store.write_preview(trace, folder)
         spill.hand_over(folder)
-        teller.tell("first", shown=order["path"], files=[order["path"]], directories=[str(folder)])
+        teller.send("first", shown=order["path"], files=[order["path"]], directories=[str(folder)])
 
     def some_read(files: Sequence[Path], directories: Sequence[Path], of: int) -> None:
         names = tuple(map(str, files))
         preview = Opened(order["path"], names, tuple(directories))
-        if not preview.says_its_ranks():
+        if not preview.has_distinct_ranks():
             return  # the rank assignment may depend on the names of all files
         with contextlib.suppress(Unreadable):
             preview.traces()
             for directory in directories:
                 spill.hand_over(directory)
             paths = [str(directory) for directory in directories]
-            teller.tell("first", shown=order["path"], files=names, directories=paths, read=len(names), of=of)
+            teller.send("first", shown=order["path"], files=names, directories=paths, read=len(names), of=of)
 
     small = os.path.isfile(order["path"]) and os.path.getsize(order["path"]) < _SMALL
     request = Request(
@@ -124,7 +124,7 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
     for directory in opened.directories:
         spill.hand_over(directory)
     directories = [str(directory) for directory in opened.directories]
-    teller.tell(
+    teller.send(
         "loaded", shown=opened.shown, files=opened.files, directories=directories,
         unread=opened.unread, align_s=opened.align_s,
     )

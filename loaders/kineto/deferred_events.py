@@ -108,7 +108,7 @@ class DeferredEvents:
             event = self._decoded(raw)
             if event is None or event.get("ph") == "M":
                 continue
-            self._one(event, offset, len(raw), roles, rows, starts)
+            self._resolve_one(event, offset, len(raw), roles, rows, starts)
             if len(rows) >= _BATCH:
                 tables.add(tables.rows_of(rows.block(0)))
                 rows = Rows(tables.strings)
@@ -138,7 +138,7 @@ class DeferredEvents:
         elif name == "thread_name":
             self.threads[pid, _key(event.get("tid"))] = str(args.get("name", ""))
 
-    def _one(
+    def _resolve_one(
         self, event: dict[str, Any], offset: int, size: int, roles: Roles, rows: Rows,
         starts: dict[Any, list[tuple[dict[str, Any], int]]],
     ) -> None:  # fmt: skip

@@ -27,7 +27,7 @@ class MemorySnapshot(FormatLoader):
     suffixes = (".pickle", ".pkl")
     version = 3
     fills = ("metrics", "allocations")
-    lies_beside = True
+    is_sidecar = True
 
     def sniff(self, head: bytes) -> bool:
         """Accept a pickle that begins like a snapshot."""

@@ -39,7 +39,7 @@ def _with_chains(
 ) -> Iterator[pl.DataFrame]:
     names = strings.select("id", call=pl.col("text").cast(NAME))
 
-    def made(rows: pl.DataFrame) -> pl.DataFrame:
+    def build(rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.join(stacks, left_on=key, right_on="id", how="inner", maintain_order="left")
         rows = rows.join(names, left_on="nameId", right_on="id", how="left", maintain_order="left")
         return rows.select(
@@ -51,7 +51,7 @@ def _with_chains(
 
     columns = [key] if key != "id" else ["id"]
     taken = 0
-    for block in database.blocks(table, (*columns, "start", "end", "globalTid", "nameId", "threadState"), made=made):
+    for block in database.blocks(table, (*columns, "start", "end", "globalTid", "nameId", "threadState"), build=build):
         yield block.head(MOST - taken)
         taken += block.height
         if taken >= MOST:

@@ -23,7 +23,7 @@ from ..recording.database import SqliteTables, clause, dtypes, quoted
 from ..schema import columns_of
 from .pages import Ints, Pages, RecordBlock, Unusual
 
-Made = Callable[[pl.DataFrame], pl.DataFrame]
+Map = Callable[[pl.DataFrame], pl.DataFrame]
 _THREADS, _AHEAD = 2, 3
 _LEAST_PAGES = 64  # Tables with fewer leaf pages (a few thousand rows) are read through SQLite.
 _PARQUET_ROWS = 500_000  # Rows per block of a Parquet file.
@@ -97,28 +97,28 @@ class NsysDatabase(SqliteTables):
         return pl.DataFrame(rows, schema={"id": pl.Int64, "text": pl.String}, orient="row", strict=False).unique("id")
 
     def read(
-        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), made: Made = as_is
+        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), build: Map = as_is
     ) -> pl.DataFrame | None:
         """All blocks of ``blocks`` as one frame; None if there are none."""
-        blocks = list(self.blocks(table, ints, texts, reals, made))
+        blocks = list(self.blocks(table, ints, texts, reals, build))
         return pl.concat(blocks) if blocks else None
 
     def blocks(
-        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), made: Made = as_is
+        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), build: Map = as_is
     ) -> Iterator[pl.DataFrame]:
         """The table in row order: the columns as Int64, String and Float64, null where the table lacks one.
 
-        ``made`` is applied to each block, on several threads; its result should be smaller than the block.
+        ``build`` is applied to each block, on several threads; its result should be smaller than the block.
         """
         if table not in self.tables:
             return
         selection, row_count = _Wanted(self.tables[table], tuple(ints), tuple(texts), tuple(reals)), 0
         try:
-            for rows, block in self._fast(table, selection, made):
+            for rows, block in self._fast(table, selection, build):
                 row_count += rows
                 yield block
         except Unusual:
-            yield from self._plain(table, selection, made, row_count)
+            yield from self._plain(table, selection, build, row_count)
 
     def _columns(self, table: str) -> dict[str, int]:
         """Column → its position in a record; -1 for an INTEGER PRIMARY KEY, which is the rowid."""
@@ -136,7 +136,7 @@ class NsysDatabase(SqliteTables):
         except (Unusual, OSError, ValueError):
             return None
 
-    def _fast(self, table: str, selection: _Wanted, derive: Made) -> Iterator[tuple[int, pl.DataFrame]]:
+    def _fast(self, table: str, selection: _Wanted, derive: Map) -> Iterator[tuple[int, pl.DataFrame]]:
         """Pairs of row count and block, a few read ahead. Raises Unusual, between two blocks."""
         if self._pages is None:
             raise Unusual
@@ -161,7 +161,7 @@ class NsysDatabase(SqliteTables):
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _plain(self, table: str, selection: _Wanted, derive: Made, skip: int) -> Iterator[pl.DataFrame]:
+    def _plain(self, table: str, selection: _Wanted, derive: Map, skip: int) -> Iterator[pl.DataFrame]:
         """The rows after the first ``skip``, read through SQLite up to any damage."""
         rest = f" limit -1 offset {skip}" if skip else ""
         for rows in self._until_damage(table, f"select {selection.expressions()} from {quoted(table)}{rest}"):
@@ -272,7 +272,7 @@ class ParquetTables(NsysDatabase):
             return empty
 
     def blocks(
-        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), made: Made = as_is
+        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), build: Map = as_is
     ) -> Iterator[pl.DataFrame]:
         """The table in row order: the columns as Int64, String and Float64, null where the table lacks one."""
         if table not in self.tables:
@@ -296,7 +296,7 @@ class ParquetTables(NsysDatabase):
                                       for name, kind in kinds.items()}).slice(skipped, _PARQUET_ROWS)
             skipped += block.height
             self.on_block(0, block.height)
-            yield made(block)
+            yield build(block)
 
     def _fault(self, table: str, error: BaseException) -> None:
         self.faults.append(f"{table} could be read only in part ({clause(error)})")

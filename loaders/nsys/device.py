@@ -30,15 +30,15 @@ class Devices:
     def blocks(self) -> Iterator[pl.DataFrame]:
         """Blocks of rows, one kind of record after another."""
         read = self._database.blocks
-        yield from read("CUPTI_ACTIVITY_KIND_KERNEL", _KERNEL, made=self._kernels)
-        for graphs in read("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", (*_EVENT, "graphId"), made=self._graphs):
+        yield from read("CUPTI_ACTIVITY_KIND_KERNEL", _KERNEL, build=self._kernels)
+        for graphs in read("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", (*_EVENT, "graphId"), build=self._graphs):
             self.whole_graphs += graphs.height
             yield graphs
         copies = (*_EVENT, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId")
-        yield from read("CUPTI_ACTIVITY_KIND_MEMCPY", copies, made=self._copies)
+        yield from read("CUPTI_ACTIVITY_KIND_MEMCPY", copies, build=self._copies)
         sets = (*_EVENT, "bytes", "memKind", "graphNodeId")
-        yield from read("CUPTI_ACTIVITY_KIND_MEMSET", sets, made=self._sets)
-        yield from read("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", (*_EVENT, "syncType"), made=self._waits)
+        yield from read("CUPTI_ACTIVITY_KIND_MEMSET", sets, build=self._sets)
+        yield from read("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", (*_EVENT, "syncType"), build=self._waits)
 
     def _kernels(self, rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.with_columns(id=pl.coalesce("demangledName", "shortName"))

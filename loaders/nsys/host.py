@@ -59,15 +59,15 @@ class Host:
             "id", pl.col("text").cast(NAME).alias("name"), kind.cast(pl.String).cast(NAME).alias("kind")
         )
 
-        def made(rows: pl.DataFrame) -> pl.DataFrame:
+        def build(rows: pl.DataFrame) -> pl.DataFrame:
             rows = rows.join(texts, left_on=name, right_on="id", how="left", maintain_order="left")
             tied = pl.when(pl.col("correlationId") > 0).then("correlationId").alias("correlation")
             return rows.drop_nulls("name").select(*_slice(), "name", "kind", tied)
 
-        return self._database.blocks(table, ("start", "end", "globalTid", name, "correlationId"), made=made)
+        return self._database.blocks(table, ("start", "end", "globalTid", name, "correlationId"), build=build)
 
     def _overhead(self, table: str) -> Iterator[pl.DataFrame]:
-        def made(rows: pl.DataFrame) -> pl.DataFrame:
+        def build(rows: pl.DataFrame) -> pl.DataFrame:
             rows = rows.join(self._strings, left_on="nameId", right_on="id", how="left", maintain_order="left")
             listed = lookups.listed("overheadType", _OVERHEADS)
             name = pl.when(pl.col("overheadType").is_null()).then(lookups.word("Profiler overhead")).otherwise(listed)
@@ -76,14 +76,14 @@ class Host:
                 lookups.word("overhead").alias("kind"), pl.lit(None, dtype=pl.Int64).alias("correlation"),
             )
 
-        return self._database.blocks(table, ("start", "end", "globalTid", "nameId", "overheadType"), made=made)
+        return self._database.blocks(table, ("start", "end", "globalTid", "nameId", "overheadType"), build=build)
 
     def _ranges(self) -> Iterator[pl.DataFrame]:
         """NVTX ranges: the text is in the row, or registered once and referenced by id. PyTorch operators become ops.
 
         Ranges that were not closed, or have no text, get a null duration.
         """
-        def made(rows: pl.DataFrame) -> pl.DataFrame:
+        def build(rows: pl.DataFrame) -> pl.DataFrame:
             rows = rows.filter(pl.col("eventType").is_in(_RANGES) | pl.col("eventType").is_null())
             rows = rows.join(self._strings, left_on="textId", right_on="id", how="left", maintain_order="left")
             own_text = pl.when(pl.col("text") != "").then("text")
@@ -95,7 +95,7 @@ class Host:
             )
 
         columns = ("start", "end", "eventType", "globalTid", "textId")
-        return self._database.blocks("NVTX_EVENTS", columns, ("text",), made=made)
+        return self._database.blocks("NVTX_EVENTS", columns, ("text",), build=build)
 
     def _scheduled(self) -> Iterator[pl.DataFrame]:
         """Intervals in which a thread ran on a CPU: from one schedule-in event to the schedule-out event after it.
@@ -105,10 +105,10 @@ class Host:
         windows = 1 + self._database.count("SCHED_EVENTS") // SCHEDULED_ROWS
         for window in range(windows):
 
-            def made(rows: pl.DataFrame, window: int = window) -> pl.DataFrame:
+            def build(rows: pl.DataFrame, window: int = window) -> pl.DataFrame:
                 return rows.drop_nulls().filter(lookups.tid("globalTid") % windows == window)
 
-            rows = self._database.read("SCHED_EVENTS", ("start", "isSchedIn", "globalTid"), made=made)
+            rows = self._database.read("SCHED_EVENTS", ("start", "isSchedIn", "globalTid"), build=build)
             if rows is not None:
                 yield _on_processor(rows)
 

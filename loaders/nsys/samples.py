@@ -42,11 +42,11 @@ def _own_table(database: NsysDatabase) -> Iterator[pl.DataFrame]:
     ).drop_nulls("metric").unique(keys, keep="first", maintain_order=True)
     labels = labels.select(*keys, _unit(), pl.col("metric").cast(NAME))
 
-    def made(rows: pl.DataFrame) -> pl.DataFrame:
+    def build(rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.join(labels, on=keys, how="left", maintain_order="left").drop_nulls(["metric", "timestamp"])
         return rows.with_columns(_device()).rename({"timestamp": "ts_ns"}).select(_COLUMNS)
 
-    yield from database.blocks(table, ("timestamp", "typeId", "metricId"), reals=("value",), made=made)
+    yield from database.blocks(table, ("timestamp", "typeId", "metricId"), reals=("value",), build=build)
 
 
 def _generic(database: NsysDatabase) -> Iterator[pl.DataFrame]:
@@ -58,7 +58,7 @@ def _generic(database: NsysDatabase) -> Iterator[pl.DataFrame]:
     if not types:
         return
 
-    def made(rows: pl.DataFrame) -> pl.DataFrame:
+    def build(rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.filter(pl.col("typeId").is_in(types), pl.col("timestamp").is_not_null())
         values = pl.DataFrame(
             list(_values(rows)), orient="row",
@@ -66,7 +66,7 @@ def _generic(database: NsysDatabase) -> Iterator[pl.DataFrame]:
         )
         return values.with_columns(_device(), _unit()).with_columns(pl.col("metric").cast(NAME)).select(_COLUMNS)
 
-    yield from database.blocks("GENERIC_EVENTS", ("timestamp", "typeId"), ("data",), made=made)
+    yield from database.blocks("GENERIC_EVENTS", ("timestamp", "typeId"), ("data",), build=build)
 
 
 def _values(rows: pl.DataFrame) -> Iterator[tuple[int, int, str, float]]:

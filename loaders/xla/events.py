@@ -149,7 +149,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Operators:
-    """Finds operators of host events: ``meet`` the devices' ops, ``learn`` the host's launches, then call ``of``."""
+    """Finds operators of host events: ``add_names`` of device ops, ``learn`` the host's launches, then call ``of``."""
 
     def __init__(self, strings: Strings) -> None:
         self._strings = strings
@@ -157,7 +157,7 @@ class Operators:
         self._launches: list[tuple[Ints, Ints, Ints, Ints]] = []
         self._sorted: tuple[Ints, Ints, Ints, Ints] | None = None
 
-    def meet(self, ops: Ints) -> None:
+    def add_names(self, ops: Ints) -> None:
         """Register names (codes) as names of HLO ops."""
         self._ops |= set(np.unique(ops).tolist()) - {-1}
 
@@ -167,7 +167,7 @@ class Operators:
 
     def learn(self, events: XPlaneEvents) -> None:
         """Register the slices that are operators; their ids are their positions in the file."""
-        self.meet(events.statistics.texts("hlo_op"))
+        self.add_names(events.statistics.texts("hlo_op"))
         at = np.flatnonzero(self._is_operator(events.name) & (events.start != NULL) & (events.dur >= 0))
         if len(at):
             ends = events.start[at] + events.dur[at]

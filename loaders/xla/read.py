@@ -110,7 +110,7 @@ class _Load:
 
     def _kernels(self, events: XPlaneEvents, device: int, stream: int, launched: bool) -> None:
         names, stats = events.name, events.statistics
-        self.operators.meet(stats.texts("hlo_op"))
+        self.operators.add_names(stats.texts("hlo_op"))
         kernel, copy = stats.texts("kernel_details"), stats.texts("memcpy_details")
         copy = np.where(copy < 0, stats.texts("memset_details"), copy)
         keep = np.ones(events.rows, bool) if launched else ~self._contains(events)

@@ -401,7 +401,7 @@ def test_a_view_that_is_no_tree_says_which_is(table: Path, capsysbinary: Capture
 ])
 def test_a_flame_graph_of_what_has_none_is_refused(table: Path, words: list[str], capsysbinary: Captured) -> None:
     assert main(["report", str(table), *words]) == USAGE
-    assert b"flame graphs are of operators (--view ops) by device" in capsysbinary.readouterr().err
+    assert b"flame graphs need --view ops (--flame device or idle)" in capsysbinary.readouterr().err
 
 
 @pytest.mark.parametrize("words", [[], ["--view", "kernels"]])

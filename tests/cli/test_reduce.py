@@ -161,7 +161,7 @@ def test_a_scheduler_that_takes_a_certificate_says_so(
 ) -> None:
     pytest.importorskip("distributed")
     assert main(["reduce", str(job), "-o", str(tmp_path / "dataset"), "--scheduler", "tls://127.0.0.1:9"]) == 2
-    assert "tls://127.0.0.1:9 needs a TLS certificate: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in capsys.readouterr().err
+    assert "tls://127.0.0.1:9 needs a TLS certificate: set DASK_DISTRIBUTED__COMM__TLS__CA" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -185,7 +185,7 @@ def test_what_is_known_of_loaders_without_importing_them_is_what_they_say() -> N
     assert known == (
         {one.directory_file: one.name for one in ours if one.directory_file},
         {one.directory_within for one in ours if one.directory_within},
-        {one.name for one in ours if one.lies_beside},
+        {one.name for one in ours if one.is_sidecar},
     )
 
 

@@ -44,7 +44,7 @@ def test_what_another_package_does_not_say_is_the_default(tmp_path: Path) -> Non
     for name in ("ready_tables", "directory_file", "directory_within", "twins", "folder_is_one_run", "one_recording"):
         assert getattr(least, name) == getattr(FormatLoader, name), name
     assert least.companions(tmp_path) == () and least.leads(tmp_path) and least.arguments(tmp_path, 0, "x") is None
-    assert not least.reads_beside
+    assert not least.reads_other_files
 
 
 def test_what_is_no_loader_is_passed_over_and_named(

@@ -90,6 +90,6 @@ def test_the_rule_lets_pass(good: str) -> None:
     ["[red]x[/red]", "[/nope]", "[@click=app.bell]x[/]", "\x1b]0;t\x07", "\x9b2J", "\u202ex"],
 )
 def test_what_is_said_is_shown_as_it_is(name: str) -> None:
-    content = sanitiser.said(name, "bold", 40)
+    content = sanitiser.display_content(name, "bold", 40)
     assert isinstance(content, Content)
     assert content.plain == name if name.isprintable() else all(char.isprintable() for char in content.plain)

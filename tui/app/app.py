@@ -23,14 +23,14 @@ from ..list import glyphs
 from ..session import resume, themes
 from ..session.jobs import TURN, Answered, QueryRunner, anything_working, waiting
 from ..session.keys import remapped
-from ..session.messages import PickerWanted, RunsWanted
+from ..session.messages import PickerRequest, RunsRequest
 from ..session.opening import Discover, Opener, Recorded, Run
 from ..session.session import Session
 from ..session.settings import Settings
 from ..session.watch import Watch
 from ..terminal.writer import Wired
 from .background import Background
-from .crash import crash_report, said_what_failed
+from .crash import crash_report, report_failed_inputs
 from .screen import MainScreen
 from .start import Start, collect_again, first_view, warm_up
 
@@ -153,7 +153,7 @@ class WarplensApp(Wired, Background):
         if self.is_running:
             self.call_later(self._arrived, run)
 
-    def on_runs_wanted(self, event: RunsWanted) -> None:
+    def on_runs_request(self, event: RunsRequest) -> None:
         """Paths were typed, or a row that stands for runs was opened."""
         self.open_runs(event.paths, event.opened_from)
 
@@ -222,7 +222,7 @@ class WarplensApp(Wired, Background):
             self.headlines.ask(_headline(self.session.traces), self._take_headline)
         self._headline_due = False
 
-    def on_picker_wanted(self, event: PickerWanted) -> None:
+    def on_picker_request(self, event: PickerRequest) -> None:
         """The key that opens another trace was pressed."""
         self.pick()
 
@@ -281,7 +281,7 @@ def run(
     resume.keep(app.session)
     for run_ in app.session.inputs:
         run_.wait_for_end()
-    code = app.return_code or said_what_failed(app.session.inputs)
+    code = app.return_code or report_failed_inputs(app.session.inputs)
     if anything_working():
         sys.stdout.flush()
         sys.stderr.flush()

@@ -20,19 +20,19 @@ from typing import Any, NoReturn
 from ...analysis.core import units
 from ...analysis.core.text import display
 from ..session import resume
-from ..session.exporting import copied, new_file
+from ..session.exporting import clipboard_text, new_file
 from ..session.jobs import QueryRunner
 from ..session.keys import spelled
 from ..session.messages import (
-    ActionWanted,
-    CopyWanted,
+    ActionRequest,
+    CopyRequest,
     CycleStepped,
     ScopeChanged,
-    StopWanted,
-    TaskWanted,
+    StopRequest,
+    TaskRequest,
     TextCopied,
-    ViewWanted,
-    WarningsWanted,
+    ViewRequest,
+    WarningsRequest,
 )
 from ..session.opening import Found
 from ..session.session import Session
@@ -104,11 +104,11 @@ class Background(HookedApp):
         for one in self.session.inputs:
             one.stop()
 
-    def on_view_wanted(self, event: ViewWanted) -> None:
+    def on_view_request(self, event: ViewRequest) -> None:
         """Another view was requested."""
         self.main.open_view(event.view)
 
-    def on_action_wanted(self, event: ActionWanted) -> None:
+    def on_action_request(self, event: ActionRequest) -> None:
         """A key's action was chosen by name, in the palette."""
         node = {"pane": self.main.pane, "screen": self.main}.get(event.place, self.main.focused)
         if node is not None:
@@ -118,7 +118,7 @@ class Background(HookedApp):
         """Query the current view again in the new scope."""
         self.main.news()
 
-    def on_stop_wanted(self, event: StopWanted) -> None:
+    def on_stop_request(self, event: StopRequest) -> None:
         """Stop loads and tasks, and discard the queries of the current view."""
         pane = self.main.pane
         stopped = [run.name for run in self.session.inputs if run.stop()]
@@ -130,13 +130,13 @@ class Background(HookedApp):
         self.notify(f"Stopped: {names}" if stopped else "Nothing to cancel; q quits.", markup=False)
         self.main.news()
 
-    def on_task_wanted(self, event: TaskWanted) -> None:
+    def on_task_request(self, event: TaskRequest) -> None:
         """A pane has a background task."""
         self.run_task(event.name, event.job, event.then)
 
-    def on_copy_wanted(self, event: CopyWanted) -> None:
+    def on_copy_request(self, event: CopyRequest) -> None:
         """Compute a pane's table and copy it as markdown."""
-        self.run_task("copying", lambda: copied(event.job(), event.view), self._take_copy)
+        self.run_task("copying", lambda: clipboard_text(event.job(), event.view), self._take_copy)
 
     def on_text_copied(self, event: TextCopied) -> None:
         """Copy a pane's text."""
@@ -198,7 +198,7 @@ class Background(HookedApp):
 
         self.run_task("looking for cycles", job, take)
 
-    def on_warnings_wanted(self, event: WarningsWanted) -> None:
+    def on_warnings_request(self, event: WarningsRequest) -> None:
         """Show the warnings about the inputs and the notes of the current view."""
         from ..overlays.overlay import WarningsScreen
 

@@ -29,7 +29,7 @@ def crash_report(error: BaseException | None) -> str:
     return "\n".join(lines)
 
 
-def said_what_failed(inputs: Sequence[Run]) -> int:
+def report_failed_inputs(inputs: Sequence[Run]) -> int:
     """If no input could be opened, print why to stderr and return 3; else 0."""
     if not inputs or any(run.state != "failed" for run in inputs):
         return 0

@@ -21,7 +21,7 @@ from ..panes.status_text import frame_text, header_text
 from ..panes.table import TablePane
 from ..session.jobs import QueryRunner
 from ..session.keys import bindings, footer, gives_way, spelled, view_bindings
-from ..session.messages import PickerWanted, RunsWanted, StopWanted, WarningsWanted
+from ..session.messages import PickerRequest, RunsRequest, StopRequest, WarningsRequest
 from ..session.paths import split_paths
 from ..session.session import Session
 from ..terminal.textual_hooks import drop_style_cache
@@ -117,7 +117,7 @@ class MainScreen(Screen[None]):
     def action_view(self, name: str) -> None:
         """Open a view by its key; the key of the current view is passed to its pane."""
         if self.pane is not None and self.pane.entry.name == name:
-            self.pane.asked_again()
+            self.pane.view_key_repeated()
         else:
             self.open_view(name)
 
@@ -126,7 +126,7 @@ class MainScreen(Screen[None]):
         name = self.session.back()
         if name is None:
             if self.session.opened_from:
-                self.app.post_message(RunsWanted([self.session.opened_from]))
+                self.app.post_message(RunsRequest([self.session.opened_from]))
             else:
                 self.app.bell()
             return
@@ -183,7 +183,7 @@ class MainScreen(Screen[None]):
             ))
         self.footer.keys([
             (spelled(self.keys_of(key.name)).replace("Enter", "⏎"), pane.key_label(key), gives_way(key))
-            for key in footer(pane.wanted())
+            for key in footer(pane.footer_keys())
         ] if pane is not None else [])
 
     def keys_of(self, name: str) -> str:
@@ -195,19 +195,19 @@ class MainScreen(Screen[None]):
         self.set_class(self.size.height < 16, "small")
         self.tell()
 
-    def on_prompt_said(self, event: Prompt.Said) -> None:
+    def on_prompt_changed(self, event: Prompt.Changed) -> None:
         """Prompt input for the pane, or paths to open."""
         if event.kind == "open":
             if event.final:
                 self.close_prompt()
-                self.app.post_message(RunsWanted(split_paths(event.text)))
+                self.app.post_message(RunsRequest(split_paths(event.text)))
         elif self.pane is not None:
-            self.pane.said(event.kind, event.text, event.final)
+            self.pane.prompt_changed(event.kind, event.text, event.final)
 
-    def on_prompt_dropped(self, event: Prompt.Dropped) -> None:
+    def on_prompt_cancelled(self, event: Prompt.Cancelled) -> None:
         """The prompt was cancelled."""
         if self.pane is not None:
-            self.pane.unsaid(event.kind)
+            self.pane.prompt_cancelled(event.kind)
             self.set_focus(self.pane.focused_part)
         self.close_prompt()
 
@@ -259,11 +259,11 @@ class MainScreen(Screen[None]):
 
     def action_warnings(self) -> None:
         """Show the warnings about the inputs."""
-        self.app.post_message(WarningsWanted())
+        self.app.post_message(WarningsRequest())
 
     def action_open(self) -> None:
         """Open another trace."""
-        self.app.post_message(PickerWanted())
+        self.app.post_message(PickerRequest())
 
     def action_palette(self) -> None:
         """Open the palette of all commands."""
@@ -275,11 +275,11 @@ class MainScreen(Screen[None]):
 
         if self.pane is not None:
             pane = self.pane
-            self.app.push_screen(HelpScreen(pane.entry, pane.table, self._keys, pane.wanted()))
+            self.app.push_screen(HelpScreen(pane.entry, pane.table, self._keys, pane.footer_keys()))
 
     def action_stop(self) -> None:
         """Cancel what is running: loads, tasks, the current query."""
-        self.app.post_message(StopWanted())
+        self.app.post_message(StopRequest())
 
     def action_suspend(self) -> None:
         """Suspend to the shell."""

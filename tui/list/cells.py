@@ -33,7 +33,7 @@ def bar_number(column: Column) -> int:
     return _BAR_NUMBER.get(column.bar, 4)
 
 
-def drawn(column: Column, width: int) -> bool:
+def is_bar(column: Column, width: int) -> bool:
     """Whether a column of this width is drawn as a bar with its number."""
     return bool(column.bar) and column.unit == "fraction" and width > bar_number(column) + 1
 
@@ -76,7 +76,7 @@ def cell(value: Any, column: Column, width: int, most: float = 1.0, mark: str = 
         if column.role == "shapes":
             return fit(text.shapes(shown), width)
         return name(shown, width) if column.role == "name" else words(brief, width)
-    if drawn(column, width):
+    if is_bar(column, width):
         behind = bar_number(column)
         share = None if missing(value) else value / most
         number = fit(mark + units.short(value, column), behind + len(mark), right=True)

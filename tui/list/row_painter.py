@@ -112,7 +112,7 @@ class Page:
             if number == self.layout.pinned and self.layout.hidden_left:
                 out.put(placed.x - 1, glyphs.MORE_LEFT, look.header)
             shown = text.cut(column.header, placed.width)
-            right = not is_text(column) and column.unit not in GRAPHIC and not cells.drawn(column, placed.width)
+            right = not is_text(column) and column.unit not in GRAPHIC and not cells.is_bar(column, placed.width)
             out.put(placed.x + (placed.width - cell_len(shown) if right else 0), shown, style)
             if column.name == table.sorted_by:
                 out.put(out.x, glyphs.DOWN if table.descending else glyphs.UP, look.header_sorted)
@@ -189,11 +189,11 @@ class Page:
             if placed.x < out.x or (kind in _GROUPS and not column.signed and not column.bar):
                 continue
             style = (cursor if at == self._named else None) or weight
-            value, mark = self._told(column, value, values)
+            value, mark = self._value_and_mark(column, value, values)
             if column.unit in GRAPHIC:
                 out.put(placed.x, shown, look.spark)
                 continue
-            if cells.drawn(column, placed.width) and not cells.missing(value):
+            if cells.is_bar(column, placed.width) and not cells.missing(value):
                 graph = placed.width - cells.bar_number(column) - len(mark)
                 colour = look.role(family) if family and column.bar == "share" else look.bar
                 colour = look.warn if mark == "!" else look.dim if mark else colour
@@ -253,10 +253,10 @@ class Page:
     def _cell(self, placed: Placed, value: Any, row: tuple[Any, ...]) -> str:
         if self._wraps is not None and placed.column.name == self._wraps.column:
             return cells.fit(self._wraps.texts[self.values.index(row)][0], placed.width)
-        value, mark = self._told(placed.column, value, row)
+        value, mark = self._value_and_mark(placed.column, value, row)
         return cells.cell(value, placed.column, placed.width, self._most.get(placed.column.name) or 1.0, mark)
 
-    def _told(self, column: Column, value: Any, row: tuple[Any, ...]) -> tuple[Any, str]:
+    def _value_and_mark(self, column: Column, value: Any, row: tuple[Any, ...]) -> tuple[Any, str]:
         """The value, or the estimate of one that was not recorded, and its mark."""
         at = self._at.get(column.estimate) if cells.missing(value) and column.estimate else None
         value = value if at is None or row[at] is None else row[at]

@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 
 from ..session.keys import view_bindings
-from ..session.messages import ViewWanted
+from ..session.messages import ViewRequest
 from ..widgets.chrome import Line
 from ..widgets.drawing import wrapped
 from ..widgets.sections import heading
@@ -106,7 +106,7 @@ class Overlay(ModalScreen[None]):
     def action_view(self, name: str) -> None:
         """The key of a view: close the panel and open that view."""
         self.dismiss()
-        self.app.post_message(ViewWanted(name))
+        self.app.post_message(ViewRequest(name))
 
 
 class WarningsScreen(Overlay):

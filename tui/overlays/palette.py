@@ -11,7 +11,7 @@ from textual.content import Content
 
 from ...analysis.views import VIEWS, lacking
 from ..session.keys import KEYS, Key
-from ..session.messages import ActionWanted, ViewWanted, WarningsWanted
+from ..session.messages import ActionRequest, ViewRequest, WarningsRequest
 from ..terminal.textual_hooks import tolerant
 
 
@@ -24,14 +24,14 @@ class Commands(Provider):
 
         send, runs = self.app.post_message, cast(Any, self.app).session.traces
         for entry in VIEWS:
-            yield f"View: {entry.title}", lacking(entry, runs) or entry.question, partial(send, ViewWanted(entry.name))
+            yield f"View: {entry.title}", lacking(entry, runs) or entry.question, partial(send, ViewRequest(entry.name))
         for name in names():
             yield f"Theme: {name}", "colours of everything", partial(setattr, self.app, "theme", name)
         for key in KEYS:
             if key.label and key.name != "palette" and self._works(key):
-                yield key.label.capitalize(), key.help, partial(send, ActionWanted(key.place, key.action))
+                yield key.label.capitalize(), key.help, partial(send, ActionRequest(key.place, key.action))
         what = "what was wrong in the input, and what the view left out"
-        yield "Warnings and notes", what, partial(send, WarningsWanted())
+        yield "Warnings and notes", what, partial(send, WarningsRequest())
 
     def _works(self, key: Key) -> bool:
         """Whether the key does something on this screen: keys of a list or timeline only if it has the focus."""

@@ -167,7 +167,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
         self.bottom.display = False
         self.prompt.open("search", "", "text in a name")
 
-    def on_prompt_said(self, event: Prompt.Said) -> None:
+    def on_prompt_changed(self, event: Prompt.Changed) -> None:
         """Open the paths typed, or search."""
         if event.kind == "search":
             self.rows.search(event.text)
@@ -176,7 +176,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
         elif event.final and event.text.strip():
             self.dismiss(split_paths(event.text))
 
-    def on_prompt_dropped(self) -> None:
+    def on_prompt_cancelled(self) -> None:
         """The prompt was cancelled."""
         self._close_prompt()
 

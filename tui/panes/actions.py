@@ -20,7 +20,7 @@ from ..session import resume
 from ..session.command_line import command_line
 from ..session.exporting import exported, file_name
 from ..session.jobs import QueryRunner
-from ..session.messages import CopyWanted, CycleStepped, ScopeChanged, Surroundings, TaskWanted, TextCopied, ViewWanted
+from ..session.messages import CopyRequest, CycleStepped, PaneHost, ScopeChanged, TaskRequest, TextCopied, ViewRequest
 from ..session.session import Arrangement, Choice, Session, ViewState
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ class PaneActions(Container):
         return self.session.state(self.entry.name)
 
     @property
-    def main(self) -> Surroundings:
+    def main(self) -> PaneHost:
         """The screen, as the interface a pane may call."""
-        return cast("Surroundings", self.screen)
+        return cast("PaneHost", self.screen)
 
     @property
     @abstractmethod
@@ -61,7 +61,7 @@ class PaneActions(Container):
         """The table an export writes."""
 
     @abstractmethod
-    def ask_arranged(self, arrangement: Arrangement, keep_bad: bool = True) -> None:
+    def apply_arrangement(self, arrangement: Arrangement, keep_bad: bool = True) -> None:
         """Filter and sort the current answer in the background; ``keep_bad``: apply it even if the filter is bad."""
 
     @property
@@ -167,14 +167,14 @@ class PaneActions(Container):
         if self.exported is not None:
             self.main.ask_for("export", file_name(self.entry.name, self.exported, ".md"))
 
-    def said(self, kind: str, text: str, final: bool) -> None:
+    def prompt_changed(self, kind: str, text: str, final: bool) -> None:
         """Prompt input for this view; ``final`` on Enter."""
         if kind == "search":
             self.search(text)
             if final:
                 self.main.close_prompt()
         elif kind == "filter" and final:
-            self.ask_arranged(replace(self.state.arrangement, filter=text.strip()), keep_bad=False)
+            self.apply_arrangement(replace(self.state.arrangement, filter=text.strip()), keep_bad=False)
         elif kind == "note" and final:
             self._note(text.strip()[:MOST_NOTE])
             self.main.close_prompt()
@@ -183,12 +183,12 @@ class PaneActions(Container):
             self.main.close_prompt()
             self._export(text.strip())
 
-    def unsaid(self, kind: str) -> None:
+    def prompt_cancelled(self, kind: str) -> None:
         """The prompt was cancelled."""
         if kind == "search":
             self.search("")
 
-    def asked_again(self) -> None:
+    def view_key_repeated(self) -> None:
         """The key of this view was pressed while it is open."""
 
     def search(self, text: str) -> None:
@@ -215,7 +215,7 @@ class PaneActions(Container):
             return
         run = 1 if self.subject == "B" and len(self.session.traces) > 1 else 0
         self.session.place = run, row
-        self.app.post_message(ViewWanted("timeline"))
+        self.app.post_message(ViewRequest("timeline"))
 
     def action_scope(self) -> None:
         """Limit every view to the cycle under the cursor, and for a job to the rank in that row."""
@@ -228,14 +228,14 @@ class PaneActions(Container):
             self.hint("This row belongs to no cycle; choose a cycle in view 2.")
             return
         self.session.scope(a, b, *ranks)
-        self.session.deeds.append("")
+        self.session.undo_stack.append("")
         self.app.post_message(ScopeChanged())
 
     def action_unscope(self) -> None:
         """Show all cycles again."""
         if (self.session.cycle, self.session.cycle_b, self.session.ranges) != (None, None, (None, None)):
             self.session.scope(None, None)
-            self.session.deeds.append("")
+            self.session.undo_stack.append("")
             self.app.post_message(ScopeChanged())
 
     def action_step_cycle(self, step: int) -> None:
@@ -280,9 +280,9 @@ class PaneActions(Container):
     def write_out(self, job: Callable[[], Table] | None, view: str, name: str | None) -> None:
         """Write the table the job returns to a file in the background, and report where."""
         if job is not None:
-            self.app.post_message(TaskWanted("writing", lambda: exported(job(), view, name), self.tell_written))
+            self.app.post_message(TaskRequest("writing", lambda: exported(job(), view, name), self.report_written))
 
-    def tell_written(self, value: Any) -> None:
+    def report_written(self, value: Any) -> None:
         """Report the written file, or why writing failed."""
         if isinstance(value, Exception):
             text = str(value)
@@ -305,9 +305,9 @@ class PaneActions(Container):
         """Copy this view as markdown."""
         job = self.export_job()
         if job is not None:
-            self.app.post_message(CopyWanted(job, self.entry.name))
+            self.app.post_message(CopyRequest(job, self.entry.name))
 
-    def wanted(self) -> list[str]:
+    def footer_keys(self) -> list[str]:
         """The names of the keys to show in the footer."""
         names, table = ["palette", "quit"], self.table
         if self.shown is not None and len(self.shown.base):

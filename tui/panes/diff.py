@@ -14,7 +14,7 @@ from ..list.frame import Frame, boxed
 from ..list.table_list import TableList
 from ..session.jobs import QueryRunner
 from ..session.session import Session
-from ..widgets.drawing import beside_number, fitting, joined, summary
+from ..widgets.drawing import fitting, joined, summary, with_number
 from .diff_evidence import diff_evidence
 from .picture import Picture
 from .shown import Shown, arranged
@@ -122,7 +122,7 @@ class DiffPane(TablePane):
 
             return draw(fitting(table.summary, draw, most))
 
-        said = beside_number(lead, lines, width - 4, room)
+        said = with_number(lead, lines, width - 4, room)
         return joined(boxed(said, Frame("Verdict"), width))
 
     def _wake(self, force: bool) -> None:
@@ -168,7 +168,7 @@ class DiffPane(TablePane):
         if len(self.shown.base) == before:
             self.action_fold(-1)
 
-    def wanted(self) -> list[str]:
+    def footer_keys(self) -> list[str]:
         """The names of the keys to show in the footer."""
         opens = self.table is not None and self.table.kept is not None
-        return [*super().wanted(), *(["fold", "unfold"] if opens else [])]
+        return [*super().footer_keys(), *(["fold", "unfold"] if opens else [])]

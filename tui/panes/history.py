@@ -10,7 +10,7 @@ from ...analysis.core import units
 from ...analysis.core.text import display
 from ..list.frame import Frame, dim
 from ..session.keys import Key
-from ..session.messages import RunsWanted
+from ..session.messages import RunsRequest
 from .table import TablePane
 
 LEAST_HEIGHT = 16
@@ -71,7 +71,7 @@ class HistoryPane(TablePane):
         if gone:
             self.hint(f"A later run overwrote {display(gone[0], 40)}: give each recording its own file name.")
             return
-        self.app.post_message(RunsWanted(wanted, opened_from=self._path))
+        self.app.post_message(RunsRequest(wanted, opened_from=self._path))
 
     def key_label(self, key: Key) -> str:
         """``s`` and ``t`` have other labels here."""

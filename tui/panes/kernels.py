@@ -23,7 +23,7 @@ LEAST_HEIGHT = 14
 class KernelsPane(TablePane):
     """The kernels view with its families."""
 
-    def asked_view(self) -> View:
+    def queried_view(self) -> View:
         """With several devices one row per kernel, summed over them; ``s`` splits it by device."""
         from ...analysis.views.kernels import in_overview
 

@@ -58,12 +58,12 @@ class OverviewPane(TablePane):
             overview: Table | str
             asked = session.question(entry.load())
             try:
-                overview = scoped_table(session.answers.ask(entry.load(), *asked, session.remembered), *asked)
+                overview = scoped_table(session.answers.ask(entry.load(), *asked, session.cached_runs), *asked)
             except CannotAnswer as error:
                 overview = str(error)
             view = in_overview(asked[0])
             try:
-                found = session.answers.ask(view, *session.question(view), session.remembered).compared(session.per)
+                found = session.answers.ask(view, *session.question(view), session.cached_runs).compared(session.per)
                 return overview, arranged(view, found, arrangement)
             except CannotAnswer:
                 return overview, None

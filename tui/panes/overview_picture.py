@@ -15,7 +15,7 @@ from ...analysis.kernels.family import LETTERS, TITLES
 from ..list import cells
 from ..list.frame import Frame, boxed, dim
 from ..session.themes import content_style
-from ..widgets.drawing import QUIET, A, B, beside_number, fitting, gauge, joined, marked, side_by_side, stacked, wrapped
+from ..widgets.drawing import QUIET, A, B, fitting, gauge, joined, marked, side_by_side, stacked, with_number, wrapped
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
@@ -60,7 +60,7 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int, 
     facts = table.facts
     pair = "a" in facts
     sides = [facts["a"], facts["b"]] if pair else [facts]
-    said = _said(table, pair)
+    said = _sentences(table, pair)
     made, told = _answer(table, said, width, 8 if height > LOW else 4)
     parts = [parts_of(side) or _categories(table, f"_{letter}" if pair else "")
              for side, letter in zip(sides, "ab", strict=False)]
@@ -103,7 +103,7 @@ def _fitted(said: list[tuple[str, str]], cells: int, room: int) -> tuple[list[Co
     return draw(texts)[:room], len(texts)
 
 
-def _said(table: Table, pair: bool) -> list[tuple[str, str]]:
+def _sentences(table: Table, pair: bool) -> list[tuple[str, str]]:
     """Mark and sentence of each finding: problems first, then hints and what is good, then facts, unchecked last."""
     facts = table.facts
     said = _findings(table, pair)
@@ -132,7 +132,7 @@ def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) ->
         lines, told = _fitted(said, cells, most)
         return lines
 
-    lines = beside_number(lead, drawn, width - 4, room, stays=True)
+    lines = with_number(lead, drawn, width - 4, room, stays=True)
     return boxed(lines, Frame("Overview"), width), told
 
 

@@ -44,7 +44,7 @@ class SqlPane(TablePane):
                  f"0 opens the prompt again. {self._names()}.")
         self.tell()
         if first:
-            self.asked_again()
+            self.view_key_repeated()
 
     def _tables(self) -> Mapping[str, tuple[str, ...]]:
         from ...analysis.table.sql import tables
@@ -67,7 +67,7 @@ class SqlPane(TablePane):
         prefix = "" if len(self.session.traces) == 1 else "a_" if self.session.traces[0].has(table) else "b_"
         return f"select * from {prefix}{table} limit 10"
 
-    def asked_again(self) -> None:
+    def view_key_repeated(self) -> None:
         """Open the prompt with the last query."""
         if self.session.traces:
             self.main.ask_for("sql", self._typed or self.session.query, self._first(), self)
@@ -84,23 +84,23 @@ class SqlPane(TablePane):
             self._past = resume.queries()
         return self._past
 
-    def said(self, kind: str, text: str, final: bool) -> None:
+    def prompt_changed(self, kind: str, text: str, final: bool) -> None:
         """Run a query typed at the prompt."""
         if kind != "sql":
-            super().said(kind, text, final)
+            super().prompt_changed(kind, text, final)
         elif final and text.strip():
             self._typed = text.strip()
             self._past = resume.keep_query(self._typed)
             self.runner.ask(self._job(self._typed), self._take_result)
             self.tell()
 
-    def unsaid(self, kind: str) -> None:
+    def prompt_cancelled(self, kind: str) -> None:
         """The prompt was cancelled: discard its query."""
         if kind == "sql":
             self.runner.drop()
             self._typed = ""
             self._fail("")
-        super().unsaid(kind)
+        super().prompt_cancelled(kind)
 
     def _question(self) -> Any:
         return self._job(self.session.query)
@@ -158,9 +158,9 @@ class SqlPane(TablePane):
             return joined(boxed(self.evidence(width - 4), self.answer_frame(), width))
         return super().picture(width)
 
-    def wanted(self) -> list[str]:
+    def footer_keys(self) -> list[str]:
         """The names of the keys to show in the footer."""
-        return [name for name in super().wanted() if name != "place"]
+        return [name for name in super().footer_keys() if name != "place"]
 
 
 def _reason(value: object) -> str:

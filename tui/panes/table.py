@@ -24,8 +24,8 @@ from ..session.jobs import QueryRunner
 from ..session.keys import Key, bindings
 from ..session.messages import ScopeChanged
 from ..session.session import Arrangement, Session
-from ..widgets.drawing import NUMBER_LINES, beside_number, fitting, joined, summary
-from ..widgets.spoken import Spoken
+from ..widgets.drawing import NUMBER_LINES, fitting, joined, summary, with_number
+from ..widgets.notice import Notice
 from .actions import PaneActions
 from .picture import MOST_HEIGHT, Picture
 from .shown import Shown, arranged, scoped_table, sentence
@@ -67,12 +67,12 @@ class TablePane(PaneActions, can_focus=False):
         self.rows = TableList()
         self.side_panel = SidePanel()
         self.drawing = Picture(self, self.picture)
-        self.spoken = Spoken(entry.title, classes="message")
+        self.notice = Notice(entry.title, classes="message")
 
     def compose(self) -> ComposeResult:
         """Picture above, list below; a message instead of the list if there is no answer."""
         yield self.drawing
-        yield self.spoken
+        yield self.notice
         yield self.side_panel
         yield self.rows
 
@@ -92,7 +92,7 @@ class TablePane(PaneActions, can_focus=False):
     @property
     def focused_part(self) -> Widget:
         """The widget to focus when the view is opened: the list, or the message in its place."""
-        return self.spoken if self.message else self.rows
+        return self.notice if self.message else self.rows
 
     @property
     def view(self) -> View | None:
@@ -104,7 +104,7 @@ class TablePane(PaneActions, can_focus=False):
         """The table an export writes: the rows as shown."""
         return self.table
 
-    def asked_view(self) -> View:
+    def queried_view(self) -> View:
         """The view to query, in its first shape."""
         return self.entry.load()
 
@@ -140,19 +140,19 @@ class TablePane(PaneActions, can_focus=False):
         session, arrangement, own = self.session, self.state.arrangement, dict(self.own_options)
 
         def job() -> Shown:
-            view = arrangement.shape(self.asked_view())
+            view = arrangement.shape(self.queried_view())
             runs, options = session.question(view)
             options = replace(options, **own)
-            table = session.answers.ask(view, runs, options, session.remembered).compared(session.per).without_nothing()
-            return arranged(view, scoped_table(table, runs, options), arrangement)
+            table = session.answers.ask(view, runs, options, session.cached_runs).compared(session.per)
+            return arranged(view, scoped_table(table.without_nothing(), runs, options), arrangement)
 
         return job
 
     def rearrange(self) -> None:
         """Filter and sort the current answer by the view's state."""
-        self.ask_arranged(self.state.arrangement)
+        self.apply_arrangement(self.state.arrangement)
 
-    def ask_arranged(self, arrangement: Arrangement, keep_bad: bool = True) -> None:
+    def apply_arrangement(self, arrangement: Arrangement, keep_bad: bool = True) -> None:
         """Filter and sort the current answer; a bad filter is rejected at the prompt unless ``keep_bad``."""
         shown = self.shown
         if shown is None or self._other_shape(arrangement, shown):
@@ -164,7 +164,7 @@ class TablePane(PaneActions, can_focus=False):
 
         def take(value: Any) -> None:
             if self.shown is None or self.shown.base is not shown.base:  # a new answer arrived meanwhile
-                self.ask_arranged(arrangement, keep_bad)
+                self.apply_arrangement(arrangement, keep_bad)
                 return
             if not keep_bad:
                 if isinstance(value, Shown) and value.bad_filter:
@@ -173,14 +173,14 @@ class TablePane(PaneActions, can_focus=False):
                     return
                 self.main.close_prompt()
             self.state.change(arrangement)
-            self.session.deeds.append(self.entry.name)
+            self.session.undo_stack.append(self.entry.name)
             self._take(value)
 
         self.arranger.ask(lambda: arranged(shown.view, shown.base, arrangement), take)
 
     def _other_shape(self, arrangement: Arrangement, shown: Shown) -> bool:
         """Whether this arrangement needs another shape of the view than the one shown."""
-        view = self.asked_view()
+        view = self.queried_view()
         return view.other is not None and arrangement.shape(view) is not shown.view
 
     def caption(self, said: Frame) -> None:
@@ -283,8 +283,8 @@ class TablePane(PaneActions, can_focus=False):
     def say(self, text: str) -> None:
         """Show a sentence in place of the list; '' shows the list again."""
         self.message = text
-        self.spoken.say(text)
-        self.spoken.display = bool(text)
+        self.notice.say(text)
+        self.notice.display = bool(text)
         self.rows.display = not text
         if text:
             self.side_panel.stand(False, 0, 0)
@@ -293,7 +293,7 @@ class TablePane(PaneActions, can_focus=False):
 
     def _keep_keys(self) -> None:
         """Move the focus between the list and the sentence in its place, whichever is visible."""
-        if self.is_attached and self.screen.focused in (self.rows, self.spoken):
+        if self.is_attached and self.screen.focused in (self.rows, self.notice):
             self.screen.set_focus(self.focused_part)
 
     def picture(self, width: int) -> Content:
@@ -315,7 +315,7 @@ class TablePane(PaneActions, can_focus=False):
             beside = led is not None and len(words) + len(below) <= NUMBER_LINES
             return [*words, *(self.evidence(cells) if beside else ())]
 
-        lines = [*beside_number(led, drawn, width - 4, most), *(() if beside else below)]
+        lines = [*with_number(led, drawn, width - 4, most), *(() if beside else below)]
         return joined(boxed(lines, self.answer_frame(), width, self.drawing.has_focus)) if lines else Content("")
 
     def sentences(self, shown: Shown) -> tuple[str, ...]:
@@ -343,7 +343,7 @@ class TablePane(PaneActions, can_focus=False):
         self.state.change(
             replace(self.state.arrangement, sort=event.table.sorted_by, descending=event.table.descending)
         )
-        self.session.deeds.append(self.entry.name)
+        self.session.undo_stack.append(self.entry.name)
         self.post_message(self.Changed())
 
     def on_resize(self) -> None:
@@ -352,7 +352,7 @@ class TablePane(PaneActions, can_focus=False):
 
     def change(self, **fields: Any) -> None:
         """Change fields of the arrangement and apply it."""
-        self.ask_arranged(replace(self.state.arrangement, **fields))
+        self.apply_arrangement(replace(self.state.arrangement, **fields))
 
     def action_invert(self) -> None:
         """Swap the rows the filter shows and hides."""
@@ -363,8 +363,8 @@ class TablePane(PaneActions, can_focus=False):
 
     def action_undo(self) -> None:
         """Undo the last change of this view's filter or sort, or of the scope of all views."""
-        deeds, scopes = self.session.deeds, self.session.scopes
-        last = deeds.pop() if deeds and deeds[-1] in ("", self.entry.name) else self.entry.name
+        undo_stack, scopes = self.session.undo_stack, self.session.scopes
+        last = undo_stack.pop() if undo_stack and undo_stack[-1] in ("", self.entry.name) else self.entry.name
         if not last and scopes:
             before = scopes[-1]
             self.session.scope(*before)
@@ -399,11 +399,11 @@ class TablePane(PaneActions, can_focus=False):
         """Whether the view has another order or shape for these runs."""
         if self.shown is None:  # the other shape may have failed
             return self.state.arrangement.alternate
-        return (self.shown.view.other_order(self.shown.base.columns) or self.asked_view().other) is not None
+        return (self.shown.view.other_order(self.shown.base.columns) or self.queried_view().other) is not None
 
     def action_other_run(self) -> None:
         """Cycle through both runs, A, B as far as this view can; every view that can then shows the same."""
-        subjects = self.session.subjects(self.view or self.asked_view())
+        subjects = self.session.subjects(self.view or self.queried_view())
         if len(subjects) < 2:
             self.hint("This view compares A with B; open the runs in the other order to swap them."
                       if len(self.session.traces) > 1 else "Only one run is open; o opens another.")

@@ -87,7 +87,7 @@ class TreePane(TablePane):
             super().make_room()
 
     def _keep_keys(self) -> None:
-        if self.is_attached and self.screen.focused in (self.rows, self.spoken, self.flame):
+        if self.is_attached and self.screen.focused in (self.rows, self.notice, self.flame):
             self.screen.set_focus(self.focused_part)
 
     def caption(self, said: Frame) -> None:
@@ -179,7 +179,7 @@ class TreePane(TablePane):
             return "tree"
         return "flame graph" if weights_of(self.shown.base) and not self._is_flame else "list"
 
-    def wanted(self) -> list[str]:
+    def footer_keys(self) -> list[str]:
         """The names of the keys to show in the footer."""
         from ...analysis.table.tree import is_tree
 
@@ -187,4 +187,4 @@ class TreePane(TablePane):
             by = "" if self.flame.flame is not None and self.flame.flame.weight == "samples" else "flame_by"
             return f"into flame_whole {by} order other_run export palette help quit".split()
         tree = self.table is not None and is_tree(self.table)
-        return [*super().wanted(), *(["fold", "unfold"] if tree else [])]
+        return [*super().footer_keys(), *(["fold", "unfold"] if tree else [])]

@@ -18,7 +18,7 @@ from ..list import cells
 from ..list.frame import Frame, Pieces, boxed, dim, pieces_of
 from ..session.session import Session
 from ..session.themes import content_style
-from ..widgets.drawing import QUIET, beside_number, fitting, joined, wrapped
+from ..widgets.drawing import QUIET, fitting, joined, with_number, wrapped
 from .table import TablePane
 
 LEAST_HEIGHT = 22
@@ -64,7 +64,7 @@ class WhatIfPane(TablePane):
 
             return draw(fitting(said, draw, most))
 
-        told = beside_number(lead, drawn, width - 4, 5)
+        told = with_number(lead, drawn, width - 4, 5)
         lines = boxed(told, Frame("What it would buy"), width)
         for label, facts in sides:
             if self.size.height >= LEAST_HEIGHT:
@@ -103,10 +103,10 @@ class WhatIfPane(TablePane):
         """Changes tried earlier in this session."""
         return self._past
 
-    def said(self, kind: str, text: str, final: bool) -> None:
+    def prompt_changed(self, kind: str, text: str, final: bool) -> None:
         """Replay changes typed at the prompt."""
         if kind != "change":
-            super().said(kind, text, final)
+            super().prompt_changed(kind, text, final)
         elif final:
             from ...analysis.contract.changes import NotAChange, parse, split
 
@@ -143,9 +143,9 @@ class WhatIfPane(TablePane):
 
         return " ".join((super().command, *(shlex.join(("--change", one)) for one in self.changes)))
 
-    def wanted(self) -> list[str]:
+    def footer_keys(self) -> list[str]:
         """The names of the keys to show in the footer."""
-        return [*super().wanted(), "try_change"]
+        return [*super().footer_keys(), "try_change"]
 
 
 def _accuracy(replay: dict[str, Any]) -> Pieces:

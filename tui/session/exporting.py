@@ -86,7 +86,7 @@ def new_file(path: Path, made: Iterable[bytes]) -> Path:
     raise AssertionError("numbers end")
 
 
-def copied(table: Table, view: str) -> tuple[str, str]:
+def clipboard_text(table: Table, view: str) -> tuple[str, str]:
     """The view as markdown, and the name of the file to write if no clipboard accepts it."""
     from ...analysis.table.export import render
 

@@ -1,7 +1,7 @@
 """Messages that panes, overlays and the screen send upwards.
 
 A widget imports neither the screen nor the app: it posts one of these messages to the app, or, for what must happen
-within the same frame, calls the screen through the four methods of ``Surroundings``. So imports go one way:
+within the same frame, calls the screen through the four methods of ``PaneHost``. So imports go one way:
 app → screen → panes.
 """
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ...analysis.table.table import Table
 
 
-class Surroundings(Protocol):
+class PaneHost(Protocol):
     """Synchronous calls from a pane to the prompt and the status lines around it."""
 
     def ask_for(self, kind: Any, text: str = "", placeholder: str = "", helper: Any = None) -> None:
-        """Open the prompt; its input goes to the pane's ``said``. ``helper`` is a ``prompt.Helper``."""
+        """Open the prompt; its input goes to the pane's ``prompt_changed``. ``helper`` is a ``prompt.Helper``."""
         ...
 
     def close_prompt(self) -> None:
@@ -36,7 +36,7 @@ class Surroundings(Protocol):
         ...
 
 
-class ViewWanted(Message):
+class ViewRequest(Message):
     """Show that view."""
 
     def __init__(self, view: str) -> None:
@@ -44,7 +44,7 @@ class ViewWanted(Message):
         self.view = view
 
 
-class ActionWanted(Message):
+class ActionRequest(Message):
     """Run the action of a key of that place: 'pane' is the current view, else the screen or the widget in focus."""
 
     def __init__(self, place: str, action: str) -> None:
@@ -52,7 +52,7 @@ class ActionWanted(Message):
         self.place, self.action = place, action
 
 
-class RunsWanted(Message):
+class RunsRequest(Message):
     """Open these inputs in place of the current ones; ``opened_from`` is the history that going back returns to."""
 
     def __init__(self, paths: Sequence[str], opened_from: str = "") -> None:
@@ -60,15 +60,15 @@ class RunsWanted(Message):
         self.paths, self.opened_from = paths, opened_from
 
 
-class PickerWanted(Message):
+class PickerRequest(Message):
     """Open the picker of traces."""
 
 
-class WarningsWanted(Message):
+class WarningsRequest(Message):
     """Show the warnings about the inputs."""
 
 
-class StopWanted(Message):
+class StopRequest(Message):
     """Cancel the running query or task."""
 
 
@@ -84,7 +84,7 @@ class CycleStepped(Message):
         self.step = step
 
 
-class TaskWanted(Message):
+class TaskRequest(Message):
     """Run ``job`` in the background, shown as ``name``; ``then`` gets its value or the exception it raised."""
 
     def __init__(self, name: str, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
@@ -100,7 +100,7 @@ class TextCopied(Message):
         self.text = text
 
 
-class CopyWanted(Message):
+class CopyRequest(Message):
     """Copy the table ``job`` returns as markdown; ``view`` names the file to write where there is no clipboard."""
 
     def __init__(self, job: Callable[[], Table], view: str) -> None:

@@ -146,7 +146,7 @@ class Run(Struct, eq=False):
             self.opening.wait(_CLEANING_UP)
 
     @property
-    def worth_telling(self) -> bool:
+    def is_worth_showing(self) -> bool:
         """Whether the screen should mention the load. Not one that finishes within ``MOMENT``: changing the layout
         for it and back would only delay the rows."""
         if self.state != "loading":

@@ -69,13 +69,13 @@ class ViewState(Struct):
     notes: dict[int, str] = field(default_factory=dict)
     words: dict[int, str] = field(default_factory=dict)
     """Text of each marked row, for the triage page; only marked rows have notes."""
-    aside: ViewState | None = None
+    other_shape: ViewState | None = None
     """Marks and cursor of the view's other shape, which has other rows."""
 
     def turn(self) -> None:
         """The view switched shape: set its marks, cursor and notes aside and take up those of the other shape."""
-        back = self.aside or ViewState()
-        self.aside = replace(self, aside=None)
+        back = self.other_shape or ViewState()
+        self.other_shape = replace(self, other_shape=None)
         self.marks, self.cursor, self.notes, self.words = back.marks, back.cursor, back.notes, back.words
 
     def change(self, arrangement: Arrangement) -> None:
@@ -136,7 +136,7 @@ class Session(Struct):
     """Column choices of each view, by column name."""
     time_notes: list[TimeNote] = field(default_factory=list)
     hinted: set[str] = field(default_factory=set)
-    deeds: list[str] = field(default_factory=list)
+    undo_stack: list[str] = field(default_factory=list)
     """Undo stack of ``u``, newest last: the view whose arrangement changed, or '' for the scope."""
     scopes: list[tuple[int | None, int | None, int | None, int | None, Ranges]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class Session(Struct):
         return self.labelled_before[-1][1]
 
     @property
-    def remembered(self) -> Runs:
+    def cached_runs(self) -> Runs:
         """The runs whose answers stay cached: those open now, and those that reopening their path returns."""
         known = self.reopening.traces
         pairs = (
@@ -185,11 +185,11 @@ class Session(Struct):
         """View, row text and note ('' for none) of every marked row whose text is known; then every time note."""
         return [
             (name, state.words[mark], state.notes.get(mark, ""))
-            for name, shown in self.views.items() for state in (shown, shown.aside or ViewState())
+            for name, shown in self.views.items() for state in (shown, shown.other_shape or ViewState())
             for mark in sorted(state.marks) if mark in state.words
-        ] + [("timeline", self.told(one), one.text) for one in self.time_notes]
+        ] + [("timeline", self.note_position(one), one.text) for one in self.time_notes]
 
-    def told(self, note: TimeNote) -> str:
+    def note_position(self, note: TimeNote) -> str:
         """The position of a time note, in words."""
         from ...analysis.core import units
 

@@ -1,9 +1,9 @@
 """Keeps recorded text from acting on the terminal: the last two of three defences (the first is ``core.text``).
 
-Widgets get their text as Content made by ``said``, never as a string that Textual would parse as markup; a test scans
-the sources for violations. And everything written to the terminal passes ``outgoing``, which lets through text and the
-escape sequences this app sends, and replaces anything else by U+FFFD. Invariant: ``outgoing`` lists each sequence the
-app sends, by its exact shape; a new one is added there and nowhere else.
+Widgets get their text as Content made by ``display_content``, never as a string that Textual would parse as markup; a
+test scans the sources for violations. And everything written to the terminal passes ``outgoing``, which lets through
+text and the escape sequences this app sends, and replaces anything else by U+FFFD. Invariant: ``outgoing`` lists each
+sequence the app sends, by its exact shape; a new one is added there and nowhere else.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _HARMLESS = re.compile(f"(?:[^{_ACTING.pattern[1:-1]}]++|{_OWN.pattern})*+").ful
 """Matches if nothing is to be replaced, the usual case; possessive, so it never backtracks on any input."""
 
 
-def said(raw: str, style: str = "", width: int | None = None) -> Content:
+def display_content(raw: str, style: str = "", width: int | None = None) -> Content:
     """A recorded string as Content for a widget: display text, no markup, cut to ``width`` cells if given."""
     return Content.styled(display(raw, width), style) if style else Content(display(raw, width))
 

@@ -187,7 +187,7 @@ class Loading(Widget):
 
     def watch_runs(self, runs: Sequence[Run]) -> None:
         """Show the runs whose load is worth mentioning."""
-        self.runs = [run for run in runs if run.worth_telling]
+        self.runs = [run for run in runs if run.is_worth_showing]
         if self.runs or self.display:
             self.display = bool(self.runs)
             lines, self._lines = self._lines, self._height()

@@ -182,7 +182,7 @@ def stacked_text(parts: Sequence[tuple[str, str, float]]) -> str:
     return " · ".join(f"{name} {units.percent(100 * size / total)}" for name, _, size in parts)
 
 
-def beside_number(
+def with_number(
     lead: dict[str, Any] | None, lines: Callable[[int, int], list[Content]], width: int, room: int, stays: bool = False
 ) -> list[Content]:
     """Sentences in ``room`` lines, drawn by ``lines(cells, lines)``, with the answer's number in large digits to their

@@ -63,14 +63,14 @@ class Prompt(Horizontal):
         Binding("down", "recall(1)", "after", show=False),
     ]
 
-    class Said(Message):
+    class Changed(Message):
         """The input changed; ``final`` if Enter was pressed."""
 
         def __init__(self, kind: Kind, text: str, final: bool) -> None:
             super().__init__()
             self.kind, self.text, self.final = kind, text, final
 
-    class Dropped(Message):
+    class Cancelled(Message):
         """The prompt was cancelled with Esc."""
 
         def __init__(self, kind: Kind) -> None:
@@ -160,14 +160,14 @@ class Prompt(Horizontal):
         event.stop()
         if self.display:
             self.fail("")
-            self.post_message(self.Said(self.kind, event.value, final=False))
+            self.post_message(self.Changed(self.kind, event.value, final=False))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter: report the final input."""
         event.stop()
-        self.post_message(self.Said(self.kind, event.value, final=True))
+        self.post_message(self.Changed(self.kind, event.value, final=True))
 
     def action_drop(self) -> None:
         """Esc: cancel the prompt."""
         self.close()
-        self.post_message(self.Dropped(self.kind))
+        self.post_message(self.Cancelled(self.kind))

@@ -35,13 +35,13 @@ def with_time_per_flop(table: pl.DataFrame, runs: tuple[Trace, Trace]) -> pl.Dat
 def _work(run: Trace) -> pl.DataFrame | None:
     """``name flops us_per_gflop`` of a run's kernels with known work: FLOPs per launch, and µs per 10⁹ FLOPs."""
     from ...work.peaks import BadPeaks  # only pairs of different operators need work
-    from ...work.roofline import divided_of
+    from ...work.roofline import divided_work_of
 
     if not (run.has("host.shapes") or run.captures is not None) or not run.has("kernels"):
         return None
     kernels = run.kernels.select(pl.col("name").cast(pl.String), "dur_ns", "kind").collect(engine="streaming")
     try:
-        divided = divided_of(run) if kernels.height <= MOST else None
+        divided = divided_work_of(run) if kernels.height <= MOST else None
     except BadPeaks:
         return None
     callers = callers_of(run)

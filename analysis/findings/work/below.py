@@ -40,7 +40,7 @@ def at_peak(one: Below) -> str:
     return "" if one.of_peak is None else f" runs at {units.percent(100 * one.of_peak)} of {one.peak}"
 
 
-def taken(one: Below) -> str:
+def time_of(one: Below) -> str:
     """'12% of the device time'."""
     return f"{units.percent(100 * one.share, places=0)} of the device time"
 

@@ -38,7 +38,7 @@ def code(text: str) -> str:
 
 
 def _cell(row: Sequence[Any], at: int, table: Table) -> str:
-    column, value, shown = table.columns[at], row[at], table.told(row, at)
+    column, value, shown = table.columns[at], row[at], table.display_text(row, at)
     if column.unit != "text" or shown == units.MISSING:
         return escape(shown)
     if column.role == "name":
@@ -55,7 +55,7 @@ def _filled(table: Table) -> list[tuple[int, Column]]:
         (at, column)
         for at, column in enumerate(table.columns)
         if column.order is not None
-        and (not sample or any(table.told(row, at) not in units.NOTHING for row in sample))
+        and (not sample or any(table.display_text(row, at) not in units.NOTHING for row in sample))
     ]
 
 
@@ -64,7 +64,7 @@ def rows_as_markdown(table: Table) -> list[str]:
     columns = _filled(table)
     lines = [
         "| " + " | ".join(escape(column.header or column.name) for _, column in columns) + " |",
-        "|" + "|".join(":---" if column.left else "---:" for _, column in columns) + "|",
+        "|" + "|".join(":---" if column.is_left else "---:" for _, column in columns) + "|",
     ]
     for start in range(0, len(table), _BLOCK):
         for row in table.window(start, min(start + _BLOCK, len(table))):

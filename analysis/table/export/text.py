@@ -19,7 +19,7 @@ _NAME = 72
 
 
 def _text(row: Sequence[Any], at: int, table: Table) -> str:
-    column, shown = table.columns[at], table.told(row, at)
+    column, shown = table.columns[at], table.display_text(row, at)
     if column.role == "name" and row[at] is not None:
         return table.shown_name(row[at], _NAME)
     return cut(clean(shown), _NAME) if column.unit == "text" else shown
@@ -37,17 +37,17 @@ def rows_as_text(table: Table) -> list[str]:
     filled = [
         (at, column)
         for at, column in shown
-        if not sample or any(table.told(row, at) not in units.NOTHING for row in sample)
+        if not sample or any(table.display_text(row, at) not in units.NOTHING for row in sample)
     ]
     widths = [
         max([cell_len(column.header), *(cell_len(_text(row, at, table)) for row in sample)])
         for at, column in filled
     ]
-    lines = ["  ".join(_pad(column.header, w, column.left) for (_, column), w in zip(filled, widths, strict=True))]
+    lines = ["  ".join(_pad(column.header, w, column.is_left) for (_, column), w in zip(filled, widths, strict=True))]
     for start in range(0, len(table), _BLOCK):
         for row in table.window(start, min(start + _BLOCK, len(table))):
             cells = (
-                _pad(_text(row, at, table), w, column.left)
+                _pad(_text(row, at, table), w, column.is_left)
                 for (at, column), w in zip(filled, widths, strict=True)
             )
             lines.append("  ".join(cells).rstrip())

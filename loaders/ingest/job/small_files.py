@@ -59,7 +59,7 @@ class SmallFiles:
         store.write(traces, folder)
         return store.read(folder, with_call_tree=False)
 
-    def put_together(self, run: Trace) -> None:
+    def write_merged(self, run: Trace) -> None:
         """Write the merged run and remove the files of its parts. Raises OSError."""
         store.write((run,), self.directory)
         shutil.rmtree(self._parts, ignore_errors=True)

@@ -71,7 +71,7 @@ def test_a_text_column_is_its_column(texts):
     held = TextColumn.of(column)
     assert held.at(np.arange(len(texts))).to_list() == texts
     assert held.where(lambda text: text < "b").tolist() == [text == "a" for text in texts]
-    assert held.told(lambda text: 1 if text is None else 2).tolist() == [1 if text is None else 2 for text in texts]
+    assert held.mapped(lambda text: 1 if text is None else 2).tolist() == [1 if text is None else 2 for text in texts]
 
 
 def test_devices_come_by_rank_and_name_those_without_first():

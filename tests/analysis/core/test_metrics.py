@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warplens.analysis.core.metrics import change, shown
+from warplens.analysis.core.metrics import change, value_text
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from warplens.analysis.core.metrics import change, shown
      (None, "W", "–")],
 )
 def test_a_value_has_the_unit_that_fits_it(value: float | None, unit: str, text: str) -> None:
-    assert shown(value, unit) == text
+    assert value_text(value, unit) == text
 
 
 def test_the_unit_stands_once_where_it_is_the_same() -> None:

@@ -101,7 +101,7 @@ def test_every_function_of_polars_that_reads_is_refused_by_its_name(run_of):
 def test_a_result_that_is_cut_says_so(run_of):
     table = query((run_of(kernels=KERNELS),), "select name from kernels", most=1)
     assert len(table) == 1 and table.notes == (
-        "The result has more rows; these are the first 1. A limit or a where makes it smaller.",)
+        "The result is cut to its first 1 rows; add a limit or a where.",)
     assert not query((run_of(kernels=KERNELS),), "select name from kernels", most=2).notes
 
 

@@ -90,7 +90,7 @@ def test_tables_of_recordings_that_were_closed_are_removed_and_entries_released(
         gc.collect()
     assert kept.kernels.collect().height == 560
     assert len(list(own_temporary_place.iterdir())) == 2, "that which is open, and that which was closed last"
-    assert not [folder for folder in spill.held() if folder.is_relative_to(cache.path())]
+    assert not [folder for folder in spill.held_directories() if folder.is_relative_to(cache.path())]
 
 
 def test_a_folder_of_ranks_is_shown_rank_by_rank(tmp_path: Path) -> None:

@@ -34,12 +34,12 @@ def _asked(path: Path, worker: int | None = None) -> bytes | Unreadable:
 def test_a_job_of_several_entries_is_opened_once_for_each_of_its_states(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = spill.held()
+    before = spill.held_directories()
     both = _asked(job)
     with monkeypatch.context() as closed:
         closed.setattr(summaries, "open_run", lambda *words, **named: pytest.fail("opened again"))
         assert _asked(job) == both
-    assert spill.held() == before, "each held entry is an open file"
+    assert spill.held_directories() == before, "each held entry is an open file"
     first, second = sorted(job.iterdir())
     one = _asked(first)
     assert isinstance(both, bytes) and isinstance(one, bytes) and int(both) == 2 * int(one) > 0

@@ -131,7 +131,7 @@ async def test_what_has_no_room_is_counted() -> None:
     async with app_on("a", shelf=shelf(), view="metrics").run_test(size=(80, 24)) as pilot:
         app = await opened(pilot, "j", "space", "j")
         assert [metric for metric, *_ in plotted(app)] == ["sm_clock", "power"]
-        assert "+1 without room" in screen_text(app)
+        assert "+1 hidden" in screen_text(app)
 
 
 async def test_a_low_terminal_keeps_the_list() -> None:

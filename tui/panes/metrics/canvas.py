@@ -258,11 +258,11 @@ class MetricsCanvas(Widget, can_focus=True):
 
     def _legend(self, panel: Panel, look: themes.Look, hidden: int) -> Strip:
         """Letter, name and value (last sample up to the cursor, else the first) per line; count of series hidden."""
-        more = f" +{hidden} without room " if hidden else ""
+        more = f" +{hidden} hidden " if hidden else ""
         room = max(24, (self.size.width - 2 * INSET - 1 - len(more)) // max(1, len(panel.series)))
         made = []
         for number, one in enumerate(panel.series):
-            value = metrics.shown(one.near(self.moment), panel.unit)
+            value = metrics.value_text(one.near(self.moment), panel.unit)
             letter = panel.letters[number]
             head = f" {letter} " + (f"{'AB'[one.key.run]} " if self.pair and letter.islower() else "")
             name = display(one.key.name, max(8, room - len(head) - len(value) - 2))

@@ -39,7 +39,7 @@ class MetricsPane(TablePane):
 
     def compose(self) -> ComposeResult:
         """Plots above, list below."""
-        yield self.spoken
+        yield self.notice
         yield self.canvas
         yield self.rows
 
@@ -110,6 +110,6 @@ class MetricsPane(TablePane):
 
         self._reading.ask(job, take)
 
-    def wanted(self) -> list[str]:
+    def footer_keys(self) -> list[str]:
         """The names of the keys to show in the footer."""
-        return [*super().wanted(), "pane_next", *(("zoom_in", "zoom_out", "fit") if self.shown else ())]
+        return [*super().footer_keys(), "pane_next", *(("zoom_in", "zoom_out", "fit") if self.shown else ())]

@@ -31,16 +31,16 @@ class TimelineCanvas(LaneView):
     DEFAULT_CSS = "TimelineCanvas { height: 1fr; width: 1fr; }"
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
 
-    class Wanted(Message):
+    class GotoRequest(Message):
         """Prompt for a time or a launch number to go to."""
 
-    class Followed(Message):
+    class ArrowFollowed(Message):
         """Go to the other end of the launch under the cursor."""
 
-    class PathWanted(Message):
+    class PathRequest(Message):
         """Toggle the critical path."""
 
-    class RangeWanted(Message):
+    class RangeRequest(Message):
         """Begin or end a time range at the cursor, or drop the existing one."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class TimelineCanvas(LaneView):
             self.app.bell()
             return
         run, row = rows[self.selected]
-        self.turned ^= {(run, row.group or ())}
+        self.toggled ^= {(run, row.group or ())}
         self._laid_out = ()
         self.selected = next((at for at, (of, one) in enumerate(self.rows())
                               if of == run and one.group == row.group), self.selected)
@@ -173,19 +173,19 @@ class TimelineCanvas(LaneView):
 
     def action_arrow(self) -> None:
         """Go to the other end of a launch."""
-        self.post_message(self.Followed())
+        self.post_message(self.ArrowFollowed())
 
     def action_critical_path(self) -> None:
         """Toggle the critical path."""
-        self.post_message(self.PathWanted())
+        self.post_message(self.PathRequest())
 
     def action_range(self) -> None:
         """Begin a range at the cursor, end it there, or drop the existing one."""
-        self.post_message(self.RangeWanted())
+        self.post_message(self.RangeRequest())
 
     def action_goto(self) -> None:
         """Prompt for a time or a launch number."""
-        self.post_message(self.Wanted())
+        self.post_message(self.GotoRequest())
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the clicked place; a double click zooms to it."""
@@ -214,8 +214,8 @@ class TimelineCanvas(LaneView):
 
     def say(self, text: str) -> None:
         """Show further facts about the slice under the cursor."""
-        if text != self.told:
-            self.told = text
+        if text != self.launch_note:
+            self.launch_note = text
             if self._painted is not None:
                 with self._speaking():
                     foot = self._filtered(scene.foot(self))

@@ -132,9 +132,9 @@ class Painter(Struct, frozen=True):
         labels = [self._label(side, row.label, style)]
         labels += [self._label(" " if side else "", text, look.dim) for text in under[: row.lines - 1]]
         labels += [[Segment(" " * self.label, look.base)]] * (row.lines - len(labels))
-        if line.said:
+        if line.prefix:
             judged = row.counter.judgement if row.counter is not None else ""
-            rest, cut = line.text, len(line.said)
+            rest, cut = line.text, len(line.prefix)
             tone = look.role(judged) if judged else look.top if row.counter is not None else look.dim
             body = [Segment(rest[:cut], tone), Segment(rest[cut:], look.role(judged) if judged else look.spark)]
             return [self.line([*labels[0], *self._lit(body, column, here)], True)]

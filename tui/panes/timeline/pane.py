@@ -21,7 +21,7 @@ from ...list.frame import Frame
 from ...session.exporting import free_name, new_trace
 from ...session.jobs import QueryRunner
 from ...session.keys import bindings
-from ...session.messages import ScopeChanged, TaskWanted, ViewWanted
+from ...session.messages import ScopeChanged, TaskRequest, ViewRequest
 from ...session.session import Session, Span, TimeNote
 from ..shown import scoped_table, sentence
 from ..side_panel import REST
@@ -55,7 +55,7 @@ class TimelinePane(TablePane):
 
     def compose(self) -> ComposeResult:
         """The canvas, or a sentence in its place; the list stays hidden."""
-        yield self.spoken
+        yield self.notice
         yield self.canvas
         yield self.rows
 
@@ -133,7 +133,7 @@ class TimelinePane(TablePane):
 
         self._marking.ask(job, take)
 
-    def on_timeline_canvas_followed(self, event: TimelineCanvas.Followed) -> None:
+    def on_timeline_canvas_arrow_followed(self, event: TimelineCanvas.ArrowFollowed) -> None:
         """Go to the other end of the launch under the cursor."""
         event.stop()
         lane, at, run = self.canvas.lane, self.canvas.slice(), self.canvas.run
@@ -156,7 +156,7 @@ class TimelinePane(TablePane):
 
         self._looking.ask(job, take)
 
-    def on_timeline_canvas_path_wanted(self, event: TimelineCanvas.PathWanted) -> None:
+    def on_timeline_canvas_path_request(self, event: TimelineCanvas.PathRequest) -> None:
         """Show the critical path of the run under the cursor, through its cycle of median length, or no more."""
         from ....analysis.timeline.window import cycle_at
 
@@ -192,7 +192,7 @@ class TimelinePane(TablePane):
 
         self._marking.ask(job, take)
 
-    def on_timeline_canvas_range_wanted(self, event: TimelineCanvas.RangeWanted) -> None:
+    def on_timeline_canvas_range_request(self, event: TimelineCanvas.RangeRequest) -> None:
         """Begin, end or drop a range at the cursor; once both runs have one, their diff opens."""
         event.stop()
         if not self.canvas.runs:
@@ -217,8 +217,8 @@ class TimelinePane(TablePane):
             self.hint(f"The range of {'AB'[run]} is marked; mark one in {'BA'[run]}, too, and their diff is shown.")
             return
         session.scope(None, None, session.rank, session.rank_b, ranges)
-        session.deeds.append("")
-        self.app.post_message(ScopeChanged() if before or len(session.traces) < 2 else ViewWanted("diff"))
+        session.undo_stack.append("")
+        self.app.post_message(ScopeChanged() if before or len(session.traces) < 2 else ViewRequest("diff"))
 
     def leave(self) -> bool:
         """Drop a range that has no end yet; True if there was one."""
@@ -263,8 +263,8 @@ class TimelinePane(TablePane):
     def say(self, text: str) -> None:
         """Show a sentence in place of the canvas; '' shows the canvas again."""
         self.message = text
-        self.spoken.say(text)
-        self.spoken.display = bool(text)
+        self.notice.say(text)
+        self.notice.display = bool(text)
         self.canvas.display = not text
 
     def make_room(self) -> None:
@@ -301,7 +301,7 @@ class TimelinePane(TablePane):
         start, end = self.canvas.window_ns
         options = replace(self.session.question(view)[1], from_ns=start, to_ns=end, window_b=None)
         command = f"{self.command} --from {start} --to {end}"
-        noted = [f"Note on {self.session.told(one)}: {one.text}" for one in self.session.time_notes]
+        noted = [f"Note on {self.session.note_position(one)}: {one.text}" for one in self.session.time_notes]
 
         def job() -> Table:
             from ....analysis.query.ask import ask
@@ -352,7 +352,7 @@ class TimelinePane(TablePane):
 
             return new_trace(sliced(trace, options), trace.info.label)
 
-        self.app.post_message(TaskWanted("writing", job, self.tell_written))
+        self.app.post_message(TaskRequest("writing", job, self.report_written))
 
     def on_lane_view_moved(self, event: TimelineCanvas.Moved) -> None:
         """Look up what launched the slice, once the cursor rests, so that no frame shares CPU time with the lookup."""
@@ -373,15 +373,15 @@ class TimelinePane(TablePane):
 
         self._looking.ask_after(REST, job, take, slow=lambda: None)
 
-    def on_timeline_canvas_wanted(self, event: TimelineCanvas.Wanted) -> None:
+    def on_timeline_canvas_goto_request(self, event: TimelineCanvas.GotoRequest) -> None:
         """Prompt for a time or a launch number."""
         event.stop()
         self.main.ask_for("goto", "", "12.5ms   3,400us   #1204 for a launch")
 
-    def said(self, kind: str, text: str, final: bool) -> None:
+    def prompt_changed(self, kind: str, text: str, final: bool) -> None:
         """Prompt input for this view."""
         if kind != "goto":
-            super().said(kind, text, final)
+            super().prompt_changed(kind, text, final)
         elif final:
             self._go(text)
 
@@ -409,7 +409,7 @@ class TimelinePane(TablePane):
 
         self._looking.ask(job, take)
 
-    def wanted(self) -> list[str]:
+    def footer_keys(self) -> list[str]:
         """The names of the keys to show in the footer."""
         if self.message:
             return ["palette", "quit"]

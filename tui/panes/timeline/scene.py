@@ -140,7 +140,7 @@ def _selection(view: LaneView) -> Selected:
 
     lane, rows, at = view.lane, view.rows(), view.slice()
     note = view.note_here()
-    told = " · ".join(filter(None, (f"◆ {note.text}" if note is not None else "", view.told)))
+    told = " · ".join(filter(None, (f"◆ {note.text}" if note is not None else "", view.launch_note)))
     if lane is None or not rows:
         return Selected(painter.calls(rows[view.selected][1]) if rows else "", lines=(told,))
     run, moment = view.run, view.moment

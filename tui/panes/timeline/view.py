@@ -45,9 +45,9 @@ class LaneView(Widget, can_focus=True):
         self.selected = 0
         self.top = 0
         self.names: ShortNames | None = None
-        self.told = ""
+        self.launch_note = ""
         self.frame = frame.Frame()
-        self.turned: set[tuple[int, Group]] = set()
+        self.toggled: set[tuple[int, Group]] = set()
         self.aligned_at: int | None = None
         self.families: set[str] = set()
         self.notes: list[TimeNote] = []
@@ -65,7 +65,7 @@ class LaneView(Widget, can_focus=True):
         self.runs, self.offsets = runs, offsets
         self._counters = strips([one.counters for one in runs], [one.device for one in runs])
         if not same:
-            self.selected, self.top, self.turned, self.in_scope, self._rows = 0, 0, set(), (), []
+            self.selected, self.top, self.toggled, self.in_scope, self._rows = 0, 0, set(), (), []
             self.window_ns = self.whole()
             self.column = self.window(0).columns // 2
         self._laid_out = ()
@@ -123,14 +123,14 @@ class LaneView(Widget, can_focus=True):
         """All rows of this window as (run, row), those of run A first. The cursor stays on its lane."""
         from ....analysis.timeline.layout import layout
 
-        key = (*self.window_ns, self.size, self.offsets, len(self.turned), self.noted(0), self.noted(1))
+        key = (*self.window_ns, self.size, self.offsets, len(self.toggled), self.noted(0), self.noted(1))
         if self._laid_out != key and self.runs:
             there = self._rows[self.selected] if self.selected < len(self._rows) else None
             room = (self.room() - len(self.runs) + 1) // len(self.runs) - self.cycle_lines
             self._rows = [
                 (at, row) for at, one in enumerate(self.runs) for row in layout(
                     one, self.window(at), max(4, room - self.noted(at)),
-                    {group for run, group in self.turned if run == at}, self._counters[at])
+                    {group for run, group in self.toggled if run == at}, self._counters[at])
             ]
             self._laid_out = key
             self.selected = next((at for at, (run, row) in enumerate(self._rows) if there and run == there[0]
@@ -256,7 +256,7 @@ class LaneView(Widget, can_focus=True):
                     return
             for of, row in self.rows():  # it may be in a folded group
                 if of == run and row.group is not None and row.group == self._group(lane):
-                    self.turned ^= {(run, row.group)}
+                    self.toggled ^= {(run, row.group)}
                     break
 
     @staticmethod
@@ -285,7 +285,7 @@ class LaneView(Widget, can_focus=True):
                 self.top = min(at + 1, self.selected)
                 break
         self.column = max(0, min(self.column, self.window(0).columns - 1)) if self.runs else 0
-        self.told = ""
+        self.launch_note = ""
         self.repaint()
         self.post_message(self.Moved())
 

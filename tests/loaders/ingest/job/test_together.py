@@ -195,7 +195,7 @@ def test_files_that_do_not_say_whose_they_are_are_shown_together_only(tmp_path: 
     for name in ("tp0.json", "tp1.json"):
         (tmp_path / name).write_bytes(recording())
     found = opening.ingest(str(tmp_path), Request(False))
-    assert not found.says_its_ranks() and found.traces()[0].info.ranks == (0, 1)
+    assert not found.has_distinct_ranks() and found.traces()[0].info.ranks == (0, 1)
 
 
 def test_of_very_many_unreadable_files_some_are_named_and_the_rest_is_counted(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ def allocators_of(run: Trace, blocks: pl.DataFrame) -> list[Allocator]:
             row = int(parent[row])
     named = sorted({row for stack in stacks.values() for row in stack})
     texts = dict(zip(named, host[named].select(pl.col("name").fill_null(""), "kind").rows(), strict=True))
-    askers = {row: _asking_of([texts[one] for one in stack]) for row, stack in stacks.items()}
-    return [askers.get(row, Allocator(UNKNOWN, None)) for row in open_at.tolist()]
+    allocators = {row: _allocator_of([texts[one] for one in stack]) for row, stack in stacks.items()}
+    return [allocators.get(row, Allocator(UNKNOWN, None)) for row in open_at.tolist()]
 
 
 def _open_then(run: Trace, threads: pl.DataFrame, asked: pl.DataFrame) -> pl.DataFrame:
@@ -94,7 +94,7 @@ def _innermost(host: pl.DataFrame, blocks: pl.DataFrame) -> Ints:
     return result
 
 
-def _asking_of(slices: list[tuple[str, str | None]]) -> Allocator:
+def _allocator_of(slices: list[tuple[str, str | None]]) -> Allocator:
     """From slices (name, kind), innermost first: a line of the user's code, else the outermost operator."""
     lines = [name for name, kind in slices if kind == "python" and not is_library(name)]
     operators = [name for name, kind in slices if kind == "op"]
@@ -112,7 +112,7 @@ def is_library(frame: str) -> bool:
     return _LIBRARY.search(frame) is not None
 
 
-def asking(stack: str | None) -> str:
+def user_frame(stack: str | None) -> str:
     """The user's own frame in a stack (one frame per line, innermost first); the innermost frame if there is none."""
     if not stack:
         return UNKNOWN

@@ -10,7 +10,7 @@ from ..list.frame import Frame, boxed
 from .drawing import joined, wrapped
 
 
-class Spoken(Widget, can_focus=True):
+class Notice(Widget, can_focus=True):
     """A sentence in place of content that cannot be shown; it has the view's focus meanwhile."""
 
     def __init__(self, title: str, classes: str = "") -> None:
