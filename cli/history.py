@@ -57,4 +57,4 @@ def _history(arguments: argparse.Namespace) -> int:
     return FINE if passed else GATE_FAILED
 
 
-COMMAND = Command("history", "Find step changes over many runs of one job: what, when, by how much.", _arguments, _history)
+COMMAND = Command("history", "Find step changes over many runs of one job: what, when, how much.", _arguments, _history)

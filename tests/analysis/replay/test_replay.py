@@ -89,14 +89,14 @@ def test_changes_that_come_to_the_same_are_replayed_once(monkeypatch: pytest.Mon
     """Two kernels of one family are all kernels: that family is no change of its own."""
     turned, cycles_with = list[tuple[float, ...]](), Model.cycles_with
     monkeypatch.setattr(Model, "cycles_with", lambda self, knobs, **more: turned.append(
-        knobs.turned(self.recorded)) or cycles_with(self, knobs, **more))
+        knobs.changes_from(self.recorded)) or cycles_with(self, knobs, **more))
     calls = [host("cudaLaunchKernel", 30_000 * n, 5_000, "runtime", correlation=n + 1) for n in range(40)]
     kernels = [kernel(n, 30_000 * n + 6_000, 20_000, f"gemm_{'nt'[n % 2]}", correlation=n + 1, pid=1, stream=7)
                for n in range(40)]
     run = run_of(kernels=kernels, host=calls, cycles=steps(600_000, 600_000))
     found = candidates(run, replayed := Replayed(run, Options()))
     assert [one.name for one in found if one.several] == ["all kernels"]
-    effects = [replayed.knobs(one.change)[0].turned(replayed.model.recorded) for one in found if replayed.model]
+    effects = [replayed.knobs(one.change)[0].changes_from(replayed.model.recorded) for one in found if replayed.model]
     assert len(set(effects)) < len(effects) and answer._rows(run, replayed)
     assert sorted(turned) == sorted({effect for effect in effects if any(effect)})
 
