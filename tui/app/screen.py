@@ -195,7 +195,7 @@ class MainScreen(Screen[None]):
         self.set_class(self.size.height < 16, "small")
         self.tell()
 
-    def on_prompt_changed(self, event: Prompt.Changed) -> None:
+    def on_prompt_edited(self, event: Prompt.Edited) -> None:
         """Prompt input for the pane, or paths to open."""
         if event.kind == "open":
             if event.final:

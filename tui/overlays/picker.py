@@ -167,7 +167,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
         self.bottom.display = False
         self.prompt.open("search", "", "text in a name")
 
-    def on_prompt_changed(self, event: Prompt.Changed) -> None:
+    def on_prompt_edited(self, event: Prompt.Edited) -> None:
         """Open the paths typed, or search."""
         if event.kind == "search":
             self.rows.search(event.text)

@@ -63,7 +63,7 @@ class Prompt(Horizontal):
         Binding("down", "recall(1)", "after", show=False),
     ]
 
-    class Changed(Message):
+    class Edited(Message):
         """The input changed; ``final`` if Enter was pressed."""
 
         def __init__(self, kind: Kind, text: str, final: bool) -> None:
@@ -160,12 +160,12 @@ class Prompt(Horizontal):
         event.stop()
         if self.display:
             self.fail("")
-            self.post_message(self.Changed(self.kind, event.value, final=False))
+            self.post_message(self.Edited(self.kind, event.value, final=False))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter: report the final input."""
         event.stop()
-        self.post_message(self.Changed(self.kind, event.value, final=True))
+        self.post_message(self.Edited(self.kind, event.value, final=True))
 
     def action_drop(self) -> None:
         """Esc: cancel the prompt."""

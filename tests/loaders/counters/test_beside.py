@@ -120,7 +120,7 @@ def test_the_command_line_aligns_and_refuses_what_has_nothing_beside(
     assert main(["sql", str(path), query, "--format", "csv", "--no-cache", "--align", "2.5"]) == 0
     assert capsys.readouterr().out.split() == ["ts_ns", "2500000000"]
     assert main(["sql", str(samples / "counters/counters_wide.csv"), query, "--align", "2"]) == 2
-    assert "--align moves counters beside a trace" in capsys.readouterr().err
+    assert "--align shifts counter files that lie next to a trace" in capsys.readouterr().err
     assert main(["sql", str(path), query, "--align", "soon"]) == 2
 
 
