@@ -74,6 +74,13 @@ def test_the_sums_of_a_device_a_run_does_not_have_are_blank_not_zero(name: str, 
         assert [row[0] for row in latency.rows] == [has.upper()]
 
 
+def test_rows_of_a_device_a_run_does_not_have_come_last_and_the_largest_first() -> None:
+    more = [kernel(10 + at, 100 * at, 10 * (at + 1), f"k{at}", device="GPU 1") for at in range(3)]
+    both = run_of("run", kernels=[*on_devices(0).kernels.collect().to_dicts(), *more], cycles=steps(200, 200))
+    for runs in ((both, on_devices(0)), (on_devices(0), both)):
+        assert ask(view("kernels"), runs).frame["name"].to_list() == ["gemm", "k2", "k1", "k0"]
+
+
 def test_a_device_that_ran_nothing_of_a_row_has_zero_of_it() -> None:
     recorded = run_of("run", kernels=[kernel(0, 0, 50), kernel(1, 100, 50, "norm", device="GPU 1")])
     row = next(row for row in ask(view("kernels"), (on_devices(0, 1), recorded)).frame.to_dicts()
