@@ -75,6 +75,26 @@ async def test_key(name: str) -> None:
         assert end - begin >= LEAST_NS and begin <= shown.moment <= end, "the cursor is outside the picture"
 
 
+async def test_the_cursor_stays_on_its_launch_when_the_terminal_gets_another_width() -> None:
+    app = demo_app("timeline")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "home", "right", *["l"] * 9)
+        shown = canvas(app)
+        here = under(shown), shown.under_cursor()[:2]
+        assert here[0]
+        for size in ((200, 60), (120, 40), (80, 24)):
+            columns = shown.window(0).columns
+            await pilot.resize_terminal(*size)
+            while shown.window(0).columns == columns:  # Textual waits for further changes of the size
+                await pilot.pause()
+            await settled(pilot)
+            start, end = shown.span_here()
+            column = (shown.window_ns[1] - shown.window_ns[0]) // shown.window(0).columns
+            assert start - column <= sum(here[1]) // 2 <= end + column
+        assert (under(shown), shown.under_cursor()[:2]) == here
+
+
 async def test_the_palette_runs_the_keys_of_the_timeline_which_has_the_focus() -> None:
     app = app_on("a", view="timeline")
     async with app.run_test(size=(120, 40)) as pilot:

@@ -208,9 +208,12 @@ class TimelineCanvas(LaneView):
         self.action_lane(-1)
 
     def on_resize(self) -> None:
-        """The number of columns depends on the width."""
+        """The number of columns depends on the width; the cursor stays on its slice."""
         if self.runs:
+            resting = self.resting
+            self.column = self.window(self.run).column(resting)
             self.changed()
+            self.resting = resting
 
     def say(self, text: str) -> None:
         """Show further facts about the slice under the cursor."""

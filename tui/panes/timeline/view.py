@@ -56,6 +56,7 @@ class LaneView(Widget, can_focus=True):
         self._counters: list[tuple[CounterStrip, ...]] = []
         self._rows: list[tuple[int, Row]] = []
         self._laid_out: tuple[object, ...] = ()
+        self.resting = 0
 
     def show(self, runs: tuple[Timeline, ...], offsets: tuple[int, ...]) -> None:
         """Draw these runs, from beginning to end unless the same ones were shown before."""
@@ -118,6 +119,11 @@ class LaneView(Widget, can_focus=True):
 
         lane, window = self.lane, self.window(self.run)
         return None if lane is None else at_moment(lane, self.moment, (window.end - window.start) // window.columns)
+
+    def _resting(self) -> int:
+        """The middle of the slice under the cursor, or of its column on a gap: stays the same at any width."""
+        lane, at = self.lane, self.slice()
+        return self.moment if lane is None or at is None else int(lane.slices.starts[at] + lane.slices.ends[at]) // 2
 
     def rows(self) -> list[tuple[int, Row]]:
         """All rows of this window as (run, row), those of run A first. The cursor stays on its lane."""
@@ -286,6 +292,7 @@ class LaneView(Widget, can_focus=True):
                 break
         self.column = max(0, min(self.column, self.window(0).columns - 1)) if self.runs else 0
         self.launch_note = ""
+        self.resting = self._resting() if self.runs else 0
         self.repaint()
         self.post_message(self.Moved())
 
