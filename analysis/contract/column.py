@@ -68,7 +68,8 @@ class Column(Struct, frozen=True):
     behind the bar. ``brief`` has shorter words for values wider than the column. ``per``: a sum of two runs is listed
     only if they are compared on that basis. ``estimate`` names the column whose value is shown instead, marked ``~``,
     if this has none. A ``heading`` is not repeated below an equal value, and is shown once above a list in which all
-    rows share it.
+    rows share it. Where rows ``nests``, the column of that name has what is in no row nested in this one: its sum is the
+    total.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Column(Struct, frozen=True):
     doubt: float = 0.0
     estimate: str = ""
     heading: bool = False
+    nests: str = ""
 
     def mark(self, value: float | None, estimated: bool) -> str:
         """The mark before a share of a peak: ``!`` if it is impossible, ``~`` if it is estimated, not counted."""
@@ -159,6 +161,7 @@ def with_cycle_sums(columns: Sequence[Column]) -> tuple[Column, ...]:
         made += [replace(column, per="recording"), replace(
             column, per="cycle", name=_cycle_name(column, main), help=f"{column.help}, {what}",
             unit="number" if column.unit == "count" else column.unit,
+            nests=column.nests and f"{column.nests.removesuffix('_ns')}_per_cycle_ns",
         )]
     return tuple(made)
 

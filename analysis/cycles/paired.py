@@ -101,7 +101,7 @@ class CycleSums(Struct, frozen=True):
         for column in ranked_sums(with_cycle_sums(columns)):
             if column.per != "cycle" or column.role not in ("time", "count"):
                 continue
-            a, b = (float(joined[f"{column.name}_{side}"].sum()) for side in "ab")
+            a, b = (float(joined[f"{column.nests or column.name}_{side}"].sum()) for side in "ab")
             if a or b:
                 shown = units.duration if column.unit == "ns" else units.number
                 parts.append(f"{column.header} {shown(a)} → {shown(b)}")

@@ -43,8 +43,8 @@ _TOTAL = (
     Column("share", "total %", "fraction", "share of the samples with a call stack in it or its callees", width=7,
            order=0, role="share", pairs="sum"),
 )
-COLUMNS = (
-    _NAME, *_OWN, replace(_TOTAL[0], order=None), _TOTAL[1], _MODULE,
+COLUMNS = (  # sorted by self %, which a narrow list shows
+    _NAME, _OWN[0], replace(_OWN[1], order=0), replace(_TOTAL[0], order=None), replace(_TOTAL[1], order=1), _MODULE,
     Column("threads", "threads", "count", "threads it was sampled on", width=7, order=5, pairs="side"),
 )
 TREE_COLUMNS = (

@@ -377,7 +377,7 @@ def row_words(columns: Sequence[Column], values: Sequence[Any]) -> str:
 def coverage(whole: Table, part: Table) -> float | None:
     """The share (0-1) of the time of ``whole`` in the rows that ``part`` shows; None if its times cannot be summed."""
     name = whole.time
-    if name is None or any(one.name == name and one.pairs == "alone" for one in whole.columns):
+    if name is None or any(one.name == name and (one.pairs == "alone" or one.nests) for one in whole.columns):
         return None
     if part.rows.on_disk and part.order is whole.order:  # all rows: not worth reading the column
         return None if whole.rows.blank(name) else 1.0

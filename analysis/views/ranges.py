@@ -36,7 +36,7 @@ COLUMNS = (
            role="label", pairs="key"),
     Column("count", "count", "count", "ranges of that name", width=7, order=2, role="count", pairs="sum"),
     Column("device_ns", "device", "ns", "device time of the activities launched inside it on its thread (empty where "
-           "launches are not recorded)", width=10, order=0, role="time", pairs="sum"),
+           "launches are not recorded)", width=10, order=0, role="time", pairs="sum", nests="device_self_ns"),
     Column("share", "share", "fraction", "share of all device time", width=6, order=3, role="share"),
     Column("busy_ns", "busy", "ns", "time with at least one of these activities running, summed over devices", width=10,
            order=3, pairs="sum"),
@@ -47,7 +47,8 @@ COLUMNS = (
     Column("elsewhere_ns", "meanwhile", "ns", "device time launched meanwhile by threads of the process outside any "
            "range, such as a backward pass", width=10, order=5, pairs="sum"),
     Column("launches", "launches", "count", "activities launched inside it", width=8, order=5, pairs="sum"),
-    Column("total_ns", "host", "ns", "summed duration on the host", width=10, order=0, role="time", pairs="sum"),
+    Column("total_ns", "host", "ns", "summed duration on the host", width=10, order=0, role="time", pairs="sum",
+           nests="self_ns"),
     Column("self_ns", "host self", "ns", "host time outside nested ranges", width=10, order=4, pairs="sum"),
     Column("p50_ns", "p50", "ns", "median duration on the host (nearest rank)", width=9, order=6),
     Column("max_ns", "max", "ns", "longest duration on the host", width=9, order=7),

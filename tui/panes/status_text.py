@@ -73,7 +73,7 @@ def order_text(table: Table | None) -> str:
             return "by section"
         if table.columns[0].role in listed:
             return listed[table.columns[0].role]
-        changes = table.per is not None and table.view != "diff"
+        changes = table.view != "diff" and (table.per is not None or any(one.side == "delta" for one in table.columns))
         return "largest change first" if changes else ORDERS.get(table.view, "largest first")
     header = next((column.header for column in table.columns if column.name == table.sorted_by), table.sorted_by)
     return f"{header} {'↓' if table.descending else '↑'}"

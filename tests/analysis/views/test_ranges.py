@@ -103,6 +103,17 @@ def test_two_runs_have_a_row_per_name_with_the_difference(run_of, asked):
     assert found == {"inner": (17, 0, -17, 0), "step": (27, 40, 13, 1)}
 
 
+def test_the_totals_of_two_runs_count_what_nested_ranges_share_once(run_of, asked):
+    cycles = [{"cycle": at + 1, "start_ns": 1000 * at, "dur_ns": 1000, "kind": "step", "source": "recorded"}
+              for at in range(2)]
+    runs = [run_of(label, cycles=cycles, host=[
+        one for at in range(2) for one in (marked("outer", 1000 * at, 100), marked("inner", 1000 * at + 10, 50),
+                                           call(at + 1, 1000 * at + 20))],
+        kernels=[ran(at + 1, 1000 * at + 200, long) for at in range(2)]) for label, long in (("a", 300), ("b", 400))]
+    table = asked("ranges", *runs)
+    assert table.summary[0].startswith("Per cycle: device 300 ns → 400 ns, host 100 ns → 100 ns, count 2 → 2")
+
+
 def test_a_recording_without_ranges_says_what_would_have_them(run_of, asked):
     with pytest.raises(CannotAnswer, match="record_function"):
         asked("ranges", run_of(host=[call(1, 5)], kernels=[ran(1, 200, 10)]))

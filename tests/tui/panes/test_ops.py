@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +119,26 @@ async def test_s_goes_on_to_the_flame_graph_whose_boxes_zoom(tmp_path: Path, mon
         assert "largest first" in screen_text(app) and pane.rows.display and not pane.flame.display
 
 
-async def test_functions_of_samples_have_a_list_a_tree_and_a_flame_graph() -> None:
-    stacks = ["mul (libm)\nstep (app)\nmain (app)"] * 3 + ["[libcuda.so.1]\nmain (app)", "idle (libc)\nstart (libc)"]
-    rows = [{"start_ns": at, "pid": 1, "tid": 1 + (at == 4), "function": stack.split(" ")[0], "stack": stack}
+def with_samples(often: int, label: str = "normal") -> Trace:
+    """A run whose threads were sampled, ``often`` of the times in one function."""
+    stacks = ["mul (libm)\nstep (app)\nmain (app)"] * often
+    stacks += ["[libcuda.so.1]\nmain (app)", "idle (libc)\nstart (libc)"]
+    rows = [{"start_ns": at, "pid": 1, "tid": 1 + (at == often + 1), "function": stack.split(" ")[0], "stack": stack}
             for at, stack in enumerate(stacks)]
-    app = app_on("a", shelf=Shelf(a=small_run().with_tables(call_chains=frame("call_chains", rows))), view="stacks")
+    return small_run(label).with_tables(call_chains=frame("call_chains", rows))
+
+
+async def test_the_functions_of_two_runs_show_the_change_they_are_sorted_by() -> None:
+    app = app_on("a", "b", shelf=Shelf(a=with_samples(3), b=with_samples(8, "abnormal")), view="stacks")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        text = screen_text(app)
+        assert "largest change first" in text and re.search(r"function +self % A +self % B +Δ self %", text)
+        assert re.search(r"mul +60\.0% +80\.0% +\+20\.0 pt", text)
+
+
+async def test_functions_of_samples_have_a_list_a_tree_and_a_flame_graph() -> None:
+    app = app_on("a", shelf=Shelf(a=with_samples(3)), view="stacks")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         text = screen_text(app)
