@@ -68,8 +68,7 @@ class Column(Struct, frozen=True):
     behind the bar. ``brief`` has shorter words for values wider than the column. ``per``: a sum of two runs is listed
     only if they are compared on that basis. ``estimate`` names the column whose value is shown instead, marked ``~``,
     if this has none. A ``heading`` is not repeated below an equal value, and is shown once above a list in which all
-    rows share it. Where rows ``nests``, the column of that name has what is in no row nested in this one: its sum is the
-    total.
+    rows share it. If a row includes rows nested in it, ``nests`` names the column without them, whose sum is the total.
     """
 
     name: str

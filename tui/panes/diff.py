@@ -18,7 +18,7 @@ from ..widgets.drawing import fitting, joined, summary, with_number
 from .diff_evidence import diff_evidence
 from .picture import Picture
 from .shown import Shown, arranged
-from .table import TablePane
+from .table import COMPUTING, TablePane
 
 if TYPE_CHECKING:
     from ...analysis.metrics.series import Series
@@ -136,6 +136,8 @@ class DiffPane(TablePane):
             self.say("Waiting for the second run. Views 1 to 5 show the first one meanwhile.")
             self.tell()
         else:
+            if self.shown is None and self.message:
+                self.say(COMPUTING)
             super().wake(force)
 
     def action_fold(self, step: int) -> None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ...analysis.table.table import Table
 
 
+COMPUTING = "Rows appear here once they are computed."
 LEAST_LED = 24
 """Lines of a pane from which its key figure is drawn in large digits."""
 
@@ -112,7 +113,7 @@ class TablePane(PaneActions, can_focus=False):
         """The view came into sight: query it if runs or scope changed since the last query."""
         if not self.session.traces:
             self.forget()
-            self.say("Rows appear here once they are computed." if self.session.loading else "")
+            self.say(COMPUTING if self.session.loading else "")
         elif force or self._epoch != self.session.epoch:
             self._epoch = self.session.epoch
             self._ask_anew()

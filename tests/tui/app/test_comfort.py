@@ -76,6 +76,22 @@ async def until(holds: Callable[[], bool]) -> None:
     raise AssertionError("it never came")
 
 
+async def test_a_diff_waits_for_the_second_run_until_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = Shelf(whole=small_run("whole"))
+    app = app_on("whole", "late", shelf=shelf, view="diff")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "Waiting for the second run." in screen_text(app)
+        asked, hold = held_up(app, monkeypatch)
+        shelf.listeners["late"](Loaded(lambda: (small_run("late"),)))
+        await until(asked.is_set)
+        await until(lambda: "Rows appear here once they are computed." in screen_text(app))
+        assert "Waiting" not in screen_text(app)
+        hold.set()
+        await settled(pilot)
+        assert "Verdict" in screen_text(app) and "Rows appear" not in screen_text(app)
+
+
 @pytest.mark.parametrize("typed", ["gemm", "dur_ns>soon"])
 async def test_a_filter_typed_while_all_is_asked_is_not_all_there_is(
     monkeypatch: pytest.MonkeyPatch, typed: str
