@@ -34,15 +34,14 @@ is attributed to the activity that ended it.
 
 
 class _Calls(Struct, frozen=True):
-    """The slices that are calls in the tree: rows, name codes, parent call (``above``, -1 for none), and depth. Modules
-    and operators with the same name have different codes. ``moved``: backward calls placed under a module of their
-    forward call, within which they did not run."""
+    """The slices that are calls in the tree: rows, name codes, and parent call (``above``, -1 for none). Modules and
+    operators with the same name have different codes. ``moved``: backward calls placed under a module of their forward
+    call, within which they did not run."""
 
     row: Ints
     name: Ints
     is_module: Mask
     above: Ints
-    depth: Ints
     moved: Mask
 
 
@@ -86,7 +85,7 @@ def _calls(run: Trace, slices: HostSlices) -> _Calls:
     codes = slices.name.number[rows].astype(np.int64) * 2 + module[rows]
     moved = np.zeros(len(rows), dtype=bool)
     moved[outermost] = home >= 0
-    return _Calls(rows, dense(codes)[0].astype(np.int64), module[rows], above, _depths(above), moved)
+    return _Calls(rows, dense(codes)[0].astype(np.int64), module[rows], above, moved)
 
 
 def _depths(above: Ints) -> Ints:
@@ -104,14 +103,19 @@ def _nodes(calls: _Calls) -> tuple[Ints, Ints, Ints, Mask]:
     node = np.full(len(calls.row), -1, dtype=np.int64)
     parents, names, modules = [], [], []
     children = np.bincount(calls.above[calls.above >= 0], minlength=len(calls.row))
+    up, is_inner = np.maximum(calls.above, 0), calls.above >= 0
+    same = is_inner & (calls.name[up] == calls.name) & ~calls.is_module & (children[up] == 1)
+    above_call = calls.above.copy()
+    while len(moving := np.flatnonzero((above_call >= 0) & same[above_call])):
+        above_call[moving] = above_call[above_call[moving]]
+    depth = _depths(above_call)  # without the calls that count as their parent: equal paths are equally deep
     names_at = int(calls.name.max(initial=0)) + 1
-    order = np.argsort(calls.depth, kind="stable")
+    own = np.flatnonzero(~same)
+    order = own[np.argsort(depth[own], kind="stable")]
     made = 0
-    for some in np.split(order, np.flatnonzero(np.diff(calls.depth[order])) + 1):
-        up, is_inner = np.maximum(calls.above[some], 0), calls.above[some] >= 0
-        above = np.where(is_inner, node[up], -1)
-        same = (calls.name[up] == calls.name[some]) & ~calls.is_module[some] & (children[up] == 1)
-        joins = is_inner & (same | (calls.depth[some] >= DEEPEST))
+    for some in np.split(order, np.flatnonzero(np.diff(depth[order])) + 1):
+        above = np.where(above_call[some] >= 0, node[above_call[some]], -1)
+        joins = depth[some] >= DEEPEST
         node[some[joins]] = above[joins]
         rest, above = some[~joins], above[~joins]
         place, first = dense((above + 1) * names_at + calls.name[rest])
@@ -120,6 +124,7 @@ def _nodes(calls: _Calls) -> tuple[Ints, Ints, Ints, Mask]:
         names.append(calls.name[rest][first])
         modules.append(calls.is_module[rest][first])
         made += len(first)
+    node[same] = node[above_call[same]]
     return node, np.concatenate(parents), np.concatenate(names), np.concatenate(modules)
 
 

@@ -109,6 +109,19 @@ def test_an_only_child_of_its_name_is_the_same_call_as_in_the_flat_list() -> Non
         assert sum(row["count"] for row in found.values() if row["name"] == name) == calls
 
 
+def test_a_path_is_one_row_whether_or_not_a_call_on_the_way_has_an_only_child_of_its_name() -> None:
+    """It was two, and of two runs four, each with the time of both."""
+    run = run_of(host=[
+        host("aten::sum", 0, 100), host("aten::to", 10, 50),
+        host("aten::sum", 200, 100), host("aten::sum", 210, 80), host("aten::to", 220, 20),
+    ], kernels=[])
+    tree = call_paths(run)
+    assert tree is not None
+    assert sorted(tree.select("path", "count").rows()) == [("aten::sum", 2), (f"aten::sum{PATH}aten::to", 2)]
+    both = ask(TREE, (run, run), Options())
+    assert both.frame["host_self_ns_a"].to_list() == both.frame["host_self_ns_b"].to_list() == [130, 70]
+
+
 @pytest.mark.parametrize("depth", [1, 399, 400, 401, 1_500])
 def test_whatever_is_called_however_deep_own_times_add_up(depth: int) -> None:
     tree = call_paths(run_of(host=[host(f"aten::o{at % 9}", at, 10_000 - 2 * at) for at in range(depth)]))
