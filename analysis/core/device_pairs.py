@@ -15,14 +15,18 @@ import polars as pl
 from ...loaders.schema import NAME
 
 HOST = "Host"
+LINK = " link"
+"""Ends the name under which what a device copies over its link is listed apart."""
 
 
 def mapped(a: Iterable[str | None], b: Iterable[str | None]) -> dict[str, str]:
     """B's device name → A's, for those that differ; empty if devices are paired by name."""
-    left, right = (sorted({name for name in side if name and name != HOST}, key=natural) for side in (a, b))
+    sides = [{name for name in side if name and name != HOST} for side in (a, b)]
+    left, right = (sorted({name.removesuffix(LINK) for name in side}, key=natural) for side in sides)
     if not left or len(left) != len(right) or set(left) & set(right):
         return {}
-    return dict(zip(right, left, strict=True))
+    pairs = dict(zip(right, left, strict=True))
+    return pairs | {name: pairs[name.removesuffix(LINK)] + LINK for name in sorted(sides[1]) if name.endswith(LINK)}
 
 
 def only_device(a: Iterable[str | None], b: Iterable[str | None]) -> str | None:
@@ -54,5 +58,6 @@ def note(pairs: dict[str, str]) -> list[str]:
     """One sentence for the notes if devices were paired in order."""
     if not pairs:
         return []
-    named = ", ".join(f"B's {theirs} with A's {mine}" for theirs, mine in list(pairs.items())[:4])
-    return [f"The runs used different device numbers: compared {named}{' and so on' if len(pairs) > 4 else ''}."]
+    devices = [f"B's {theirs} with A's {mine}" for theirs, mine in pairs.items() if not theirs.endswith(LINK)]
+    more = " and so on" if len(devices) > 4 else ""
+    return [f"The runs used different device numbers: compared {', '.join(devices[:4])}{more}."]

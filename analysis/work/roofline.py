@@ -22,6 +22,7 @@ from ..contract.options import Options, Side
 from ..core.batches import TextColumn
 from ..core.callers import callers_of
 from ..core.copies import over_link
+from ..core.device_pairs import LINK as OVER_LINK
 from ..cycles.assignment import WINDOW, in_cycles
 from ..cycles.detection import Cycles
 from ..cycles.whole import whole_cycles
@@ -201,7 +202,7 @@ def _rows(activities: pl.DataFrame, divided: DividedWork, together: dict[str, st
         place=pl.when("link").then(pl.lit(LINK)).otherwise("device"),
     ).join(
         divided.work.rename({"device": "place"}), on=["signature", "place"], how="left", nulls_equal=True,
-    ).with_columns(pl.col("device").replace(together) + pl.when("link").then(pl.lit(f" {LINK}")).otherwise(pl.lit("")))
+    ).with_columns(pl.col("device").replace(together) + pl.when("link").then(pl.lit(OVER_LINK)).otherwise(pl.lit("")))
     each = pl.col("calls")  # the mean call where the key hides a type, such as the one that a copy converts to
     summed = told.sort("signature").group_by(*KEYS, maintain_order=True).agg(
         pl.col("calls", "device_ns").sum(), pl.col("matrix", "link").first(), pl.col("contradicts").any(),

@@ -255,6 +255,18 @@ def test_two_devices_are_compared_though_each_run_has_its_own_number_for_it() ->
     assert row[names.index("compute_of_peak_b")] == pytest.approx(2 * 4096**3 / 1307.4e12 / 1e-3)
 
 
+def test_copies_over_the_link_of_one_run_do_not_keep_its_devices_from_those_of_the_other() -> None:
+    """Each operator of an H100 and of an MI300X was listed twice, and nothing was compared."""
+    copied = [op("aten::copy_", 600, 90, 9, [[1 << 20], [1 << 20], []], ["float", "float", "Scalar"]), call(610, 9)]
+    over = kernel(2, 2_000_000, 500_000, correlation=9, kind="memcpy", name="Memcpy HtoD (Pageable -> Device)")
+    others = [{**one, "device": "GPU 2"} for one in (*KERNELS, over)]
+    mine, theirs = run([*LINEAR, *copied], [*KERNELS, over]), Device("GPU 2", "AMD Instinct MI300X", {})
+    for pair in ((mine, run(LINEAR, others[:-1], theirs)), (mine, run([*LINEAR, *copied], others, theirs))):
+        table = ask(view("roofline"), pair, Options())
+        assert sorted(table.frame["device"].cast(pl.String)) == ["GPU 0", "GPU 0 link"]
+        assert "The runs used different device numbers: compared B's GPU 2 with A's GPU 0." in table.notes
+
+
 def kernel_rows(name: str, made: Trace) -> list[dict[str, Any]]:
     table = ask(view(name), (made,), Options())
     return [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.window(0, 99)]
