@@ -65,10 +65,14 @@ def cut(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     left_room, right_room = width // 2, width - 1 - width // 2
-    end = _fit(text[::-1], right_room)[::-1]
-    while end and cell_len(end[0]) == 0:
-        end = end[1:]  # a combining mark without its letter would attach to the ellipsis
-    return _fit(text, left_room) + "…" + end
+    return _fit(text, left_room) + "…" + _end(text, right_room)
+
+
+def cut_start(text: str, width: int) -> str:
+    """Clean text, cut at the start with ``…`` to at most ``width`` cells."""
+    if width <= 0:
+        return ""
+    return text if cell_len(text) <= width else "…" + _end(text, width - 1)
 
 
 def cut_end(text: str, width: int) -> str:
@@ -76,6 +80,13 @@ def cut_end(text: str, width: int) -> str:
     if width <= 0:
         return ""
     return text if cell_len(text) <= width else _fit(text, width - 1) + "…"
+
+
+def _end(text: str, width: int) -> str:
+    end = _fit(text[::-1], width)[::-1]
+    while end and cell_len(end[0]) == 0:
+        end = end[1:]  # a combining mark without its letter would attach to the ellipsis
+    return end
 
 
 def _fit(text: str, width: int) -> str:

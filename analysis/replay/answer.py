@@ -329,10 +329,10 @@ def why(row: dict[str, Any], run: Trace, options: Options) -> list[Section]:
     after = critical_path(replayed.model, replayed.host, outcome)
     old, new = before.by_kind(), after.by_kind()
     cycle = replayed.model.cycle_ns(outcome)
-    rows = [("cycle", units.duration(replayed.cycle_ns), _won(cycle, replayed))]
+    rows = [(per(replayed), units.duration(replayed.cycle_ns), _won(cycle, replayed))]
     rows += [(MEANINGS[kind], units.duration(old.get(kind, 0)), _won(new.get(kind, 0), replayed))
              for kind in sorted({*old, *new}, key=lambda kind: -old.get(kind, 0))]
-    sections = [Section("Critical path of a cycle", tuple(rows), ("", "as recorded", "with the change"))]
+    sections = [Section(f"Critical path of a {per(replayed)}", tuple(rows), ("", "as recorded", "with the change"))]
     sections.append(Section("Then the longest on it", tuple(
         (f"{MEANINGS[kind]}: {short_name(name)}", _won(ns, replayed)) for kind, name, ns in after.parts()[:6]
     )))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ...analysis.table.table import Table
 
 COLUMNS = (
-    Column("trace", "trace", "text", "file or folder", 60, order=0, elastic=True, pinned=True),
+    Column("trace", "trace", "text", "file or folder", 60, order=0, elastic=True, pinned=True, role="path"),
     Column("format", "format", "text", "recognised format", 16, order=1),
     Column("size", "size", "bytes", "size on disk", 10, order=1),
     Column("changed", "changed", "text", "last modified", 16, order=2),
@@ -62,7 +62,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
             self._found[one.path] = (one.format, one.bytes, "new")
         for path, format in recent:
             self._found.setdefault(path, (format, _size(path), "recent"))
-        self._chosen: list[Path] = []
+        self._chosen: list[int] = []  # the marked rows in the order of their marks: A, then B
         self._searching = True
         self._can_list = False  # until the discovery thread has imported polars
         self._shown = -1
@@ -131,8 +131,11 @@ class PickerScreen(ModalScreen[list[str] | None]):
         text = f"{count} traces so far, looking under {here}" if self._searching else f"{count} traces"
         if not self._searching and not self._found:
             text = f"no trace was recognised under {here}; o takes a path"
-        marked = len(self.rows.marks)
-        right = f"{marked} marked" if marked else "one, or two to compare"
+        marks = self.rows.marks
+        self._chosen = [*(row for row in self._chosen if row in marks), *sorted(marks.difference(self._chosen))]
+        names = (display(self._paths[row].name, 24) for row in self._chosen)
+        right = " → ".join(names) if 0 < len(marks) <= 2 else f"{len(marks)} marked" if marks else (
+            "one, or two to compare")
         title = Content.assemble((" warplens ", "bold $primary"), " ", text)
         self.top.say(title, Content.styled(f"{right} ", "dim"))
         keys = (("Enter", "open"), ("Space", "mark"), ("/", "search"), ("o", "type a path"), ("Esc", "close"))
@@ -150,11 +153,10 @@ class PickerScreen(ModalScreen[list[str] | None]):
         table = self.rows.table
         if table is None:
             return
-        marked = sorted(self.rows.marks)
-        if len(marked) > 2:
+        if len(self._chosen) > 2:
             self.notify("At most two runs can be compared; Space removes a mark.", markup=False)
             return
-        ids = marked or [table.row_id(event.position)]
+        ids = self._chosen or [table.row_id(event.position)]
         self.dismiss([str(self._paths[row]) for row in ids])
 
     def action_type(self) -> None:

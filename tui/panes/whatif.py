@@ -187,13 +187,13 @@ def _tried(
     """Cycle time before and after the change, rounded to the digits that the replay's error supports; what of it
     matches nothing."""
     before, after, saved = scenario["cycle_ns"], scenario["predicted_ns"], scenario["saved_ns"]
-    better = saved > 0
+    better, unit = saved > 0, "cycle" if replay["cycles"] else "recording"
     factor = f", {before / after:.2f}× as fast" if better and after > 0 else ""
     said = f"{'✓' if better else '✗'} {_won(abs(saved), replay)} {'less' if saved >= 0 else 'more'}{factor}"
     first = Content.assemble(
-        f"cycle {units.duration(before)} → ", (_won(after, replay), "bold"), "   ",
+        f"{unit} {units.duration(before)} → ", (_won(after, replay), "bold"), "   ",
         (said, content_style("good" if better else "bad"))) if saved else Content(
-        f"cycle {units.duration(before)}   = as long as without")
+        f"{unit} {units.duration(before)}   = as long as without")
     room = width - 4
     scale = max(before, after)
     drawn = cells.bar(after / scale, room).rstrip()

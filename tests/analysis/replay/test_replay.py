@@ -142,10 +142,14 @@ def test_without_launch_calls_nothing_is_replayed_and_it_says_why() -> None:
 def test_launches_of_a_recording_without_cycles_become_one_per_recording() -> None:
     calls = [host("cudaLaunchKernel", 30_000 * n, 5_000, "runtime", correlation=n + 1) for n in range(40)]
     kernels = [kernel(n, 30_000 * n + 6_000, 15_000, correlation=n + 1, pid=1, stream=7) for n in range(40)]
-    answer = view("whatif").build((run_of(kernels=kernels, host=calls),), Options())
+    run, whatif = run_of(kernels=kernels, host=calls), view("whatif")
+    answer = whatif.build((run,), Options())
     (graph,) = (row for row in answer.frame.collect().to_dicts() if row["kind"] == "graph")
     assert graph["name"] == "one graph launch per recording" and "per recording" in answer.summary[0]
     assert "per cycle" not in " ".join(answer.summary)
+    assert whatif.details is not None
+    path = whatif.details(graph, (run,), Options())[0]
+    assert path.title == "Critical path of a recording" and path.rows[0][0] == "recording"
 
 
 @pytest.mark.parametrize("part", [1.0, 0.5])

@@ -313,6 +313,26 @@ async def test_alone_it_offers_what_is_here_and_opens_two(tmp_path: Path) -> Non
         assert "one" in screen_text(app)
 
 
+async def test_the_run_marked_first_is_a_and_the_ends_of_long_paths_tell_them_apart(tmp_path: Path) -> None:
+    """The same name in two folders looked the same, and A was whichever stood above."""
+    paths = [tmp_path / "recordings_of_this_quarter" / folder / f"{'model' * 8}.json" for folder in ("h100", "mi300")]
+    files = [TraceFound(path, 1000, "kineto") for path in paths]
+    shelf = Shelf(**{str(path): small_run(path.parent.name) for path in paths})
+    app = app_on(shelf=shelf, discover=Folder(files), none=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        picker: Any = app.screen
+        while picker._searching:
+            await pilot.pause(0.002)
+        picker._look()
+        await settled(pilot)
+        assert all(f"/{path.parent.name}/{path.name} " in screen_text(app) for path in paths), screen_text(app)
+        await press(pilot, "down", "space")
+        assert f"  {'model' * 2}" in screen_text(app).splitlines()[0]
+        await press(pilot, "up", "space", "enter")
+        assert [Path(run.path).parent.name for run in app.session.inputs] == ["mi300", "h100"]
+
+
 def test_a_watched_folder_offers_what_is_new_and_complete(tmp_path: Path) -> None:
     folder = Folder([TraceFound(tmp_path / "old", 5, "kineto")])
     watch = Watch(tmp_path, folder)
