@@ -185,7 +185,7 @@ async def critical_path(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
 async def mark_a_range(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
     session = pilot.app.main.session
     await press(pilot, "g", *"#4", "enter", "c")
-    assert c.ranges[0] is not None and session.ranges == (None, None) and "A range begins here" in said(pilot.app)
+    assert c.ranges[0] is not None and session.ranges == (None, None) and "The range begins here" in said(pilot.app)
     await press(pilot, "escape")
     assert c.ranges == (None, None)
     await press(pilot, "c", "g", *"#6", "enter", "c")

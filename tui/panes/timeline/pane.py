@@ -202,7 +202,7 @@ class TimelinePane(TablePane):
             self._limit(run, None)
         elif begun is None:
             self._begun[run] = here
-            self.hint("A range begins here; c at its last slice ends it, Esc drops it.")
+            self.hint("The range begins here; c at its last slice ends it, Esc drops it.")
         else:
             self._limit(run, (min(begun[0], here[0]), max(begun[1], here[1])))
         self._show_ranges()
