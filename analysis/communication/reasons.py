@@ -80,24 +80,24 @@ def _reason(
 ) -> Reason:
     own, usual, (delay, work, copies, loading, unlaunched), seen = figures
     idle = delay - work - copies
-    def means(place: int) -> str:
+    def means(place: int, when: str = "before each collective") -> str:
         measured = np.isfinite(usual[place])
         return (
-            f"{units.duration(float(own[place][measured].sum()) / seen)} against "
-            f"{units.duration(float(usual[place][measured].sum()) / seen)} on the others before each"
+            f"{units.duration(float(own[place][measured].sum()) / seen)} {when}, "
+            f"{units.duration(float(usual[place][measured].sum()) / seen)} on the other ranks"
         )
     if work >= _MAJOR * delay:
-        return Reason("kernels", f"its own kernels take longer, {means(1)}{_slower(run, arrivals, mine, who, bounds)}")
+        return Reason("kernels", f"its own kernels take longer: {means(1)}{_slower(run, arrivals, mine, who, bounds)}")
     if copies >= _MAJOR * delay:
-        return Reason("copies", f"its copies take longer, {means(2)}")
+        return Reason("copies", f"its copies take longer: {means(2)}")
     if loading >= _MAJOR * delay:
-        return Reason("input", f"it waits for its input, {means(3)}")
+        return Reason("input", f"it waits for its input: {means(3)}")
     if idle >= _MAJOR * delay:
-        gap = f"its device did nothing for {units.duration(idle / seen)} longer than the others' before each"
+        gap = f"its device is idle {units.duration(idle / seen)} longer before each collective than the other ranks'"
         if not host_recorded(run, arrivals.members[who[0]].rank):
             return Reason("none shown", f"{gap}; its host is not recorded, so why is not shown")
         if unlaunched >= _MAJOR * delay:
-            return Reason("host", f"its host launches the collective late, {means(4)}; {gap}")
+            return Reason("host", f"its host launches collectives late: {means(4, 'after the previous one')}; {gap}")
         return Reason("none shown", f"{gap}, though its host had launched the collective; why is not shown")
     return Reason("none shown", "nothing it did differently before them explains it alone")
 

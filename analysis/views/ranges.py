@@ -48,7 +48,7 @@ COLUMNS = (
            "range, such as a backward pass", width=10, order=5, pairs="sum"),
     Column("launches", "launches", "count", "activities launched inside it", width=8, order=5, pairs="sum"),
     Column("total_ns", "host", "ns", "summed duration on the host", width=10, order=0, role="time", pairs="sum",
-           nests="self_ns"),
+           nests="self_ns", pair_order=(1, 0)),
     Column("self_ns", "host self", "ns", "host time outside nested ranges", width=10, order=4, pairs="sum"),
     Column("p50_ns", "p50", "ns", "median duration on the host (nearest rank)", width=9, order=6),
     Column("max_ns", "max", "ns", "longest duration on the host", width=9, order=7),

@@ -29,12 +29,12 @@ def escape(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """A code span with the text, safe inside a table cell."""
+    """A code span with the text, safe inside a table cell; nothing for no text, as empty fences would show."""
     text = clean(text)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * (longest + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")
+    return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|") if text else ""
 
 
 def _cell(row: Sequence[Any], at: int, table: Table) -> str:

@@ -301,13 +301,13 @@ def late_job(cause: str) -> Trace:
 @pytest.mark.parametrize(
     ("cause", "words"),
     [
-        ("kernels", "its own kernels take longer, 700.0 µs against 300.0 µs on the others before each"),
-        ("copies", "its copies take longer, 400.0 µs against 0 ns on the others before each"),
-        ("host", "its host launches the collective late, 1.90 ms against 1.50 ms on the others before each; its "
-                 "device did nothing for 400.0 µs longer than the others' before each"),
-        ("input", "it waits for its input, 390.0 µs against 0 ns on the others before each"),
-        ("none shown", "its device did nothing for 400.0 µs longer than the others' before each, though its host had "
-                       "launched the collective"),
+        ("kernels", "its own kernels take longer: 700.0 µs before each collective, 300.0 µs on the other ranks"),
+        ("copies", "its copies take longer: 400.0 µs before each collective, 0 ns on the other ranks"),
+        ("host", "its host launches collectives late: 1.90 ms after the previous one, 1.50 ms on the other ranks; its "
+                 "device is idle 400.0 µs longer before each collective than the other ranks'"),
+        ("input", "it waits for its input: 390.0 µs before each collective, 0 ns on the other ranks"),
+        ("none shown", "its device is idle 400.0 µs longer before each collective than the other ranks', though its "
+                       "host had launched the collective"),
     ],
 )
 def test_the_late_rank_is_said_to_have_done_what_it_did(cause: str, words: str) -> None:

@@ -114,7 +114,7 @@ def test_markdown_names_cannot_act() -> None:
     made = render(table(("a|b`c\n[x](y)<script>", 1, None, None)), "md").decode()
     assert "| ``a\\|b`c␊[x](y)<script>`` |" in made
     assert escape("[a](b) <i>") == "\\[a\\](b) \\<i\\>"
-    assert code("`") == "`` ` ``"
+    assert code("`") == "`` ` ``" and code("") == ""
 
 
 def test_text_has_no_control_byte() -> None:
