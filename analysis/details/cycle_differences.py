@@ -21,9 +21,7 @@ from ..core.names.short_name import fit_name
 from ..cycles.assignment import WINDOW, in_cycles
 from ..cycles.completeness import like
 from ..cycles.detection import Cycles, find_cycles
-from ..cycles.whole import cycle_around
-from ..idle.attribution import idle_of
-from ..idle.by_cycle import NOT_COVERED
+from ..idle.by_cycle import NOT_COVERED, idle_by_cycle
 from ..idle.cause_meanings import idle_name
 
 LEAST = 3  # Fewest similar cycles for a meaningful median.
@@ -114,7 +112,7 @@ def differences(run: Trace, options: Options) -> Differences:
     keys = frame.select(pl.col("rank").fill_null(-1), pl.col(like(frame)).cast(pl.String).alias("kind"))
     group = keys.select(pl.struct("rank", "kind").rank("dense")).to_series().cast(pl.Int64).fill_null(0).to_numpy()
     usual = (frame["complete"].fill_null(True) & ~frame["warm_up"].fill_null(False)).to_numpy()
-    rows = [_work(run, cycles), _idle(run, options)]
+    rows = [_work(run, cycles), _idle(run, cycles)]
     work = pl.concat([one for one in rows if one is not None] or [_NOTHING])
     parts, time, count = _matrix(frame, work)
     return Differences(frame, group, usual, parts, time, count)
@@ -146,21 +144,13 @@ def _work(run: Trace, cycles: Cycles) -> pl.DataFrame | None:
     ).drop_nulls("part").collect(engine="streaming")
 
 
-def _idle(run: Trace, options: Options) -> pl.DataFrame | None:
-    """Idle time per cycle by the main cause of each gap; None where launches were not recorded."""
+def _idle(run: Trace, cycles: Cycles) -> pl.DataFrame | None:
+    """Idle time per cycle by cause; None where launches were not recorded."""
     if not run.has("kernels") or not run.has("host"):
         return None
-    idle = idle_of(run, run)
-    if idle is None:
-        return None
-    gaps = idle.gaps.select("rank", "cause", "start_ns", "dur_ns").collect(engine="streaming")
-    number = cycle_around(run, gaps, options)
-    if number is None:
-        return None
-    return gaps.with_columns(number.alias("cycle")).drop_nulls("cycle").group_by("cycle", "rank", "cause").agg(
-        time=pl.col("dur_ns").sum(), count=pl.len().cast(pl.Int64)
-    ).select("cycle", "rank", pl.col("cause").cast(pl.String).alias("part"), pl.lit(True).alias("idle"), "time",
-             "count")
+    return idle_by_cycle(run, cycles.frame).group_by("cycle", "rank", "cause").agg(time=pl.col("dur_ns").sum()).select(
+        "cycle", "rank", pl.col("cause").cast(pl.String).alias("part"), pl.lit(True).alias("idle"), "time",
+        pl.lit(1, pl.Int64).alias("count"))
 
 
 def _matrix(frame: pl.DataFrame, work: pl.DataFrame) -> tuple[list[tuple[str, bool]], Matrix, Matrix]:
