@@ -41,6 +41,8 @@ def lead_of(cycles: CycleTime | None, work: Sequence[DeviceWork], resource: bool
         grown = most.ratio - 1
         judged: Judgement = "same" if abs(grown) <= CHANGED else "good" if grown < 0 else (
             "bad" if most.path == "exposed" else "look")
+        if cycles is not None and cycles.verdict == "not comparable":
+            judged = "unchecked"  # less work is no gain where it is other work
         lines[(most.device or "Device").split()[0]] = judged
         if lead.judgement == "same" and judged != "same":
             lead = Lead(units.factor(most.ratio), "GPU work", judged)

@@ -73,6 +73,13 @@ def test_operators_called_half_as_often_are_other_work_and_no_run_is_faster():
     assert not any(word in text for text in spoken for word in ("faster", "slower"))
 
 
+def test_less_work_is_no_gain_where_it_is_other_work():
+    for other in (training("other", step_ms=5, calls=4), training("other", calls=8, took=350_000)):
+        facts = asked("diff", training("a", calls=8), other).facts
+        other_work = facts["cycle_time"]["verdict"] == "not comparable"
+        assert facts["lead"]["lines"]["GPU"] == ("unchecked" if other_work else "look")
+
+
 def test_what_one_launch_takes_is_said_instead():
     a, b = training("a", calls=8), training("other", step_ms=5, calls=4, took=350_000)
     facts = asked("diff", a, b).facts
