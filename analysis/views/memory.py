@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
+from msgspec.structs import replace
+
 from ..contract.column import Column, side_by_side
 from ..contract.options import Options
 from ..contract.sections import MOST, Section
@@ -51,11 +54,19 @@ def build(runs: Runs, options: Options) -> Answer:
     a, b = peaks
     moved = mapped(*([peak.device for peak in one.peaks] for one in peaks))
     summary, notes = (lettered([lines(one) for one in peaks]) for lines in (_summary, _notes))
+    ranks = [{peak.rank for peak in one.peaks} for one in peaks]
+    same = _as_rank(b, ranks[0].pop()) if [len(side) for side in ranks] == [1, 1] else b
     return Answer(
-        paired_rows(a.rows, b.rows.with_columns(renamed_devices(moved)), COLUMNS).lazy(),
+        paired_rows(a.rows, same.rows.with_columns(renamed_devices(moved)), COLUMNS).lazy(),
         {"a": facts_of(a), "b": facts_of(b)},
-        (*_difference(a, b, moved), *summary), (*notes, *note(moved)),
+        (*_difference(a, same, moved), *summary), (*notes, *note(moved)),
     )
+
+
+def _as_rank(memory: Peaks, rank: int | None) -> Peaks:
+    """The memory of the only rank of B under the number of A's only rank, with which it is compared."""
+    return replace(memory, peaks=tuple(replace(peak, rank=rank) for peak in memory.peaks),
+                   rows=memory.rows.with_columns(pl.lit(rank, memory.rows.schema["rank"]).alias("rank")))
 
 
 def facts_of(memory: Peaks) -> dict[str, Any]:

@@ -203,6 +203,14 @@ def test_two_runs_show_which_line_holds_more() -> None:
     assert table.summary[0] == "GPU 0: peak 150 B → 200 B (+50 B, +33.3%)"
 
 
+def test_one_rank_of_each_run_is_compared_whatever_its_number() -> None:
+    a, b = (run.with_tables(allocations=run.allocations.with_columns(rank=pl.lit(rank, pl.Int64))) for rank, run in (
+        (3, run_of((0, None, 100, "a.py:1 f"))), (0, run_of((0, None, 150, "a.py:1 f"), label="other"))))
+    table = ask(view("memory"), (a, b))
+    assert [(row["frame"], row["bytes_a"], row["bytes_b"]) for row in rows(table)] == [("a.py:1 f", 100, 150)]
+    assert table.summary[0] == "rank 3 GPU 0: peak 100 B → 150 B (+50 B, +50.0%)"
+
+
 def test_a_window_takes_what_was_held_in_it() -> None:
     run = run_of((None, 15, 100, None), (0, 5, 1000, None), (18, None, 30, None))
     run = run.with_tables(metrics=schema.conform("metrics", pl.DataFrame({"ts_ns": [12]}).lazy()))
