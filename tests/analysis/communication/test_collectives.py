@@ -165,7 +165,7 @@ def test_what_never_overlapped_is_not_one_collective() -> None:
     frame = arrivals_of(two_ranks((0, 500 * US))).frame.sort("start_ns", "member")
     assert frame["instance"].is_null().to_list() == [True, True, *[False] * 8]
     assert frame["wait_ns"].to_list() == [None, None, *[0] * 8]
-    assert any("2 collectives never overlapped" in note for note in answer("ranks", two_ranks((0, 500 * US))).notes)
+    assert any("2 collectives are unmatched" in note for note in answer("ranks", two_ranks((0, 500 * US))).notes)
 
 
 def test_what_overlapped_even_a_little_is_one_collective() -> None:

@@ -413,7 +413,7 @@ def test_of_too_many_lanes_the_busiest_are_listed_in_their_order(monkeypatch):
     some = ask(VIEW, (run,), Options(columns=10))
     assert some.frame["stream"].unique(maintain_order=True).to_list() == [0, 2, 4]
     assert some.facts["lanes_left_out"] == 2
-    assert "run has 5 lanes; the table, in every format, has the 3 busiest." in some.notes[0]
+    assert "run has 5 lanes; the table, in every format, holds the 3 busiest." in some.notes[0]
     assert every.frame.filter(pl.col("stream") == 2)["busy_ns"].sum() == 9
 
 
