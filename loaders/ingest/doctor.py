@@ -115,7 +115,8 @@ def _table(trace: Trace, name: str) -> str:
     counted = frame.select(pl.len().alias("_rows"), *(pl.col(column).null_count() for column in columns)).collect()
     rows = int(counted["_rows"][0])
     empty = [column for column in columns if counted[column][0] == rows]
-    partly = [f"{column} ({100 * (rows - counted[column][0]) / rows:.0f}%)" for column in columns
+    # neither all nor none, whatever it rounds to
+    partly = [f"{column} ({min(max(100 * (1 - counted[column][0] / rows), 0.1), 99.9):.3g}%)" for column in columns
               if 0 < counted[column][0] < rows]
     text = f"{rows:,} rows"
     if partly:

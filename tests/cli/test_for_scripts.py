@@ -164,7 +164,7 @@ def test_three_runs_are_rows_for_scripts_and_columns_for_the_eye(samples: Path, 
     assert header.split()[-5:] == ["1", "normal", "abnormal", "3", "normal"]
     assert re.search(r"20\.04 ms +69\.72 ms +20\.04 ms$", first), first
     assert main(["report", a, b, a, "--view", "idle"]) == USAGE
-    assert "Of more: overview, cycles, kernels, roofline, history." in capsys.readouterr().err
+    assert "Views of more runs: overview, cycles, kernels, roofline, history." in capsys.readouterr().err
 
 
 def test_a_gate_is_a_case_of_junit(samples: Path, tmp_path: Path, capsys: Captured) -> None:

@@ -160,5 +160,5 @@ def sentence(timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: f
         late = next((f"in {run} {last} comes last in {times} of {of} cycles" for run, last, times, of in sides if last),
                     "no rank comes last more often than chance")
         most = max(timing.waits, key=lambda wait: abs(wait.b_ms - wait.a_ms)).device
-        return f"{most} waits {waited[most]} per cycle at {name}; {late}; {transfer}"
+        return f"{most} waits {waited[most]} per cycle (median) at {name}; {late}; {transfer}"
     return None
