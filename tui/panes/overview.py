@@ -27,6 +27,11 @@ class OverviewPane(TablePane):
         self.overview: Table | None = None
         self.failed = ""
 
+    def forget(self) -> None:
+        """Clear the rows and the page."""
+        self.overview, self.failed = None, ""
+        super().forget()
+
     @property
     def exported(self) -> Table | None:
         """The overview's table, not that of the kernels."""

@@ -125,6 +125,7 @@ class TablePane(PaneActions, can_focus=False):
         """Clear the rows."""
         self.shown = None
         self.rows.show(None)
+        self.side_panel.about(None)  # its lookup would keep the recordings in memory
 
     def _ask_anew(self) -> None:
         """Query the view; if filter or sort changed meanwhile, apply them to the answer."""

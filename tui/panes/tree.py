@@ -53,6 +53,11 @@ class TreePane(TablePane):
 
         return self._as_flame and self.shown is not None and bool(weights_of(self.shown.base))
 
+    def forget(self) -> None:
+        """Clear the rows and the tree."""
+        self._tree = None
+        super().forget()
+
     def show(self, shown: Shown) -> None:
         """Show the answer; a tree seen for the first time opens along its most expensive rows."""
         from ...analysis.table.tree import folded, is_tree, opened_at_first

@@ -19,6 +19,7 @@ from textual._styles_cache import StylesCache
 from warplens.analysis.contract.view import Answer, View
 from warplens.loaders.events import FirstRows, Loaded, Progress
 from warplens.loaders.ingest.discovery import TraceFound
+from warplens.loaders.trace import Trace
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.app.crash import crash_report
 from warplens.tui.overlays.details import DetailsScreen
@@ -27,6 +28,7 @@ from warplens.tui.panes import table
 from warplens.tui.panes.shown import arranged
 from warplens.tui.session import resume
 from warplens.tui.session.exporting import exported
+from warplens.tui.session.messages import RunsRequest
 from warplens.tui.session.settings import Settings
 from warplens.tui.session.watch import Watch
 from warplens.tui.terminal.clipboard import LONGEST, sequence
@@ -549,3 +551,19 @@ async def test_kinds_of_copies_are_not_counted_as_copies() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         assert "1 of 1 kinds of copies" in screen_text(app)
+
+
+async def test_no_pane_keeps_a_recording_that_was_closed() -> None:
+    """The side panel of each view held the recordings of its last rows until the view was opened again."""
+    shelf = Shelf(a=small_run("first"), b=small_run("second"))
+    app = app_on("a", shelf=shelf, view="kernels")
+    async with app.run_test(size=(200, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "j", "2", "1")
+        await settled(pilot)
+        del shelf.runs["a"]
+        shelf.listeners.clear()
+        app.post_message(RunsRequest(["b"]))
+        await settled(pilot)
+        gc.collect()
+        assert not [one for one in gc.get_objects() if isinstance(one, Trace) and one.info.label == "first"]

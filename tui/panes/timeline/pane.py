@@ -228,8 +228,10 @@ class TimelinePane(TablePane):
         return left
 
     def forget(self) -> None:
-        """Clear the rows and any range begun in the previous runs."""
+        """Let go of the previous runs, with any range begun in them."""
         self._begun.clear()
+        self._runs = ()
+        self.canvas.clear()
         super().forget()
 
     def _show_ranges(self) -> None:
