@@ -228,10 +228,8 @@ class TimelinePane(TablePane):
         return left
 
     def forget(self) -> None:
-        """Let go of the previous runs, with any range begun in them."""
+        """Clear the rows and any range begun in the previous runs."""
         self._begun.clear()
-        self._runs = ()
-        self.canvas.clear()
         super().forget()
 
     def _show_ranges(self) -> None:

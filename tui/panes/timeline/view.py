@@ -39,7 +39,6 @@ class LaneView(Widget, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self.runs: tuple[Timeline, ...] = ()
-        self._labels: list[str] = []
         self.offsets: tuple[int, ...] = ()
         self.window_ns = (0, 1)
         self.column = 0
@@ -63,8 +62,7 @@ class LaneView(Widget, can_focus=True):
         """Draw these runs, from beginning to end unless the same ones were shown before."""
         from ....analysis.timeline.counters import strips
 
-        labels = [one.label for one in runs]
-        same, self._labels = labels == self._labels, labels
+        same = [one.label for one in runs] == [one.label for one in self.runs] and self.runs
         self.runs, self.offsets = runs, offsets
         self._counters = strips([one.counters for one in runs], [one.device for one in runs])
         if not same:
@@ -74,11 +72,6 @@ class LaneView(Widget, can_focus=True):
         self._laid_out = ()
         if not same:
             self.selected = max(range(len(self.rows())), key=lambda at: self.rows()[at][1].lines, default=0)
-        self.changed()
-
-    def clear(self) -> None:
-        """Let go of the runs; if the same ones are shown next, the window and the cursor stay."""
-        self.runs, self.offsets, self._counters, self._rows, self._laid_out = (), (), [], [], ()
         self.changed()
 
     def whole(self) -> tuple[int, int]:
