@@ -1,7 +1,7 @@
 """The rows in which the overlapping slices of a lane are drawn.
 
 The same source runs compiled on arrays, and as plain Python on lists; the package build imports this file without
-polars. Compiled, five million slices of which 60% overlap take 0.1 s of CPU time, plain 4.0 s.
+polars. Splitting five million overlapping slices into rows takes 0.25 s of CPU time compiled, 4.0 s plain.
 """
 
 from __future__ import annotations

@@ -297,18 +297,23 @@ class Folder:
         return iter(self.found)
 
 
+async def listed(pilot: Any) -> None:
+    """Until the picker has found everything and lists it."""
+    await settled(pilot)
+    picker: Any = pilot.app.screen
+    while picker._searching:
+        await pilot.pause(0.002)
+    picker._look()
+    await settled(pilot)
+
+
 async def test_alone_it_offers_what_is_here_and_opens_two(tmp_path: Path) -> None:
     sizes = {"one": 1000, "two": 2000, "three": 3000}
     files = [TraceFound(tmp_path / name, size, "kineto") for name, size in sizes.items()]
     shelf = Shelf(**{str(tmp_path / name): small_run(name) for name in ("one", "two")})
     app = app_on(shelf=shelf, discover=Folder(files), none=True)
     async with app.run_test(size=(120, 40)) as pilot:
-        await settled(pilot)
-        picker: Any = app.screen
-        while picker._searching:
-            await pilot.pause(0.002)
-        picker._look()
-        await settled(pilot)
+        await listed(pilot)
         assert "3 traces" in screen_text(app) and "three" in screen_text(app) and "2.9 KiB" in screen_text(app)
         await press(pilot, "space", "space", "enter")
         assert [Path(run.path).name for run in app.session.inputs] == ["one", "two"]
@@ -322,12 +327,7 @@ async def test_the_run_marked_first_is_a_and_the_ends_of_long_paths_tell_them_ap
     shelf = Shelf(**{str(path): small_run(path.parent.name) for path in paths})
     app = app_on(shelf=shelf, discover=Folder(files), none=True)
     async with app.run_test(size=(120, 40)) as pilot:
-        await settled(pilot)
-        picker: Any = app.screen
-        while picker._searching:
-            await pilot.pause(0.002)
-        picker._look()
-        await settled(pilot)
+        await listed(pilot)
         assert all(f"/{path.parent.name}/{path.name} " in screen_text(app) for path in paths), screen_text(app)
         await press(pilot, "down", "space")
         assert f"  {'model' * 2}" in screen_text(app).splitlines()[0]
