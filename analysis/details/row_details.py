@@ -94,10 +94,10 @@ def _named(table: Table, row: Row) -> tuple[Section, ...]:
 
 def fields(columns: tuple[Column, ...], row: Row) -> Section:
     """Every column of the row; of the per-cycle and total sums of a pair, only the ones the list shows."""
-    row_section = {column.per for column in columns if column.order is not None}
+    bases = {column.per for column in columns if column.order is not None}
     rows = []
     for column in columns:
-        if column.per and column.per not in row_section:
+        if column.per and column.per not in bases:
             continue
         value = row[column.name]
         text = display(str(value)) if column.unit == "text" and value is not None else units.short(value, column)
