@@ -48,13 +48,26 @@ Within = Callable[["WholeCycles", Options, Side], pl.DataFrame]
 """A view's rows limited to some cycles of a run. Raises CannotAnswer if nothing belongs to them."""
 
 
-def paired(runs: Runs, options: Options, columns: Sequence[Column], one: One, within: Within | None = None) -> Answer:
+def paired(
+    runs: Runs, options: Options, columns: Sequence[Column], one: One, within: Within | None = None,
+    by_launch: Sequence[str] = (),
+) -> Answer:
     """The view's answer for two runs; ``within`` gives the rows of some cycles, by default those of ``one`` for the run
-    limited to these cycles. Raises CannotAnswer.
+    limited to these cycles. ``by_launch``: the columns that sum activities over the call that launched them; cycles in
+    which that is unknown are left out. Raises CannotAnswer.
     """
     sides = [one(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
-    per = cycle_sums(runs, options, columns, [side.frame for side in sides], within or (
-        lambda cycles, options, side: one(cycles.part, options, side).frame))
+
+    def inside(cycles: WholeCycles, options: Options, side: Side) -> pl.DataFrame:
+        frame = one(cycles.part, options, side).frame
+        if not by_launch or (run := cycles.with_all_calls) is None:
+            return frame
+        keys = keys_of(columns)
+        device = one(run, options, side).frame.select(*keys, *by_launch)
+        return frame.drop(by_launch).join(device, on=keys, how="full", nulls_equal=True, coalesce=True).fill_null(0)
+
+    frames = [side.frame for side in sides]
+    per = cycle_sums(runs, options, columns, frames, within or inside, launched=bool(by_launch))
     (a, b), moved = on_the_same_devices(per.frames)
     joined = paired_rows(a, b, with_cycle_sums(columns), (_places(runs[0], a, {}), _places(runs[1], b, moved)))
     lines = lettered([side.summary for side in sides])
@@ -73,10 +86,14 @@ def _places(run: Trace, frame: pl.DataFrame, moved: dict[str, str]) -> Places:
     return {key: has | set(frame[key].drop_nulls().unique()) for key, has in recorded.items() if key in frame.columns}
 
 
-def answered_by(columns: Sequence[Column], one: One) -> Callable[[Runs, Options], Answer]:
+def answered_by(
+    columns: Sequence[Column], one: One, by_launch: Sequence[str] = ()
+) -> Callable[[Runs, Options], Answer]:
     """The ``build`` function of a view whose answer is ``one`` for a run, or ``one`` for two runs side by side."""
     def build(runs: Runs, options: Options) -> Answer:
-        return one(runs[0], options, "a").answer() if len(runs) == 1 else paired(runs, options, columns, one)
+        alone = len(runs) == 1
+        return one(runs[0], options, "a").answer() if alone else paired(
+            runs, options, columns, one, by_launch=by_launch)
 
     return build
 
@@ -118,12 +135,15 @@ class CycleSums(Struct, frozen=True):
 
 
 def cycle_sums(
-    runs: Runs, options: Options, columns: Sequence[Column], frames: Sequence[pl.DataFrame], within: Within
+    runs: Runs, options: Options, columns: Sequence[Column], frames: Sequence[pl.DataFrame], within: Within,
+    launched: bool = False,
 ) -> CycleSums:
-    """The frames of both runs with the sums that ``with_cycle_sums`` adds."""
+    """The frames of both runs with the sums that ``with_cycle_sums`` adds; ``launched``: only over cycles without
+    activities that were launched before the recording."""
     from .whole import whole_cycles
 
-    result = [whole_cycles(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
+    whole = [whole_cycles(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
+    result = [tuple(one.launched for one in side) for side in whole] if launched else whole
     added = [column for column in with_cycle_sums(columns) if column.per == "cycle"]
     kinds = [{one.kind: one for one in side} for side in result]
     shared = [kind for kind in kinds[0] if kind in kinds[1]]
@@ -139,7 +159,8 @@ def cycle_sums(
     ]
     cycles = [sum(side[kind].frame.height for kind in shared) for side in kinds]
     ranks = max(one.ranks for side in result for one in side)
-    return CycleSums((made[0], made[1]), True, (cycles[0], cycles[1]), ranks, _mix(shares, kinds))
+    notes = (*_mix(shares, kinds), *_before(whole, result))
+    return CycleSums((made[0], made[1]), True, (cycles[0], cycles[1]), ranks, notes)
 
 
 def _with_sums(
@@ -221,6 +242,16 @@ def _why(runs: Runs, whole: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:
         return ("Sums are not per cycle: the runs have no kind of cycle in common.",)
     who = "neither run has" if len(lacking) == 2 else f"{lacking[0]} has no"
     return (f"Sums are not per cycle: {who} whole cycles.",)
+
+
+def _before(whole: Sequence[Sequence[WholeCycles]], used: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:
+    """Notes on the whole cycles that are left out because some of their work was launched before the recording."""
+    height = [[sum(one.frame.height for one in side) for side in sides] for sides in (whole, used)]
+    return tuple(
+        f"{letter}: {units.counted(all_of - some, 'whole cycle', 'whole cycles')} left out of what is compared per "
+        "cycle: some of the work was launched before the recording, by an unknown call."
+        for letter, all_of, some in zip("AB", *height, strict=True) if some < all_of
+    )
 
 
 def _mix(shares: dict[str, float], kinds: Sequence[dict[str, WholeCycles]]) -> tuple[str, ...]:

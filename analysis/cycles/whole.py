@@ -78,7 +78,27 @@ class WholeCycles(Struct, frozen=True):
         """The run limited to these cycles; the same object each time."""
         if self.scoped:
             return self.run
-        return self.run.remember("whole cycles", (self.options.cycle_anchor, self.kind), lambda: _part(self))
+        key = (self.options.cycle_anchor, self.kind, self.frame.height)
+        return self.run.remember("whole cycles", key, lambda: _part(self))
+
+    @property
+    def launched(self) -> WholeCycles:
+        """Those without activities that were launched before the recording (only cycles found on the device hold such);
+        all if none would be left."""
+        found = find_cycles(self.run, self.options)
+        if self.scoped or not found.device_time:
+            return self
+        lost = assignment.launched(self.run).filter("earlier").select("start_ns", "rank").collect(engine="streaming")
+        holding = assignment.row_at(lost["start_ns"], lost["rank"], found.frame, ("start_ns", "dur_ns"))
+        some = self.some & ~pl.Series(np.isin(np.arange(found.frame.height), holding))
+        return replace(self, some=some, frame=found.frame.filter(some)) if some.any() else self
+
+    @property
+    def with_all_calls(self) -> Trace | None:
+        """``part`` with the host slices of the whole run; None where ``part`` holds every launch call itself. Work in
+        cycles found on the device may have been launched before them."""
+        found = not self.scoped and find_cycles(self.run, self.options).device_time
+        return self.part.with_tables(host=self.run.host) if found else None
 
 
 def whole_cycles(run: Trace, options: Options, side: Side) -> tuple[WholeCycles, ...]:

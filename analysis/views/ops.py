@@ -201,6 +201,6 @@ TREE = View(
     glance=_tree_glance,
 )
 VIEW = View(
-    "ops", COLUMNS, answered_by(COLUMNS, table), pair_columns(COLUMNS), noun="ops", details=operator_sections,
-    glance=operator_glance, other=TREE,
+    "ops", COLUMNS, answered_by(COLUMNS, table, ("device_self_ns", "device_total_ns")), pair_columns(COLUMNS),
+    noun="ops", details=operator_sections, glance=operator_glance, other=TREE,
 )

@@ -56,6 +56,8 @@ COLUMNS = (
            order=8),
     Column("threads", "threads", "count", "number of threads with that range", width=7, order=8),
 )
+DEVICE_COLUMNS = ("device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches", "projected_ns")
+"""The columns that sum the activities launched in the ranges."""
 
 
 def table(run: Trace, options: Options, side: Side) -> OneRun:
@@ -237,9 +239,8 @@ def _work(run: Trace, slices: HostSlices, marked: Marked, is_range: Mask) -> tup
 
 def _device_time(marked: Marked, work: Launched | None, count: int) -> dict[str, pl.Series]:
     """The device columns per range name; all null where no launches are recorded."""
-    names = ("device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches", "projected_ns")
     if work is None:
-        return {name: pl.Series(name, [None] * count, dtype=pl.Int64) for name in names}
+        return {name: pl.Series(name, [None] * count, dtype=pl.Int64) for name in DEVICE_COLUMNS}
     owner, at = _inside(marked, work, work.range_thread, work.thread)
     mine = work.inner >= 0
     spread = int(work.device.max(initial=0)) + 1
@@ -255,7 +256,7 @@ def _device_time(marked: Marked, work: Launched | None, count: int) -> dict[str,
         _summed(of // spread, last - first, count), _summed(theirs, strays.dur[when], count),
         np.bincount(owner, minlength=count).astype(np.int64), _summed(marked.name, _projected(marked, work), count),
     )
-    return {name: pl.Series(name, values) for name, values in zip(names, result, strict=True)}
+    return {name: pl.Series(name, values) for name, values in zip(DEVICE_COLUMNS, result, strict=True)}
 
 
 def _projected(marked: Marked, work: Launched) -> Ints:
@@ -315,4 +316,7 @@ def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     return made
 
 
-VIEW = View("ranges", COLUMNS, answered_by(COLUMNS, table), pair_columns(COLUMNS), noun="ranges", details=sections)
+VIEW = View(
+    "ranges", COLUMNS, answered_by(COLUMNS, table, DEVICE_COLUMNS), pair_columns(COLUMNS), noun="ranges",
+    details=sections,
+)

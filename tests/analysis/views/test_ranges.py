@@ -114,6 +114,23 @@ def test_the_totals_of_two_runs_count_what_nested_ranges_share_once(run_of, aske
     assert table.summary[0].startswith("Per cycle: device 300 ns → 400 ns, host 100 ns → 100 ns, count 2 → 2")
 
 
+def test_sums_per_device_cycle_have_the_work_launched_before_it_and_skip_cycles_launched_before_the_recording(
+        run_of, asked):
+    """The host is a cycle ahead; what A's first cycle ran was launched before the recording, B has all launches."""
+    def recorded(label: str, first: int):
+        kernels = [one for at in range(8) for one in (
+            ran(2 * at + 1, 1000 * at + 1000, 10, "begins"), ran(2 * at + 2, 1000 * at + 1100, 300))]
+        host = [one for at in range(first, 8) for one in (
+            marked("forward", 1000 * at, 60), call(2 * at + 1, 1000 * at + 10), call(2 * at + 2, 1000 * at + 20))]
+        return run_of(label, host=host, kernels=kernels)
+
+    table = asked("ranges", recorded("a", 1), recorded("b", 0), options=Options(cycle_anchor="begins"))
+    assert table.summary[0].startswith("Per cycle: device 310 ns → 310 ns,")
+    assert table.summary[0].endswith("(7 whole cycles in A, 8 in B).")
+    assert table.notes[-1].startswith("A: 1 whole cycle left out of what is compared per cycle:")
+    assert sum("left out" in note for note in table.notes) == 1
+
+
 def test_a_recording_without_ranges_says_what_would_have_them(run_of, asked):
     with pytest.raises(CannotAnswer, match="record_function"):
         asked("ranges", run_of(host=[call(1, 5)], kernels=[ran(1, 200, 10)]))
