@@ -22,14 +22,15 @@ MATERIAL = 0.01  # Share of a cycle below which waiting gets no sentence.
 
 
 class CollectiveWaits(Struct, frozen=True):
-    """Median wait per cycle in A and B, ms, by (pair index, function row)."""
+    """Mean wait per cycle in A and B, ms, by (pair index, function row)."""
 
     a: dict[tuple[int, int], float]
     b: dict[tuple[int, int], float]
 
 
 class RankWait(Struct, frozen=True):
-    """How long one rank's device waited for the other ranks in a collective, median ms per cycle."""
+    """How long one rank's device waited for the other ranks in a collective, mean ms per cycle: a wait
+    in few cycles counts, and the waits are those that the ranks view sums up."""
 
     device: str
     a_ms: float
@@ -37,8 +38,8 @@ class RankWait(Struct, frozen=True):
 
 
 class CollectiveTiming(Struct, frozen=True):
-    """One collective over the ranks of a job: its transfer time, the rank that came last (None if none did more often
-    than chance) with (times last, cycles), and the wait of each rank."""
+    """One collective over the ranks of a job: its transfer time, the rank that waits least in most cycles (None if
+    chance explains it) with (cycles it waits least in, cycles), and the wait of each rank."""
 
     function: str
     transfer_a_us: float
@@ -129,7 +130,7 @@ def _transfer(ranks: list[tuple[Side, int]]) -> _Transfer | None:
         values[place] = shortest * side.launches[row, place]
         values[side.seen[row] & (side.launches[row] == 0)] = 0.0
         transfer.append(values)
-    waits = [float(np.median((each[i] - shortest) * launches[i])) for i in range(len(ranks))]
+    waits = [float(np.mean((each[i] - shortest) * launches[i])) for i in range(len(ranks))]
     return _Transfer(transfer, waits, float(np.median(shortest)) * 1e3, *_last(each))
 
 
@@ -151,14 +152,16 @@ def sentence(timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: f
         was, now = (units.duration(1e3 * us) for us in (timing.transfer_a_us, timing.transfer_b_us))
         transfer = f"transfer {was} → {now}"
         if timing.last_a is not None and timing.last_a == timing.last_b:
-            return f"{timing.last_a} comes last to {name} in both runs and the others wait; {transfer}"
+            often = ", ".join(f"{times} of {of}" for times, of in (timing.often_a, timing.often_b))
+            return (f"{timing.last_a} waits least at {name} in most cycles of both runs ({often}) and the others wait "
+                    f"for it; {transfer}")
         waited = {wait.device: units.amount(wait.a_ms, wait.b_ms) for wait in timing.waits}
         if timing.last_a is not None and timing.last_b is not None:
             return (f"the late rank changed sides: {name} waited for {timing.last_a}, now for {timing.last_b} "
                     f"(which waited {waited[timing.last_b]} per cycle); {transfer}")
         sides = ("A", timing.last_a, *timing.often_a), ("B", timing.last_b, *timing.often_b)
-        late = next((f"in {run} {last} comes last in {times} of {of} cycles" for run, last, times, of in sides if last),
-                    "no rank comes last more often than chance")
+        late = next((f"{one} waits least in {times} of {of} cycles of {run}" for run, one, times, of in sides if one),
+                    "no rank waits least in more cycles than by chance")
         most = max(timing.waits, key=lambda wait: abs(wait.b_ms - wait.a_ms)).device
-        return f"{most} waits {waited[most]} per cycle (median) at {name}; {late}; {transfer}"
+        return f"{most} waits {waited[most]} per cycle (mean) at {name}; {late}; {transfer}"
     return None

@@ -287,10 +287,25 @@ def test_no_rank_is_called_late_that_chance_makes_last() -> None:
 
     table = diff(by_turns(two_ranks(late=0, seed=1), 3), by_turns(two_ranks(late=1, seed=2), 3))
     ranks = next(line for line in table.summary if line.startswith("Ranks"))
-    assert "no rank comes last more often than chance" in ranks and "changed sides" not in ranks
+    assert "no rank waits least in more cycles than by chance" in ranks and "changed sides" not in ranks
     ranks = next(line for line in diff(two_ranks(late=0, seed=1), by_turns(two_ranks(late=1, seed=2), 4)).summary
                  if line.startswith("Ranks"))
-    assert "in A GPU 0 comes last in 8 of 8 cycles" in ranks
+    assert "GPU 0 waits least in 8 of 8 cycles of A" in ranks
+
+
+def test_the_rank_whose_waits_changed_most_in_all_is_named_even_if_it_waits_in_few_cycles() -> None:
+    """GPU 0 waits 1 ms in six of eight cycles of A, GPU 1 16 ms in one of B: its median there is 0."""
+    def waiting(*cycles: tuple[int, int]) -> Trace:
+        """For each cycle, the GPU that waits and for how long, us."""
+        run = two_ranks(late=0)
+        us = {(f"GPU {gpu}", at): long for at, (gpu, long) in enumerate(cycles, 1)}
+        rows = run.profile.select(pl.col("device").cast(pl.String), "cycle").collect().rows()
+        spans = pl.Series("dur_ns", [10_000 + 1_000 * us.get(row, 0) for row in rows], pl.Int64)
+        return run.with_tables(profile=run.profile.collect().with_columns(spans).lazy())
+
+    a, b = waiting(*[(0, 1000)] * 6, *[(1, 100)] * 2), waiting((1, 16_000), *[(0, 0), (1, 0)] * 3, (0, 0))
+    ranks = next(line for line in diff(a, b).summary if line.startswith("Ranks"))
+    assert "GPU 1 waits 0.025 → 2.00 ms per cycle (mean) at ncclAllReduce" in ranks
 
 
 def test_a_slower_transfer_is_seen_through_the_waiting() -> None:
