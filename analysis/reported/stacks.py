@@ -2,8 +2,8 @@
 
 The first shape is a list of functions (flat view in Nsight Systems), with callers and callees of each in its details
 (bottom-up); the other is the tree of each thread from its outermost frame on (top-down), with its flame graph. A sample
-without callers counts in ``self`` of the list only. Self shares of the list are of all samples, all other shares of the
-samples with callers, so that runs of different lengths can be compared.
+without callers counts in ``self`` of the list only. All shares are of the samples with callers, so that a function's
+total is never below its self and runs of different lengths can be compared.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _MODULE = Column("module", "module", "text", "library or program it belongs to",
 _OWN = (
     Column("self_samples", "self", "count", "samples in the function itself", width=7, order=2, role="count",
            pairs="side"),
-    Column("self_share", "self %", "fraction", "share of all samples in the function itself", width=7, order=1,
-           role="share", pairs="sum"),
+    Column("self_share", "self %", "fraction", "share of the samples with a call stack in the function itself", width=7,
+           order=1, role="share", pairs="sum"),
 )
 _TOTAL = (
     Column("samples", "total", "count", "samples in it or its callees, among samples with a call stack", width=7,
@@ -79,15 +79,16 @@ def _functions(stacks: Stacks) -> pl.DataFrame:
     """The functions of a run, most self samples first."""
     lines, seen = stacks.lines, stacks.seen
     once = lines.unique(["at", "code"])  # a function that calls itself is in the sample once
-    own = lines.unique("at", keep="first", maintain_order=True).group_by("code").agg(self_samples=_SAMPLES)
+    own = lines.unique("at", keep="first", maintain_order=True).group_by("code").agg(
+        self_samples=_SAMPLES, own=pl.col("samples").filter("walked").sum())
     threads = once.lazy().join(seen.lazy(), on="at").select("code", "thread").unique().group_by("code").agg(
         threads=pl.len().cast(pl.Int64)).collect(engine="streaming")
     rows = once.group_by("code").agg(pl.col("samples").filter("walked").sum()).join(own, on="code", how="left").join(
         threads, on="code").join(stacks.names.to_frame().with_row_index("code"), on="code")
     facts = _facts(stacks)
-    return rows.with_columns(pl.col("self_samples").fill_null(0)).sort(
-        "self_samples", "samples", "frame", descending=[True, True, False]).with_columns(
-        name=function_of("frame"), module=module_of("frame"), self_share=pl.col("self_samples") / facts["samples"],
+    return rows.with_columns(pl.col("self_samples", "own").fill_null(0)).sort(
+        "own", "samples", "self_samples", "frame", descending=[True, True, True, False]).with_columns(
+        name=function_of("frame"), module=module_of("frame"), self_share=pl.col("own") / facts["with_callers"],
         share=pl.col("samples") / facts["with_callers"]).select(column.name for column in COLUMNS)
 
 
@@ -112,8 +113,8 @@ def _sentence(facts: dict[str, Any]) -> str:
 
 def _notes(facts: dict[str, Any]) -> tuple[str, ...]:
     lacking = facts["samples"] - facts["with_callers"]
-    return (f"{units.counted(lacking, 'sample has', 'samples have')} no callers recorded and count in self only: "
-            "nsys profile --samples-per-backtrace=1 records them with every sample.",) if lacking else ()
+    return (f"{units.counted(lacking, 'sample has', 'samples have')} no callers recorded and count in self only, "
+            "not in shares: nsys profile --samples-per-backtrace=1 records them with every sample.",) if lacking else ()
 
 
 def build(runs: Runs, options: Options) -> Answer:

@@ -139,11 +139,12 @@ def test_functions_and_their_tree_are_those_of_all_processor_samples(data: Path)
         stack = stacks.setdefault(sample, [thread])
         if not (unresolved and stack[-1] == frame):
             stack.append(frame)
-    own, total = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    own, walked_own, total = (Counter[tuple[str, str]]() for _ in range(3))
     nodes = defaultdict[tuple[Any, ...], list[int]](lambda: [0, 0])
     for thread, *frames in stacks.values():
         own[frames[0]] += 1
         if len(frames) > 1:
+            walked_own[frames[0]] += 1
             total.update(set(frames))
             for length in range(len(frames) + 1):
                 node = nodes[thread, *frames[::-1][:length]]
@@ -156,7 +157,7 @@ def test_functions_and_their_tree_are_those_of_all_processor_samples(data: Path)
     assert (listed.facts["samples"], listed.facts["with_callers"]) == (len(stacks), walked) == (893, 223)
     assert listed.facts["without_symbols"] == sum(many for (name, _), many in own.items() if name.startswith("["))
     assert [one for row in listed.rows for one in (row["self_share"], row["share"])] == pytest.approx(
-        [one for row in listed.rows for one in (row["self_samples"] / 893, row["samples"] / 223)])
+        [of[row["name"], row["module"]] / 223 for row in listed.rows for of in (walked_own, total)])
     rows = view_of(export, "stacks", "--tree").rows
     assert [row["samples"] for row in rows if row["kind"] == "thread"] == [
         one[0] for one in sorted((one for key, one in nodes.items() if len(key) == 1), reverse=True)]
