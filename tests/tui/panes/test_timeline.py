@@ -21,6 +21,7 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 
 from warplens import __version__
+from warplens.analysis.core import units
 from warplens.analysis.timeline import chrome_trace, place
 from warplens.loaders import schema
 from warplens.tui.app.app import WarplensApp
@@ -336,6 +337,10 @@ async def test_the_cycle_that_all_views_are_limited_to_is_what_it_shows(runs: tu
             assert [c.window(at).start for at in range(len(runs))] == [one["start_ns"] for one in wanted]
             assert c.window_ns[1] - c.window_ns[0] == max(one["dur_ns"] for one in wanted)
             assert session.scope_text in screen_text(app)
+            recorded, shown = wanted[0]["dur_ns"], c.window_ns[1] - c.window_ns[0]
+            title = f"Cycle {units.duration(recorded)}" + (
+                f" · {units.duration(shown)} shown" if shown > recorded else " ")
+            assert title in screen_text(app)
             await press(pilot, "+", "]")
         await press(pilot, "C")
         assert c.window_ns == c.whole()

@@ -47,18 +47,18 @@ def _overview(view: LaneView, paint: Painter, windows: Sequence[Window], cycle: 
     from ....analysis.timeline.window import Window
 
     first, last = view.whole()
-    if cycle is not None:
-        marks = [one.marks for one in view.runs]
-        first = int(marks[0].starts[cycle])
-        last = first + int(marks[0].ends[cycle] - marks[0].starts[cycle])
-        last = max(last, view.window_ns[1])
+    title = f"Whole recording {units.duration(last - first)}"
+    if cycle is not None:  # its work on the device, or the cycle of the other run, may end later
+        marks = view.runs[0].marks
+        first, end = int(marks.starts[cycle]), int(marks.ends[cycle])
+        last = max(end, view.window_ns[1])
+        title = f"Cycle {units.duration(end - first)}" + (
+            f" · {units.duration(last - first)} shown" if last > end else "")
     devices = sorted({lane.device or "the device" for one in view.runs for lane in one.drawn if lane.tid is None})
     who = devices[0] if len(devices) == 1 else "the devices"
     what = f"how much of it {who} ran" if devices else ""
     length = units.duration(view.window_ns[1] - view.window_ns[0])
-    said = frame.Frame(
-        f"{'Whole recording' if cycle is None else 'Cycle'} {units.duration(last - first)}", frame.dim(what),
-        (*view.frame.right, (" · ", "dim"), (f"{length} below", "dim")))
+    said = frame.Frame(title, frame.dim(what), (*view.frame.right, (" · ", "dim"), (f"{length} below", "dim")))
     wholes = [Window(first + off, last + off, paint.columns) for off in view.offsets]
     return [paint.upper(said), *paint.minimaps(view.runs, wholes, windows), paint.lower()]
 
