@@ -1,6 +1,7 @@
 """Launch call, operator, module and Python frame of every device activity.
 
-The operator is the one with the activity's External id, else the innermost one around the launch call. A backward
+The operator is the one with the activity's External id, else the innermost one around the launch call, else, for calls
+recorded apart from the thread that made them, the one with the call's External id. A backward
 operator runs without any Python line of its own, so its module and frame are those of the forward operator with the
 same sequence number. The kernels of a graph are launched by a replay, which does not say who captured them: without an
 External id of their own they get operator, module and frame from the graph's capture, or null if it was not recorded.
@@ -176,7 +177,8 @@ def _launchers(run: Trace, slices: HostSlices) -> dict[str, Ints]:
     """``call``, ``operator`` and ``replayed`` as in ``_callers_frame``; ``launch_ns``: start of the launch call, ns."""
     rows = numbers(run.kernels.select("rank", "correlation", "op_id", "graph"), "correlation", "op_id", "graph")
     calls = numbers(_with_rows(run, pl.col("kind").is_in(CALLS), pl.col("correlation") != 0).select(
-        "row", "rank", "correlation", pl.col("start_ns").fill_null(0)), "row", "correlation")
+        "row", "rank", "correlation", pl.col("start_ns").fill_null(0), op_id="external_id",
+    ), "row", "correlation", "op_id")
     order = np.argsort(calls["start_ns"], kind="stable")
     calls = {name: in_order(values, order) for name, values in calls.items()}
     result = match((rows["rank"], rows["correlation"]), (calls["rank"], calls["correlation"]))
@@ -187,6 +189,9 @@ def _launchers(run: Trace, slices: HostSlices) -> dict[str, Ints]:
     replayed = (rows["graph"] != ABSENT) | ((call >= 0) & replays[call])
     unclaimed = (operator < 0) & ~replayed
     operator[unclaimed] = nearest(slices.parent, call[unclaimed], is_operator)
+    alone = np.flatnonzero((operator < 0) & ~replayed & (result >= 0))
+    if len(alone):
+        operator[alone] = _by_external_id(run, {key: calls[key][result[alone]] for key in ("rank", "op_id")})
     replayed &= operator < 0
     launch_ns = np.where(result >= 0, calls["start_ns"][np.maximum(result, 0)], ABSENT) if len(calls["row"]) else call
     return {"call": call, "operator": operator, "replayed": replayed.astype(np.int64), "launch_ns": launch_ns}

@@ -1,8 +1,9 @@
 """Ranges (NVTX, ROCTX, record_function, step marks): host time of each range and the device time launched inside.
 
-An activity belongs to a range when its launch call (for work launched through a queue: its operator) began inside the
-range on the same thread. Work launched meanwhile by threads of the process that are in no range, such as a backward
-pass, is counted separately. Sums over devices and streams count overlapping activities twice; ``busy_ns`` does not.
+An activity belongs to a range when its launch call (its operator, if the work went through a queue or the call was
+recorded apart from the thread that made it) began inside the range on the same thread. Work launched meanwhile by
+threads of the process that are in no range, such as a backward pass, is counted separately. Sums over devices and
+streams count overlapping activities twice; ``busy_ns`` does not.
 """
 
 from __future__ import annotations
@@ -216,8 +217,12 @@ def _work(run: Trace, slices: HostSlices, marked: Marked, is_range: Mask) -> tup
     callers = callers_of(run)
     if callers is None or not (callers.call >= 0).any():
         return None, total, total
-    # op_id < 0: a flow arrow names the operator, because the launch call was made by the thread that drains its queue
+    # op_id < 0: a flow arrow names the operator, because the launch call was made by the thread that drains its queue;
+    # XLA on ROCm records calls under threads of their own, in no range, with the operator that made them
     queued = (rows["op_id"] < 0).fill_null(False).to_numpy() & (callers.operator >= 0)
+    alone = np.flatnonzero((callers.call >= 0) & (callers.operator >= 0))
+    alone = alone[nearest(slices.parent, callers.call[alone], is_range) < 0]
+    queued[alone] |= slices.at(callers.call[alone], "tid") != slices.at(callers.operator[alone], "tid")
     launched = np.where(queued, callers.operator, callers.call)
     chosen = np.flatnonzero(counts & (launched >= 0) & rows["start_ns"].is_not_null().to_numpy())
     call = launched[chosen]

@@ -45,6 +45,22 @@ def test_the_json_and_the_planes_of_one_recording_say_the_same(written: Path, da
     assert ops[0] == ops[1] and len(ops[0]) == 21
 
 
+def test_ranges_have_the_device_time_of_the_calls_made_in_them_though_calls_have_a_thread_of_their_own(
+    written: Path, data: Path, events: list[dict[str, Any]]
+) -> None:
+    called = {event["args"]["correlation_id"]: event["ts"] for event in events if event["tid"] == 7}
+    wanted: Counter[str] = Counter()
+    for event in events:
+        if event["pid"] == 1 and "kernel_details" in event.get("args", {}):
+            at = called[event["args"]["correlation_id"]]
+            around = {one["name"] for one in events if one["pid"] == 701 and one["tid"] != 7
+                      and one["ts"] <= at < one["ts"] + one["dur"]}
+            wanted.update({name: round(1000 * event["dur"]) for name in around})
+    for path in (written, data / "traces/jax_xplane"):
+        rows = {row["name"]: row["device_ns"] for row in view_of(path, "ranges").rows if row["device_ns"]}
+        assert len(rows) == 6 and rows == {name: wanted[name] for name in rows}
+
+
 def test_executions_of_the_program_are_the_cycles(written: Path, events: list[dict[str, Any]]) -> None:
     executed = [event for event in events if event["name"] == "PJRT_LoadedExecutable_Execute"]
     cycles = view_of(written, "cycles").facts["cycles"]
