@@ -3,8 +3,8 @@
 A filter is a list of terms separated by spaces, all of which must match. A term is ``column OP value`` with OP one of
 ``= != > >= < <= ~`` (``~``: regular expression), where a value may have a unit (``total_ns>1.5ms``, ``share>5%``); or
 it is plain text, searched in all text columns, ignoring case. ``!`` before a term negates it; quotes keep spaces
-together. ``family=gemm`` (or its letter, ``family=g``) selects the kernel family that lists show before a name, if rows
-have a name and a kind.
+together (``device=GPU 1`` needs none where a device is "GPU 1" and none is "GPU"). ``family=gemm`` (or its letter,
+``family=g``) selects the kernel family that lists show before a name, if rows have a name and a kind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import operator
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -57,7 +57,7 @@ class Filter(Struct, frozen=True):
             mask = rows.containing(self.text)
             return ~mask if self.invert else mask
         mask = pl.Series([True]).new_from_index(0, rows.height)
-        for term in _split(self.text):
+        for term in _terms(_split(self.text), rows, columns):
             try:
                 mask = mask & _term(term, rows, columns)
             except pl.exceptions.PolarsError as error:
@@ -73,6 +73,25 @@ def _split(text: str) -> list[str]:
         return shlex.split(text) if any(quote in text for quote in "\"'") else text.split()
     except ValueError as error:
         raise BadFilter(f"{text}: {error}") from error
+
+
+def _terms(words: Sequence[str], rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
+    """The terms that words make: of ``column=value`` the value goes on over the next words if only then it exists."""
+    at = 0
+    while at < len(words):
+        several = at + 1 < len(words) and _TERM.match(words[at].removeprefix("!"))
+        longer = range(at + 1, len(words) + 1) if several else ()
+        end = next((end for end in longer if _exists(" ".join(words[at:end]), rows, columns)), at + 1)
+        yield " ".join(words[at:end])
+        at = end
+
+
+def _exists(term: str, rows: Rows, columns: Sequence[Column]) -> bool:
+    """Whether a term is ``=`` or ``!=`` and a text that is in the column."""
+    match = _TERM.match(term.removeprefix("!"))
+    texts = [one for one in _columns(match["column"], columns) if one.unit == "text"] if match else []
+    return any(match is not None and match["op"] in ("=", "!=") and _passes(
+        term, "=", match["value"], column, rows).any() for column in texts)
 
 
 def _term(term: str, rows: Rows, columns: Sequence[Column]) -> pl.Series:

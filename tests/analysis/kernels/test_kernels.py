@@ -198,6 +198,19 @@ def test_runs_of_one_job_on_different_devices_are_compared_by_the_devices_order(
 
 @pytest.mark.parametrize(
     ("words", "names"),
+    [("device=GPU 1", ["b1"]), ("device!=GPU 1", ["a0", "c1"]), ("!device=GPU 1 c1", ["c1"]),
+     ("device=GPU 1 total>15ns", []), ("total>15ns device=GPU 1x", ["c1"]), ("kind=kernel 1", ["b1", "c1"]),
+     ("device=GPU 9", [])],
+)
+def test_a_value_with_a_space_needs_no_quotes_where_only_the_longer_one_exists(run_of, asked, words, names):
+    run = run_of(kernels=[{**launch(name, dur), "device": device} for name, dur, device in (
+        ("a0", 10, "GPU 0"), ("b1", 10, "GPU 1"), ("c1", 20, "GPU 1x"))])
+    found = asked("kernels", run).filtered(Filter(words)).shown()["name"]
+    assert sorted(found.cast(pl.String)) == names
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
     [("total>15ns", ["grown", "shrunk"]), ("total_a>15ns", ["shrunk"]), ("total_ns_b>15", ["grown"])],
 )
 def test_a_filter_over_two_runs_asks_either_side_or_the_one_it_names(run_of, asked, words, names):
