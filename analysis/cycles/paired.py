@@ -59,12 +59,7 @@ def paired(
     sides = [one(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
 
     def inside(cycles: WholeCycles, options: Options, side: Side) -> pl.DataFrame:
-        frame = one(cycles.part, options, side).frame
-        if not by_launch or (run := cycles.with_all_calls) is None:
-            return frame
-        keys = keys_of(columns)
-        device = one(run, options, side).frame.select(*keys, *by_launch)
-        return frame.drop(by_launch).join(device, on=keys, how="full", nulls_equal=True, coalesce=True).fill_null(0)
+        return launched_in(cycles, lambda run: one(run, options, side).frame, keys_of(columns), by_launch)
 
     frames = [side.frame for side in sides]
     per = cycle_sums(runs, options, columns, frames, within or inside, launched=bool(by_launch))
@@ -77,6 +72,17 @@ def paired(
         (*of_both([side.notes for side in sides]), *note(moved), *per.notes),
         cycle_summary=(per.sentence(joined, columns), *lines) if per.has_sums else (),
     )
+
+
+def launched_in(
+    cycles: WholeCycles, rows_of: Callable[[Trace], pl.DataFrame], keys: Sequence[str], by_launch: Sequence[str]
+) -> pl.DataFrame:
+    """The rows of the run limited to the cycles, with the columns ``by_launch`` from those of all launch calls."""
+    frame = rows_of(cycles.part)
+    if not by_launch or (run := cycles.with_all_calls) is None:
+        return frame
+    device = rows_of(run).select(*keys, *by_launch)
+    return frame.drop(by_launch).join(device, on=list(keys), how="full", nulls_equal=True, coalesce=True).fill_null(0)
 
 
 def _places(run: Trace, frame: pl.DataFrame, moved: dict[str, str]) -> Places:

@@ -6,7 +6,7 @@ recorded. The second layout is a tree: modules, the operators they call, kernels
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -18,7 +18,7 @@ from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
 from ..core.call_tree import crossing_notes
 from ..core.callers import callers_of
-from ..cycles.paired import OneRun, answered_by, cycle_sums
+from ..cycles.paired import OneRun, answered_by, cycle_sums, launched_in
 from ..details.glances import Glances, kernel_glance, operator_glance, summed_kernels
 from ..details.listed import tail
 from ..details.row_details import kernel_sections, operator_sections
@@ -27,6 +27,9 @@ from ..operators.captured import with_captures
 from ..operators.tree import operators_of
 from ..table.sides import paired_rows
 from ..table.tree import in_order, texts_of
+
+if TYPE_CHECKING:
+    from ..cycles.whole import WholeCycles
 
 COLUMNS = (
     Column("name", "operator", "text", "operator as recorded", width=34, order=0, elastic=True, pinned=True,
@@ -118,6 +121,7 @@ TREE_COLUMNS = (
 )
 TREE_PAIR_COLUMNS = pair_columns(TREE_COLUMNS)
 _KEYS = ("path", "name", "kind", "depth", "parent")
+_BY_LAUNCH = ("device_self_ns", "device_total_ns")
 
 
 def build_tree(runs: Runs, options: Options) -> Answer:
@@ -133,7 +137,7 @@ def build_tree(runs: Runs, options: Options) -> Answer:
         return Answer(listed.lazy(), _tree_facts(rows), (_tree_sentence(rows),), notes)
     keys = tuple(Column(name, name, "text", "", pairs="key") for name in _KEYS)
     sums = (*keys, *(column for column in TREE_COLUMNS if column.sums))
-    per = cycle_sums(runs, options, sums, trees, lambda cycles, options, side: _tree(cycles.part, cycles.run))
+    per = cycle_sums(runs, options, sums, trees, _tree_in, launched=True)
     of = "_per_cycle" if per.has_sums else ""
     made = in_order(paired_rows(*per.frames, with_cycle_sums(sums)),
                     (f"device_total{of}_ns_delta", f"host_total{of}_ns_delta"))
@@ -147,6 +151,16 @@ def build_tree(runs: Runs, options: Options) -> Answer:
 
 def _tree_facts(rows: pl.DataFrame) -> dict[str, Any]:
     return {"nodes": rows.height, "depth": int(rows.select(pl.col("depth").max()).item() or 0) + 1}
+
+
+def _tree_in(cycles: WholeCycles, options: Options, side: Side) -> pl.DataFrame:
+    """The tree of some cycles; ``count`` of a kernel goes by its launch too, that of a call by the call itself."""
+    def rows_of(run: Trace) -> pl.DataFrame:
+        return _tree(run, cycles.run).with_columns(launches="count")
+
+    rows = launched_in(cycles, rows_of, _KEYS, (*_BY_LAUNCH, "idle_total_ns", "launches"))
+    is_call = pl.col("kind").is_in((MODULE_KIND, OPERATOR_KIND))
+    return rows.with_columns(count=pl.when(is_call).then("count").otherwise("launches"))
 
 
 def _tree(run: Trace, whole: Trace | None = None) -> pl.DataFrame:
@@ -201,6 +215,6 @@ TREE = View(
     glance=_tree_glance,
 )
 VIEW = View(
-    "ops", COLUMNS, answered_by(COLUMNS, table, ("device_self_ns", "device_total_ns")), pair_columns(COLUMNS),
+    "ops", COLUMNS, answered_by(COLUMNS, table, _BY_LAUNCH), pair_columns(COLUMNS),
     noun="ops", details=operator_sections, glance=operator_glance, other=TREE,
 )

@@ -122,6 +122,23 @@ def test_a_path_is_one_row_whether_or_not_a_call_on_the_way_has_an_only_child_of
     assert both.frame["host_self_ns_a"].to_list() == both.frame["host_self_ns_b"].to_list() == [130, 70]
 
 
+def test_kernels_of_cycles_on_the_device_are_under_their_operator_though_it_ran_a_cycle_earlier() -> None:
+    """The host is a cycle ahead; what A's first cycle ran was launched before the recording, B has all launches."""
+    def recorded(label: str, first: int) -> Trace:
+        def call(at: int) -> dict[str, Any]:
+            return host("cudaLaunchKernel", 1000 * at + 10, 5, "runtime", correlation=at + 1)
+
+        return run_of(
+            label, kernels=[kernel(at, 1000 * at + 1000, 300, correlation=at + 1) for at in range(8)],
+            host=[one for at in range(first, 8) for one in (host("aten::mm", 1000 * at, 60), call(at))])
+
+    table = ask(TREE, (recorded("a", 1), recorded("b", 0)), Options(cycle_anchor="gemm"))
+    assert [(row["name"], row["device_total_per_cycle_ns_a"], row["device_total_per_cycle_ns_b"])
+            for row in table.frame.to_dicts()] == [("aten::mm", 300, 300), ("gemm", 300, 300), ("gemm", 0, 0)]
+    assert [row["count_per_cycle_a"] for row in table.frame.to_dicts() if row["name"] == "gemm"] == [1, 0]
+    assert any(note.startswith("A: 1 whole cycle left out") for note in table.notes)
+
+
 @pytest.mark.parametrize("depth", [1, 399, 400, 401, 1_500])
 def test_whatever_is_called_however_deep_own_times_add_up(depth: int) -> None:
     tree = call_paths(run_of(host=[host(f"aten::o{at % 9}", at, 10_000 - 2 * at) for at in range(depth)]))
