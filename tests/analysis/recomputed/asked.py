@@ -18,9 +18,9 @@ class Answered(NamedTuple):
 
 
 def view_of(path: Path, view: str, *more: str) -> Answered:
-    """What ``warplens report PATH --view VIEW --format json`` writes."""
+    """What ``warplens report PATH --view VIEW --format json`` writes; ``more``: options, or a second path."""
     with TemporaryDirectory() as folder:
         written = Path(folder, "answer.json")
-        assert main(["report", str(path), "--view", view, "--format", "json", "-o", str(written), *more]) == 0
+        assert main(["report", str(path), *more, "--view", view, "--format", "json", "-o", str(written)]) == 0
         made = json.loads(written.read_bytes())
     return Answered(made["rows"], made["facts"])

@@ -182,3 +182,18 @@ def test_calls_of_the_system_have_the_chains_that_were_recorded_with_them(data: 
     sums = chains.group_by(pl.col("call").cast(pl.String)).agg(pl.len(), pl.col("dur_ns").sum())
     assert sums.sort("dur_ns", descending=True).rows() == recorded
     assert set(chains.select(pl.col("call", "function").cast(pl.String)).rows()) == innermost
+
+
+def test_ranges_of_two_runs_have_the_kernels_of_each_cycle_whose_work_was_launched_in_the_recording(data: Path) -> None:
+    """Every cycle has four flash kernels. Of the first, some were launched before the recording; B's fourth is cut."""
+    exports = [data / "traces/nsys_sqlite/nsys-ai" / f"mfu_2gpu_{side}.sqlite" for side in ("before", "after")]
+    wanted = []
+    for path, cycles in zip(exports, (range(1, 16), (1, 2, *range(4, 15))), strict=True):
+        with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
+            spans = [end - start for start, end in database.execute(
+                "select start, end from CUPTI_ACTIVITY_KIND_KERNEL k join StringIds s on s.id = k.shortName "
+                "where value = 'flash_fwd_kernel' order by start")]
+        wanted.append(round(sum(sum(spans[4 * cycle : 4 * cycle + 4]) for cycle in cycles) / len(cycles)))
+    rows = view_of(exports[0], "ranges", str(exports[1])).rows
+    flash = next(row for row in rows if row["name"] == "FlashAttnFunc")
+    assert [flash["per_cycle_ns_a"], flash["per_cycle_ns_b"]] == wanted
