@@ -34,11 +34,9 @@ def with_captures(run: Trace, found: Operators | None) -> Operators | None:
     on, unsure = by_tensor_cores(replayed["name"])
     of_captures = _sums(pl.DataFrame({
         "name": names, "call": attribution.owner[rows], "ns": replayed["dur_ns"], "on": on, "unsure": unsure}))
-    claimed = int(of_captures["device_self_ns"].sum())
     if found is None:
         total = run.kernels.filter(pl.col("kind") != "sync").select(pl.col("dur_ns").sum())
-        device_ns = int(total.collect(engine="streaming").item() or 0)
-        return Operators(_ordered(of_captures), device_ns, device_ns - claimed)
+        return Operators(_ordered(of_captures), int(total.collect(engine="streaming").item() or 0))
     launching = replayed.select("dur_ns", name=launching_operators(run, replayed).cast(pl.String)).drop_nulls()
     taken = launching.group_by("name").agg(pl.col("dur_ns").sum().alias("taken"))
     before = found.frame.with_columns(pl.col("name").cast(pl.String)).join(taken, on="name", how="left").with_columns(
@@ -48,8 +46,7 @@ def with_captures(run: Trace, found: Operators | None) -> Operators | None:
         pl.col("tc_eligible").any(ignore_nulls=False),
         *(_weighted(ratio, weight) for ratio, weight in _RATIOS.items()),
     )
-    unclaimed = found.unclaimed_ns - claimed + int(launching["dur_ns"].sum())
-    return Operators(_ordered(both.select(before.columns)), found.device_ns, unclaimed, found.crossing)
+    return Operators(_ordered(both.select(before.columns)), found.device_ns, found.crossing)
 
 
 def _sums(activities: pl.DataFrame) -> pl.DataFrame:

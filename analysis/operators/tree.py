@@ -30,12 +30,16 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Operators(Struct, frozen=True):
-    """A run's operator table, device time in total and without an operator (ns), slices that outlast their parent."""
+    """A run's operator table, device time in total (ns), slices that outlast their parent."""
 
     frame: pl.DataFrame
     device_ns: int
-    unclaimed_ns: int
     crossing: int = 0
+
+    @property
+    def unclaimed_ns(self) -> int:
+        """Device time that no operator launched, steps and other annotations among the operators included."""
+        return self.device_ns - int(self.frame["device_self_ns"].sum())
 
 
 def is_data_loader(name: str) -> bool:
@@ -77,7 +81,7 @@ def _operators(run: Trace) -> Operators | None:
     into = _folded_into(nodes.parent, name, is_op)
     calls = calls_of(run)
     owner = _owners(calls, nodes)
-    device, tensor, unsure, total, claimed = _device_time(run, calls, owner, len(into))
+    device, tensor, unsure, total = _device_time(run, calls, owner, len(into))
     no_operators = np.array([no_operator(text) or is_data_loader(text) for text in names], dtype=bool)
     counted = is_op & (into == np.arange(len(into))) & ~no_operators[name]
     if not counted.any():
@@ -94,7 +98,7 @@ def _operators(run: Trace) -> Operators | None:
         "unsure_self": _gathered(unsure, into), "unsure_total": below(unsure),
         "eligible": below((matters[name] & is_op) | (tensor > 0) & is_op),
     })
-    return Operators(frame, total, total - claimed, crossings(run.host))
+    return Operators(frame, total, crossings(run.host))
 
 
 def launching_operators(run: Trace, activities: pl.DataFrame) -> pl.Series:
@@ -163,8 +167,8 @@ def _owners(calls: Calls, nodes: Nodes) -> Ints:
     return owner
 
 
-def _device_time(run: Trace, calls: Calls, owner: Ints, nodes: int) -> tuple[Ints, Ints, Ints, int, int]:
-    """Device time launched per node: total, on tensor cores, possibly on them; then the sum overall, and over nodes."""
+def _device_time(run: Trace, calls: Calls, owner: Ints, nodes: int) -> tuple[Ints, Ints, Ints, int]:
+    """Device time launched per node: total, on tensor cores, possibly on them; then the sum overall."""
     rows = (
         run.kernels.filter(pl.col("kind") != "sync")
         .select("name", "dur_ns", "correlation", "rank").drop_nulls("dur_ns").collect(engine="streaming")
@@ -178,7 +182,7 @@ def _device_time(run: Trace, calls: Calls, owner: Ints, nodes: int) -> tuple[Int
     have = node >= 0
     device = per_node(have)
     tensor, unsure = (per_node(mask & have) for mask in by_tensor_cores(rows["name"]))
-    return device, tensor, unsure, int(durations.sum()), int(device.sum())
+    return device, tensor, unsure, int(durations.sum())
 
 
 def _node_of(activities: pl.DataFrame, calls: Calls, owner: Ints) -> Ints:

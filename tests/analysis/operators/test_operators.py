@@ -52,6 +52,15 @@ def test_an_external_id_of_zero_belongs_to_no_operator(run_of, asked):
         "100.0% of the device time was launched by no recorded operator.",)
 
 
+def test_what_an_annotation_among_the_operators_launched_was_launched_by_no_operator(run_of, asked):
+    run = run_of(
+        host=[op("Optimizer.step#SGD.step", 0, 100, kind="annotation"), op("add_", 50, 20), call(10, 5, 7), call(55, 5, 8)],
+        kernels=[launch(300, 7), launch(100, 8)],
+    )
+    facts = asked("ops", run).facts
+    assert (facts["device_ns"], facts["device_self_ns"], facts["unclaimed_device_ns"]) == (400, 100, 300)
+
+
 def test_ids_that_only_repeat_the_correlation_are_not_believed(run_of, rows_of):
     run = run_of(
         host=[op("early", 0, 100, 7), op("late", 200, 50, 3), call(210, 5, 7, 7)], kernels=[launch(300, 7)])
