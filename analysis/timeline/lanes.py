@@ -40,7 +40,8 @@ class Lane(Struct, frozen=True):
     """A stream (``tid`` is None) or one depth of a thread (``tid`` set): its slices and when it was busy. ``main`` is
     the most common class, ``by_class`` the time per class (None if all slices have the class ``main``), ``longest`` the
     length (ns) of the longest slice in each ``BLOCK``. A stream whose slices overlap has several lanes, numbered by
-    ``depth``. ``hidden``: number of slices that begin under another slice of the lane; ``thread``: the thread's name.
+    ``depth``, and the first has ``stream_busy``, when any of them was busy. ``hidden``: number of slices that begin
+    under another slice of the lane; ``thread``: the thread's name.
     """
 
     slices: Slices
@@ -57,6 +58,7 @@ class Lane(Struct, frozen=True):
     hidden: int = 0
     title: str = ""
     thread: str = ""
+    stream_busy: Coverage | None = None
 
     @property
     def name(self) -> str:
@@ -236,7 +238,8 @@ def cycle_marks(run: Trace, options: Options) -> Marks:
 def _stream(key: Key, slices: Slices) -> Iterator[Lane]:
     rank, device, stream = key
     for row, row_slices in _levels(slices, MOST_ROWS):
-        yield _lane(row_slices, device, stream, None, None, rank, row)
+        lane = _lane(row_slices, device, stream, None, None, rank, row)
+        yield structs.replace(lane, stream_busy=covered(slices.starts, slices.ends)) if row == 0 else lane
 
 
 def _thread(run: Trace, scheduled: Sequence[int], key: Key, slices: Slices) -> Iterator[Lane]:

@@ -122,6 +122,17 @@ async def test_the_cursor_begins_on_the_stream_that_ran_most_which_has_the_heigh
         assert shown.lane is not None and shown.lane.name == "GPU 0 stream 7"
 
 
+async def test_a_stream_was_busy_in_its_overlapping_rows_too() -> None:
+    rows = small_run().kernels.collect().head(2)
+    spans = (pl.Series("start_ns", [0, 5_000]), pl.Series("dur_ns", [10_000, 15_000]))
+    overlapping = schema.conform("kernels", rows.with_columns(*spans).lazy())
+    run = small_run().with_tables(kernels=overlapping, cycles=schema.conform("cycles", pl.LazyFrame()))
+    async with app_on("a", shelf=Shelf(a=run), view="timeline").run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        shown = screen_text(pilot.app)
+        assert "overlap 1" in shown and "20.00 µs busy" in shown and "100.0%" in shown
+
+
 def length(c: TimelineCanvas) -> int:
     return c.window_ns[1] - c.window_ns[0]
 

@@ -109,10 +109,11 @@ def _lanes(
 
 
 def _busy(row: Row, window: Window) -> tuple[str, ...]:
-    """Busy time of a stream and its share of the window."""
+    """Busy time of a stream, rows for overlapping slices included, and its share of the window."""
     if row.lane is None:
         return ()
-    ran = int(row.lane.busy.busy(np.array([window.start, window.end]))[0])
+    coverage = row.lane.stream_busy or row.lane.busy
+    ran = int(coverage.busy(np.array([window.start, window.end]))[0])
     share = units.percent(100 * ran / max(1, window.end - window.start))
     if row.lines < 3:
         return (f"  {units.duration(ran)} {share}",)
