@@ -95,7 +95,7 @@ _FIRST = ("clock", "warmth", "processor", "traffic", "own use", "room")
 
 
 def strips(runs: Sequence[Sequence[Counter]], devices: Sequence[str | None]) -> list[tuple[Strip, ...]]:
-    """The strips of one run or two, sorted: changed resources first; the run's device, then hosts, then other devices;
+    """The strips of one run or two, sorted: changed resources first; the runs' devices, then hosts, then other devices;
     clocks before the rest. Queue depths follow the first changed counter. ``devices``: per run the only device with
     lanes, which is left out of the names; None where there are several."""
     of_run = [{(one.metric, one.device): one for one in counters} for counters in runs]
@@ -104,11 +104,12 @@ def strips(runs: Sequence[Sequence[Counter]], devices: Sequence[str | None]) -> 
         and abs(one.mean - other.mean) > _CHANGED * max(abs(one.mean), abs(other.mean))
     }
 
-    def place(one: Counter, device: str | None) -> tuple[object, ...]:
+    def place(one: Counter) -> tuple[object, ...]:
         means = metrics.metric(one.metric, one.unit, 100 * one.high).means
         shared = means in ("own use", "room")
-        other = one.device != device and (one.device or "").startswith("GPU")
-        return ((one.metric, one.device) not in changed or shared, 2 * other or one.device != device,
+        away = one.device not in devices
+        other = away and (one.device or "").startswith("GPU")
+        return ((one.metric, one.device) not in changed or shared, 2 * other or away,
                 _FIRST.index(means), "sm" not in one.metric, -len(one.moments), one.metric, one.device or "")
 
     made = []
@@ -124,7 +125,7 @@ def strips(runs: Sequence[Sequence[Counter]], devices: Sequence[str | None]) -> 
                 min(0.0, low) if all(each.constant for each in same) else low, high,
                 of_run[0][key] if at and key in changed else None,
             ))
-        rows.sort(key=lambda row: place(row.counter, devices[at]))
+        rows.sort(key=lambda row: place(row.counter))
         queues = [row for row in rows if row.counter.metric.startswith("queue depth")]
         rest = [row for row in rows if not row.counter.metric.startswith("queue depth")]
         telling = sum((row.counter.metric, row.counter.device) in changed for row in rest[:1])

@@ -352,6 +352,15 @@ def test_a_counter_that_never_moved_has_a_lane_with_its_value_and_what_it_was_in
     assert drawn[0].endswith("█") and drawn[1].endswith("▂")
 
 
+def test_counters_of_two_runs_on_different_devices_have_the_same_order():
+    read = [[*samples("memory_allocated", "Host", (0, host), unit="B"),
+             *samples("memory_allocated", "GPU 0", (0, 100.0), (5, 200.0), unit="B")] for host in (8.0, 4.0)]
+    runs = [timeline_of(run_of(kernels=[kernel(0, 0, 10) | {"device": device}], metrics=one), Options())
+            for device, one in zip(("GPU 0", "GPU 2"), read, strict=True)]
+    a, b = strips([one.counters for one in runs], [one.device for one in runs])
+    assert [one.counter.device for one in a] == [one.counter.device for one in b] == ["GPU 0", "Host"]
+
+
 def test_a_counter_stands_beside_what_the_other_run_had_at_the_same_place():
     read = [samples("gpu_sm_frequency", "GPU 0", *one, unit="MHz")
             for one in (((0, 100.0), (100, 300.0)), ((1000, 150.0), (1100, 150.0)))]
