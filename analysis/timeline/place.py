@@ -157,12 +157,12 @@ def _named_in(timeline: Timeline, name: str, like: Lane, start: int, end: int) -
 
 
 def launcher(run: Trace, lane: Lane, at: int) -> str:
-    """Text: the call that launched an activity, and how long before. Reads tables: call on a background thread."""
-    slices = lane.slices
+    """Text: the call that launched an activity, and how long before by the clock of their rank, which the lane may not
+    be on. Reads tables: call on a background thread."""
     if lane.tid is not None or lane.title:
         return ""
-    activity = run.kernels.slice(int(slices.rows[at]), 1).select("correlation", "rank").collect()
-    correlation, rank = activity.row(0) if activity.height else (None, None)
+    activity = run.kernels.slice(int(lane.slices.rows[at]), 1).select("correlation", "rank", "start_ns").collect()
+    correlation, rank, begun = activity.row(0) if activity.height else (None, None, 0)
     if correlation is None:
         return "launch not recorded"
     calls = run.host.filter(
@@ -172,5 +172,5 @@ def launcher(run: Trace, lane: Lane, at: int) -> str:
     if calls.is_empty():
         return "launch not recorded"
     name, start, pid, tid = calls.row(0)
-    before, thread = units.duration(int(slices.starts[at]) - start), thread_name(run, None, pid, tid)
+    before, thread = units.duration(begun - start), thread_name(run, None, pid, tid)
     return f"launched {before} before by {fit_name(name, 40)} on {thread}"

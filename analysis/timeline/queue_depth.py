@@ -6,6 +6,8 @@ column is exact at any zoom: a difference of integrals.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import polars as pl
 
@@ -37,8 +39,9 @@ class QueueDepth(Counter, frozen=True, kw_only=True):
         return means
 
 
-def queue_depths(run: Trace) -> tuple[QueueDepth, ...]:
-    """Queue depth of each device; empty if launches were not recorded or there are more than ``MOST``."""
+def queue_depths(run: Trace, clocks: Mapping[int, int]) -> tuple[QueueDepth, ...]:
+    """Queue depth of each device; empty if launches were not recorded or there are more than ``MOST``. ``clocks`` as in
+    ``Timeline``."""
     if not run.has("kernels") or not run.has("host"):
         return ()
     activities = run.kernels.filter(
@@ -60,7 +63,8 @@ def queue_depths(run: Trace) -> tuple[QueueDepth, ...]:
         sums = np.concatenate(([0.0], np.cumsum(levels[:-1] * np.diff(moments))))
         name = "queue depth" if rank is None else f"queue depth rank {rank}"
         made.append(QueueDepth(
-            metric=name, device=None if device is None else str(device), unit="", moments=moments, sums=sums,
+            metric=name, device=None if device is None else str(device), unit="",
+            moments=moments - clocks.get(rank, 0), sums=sums,
             low=float(levels.min()), high=float(levels.max()), levels=levels,
         ))
     return tuple(made)

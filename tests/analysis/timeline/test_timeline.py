@@ -443,7 +443,7 @@ def test_the_queue_is_as_deep_as_launches_have_not_begun(launches, columns):
     kernels = [kernel(at, start + wait, 5, correlation=at + 1, stream=at) for at, (start, wait) in enumerate(launches)]
     calls = [host("cudaLaunchKernel", start, 1, "runtime", correlation=at + 1)
              for at, (start, _) in enumerate(launches)]
-    (depth,) = queue_depths(run_of(kernels=kernels, host=calls))
+    (depth,) = queue_depths(run_of(kernels=kernels, host=calls), {})
     edges = Window(0, 150, columns).edges
     want = [sum(min(b, s + w) - max(a, s) for s, w in launches if s < b and s + w > a) / (b - a)
             for a, b in pairwise(edges.tolist())]
@@ -455,7 +455,7 @@ def test_all_ranks_are_on_the_clock_of_the_first() -> None:
 
     def of_rank(rank):
         return [kernel(10 * rank + at, 1_000 * at + 200 + ahead * rank, 300, "ncclDevKernel_AllReduce_Sum_f32",
-                       kind="collective", rank=rank, device=f"GPU {rank}", stream=1) for at in range(6)]
+                       kind="collective", rank=rank, device=f"GPU {rank}", stream=1, correlation=at) for at in range(6)]
 
     rows = [*of_rank(0), *of_rank(1)]
     run = run_of(kernels=rows, host=[host("f", 100 + ahead * rank, 50) | {"rank": rank} for rank in (0, 1)])
@@ -469,6 +469,11 @@ def test_all_ranks_are_on_the_clock_of_the_first() -> None:
                             "device": "GPU 1"})
     assert found is not None and found.start == 200
     assert extent_of(run, Options()) == timeline.extent
+    calls = [host("cudaLaunchKernel", 150 + ahead * rank, 20, "runtime", correlation=0, rank=rank) for rank in (0, 1)]
+    launched = run.with_tables(host=run_of(kernels=rows, host=calls).host)
+    streams = [lane for lane in timeline.drawn if lane.tid is None]
+    assert {launcher(launched, lane, 0) for lane in streams} == {"launched 50 ns before by cudaLaunchKernel on thread 1"}
+    assert [one.moments.tolist() for one in queue_depths(launched, timeline.clocks)] == [[150, 200], [150, 200]]
 
 
 def test_what_the_scheduler_did_is_in_lanes_of_its_own_however_it_crosses_calls() -> None:

@@ -124,7 +124,7 @@ class TimelinePane(TablePane):
             made = []
             for run, one in zip(runs, lanes, strict=True):
                 marks = one.marks if len(lanes) > 1 else cycle_marks(run, options)
-                made.append(replace(one, marks=marks, counters=(*queue_depths(run), *one.counters)))
+                made.append(replace(one, marks=marks, counters=(*queue_depths(run, one.clocks), *one.counters)))
             return tuple(made)
 
         def take(value: Any) -> None:
