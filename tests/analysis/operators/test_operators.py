@@ -54,7 +54,8 @@ def test_an_external_id_of_zero_belongs_to_no_operator(run_of, asked):
 
 def test_what_an_annotation_among_the_operators_launched_was_launched_by_no_operator(run_of, asked):
     run = run_of(
-        host=[op("Optimizer.step#SGD.step", 0, 100, kind="annotation"), op("add_", 50, 20), call(10, 5, 7), call(55, 5, 8)],
+        host=[op("Optimizer.step#SGD.step", 0, 100, kind="annotation"), op("add_", 50, 20), call(10, 5, 7),
+              call(55, 5, 8)],
         kernels=[launch(300, 7), launch(100, 8)],
     )
     facts = asked("ops", run).facts
