@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 from app_runs import PER_STEP, Shelf, app_on, counted, press, said, screen_text, settled, small_run
 from demo_app import demo_app
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding
@@ -23,6 +24,7 @@ from textual.strip import Strip
 from warplens import __version__
 from warplens.analysis.core import units
 from warplens.analysis.timeline import chrome_trace, place
+from warplens.analysis.timeline.window import Window
 from warplens.loaders import schema
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.panes.timeline import scene
@@ -539,6 +541,17 @@ async def test_a_note_on_a_time_is_seen_kept_and_carried_away(tmp_path: Path, mo
         assert resume.restore(again) and again.time_notes == [note]
         await press(pilot, "i", *["backspace"] * 11, "enter")
         assert not app.session.time_notes and "◆" not in screen_text(app)
+
+
+@pytest.mark.parametrize("first, drawn", [
+    ("a long note", "  ◆a …te◆second"), ("長い長いノート", "  ◆長…ト◆second"), ("b", "  ◆b    ◆second"),
+])
+async def test_a_note_ends_where_the_next_begins(first: str, drawn: str) -> None:
+    async with app_on("a", view="timeline").run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        c = canvas(pilot.app)  # type: ignore[arg-type]
+        line = c.painter().notes([(800, "second"), (200, first)], None, Window(0, 5_000, 50)).text
+        assert drawn in line and cell_len(line) == 80
 
 
 @pytest.mark.parametrize("height", [40, 42, 44, 46])

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -112,11 +113,13 @@ class Painter(Struct, frozen=True):
             first, last = window.column(marked[0]), window.column(marked[1] - 1)
             for at in range(max(0, first), min(window.columns, last + 1)):
                 line[at] = "├" if at == first else "┤" if at == last else "─"
-        for start, text in sorted(notes):
+        free = window.columns  # where the next note begins
+        for start, text in sorted(notes, reverse=True):
             at = window.column(start)
-            if 0 <= at < window.columns:
-                shown = cells.fit(f"◆{display(text, 40)}", min(41, window.columns - at)).rstrip()
-                line[at : at + len(shown)] = shown
+            if 0 <= at < free:
+                shown = "◆" + cells.fit(display(text, 40), min(40, free - at - 1)).rstrip()
+                line[at : at + cell_len(shown)] = [shown, *[""] * (cell_len(shown) - 1)]
+                free = at
         label = self._label("", "notes" if notes else "range", self.look.gutter)
         return self.line([*label, Segment("".join(line), self.look.match)], True)
 
