@@ -54,7 +54,7 @@ def sliced(run: Trace, options: Options) -> Iterator[bytes]:
 def save(pieces: Iterable[bytes], path: Path) -> None:
     """Write the pieces of a trace to ``path``, compressed if it ends in ``.gz``. Raises OSError. The pieces go to a
     temporary file beside it, renamed when complete, so that nobody opens half a trace."""
-    half = path.with_name(f".{path.name}.{os.getpid()}")
+    half = half_of(path)
     try:
         with _opened(half, packed=path.suffix == ".gz") as out:
             for piece in pieces:
@@ -63,6 +63,11 @@ def save(pieces: Iterable[bytes], path: Path) -> None:
     finally:
         with suppress(OSError):
             half.unlink()
+
+
+def half_of(path: Path) -> Path:
+    """The temporary file of ``save``."""
+    return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def _opened(path: Path, packed: bool) -> BinaryIO:

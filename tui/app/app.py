@@ -21,6 +21,7 @@ from textual.reactive import Initialize, Reactive
 from ...analysis.core import units
 from ..list import glyphs
 from ..session import resume, themes
+from ..session.exporting import drop_unfinished
 from ..session.jobs import TURN, Answered, QueryRunner, anything_working, waiting
 from ..session.keys import remapped
 from ..session.messages import PickerRequest, RunsRequest
@@ -283,6 +284,7 @@ def run(
         run_.wait_for_end()
     code = app.return_code or report_failed_inputs(app.session.inputs)
     if anything_working():
+        drop_unfinished()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from ...analysis.core import units
 from ...analysis.core.text import display
 from ..session import resume
-from ..session.exporting import clipboard_text, new_file
+from ..session.exporting import clipboard_text, drop_unfinished, new_file
 from ..session.jobs import QueryRunner
 from ..session.keys import spelled
 from ..session.messages import (
@@ -94,6 +94,7 @@ class Background(HookedApp):
 
     def _end_at_once(self, number: int) -> NoReturn:
         self.stop_all()
+        drop_unfinished()
         resume.keep(self.session)
         atexit.unregister(logging.shutdown)  # it would block on the terminal as well
         atexit._run_exitfuncs()

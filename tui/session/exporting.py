@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,16 +47,40 @@ def exported(table: Table, view: str, name: str | None) -> Path:
 
 def new_trace(pieces: Iterable[bytes], label: str) -> Path:
     """Write the pieces of a trace, gzipped, under an unused name; a failed write leaves no partial file."""
-    from ...analysis.timeline.chrome_trace import save
+    from ...analysis.timeline.chrome_trace import half_of, save
 
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.")[:60]
     path = new_file(Path(f"warplens-slice-{name}.json.gz"), ())
-    try:
+    with _unfinished(path, half_of(path)):
         save(pieces, path)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
     return path
+
+
+_writing: set[tuple[Path, ...]] = set()
+
+
+@contextmanager
+def _unfinished(*paths: Path) -> Iterator[None]:
+    """Files that must not stay unless the block succeeds."""
+    _writing.add(paths)
+    try:
+        yield
+    except BaseException:
+        _remove(paths)
+        raise
+    finally:
+        _writing.discard(paths)
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def drop_unfinished() -> None:
+    """Remove what is half written: the process ends before its threads do."""
+    for paths in tuple(_writing):
+        _remove(paths)
 
 
 def free_name(name: str) -> Path:
@@ -74,12 +99,8 @@ def new_file(path: Path, made: Iterable[bytes]) -> Path:
     """Write the pieces under that name, or with the first free number appended; a failure leaves no partial file."""
     for wanted in _names(path):
         try:
-            with open(wanted, "xb") as file:
-                try:
-                    file.writelines(made)
-                except BaseException:
-                    wanted.unlink(missing_ok=True)
-                    raise
+            with open(wanted, "xb") as file, _unfinished(wanted):
+                file.writelines(made)
             return wanted
         except FileExistsError:
             continue

@@ -6,6 +6,7 @@ import gzip
 import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +32,7 @@ from warplens.tui.panes.timeline import scene
 from warplens.tui.panes.timeline.canvas import TimelineCanvas
 from warplens.tui.panes.timeline.painter import Painter
 from warplens.tui.panes.timeline.view import LEAST_NS
-from warplens.tui.session import resume
+from warplens.tui.session import exporting, resume
 from warplens.tui.session.keys import KEYS
 from warplens.tui.session.session import Session
 
@@ -431,6 +432,30 @@ async def test_a_trace_that_cannot_be_written_leaves_nothing(tmp_path: Path, mon
         await settled(pilot)
         await press(pilot, "e", "t")
         assert "the disk is [red]full" in said(app) and not list(tmp_path.iterdir())
+
+
+def test_a_trace_that_is_half_written_when_the_app_ends_leaves_nothing(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    writing, over = threading.Event(), threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        yield b"{"
+        writing.set()
+        over.wait()
+
+    def write() -> None:
+        with suppress(OSError):
+            exporting.new_trace(pieces(), "run")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    writing.wait()
+    assert len(list(tmp_path.iterdir())) == 2
+    exporting.drop_unfinished()
+    over.set()
+    thread.join()
+    assert not list(tmp_path.iterdir())
 
 
 async def test_the_lanes_of_two_runs_may_hold_different_numbers_of_slices() -> None:
