@@ -117,6 +117,7 @@ class WarplensApp(Wired, Background):
         for name in themes.names():
             self.register_theme(themes.theme(name))
         if self.session.inputs:
+            resume.restore_notes(self.session)
             if self.start.resume and not resume.restore(self.session):
                 self.notify("Nothing to resume: these runs were not open before.", markup=False)
             self._open_all()
@@ -165,6 +166,7 @@ class WarplensApp(Wired, Background):
         resume.keep(self.session)
         self.session.inputs = self.session.reopening.runs(paths[:2])
         self.session.views.clear()
+        resume.restore_notes(self.session)
         self.session.history, self.session.current = [], ""
         self.session.subject = "both"
         self.session.scope(None, None)

@@ -146,21 +146,33 @@ class PaneActions(Container):
             self.rows.add_mark(row)
             self.remember_marks()
 
-    def remember_marks(self) -> None:
-        """Save the marks and the text of newly marked rows, which are at most one row from the cursor."""
+    def remember_marks(self) -> bool:
+        """Save the marks and the text of newly marked rows, which are at most one row from the cursor; whether their
+        number changed."""
         table, state = self.rows.table, self.state
+        changed = len(self.rows.marks) != len(state.marks)
         state.marks = set(self.rows.marks)
         for known in (state.notes, state.words):
             for gone in known.keys() - state.marks:
                 del known[gone]
         if table is None or state.marks <= state.words.keys():
-            return
+            return changed
         for position in range(max(0, self.rows.cursor - 1), min(len(table), self.rows.cursor + 2)):
             row = table.row_id(position)
             if row in state.marks and row not in state.words:
                 from ...analysis.table.table import row_words
 
                 state.words[row] = row_words(table.columns, table.window(position, position + 1)[0])
+        return changed
+
+    def still_there(self, mark: int, table: Table) -> bool:
+        """Whether the mark of an earlier session is on the row it was set on: another scope has other rows."""
+        from ...analysis.table.table import row_words
+
+        place, words = table.position(mark), self.state.words.get(mark)
+        if place is None or words is None:
+            return mark < table.total_rows
+        return row_words(table.columns, table.window(place, place + 1)[0]) == words
 
     def action_export_as(self) -> None:
         """Prompt for a file name; its suffix selects the format."""

@@ -215,11 +215,11 @@ class TablePane(PaneActions, can_focus=False):
         if (name := shown.view.name) not in self.session.columns:
             self.session.columns[name] = dict(resume.columns(name))
         self.rows.choose(self.session.columns[name])
-        kept = None if self._restored else (set(self.state.marks), self.state.cursor)
+        kept = None if self._restored or self.session.partial else (set(self.state.marks), self.state.cursor)
         self.rows.show(shown.table)
         if kept is not None:
             self._restored = True
-            self.rows.marks.update(mark for mark in kept[0] if mark < shown.table.total_rows)
+            self.rows.marks.update(mark for mark in kept[0] if self.still_there(mark, shown.table))
             self.rows.go(kept[1])
         self.follow_cursor()
         self.rows.empty = "No row matches the filter: Esc clears it, f changes it." if len(shown.base) else (
@@ -275,11 +275,9 @@ class TablePane(PaneActions, can_focus=False):
     def on_table_list_highlighted(self, event: TableList.Highlighted) -> None:
         """Save the cursor position and the marks."""
         event.stop()
-        before = len(self.state.marks)
         self.state.cursor = event.position
         self.follow_cursor()
-        self.remember_marks()
-        if len(self.state.marks) != before:
+        if self._restored and self.remember_marks():
             self.tell()
 
     def say(self, text: str) -> None:

@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from msgspec import ValidationError, convert
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from .session import SUBJECTS, Arrangement, Choice, Session, TimeNote, ViewState
 
 MOST_RECENT = 20
 MOST_SESSIONS = 50
 MOST_MARKS = 1000
+MOST_NOTED = 1000
+"""Most recordings whose notes are kept."""
 MOST_QUERIES = 200
 CHOICES = get_args(Choice)
 
@@ -84,9 +86,18 @@ def keep(session: Session) -> None:
         "rank": session.rank, "rank_b": session.rank_b, "query": session.query, "at": int(time.time()),
         "subject": session.subject,
         "views": {name: _view(state) for name, state in session.views.items()},
-        "time_notes": [asdict(note) for note in session.time_notes[:MOST_MARKS]],
     }
     kept["sessions"] = dict(list(sessions.items())[-MOST_SESSIONS:])
+    notes = kept.get("time_notes")
+    notes = notes if isinstance(notes, dict) else {}
+    for at, run in enumerate(session.inputs):
+        path = os.path.abspath(run.path)
+        notes.pop(path, None)
+        one = len(session.inputs) == 1  # which may hold two runs
+        mine = [note if one else replace(note, run=0) for note in session.time_notes if one or note.run == at]
+        if mine and run.path != "-":
+            notes[path] = [asdict(note) for note in mine[:MOST_MARKS]]
+    kept["time_notes"] = dict(list(notes.items())[-MOST_NOTED:])
     _write(kept)
 
 
@@ -99,30 +110,49 @@ def _view(state: ViewState) -> dict[str, Any]:
 
 def restore(session: Session) -> bool:
     """Restore the saved state of the open inputs; False if there is none. Entries that do not parse are skipped."""
-    kept = _read().get("sessions", {})
-    mine = kept.get(_key([run.path for run in session.inputs])) if isinstance(kept, dict) else None
-    if not isinstance(mine, dict):
+    mine = _saved(session)
+    if mine is None:
         return False
     session.current = str(mine.get("view", ""))
     session.cycle, session.cycle_b = _whole(mine.get("cycle")), _whole(mine.get("cycle_b"))
     session.rank, session.rank_b = _whole(mine.get("rank")), _whole(mine.get("rank_b"))
     session.query = str(mine.get("query") or "")
     session.subject = next((one for one in SUBJECTS if one == mine.get("subject")), "both")
-    for given in mine.get("time_notes") or ():
+    session.views.update(_states(mine))
+    return True
+
+
+def restore_notes(session: Session) -> None:
+    """Take up the notes on times of each open input, and those on rows of these inputs together."""
+    kept, session.time_notes = _read().get("time_notes"), []
+    for at, run in enumerate(session.inputs):
+        for given in (kept.get(os.path.abspath(run.path)) if isinstance(kept, dict) else None) or ():
+            try:
+                note = convert(given, TimeNote)
+            except ValidationError:
+                continue
+            session.time_notes.append(note if len(session.inputs) == 1 else replace(note, run=at))
+    for name, state in _states(_saved(session) or {}):
+        if state.notes:
+            session.views[name] = ViewState(marks=set(state.notes), notes=state.notes, words=state.words)
+
+
+def _saved(session: Session) -> dict[str, Any] | None:
+    kept = _read().get("sessions", {})
+    mine = kept.get(_key([run.path for run in session.inputs])) if isinstance(kept, dict) else None
+    return mine if isinstance(mine, dict) else None
+
+
+def _states(saved: dict[str, Any]) -> Iterator[tuple[str, ViewState]]:
+    for name, given in (saved.get("views") or {}).items():
         try:
-            session.time_notes.append(convert(given, TimeNote))
-        except ValidationError:
-            continue
-    for name, given in (mine.get("views") or {}).items():
-        try:
-            session.views[str(name)] = ViewState(
+            yield str(name), ViewState(
                 arrangement=Arrangement(**given["arrangement"]),
                 marks={int(mark) for mark in given["marks"]}, cursor=int(given["cursor"]),
                 notes=_numbered(given.get("notes")), words=_numbered(given.get("words")),
             )
         except (KeyError, TypeError, ValueError):
             continue
-    return True
 
 
 def queries() -> list[str]:

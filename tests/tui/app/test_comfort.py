@@ -29,6 +29,7 @@ from warplens.tui.panes.shown import arranged
 from warplens.tui.session import resume
 from warplens.tui.session.exporting import exported
 from warplens.tui.session.messages import RunsRequest
+from warplens.tui.session.session import TimeNote
 from warplens.tui.session.settings import Settings
 from warplens.tui.session.watch import Watch
 from warplens.tui.terminal.clipboard import LONGEST, sequence
@@ -259,8 +260,9 @@ async def test_resume_goes_on_where_the_pair_was_left() -> None:
     assert app_on("a").session.views == {}
 
 
-async def test_a_note_is_there_again_after_a_resume_and_leaves_with_the_triage_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("resumed", [True, False])
+async def test_a_note_is_there_again_at_the_next_start_and_leaves_with_the_triage_page(
+    resumed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     app = app_on("a", view="kernels")
@@ -268,7 +270,7 @@ async def test_a_note_is_there_again_after_a_resume_and_leaves_with_the_triage_p
         await settled(pilot)
         await press(pilot, "down", "i", *"why so long", "enter")
         resume.keep(app.session)
-    again = app_on("a", resume=True)
+    again = app_on("a", resume=resumed, view="kernels")
     async with again.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         pane = again.main.pane
@@ -277,6 +279,33 @@ async def test_a_note_is_there_again_after_a_resume_and_leaves_with_the_triage_p
         await press(pilot, "1", "e")
         (page,) = tmp_path.glob("*.md")
         assert "why so long" in page.read_text()
+
+
+async def test_a_note_on_a_row_is_not_on_another_row_with_its_number() -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "down", "i", *"why so long", "enter")
+        app.session.state("kernels").words = dict.fromkeys(app.session.state("kernels").words, "gemm · total 9 s")
+        resume.keep(app.session)
+    again = app_on("a", view="kernels")
+    async with again.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        pane: Any = again.main.pane
+        assert not pane.rows.marks
+
+
+async def test_notes_on_times_are_those_of_the_recordings_that_are_open() -> None:
+    app = app_on("a", "b", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        app.session.time_notes[:] = [TimeNote(run, 5, 9, "gemm", text) for run, text in enumerate(("in a", "in b"))]
+        app.open_runs(["b"])
+        await settled(pilot)
+        assert [(one.run, one.text) for one in app.session.time_notes] == [(0, "in b")]
+        app.open_runs(["b", "a"])
+        await settled(pilot)
+        assert [(one.run, one.text) for one in app.session.time_notes] == [(0, "in b"), (1, "in a")]
 
 
 @pytest.mark.parametrize("kept", ["", "{", "[]", '{"sessions": 3, "recent": [1, {"path": 2}]}'])

@@ -563,7 +563,8 @@ async def test_a_note_on_a_time_is_seen_kept_and_carried_away(tmp_path: Path, mo
         assert app.session.marked[-1][0] == "timeline" and app.session.marked[-1][2] == "look [here]"
         resume.keep(app.session)
         again = Session(inputs=app.session.inputs)
-        assert resume.restore(again) and again.time_notes == [note]
+        resume.restore_notes(again)
+        assert again.time_notes == [note]
         await press(pilot, "i", *["backspace"] * 11, "enter")
         assert not app.session.time_notes and "◆" not in screen_text(app)
 
