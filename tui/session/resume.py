@@ -90,13 +90,14 @@ def keep(session: Session) -> None:
     kept["sessions"] = dict(list(sessions.items())[-MOST_SESSIONS:])
     notes = kept.get("time_notes")
     notes = notes if isinstance(notes, dict) else {}
-    for at, run in enumerate(session.inputs):
-        path = os.path.abspath(run.path)
+    alone = len(session.inputs) == 1  # a single input may hold two runs
+    of_paths = [os.path.abspath(run.path) for run in session.inputs]
+    for path in dict.fromkeys(of_paths):
         notes.pop(path, None)
-        one = len(session.inputs) == 1  # which may hold two runs
-        mine = [note if one else replace(note, run=0) for note in session.time_notes if one or note.run == at]
-        if mine and run.path != "-":
-            notes[path] = [asdict(note) for note in mine[:MOST_MARKS]]
+        mine = [note if alone else replace(note, run=0) for note in session.time_notes
+                if alone or of_paths[note.run] == path]
+        if mine and path != os.path.abspath("-"):
+            notes[path] = [asdict(note) for note in dict.fromkeys(mine[:MOST_MARKS])]
     kept["time_notes"] = dict(list(notes.items())[-MOST_NOTED:])
     _write(kept)
 

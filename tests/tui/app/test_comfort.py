@@ -308,6 +308,19 @@ async def test_notes_on_times_are_those_of_the_recordings_that_are_open() -> Non
         assert [(one.run, one.text) for one in app.session.time_notes] == [(0, "in b"), (1, "in a")]
 
 
+async def test_a_recording_opened_twice_keeps_the_notes_of_both_sides() -> None:
+    app = app_on("a", "a", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        app.session.time_notes[:] = [TimeNote(run, 5 + run, 9, "gemm", text) for run, text in enumerate(("one", "two"))]
+        for _ in range(2):  # both sides have both notes then, which is no reason to keep them twice
+            app.open_runs(["a"])
+            await settled(pilot)
+            assert [one.text for one in app.session.time_notes] == ["one", "two"]
+            app.open_runs(["a", "a"])
+            await settled(pilot)
+
+
 @pytest.mark.parametrize("kept", ["", "{", "[]", '{"sessions": 3, "recent": [1, {"path": 2}]}'])
 def test_a_damaged_memory_is_no_memory(kept: str) -> None:
     resume.state_path().parent.mkdir(parents=True, exist_ok=True)
