@@ -128,8 +128,8 @@ class Table(Struct, frozen=True):
         return base.sort(self.sorted_by, self.descending) if self.sorted_by else base
 
     def compared(self, per: Per) -> Table:
-        """The same rows with the sums of two runs compared per cycle or per recording, largest change first. Returns
-        the table itself if it compares no sums or cannot do so per cycle."""
+        """The same rows with the sums of two runs compared per cycle or per recording, largest change first, those
+        without a change by size. Returns the table itself if it compares no sums or cannot do so per cycle."""
         if per == self.per or not self.either_way:
             return self
         columns = tuple(replace(one, order=None) if one.per not in ("", per) else one for one in self.unlisted)
@@ -140,7 +140,10 @@ class Table(Struct, frozen=True):
         main = next(one.name for one in columns if one.per == per and one.side == "delta" and one.role == "time")
         if any(one.role == "tree" for one in columns):
             return same
-        order = self.rows.column(main).abs().arg_sort(descending=True, nulls_last=True)
+        sides = {side: self.rows.column(main.removesuffix("delta") + side) for side in ("delta", "a", "b")}
+        unknown = pl.when(pl.col("delta").is_null()).then(pl.coalesce("a", "b"))
+        order = pl.DataFrame(sides).select(pl.arg_sort_by(
+            pl.col("delta").abs(), unknown, descending=True, nulls_last=True, maintain_order=True)).to_series()
         return replace(same, order=order, kept=order)
 
     @property

@@ -80,6 +80,23 @@ def test_the_largest_change_comes_first_by_what_is_shown(run_of, asked):
         "gemm", "small"]
 
 
+def test_on_either_basis_rows_without_a_change_are_in_the_order_of_their_size(run_of, asked):
+    """What one run lacks has no change: GPU 1 idles longer within the cycles, GPU 2 longer in all."""
+    def run(label: str, devices: dict[str, tuple[int, ...]]) -> Any:
+        work = [launched(at, 10, device=device) for device, begins in devices.items() for at in begins]
+        return run_of(label, cycles=[step(number) for number in (6, 7)], host=[call for call, _ in work],
+                      kernels=[kernel for _, kernel in work])
+
+    in_cycles = (6_001, 6_501, 7_001, 7_501)
+    table = asked("idle", run("a", {"GPU 0": in_cycles, "GPU 1": in_cycles, "GPU 2": (1, 6_401, 6_451)}),
+                  run("b", {"GPU 0": in_cycles}))
+    for basis, stem in (("recording", "total_ns_"), ("cycle", "per_cycle_ns_")):
+        shown = table.compared("recording").compared(basis)
+        rows = shown.window(0, len(shown), ["device", f"{stem}a", f"{stem}delta"])
+        sizes = [size for _, size, delta in rows if delta is None and size is not None]
+        assert len(sizes) > 1 and sizes == sorted(sizes, reverse=True), rows
+
+
 def test_without_cycles_in_one_run_whole_recordings_are_compared(run_of, asked):
     call, kernel = launched(1, 70)
     table = asked("kernels", recording(run_of, "a", 3), run_of("b", host=[call], kernels=[kernel]))
