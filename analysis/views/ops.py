@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import polars.selectors as cs
 
 from ...loaders.trace import Trace
 from ..contract.column import Column, pair_columns, with_cycle_sums
@@ -142,10 +143,10 @@ def build_tree(runs: Runs, options: Options) -> Answer:
     made = in_order(paired_rows(*per.frames, with_cycle_sums(sums)),
                     (f"device_total{of}_ns_delta", f"host_total{of}_ns_delta"))
     rows = made.with_columns(texts_of(made))
-    sentence = _tree_sentence(rows)
+    by_cycle = (per.sentence(rows, sums), _tree_sentence(rows, of)) if per.has_sums else ()
     return Answer(
-        rows.select(column.name for column in TREE_PAIR_COLUMNS).lazy(), _tree_facts(rows) | per.facts, (sentence,),
-        (*notes, *per.notes), cycle_summary=(per.sentence(rows, sums), sentence) if per.has_sums else (),
+        rows.select(column.name for column in TREE_PAIR_COLUMNS).lazy(), _tree_facts(rows) | per.facts,
+        (_tree_sentence(rows),), (*notes, *per.notes), cycle_summary=by_cycle,
     )
 
 
@@ -171,14 +172,20 @@ def _tree(run: Trace, whole: Trace | None = None) -> pl.DataFrame:
     return result
 
 
-def _tree_sentence(rows: pl.DataFrame) -> str:
+def _tree_sentence(rows: pl.DataFrame, per_cycle: str = "") -> str:
+    """The numbers of rows; with ``per_cycle``, which its column names have, of those that ran in the cycles compared:
+    a list leaves out the others."""
+    every = rows.height
+    if per_cycle:
+        rows = rows.filter(pl.any_horizontal(cs.matches(f"{per_cycle}.*_[ab]$").fill_null(0) != 0))
     counted = {kind: count for kind, count in rows.group_by("kind").len().rows()}
     modules, operators = counted.get(MODULE_KIND, 0), counted.get(OPERATOR_KIND, 0)
     kernels = sum(counted.values()) - modules - operators
     return " · ".join(
         f"{units.counted(number, one, many)}{what}" for number, one, many, what in (
             (modules, "module", "modules", ""), (operators, "operator", "operators", " by their path"),
-            (kernels, "kernel", "kernels", " under them")) if number
+            (kernels, "kernel", "kernels", " under them"),
+            (every - rows.height, "more path", "more paths", " only outside whole cycles")) if number
     )
 
 
