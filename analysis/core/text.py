@@ -75,6 +75,16 @@ def cut_start(text: str, width: int) -> str:
     return text if cell_len(text) <= width else "…" + _end(text, width - 1)
 
 
+_FOLDERS = 14  # Most cells kept for the folders of a path whose file name is too long.
+
+
+def cut_path(text: str, width: int) -> str:
+    """A clean path, cut to at most ``width`` cells: its folders at their start, its file name in the middle."""
+    folders, slash, name = text.rpartition("/")
+    name = cut(name, width - min(cell_len(folders + slash), _FOLDERS, width // 2))
+    return cut_start(folders + slash, width - cell_len(name)) + name
+
+
 def cut_end(text: str, width: int) -> str:
     """Clean text, cut at the end with ``…`` to at most ``width`` cells."""
     if width <= 0:

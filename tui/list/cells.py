@@ -76,7 +76,7 @@ def cell(value: Any, column: Column, width: int, most: float = 1.0, mark: str = 
         if column.role == "shapes":
             return fit(text.shapes(shown), width)
         if column.role == "path":
-            return fit(text.cut_start(text.clean(shown), width), width)
+            return fit(text.cut_path(text.clean(shown), width), width)
         return name(shown, width) if column.role == "name" else words(brief, width)
     if is_bar(column, width):
         behind = bar_number(column)

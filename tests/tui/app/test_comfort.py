@@ -377,6 +377,16 @@ async def test_the_run_marked_first_is_a_and_the_ends_of_long_paths_tell_them_ap
         assert [Path(run.path).parent.name for run in app.session.inputs] == ["mi300", "h100"]
 
 
+async def test_long_names_that_differ_where_they_begin_or_end_do_not_look_alike(tmp_path: Path) -> None:
+    names = [f"{first}_{'llama_' * 15}{last}.pt.trace.json" for first in ("h100", "mi300") for last in (1, 2)]
+    files = [TraceFound(tmp_path / "runs_of_today" / name, 1000, "kineto") for name in names]
+    for width in (80, 120):
+        async with app_on(shelf=Shelf(), discover=Folder(files), none=True).run_test(size=(width, 40)) as pilot:
+            await listed(pilot)
+            text = screen_text(pilot.app)
+            assert all(f"of_today/{name[:8]}" in text and name[-16:] in text for name in names), text
+
+
 def test_a_watched_folder_offers_what_is_new_and_complete(tmp_path: Path) -> None:
     folder = Folder([TraceFound(tmp_path / "old", 5, "kineto")])
     watch = Watch(tmp_path, folder)
