@@ -35,7 +35,9 @@ class ChoiceScreen(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         """The lines of the dialog."""
-        yield Vertical(self.lines)
+        panel = Vertical(self.lines)
+        panel.shrink = False  # else its width is the least, and the lines wrap
+        yield panel
 
     def on_mount(self) -> None:
         """Fill in the choices."""

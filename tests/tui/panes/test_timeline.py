@@ -434,6 +434,13 @@ async def test_a_trace_that_cannot_be_written_leaves_nothing(tmp_path: Path, mon
         assert "the disk is [red]full" in said(app) and not list(tmp_path.iterdir())
 
 
+async def test_each_choice_is_one_line_where_there_is_room() -> None:
+    async with app_on("a", view="timeline").run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "e")
+        assert "t  Chrome trace of this window, which Perfetto opens" in screen_text(pilot.app)
+
+
 def test_a_trace_that_is_half_written_when_the_app_ends_leaves_nothing(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
