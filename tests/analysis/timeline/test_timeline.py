@@ -324,6 +324,14 @@ def test_a_tall_stream_is_as_high_as_it_was_busy_and_says_the_family_of_each_bar
     assert line.named == ((0, 3, 3),), "over a bar that is full the letter stands in it"
 
 
+@pytest.mark.parametrize("busy, said", [(3, "1 busy here: Space opens"), (2, "idle here: Space opens")])
+def test_folded_streams_say_how_many_ran_and_how_many_did_not(busy, said):
+    kernels = [kernel(at, at if at < busy else 500, 90, stream=at) for at in range(3)]
+    kernels += [kernel(3, 500, 90, stream=3)] if busy < 3 else []
+    rows = layout(timeline_of(run_of(kernels=kernels), Options()), Window(0, 100, 40), 6)
+    assert rows[-1].text == said
+
+
 @pytest.mark.parametrize("streams", [1, 3])
 def test_the_streams_take_all_lines_there_are(streams):
     kernels = [kernel(at, 10 * at, 8, stream=at % streams) for at in range(12)]

@@ -47,7 +47,7 @@ def _overview(view: LaneView, paint: Painter, windows: Sequence[Window], cycle: 
     from ....analysis.timeline.window import Window
 
     first, last = view.whole()
-    title = f"Whole recording {units.duration(last - first)}"
+    title = f"{'Both recordings' if len(view.runs) > 1 else 'Whole recording'} {units.duration(last - first)}"
     if cycle is not None:  # its work on the device, or the cycle of the other run, may end later
         marks = view.runs[0].marks
         first, end = int(marks.starts[cycle]), int(marks.ends[cycle])
@@ -67,8 +67,9 @@ def _aligned(view: LaneView, cycle: int | None) -> str:
     if len(view.runs) < 2:
         clocks = view.runs[0].clocks
         return f"all ranks on the clock of rank {next(iter(clocks))}" if any(clocks.values()) else ""
-    if view.aligned_at is not None and cycle is not None:
-        return "aligned at the start of the cycle"
+    if view.aligned_at is not None:
+        of = "the cycle" if cycle is not None else display(view.runs[0].marks.labels[view.aligned_at], 24)
+        return f"aligned at the start of {of}"
     by = "cycle" if all(len(one.marks.starts) for one in view.runs) else "activity"
     return f"aligned at the first {by}"
 
