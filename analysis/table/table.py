@@ -141,9 +141,9 @@ class Table(Struct, frozen=True):
         if any(one.role == "tree" for one in columns):
             return same
         sides = {side: self.rows.column(main.removesuffix("delta") + side) for side in ("delta", "a", "b")}
-        unknown = pl.when(pl.col("delta").is_null()).then(pl.coalesce("a", "b"))
         order = pl.DataFrame(sides).select(pl.arg_sort_by(
-            pl.col("delta").abs(), unknown, descending=True, nulls_last=True, maintain_order=True)).to_series()
+            pl.col("delta").abs(), pl.max_horizontal("a", "b"), descending=True, nulls_last=True, maintain_order=True,
+        )).to_series()
         return replace(same, order=order, kept=order)
 
     @property

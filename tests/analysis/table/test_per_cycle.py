@@ -80,6 +80,16 @@ def test_the_largest_change_comes_first_by_what_is_shown(run_of, asked):
         "gemm", "small"]
 
 
+def test_rows_that_did_not_change_are_in_the_order_of_their_size(run_of, asked):
+    """A run with itself: by name, its smallest kernels came first."""
+    work = [launched(6_001, 10, "a"), launched(6_101, 300, "b"), launched(6_501, 20, "c")]
+    run = run_of(cycles=[step(6)], host=[call for call, _ in work], kernels=[kernel for _, kernel in work])
+    table = asked("kernels", run, run)
+    for basis in ("recording", "cycle"):
+        shown = table.compared("recording").compared(basis)
+        assert [row[0] for row in shown.window(0, 3, ["name"])] == ["b", "c", "a"]
+
+
 def test_on_either_basis_rows_without_a_change_are_in_the_order_of_their_size(run_of, asked):
     """What one run lacks has no change: GPU 1 idles longer within the cycles, GPU 2 longer in all."""
     def run(label: str, devices: dict[str, tuple[int, ...]]) -> Any:
