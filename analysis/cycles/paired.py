@@ -155,7 +155,8 @@ def cycle_sums(
     shared = [kind for kind in kinds[0] if kind in kinds[1]]
     if not shared:
         none = [pl.lit(None, pl.Float64 if one.unit == "number" else pl.Int64).alias(one.name) for one in added]
-        return CycleSums((frames[0].with_columns(none), frames[1].with_columns(none)), False, notes=_why(runs, result))
+        whole_recordings = frames[0].with_columns(none), frames[1].with_columns(none)
+        return CycleSums(whole_recordings, False, notes=_why(runs, options, result))
     counts = {kind: [side[kind].frame.height for side in kinds] for kind in shared}
     every = sum(map(sum, counts.values()))
     shares = {kind: sum(counts[kind]) / every for kind in shared}
@@ -241,13 +242,20 @@ def on_the_same_devices(frames: Frames) -> tuple[Frames, dict[str, str]]:
     return (a, b.with_columns(renamed_devices(moved))), moved
 
 
-def _why(runs: Runs, whole: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:
+def _why(runs: Runs, options: Options, whole: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:
     """A note on why whole recordings are compared."""
-    lacking = [letter for letter, side in zip("AB", whole, strict=True) if not side]
+    from .detection import find_cycles
+
+    lacking = {
+        letter: "guessed cycles that are not used" if find_cycles(run, options).ignored else "no whole cycles"
+        for letter, run, side in zip("AB", runs, whole, strict=True) if not side
+    }
     if not lacking:
         return ("Sums are not per cycle: the runs have no kind of cycle in common.",)
-    who = "neither run has" if len(lacking) == 2 else f"{lacking[0]} has no"
-    return (f"Sums are not per cycle: {who} whole cycles.",)
+    said = " and ".join(f"{letter} has {what}" for letter, what in lacking.items())
+    if list(lacking.values()) == ["no whole cycles"] * 2:
+        said = "neither run has whole cycles"
+    return (f"Sums are not per cycle: {said}.",)
 
 
 def _before(whole: Sequence[Sequence[WholeCycles]], used: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:

@@ -62,6 +62,14 @@ def test_a_guess_that_explains_little_is_listed_and_describes_nothing(starts: tu
     assert ask(view("cycles"), (run,)).frame.height == count
 
 
+def test_where_a_guess_is_not_used_the_run_is_not_said_to_have_no_cycles() -> None:
+    guessed = run_of(kernels=repeated(0, 100, 5_000_000, 5_000_100, 5_000_200))
+    alone = run_of(kernels=[kernel(0, 0, 5)])
+    for runs, said in (((guessed, alone), "A has guessed cycles that are not used and B has no whole cycles"),
+                       ((alone, alone), "neither run has whole cycles")):
+        assert f"Sums are not per cycle: {said}." in ask(view("kernels"), runs).notes
+
+
 def test_recorded_steps_count_however_they_differ() -> None:
     run = run_of(cycles=steps(100, 100, 5000), kernels=repeated(0, 100, 200))
     assert find_cycles(run, Options()).ignored is None
