@@ -143,13 +143,14 @@ def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
         notes.append(f"Shapes of {units.counted(int(wrong['calls'].sum()), 'call', 'calls')} contradict the operator "
                      f"({_names(wrong['op'].unique(maintain_order=True))}): no work is counted for them.")
     computing = ~pl.col("op").cast(pl.String).str.contains("record_param_comms|^(c10d|nccl|symm_mem)::")
-    unknown = rows.filter(pl.col("flops").is_null(), computing).group_by("op").agg(pl.col("device_ns").sum()).sort(
+    rows = rows.filter(computing)
+    unknown = rows.filter(pl.col("flops").is_null()).group_by("op").agg(pl.col("device_ns").sum()).sort(
         "device_ns", descending=True)
     total = int(rows["device_ns"].sum())
     if unknown.height and total:
         share = int(unknown["device_ns"].sum()) / total
-        notes.append(f"The work of {units.percent(100 * share)} of the operators' time is not known, most of it "
-                     f"{_names(unknown['op'])}.")
+        notes.append(f"The work of {units.percent(100 * share)} of the time of operators that compute is not known, "
+                     f"most of it {_names(unknown['op'])}.")
     counted = found.activities.filter(pl.col("kind") != "sync")
     nobody = int(counted.filter(pl.col("signature") < 0)["dur_ns"].sum())
     every = int(counted["dur_ns"].sum())

@@ -323,3 +323,15 @@ def test_enter_shows_the_formula_with_its_numbers_and_the_kernels() -> None:
     text = str(details(view("roofline"), table, 0, (made,), Options()))
     assert "2·B·M·N·K = 137,438,953,472" in text and "M = 4,096" in text and "989.4 TFLOP/s (bf16)" in text
     assert "Kernels" in text and "gemm" in text
+
+
+def test_the_time_without_known_work_is_a_share_of_what_computes() -> None:
+    """Collectives have no work to know: beside 7 ms of them, half of the rest was said to be a tenth."""
+    unknown = [op("my::op", 200, 50, 4), call(210, 3)]
+    talk = [op("record_param_comms", 300, 50, 5), call(310, 4)]
+    made = run([*LINEAR, *unknown, *talk], [
+        *KERNELS, kernel(2, 2_000_000, 1_000_000, correlation=3),
+        kernel(3, 4_000_000, 7_000_000, "nccl", correlation=4) | {"kind": "collective"}])
+    table = ask(view("roofline"), (made,), Options())
+    assert "work known for 50.0% of device time without collectives" in table.summary[-1]
+    assert any(note.startswith("The work of 50.0% of the time of operators that compute is") for note in table.notes)
