@@ -17,7 +17,7 @@ from ...loaders.trace import Trace
 from ..core.call_tree import Ints
 from .allocators import BEFORE, UNKNOWN, allocators_of, user_frame
 
-ALLOCATED, RESERVED = "memory allocated", "memory reserved"
+ALLOCATED, RESERVED, CHANGE = "memory allocated", "memory reserved", "memory change"
 SCHEMA: dict[str, Any] = {
     "device": NAME, "rank": pl.Int64, "frame": pl.String, "bytes": pl.Int64, "share": pl.Float64,
     "block_bytes": pl.Int64, "most_bytes": pl.Int64, "held": pl.List(pl.Int64), "count": pl.Int64,

@@ -15,7 +15,7 @@ from ..core import units
 from ..core.device_pairs import mapped, note, renamed_devices
 from ..core.text import display
 from ..memory.findings import memory_findings
-from ..memory.peaks import Peak, Peaks, memory_of
+from ..memory.peaks import CHANGE, Peak, Peaks, memory_of
 from ..table.sides import paired_rows
 
 COLUMNS = (
@@ -46,6 +46,11 @@ def build(runs: Runs, options: Options) -> Answer:
     """Allocating lines at the peak of each device of one run, largest first; for two runs the largest change first."""
     peaks = [memory_of(run) for run in runs]
     if not any(one.peaks for one in peaks):
+        changes = [run.info.label for run in runs if not run.metrics.filter(
+            pl.col("metric").cast(pl.String) == CHANGE).head(1).collect().is_empty()]
+        if changes:
+            raise CannotAnswer(f"{' and '.join(changes)} {'holds' if len(changes) == 1 else 'hold'} changes of memory "
+                               "without addresses or totals, as older PyTorch records them: the peak is unknown.")
         names = " and ".join(run.info.label for run in runs)
         raise CannotAnswer(f"{names} {'holds' if len(runs) == 1 else 'hold'} no memory records; {_NONE}.")
     if len(runs) == 1:
@@ -55,9 +60,10 @@ def build(runs: Runs, options: Options) -> Answer:
     moved = mapped(*([peak.device for peak in one.peaks] for one in peaks))
     summary, notes = (lettered([lines(one) for one in peaks]) for lines in (_summary, _notes))
     ranks = [{peak.rank for peak in one.peaks} for one in peaks]
+    places = {} if a.peaks else {"device": ()}, {} if b.peaks else {"device": ()}  # not recorded is not 0
     same = _as_rank(b, ranks[0].pop()) if [len(side) for side in ranks] == [1, 1] else b
     return Answer(
-        paired_rows(a.rows, same.rows.with_columns(renamed_devices(moved)), COLUMNS).lazy(),
+        paired_rows(a.rows, same.rows.with_columns(renamed_devices(moved)), COLUMNS, places).lazy(),
         {"a": facts_of(a), "b": facts_of(b)},
         (*_difference(a, same, moved), *summary), (*notes, *note(moved)),
     )
@@ -109,6 +115,8 @@ def _difference(a: Peaks, b: Peaks, moved: dict[str, str]) -> list[str]:
 
 
 def _notes(memory: Peaks) -> tuple[str, ...]:
+    if not memory.peaks:
+        return ("No memory was recorded.",)
     if memory.stacks:
         return ()
     return ("Allocations were recorded without a stack: who held the peak is unknown, only what ran at that time.",)

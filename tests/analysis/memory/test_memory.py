@@ -203,6 +203,13 @@ def test_two_runs_show_which_line_holds_more() -> None:
     assert table.summary[0] == "GPU 0: peak 150 B → 200 B (+50 B, +33.3%)"
 
 
+def test_of_two_runs_the_one_that_recorded_no_memory_held_an_unknown_amount() -> None:
+    table = ask(view("memory"), (run_of(), run_of((0, None, 100, "a.py:1 f"), label="other")))
+    (row,) = rows(table)
+    assert (row["bytes_a"], row["bytes_b"], row["bytes_delta"]) == (None, 100, None)
+    assert table.notes == ("A: No memory was recorded.",)
+
+
 def test_one_rank_of_each_run_is_compared_whatever_its_number() -> None:
     a, b = (run.with_tables(allocations=run.allocations.with_columns(rank=pl.lit(rank, pl.Int64))) for rank, run in (
         (3, run_of((0, None, 100, "a.py:1 f"))), (0, run_of((0, None, 150, "a.py:1 f"), label="other"))))
@@ -235,6 +242,14 @@ def test_who_asked_before_a_window_is_not_told_by_what_runs_in_it() -> None:
 def test_a_run_without_memory_says_what_would_have_it() -> None:
     with pytest.raises(CannotAnswer, match="memory snapshot"):
         ask(view("memory"), (Trace(Info("x", "x", "kineto")),))
+
+
+def test_changes_of_memory_alone_give_no_peak() -> None:
+    """PyTorch 1.8 wrote the bytes of each change, recorded with profile_memory=True, and neither address nor total."""
+    one = pl.DataFrame({"ts_ns": [1], "metric": ["memory change"], "device": ["GPU 0"], "value": [64.0]})
+    run = Trace(Info("x", "old", "kineto")).with_tables(metrics=schema.conform("metrics", one.lazy()))
+    with pytest.raises(CannotAnswer, match=r"^old holds changes of memory without addresses or totals"):
+        ask(view("memory"), (run, Trace(Info("x", "x", "kineto"))))
 
 
 def test_a_snapshot_beside_a_trace_is_on_its_clock(tmp_path: Path, samples: Path) -> None:
