@@ -167,9 +167,9 @@ def _path(work: DeviceWork, cycles: CycleTime) -> Path | None:
 
 def agreed(work: DeviceWork, paths: Iterable[str | None]) -> DeviceWork:
     """The device with the path of its slower functions if that is the same for all; with None if theirs contradict its
-    own. A screen whose rows all say "hidden" must not say "unknown" above them."""
+    own. A screen whose rows all say "hidden" must not say "unknown" above them, unless the device is never idle."""
     distinct = set(paths)
-    if distinct == {"hidden"}:
+    if distinct == {"hidden"} and (work.idle_b is None or work.idle_b > IDLE):
         return replace(work, path="hidden")
     if distinct == {"exposed"}:
         return replace(work, path="exposed")

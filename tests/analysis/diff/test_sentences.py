@@ -157,6 +157,10 @@ def test_the_headline_says_of_the_device_what_all_its_rows_say() -> None:
     assert agreed(unknown, []).path is None
 
 
+def test_the_host_does_not_set_the_pace_of_a_device_that_is_never_idle() -> None:
+    assert agreed(work((0.01, 0.04)), ["hidden", "hidden"]).path is None
+
+
 @pytest.mark.parametrize(("cycle", "said"), [
     ("unchanged", "It explains the GPU work; the cycle kept its length."),
     ("faster", "It explains the GPU work; whether the cycle waits for that work is not recorded."),
