@@ -68,8 +68,17 @@ def build(runs: Runs, options: Options) -> Answer:
     summary, notes = lettered([one.summary for one in sides]), lettered([one.notes for one in sides])
     (a, b), moved = on_the_same_devices((sides[0].frame, sides[1].frame))
     device = pl.col("device").cast(pl.String)
+    if a["rank"].n_unique() == b["rank"].n_unique() == 1:  # one rank of each run is compared whatever its number
+        b = b.with_columns(pl.lit(a["rank"][0], a.schema["rank"]).alias("rank"))
     rows = _of_ranks_there(paired_rows(a.with_columns(device), b.with_columns(device), COLUMNS))
-    return Answer(rows.lazy(), facts, (*summary, *_changed(facts)), (*notes, *note(moved)))
+    return Answer(rows.lazy(), facts, (*summary, *_changed(facts)), (*notes, *note(moved), *_lengths(runs, options)))
+
+
+def _lengths(runs: Runs, options: Options) -> tuple[str, ...]:
+    """A note on sums that differ because one recording holds more cycles than the other."""
+    a, b = (view_cycles(run, options).frame["cycle"].n_unique() for run in runs)
+    return ("Busy, communication, exposed and wait times are sums over the recordings: "
+            f"{units.counted(a, 'cycle', 'cycles')} in A, {units.count(b)} in B.",) if a and b and a != b else ()
 
 
 def _of_ranks_there(rows: pl.DataFrame) -> pl.DataFrame:
@@ -261,7 +270,9 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     made: list[Section] = []
     for number, scope, tail in sides(runs, options):
         arrivals, here = arrivals_of(scope), in_run(row, runs, number)
-        mine = [at for at, one in enumerate(arrivals.members) if [*one] == [here.get("rank"), here.get("device")]]
+        alone = len({one.rank for one in arrivals.members}) == 1
+        mine = [at for at, one in enumerate(arrivals.members)
+                if one.device == here.get("device") and (alone or one.rank == here.get("rank"))]
         sums = arrivals.frame.drop_nulls("instance").filter(pl.col("member").is_in(mine)).group_by("kind").agg(
             pl.len(), pl.col("last").sum().cast(pl.Int64), pl.col("wait_ns", "caused_ns").sum())
         made += row_section(

@@ -339,6 +339,22 @@ def test_ranks_without_collectives_have_rows_and_no_clocks() -> None:
     assert {row["wait_ns"] for row in rows} == {row["clock_offset_ns"] for row in rows} == {None}
 
 
+def test_one_rank_of_each_run_is_compared_whatever_its_number() -> None:
+    """As in every other view: rank 2's trace against rank 0's."""
+    a, b = (run_of(label, kernels=[kernel(0, 0, dur, rank=rank, device=f"GPU {rank}")])
+            for label, rank, dur in (("a", 2, 100), ("b", 0, 150)))
+    table = answer("ranks", a, b)
+    assert table.frame.select("rank", "device", "busy_ns_a", "busy_ns_b").rows() == [(2, "GPU 2", 100, 150)]
+
+
+def test_sums_of_ranks_say_over_how_many_cycles_they_are() -> None:
+    a, b = (run_of(kernels=[kernel(number, 100 * number, 10) for number in range(count)], cycles=steps(*[100] * count))
+            for count in (9, 4))
+    said = "Busy, communication, exposed and wait times are sums over the recordings: 9 cycles in A, 4 in B."
+    assert said in answer("ranks", a, b).notes
+    assert said[:40] not in " ".join(answer("ranks", a, a).notes)
+
+
 def test_groups_that_share_no_rank_have_clocks_each_for_itself() -> None:
     rows = [
         collective(n, 1000 * n + (1 << 30) * (rank > 1), 10, rank, n, group_ranks="0,1" if rank < 2 else "2,3")
