@@ -104,15 +104,15 @@ def category(kind: str | None, device: str | None) -> Category:
 
 
 def in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """The table sorted: what explains the cycle, then regressions, then improvements, then the rest by size of change.
-    Idle causes that explain the cycle come first whether they grew or shrank."""
+    """The table sorted: what explains the cycle, then regressions, then improvements, then the rest by size of change,
+    without one by their time. Idle causes that explain the cycle come first whether they grew or shrank."""
     groups = {"slower": 0, "new": 0, "faster": 1, "gone": 1}
     group = pl.col("verdict").replace_strict(groups, default=2, return_dtype=pl.Int8)
     sure = pl.when(group < 2).then("sure_ms").fill_null(0.0)
     here = pl.min_horizontal(sure, pl.col("lost_here_ms").fill_null(float("inf")))
     explains = (pl.col("kind") == IDLE).fill_null(False) & (pl.col("path") == "exposed").fill_null(False)
     return table.sort(
-        ~explains, group, -here, -sure, -pl.col("delta_ms").abs().fill_null(0.0),
+        ~explains, group, -here, -sure, -pl.col("delta_ms").abs().fill_null(0.0), -pl.max_horizontal("a_ms", "b_ms"),
         "function", "rank", "device", "pid_a", "pid_b",
         maintain_order=True, nulls_last=True,
     )

@@ -189,6 +189,14 @@ def test_the_verdict_of_a_recorded_clock_lock(data: Path) -> None:
     assert round(first["delta_ms"], 1) == 49.4
 
 
+def test_rows_without_a_change_are_in_the_order_of_their_time() -> None:
+    """A run with itself: by name, its shortest kernel came second."""
+    once = profile()
+    table = ask(VIEW, (once, once))
+    spent = [row for row in table.frame["a_ms"] if row is not None]
+    assert set(table.frame["delta_ms"]) == {0.0} and len(spent) > 3 and spent == sorted(spent, reverse=True)
+
+
 def test_the_agreed_columns_are_there_in_their_order() -> None:
     names = (
         "function device kind pid_a pid_b launches_a launches_b launch_us_a launch_us_b ratio a_ms b_ms delta_ms "
