@@ -19,7 +19,7 @@ from ..contract.column import Column, keys_of, ranked_sums, with_cycle_sums
 from ..contract.options import SIDES, Options, Side
 from ..contract.view import Answer, CannotAnswer, Runs, lettered, of_both
 from ..core import units
-from ..core.device_pairs import mapped, note, only_device, renamed_devices
+from ..core.device_pairs import LINK, mapped, note, only_device, renamed_devices
 from ..table.sides import Places, paired_rows
 
 if TYPE_CHECKING:
@@ -133,10 +133,11 @@ class CycleSums(Struct, frozen=True):
                 f"({of_a} in A, {units.count(self.cycles[1])} in B).")
 
     def _ranks(self, joined: pl.DataFrame) -> str:
-        """For a job: whether totals cover all ranks together (rows are per rank or device), or are per rank."""
+        """Whether totals cover all devices or ranks together (rows are per rank or device); of a job else per rank."""
+        several = [name for name in ("rank", "device") if name in joined.columns
+                   and joined[name].cast(pl.String).str.strip_suffix(LINK).n_unique() > 1]
         if self.ranks < 2:
-            return ""
-        several = [name for name in ("rank", "device") if name in joined.columns and joined[name].n_unique() > 1]
+            return ", all devices together" if several else ""
         return ", all ranks together" if several else " and rank"
 
 

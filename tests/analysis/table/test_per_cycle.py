@@ -90,6 +90,17 @@ def test_rows_that_did_not_change_are_in_the_order_of_their_size(run_of, asked):
         assert [row[0] for row in shown.window(0, 3, ["name"])] == ["b", "c", "a"]
 
 
+def test_totals_of_several_devices_say_that_they_are(run_of, asked):
+    """The diff, beside it, has a line for each device."""
+    def run(*devices: str) -> Any:
+        work = [launched(6_001 + 100 * number, 10, device=device) for number, device in enumerate(devices)]
+        return run_of(cycles=[step(6)], host=[call for call, _ in work], kernels=[kernel for _, kernel in work])
+
+    one, two = run("GPU 0"), run("GPU 0", "GPU 1")
+    assert asked("kernels", one, one).summary[0].startswith("Per cycle: total")
+    assert asked("kernels", one, two).summary[0].startswith("Per cycle, all devices together: total 10 ns → 20 ns")
+
+
 def test_on_either_basis_rows_without_a_change_are_in_the_order_of_their_size(run_of, asked):
     """What one run lacks has no change: GPU 1 idles longer within the cycles, GPU 2 longer in all."""
     def run(label: str, devices: dict[str, tuple[int, ...]]) -> Any:
