@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..session.session import Arrangement
+from ..session.session import Arrangement, Session
 
 if TYPE_CHECKING:
     from ...analysis.contract.options import Options
@@ -52,6 +52,14 @@ def scoped_table(table: Table, runs: Runs, options: Options) -> Table:
     from ...analysis.core.run_labels import scope_text
 
     return replace(table, scope=scope_text(options, len(runs)))
+
+
+def rows_of(shown: Shown, view: View, session: Session) -> str:
+    """Which rows of the view those are: shape, run and scope."""
+    from ...analysis.core.run_labels import scope_text
+
+    scope = scope_text(session.question(view)[1], len(session.traces))
+    return "|".join(("other" if shown.view is view.other else "", session.subject, scope))
 
 
 def sentence(error: object) -> str:

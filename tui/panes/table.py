@@ -28,7 +28,7 @@ from ..widgets.drawing import NUMBER_LINES, fitting, joined, summary, with_numbe
 from ..widgets.notice import Notice
 from .actions import PaneActions
 from .picture import MOST_HEIGHT, Picture
-from .shown import Shown, arranged, scoped_table, sentence
+from .shown import Shown, arranged, rows_of, scoped_table, sentence
 from .side_panel import AMPLE, BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, SidePanel
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ class TablePane(PaneActions, can_focus=False):
         self.subject = ""
         self.message = ""
         self._epoch = -1
-        self._restored = False
         self.runner, self.arranger = QueryRunner(self.app), QueryRunner(self.app)
         self.rows = TableList()
         self.side_panel = SidePanel()
@@ -196,9 +195,7 @@ class TablePane(PaneActions, can_focus=False):
     def _take(self, value: Any) -> None:
         if isinstance(value, Shown):
             other = self.shown is None or self.shown.base is not value.base
-            if self.shown is not None and self.shown.view is not value.view:
-                self.state.turn()
-                self._restored = False
+            self.state.turn(rows_of(value, self.queried_view(), self.session))
             self.shown, self.subject = value, self.session.subject
             if other:
                 self.side_panel.about(self._glance())
@@ -215,10 +212,9 @@ class TablePane(PaneActions, can_focus=False):
         if (name := shown.view.name) not in self.session.columns:
             self.session.columns[name] = dict(resume.columns(name))
         self.rows.choose(self.session.columns[name])
-        kept = None if self._restored or self.session.partial else (set(self.state.marks), self.state.cursor)
+        before, kept = self.rows.table, (set(self.state.marks), self.state.cursor)
         self.rows.show(shown.table)
-        if kept is not None:
-            self._restored = True
+        if not self.session.partial and not (before is not None and before.same_rows(shown.table)):
             self.rows.marks.update(mark for mark in kept[0] if self.still_there(mark, shown.table))
             self.rows.go(kept[1])
         self.follow_cursor()
@@ -277,7 +273,7 @@ class TablePane(PaneActions, can_focus=False):
         event.stop()
         self.state.cursor = event.position
         self.follow_cursor()
-        if self._restored and self.remember_marks():
+        if not self.session.partial and self.remember_marks():
             self.tell()
 
     def say(self, text: str) -> None:

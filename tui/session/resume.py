@@ -103,10 +103,13 @@ def keep(session: Session) -> None:
 
 
 def _view(state: ViewState) -> dict[str, Any]:
-    return {
-        "arrangement": asdict(state.arrangement), "marks": sorted(state.marks)[:MOST_MARKS],
-        "cursor": state.cursor, "notes": _texts(state.notes), "words": _texts(state.words),
-    }
+    others = {rows: _marks(one) for rows, one in state.others.items() if one.marks}
+    return {"arrangement": asdict(state.arrangement), "rows": state.rows, **_marks(state), "others": others}
+
+
+def _marks(state: ViewState) -> dict[str, Any]:
+    return {"marks": sorted(state.marks)[:MOST_MARKS], "cursor": state.cursor, "notes": _texts(state.notes),
+            "words": _texts(state.words)}
 
 
 def restore(session: Session) -> bool:
@@ -134,8 +137,10 @@ def restore_notes(session: Session) -> None:
                 continue
             session.time_notes.append(note if len(session.inputs) == 1 else replace(note, run=at))
     for name, state in _states(_saved(session) or {}):
-        if state.notes:
-            session.views[name] = ViewState(marks=set(state.notes), notes=state.notes, words=state.words)
+        noted = {rows: ViewState(marks=set(one.notes), notes=one.notes, words=one.words)
+                 for rows, one in (*state.others.items(), (state.rows or "|both|", state)) if one.notes}
+        if noted:
+            session.views[name] = ViewState(others=noted)
 
 
 def _saved(session: Session) -> dict[str, Any] | None:
@@ -147,13 +152,17 @@ def _saved(session: Session) -> dict[str, Any] | None:
 def _states(saved: dict[str, Any]) -> Iterator[tuple[str, ViewState]]:
     for name, given in (saved.get("views") or {}).items():
         try:
-            yield str(name), ViewState(
-                arrangement=Arrangement(**given["arrangement"]),
-                marks={int(mark) for mark in given["marks"]}, cursor=int(given["cursor"]),
-                notes=_numbered(given.get("notes")), words=_numbered(given.get("words")),
-            )
+            state = _marked(given)
+            state.arrangement, state.rows = Arrangement(**given["arrangement"]), given.get("rows")
+            state.others = {str(rows): _marked(one) for rows, one in given.get("others", {}).items()}
+            yield str(name), state
         except (KeyError, TypeError, ValueError):
             continue
+
+
+def _marked(given: Mapping[str, Any]) -> ViewState:
+    return ViewState(marks={int(mark) for mark in given["marks"]}, cursor=int(given["cursor"]),
+                     notes=_numbered(given.get("notes")), words=_numbered(given.get("words")))
 
 
 def queries() -> list[str]:

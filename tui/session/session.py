@@ -69,14 +69,26 @@ class ViewState(Struct):
     notes: dict[int, str] = field(default_factory=dict)
     words: dict[int, str] = field(default_factory=dict)
     """Text of each marked row, for the triage page; only marked rows have notes."""
-    other_shape: ViewState | None = None
-    """Marks and cursor of the view's other shape, which has other rows."""
+    rows: str | None = None
+    """Which rows marks, cursor and notes are of (shape, run and scope); None before an answer was shown."""
+    others: dict[str, ViewState] = field(default_factory=dict)
+    """Marks, cursor and notes of other rows of this view."""
 
-    def turn(self) -> None:
-        """The view switched shape: set its marks, cursor and notes aside and take up those of the other shape."""
-        back = self.other_shape or ViewState()
-        self.other_shape = replace(self, other_shape=None)
-        self.marks, self.cursor, self.notes, self.words = back.marks, back.cursor, back.notes, back.words
+    def turn(self, rows: str) -> None:
+        """Other rows are shown: set marks, cursor and notes aside and take up those of these rows."""
+        if rows == self.rows:
+            return
+        if self.rows is not None:
+            self.others[self.rows] = replace(self, others={})
+        if self.rows is not None or rows in self.others:
+            back = self.others.pop(rows, ViewState())
+            self.marks, self.cursor, self.notes, self.words = back.marks, back.cursor, back.notes, back.words
+        self.rows = rows
+
+    @property
+    def scope(self) -> str:
+        """The scope of the rows, in words."""
+        return (self.rows or "").rpartition("|")[2]
 
     def change(self, arrangement: Arrangement) -> None:
         """Set the arrangement and push the old one on the undo stack."""
@@ -184,8 +196,8 @@ class Session(Struct):
     def marked(self) -> list[tuple[str, str, str]]:
         """View, row text and note ('' for none) of every marked row whose text is known; then every time note."""
         return [
-            (name, state.words[mark], state.notes.get(mark, ""))
-            for name, shown in self.views.items() for state in (shown, shown.other_shape or ViewState())
+            (name, " · ".join(filter(None, (state.words[mark], state.scope))), state.notes.get(mark, ""))
+            for name, shown in self.views.items() for state in (shown, *shown.others.values())
             for mark in sorted(state.marks) if mark in state.words
         ] + [("timeline", self.note_position(one), one.text) for one in self.time_notes]
 

@@ -295,6 +295,28 @@ async def test_a_note_on_a_row_is_not_on_another_row_with_its_number() -> None:
         assert not pane.rows.marks
 
 
+@pytest.mark.parametrize("there, back", [("]", "C"), ("x", "xx")])
+async def test_notes_stay_with_the_rows_of_their_scope_and_run(there: str, back: str) -> None:
+    app = app_on("a", "b", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "down", "i", *"why so long", "enter")
+        pane: Any = app.main.pane
+        marks = set(pane.rows.marks)
+        for key in there:
+            await press(pilot, key)
+        assert marks and not pane.rows.marks
+        assert [note for _, _, note in app.session.marked] == ["why so long"]
+        resume.keep(app.session)
+        for key in back:
+            await press(pilot, key)
+        assert pane.rows.marks == marks and list(pane.state.notes.values()) == ["why so long"]
+    again = app_on("a", "b", view="kernels")
+    async with again.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert again.main.pane.rows.marks == marks
+
+
 async def test_notes_on_times_are_those_of_the_recordings_that_are_open() -> None:
     app = app_on("a", "b", view="timeline")
     async with app.run_test(size=(120, 40)) as pilot:

@@ -14,6 +14,7 @@ from warplens.analysis.core import units
 from warplens.loaders.ingest.call_tree import deferred
 from warplens.loaders.trace import Trace
 from warplens.tui.panes.tree import TreePane
+from warplens.tui.session import resume
 
 
 def with_calls() -> Trace:
@@ -89,6 +90,15 @@ async def test_each_shape_keeps_its_marks_and_its_cursor() -> None:
         assert pane.rows.marks == {0} and app.session.marked[0][0] == "ops"
         await press(pilot, "s")
         assert (set(pane.rows.marks), pane.rows.cursor) == tree
+        await press(pilot, "i", *"slow", "enter", "s")
+        resume.keep(app.session)
+    again = app_on("a", shelf=Shelf(a=with_calls()), view="ops")
+    async with again.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        pane = again.main.pane
+        assert pane is not None and not pane.rows.marks
+        await press(pilot, "s")
+        assert pane.rows.marks == {3} and pane.state.notes == {3: "slow"}  # the marked row has no note
 
 
 async def test_s_goes_on_to_the_flame_graph_whose_boxes_zoom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
