@@ -120,8 +120,10 @@ def _read_one(inside: Path, compiled: bool, with_call_tree: bool) -> Trace:
             host = frames
     if not with_call_tree:
         return Trace(info).with_tables(**tables)
-    files = DerivedFiles(inside / DERIVED)
-    return files.bind(call_tree.deferred(Trace(info).with_tables(**tables), compiled, host, files))
+    # its own store: a bound one holds the tables, and the garbage collector cannot see that polars holds the source
+    tree_files = DerivedFiles(inside / DERIVED)
+    trace = call_tree.deferred(Trace(info).with_tables(**tables), compiled, host, tree_files)
+    return DerivedFiles(inside / DERIVED).bind(trace)
 
 
 def _files(inside: Path, table: str) -> list[Path]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from warplens.loaders import schema
+from warplens.loaders.ingest import store
 from warplens.loaders.ingest.call_tree import deferred
 from warplens.loaders.trace import Info, Trace
 
@@ -27,3 +29,17 @@ def test_a_question_answered_by_some_rows_does_not_keep_the_recording(name: str)
     assert run.has(name) == (name in ("host", "host.kind", "host.kind=op"))
     del trace, run
     assert traces() == before
+
+
+def test_a_recording_read_from_the_cache_leaves_no_source_behind(tmp_path: Path) -> None:
+    def sources() -> int:
+        gc.collect()
+        return sum(getattr(one, "__qualname__", "") == "deferred.<locals>.rows" for one in gc.get_objects())
+
+    host = schema.conform("host", pl.LazyFrame({"name": ["a"], "kind": ["op"], "start_ns": [0], "dur_ns": [5]}))
+    store.write((Trace(Info("a.json", "a", "kineto")).with_tables(host=host),), tmp_path)
+    before = sources()
+    (run,) = store.read(tmp_path)
+    assert run.host.select("depth").collect().item() == 0 and sources() == before + 1
+    del run
+    assert sources() == before
