@@ -29,7 +29,8 @@ def sentences(history: History, judged: Judged) -> tuple[str, ...]:
         lines.append(_nothing(history, judged))
     lines += [unconfirmed_sentence(history, judged, one) for one in judged.unconfirmed[:3]]
     if len(judged.unconfirmed) > 3:
-        lines.append(f"{len(judged.unconfirmed) - 3} more series were off in the last run.")
+        more = units.counted(len(judged.unconfirmed) - 3, "more series was", "more series were")
+        lines.append(f"{more} off in the last run or two.")
     return tuple(lines)
 
 

@@ -116,10 +116,10 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
     accuracy = replayed.accuracy
     if replayed.model is None:
         said = f"{run.info.label} cannot be replayed: {accuracy.reason}. {_FORMATS} can."
-        return Predictions(run.info.label, sentences=(said,), notes=(said,))
+        return Predictions(run.info.label, sentences=(said,))
     if not replayed.predicts:
         said = f"Nothing is predicted for {run.info.label}: {accuracy.reason}."
-        return Predictions(run.info.label, accuracy=accuracy, sentences=(said,), notes=(said,))
+        return Predictions(run.info.label, accuracy=accuracy, sentences=(said,))
     rows = run.remember("whatif", (options.cycle_anchor,), lambda: _cached_rows(run, options, replayed))
     path = path_of(run, options)
     assert path is not None
