@@ -159,8 +159,7 @@ def require_window(run: Trace, scope: Scope) -> None:
     first, end = scope.from_ns or 0, scope.to_ns
     if end is not None and end <= first:
         raise ScopeRefused(f"The window ends at {units.duration(end)}, before it begins at {units.duration(first)}.")
-    untimed = run.kernels.filter(pl.col("start_ns").is_null()).head(1).collect()
-    if not untimed.is_empty():
+    if run.kernels.select(pl.col("start_ns").is_null().any()).collect(engine="streaming").item():
         raise ScopeRefused(f"{run.info.label} has launches without times: they cannot be limited to a window of time.")
     bounds = _bounds(run)
     if bounds is not None and first >= bounds[1]:

@@ -105,7 +105,7 @@ def _timed(run: Trace) -> bool:
     """Whether the run has device activities with timestamps (or a reduced dataset's device sums)."""
     if REDUCED in run.info.facts:
         return run.has("device_sums")
-    return not run.kernels.filter(pl.col("start_ns").is_not_null()).select("start_ns").head(1).collect().is_empty()
+    return run.has("kernels.start_ns")
 
 
 def _notes(arrivals: Arrivals) -> tuple[str, ...]:

@@ -46,8 +46,7 @@ def build(runs: Runs, options: Options) -> Answer:
     """Allocating lines at the peak of each device of one run, largest first; for two runs the largest change first."""
     peaks = [memory_of(run) for run in runs]
     if not any(one.peaks for one in peaks):
-        changes = [run.info.label for run in runs if not run.metrics.filter(
-            pl.col("metric").cast(pl.String) == CHANGE).head(1).collect().is_empty()]
+        changes = [run.info.label for run in runs if run.has(f"metrics.metric={CHANGE}")]
         if changes:
             raise CannotAnswer(f"{' and '.join(changes)} {'holds' if len(changes) == 1 else 'hold'} changes of memory "
                                "without addresses or totals, as older PyTorch records them: the peak is unknown.")
