@@ -327,6 +327,7 @@ class TableList(ScrollView, can_focus=True):
 
     def _lines(self) -> row_painter.Page:
         assert self.table is not None
+        self._top = self._clamped(self._top)  # the list may be drawn at a new height before ``on_resize``
         inset, height, look = self._inset, self._rows(), themes.look(self.app.theme)
         width, focus = self.size.width - FRAME * inset, self.has_focus
         key = (self._top, height, width, id(self.table), id(look), self._first, focus)

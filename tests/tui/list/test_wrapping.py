@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from app_runs import press, screen_text, settled
 from demo_app import demo_app
 from rich.cells import cell_len
 
+from warplens.analysis.table.table import Table
+from warplens.tui.list import row_painter
 from warplens.tui.list.table_list import TableList
 from warplens.tui.list.wrapping import wrapped
 
@@ -57,3 +61,26 @@ async def test_a_word_longer_than_its_column_is_cut_and_not_broken() -> None:
         await settled(pilot)
         rows = app.main.pane.rows  # type: ignore[union-attr]
         assert rows.table is not None and wrapped(rows.table, rows._lines().layout) is None
+
+
+async def test_a_scrolled_list_that_fits_after_a_resize_is_drawn_from_its_first_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pages = list[tuple[int, int]]()
+
+    class Page(row_painter.Page):
+        def __init__(self, key: object, table: Table, top: int, height: int, *more: Any) -> None:
+            super().__init__(key, table, top, height, *more)
+            pages.append((top, len(table) - height))
+
+    app = demo_app("triage")
+    async with app.run_test(size=(80, 16)) as pilot:
+        await settled(pilot)
+        await press(pilot, "G")
+        rows = app.main.pane.rows  # type: ignore[union-attr]
+        assert rows._top == 5
+        monkeypatch.setattr(row_painter, "Page", Page)
+        await pilot.resize_terminal(100, 24)
+        while rows.size.width == 80:
+            await settled(pilot)
+        assert rows._top == 0 and pages and all(top <= max(0, most) for top, most in pages)
