@@ -130,7 +130,8 @@ def restore_notes(session: Session) -> None:
     """Take up the notes on times of each open input, and those on rows of these inputs together."""
     kept, session.time_notes = _read().get("time_notes"), []
     for at, run in enumerate(session.inputs):
-        for given in (kept.get(os.path.abspath(run.path)) if isinstance(kept, dict) else None) or ():
+        notes = kept.get(os.path.abspath(run.path)) if isinstance(kept, dict) else None
+        for given in notes if isinstance(notes, list) else ():
             try:
                 note = convert(given, TimeNote)
             except ValidationError:
@@ -150,14 +151,19 @@ def _saved(session: Session) -> dict[str, Any] | None:
 
 
 def _states(saved: dict[str, Any]) -> Iterator[tuple[str, ViewState]]:
-    for name, given in (saved.get("views") or {}).items():
+    views = saved.get("views")
+    for name, given in views.items() if isinstance(views, dict) else ():
         try:
             state = _marked(given)
-            state.arrangement, state.rows = Arrangement(**given["arrangement"]), given.get("rows")
+            state.arrangement, state.rows = Arrangement(**given["arrangement"]), _text(given.get("rows"))
             state.others = {str(rows): _marked(one) for rows, one in given.get("others", {}).items()}
             yield str(name), state
-        except (KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError):
             continue
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _marked(given: Mapping[str, Any]) -> ViewState:

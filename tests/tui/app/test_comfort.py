@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import gc
+import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -341,6 +343,24 @@ async def test_a_recording_opened_twice_keeps_the_notes_of_both_sides() -> None:
             assert [one.text for one in app.session.time_notes] == ["one", "two"]
             app.open_runs(["a", "a"])
             await settled(pilot)
+
+
+@pytest.mark.parametrize("damage", [
+    {"views": [1]}, {"views": {"kernels": 3}}, {"views": {"kernels": {"others": 3}}},
+    {"views": {"kernels": {"others": {"|both|": 4}}}}, {"views": {"kernels": {"rows": 5}}},
+])
+def test_a_start_passes_over_damaged_notes(damage: dict[str, Any]) -> None:
+    session = app_on("a").session
+    whole = {"arrangement": {}, "marks": [1], "cursor": 0, "notes": {"1": "n"}, "words": {"1": "w"}}
+    views = damage["views"]
+    if isinstance(views, dict) and isinstance(views["kernels"], dict):
+        damage = {"views": {"kernels": whole | views["kernels"]}}
+    path = os.path.abspath(session.inputs[0].path)
+    resume.state_path().parent.mkdir(parents=True, exist_ok=True)
+    resume.state_path().write_text(json.dumps({
+        "sessions": {resume._key([session.inputs[0].path]): damage}, "time_notes": {path: 3}}))
+    resume.restore_notes(session)
+    assert session.time_notes == [] and all(state.rows is None for state in session.views.values())
 
 
 @pytest.mark.parametrize("kept", ["", "{", "[]", '{"sessions": 3, "recent": [1, {"path": 2}]}'])
