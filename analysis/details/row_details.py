@@ -197,7 +197,7 @@ def _longest(launches: pl.DataFrame, tail: str) -> list[Section]:
 def _longest_callers(launches: pl.DataFrame, run: Trace, side: int, tail: str) -> list[Section]:
     """Callers, arguments and measurements of the longest launch."""
     index = launches.sort("dur_ns", "index", descending=[True, False])["index"][0]
-    same_launch = run.kernels.filter(pl.col("index") == index).head(1).collect()
+    same_launch = run.kernels.filter(pl.col("index") == index).collect()
     if not same_launch.height:
         return []
     longest = same_launch.row(0, named=True)
@@ -208,7 +208,7 @@ def _longest_callers(launches: pl.DataFrame, run: Trace, side: int, tail: str) -
 def launch_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """All recorded fields of the launch, its callers, measurements and arguments, where known."""
     run = runs[0]
-    launches = run.kernels.filter(pl.col("index") == row["index"]).head(1).collect()
+    launches = run.kernels.filter(pl.col("index") == row["index"]).collect()
     if launches.is_empty():
         return []
     values = launches.row(0, named=True)

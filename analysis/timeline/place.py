@@ -70,7 +70,7 @@ def _lane_of(timeline: Timeline, row: dict[str, Any], start: int, name: object) 
 def launch_row(run: Trace, index: int) -> dict[str, Any] | None:
     """The launch with that ``kernels.index`` as a row for ``find``; None if it does not exist or has no timestamp."""
     launch = run.kernels.filter(pl.col("index") == index).select(
-        pl.col("name", "device").cast(pl.String), "start_ns", "dur_ns", "stream", "rank").head(1).collect()
+        pl.col("name", "device").cast(pl.String), "start_ns", "dur_ns", "stream", "rank").collect()
     return None if launch.is_empty() or launch["start_ns"][0] is None else launch.row(0, named=True)
 
 
