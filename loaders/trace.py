@@ -166,6 +166,17 @@ class Trace(Struct, frozen=True):
             before = self.filled[name] = table, has_rows
         return before[1]
 
+    def is_readable(self) -> bool:
+        """Whether the files of its tables are there; they may be removed, as with the cache, while a run is open."""
+        import polars as pl
+
+        try:
+            for name in self.filled_tables():
+                self.table(name).select(pl.first()).head(1).select(pl.len()).collect()
+        except FileNotFoundError:
+            return False
+        return True
+
     def filled_tables(self) -> list[str]:
         """Names of the tables the loader returned, even if they have no rows; all others are ``schema.empty``."""
         from . import schema

@@ -19,6 +19,7 @@ from textual.filter import LineFilter
 from textual.reactive import Initialize, Reactive
 
 from ...analysis.core import units
+from ...analysis.core.text import display
 from ..list import glyphs
 from ..session import resume, themes
 from ..session.exporting import drop_unfinished
@@ -143,6 +144,10 @@ class WarplensApp(Wired, Background):
         self.chosen = wanted = self.session.current or self.start.view or self.settings.view
         self.session.current = ""
         self.main.open_view(first_view(wanted, len(self.session.inputs)))
+        self._load()
+
+    def _load(self) -> None:
+        """Start reading the runs that are not being read yet."""
         for run in self.session.inputs:
             run.open(self.opener, self._tell_arrived)
             if run.state != "loading":
@@ -216,8 +221,20 @@ class WarplensApp(Wired, Background):
 
     def on_answered(self, event: Answered) -> None:
         """The answer of a background query arrived."""
+        if isinstance(event.value, FileNotFoundError):
+            self._read_removed()
         event.deliver()
         self._ask_headline()
+
+    def _read_removed(self) -> None:
+        """Read again each run whose tables were removed, as with the cache; what is shown of it stays as it is."""
+        removed = [run for run in self.session.inputs if run.path != "-" and not all(
+            trace.is_readable() for trace in run.traces)]
+        if removed:
+            self.session.inputs = [Run(run.path) if run in removed else run for run in self.session.inputs]
+            names = " and ".join(display(run.name, 40) for run in removed)
+            self.notify(f"The cached tables of {names} were removed: reading it again.", markup=False)
+            self._load()
 
     def _ask_headline(self) -> None:
         """Ask for the headline, after the view's rows: run together, the two queries would delay each other."""

@@ -63,12 +63,14 @@ def rows_of(shown: Shown, view: View, session: Session) -> str:
 
 
 def sentence(error: object) -> str:
-    """The sentence for a failed query: the reason for CannotAnswer, else a request to report the bug."""
+    """The sentence for a failed query: the reason for CannotAnswer, that files are gone, or a request to report."""
     from ...analysis.contract.view import CannotAnswer
     from ...analysis.core.text import display
 
     if isinstance(error, CannotAnswer):
         return display(str(error))
+    if isinstance(error, FileNotFoundError):
+        return "Files that this is read from were removed."
     return (
         f"This view failed: {type(error).__name__}: {display(str(error), 300)}. The other views are not affected; "
         "please report it with the name of the format and of the view."

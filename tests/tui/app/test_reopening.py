@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app_runs import Shelf, app_on, settled, small_run
+from app_runs import Shelf, app_on, press, said, screen_text, settled, small_run
 
+from warplens.loaders.ingest import store
+from warplens.loaders.trace import Trace
 from warplens.tui.panes.table import TablePane
 from warplens.tui.session.opening import Run
 from warplens.tui.session.reopening import MOST_RUNS, Reopening
@@ -139,3 +141,31 @@ async def test_an_answer_that_comes_when_its_runs_were_closed_is_not_shown(
 def test_a_recording_given_twice_is_two_runs() -> None:
     one, other = (Run("a.csv", "ready", started=0.0) for _ in "ab")
     assert one != other and other not in [one]
+
+
+async def test_a_recording_whose_cached_tables_are_removed_while_it_is_open_is_read_again(tmp_path: Path) -> None:
+    read = 0
+
+    def opened() -> Trace:
+        nonlocal read
+        read += 1
+        store.write((small_run("one"),), tmp_path / f"{read}")
+        return store.read(tmp_path / f"{read}")[0]
+
+    class Again(Shelf):
+        def __call__(self, path: str) -> Any:
+            self.runs["a"] = opened()
+            return super().__call__(path)
+
+    app = app_on("a", shelf=Again())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "3")
+        before = screen_text(app)
+        shutil.rmtree(tmp_path / "1")
+        await press(pilot, "8", "3", "4")
+        assert (read, app.session.current) == (2, "launches")
+        assert "The cached tables of a were removed: reading it again." in said(app)
+        assert "108 of 108 launches" in screen_text(app)
+        await press(pilot, "3")
+        assert screen_text(app) == before

@@ -150,7 +150,8 @@ class TimelinePane(TablePane):
 
         def take(place: Any) -> None:
             if place is None or isinstance(place, Exception):
-                self.notify("No launch was recorded for this slice.", markup=False)
+                why = "No launch was recorded for this slice." if place is None else sentence(place)
+                self.notify(why, markup=False)
             else:
                 self.canvas.reach(place, run)
 
