@@ -28,13 +28,13 @@ def format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
     """The requested format, else that of the file suffix, else text (markdown for a page)."""
     if arguments.format:
         return str(arguments.format)
-    suffix = Path(arguments.output).suffix if arguments.output else ""
-    if str(arguments.output).endswith(".speedscope.json"):
-        return "speedscope"
+    suffixes = Path(arguments.output).suffixes if arguments.output else []
     chosen = {
-        ".md": "md", ".json": "json", ".svg": "svg", ".csv": "csv", ".parquet": "parquet", ".folded": "folded",
-    }.get(suffix)
-    return chosen or ("md" if any(table.page for table in tables) else "text")
+        ".speedscope.json": "speedscope", ".folded.txt": "folded", ".md": "md", ".json": "json", ".svg": "svg",
+        ".csv": "csv", ".parquet": "parquet", ".folded": "folded",
+    }
+    found = chosen.get("".join(suffixes[-2:])) or chosen.get("".join(suffixes[-1:]))
+    return found or ("md" if any(table.page for table in tables) else "text")
 
 
 def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:

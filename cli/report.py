@@ -71,10 +71,13 @@ def print_report(arguments: argparse.Namespace) -> int:
             arguments.format = arguments.format or "text"
         emit([_row(arguments, runs)], arguments)
         return FINE
-    flame = getattr(arguments, "flame", None)
-    if flame or format_of(arguments, ()) in ("folded", "speedscope"):
+    flame, chosen = getattr(arguments, "flame", None), format_of(arguments, ())
+    if flame or chosen in ("folded", "speedscope"):
         if flame not in (None, *_FLAMES.get(arguments.view, ())) or arguments.view not in _FLAMES:
             raise UsageError("flame graphs need --view ops (--flame device or idle) or --view stacks (--flame samples)")
+        if chosen not in ("svg", "folded", "speedscope"):
+            raise UsageError(f"--flame writes no {chosen}, but svg, folded or speedscope",
+                             "Name one with --format, or end -o in .svg, .folded or .speedscope.json.")
         arguments.tree = True
     if arguments.view is None and (arguments.filter or arguments.sort or getattr(arguments, "tree", False)):
         raise UsageError("--filter, --sort and --tree need one view: name it with --view")

@@ -21,7 +21,7 @@ import pytest
 
 from warplens.cli import arguments
 from warplens.cli.main import FINE, NAMES, UNREADABLE, USAGE, main
-from warplens.cli.output import write
+from warplens.cli.output import format_of, write
 from warplens.tui.session.exporting import new_file
 
 Captured = pytest.CaptureFixture[bytes]
@@ -402,6 +402,24 @@ def test_a_view_that_is_no_tree_says_which_is(table: Path, capsysbinary: Capture
 def test_a_flame_graph_of_what_has_none_is_refused(table: Path, words: list[str], capsysbinary: Captured) -> None:
     assert main(["report", str(table), *words]) == USAGE
     assert b"flame graphs need --view ops (--flame device or idle)" in capsysbinary.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["-o", "x.txt"], ["-o", "x.json"], ["--format", "md"]])
+def test_a_flame_graph_in_a_format_that_has_none_is_refused(
+    table: Path, words: list[str], capsysbinary: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(table), "--view", "ops", "--flame", "device", *words]) == USAGE
+    assert b"but svg, folded or speedscope" in capsysbinary.readouterr().err
+    assert [one.name for one in tmp_path.iterdir()] == [table.name]
+
+
+@pytest.mark.parametrize(("output", "format"), [
+    ("a.folded.txt", "folded"), ("a.b.folded", "folded"), ("a.speedscope.json", "speedscope"), ("a.b.json", "json"),
+    (".svg", "text"), ("a.txt", "text"), ("b/a.x.svg", "svg"),
+])
+def test_the_file_name_gives_the_format(output: str, format: str) -> None:
+    assert format_of(argparse.Namespace(format=None, output=output), ()) == format
 
 
 @pytest.mark.parametrize("words", [[], ["--view", "kernels"]])
