@@ -79,6 +79,14 @@ def of_both(sides: Sequence[Sequence[str]]) -> tuple[str, ...]:
     ))
 
 
+def neither(labels: Sequence[str], whys: Sequence[str]) -> str:
+    """Why neither run has the data: "X holds no ranges" of both as "Neither run holds ranges", else both sentences."""
+    a, b = (why.removeprefix(label) for label, why in zip(labels, whys, strict=True))
+    if a == b != whys[0] and " no " in a:
+        return f"Neither run{a.replace(' no ', ' ', 1)}"
+    return " ".join(dict.fromkeys(whys))
+
+
 class View(Struct, frozen=True):
     """A question and how it is answered.
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..contract.column import Column, keys_of, ranked_sums, with_cycle_sums
 from ..contract.options import SIDES, Options, Side
-from ..contract.view import Answer, CannotAnswer, Runs, lettered, of_both
+from ..contract.view import Answer, CannotAnswer, Runs, ScopeRefused, lettered, neither, of_both
 from ..core import units
 from ..core.device_pairs import LINK, mapped, note, only_device, renamed_devices
 from ..table.sides import Places, paired_rows
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 class OneRun(Struct, frozen=True):
     """A view's answer for one run: rows in all its columns, facts, sentences and notes. ``sums`` are sentences about
-    sums over the recording, which are left out where runs are compared per cycle.
+    sums over the recording, which are left out where runs are compared per cycle. ``lacking``: the run does not have
+    the data, a note says why, and there are no rows.
     """
 
     frame: pl.DataFrame
@@ -36,6 +37,7 @@ class OneRun(Struct, frozen=True):
     summary: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     sums: tuple[str, ...] = ()
+    lacking: bool = False
 
     def answer(self) -> Answer:
         """The view's answer for this run alone."""
@@ -56,15 +58,20 @@ def paired(
     limited to these cycles. ``by_launch``: the columns that sum activities over the call that launched them; cycles in
     which that is unknown are left out. Raises CannotAnswer.
     """
-    sides = [one(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
+    sides = _both(runs, options, one)
 
     def inside(cycles: WholeCycles, options: Options, side: Side) -> pl.DataFrame:
         return launched_in(cycles, lambda run: one(run, options, side).frame, keys_of(columns), by_launch)
 
     frames = [side.frame for side in sides]
-    per = cycle_sums(runs, options, columns, frames, within or inside, launched=bool(by_launch))
+    if any(side.lacking for side in sides):
+        per = _whole_recordings(frames, columns)
+    else:
+        per = cycle_sums(runs, options, columns, frames, within or inside, launched=bool(by_launch))
     (a, b), moved = on_the_same_devices(per.frames)
-    joined = paired_rows(a, b, with_cycle_sums(columns), (_places(runs[0], a, {}), _places(runs[1], b, moved)))
+    places = [None if side.lacking else _places(run, frame, names)
+              for side, run, frame, names in zip(sides, runs, (a, b), ({}, moved), strict=True)]
+    joined = paired_rows(a, b, with_cycle_sums(columns), (places[0], places[1]))
     lines = lettered([side.summary for side in sides])
     summary = lettered([(*side.sums, *side.summary) for side in sides])
     return Answer(
@@ -72,6 +79,23 @@ def paired(
         (*of_both([side.notes for side in sides]), *note(moved), *per.notes),
         cycle_summary=(per.sentence(joined, columns), *lines) if per.has_sums else (),
     )
+
+
+def _both(runs: Runs, options: Options, one: One) -> list[OneRun]:
+    """The answers for both runs; of one that lacks the data, no rows and a note. Raises CannotAnswer if both do."""
+    made: list[OneRun | CannotAnswer] = []
+    for run, side in zip(runs, SIDES, strict=True):
+        try:
+            made.append(one(run, options, side))
+        except ScopeRefused:
+            raise
+        except CannotAnswer as why:
+            made.append(why)
+    there = next((side for side in made if isinstance(side, OneRun)), None)
+    if there is None:
+        raise CannotAnswer(neither([run.info.label for run in runs], [str(why) for why in made]))
+    return [side if isinstance(side, OneRun) else OneRun(there.frame.clear(), notes=(str(side),), lacking=True)
+            for side in made]
 
 
 def launched_in(
@@ -151,13 +175,10 @@ def cycle_sums(
 
     whole = [whole_cycles(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
     result = [tuple(one.launched for one in side) for side in whole] if launched else whole
-    added = [column for column in with_cycle_sums(columns) if column.per == "cycle"]
     kinds = [{one.kind: one for one in side} for side in result]
     shared = [kind for kind in kinds[0] if kind in kinds[1]]
     if not shared:
-        none = [pl.lit(None, pl.Float64 if one.unit == "number" else pl.Int64).alias(one.name) for one in added]
-        whole_recordings = frames[0].with_columns(none), frames[1].with_columns(none)
-        return CycleSums(whole_recordings, False, notes=_why(runs, options, result))
+        return _whole_recordings(frames, columns, _why(runs, options, result))
     counts = {kind: [side[kind].frame.height for side in kinds] for kind in shared}
     every = sum(map(sum, counts.values()))
     shares = {kind: sum(counts[kind]) / every for kind in shared}
@@ -169,6 +190,15 @@ def cycle_sums(
     ranks = max(one.ranks for side in result for one in side)
     notes = (*_mix(shares, kinds), *_before(whole, result))
     return CycleSums((made[0], made[1]), True, (cycles[0], cycles[1]), ranks, notes)
+
+
+def _whole_recordings(
+    frames: Sequence[pl.DataFrame], columns: Sequence[Column], notes: tuple[str, ...] = ()
+) -> CycleSums:
+    """The frames without sums per cycle."""
+    none = [pl.lit(None, pl.Float64 if one.unit == "number" else pl.Int64).alias(one.name)
+            for one in with_cycle_sums(columns) if one.per == "cycle"]
+    return CycleSums((frames[0].with_columns(none), frames[1].with_columns(none)), False, notes=notes)
 
 
 def _with_sums(

@@ -7,6 +7,7 @@ from runs import host, kernel, run_of, samples, steps
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.details.row_details import details
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
@@ -32,7 +33,7 @@ def bare() -> Trace:
 
 @pytest.mark.parametrize("first", [True, False], ids=["A lacks it", "B lacks it"])
 @pytest.mark.parametrize("name", [
-    "overview", "cycles", "kernels", "ops", "timeline", "diff", "idle", "ranks", "ranges", "calls", "copies",
+    "overview", "cycles", "kernels", "timeline", "diff", "ranks",
 ])
 def test_the_run_that_lacks_it_is_the_one_named(whole: Trace, bare: Trace, name: str, first: bool) -> None:
     with pytest.raises(CannotAnswer) as refused:
@@ -51,6 +52,31 @@ def test_where_one_side_is_an_answer_the_other_is_said_to_have_none(whole: Trace
     counters = ask(view("metrics"), runs)
     assert set(counters.summary) == {f"{has}: 0 counters, 0 samples", f"{lacks}: 1 counter, 2 samples"}
     assert counters.frame.height == 1
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["A lacks it", "B lacks it"])
+@pytest.mark.parametrize("name", ["ops", "idle", "ranges", "calls", "copies"])
+def test_what_only_one_run_has_is_listed_and_unknown_in_the_other(
+    whole: Trace, bare: Trace, name: str, first: bool
+) -> None:
+    runs, lacks, has = ((bare, whole), "A", "B") if first else ((whole, bare), "B", "A")
+    table, alone = ask(view(name), runs), ask(view(name), (whole,))
+    shown = next(one.name for one in alone.columns if one.role == "time") if name != "idle" else "total_ns"
+    of_one = alone.frame["dur_ns" if name == "idle" else shown]
+    assert table.frame[f"{shown}_{has.lower()}"].sum() == of_one.sum() > 0
+    assert table.frame[f"{shown}_{lacks.lower()}"].null_count() == table.frame.height, "unknown, not 0"
+    assert table.frame[f"{shown}_delta"].null_count() == table.frame.height
+    assert table.facts["per"] == "recording"
+    assert any(note.startswith(f"{lacks}: bare holds no ") for note in table.notes)
+    assert details(view(name), table, 0, runs, Options()).sections
+
+
+@pytest.mark.parametrize("name", ["ops", "idle", "ranges", "calls", "copies", "roofline", "types"])
+def test_what_both_runs_lack_is_not_said_of_one(bare: Trace, name: str) -> None:
+    other = run_of("other", metrics=samples("sm", "GPU 0", (0, 5.0), unit="%"))
+    with pytest.raises(CannotAnswer, match=r"^Neither run (holds|names) (?!no )") as refused:
+        ask(view(name), (bare, other))
+    assert "bare" not in str(refused.value) and "other" not in str(refused.value)
 
 
 def on_devices(*numbers: int, rank: int | None = None) -> Trace:
