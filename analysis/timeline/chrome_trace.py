@@ -22,6 +22,7 @@ from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
 from ..cycles.scope import scoped
+from .lanes import clocks_of, on_first_clock
 
 BATCH = 50_000  # Events held as Python objects at a time.
 _ACTIVITY = {"kernel": "kernel", "collective": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset",
@@ -44,7 +45,9 @@ def with_launches(whole: Trace, part: Trace) -> Trace:
 
 
 def sliced(run: Trace, options: Options) -> Iterator[bytes]:
-    """The part of the run in the options' scope as a trace. Raises CannotAnswer where nothing in it has a time."""
+    """The part of the run in the options' scope as a trace, all ranks on the clock of the first, as in the
+    timeline. Raises CannotAnswer where nothing in it has a time."""
+    run = on_first_clock(run, clocks_of(run))
     scope = scoped(run, options)
     if not scope.has("kernels") and not scope.has("host"):
         raise CannotAnswer(f"{run.info.label} holds nothing with a time here; a trace of it would be empty.")

@@ -134,10 +134,14 @@ def strips(runs: Sequence[Sequence[Counter]], devices: Sequence[str | None]) -> 
 
 
 def counters_of(run: Trace) -> tuple[Counter, ...]:
-    """Every counter of the run, the most sampled first."""
+    """Every counter of the run, the most sampled first; one that several ranks sampled names the rank with its device.
+    """
     keys = ["metric", "device"]
+    alone = pl.col("rank").n_unique().over(keys) == 1
     frame = run.metrics.filter(pl.col("ts_ns").is_not_null() & pl.col("value").is_finite()).select(
-        *(pl.col(key).cast(pl.String) for key in keys), pl.col("unit").cast(pl.String), "ts_ns", "value"
+        *(pl.col(key).cast(pl.String) for key in keys), pl.col("unit").cast(pl.String), "ts_ns", "value", "rank"
+    ).with_columns(device=pl.when(alone | pl.col("rank").is_null()).then("device").otherwise(
+        pl.concat_str("device", pl.lit("rank"), "rank", separator=" ", ignore_nulls=True))
     ).sort(*keys, "ts_ns").collect()
     made = []
     for (metric, device), group in frame.group_by(keys, maintain_order=True):

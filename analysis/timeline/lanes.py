@@ -155,8 +155,8 @@ def timeline_of(run: Trace, options: Options, marks: bool = True) -> Timeline:
     first = min((int(lane.slices.starts[0]) for lane in lanes), default=0)
     last = max((int(lane.slices.ends.max()) for lane in lanes), default=0)
     return Timeline(
-        run.info.label, tuple(lanes), counters_of(run), names, first, max(last, first + 1), busy,
-        cycle_marks(run, options) if marks else NO_MARKS, clocks,
+        run.info.label, tuple(lanes), counters_of(on_first_clock(run, clocks)), names, first, max(last, first + 1),
+        busy, cycle_marks(run, options) if marks else NO_MARKS, clocks,
     )
 
 
@@ -172,6 +172,15 @@ def clocks_of(run: Trace) -> dict[int, int]:
         for one, offset, together in zip(arrivals.members, clocks.offset, clocks.sets, strict=True)
         if one.rank is not None and together == 0
     }
+
+
+def on_first_clock(run: Trace, clocks: Mapping[int, int]) -> Trace:
+    """The run with the times of all ranks on the clock of the first; ``clocks`` as in ``Timeline``."""
+    if not any(clocks.values()):
+        return run
+    ahead = pl.col("rank").replace_strict(clocks, default=0, return_dtype=pl.Int64).fill_null(0)
+    times = {"kernels": "start_ns", "host": "start_ns", "cycles": "start_ns", "metrics": "ts_ns"}
+    return run.with_tables(**{name: run.table(name).with_columns(pl.col(time) - ahead) for name, time in times.items()})
 
 
 def extent_of(run: Trace, options: Options) -> Extent | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +18,7 @@ from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import markdown, text
 from warplens.analysis.timeline import lanes
+from warplens.analysis.timeline.chrome_trace import sliced
 from warplens.analysis.timeline.classes import CLASSES
 from warplens.analysis.timeline.counters import strips
 from warplens.analysis.timeline.coverage import class_times, covered
@@ -483,6 +485,13 @@ def test_all_ranks_are_on_the_clock_of_the_first() -> None:
     assert [launcher(launched, lane, 0) for lane in streams] == 2 * [
         "launched 50 ns before by cudaLaunchKernel on thread 1"]
     assert [one.moments.tolist() for one in queue_depths(launched, timeline.clocks)] == [[150, 200], [150, 200]]
+    load = samples("load", "Host", *[(300 + ahead * rank, 10.0 + rank) for rank in (0, 1)])
+    sampled = run.with_tables(metrics=run_of(metrics=[one | {"rank": at} for at, one in enumerate(load)]).metrics)
+    assert [(one.device, one.moments.tolist(), one.mean) for one in timeline_of(sampled, Options()).counters] == [
+        ("Host rank 0", [300], 10.0), ("Host rank 1", [300], 11.0)]
+    part = json.loads(b"".join(sliced(sampled, Options(from_ns=100, to_ns=1_000))))["traceEvents"]
+    assert sorted((event["ts"], event["ph"]) for event in part if event["ph"] != "M") == sorted(
+        2 * [(0.1, "X"), (0.2, "X"), (0.3, "C")])
 
 
 def test_what_the_scheduler_did_is_in_lanes_of_its_own_however_it_crosses_calls() -> None:
