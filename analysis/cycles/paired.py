@@ -171,14 +171,15 @@ def cycle_sums(
 ) -> CycleSums:
     """The frames of both runs with the sums that ``with_cycle_sums`` adds; ``launched``: only over cycles without
     activities that were launched before the recording."""
-    from .whole import whole_cycles
+    from .whole import shared_kinds, whole_cycles, why_per_recording
 
     whole = [whole_cycles(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
     result = [tuple(one.launched for one in side) for side in whole] if launched else whole
     kinds = [{one.kind: one for one in side} for side in result]
-    shared = [kind for kind in kinds[0] if kind in kinds[1]]
+    shared = shared_kinds(runs, options)
     if not shared:
-        return _whole_recordings(frames, columns, _why(runs, options, result))
+        why = why_per_recording(runs, options)
+        return _whole_recordings(frames, columns, (f"Sums are not per cycle: {why}.",))
     counts = {kind: [side[kind].frame.height for side in kinds] for kind in shared}
     every = sum(map(sum, counts.values()))
     shares = {kind: sum(counts[kind]) / every for kind in shared}
@@ -271,22 +272,6 @@ def on_the_same_devices(frames: Frames) -> tuple[Frames, dict[str, str]]:
         return (a.with_columns(named), b.with_columns(named)), {}
     moved = mapped(*names)
     return (a, b.with_columns(renamed_devices(moved))), moved
-
-
-def _why(runs: Runs, options: Options, whole: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:
-    """A note on why whole recordings are compared."""
-    from .detection import find_cycles
-
-    lacking = {
-        letter: "guessed cycles that are not used" if find_cycles(run, options).ignored else "no whole cycles"
-        for letter, run, side in zip("AB", runs, whole, strict=True) if not side
-    }
-    if not lacking:
-        return ("Sums are not per cycle: the runs have no kind of cycle in common.",)
-    said = " and ".join(f"{letter} has {what}" for letter, what in lacking.items())
-    if list(lacking.values()) == ["no whole cycles"] * 2:
-        said = "neither run has whole cycles"
-    return (f"Sums are not per cycle: {said}.",)
 
 
 def _before(whole: Sequence[Sequence[WholeCycles]], used: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from ...loaders.schema import columns_of
 from ...loaders.trace import Trace
-from ..contract.options import Options, Side
+from ..contract.options import SIDES, Options, Side
+from ..contract.view import Runs
 from ..core.batches import match, numbers, values_at
 from ..core.call_tree import calls_where
 from . import assignment, reduced
@@ -117,6 +118,26 @@ def whole_cycles(run: Trace, options: Options, side: Side) -> tuple[WholeCycles,
         mine = frame.select(mine=pl.col("some") & (pl.col("_kind") == kind))["mine"]
         made.append(WholeCycles(run, options, kind, cycles.frame.filter(mine), mine, wanted is not None))
     return tuple(made)
+
+
+def shared_kinds(runs: Runs, options: Options) -> list[str]:
+    """The kinds of whole cycles that both runs have. Every view compares two runs per cycle if there is one, else per
+    recording."""
+    a, b = ([one.kind for one in whole_cycles(run, options, side)] for run, side in zip(runs, SIDES, strict=True))
+    return [kind for kind in a if kind in b]
+
+
+def why_per_recording(runs: Runs, options: Options) -> str:
+    """Why two runs without ``shared_kinds`` are compared per recording, as the end of a sentence."""
+    lacking = {
+        letter: "guessed cycles that are not used" if find_cycles(run, options).ignored else "no whole cycles"
+        for letter, run, side in zip("AB", runs, SIDES, strict=True) if not whole_cycles(run, options, side)
+    }
+    if not lacking:
+        return "the runs have no kind of cycle in common"
+    if list(lacking.values()) == ["no whole cycles"] * 2:
+        return "neither run has whole cycles"
+    return " and ".join(f"{letter} has {what}" for letter, what in lacking.items())
 
 
 def _part(cycles: WholeCycles) -> Trace:

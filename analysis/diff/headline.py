@@ -11,6 +11,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..cycles.detection import counted_cycles
+from ..cycles.whole import shared_kinds
 from .finished import recorded_cycles
 from .prepare.prepared import Prepared, prepared
 from .prepare.samples import work_of
@@ -74,9 +75,11 @@ def pair_headline(runs: tuple[Trace, Trace], options: Options) -> Headline | Non
 
 
 def prepared_pair(runs: tuple[Trace, Trace], options: Options) -> Prepared | None:
-    """The two runs matched for comparison by cycle, cached for the next view; None if one has too few cycles. Raises
-    CannotAnswer for an unknown pid."""
+    """The two runs matched for comparison by cycle, cached for the next view; None if they are compared per
+    recording, or one has too few cycles. Raises CannotAnswer for an unknown pid."""
     def find() -> Prepared | None:
+        if not shared_kinds(runs, options):
+            return None
         works = work_of(runs[0], options), work_of(runs[1], options)
         few = min(work.rows["cycle"].n_unique() for work in works) < LEAST_TO_COMPARE
         # launches without timestamps repeat in patterns, but no cycle time can be taken from them

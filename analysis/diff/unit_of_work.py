@@ -19,6 +19,7 @@ from ..core.names.short_name import fit_name
 from ..cycles import assignment
 from ..cycles.detection import find_cycles
 from ..cycles.sourced_cycles import WINDOWED
+from ..cycles.whole import shared_kinds
 from .present.sentences import cycle_sentence
 from .stats.robust_location import Floats
 from .verdict.cycle_time import CycleTime, compare_lengths
@@ -40,12 +41,12 @@ class WorkTime(Struct, frozen=True):
 
 
 def unit_of_work(runs: tuple[Trace, Trace], options: Options) -> WorkTime | None:
-    """The recorded steps if both runs have some, else calls of the anchor function. None if the recordings have no
-    timestamps or share no function called often enough, and for time windows, which are compared as they are."""
+    """The recorded steps if both runs have some of one kind, else calls of the anchor function. None if the runs have
+    no timestamps or share no function called often enough, and for time windows, which are compared as they are."""
     if any(is_window(run) for run in runs):
         return None
     steps = [_marked_steps(run, options) for run in runs]
-    if all(side.height for side in steps):
+    if all(side.height for side in steps) and shared_kinds(runs, options):
         lengths = [side["dur_ns"].to_numpy() / 1e6 for side in steps]
         return WorkTime(compare_lengths(*lengths), None, whole_ones(steps[0]).height, whole_ones(steps[1]).height)
     counted = [_counts(run) for run in runs]

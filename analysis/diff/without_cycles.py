@@ -22,7 +22,7 @@ from ..contract.view import Answer, CannotAnswer
 from ..core import device_pairs as devices
 from ..core import units
 from ..core.names.same_function import Function, same_functions
-from ..cycles.detection import find_cycles
+from ..cycles.whole import shared_kinds, why_per_recording
 from ..idle.cause_meanings import idle_name
 from ..kernels.sources import kernels_of
 from .prepare.idle_time import mean_idle_time
@@ -236,7 +236,8 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
         unit_of_work=work.unit if work else None, per_launch=changes,
     )
     lines = [] if work is None else [line("Cycle" if by_step else "Work", work_sentence(work))]
-    cycles = "too few cycles" if all(find_cycles(run, options).frame.height for run in runs) else "no cycles"
+    why = "" if shared_kinds(runs, options) else why_per_recording(runs, options)
+    cycles = "no common cycles" if why else "too few cycles"
     resources = f"{cycles} to relate readings to functions" if all(run.has("metrics") for run in runs) else (
         f"no clock, power or utilisation readings {'in the window' if is_window(runs[0]) else 'in both runs'}")
     same_work = work is not None if comparability.comparable else None
@@ -246,7 +247,7 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     data = line("Data", f"{reasons}; {samples}: each launch is a sample")
     ordered = [*lines, data] if comparability.comparable else [data, *lines]
     notes = [*devices.note(moved), *replay_notes((replays(runs[0]), replays(runs[1]))),
-             _scale_note(work, is_window(runs[0])), *(launched_earlier(runs) if by_step else ())]
+             _scale_note(work, is_window(runs[0]), why), *(launched_earlier(runs) if by_step else ())]
     if any(run.info.serialised for run in runs):
         notes.append("Launches were replayed one by one: totals are not wall time.")
     rows += _idle_rows(runs, options) if by_step else []
@@ -305,14 +306,14 @@ def under_the_same_devices(runs: tuple[Trace, Trace]) -> tuple[tuple[Trace, Trac
     return (runs[0], runs[1].with_tables(kernels=runs[1].kernels.with_columns(devices.renamed_devices(moved)))), moved
 
 
-def _scale_note(work: WorkTime | None, window: bool) -> str:
+def _scale_note(work: WorkTime | None, window: bool, why: str) -> str:
     if window:
         return "Launches and ms are of the whole window: it holds fewer than two whole cycles of at least one run."
     if work is not None and work.unit is None:
         return "Launches and ms are per recorded step; what lies outside of the steps is left out."
     if work is not None and work.unit is not None and abs(work.per_b - 1) > BETWEEN_RUNS:
         return f"Launches and ms of B are scaled by {1 / work.per_b:.3f} to A's amount of work ({work.unit.what})."
-    return "Launches and ms are per run: at least one run has fewer than two timed cycles."
+    return f"Launches and ms are per run: {why or 'at least one run has fewer than two timed cycles'}."
 
 
 def _launches(kernels: pl.LazyFrame) -> dict[tuple[str, str | None], Launches]:

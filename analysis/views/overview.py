@@ -61,11 +61,13 @@ def build(runs: Runs, options: Options) -> Answer:
     if len(runs) == 1:
         overview = overview_of(runs[0], options, "a")
         return Answer(_frame(overview).lazy(), overview.facts, (overview.headline,), overview.notes)
+    from ..cycles.whole import shared_kinds
     from ..diff.headline import pair_headline  # thirty modules that a single run does not need
     from ..diff.verdict.lead import cycle_lead
 
     a, b = overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
-    if a.of_recording != b.of_recording:  # never compare a cycle with a whole recording
+    scoped = options.cycle is not None or options.cycle_b is not None
+    if a.of_recording != b.of_recording or not (scoped or a.of_recording or shared_kinds((runs[0], runs[1]), options)):
         a, b = (one if one.of_recording else overview_of(run, options, side, whole=True)
                 for one, run, side in zip((a, b), runs, SIDES, strict=True))
     joined = paired_rows(_frame(a), _frame(b), COLUMNS)

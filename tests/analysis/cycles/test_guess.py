@@ -127,3 +127,23 @@ def test_what_was_launched_before_the_recording_belongs_to_no_cycle_and_is_count
     # of stream 2 no launch was recorded at all: nothing says when its work was launched
     assert (cycles.frame["records"].to_list(), cycles.earlier, cycles.before, cycles.elsewhere) == ([3], 2, 0, 0)
     assert homeless(cycles) == "2 activities were launched before the recording and belong to no cycle."
+
+
+@pytest.mark.parametrize(("kind", "starts", "why"), [
+    ("decode", (), "the runs have no kind of cycle in common"),
+    (None, (0, 100, 5_000_000, 5_000_100, 5_000_200), "B has guessed cycles that are not used"),
+])
+def test_every_view_compares_a_pair_per_recording_if_one_does(
+    kind: str | None, starts: tuple[int, ...], why: str
+) -> None:
+    at = (0, 1_000, 2_000)
+    a, b = (run_of(cycles=[row | {"kind": one} for row in steps(1_000, 1_000, 1_000)], kernels=repeated(*at))
+            for one in ("step", kind))
+    b = b if kind else run_of(kernels=repeated(*starts))
+    tables = {name: ask(view(name), (a, b)) for name in ("overview", "kernels", "diff")}
+    assert [tables[name].per for name in ("overview", "kernels")] == ["recording"] * 2
+    assert f"Sums are not per cycle: {why}." in tables["kernels"].notes
+    assert f"Launches and ms are per run: {why}." in tables["diff"].notes
+    kernels = tables["overview"].frame.filter(pl.col("category") == "Kernel")
+    assert kernels["time_ns_a"].to_list() == [3 * 8 * 5]
+    assert tables["diff"].frame["a_ms"].sum() == pytest.approx(3 * 8 * 5 / 1e6)

@@ -33,7 +33,7 @@ def durations(count: int, mean: int, seed: int) -> list[int]:
 
 def gemm(a: list[int], b: list[int]) -> dict[str, float]:
     table = ask(view("diff"), (a_run("a", a, 1), a_run("b", b, 2)))
-    assert any("no cycles: each launch is a sample" in said for said in table.summary)
+    assert any("no common cycles: each launch is a sample" in said for said in table.summary)
     (row,) = (row for row in table.frame.to_dicts() if row["function"] == "gemm")
     return row
 
