@@ -30,7 +30,7 @@ from warplens.loaders import schema
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.panes.timeline import scene
 from warplens.tui.panes.timeline.canvas import TimelineCanvas
-from warplens.tui.panes.timeline.painter import Painter
+from warplens.tui.panes.timeline.painter import Painter, brief
 from warplens.tui.panes.timeline.view import LEAST_NS
 from warplens.tui.session import exporting, resume
 from warplens.tui.session.keys import KEYS
@@ -475,6 +475,32 @@ async def test_the_lanes_of_two_runs_may_hold_different_numbers_of_slices() -> N
         rows = canvas(app).rows()
         of = [run for run, _ in rows]
         assert set(of) == {0, 1} and of == sorted(of), "all of run A is above all of run B"
+
+
+async def test_the_same_rows_of_two_runs_are_in_sight_wherever_the_cursor_is() -> None:
+    app = demo_app("timeline")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        c, seen = canvas(app), set()
+        for _ in c.rows():
+            lines = [line[2:19] for line in screen_text(app).splitlines()[7:19]]
+            a, b = ([line[2:].partition(" +")[0].rstrip() for line in lines if line.startswith(side)]
+                    for side in ("A ", "B "))
+            name = c.rows()[c.selected][1].label.partition(" +")[0].rstrip()
+            assert len(a) == len(b) == 4 and name in a and name in b, (name, a, b)
+            assert sum("cycles" in line for line in lines) == 2, "each run keeps its cycles in sight"
+            seen |= {*a}
+            await press(pilot, "j")
+        assert {"GPU 7 stream 7", "SM clock"} <= seen
+
+
+@pytest.mark.parametrize(("label", "room", "shown"), [
+    ("rank 1 thread 59812 +10", 17, "r1 th 59812 +10"), ("rank 0 GPU 0 stream 84", 15, "r0 GPU 0 s84"),
+    ("rank 0 GPU 0 stream 84", 22, "rank 0 GPU 0 stream 84"), ("thread 12 thread 3", 16, "th 12 thread 3"),
+    ("GPU 0 stream ?", 12, "GPU 0 stream ?"),
+])
+def test_a_label_keeps_the_numbers_that_tell_lanes_apart(label: str, room: int, shown: str) -> None:
+    assert brief(label, room) == shown
 
 
 async def test_what_is_told_of_a_slice_leaves_the_lanes_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ class TimelineCanvas(LaneView):
 
     def action_page(self, step: int) -> None:
         """Move by a screenful of lanes."""
-        self.action_lane(step * self.room())
+        self.action_lane(step * self.rooms()[self.run])
 
     def action_end(self, side: int) -> None:
         """Go to the beginning or the end of the run at this zoom."""

@@ -75,7 +75,7 @@ class Painter(Struct, frozen=True):
         """The label of a line, after the letter of its run."""
         room = self.label - 1 - 2 * bool(side)
         return [*([Segment(f"{side} ", self.look.top)] if side else []),
-                Segment(cells.fit(text, room) + " ", style)]
+                Segment(cells.fit(brief(text, room), room) + " ", style)]
 
     def minimaps(self, runs: Sequence[Timeline], wholes: Sequence[Window], windows: Sequence[Window]) -> list[Strip]:
         """How busy the devices were over the whole of each run, with the window highlighted."""
@@ -201,6 +201,14 @@ class Painter(Struct, frozen=True):
         for text in selected.lines[: lines - len(made)]:
             made.append(self.line([Segment(cells.fit(text, self.width - SIDES), look.base if not made else look.dim)]))
         return made + [self.line([])] * (lines - len(made))
+
+
+def brief(label: str, room: int) -> str:
+    """The label with its words shortened one by one until it fits: its numbers tell lanes apart."""
+    for word, short in ((r"^rank (?=\d)", "r"), (r"\bthread (?=\d)", "th "), (r"\bstream (?=\d)", "s")):
+        if cell_len(label) > room:
+            label = re.sub(word, short, label, count=1)
+    return label
 
 
 def _with_fewer_parts(said: str) -> list[str]:

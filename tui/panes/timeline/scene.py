@@ -82,29 +82,30 @@ def _lanes(
     from ....analysis.timeline.picture import lines_of
 
     rows = view.rows()
-    shown = list(range(view.top, min(len(rows), view.top + room)))
-    drawn = {
-        run: iter(lines_of(one, [rows[at][1] for at in shown if rows[at][0] == run], windows[run], view.offsets[run]))
-        for run, one in enumerate(view.runs)
-    }
     made, numbers, classes = list[Strip](), list[int | None](), set[int]()
-    for at in shown:
-        run, row = rows[at]
-        first = not at or rows[at - 1][0] != run
-        if first and at and made:
+    for run, (one, share) in enumerate(zip(view.runs, view.rooms(), strict=True)):
+        if not share:
+            continue
+        if made:
             made.append(paint.seam())
-        if first and view.cycle_lines:
-            made.append(paint.cycles(view.runs[run], windows[run]))
-        mine = [(one.start, one.text) for one in view.notes if one.run == run]
-        if first and (mine or view.ranges[run]):
+        if view.cycle_lines:
+            made.append(paint.cycles(one, windows[run]))
+        mine = [(note.start, note.text) for note in view.notes if note.run == run]
+        if view.noted(run):
             made.append(paint.notes(mine, view.ranges[run], windows[run]))
         numbers += [None] * (len(made) - len(numbers))
-        line = next(drawn[run])
-        if row.lane is not None and row.lane.tid is None:
-            classes |= {code for code, sign in zip(line.classes.tolist(), line.lines[-1], strict=True) if sign != " "}
-        made += paint.row("AB"[run] if len(view.runs) > 1 else "", row, line,
-                          _busy(row, windows[run]) if row.lines > 1 else (), view.column, at == view.selected)
-        numbers += [at] * (len(made) - len(numbers))
+        shown = [at for at in range(view.tops[run], min(len(rows), view.tops[run] + share)) if rows[at][0] == run]
+        lines = lines_of(one, [rows[at][1] for at in shown], windows[run], view.offsets[run])
+        until = len(made) + share
+        for at, line in zip(shown, lines, strict=True):
+            row = rows[at][1]
+            if row.lane is not None and row.lane.tid is None:
+                classes |= {code for code, sign in zip(line.classes.tolist(), line.lines[-1], strict=True)
+                            if sign != " "}
+            made += paint.row("AB"[run] if len(view.runs) > 1 else "", row, line,
+                              _busy(row, windows[run]) if row.lines > 1 else (), view.column, at == view.selected)
+            numbers += [at] * (len(made) - len(numbers))
+        del made[until:], numbers[until:]
     view.families = {CLASSES[code] for code in classes}
     return made[:room], numbers[:room]
 

@@ -43,7 +43,7 @@ class LaneView(Widget, can_focus=True):
         self.window_ns = (0, 1)
         self.column = 0
         self.selected = 0
-        self.top = 0
+        self.tops = [0, 0]
         self.names: ShortNames | None = None
         self.launch_note = ""
         self.frame = frame.Frame()
@@ -66,7 +66,7 @@ class LaneView(Widget, can_focus=True):
         self.runs, self.offsets = runs, offsets
         self._counters = strips([one.counters for one in runs], [one.device for one in runs])
         if not same:
-            self.selected, self.top, self.toggled, self.in_scope, self._rows = 0, 0, set(), (), []
+            self.selected, self.tops, self.toggled, self.in_scope, self._rows = 0, [0, 0], set(), (), []
             self.window_ns = self.whole()
             self.column = self.window(0).columns // 2
         self._laid_out = ()
@@ -280,21 +280,30 @@ class LaneView(Widget, can_focus=True):
         """Bring rows and cursor into sight after any change of state, and draw again."""
         if len(self.runs) > 1 and (at := self.cycle_shown()) is not None and at != self.aligned_at:
             self.align(0, int(self.runs[0].marks.starts[at]))
-        rows = self.rows()
-        room, used = self.room(), 0
-        self.top = min(self.top, self.selected)
-        for at in range(self.selected, self.top - 1, -1) if rows else ():  # the whole selected row, then those above
-            run, row = rows[at]
-            first = not at or run != rows[at - 1][0]
-            used += row.lines + bool(at and first) + first * (self.cycle_lines + self.noted(run))
-            if used > room:
-                self.top = min(at + 1, self.selected)
-                break
+        self._scroll()
         self.column = max(0, min(self.column, self.window(0).columns - 1)) if self.runs else 0
         self.launch_note = ""
         self.resting = self._resting() if self.runs else 0
         self.repaint()
         self.post_message(self.Moved())
+
+    def _scroll(self) -> None:
+        """Bring the selected row into sight, and the same row of the other run as far down in its share."""
+        rows, rooms = self.rows(), self.rooms()
+        if not rows:
+            return
+        run, row = rows[self.selected]
+        of = [[at for at, (one, _) in enumerate(rows) if one == each] for each in range(len(self.runs))]
+        top = min(max(self.tops[run], of[run][0]), self.selected)
+        while top < self.selected and sum(one.lines for _, one in rows[top : self.selected + 1]) > rooms[run]:
+            top += 1
+        self.tops[run] = top
+        for other in range(len(self.runs)):
+            if other != run:
+                name, first = row.label.partition(" +")[0], of[other][0]
+                same = next((at for at in of[other] if rows[at][1].label.partition(" +")[0] == name),
+                            first + self.selected - of[run][0])
+                self.tops[other] = max(first, min(same - self.selected + top, of[other][-1] + 1 - rooms[other]))
 
     @property
     def chosen_lines(self) -> int:
@@ -306,6 +315,19 @@ class LaneView(Widget, can_focus=True):
         head = len(self.runs) + 4 if self.size.height >= FRAMED else 2
         foot = self.chosen_lines + (3 if self.size.height >= FRAMED else 1)
         return max(1, self.size.height - head - foot)
+
+    def rooms(self) -> list[int]:
+        """Lines available for the rows of each run, below its cycles and notes: as many as it needs, else half of them.
+        If that leaves a run without any, the run under the cursor has all."""
+        heads = [self.cycle_lines + self.noted(run) for run in range(len(self.runs))]
+        free = self.room() - sum(heads) - len(self.runs) + 1
+        if len(self.runs) < 2:
+            return [free]
+        if free < 2:
+            return [max(1, self.room() - heads[run]) if run == self.run else 0 for run in range(2)]
+        need = [sum(row.lines for of, row in self.rows() if of == run) for run in range(2)]
+        upper = min(need[0], max(free - free // 2, free - need[1]))
+        return [upper, free - upper]
 
     def painter(self) -> Painter:
         """A painter for this size and theme."""
