@@ -52,9 +52,9 @@ def _operators(run: Trace) -> Iterable[tuple[str, str]]:
     if callers is None:
         return
     if callers.joined is not None:
-        told = callers.joined.facts
-        yield "capture", f"{told['file']}: " + (
-            f"refused, {told['refused']}" if told["refused"] else f"{told['matched']:,} of {told['of']:,} kernels")
+        facts = callers.joined.facts
+        yield "capture", f"{facts['file']}: " + (
+            f"refused, {facts['refused']}" if facts["refused"] else f"{facts['matched']:,} of {facts['of']:,} kernels")
     if callers.replayed:
         time, nobody = run.kernels.select("dur_ns").collect()["dur_ns"], callers.frame["op"].is_null()
         share = int(time.filter(nobody).sum()) / max(1, int(time.sum()))
@@ -73,8 +73,8 @@ def _environment(arguments: argparse.Namespace) -> int:
     for run in open_runs([arguments.run], arguments):
         files = run.info.facts.get("files", {}).values() or [run.info.source]
         for file in files:
-            said = list(recorded(Path(file))) if Path(file).is_file() else []
-            _tell((("file", str(file)), *(said or [("environment", "not recorded, or in no place warplens reads")])))
+            rows = list(recorded(Path(file))) if Path(file).is_file() else []
+            _tell((("file", str(file)), *(rows or [("environment", "not recorded, or in no place warplens reads")])))
     return FINE
 
 

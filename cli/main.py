@@ -138,8 +138,8 @@ def _guarded(run: Callable[[], int], as_json: bool) -> int:
         if isinstance(error, SystemExit) or os.environ.get("WARPLENS_DEBUG") or not (
                 isinstance(error, Exception) or _is_panic(error)):
             raise
-        said = (str(error).splitlines() or [""])[0][:160]
-        what = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        reason = (str(error).splitlines() or [""])[0][:160]
+        what = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
         return say(f"This recording cannot be analysed ({what}).", UNREADABLE,
                    "WARPLENS_DEBUG=1 shows where it stopped.")
 
@@ -160,10 +160,10 @@ def _say(message: str, status: int, hint: str, as_json: bool) -> int:
     if as_json:
         import json
 
-        said = json.dumps({"error": {"kind": _KINDS[status], "message": message, "hint": hint}})
+        line = json.dumps({"error": {"kind": _KINDS[status], "message": message, "hint": hint}})
     else:
-        said = f"warplens: {message.rstrip('.')}. {hint}" if hint else f"warplens: {message}"
-    print(said, file=sys.stderr)
+        line = f"warplens: {message.rstrip('.')}. {hint}" if hint else f"warplens: {message}"
+    print(line, file=sys.stderr)
     return status
 
 

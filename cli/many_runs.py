@@ -65,8 +65,8 @@ def open_history(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[T
         frame = summary_store.add(store, [(stamp, packed(one).decode()) for stamp, one in rows])
         runs = [unpacked_sums(text) for text in frame["summary"]]
     too_few = bool(lost) and len(runs) < 2
-    for said in (*notes, *errors[too_few:]):
-        _say(said)
+    for line in (*notes, *errors[too_few:]):
+        _say(line)
     if too_few:
         raise next(iter(lost.values()))
     last = lost.get(len(wanted) - 1) if wanted and wanted[-1] == len(named) - 1 else None

@@ -103,13 +103,13 @@ def _open_app(arguments: argparse.Namespace, ready: Mapping[str, Trace] = Mappin
             capture=arguments.capture,
         )
 
-    begun = {path: ingest(path) for path in arguments.runs if path not in ready}
-    for one in begun.values():
+    started = {path: ingest(path) for path in arguments.runs if path not in ready}
+    for one in started.values():
         with contextlib.suppress(OSError):  # raised again, and shown, when the app starts it
             one.begin()  # it reads while the app is still being imported
 
     def opener(path: str) -> Opening:
-        return _Ready(ready[path]) if path in ready else begun.pop(path) if path in begun else ingest(path)
+        return _Ready(ready[path]) if path in ready else started.pop(path) if path in started else ingest(path)
 
     from ..tui.app.app import run
     from ..tui.app.start import Start

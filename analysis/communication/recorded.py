@@ -42,10 +42,10 @@ def recorded_times(run: Trace) -> list[RecordedTimes]:
     for step, collectives in steps.items():
         for full, times in collectives.items():
             name, _, group = full.partition("@")
-            told = {field: _nanoseconds(times.get(f"{word} Time(ms)")) for field, word in _FIELDS.items()}
-            elapsed = told.pop("elapsed_ns")
+            recorded = {field: _nanoseconds(times.get(f"{word} Time(ms)")) for field, word in _FIELDS.items()}
+            elapsed = recorded.pop("elapsed_ns")
             if elapsed is not None and not name.startswith(_TOTAL):
-                made.append(RecordedTimes(step, name, group or None, elapsed, **told))
+                made.append(RecordedTimes(step, name, group or None, elapsed, **recorded))
     return sorted(made, key=lambda one: (-one.elapsed_ns, one.name))
 
 

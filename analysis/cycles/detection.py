@@ -211,9 +211,9 @@ def _timed_records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Recor
         total, held = total + float(spent.sum(dtype=np.float64)), held + float(spent[inside].sum(dtype=np.float64))
         early = work["earlier"].to_numpy() & ~inside
         earlier += int(early.sum())
-        begun = work.filter(pl.Series(~inside & ~early)).select(pl.coalesce("launch_ns", "start_ns")).to_series()
-        homeless += len(begun)
-        before += 0 if first is None else int((begun < first).sum())
+        starts = work.filter(pl.Series(~inside & ~early)).select(pl.coalesce("launch_ns", "start_ns")).to_series()
+        homeless += len(starts)
+        before += 0 if first is None else int((starts < first).sum())
     return _Records(
         count.tolist(), *assignment.busy_and_idle_ns(run, frame), before, homeless - before,
         held / total if total else None, earlier,

@@ -192,11 +192,11 @@ def _of_window(run: Trace, scope: Scope) -> Trace:
 
 def _alive(allocations: pl.LazyFrame, first: int, end: int | None) -> pl.LazyFrame:
     """Memory held at any time in the window, whenever it was allocated; its time before the window is cut off."""
-    begun = pl.col("start_ns").fill_null(0)
-    until = begun + pl.col("dur_ns")
+    starts = pl.col("start_ns").fill_null(0)
+    until = starts + pl.col("dur_ns")
     held = until.is_null() | (until > first)
     before = pl.col("start_ns").is_null() | (pl.col("start_ns") < first)
-    rest = allocations.filter(held if end is None else held & (begun < end))
+    rest = allocations.filter(held if end is None else held & (starts < end))
     return rest.with_columns(
         start_ns=pl.when(~before).then("start_ns").otherwise(first),
         dur_ns=pl.when(before).then(until - first).otherwise("dur_ns"),

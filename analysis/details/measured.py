@@ -28,10 +28,10 @@ def launch_measurements(run: Trace, index: int, tail: str = "") -> list[Section]
         "speedup", descending=True, nulls_last=True, maintain_order=True).collect()
     made = held_back(_by_name(metrics), tail)
     if rules.height:
-        said = [(rule or section_title(section, ""), f"{estimate(gain, scope)}{display(message or '', _LONGEST)}")
+        findings = [(rule or section_title(section, ""), f"{estimate(gain, scope)}{display(message or '', _LONGEST)}")
                 for section, rule, gain, scope, message in rules.select(
                     "section", "rule", "speedup", "scope", "message").rows()]
-        made.append(Section(f"What NVIDIA's rules say{tail}", tuple(said)))
+        made.append(Section(f"What NVIDIA's rules say{tail}", tuple(findings)))
     by_title: dict[str, list[tuple[str, str]]] = {}
     for section, metric, value, unit, text in metrics.head(_ROWS).select(
         "section", "metric", "value", "unit", "text").rows():
@@ -72,9 +72,9 @@ def held_back(metrics: dict[str, float | None], tail: str = "") -> list[Section]
 
 def measured_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """The rule's text or the metric's value per launch, and the limiters of the kernel."""
-    said = [(ending, row.get(f"said{side}")) for side, ending in (("", ""), ("_a", " · A"), ("_b", " · B"))]
+    messages = [(ending, row.get(f"said{side}")) for side, ending in (("", ""), ("_a", " · A"), ("_b", " · B"))]
     made = [Section(f"What the rule says{ending}", (("", display(str(text), _LONGEST)),))
-            for ending, text in said if text]
+            for ending, text in messages if text]
     for _, run, tail in sides(runs, options):
         kernels = run.kernels.filter(pl.col("name").cast(pl.String) == row["name"]).select("index", "dur_ns")
         values = run.launch_metrics.filter(

@@ -127,5 +127,5 @@ def launched_earlier(runs: tuple[Trace, Trace]) -> list[str]:
     """What devices are busy with in the steps and no step launched."""
     earlier = pl.col("earlier") & (pl.col("kind") != "sync")
     took = [assignment.launched(run).filter(earlier).select(pl.col("dur_ns").sum()).collect().item() for run in runs]
-    said = " and ".join(f"{units.duration(ns)} in {name}" for name, ns in zip("AB", took, strict=True) if ns)
-    return [f"Device time launched before the recording is left out: {said}."] if said else []
+    amounts = " and ".join(f"{units.duration(ns)} in {name}" for name, ns in zip("AB", took, strict=True) if ns)
+    return [f"Device time launched before the recording is left out: {amounts}."] if amounts else []

@@ -223,8 +223,8 @@ def _same_work(a: Sums, flops_a: float | None, b: Sums, flops_b: float | None) -
     for key in {key for side in (a, b) for key in side if key[0] == wanted}:
         one, other = a.get(key), b.get(key)
         counts = [side.count if side else 0.0 for side in (one, other)]
-        told = one or other
-        each = told.ns / told.count if told and told.count else 0.0
+        either = one or other
+        each = either.ns / either.count if either and either.count else 0.0
         shared, total = shared + min(counts) * each, total + max(counts) * each
     return not total or shared / total >= least
 

@@ -20,12 +20,12 @@ MOST = 6
 
 def sentences(history: History, judged: Judged) -> tuple[str, ...]:
     """The summary: steps, costliest first, then what the last runs leave unconfirmed."""
-    told = list(judged.steps)
-    distinct = [step for step in told if not _repeats(step, judged)]
+    steps = list(judged.steps)
+    distinct = [step for step in steps if not _repeats(step, judged)]
     lines = [step_sentence(history, judged, step) for step in distinct[:MOST]]
     if len(distinct) > MOST:
         lines.append(f"{units.counted(len(distinct) - MOST, 'more step', 'more steps')} in the list.")
-    if not told:
+    if not steps:
         lines.append(_nothing(history, judged))
     lines += [unconfirmed_sentence(history, judged, one) for one in judged.unconfirmed[:3]]
     if len(judged.unconfirmed) > 3:

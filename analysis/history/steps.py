@@ -202,10 +202,10 @@ def judge(series: SeriesOfRuns) -> Judged:
         one for row in np.flatnonzero(enough) for one in _unconfirmed(scaled, int(row), begins[row])
         if not _is_free(series, one)
     ]
-    told = [one if one.series != last else Unconfirmed(-1, one.index, one.change, one.runs) for one in unconfirmed]
+    renamed = [one if one.series != last else Unconfirmed(-1, one.index, one.change, one.runs) for one in unconfirmed]
     apart = np.array([_deviations(values[row], begins[row]) for row in range(last)]).reshape(logarithms.shape)
     return Judged(
-        series, common, own, spread, tuple(ordered), tuple(sorted(told, key=lambda one: -abs(one.change))), apart)
+        series, common, own, spread, tuple(ordered), tuple(sorted(renamed, key=lambda one: -abs(one.change))), apart)
 
 
 def _deviations(values: Floats, begins: Flags) -> Floats:
@@ -308,8 +308,8 @@ def _unconfirmed(scaled: _Scaled, row: int, begins: Flags) -> list[Unconfirmed]:
     """The last one or two runs of a series if they are far off the level before them; empty if a step is near."""
     values = scaled.values[row]
     there = np.flatnonzero(np.isfinite(values))
-    begun = np.flatnonzero(begins)
-    since = int(begun[-1]) if len(begun) else 0
+    starts = np.flatnonzero(begins)
+    since = int(starts[-1]) if len(starts) else 0
     if there[-1] != len(values) - 1 or since > there[-FEWEST_AFTER]:
         return []
     for runs in (2, 1):

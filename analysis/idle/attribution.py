@@ -102,8 +102,8 @@ def _idle_of_run(run: Trace, steps: Steps | None) -> Idle | None:
         return () if attributed is None else attributed.longest_first()
 
     of_steps = "" if steps is None else f"-{crc32(repr(steps.windows).encode())}"
-    told = derived_value(run, f"gaps-about{of_steps}", _About | None, about)
-    return None if told is None else Idle(derived_rows(run, "gaps", gaps), told.devices, told.notes, told.scope)
+    facts = derived_value(run, f"gaps-about{of_steps}", _About | None, about)
+    return None if facts is None else Idle(derived_rows(run, "gaps", gaps), facts.devices, facts.notes, facts.scope)
 
 
 class _About(Struct, frozen=True):
@@ -218,11 +218,11 @@ def _explained(
     count = len(gaps.starts)
     parts = by_cause(host, gaps, launches)
     none = pl.Series([None] * count, dtype=NAME)
-    told = {"call": none, "op": none, "frame": none, "drained_by": none,
+    reasons = {"call": none, "op": none, "frame": none, "drained_by": none,
             "drain_ns": pl.Series([None] * count, dtype=pl.Int64)}
     if host is not None and launches is not None:
         rows, callers = pl.Series(launches.row), host.callers.frame
-        told = {
+        reasons = {
             "call": functions(host.slices.names_of(launches.call)), "op": callers["op"].gather(rows),
             "frame": callers["frame"].gather(rows), **drained_by(host, gaps.starts, launches.call),
         }
@@ -233,7 +233,7 @@ def _explained(
         "start_ns": gaps.starts, "dur_ns": gaps.ends - gaps.starts,
         "cause": pl.Series(_NAMES, dtype=NAME).gather(pl.Series(most)),
         "cause_ns": parts[most, np.arange(count)], "before": activities["name"].gather(before),
-        "after": activities["name"].gather(after), **told, "index": activities["index"].gather(after),
+        "after": activities["name"].gather(after), **reasons, "index": activities["index"].gather(after),
     })
     return frame, parts
 

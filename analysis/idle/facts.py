@@ -49,11 +49,11 @@ TOLD = 0.005  # Share of the idle time below which a cause would read 0%.
 
 def cause_shares(device: DeviceIdle, most: int) -> list[str]:
     """'input 72%' and so on for the ``most`` largest causes of a device's idle time, and 'other 3%' for the rest."""
-    told = [(cause, total) for cause, total in ordered(device)[:most] if total >= TOLD * device.idle_ns]
-    rest = device.idle_ns - sum(total for _, total in told)
+    main = [(cause, total) for cause, total in ordered(device)[:most] if total >= TOLD * device.idle_ns]
+    rest = device.idle_ns - sum(total for _, total in main)
     if rest > 0 and rest >= TOLD * device.idle_ns:
-        told.append(("other", rest))
-    return [f"{cause} {units.percent(100 * total / device.idle_ns, places=0)}" for cause, total in told]
+        main.append(("other", rest))
+    return [f"{cause} {units.percent(100 * total / device.idle_ns, places=0)}" for cause, total in main]
 
 
 def summed(devices: Sequence[DeviceIdle]) -> DeviceIdle:

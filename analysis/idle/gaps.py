@@ -68,11 +68,11 @@ def activities_of(run: Trace) -> pl.DataFrame:
 
 def activities_around(run: Trace, first: int, last: int) -> pl.DataFrame:
     """``activities_of`` between two moments (ns), plus the last of each device before them and the first after."""
-    end, begun, every = pl.col("start_ns") + pl.col("dur_ns"), pl.col("start_ns") < last, _timed(run)
+    end, started, every = pl.col("start_ns") + pl.col("dur_ns"), pl.col("start_ns") < last, _timed(run)
     before = every.filter(end <= first).sort(end, maintain_order=True).unique(["rank", "device"], keep="last")
-    after = every.filter(~begun, end > first).sort("start_ns", maintain_order=True).unique(
+    after = every.filter(~started, end > first).sort("start_ns", maintain_order=True).unique(
         ["rank", "device"], keep="first")
-    return pl.concat([before, every.filter(begun, end > first), after]).collect(engine="streaming")
+    return pl.concat([before, every.filter(started, end > first), after]).collect(engine="streaming")
 
 
 def _timed(run: Trace) -> pl.LazyFrame:

@@ -17,8 +17,8 @@ def reduced_idle(run: Trace) -> Idle | None:
     if sums.is_empty() or sums["idle_ns"].null_count():  # a dataset of single cycles holds busy time only
         return None
     causes: dict[tuple[int | None, str | None], dict[str, int]] = {}
-    told = run.idle_causes.select("rank", pl.col("device", "cause").cast(pl.String), "total_ns").collect()
-    for rank, device, cause, total in told.rows():
+    recorded = run.idle_causes.select("rank", pl.col("device", "cause").cast(pl.String), "total_ns").collect()
+    for rank, device, cause, total in recorded.rows():
         causes.setdefault((rank, device), {})[cause] = total
     devices = tuple(
         DeviceIdle(device, rank, window, busy, idle, causes.get((rank, device), {}), gaps)

@@ -72,8 +72,8 @@ def recorded_of(run: Trace) -> RecordedRules | None:
         launches, on="index").with_columns(pl.col("dur_ns").fill_null(0), pl.col("message").fill_null("")).collect()
     by = pl.col("speedup") * pl.col("dur_ns")
     ranked = rows.sort(by, "speedup", "index", descending=[True, True, False], nulls_last=True, maintain_order=True)
-    told = ranked.with_columns(text=pl.col("message").str.replace_all(r"\d[\d.,]*", "#"))
-    frame = told.with_columns(text=pl.when(pl.col("rule").is_null()).then("text")).group_by(
+    numbered = ranked.with_columns(text=pl.col("message").str.replace_all(r"\d[\d.,]*", "#"))
+    frame = numbered.with_columns(text=pl.when(pl.col("rule").is_null()).then("text")).group_by(
         "kernel", "section", "rule", "text", maintain_order=True
     ).agg(
         pl.col("kind", "message", "speedup", "scope").first(), launches=pl.col("index").n_unique(),

@@ -44,8 +44,8 @@ class Peak(Struct, frozen=True):
     @property
     def segments(self) -> list[dict[str, Any]]:
         """The largest segments at the end, as given by the loader."""
-        told: list[dict[str, Any]] = self.held.get("largest_segments", [])
-        return told
+        largest: list[dict[str, Any]] = self.held.get("largest_segments", [])
+        return largest
 
 
 class Peaks(Struct, frozen=True):
@@ -179,10 +179,10 @@ def _over_time(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
         inside = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, _MOMENTS - 1)
         np.maximum.at(most, inside, sums)
         held[str(frame)] = int(sums.max(initial=0)), most.tolist()
-    told = [held.get(frame, (None, None)) for frame in rows["frame"]]
+    holdings = [held.get(frame, (None, None)) for frame in rows["frame"]]
     return rows.with_columns(
-        pl.Series("most_bytes", [one[0] for one in told], pl.Int64),
-        pl.Series("held", [one[1] for one in told], pl.List(pl.Int64)),
+        pl.Series("most_bytes", [one[0] for one in holdings], pl.Int64),
+        pl.Series("held", [one[1] for one in holdings], pl.List(pl.Int64)),
     )
 
 

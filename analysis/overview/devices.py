@@ -24,9 +24,9 @@ GAUGES = ("utilisation", "sm_efficiency", "occupancy", "tensor_share")
 def gauges(activities: Activities, window: Intervals, known: tuple[Device, ...]) -> list[dict[str, Any]]:
     """One dict per device that ran kernels: ``device``, product ``name``, the ``GAUGES`` and the times behind them."""
     products = {device.id: device.name for device in known}
-    told: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     if not window.length:
-        return told
+        return rows
     kernels = np.flatnonzero(activities.kernels)
     order = np.argsort(activities.device[kernels], kind="stable")  # one sort for all devices
     kernels, numbers = kernels[order], activities.device[kernels[order]]
@@ -35,7 +35,7 @@ def gauges(activities: Activities, window: Intervals, known: tuple[Device, ...])
         inside = np.maximum(window.within(activities.starts[mine], activities.ends[mine]), 0)
         busy = activities.union(mine) & window
         total = int(inside.sum())
-        told.append({
+        rows.append({
             "device": device, "rank": None if (rank := int(activities.rank[mine[0]])) == ABSENT else rank,
             "name": products.get(device or ""),
             "utilisation": busy.length / window.length,
@@ -44,7 +44,7 @@ def gauges(activities: Activities, window: Intervals, known: tuple[Device, ...])
             **_on_tensor_cores(activities, mine, inside),
             "busy_ns": busy.length, "kernel_ns": total, "window_ns": window.length,
         })
-    return told
+    return rows
 
 
 def _on_tensor_cores(activities: Activities, mine: Places, inside: Ints) -> dict[str, float | None]:

@@ -65,14 +65,14 @@ def host_times(run: Trace) -> HostTimes:
     said_of = cache(_name_flags)  # most names of a batch occurred in earlier batches
     for rows in batches(run.host.filter(pl.col("kind").is_in([*_OPS, *CALLS])).select(columns)):
         names, kinds = TextColumn.of(rows["name"]), TextColumn.of(rows["kind"])
-        said, is_call = names.mapped(said_of), kinds.where(CALLS.__contains__)
+        flags, is_call = names.mapped(said_of), kinds.where(CALLS.__contains__)
         starts, dur = ids(rows["start_ns"]), ids(rows["dur_ns"])
         external = ids(rows["external_id"])
-        asking = kinds.where(("op", "annotation").__contains__) & (said & _ASKS > 0) & (external != ABSENT)
+        asking = kinds.where(("op", "annotation").__contains__) & (flags & _ASKS > 0) & (external != ABSENT)
         requesting_ids.append(np.unique(external[asking]))
-        loads = kinds.where("dataloader".__eq__) | (said & _LOADS > 0)
-        operator = kinds.where("op".__eq__) & (said & _MARKS == 0)
-        group = np.select([loads, said & _ASKS > 0, operator], [0, 1, 2], -1)
+        loads = kinds.where("dataloader".__eq__) | (flags & _LOADS > 0)
+        operator = kinds.where("op".__eq__) & (flags & _MARKS == 0)
+        group = np.select([loads, flags & _ASKS > 0, operator], [0, 1, 2], -1)
         group[is_call | (starts == ABSENT) | (dur == ABSENT)] = -1
         for number, found in enumerate(moments):
             mine = group == number

@@ -107,14 +107,14 @@ def _busy_of(device: dict[str, Any]) -> str:
 
 def _busy(evidence: Evidence) -> list[str]:
     """'GPU 0 busy 56% in steps' per device where known; for more than ``SHOWN`` devices the mean, least and most."""
-    told = [device for device in evidence.busy if device["busy"] is not None]
-    if len(told) <= SHOWN:
+    timed = [device for device in evidence.busy if device["busy"] is not None]
+    if len(timed) <= SHOWN:
         return [f"{device['device'] or 'device'} busy {share_text(device['busy'])}{_busy_of(device)}{evidence.where}"
-                for device in told]
-    told.sort(key=lambda device: float(device["busy"]))
-    mean = share_text(sum(device["busy"] for device in told) / len(told))
-    least, most = (f"{device['device'] or 'device'} {share_text(device['busy'])}" for device in (told[0], told[-1]))
-    return [f"{units.count(len(told))} devices busy {mean}{evidence.where}, least {least}, most {most}"]
+                for device in timed]
+    timed.sort(key=lambda device: float(device["busy"]))
+    mean = share_text(sum(device["busy"] for device in timed) / len(timed))
+    least, most = (f"{device['device'] or 'device'} {share_text(device['busy'])}" for device in (timed[0], timed[-1]))
+    return [f"{units.count(len(timed))} devices busy {mean}{evidence.where}, least {least}, most {most}"]
 
 
 def kernels(run: Trace, options: Options, steps: Steps | None = None) -> Evidence:

@@ -99,10 +99,10 @@ def _findings(run: Trace) -> tuple[Finding, ...]:
     return (*made, *(Finding(rule, "unchecked", why) for rule, why in left.select("rule", "sentence").rows()))
 
 
-def _merged(known: tuple[Finding, ...], told: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _merged(known: tuple[Finding, ...], recorded: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The findings from the sums of all ranks, plus those of single ranks whose rule is not among them."""
     rules = {one.rule for one in known}
-    every = [*known, *(one for one in told if one.rule not in rules)]
+    every = [*known, *(one for one in recorded if one.rule not in rules)]
     order = {"problem": 0, "hint": 0, "fact": 1, "unchecked": 2}
     return tuple(sorted(every, key=lambda one: (order[one.severity], -(one.cost_ns or 0.0))))
 

@@ -110,8 +110,8 @@ def _profiled(run: Trace, limited: Trace, options: Options, cycle: int | None) -
     step_ns = float(cycles.frame["dur_ns"].to_numpy().mean())
     basis = Basis(count, length, step_ns, cycles.source, cycles.frame.height - whole.height,
                   median_ns=median_length(cycles))
-    said = tuple(note for note in notes if note)
-    return overview(run, times, "cycle", span(cycles, "cycle"), evidence, basis, said, host)
+    lines = tuple(note for note in notes if note)
+    return overview(run, times, "cycle", span(cycles, "cycle"), evidence, basis, lines, host)
 
 
 def _profiled_devices(work: pl.DataFrame, spans: pl.DataFrame) -> list[dict[str, Any]]:

@@ -261,19 +261,19 @@ def _notes(
         first = "No steps are marked or found: the whole recording counts as one."
         if cycles.ignored is not None:
             first = f"{cycles.notes[-1]} The whole recording counts as one."
-        told = any(part.figures.devices for part in parts) or _active(parts)
-        return (first,) if told else (first, _UNSEEN)
-    said = [*cycles.notes, why_guessed(cycles), left_out(cycles), homeless(cycles) if cycle is None else None]
+        active = any(part.figures.devices for part in parts) or _active(parts)
+        return (first,) if active else (first, _UNSEEN)
+    notes = [*cycles.notes, why_guessed(cycles), left_out(cycles), homeless(cycles) if cycle is None else None]
     if basis.window_ns and longer > LONGER:
-        said.append(
+        notes.append(
             f"Device figures are over windows of {units.duration(basis.window_ns)}: from the start of a {word} to the "
             "end of the last activity launched in it."
         )
     if not _active(parts):
-        said.append(_UNSEEN)
+        notes.append(_UNSEEN)
     if len(parts) > 1:
-        said.append(f"Means over the {word}s of all {units.count(len(parts))} ranks.")
-    return tuple(note for note in said if note)
+        notes.append(f"Means over the {word}s of all {units.count(len(parts))} ranks.")
+    return tuple(note for note in notes if note)
 
 
 _NO_OTHERS = "The other run has no cycles to compare these with."

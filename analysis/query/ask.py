@@ -237,8 +237,8 @@ def common_values(rows: Rows, columns: Sequence[Column], ids: pl.Series | None) 
         return []
     made = []
     for column in columns:
-        said = column.order is not None and (column.role == "where" or column.heading)
-        if said and (value := rows.only(column.name, ids)) is not None:
+        in_title = column.order is not None and (column.role == "where" or column.heading)
+        if in_title and (value := rows.only(column.name, ids)) is not None:
             shown = fit_name(str(value), 60) if column.role == "name" else display(str(value), 60)
             made.append((column.name, column.header, shown))
     return made

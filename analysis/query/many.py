@@ -51,10 +51,10 @@ def many(name: str, runs: tuple[Trace, ...], options: Options) -> Table:
         replace(column, name=column.name[:-2], header=f"{column.header[:-2]}/cycle", side="", pairs="sum", order=1)
         for column in added if column.name[:-2] in frame.columns
     ))
-    said = [f"{label}: {line}" for label, table in zip(named, tables, strict=True) for line in notes(table)]
+    lines = [f"{label}: {line}" for label, table in zip(named, tables, strict=True) for line in notes(table)]
     rows = Rows(frame, named=tables[0].rows.named)
     return Table(
-        name, columns, rows, frame.height, notes=tuple(dict.fromkeys(said)),
+        name, columns, rows, frame.height, notes=tuple(dict.fromkeys(lines)),
         facts={"runs": [{"run": label, **table.all_facts} for label, table in zip(named, tables, strict=True)]},
         summary=tuple(f"{label}: {one.summary[0]}" for label, one in zip(named, tables, strict=True) if one.summary),
         sources=tuple(source for table in tables for source in table.sources), scope=tables[0].scope,
@@ -83,7 +83,7 @@ def across(table: Table) -> Table:
     by_name = {column.name: column for column in table.columns}
     main = by_name.get("per_cycle_ns") or next(column for column in table.columns if column.role == "time")
     runs = frame["run"].unique(maintain_order=True).to_list()
-    frame, said = _under_the_same_devices(frame, runs)
+    frame, lines = _under_the_same_devices(frame, runs)
     wide = frame.pivot(
         on="run", index=[key.name for key in keys], values=main.name, maintain_order=True,
         aggregate_function="sum" if main.sums else "first")
@@ -95,7 +95,7 @@ def across(table: Table) -> Table:
     )
     rows = Rows(wide.select(column.name for column in columns), named=table.rows.named)
     return replace(table, columns=columns, rows=rows, total_rows=wide.height, order=None, kept=None, passed=None,
-                   notes=(*table.notes, *said))
+                   notes=(*table.notes, *lines))
 
 
 def _under_the_same_devices(frame: pl.DataFrame, runs: list[str]) -> tuple[pl.DataFrame, list[str]]:

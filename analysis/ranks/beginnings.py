@@ -80,16 +80,16 @@ def beginnings_of(run: Trace, arrivals: Arrivals, options: Options) -> Beginning
     clock = pl.DataFrame(clocks_of, schema=schema, orient="row").unique("rank", keep="first", maintain_order=True)
     rows = rows.cast({"rank": pl.Int64}).join(clock, on="rank")
     rows = rows.filter(pl.len().over("cycle") > 1, pl.len().over("rank", "cycle") == 1)
-    begun = rows.with_columns(begin_ns=pl.col("start_ns") - pl.col("offset")).with_columns(
+    starts = rows.with_columns(begin_ns=pl.col("start_ns") - pl.col("offset")).with_columns(
         behind_ns=pl.col("begin_ns") - pl.col("begin_ns").min().over("cycle"))
-    return Beginnings(begun.clear() if cycles.guessed else begun)
+    return Beginnings(starts.clear() if cycles.guessed else starts)
 
 
-def waits_for_beginning(arrivals: Arrivals, begun: Beginnings) -> dict[int, int]:
+def waits_for_beginning(arrivals: Arrivals, beginnings: Beginnings) -> dict[int, int]:
     """Per member: how long others waited at the first collectives of cycles because it began these later, ns."""
-    if begun.behind.is_empty():
+    if beginnings.behind.is_empty():
         return {}
-    starts = begun.behind.select("member", "cycle", "begin_ns", cycle_ns="start_ns").sort("cycle_ns")
+    starts = beginnings.behind.select("member", "cycle", "begin_ns", cycle_ns="start_ns").sort("cycle_ns")
     met = arrivals.frame.drop_nulls("instance").select("instance", "member", "start_ns", "wait_ns", "last")
     inside = met.sort("start_ns").join_asof(
         starts, left_on="start_ns", right_on="cycle_ns", by="member", check_sortedness=False).drop_nulls("cycle")
@@ -152,7 +152,7 @@ class Straggler(Struct, frozen=True):
         }
 
 
-def straggler_of(run: Trace, arrivals: Arrivals, begun: Beginnings | None = None) -> Straggler | None:
+def straggler_of(run: Trace, arrivals: Arrivals, beginnings: Beginnings | None = None) -> Straggler | None:
     """The late rank of the run; None if none is late more often than chance and by more than the clocks' residual."""
     frame = arrivals.frame.drop_nulls("instance")
     if frame.is_empty():
@@ -173,7 +173,7 @@ def straggler_of(run: Trace, arrivals: Arrivals, begun: Beginnings | None = None
         chance = min(1.0, _at_least(times, met[member], odds[member]) * len(met))
         if chance < CHANCE:
             mine = late.filter(pl.col("member") == member)
-            began = waits_for_beginning(arrivals, begun) if begun is not None else {}
+            began = waits_for_beginning(arrivals, beginnings) if beginnings is not None else {}
             return Straggler(
                 arrivals.members[member], times, met[member], lead, cost, chance, reason_of(run, arrivals, mine),
                 min(cost, began.get(member, 0)),

@@ -115,16 +115,16 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
     replayed = replay_of(run, options)
     accuracy = replayed.accuracy
     if replayed.model is None:
-        said = f"{run.info.label} cannot be replayed: {accuracy.reason}. {_FORMATS} can."
-        return Predictions(run.info.label, sentences=(said,))
+        sentence = f"{run.info.label} cannot be replayed: {accuracy.reason}. {_FORMATS} can."
+        return Predictions(run.info.label, sentences=(sentence,))
     if not replayed.predicts:
-        said = f"Nothing is predicted for {run.info.label}: {accuracy.reason}."
-        return Predictions(run.info.label, accuracy=accuracy, sentences=(said,))
+        sentence = f"Nothing is predicted for {run.info.label}: {accuracy.reason}."
+        return Predictions(run.info.label, accuracy=accuracy, sentences=(sentence,))
     rows = run.remember("whatif", (options.cycle_anchor,), lambda: _cached_rows(run, options, replayed))
     path = path_of(run, options)
     assert path is not None
     lanes = path_rows.lanes_of(run, replayed, path)
-    told = path_rows.facts(path, lanes)
+    path_facts = path_rows.facts(path, lanes)
     scenario, notes = None, [ASSUMED]
     job = job_of(run, options, replayed) if len(run.info.ranks) > 1 else None
     if len(run.info.ranks) > 1:
@@ -139,7 +139,7 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
         notes += [f"{text} matches nothing in {run.info.label}." for text in unmatched]
     return Predictions(
         run.info.label, rows, accuracy, replayed.cycle_ns, tuple(sentences), tuple(notes),
-        (path_rows.picture(told),), told, scenario, job,
+        (path_rows.picture(path_facts),), path_facts, scenario, job,
     )
 
 

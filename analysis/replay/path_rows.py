@@ -98,13 +98,13 @@ def facts(path: Path, lanes: Sequence[str]) -> dict[str, Any]:
     return made
 
 
-def picture(told: dict[str, Any]) -> tuple[str, ...]:
+def picture(path: dict[str, Any]) -> tuple[str, ...]:
     """The strip as letters, with its scale and legend, from the facts."""
-    strip = {lane: line[::2] for lane, line in told["strip"].items()}
+    strip = {lane: line[::2] for lane, line in path["strip"].items()}
     label, width = max(map(len, strip), default=0) + 1, WIDTH // 2
-    middle, end = units.duration(told["length_ns"] / 2), units.duration(told["length_ns"])
+    middle, end = units.duration(path["length_ns"] / 2), units.duration(path["length_ns"])
     scale = ("0".ljust(width // 2) + middle).ljust(width - len(end)) + end
-    legend = "  ".join(f"{letter} {meaning}" for letter, meaning in told["legend"].items())
+    legend = "  ".join(f"{letter} {meaning}" for letter, meaning in path["legend"].items())
     return (*(f"{lane:<{label}}{line}".rstrip() for lane, line in strip.items()), " " * label + scale, legend)
 
 

@@ -88,7 +88,7 @@ def _even(name: Ints, rank: Ints | Rows, values: Ints, only: int | None) -> Ints
         own=pl.col("value").mean().over("name", "rank"))
     among = rows if only is None else rows.filter(pl.col("rank") != only)
     ranks = among["rank"].n_unique()
-    told = rows.join(
+    spread = rows.join(
         among.group_by("name", "at").agg(one=pl.col("value").mean(), same=pl.len()), on=["name", "at"], how="left",
         maintain_order="left",
     ).join(among.group_by("name").agg(mean=pl.col("value").mean()), on="name", how="left", maintain_order="left")
@@ -97,4 +97,4 @@ def _even(name: Ints, rank: Ints | Rows, values: Ints, only: int | None) -> Ints
     even = pl.when(even.is_finite()).then(even).otherwise("value")
     if only is not None:
         even = pl.when(pl.col("rank") == only).then(pl.min_horizontal(even, "value")).otherwise("value")
-    return told.select(even.round().cast(pl.Int64)).to_series().to_numpy()
+    return spread.select(even.round().cast(pl.Int64)).to_series().to_numpy()

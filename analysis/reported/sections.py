@@ -66,14 +66,14 @@ def build(runs: Runs, options: Options) -> Answer:
         raise CannotAnswer(f"{names} {'has' if len(runs) == 1 else 'have'} no metrics of single launches; Nsight "
                            "Compute, rocprofiler-compute and rocprofv3 with counters record them.")
     frames = [rows_of(run) for run in limited]
-    said = [_summary(run, frame) for run, frame in zip(limited, frames, strict=True)]
+    sentences = [_summary(run, frame) for run, frame in zip(limited, frames, strict=True)]
     facts = [_facts(run) for run in limited]
     notes = [tuple(run.info.facts.get("measured_notes", ())) for run in runs]
     if len(runs) == 1:
-        return Answer(frames[0].select(one.name for one in COLUMNS).lazy(), facts[0], said[0], notes[0])
+        return Answer(frames[0].select(one.name for one in COLUMNS).lazy(), facts[0], sentences[0], notes[0])
     return Answer(
         _compared(*frames).select(one.name for one in PAIR_COLUMNS).lazy(), dict(zip(SIDES, facts, strict=True)),
-        lettered(said), of_both(notes),
+        lettered(sentences), of_both(notes),
     )
 
 

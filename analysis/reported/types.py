@@ -54,8 +54,8 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
     texts = [pl.col(key).cast(pl.String) for key in _KEYS]
     frame = frame.with_columns(share=pl.when(total > 0).then(pl.col("total_ns") / max(total, 1))).sort(
         pl.col("total_ns"), *texts, descending=[True, False, False, False], nulls_last=True)
-    said = f"{units.counted(frame['op_type'].n_unique(), 'type', 'types')} · {units.duration(total)} of kernels"
-    return OneRun(frame.select(column.name for column in COLUMNS), {"total_ns": total}, sums=(said,))
+    sentence = f"{units.counted(frame['op_type'].n_unique(), 'type', 'types')} · {units.duration(total)} of kernels"
+    return OneRun(frame.select(column.name for column in COLUMNS), {"total_ns": total}, sums=(sentence,))
 
 
 def details(row: Row, runs: Runs, options: Options) -> list[Section]:

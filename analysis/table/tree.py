@@ -35,8 +35,8 @@ def in_order(tree: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
     while stack:
         at = stack.pop()
         if at < 0:
-            row, begun = leaving.pop()
-            under[row] = len(order) - begun
+            row, entered = leaving.pop()
+            under[row] = len(order) - entered
             continue
         order.append(at)
         if below := children.get(at):

@@ -191,13 +191,13 @@ def extent_of(run: Trace, options: Options) -> Extent | None:
         return timeline.extent if timeline.drawn else None
     devices = drawn_slices(run.kernels, device_class)
     end = pl.col("start_ns") + pl.col("dur_ns").fill_null(0)
-    begun, ended = run.host.select(pl.col("start_ns").min(), end.max().alias("end")).collect(engine="streaming").row(0)
+    first, ended = run.host.select(pl.col("start_ns").min(), end.max().alias("end")).collect(engine="streaming").row(0)
     if len(devices.starts):
         starts, ends = int(devices.starts.min()), int(devices.ends.max())
-        begun, ended = (starts, ends) if begun is None else (min(begun, starts), max(ended, ends))
-    if begun is None:
+        first, ended = (starts, ends) if first is None else (min(first, starts), max(ended, ends))
+    if first is None:
         return None
-    return _extent(begun, max(ended, begun + 1), devices.together(), cycle_marks(run, options))
+    return _extent(first, max(ended, first + 1), devices.together(), cycle_marks(run, options))
 
 
 def _extent(start: int, end: int, devices: Coverage, marks: Marks) -> Extent:
@@ -236,9 +236,9 @@ def cycle_marks(run: Trace, options: Options) -> Marks:
         frame = frame.filter(pl.col("rank").eq_missing(pl.lit(frame["rank"].drop_nulls().min())))
     starts = frame["start_ns"].to_numpy()
     known = frame["label"].drop_nulls()
-    told = known.n_unique() == len(known)
+    distinct = known.n_unique() == len(known)
     labels = tuple(
-        label if label and told else f"cycle {cycle}"
+        label if label and distinct else f"cycle {cycle}"
         for label, cycle in zip(frame["label"], frame["cycle"], strict=True)
     )
     return Marks(starts, starts + frame["dur_ns"].to_numpy(), labels)

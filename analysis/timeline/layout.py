@@ -92,8 +92,8 @@ def _streams(timeline: Timeline, edges: Ints, room: int | None, turned: Collecti
         if (hidden := len(lanes) - len(kept)):
             rest = sum(ran[at] > 0 for at in range(len(lanes)) if at not in kept)
             idle = f", {hidden - rest} idle" if hidden > rest else ""
-            said = f"{rest} busy here{idle}" if rest else "idle here"
-            rows.append(Row(f"  +{hidden} lane{'s' if hidden > 1 else ''}", text=f"{said}: Space opens", group=key))
+            state = f"{rest} busy here{idle}" if rest else "idle here"
+            rows.append(Row(f"  +{hidden} lane{'s' if hidden > 1 else ''}", text=f"{state}: Space opens", group=key))
     return rows
 
 

@@ -80,9 +80,9 @@ def _tall(
     high = _eighths(busy, row.lines)
     level = np.clip(high - 8 * np.arange(row.lines - 1, -1, -1)[:, None], 0, 8)
     drawn: list[list[str]] = _SOLID[level].tolist()
-    begun = np.diff(np.searchsorted(lane.slices.starts, window.edges[[0, -1]]))[0]
+    starting = np.diff(np.searchsorted(lane.slices.starts, window.edges[[0, -1]]))[0]
     letters = []
-    if begun <= window.columns:  # else a column holds several slices, and a letter would stand for only one
+    if starting <= window.columns:  # else a column holds several slices, and a letter would stand for only one
         new = (high > 0) & (classes < len(_LETTERS))
         new[1:] &= (high[:-1] == 0) | (classes[1:] != classes[:-1])
         for column in np.flatnonzero(new).tolist():

@@ -162,7 +162,7 @@ def launcher(run: Trace, lane: Lane, at: int) -> str:
     if lane.tid is not None or lane.title:
         return ""
     activity = run.kernels.slice(int(lane.slices.rows[at]), 1).select("correlation", "rank", "start_ns").collect()
-    correlation, rank, begun = activity.row(0) if activity.height else (None, None, 0)
+    correlation, rank, device_start = activity.row(0) if activity.height else (None, None, 0)
     if correlation is None:
         return "launch not recorded"
     calls = run.host.filter(
@@ -172,5 +172,5 @@ def launcher(run: Trace, lane: Lane, at: int) -> str:
     if calls.is_empty():
         return "launch not recorded"
     name, start, pid, tid = calls.row(0)
-    before, thread = units.duration(begun - start), thread_name(run, None, pid, tid)
+    before, thread = units.duration(device_start - start), thread_name(run, None, pid, tid)
     return f"launched {before} before by {fit_name(name, 40)} on {thread}"

@@ -56,8 +56,8 @@ def queue_depths(run: Trace, clocks: Mapping[int, int]) -> tuple[QueueDepth, ...
         pl.col("launched") <= pl.col("start_ns")).collect(engine="streaming")
     made = []
     for (device, rank), rows in met.group_by("device", "rank", maintain_order=True):
-        launched, begun = (np.sort(rows[name].to_numpy()) for name in ("launched", "start_ns"))
-        moments, place = np.unique(np.concatenate((launched, begun)), return_inverse=True)
+        launched, started = (np.sort(rows[name].to_numpy()) for name in ("launched", "start_ns"))
+        moments, place = np.unique(np.concatenate((launched, started)), return_inverse=True)
         steps = np.bincount(place, weights=np.repeat([1.0, -1.0], len(launched)), minlength=len(moments))
         levels = np.cumsum(steps).astype(np.int64)
         sums = np.concatenate(([0.0], np.cumsum(levels[:-1] * np.diff(moments))))

@@ -108,9 +108,9 @@ def by_lane(
     code = named.to_physical().cast(pl.UInt32).fill_null(UNNAMED).to_numpy()[some]
     classes, by_name = drawn.classes, drawn.classes == BY_NAME
     if by_name.any():
-        told = np.full(max(numbers, default=0) + 2, class_of(""), dtype=np.uint8)
-        told[numbers] = [class_of(names[one]) for one in numbers]
-        classes = np.where(by_name, told[np.minimum(code, len(told) - 1)], classes)
+        class_by_name = np.full(max(numbers, default=0) + 2, class_of(""), dtype=np.uint8)
+        class_by_name[numbers] = [class_of(names[one]) for one in numbers]
+        classes = np.where(by_name, class_by_name[np.minimum(code, len(class_by_name) - 1)], classes)
     rows = np.arange(len(lane), dtype=np.uint32) if drawn.rows is None else drawn.rows
     whole = Slices(drawn.starts, drawn.ends, code, classes, rows)
     if len(tuples) == 1:

@@ -60,10 +60,10 @@ def fractions(lanes: Sequence[Lane], window: Window) -> tuple[np.ndarray, np.nda
 
 def counts(lane: Lane, edges: Ints) -> Ints:
     """Number of slices that touch each column."""
-    begun = np.searchsorted(lane.slices.starts, edges[1:], side="left")
+    starting = np.searchsorted(lane.slices.starts, edges[1:], side="left")
     ends = lane.slices.ends
     ordered = ends if (ends[1:] >= ends[:-1]).all() else np.sort(ends)
-    return begun - np.searchsorted(ordered, edges[:-1], side="right")
+    return starting - np.searchsorted(ordered, edges[:-1], side="right")
 
 
 def longest(lane: Lane, edges: Ints) -> list[int | None]:

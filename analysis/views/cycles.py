@@ -202,9 +202,9 @@ def pair_summary(facts: dict[str, Any], headline: str, moved: bool) -> tuple[str
     lacking = left["incomplete"] + right["incomplete"]
     if lacking:
         first += f" · {lacking} of {left['n'] + right['n']} lack GPU records"
-    told = "(median " in headline and not moved  # else the change follows
-    said = (("mean", "mean_us"),) if told else (("mean", "mean_us"), ("median", "median_us"))
-    means = ", ".join(f"{what} {_change(left[key], right[key], moved)}" for what, key in said)
+    median_given = "(median " in headline and not moved  # else the change follows
+    shown = (("mean", "mean_us"),) if median_given else (("mean", "mean_us"), ("median", "median_us"))
+    means = ", ".join(f"{what} {_change(left[key], right[key], moved)}" for what, key in shown)
     lines = (first, headline, means, *_by_kind(left["kinds"], right["kinds"], moved))
     return tuple(line for line in lines if line)
 

@@ -75,9 +75,9 @@ def build(runs: Runs, options: Options) -> Answer:
             gaps = pl.concat([gaps, _cycles(runs[0], scope, gaps, options)], how="horizontal")
         rows, many = gaps.select(c.name for c in COLUMNS), sum(one.gaps for one in idle.devices) >= MANY
         sampled = sampled_while_idle(scope, gaps)
-        facts, said = facts_of(idle, steps), sampled_sentences(sampled)
+        facts, sampled_lines = facts_of(idle, steps), sampled_sentences(sampled)
         facts |= {"host_samples": sampled} if sampled else {}
-        return Answer(rows, facts, (*_summary(idle, steps), *said), idle.notes, recorded=many)
+        return Answer(rows, facts, (*_summary(idle, steps), *sampled_lines), idle.notes, recorded=many)
     jobs = all(len(run.info.ranks) > 1 for run in runs)  # a one-rank run is compared with the sum over a job's ranks
     return paired(runs, options, BY_CAUSE, partial(_one, by_rank=jobs), partial(_in_cycles, by_rank=jobs))
 

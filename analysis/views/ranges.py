@@ -228,14 +228,14 @@ def _work(run: Trace, slices: HostSlices, marked: Marked, is_range: Mask) -> tup
     call = launched[chosen]
     inner = nearest(slices.parent, call.astype(np.int32), is_range)
     device = numbered(ids(rows["rank"]), ids(rows["device"].to_physical().cast(pl.Int64)))
-    begun = slices.at(call, "start_ns", 0)
+    starts = slices.at(call, "start_ns", 0)
     both = [np.concatenate((slices.at(call, key), marks)) for key, marks in zip(_KEYS, marked.keys, strict=True)]
     (thread, range_thread), (process, range_process) = (
         np.split(numbered(*some), [len(call)]) for some in (both, both[:2]))
-    order = np.lexsort((begun, thread))
+    order = np.lexsort((starts, thread))
     chosen, inner = chosen[order], inner[order]
     work = Launched(
-        chosen, thread[order], process[order], np.where(inner >= 0, numbers_among(is_range)[inner], -1), begun[order],
+        chosen, thread[order], process[order], np.where(inner >= 0, numbers_among(is_range)[inner], -1), starts[order],
         rows["start_ns"].fill_null(0).to_numpy()[chosen], dur[chosen], device[chosen],
         range_thread, range_process,
     )

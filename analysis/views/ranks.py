@@ -92,17 +92,17 @@ def _of_ranks_there(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _one(run: Trace, options: Options) -> OneRun:
     arrivals = arrivals_of(run)
-    begun = beginnings_of(run, arrivals, options)
-    frame = by_rank(run, arrivals, options, begun)
+    beginnings = beginnings_of(run, arrivals, options)
+    frame = by_rank(run, arrivals, options, beginnings)
     if frame.is_empty():
         raise CannotAnswer(f"{run.info.label} holds no device activity with times to compare ranks by.")
-    late = straggler_of(run, arrivals, begun)
+    late = straggler_of(run, arrivals, beginnings)
     facts: dict[str, Any] = {
         "straggler": late.facts() if late else None, "collectives": arrivals.count,
         "matched_by": arrivals.matching.how, "heat": heat_of(run, arrivals, options), "memory": _memory(frame),
-        "begin": begun.facts(),
+        "begin": beginnings.facts(),
     }
-    summary = (_sentence(arrivals, late, frame), *filter(None, (begun.sentence,)), *_nearest(facts["memory"]))
+    summary = (_sentence(arrivals, late, frame), *filter(None, (beginnings.sentence,)), *_nearest(facts["memory"]))
     return OneRun(frame.select(column.name for column in COLUMNS), facts, summary, (*arrivals.notes, *lacking(run)))
 
 
@@ -158,7 +158,7 @@ def _changed(facts: dict[str, Any]) -> tuple[str, ...]:
     return (f"The late rank changed: {names[0]} in A, {names[1]} in B.",)
 
 
-def by_rank(run: Trace, arrivals: Arrivals, options: Options, begun: Beginnings) -> pl.DataFrame:
+def by_rank(run: Trace, arrivals: Arrivals, options: Options, beginnings: Beginnings) -> pl.DataFrame:
     """One row per rank and device, most caused wait first; null where not recorded."""
     busy = _busy(run)
     talk = {(one.rank, one.device): one for one in communication(run)}
@@ -167,7 +167,7 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, begun: Beginnings)
     hosts = run.info.facts.get("hosts") or {}
     waited = _waited(arrivals)
     place = {(one.rank, one.device): number for number, one in enumerate(arrivals.members)}
-    memory, behind = memory_of(run), begun.of_ranks
+    memory, behind = memory_of(run), beginnings.of_ranks
     rows: list[dict[str, Any]] = []
     for who in sorted({*busy, *place}, key=lambda who: (who[0] is None, who[0] or 0, len(who[1] or ""), who[1] or "")):
         rank, device = who

@@ -99,11 +99,11 @@ def _as_rows(found: list[dict[str, Any]], side: Side) -> list[tuple[Any, ...]]:
     for one in found:
         if one["severity"] == "unchecked":
             reasons.setdefault(one["sentence"], []).append(one["rule"])
-    told = [(one["severity"], one["rule"], one["time_to_win_ns"], one["sentence"], one["view"], one["filter"])
+    rows = [(one["severity"], one["rule"], one["time_to_win_ns"], one["sentence"], one["view"], one["filter"])
             for one in found if one["severity"] != "unchecked"]
-    told += [("unchecked", ", ".join(rules), None, f"Not checked: {', '.join(rules)} ({reason}).", None, None)
+    rows += [("unchecked", ", ".join(rules), None, f"Not checked: {', '.join(rules)} ({reason}).", None, None)
              for reason, rules in reasons.items()]
-    return [(side.upper(), *one) for one in told]
+    return [(side.upper(), *one) for one in rows]
 
 
 def _without_time(run: Trace) -> list[dict[str, Any]]:

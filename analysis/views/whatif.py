@@ -62,18 +62,18 @@ def build(runs: Runs, options: Options) -> Answer:
     frame = pl.DataFrame(rows, schema=_DTYPES).sort("saved_ns", descending=True, maintain_order=True)
     facts = [_facts(one) for one in sides]
     labels = ("",) if len(runs) == 1 else ("A: ", "B: ")
-    said = [f"{label}{line}" for label, one in zip(labels, sides, strict=True) for line in one.sentences]
+    sentences = [f"{label}{line}" for label, one in zip(labels, sides, strict=True) for line in one.sentences]
     if len(runs) == 2 and (line := answer.prediction_sentence(sides)):
-        said.append(line)
+        sentences.append(line)
     notes = tuple(dict.fromkeys(note for one in sides for note in one.notes))
     doubt = max((answer.doubt_of(one.accuracy) for one in sides if one.accuracy is not None and one.rows),
                 default=0.0)
     doubts = dict.fromkeys(("saved_ns", "saved_at_peak_ns", "saved_with_host_ns"), doubt)
     if len(runs) == 1:
-        return Answer(frame.drop("run").lazy(), facts[0], tuple(said), notes, picture=sides[0].picture, rows_below=True,
-                      doubts=doubts)
+        return Answer(frame.drop("run").lazy(), facts[0], tuple(sentences), notes, picture=sides[0].picture,
+                      rows_below=True, doubts=doubts)
     return Answer(
-        frame.lazy(), dict(zip(SIDES, facts, strict=True)), tuple(said), notes,
+        frame.lazy(), dict(zip(SIDES, facts, strict=True)), tuple(sentences), notes,
         picture=tuple(lines for one in sides for lines in one.picture), rows_below=True, doubts=doubts,
     )
 

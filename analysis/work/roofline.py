@@ -198,13 +198,13 @@ def _rows(activities: pl.DataFrame, divided: DividedWork, together: dict[str, st
     calls = activities.filter(pl.col("kind") != "sync", pl.col("signature") >= 0).group_by(
         "signature", "device", "link",
     ).agg(pl.col("owner").n_unique().alias("calls").cast(pl.Int64), pl.col("dur_ns").sum().alias("device_ns"))
-    told = calls.join(divided.signatures.drop("flops", "bytes", "matrix"), on="signature").with_columns(
+    priced = calls.join(divided.signatures.drop("flops", "bytes", "matrix"), on="signature").with_columns(
         place=pl.when("link").then(pl.lit(LINK)).otherwise("device"),
     ).join(
         divided.work.rename({"device": "place"}), on=["signature", "place"], how="left", nulls_equal=True,
     ).with_columns(pl.col("device").replace(together) + pl.when("link").then(pl.lit(OVER_LINK)).otherwise(pl.lit("")))
     each = pl.col("calls")  # the mean call where the key hides a type, such as the one that a copy converts to
-    summed = told.sort("signature").group_by(*KEYS, maintain_order=True).agg(
+    summed = priced.sort("signature").group_by(*KEYS, maintain_order=True).agg(
         pl.col("calls", "device_ns").sum(), pl.col("matrix", "link").first(), pl.col("contradicts").any(),
         *(pl.when(pl.col(name).null_count() == 0).then((pl.col(name) * each).sum() / each.sum()).alias(name)
           for name in ("flops", "bytes", "compute_ns", "memory_ns", "least_ns")),

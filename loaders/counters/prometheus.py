@@ -108,9 +108,9 @@ def _with_labels(name: str, labels: dict[str, str], keys: list[str]) -> str:
 def _measure(name: str, units: dict[str, str]) -> tuple[str, float]:
     """Natural unit and factor: from DCGM's manual, else from the exposition, else from the ending of the name."""
     ending = name.removesuffix("_total")
-    said = quantities.dcgm_unit(name) or units.get(name) or next(
+    stated = quantities.dcgm_unit(name) or units.get(name) or next(
         (unit for end, unit in _ENDS.items() if ending.endswith(end)), "")
-    return quantities.natural(said) or ("", 1.0)
+    return quantities.natural(stated) or ("", 1.0)
 
 
 _LONGEST = 1 << 16  # Maximum characters of a line: labels are names, not long texts.

@@ -169,7 +169,7 @@ def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int,
         raise error.unreadable(display_name) from None
     except broken as error:
         damaged.append(f"the rest of the archive is damaged ({error})")
-    damaged = ["".join(char if char.isprintable() else "?" for char in said) for said in damaged]  # untrusted names
+    damaged = ["".join(char if char.isprintable() else "?" for char in line) for line in damaged]  # untrusted names
     if not count and damaged:
         raise Unreadable(display_name, f"is a damaged archive: {damaged[0]}", "Copy it again, or unpack it.")
     if not count:

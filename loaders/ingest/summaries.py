@@ -59,8 +59,8 @@ def summaries(
 def _unreadable(path: str, error: Exception) -> Unreadable:
     if isinstance(error, Unreadable):
         return error
-    said = (str(error).splitlines() or [""])[0][:160]
-    return Unreadable(path, f"cannot be analysed ({type(error).__name__}: {said})", "The others are still analysed.")
+    reason = (str(error).splitlines() or [""])[0][:160]
+    return Unreadable(path, f"cannot be analysed ({type(error).__name__}: {reason})", "The others are still analysed.")
 
 
 def summary_of(task: tuple[str, str, Summarise, bool, int | None], tell: pool.Tell) -> bytes:

@@ -52,8 +52,8 @@ class Slices:
                 if is_begin:
                     stack.append((slice_, time))
                 elif stack:
-                    begun, start = stack.pop()
-                    out[begun] = time - start
+                    opened, start = stack.pop()
+                    out[opened] = time - start
                 else:
                     self.stray += 1
         self.open += len(stack)

@@ -138,8 +138,8 @@ class Page:
             elif part:
                 made.append(self._strip(self._continued(index, part)))
             elif index >= len(self.values):  # below the last row, or no column fits
-                said = self._empty if y == 2 and not len(table) else " " * self._width
-                made.append(self._strip([Segment(said, self._look.dim)]))
+                message = self._empty if y == 2 and not len(table) else " " * self._width
+                made.append(self._strip([Segment(message, self._look.dim)]))
             else:
                 marked = bool(marks) and table.row_id(position) in marks
                 key = style if position == cursor else None, marked, needle

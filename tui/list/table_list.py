@@ -132,10 +132,10 @@ class TableList(ScrollView, can_focus=True):
         assert self.table is not None
         return columns.chosen(self.table.columns, self._choices) if self._choices else self.table.columns
 
-    def caption(self, said: frame.Frame) -> None:
+    def caption(self, border: frame.Frame) -> None:
         """Set the texts of the border."""
-        if said != self._frame:
-            self._frame = said
+        if border != self._frame:
+            self._frame = border
             self.refresh(*(Region(0, y, self.size.width, 1) for y in (0, self.size.height - 1)))
 
     @property

@@ -44,10 +44,10 @@ def wrapped(table: Table, layout: Layout, height: int = MOST_ROWS * MOST_LINES) 
         return None
     texts, spare = list[list[str]](), height - len(table)
     for (value,) in table.window(0, len(table), [placed.column.name]):
-        said = display("" if value is None else str(value))
-        lines = textwrap.wrap(said, placed.width, max_lines=MOST_LINES, placeholder="…")
-        if not 0 < len(lines) - 1 <= spare or max(map(len, said.split())) > placed.width:  # never break a word
-            lines = [words(said, placed.width)]
+        text = display("" if value is None else str(value))
+        lines = textwrap.wrap(text, placed.width, max_lines=MOST_LINES, placeholder="…")
+        if not 0 < len(lines) - 1 <= spare or max(map(len, text.split())) > placed.width:  # never break a word
+            lines = [words(text, placed.width)]
         spare -= len(lines) - 1
         texts.append(lines)
     spread = [(row, line) for row, lines in enumerate(texts) for line in range(len(lines))]

@@ -43,12 +43,12 @@ class ColumnsScreen(Overlay):
         visible, dim = self._visible(), content_style("dim")
         made = []
         for at, column in enumerate(self._columns):
-            said = _SAID[self._choices.get(column.name) or ("shown" if column.name in visible else "hidden"
+            state = _SAID[self._choices.get(column.name) or ("shown" if column.name in visible else "hidden"
                                                             if column.order is None else "")]
             head = content_style("focus") if at == self._at else ""
             made.append(Content.assemble(
                 ("▌" if at == self._at else " ", content_style("focus")),
-                (cells.fit(said, 8), "" if said in ("shown", "wide") else dim),
+                (cells.fit(state, 8), "" if state in ("shown", "wide") else dim),
                 (cells.fit(column.header or column.name, _HEADER), f"bold {head}".strip()),
                 (cells.fit(column.help, max(1, self.room - _HEADER - 10)), dim),
             ))

@@ -19,18 +19,18 @@ class CyclesPane(TablePane):
 
     def picture(self, width: int) -> Content:
         """The summary, and below it the framed strip."""
-        said, height = super().picture(width), self.size.height
+        summary, height = super().picture(width), self.size.height
         if self.shown is None or self.message:
-            return said
-        lines, bars = len(said.plain.splitlines()) + 2, self._bars()
+            return summary
+        lines, bars = len(summary.plain.splitlines()) + 2, self._bars()
         least = TALL if height > 28 else LOW
         if max(map(len, bars)) < 2 or lines + least > MOST_HEIGHT * height:
-            return said
+            return summary
         room = min(TALLEST, int(MOST_HEIGHT * height) - lines, height - self.list_lines() - lines)
         drawn = strip(bars, width - 4, max(least, room))
         if not drawn:
-            return said
-        return joined([said, *boxed(drawn, Frame("In order", legend=legend(bars)), width)])
+            return summary
+        return joined([summary, *boxed(drawn, Frame("In order", legend=legend(bars)), width)])
 
     def drawn_text(self) -> tuple[str, ...]:
         """The strip as text, for an export."""

@@ -117,13 +117,13 @@ class DiffPane(TablePane):
         room = max(5, height - 14) if height < 30 else 12
 
         def lines(cells: int, most: int) -> list[Content]:
-            def draw(said: Sequence[str]) -> list[Content]:
-                return summary(said, cells, judged)
+            def draw(sentences: Sequence[str]) -> list[Content]:
+                return summary(sentences, cells, judged)
 
             return draw(fitting(table.summary, draw, most))
 
-        said = with_number(lead, lines, width - 4, room)
-        return joined(boxed(said, Frame("Verdict"), width))
+        lines_with_number = with_number(lead, lines, width - 4, room)
+        return joined(boxed(lines_with_number, Frame("Verdict"), width))
 
     def _wake(self, force: bool) -> None:
         session = self.session

@@ -53,9 +53,9 @@ class FlameCanvas(Widget, can_focus=True):
         self.flame = flame
         self.refresh()
 
-    def caption(self, said: frame.Frame) -> None:
+    def caption(self, border: frame.Frame) -> None:
         """Set the text of the border."""
-        self._frame = said
+        self._frame = border
         self.refresh()
 
     def _span(self) -> tuple[int, int]:

@@ -43,8 +43,8 @@ class HistoryPane(TablePane):
         if self.shown is None:
             return Frame(self.entry.title)
         tested = self.shown.base.facts["tested"]
-        said = f"{tested['series']} series tested in {units.counted(tested['runs'], 'run', 'runs')}"
-        return Frame(units.counted(len(self._runs()), "run", "runs"), dim(said))
+        title = f"{tested['series']} series tested in {units.counted(tested['runs'], 'run', 'runs')}"
+        return Frame(units.counted(len(self._runs()), "run", "runs"), dim(title))
 
     def open_details(self, position: int) -> None:
         """The diff of the runs around the last step of a series, or the details of the row."""

@@ -86,13 +86,13 @@ class IdlePane(TablePane):
 
     def picture(self, width: int) -> Content:
         """The answer, and below it the gaps in a frame of their own."""
-        said = super().picture(width)
+        summary = super().picture(width)
         if self.shown is None or self.message:
-            return said
+            return summary
         if width != self._width:
             self._width = width
             self._read_gaps()
-        room = self.size.height * 3 // 5 - len(said.plain.splitlines()) - 2
+        room = self.size.height * 3 // 5 - len(summary.plain.splitlines()) - 2
         gaps: list[GapPicture] = []
         lines: list[Content] = []
         for one in self._gaps:
@@ -101,11 +101,11 @@ class IdlePane(TablePane):
                 break
             gaps, lines = [*gaps, one], [*lines, *drawn]
         if not gaps:
-            return said
+            return summary
         frame = Frame("Longest gaps" if self.shown.table.sorted_by is None else "First gaps",
                       dim("what ran before, after and on the host"),
                       legend=dim("◂ what emptied the queue") if any(one.row["drained_by"] for one in gaps) else ())
-        return joined([said, *boxed(lines, frame, width)])
+        return joined([summary, *boxed(lines, frame, width)])
 
     def drawn_text(self) -> tuple[str, ...]:
         """The bars and the gaps as text, for an export."""
@@ -179,13 +179,13 @@ def gap_lines(gap: GapPicture, width: int) -> list[Content]:
         host.append((text, content_style(ROLES.get(one.cause, "device"))))
         at = one.last + 1
     host.append((" " * (columns - at), ""))
-    said = [display(str(row["op"] or ""), max(1, beside)), f"◂ {display(str(row['drained_by']), max(1, beside - 2))}"
+    lines = [display(str(row["op"] or ""), max(1, beside)), f"◂ {display(str(row['drained_by']), max(1, beside - 2))}"
             if row["drained_by"] else fit_name(row["frame"] or "", max(1, beside))]
     device = display(str(row["device"] or "device"), _LABEL - 2)
     first = Content.assemble((f"{length:>9} ", "bold"), (cells.fit(row["cause"], 12), content_style(
         ROLES.get(row["cause"], "device"))), head)
     made = [Content.assemble(first, " " * max(1, width - first.cell_length - len(where)), (where, QUIET))]
-    for label, drawn, text in ((device, lane, said[0]), ("host", Content.assemble(*host), said[1])):
+    for label, drawn, text in ((device, lane, lines[0]), ("host", Content.assemble(*host), lines[1])):
         if label == "host" and not gap.host and not text:
             break
         line = Content.assemble((f"{label:>{_LABEL - 1}} ", QUIET), drawn)

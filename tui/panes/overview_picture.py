@@ -60,8 +60,8 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int, 
     facts = table.facts
     pair = "a" in facts
     sides = [facts["a"], facts["b"]] if pair else [facts]
-    said = _sentences(table, pair)
-    made, told = _answer(table, said, width, 8 if height > LOW else 4)
+    findings = _sentences(table, pair)
+    made, shown = _answer(table, findings, width, 8 if height > LOW else 4)
     parts = [parts_of(side) or _categories(table, f"_{letter}" if pair else "")
              for side, letter in zip(sides, "ab", strict=False)]
     side = min(46, max(30, width // 3)) if width >= 76 else 0
@@ -81,22 +81,22 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int, 
         made += side_by_side(
             drawn, boxed([*gauges, *pad][:lines], Frame("Gauges"), side), left) if gauges else drawn
     room = height - len(made) - 2
-    if room > 0 and said[told:]:
-        made += boxed(_fitted(said[told:], width - 4, room)[0], Frame("More findings"), width)
+    if room > 0 and findings[shown:]:
+        made += boxed(_fitted(findings[shown:], width - 4, room)[0], Frame("More findings"), width)
     return joined(made)
 
 
-def _fitted(said: list[tuple[str, str]], cells: int, room: int) -> tuple[list[Content], int]:
+def _fitted(findings: list[tuple[str, str]], cells: int, room: int) -> tuple[list[Content], int]:
     """The lines that fit into ``room``, with their marks, and the number of sentences they hold: judged ones first,
     then plain facts that fit whole."""
-    judged = sum(mark in ("bad", "look", "good", "same") for mark, _ in said) or 1
+    judged = sum(mark in ("bad", "look", "good", "same") for mark, _ in findings) or 1
 
     def draw(texts: Sequence[str]) -> list[Content]:
-        return [line for (mark, _), text in zip(said, texts, strict=False) for line in marked((mark, text), cells)]
+        return [line for (mark, _), text in zip(findings, texts, strict=False) for line in marked((mark, text), cells)]
 
-    texts = fitting([sentence for _, sentence in said[:judged]], draw, room)
+    texts = fitting([sentence for _, sentence in findings[:judged]], draw, room)
     if len(texts) == judged:
-        for _, sentence in said[judged:]:
+        for _, sentence in findings[judged:]:
             if len(draw([*texts, sentence])) > room:
                 break
             texts.append(sentence)
@@ -106,21 +106,21 @@ def _fitted(said: list[tuple[str, str]], cells: int, room: int) -> tuple[list[Co
 def _sentences(table: Table, pair: bool) -> list[tuple[str, str]]:
     """Mark and sentence of each finding: problems first, then hints and what is good, then facts, unchecked last."""
     facts = table.facts
-    said = _findings(table, pair)
-    if pair and said:
-        return said
+    findings = _findings(table, pair)
+    if pair and findings:
+        return findings
     busy = [one["busy"] for one in (facts.get("in_steps") or {}).get("devices", ()) if one["busy"] is not None]
     well = [("good" if busy and min(busy) >= BUSY else "", display(line)) for line in table.summary[:1]]
-    if said and not (well and well[0][0]):  # number, bar and gauges show it already
+    if findings and not (well and well[0][0]):  # number, bar and gauges show it already
         well = []
     order = list(_SEVERITIES.values())
     return sorted(
-        [*well, *said], key=lambda one: order.index(one[0]) if one[0] in order else 1 if one[0] == "good" else 9)
+        [*well, *findings], key=lambda one: order.index(one[0]) if one[0] in order else 1 if one[0] == "good" else 9)
 
 
-def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) -> tuple[list[Content], int]:
+def _answer(table: Table, findings: list[tuple[str, str]], width: int, room: int) -> tuple[list[Content], int]:
     """The framed number and findings, and how many findings are in it."""
-    facts, lead, told = table.facts, table.facts.get("lead"), 0
+    facts, lead, shown = table.facts, table.facts.get("lead"), 0
     if lead is None and facts.get("step_ns"):
         median = facts.get("median_step_ns") if (facts.get("steps") or 0) > 1 else None
         number, _, unit = units.duration(median or facts["step_ns"]).partition(" ")
@@ -128,12 +128,12 @@ def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) ->
         lead = {"number": number, "caption": f"{unit}, {of}", "judgement": ""}
 
     def drawn(cells: int, most: int) -> list[Content]:
-        nonlocal told
-        lines, told = _fitted(said, cells, most)
+        nonlocal shown
+        lines, shown = _fitted(findings, cells, most)
         return lines
 
     lines = with_number(lead, drawn, width - 4, room, stays=True)
-    return boxed(lines, Frame("Overview"), width), told
+    return boxed(lines, Frame("Overview"), width), shown
 
 
 def parts_of(facts: dict[str, Any]) -> list[Part]:
@@ -202,8 +202,8 @@ def _time(parts: list[list[Part]], width: int, room: int) -> tuple[list[Content]
         space = width - sum(len(text) for text, _ in head)
         if len(parts) > 1:
             points = 100 * (values[1] - values[0])
-            said = f"{units.percent(points, signed=True)[:-1]:>6} pt" if space >= 9 and abs(points) >= 0.05 else ""
-            head.append((said.ljust(min(space, 10)), content_style("dim")))
+            change = f"{units.percent(points, signed=True)[:-1]:>6} pt" if space >= 9 and abs(points) >= 0.05 else ""
+            head.append((change.ljust(min(space, 10)), content_style("dim")))
             space -= 10
         if space >= LEAST_BAR:
             least, largest = min(values) / max(most.values()), most[name] / max(most.values())
@@ -265,17 +265,17 @@ def _findings(table: Table, pair: bool) -> list[tuple[str, str]]:
     facts = table.facts
     if pair:
         lead = facts.get("lead") or {}
-        said = [(lead.get("judgement", "") if at == 0 else "", display(str(one)))
+        lines = [(lead.get("judgement", "") if at == 0 else "", display(str(one)))
                 for at, one in enumerate(facts.get("findings") or []) if " busy " not in str(one)]
         for side in "ab":
-            told = side == "b" and lead and lead["judgement"] != "bad"  # the first sentence names B's outliers
-            said += [(judged, f"{side.upper()}: {sentence}")
-                     for judged, sentence in _ruled(facts[side], "slow cycles" if told else "") if judged]
-        return said
-    said = _ruled(facts)
+            named = side == "b" and lead and lead["judgement"] != "bad"  # the first sentence names B's outliers
+            lines += [(judged, f"{side.upper()}: {sentence}")
+                     for judged, sentence in _ruled(facts[side], "slow cycles" if named else "") if judged]
+        return lines
+    lines = _ruled(facts)
     if facts.get("unchecked"):
-        said.append(("unchecked", display(str(facts["unchecked"]))))
-    return said
+        lines.append(("unchecked", display(str(facts["unchecked"]))))
+    return lines
 
 
 def _ruled(facts: dict[str, Any], but: str = "") -> list[tuple[str, str]]:

@@ -86,8 +86,8 @@ class Picture(Widget):
         shown = lines[self._top : self._top + room - 1]
         below = len(lines) - self._top - len(shown)
         how = "PgDn" if self.has_focus else "Tab, then PgDn"
-        said = f" ▾ {below} more line{'s' if below > 1 else ''}: {how}" if below else f" ▴ {self._top} above: PgUp"
-        return Content("\n").join([*shown, Content.styled(said, "dim")])
+        hint = f" ▾ {below} more line{'s' if below > 1 else ''}: {how}" if below else f" ▴ {self._top} above: PgUp"
+        return Content("\n").join([*shown, Content.styled(hint, "dim")])
 
     def action_turn(self, lines: int) -> None:
         """Scroll by lines."""

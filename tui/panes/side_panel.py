@@ -108,9 +108,9 @@ class SidePanel(Widget):
         else:
             self._say(value, "")
 
-    def _say(self, detail: Detail | None, said: str) -> None:
-        if (detail, said) != (self._detail, self._said):
-            self._detail, self._said = detail, said
+    def _say(self, detail: Detail | None, message: str) -> None:
+        if (detail, message) != (self._detail, self._said):
+            self._detail, self._said = detail, message
             self._drawn = None
             self.refresh()
 

@@ -184,9 +184,9 @@ class TablePane(PaneActions, can_focus=False):
         view = self.queried_view()
         return view.other is not None and arrangement.shape(view) is not shown.view
 
-    def caption(self, said: Frame) -> None:
+    def caption(self, border: Frame) -> None:
         """Set the text in the border of the rows."""
-        self.rows.caption(said)
+        self.rows.caption(border)
 
     def tell(self) -> None:
         """Report that the lines around the pane may have changed."""
@@ -301,13 +301,13 @@ class TablePane(PaneActions, can_focus=False):
         shown = self.shown
         number = lead_of(shown.base) if self.size.height >= LEAST_LED else None
         led = None if number is None else asdict(number)
-        said, below = self.sentences(shown), self.evidence(width - 4)
+        sentences, below = self.sentences(shown), self.evidence(width - 4)
         most = max(4, int(MOST_HEIGHT * self.size.height) - 2 - len(below))
         beside = False
 
         def drawn(cells: int, room: int) -> list[Content]:
             nonlocal beside
-            words = summary(fitting(said, lambda lines: summary(lines, cells), room), cells)
+            words = summary(fitting(sentences, lambda lines: summary(lines, cells), room), cells)
             beside = led is not None and len(words) + len(below) <= NUMBER_LINES
             return [*words, *(self.evidence(cells) if beside else ())]
 
@@ -384,7 +384,7 @@ class TablePane(PaneActions, can_focus=False):
         if table is None or table.per is None:
             self.hint("This view has no per-cycle comparison.")
         elif not table.either_way:
-            why = next((said for said in table.notes if said.startswith("Whole recordings")), None)
+            why = next((note for note in table.notes if note.startswith("Whole recordings")), None)
             self.hint(why or f"This view compares per {table.per} only.")
         else:
             self.session.per = "recording" if self.session.per == "cycle" else "cycle"

@@ -95,10 +95,10 @@ class TreePane(TablePane):
         if self.is_attached and self.screen.focused in (self.rows, self.notice, self.flame):
             self.screen.set_focus(self.focused_part)
 
-    def caption(self, said: Frame) -> None:
+    def caption(self, border: Frame) -> None:
         """Set the text in the border."""
-        super().caption(said)
-        self.flame.caption(said)
+        super().caption(border)
+        self.flame.caption(border)
 
     def action_order(self) -> None:
         """Switch from list to tree, to flame graph, and back to the list."""

@@ -50,11 +50,11 @@ class WhatIfPane(TablePane):
         """The answer, the critical path, and the change tried."""
         if self.shown is None or self.message:
             return Content("")
-        sides, said = self._sides(), self.shown.table.summary
+        sides, sentences = self._sides(), self.shown.table.summary
         most = sides[0][1].get("most") if len(sides) == 1 else None
         if most is not None:  # the frames below show these lines already
-            said = tuple(line for line in said if not line.startswith(("Recorded", "Critical path")))
-            said = said["scenario" in sides[0][1] :]
+            sentences = tuple(line for line in sentences if not line.startswith(("Recorded", "Critical path")))
+            sentences = sentences["scenario" in sides[0][1] :]
         number, _, unit = _won(most["saved_ns"], sides[0][1]["replay"]).partition(" ") if most else ("", "", "")
         lead = {"number": number, "caption": f"{unit} saved", "judgement": "good"} if most else None
 
@@ -62,10 +62,10 @@ class WhatIfPane(TablePane):
             def draw(lines: Sequence[str]) -> list[Content]:
                 return [one for line in lines for one in wrapped(line, cells)]
 
-            return draw(fitting(said, draw, most))
+            return draw(fitting(sentences, draw, most))
 
-        told = with_number(lead, drawn, width - 4, 5)
-        lines = boxed(told, Frame("What it would buy"), width)
+        numbered = with_number(lead, drawn, width - 4, 5)
+        lines = boxed(numbered, Frame("What it would buy"), width)
         for label, facts in sides:
             if self.size.height >= LEAST_HEIGHT:
                 lines += _path(facts["critical_path"], label, _accuracy(facts["replay"]), width)
@@ -150,14 +150,14 @@ class WhatIfPane(TablePane):
 
 def _accuracy(replay: dict[str, Any]) -> Pieces:
     """The replay's error, for the border."""
-    said = units.percent(100 * replay["error"], signed=True, places=2)
+    error = units.percent(100 * replay["error"], signed=True, places=2)
     mark: Pieces = (("✓ trusted", "good"),) if replay["trusted"] else (("! not trusted", "warn"),)
-    return (*dim(f"replay error {said}, limit 2%"), (" ", "base"), *mark)
+    return (*dim(f"replay error {error}, limit 2%"), (" ", "base"), *mark)
 
 
-def _path(told: dict[str, Any], side: str, accuracy: Pieces, width: int) -> list[Content]:
+def _path(facts: dict[str, Any], side: str, accuracy: Pieces, width: int) -> list[Content]:
     """The framed strip of the critical path, one line per host and stream."""
-    strip: dict[str, str] = told["strip"]
+    strip: dict[str, str] = facts["strip"]
     label = min(24, max(map(len, strip), default=0)) + 1
     room = max(10, width - 4 - label)
     lines = []
@@ -167,11 +167,11 @@ def _path(told: dict[str, Any], side: str, accuracy: Pieces, width: int) -> list
         runs += [("█" if letter != " " else " ", content_style(_ROLES[letter]) if letter != " " else "")
                  for letter in drawn]
         lines.append(Content.assemble(*runs))
-    middle, end = units.duration(told["length_ns"] / 2), units.duration(told["length_ns"])
+    middle, end = units.duration(facts["length_ns"] / 2), units.duration(facts["length_ns"])
     scale = (" " * label + "╵0".ljust(room // 2) + f"╵{middle}").ljust(label + room - len(end) - 1) + f"{end}╵"
     lines.append(Content.styled(scale, QUIET))
     legend: tuple[Pieces, ...] = tuple(
-        (("■", _ROLES[letter]), (f" {meaning}", "dim")) for letter, meaning in list(told["legend"].items())[:6])
+        (("■", _ROLES[letter]), (f" {meaning}", "dim")) for letter, meaning in list(facts["legend"].items())[:6])
     title = f"Critical path{f' of {side}' if side else ''}"
     return boxed(lines, Frame(title, dim("s lists its steps"), accuracy, pieces_of(legend)), width)
 
@@ -189,10 +189,10 @@ def _tried(
     before, after, saved = scenario["cycle_ns"], scenario["predicted_ns"], scenario["saved_ns"]
     better, unit = saved > 0, "cycle" if replay["cycles"] else "recording"
     factor = f", {before / after:.2f}× as fast" if better and after > 0 else ""
-    said = f"{'✓' if better else '✗'} {_won(abs(saved), replay)} {'less' if saved >= 0 else 'more'}{factor}"
+    change = f"{'✓' if better else '✗'} {_won(abs(saved), replay)} {'less' if saved >= 0 else 'more'}{factor}"
     first = Content.assemble(
         f"{unit} {units.duration(before)} → ", (_won(after, replay), "bold"), "   ",
-        (said, content_style("good" if better else "bad"))) if saved else Content(
+        (change, content_style("good" if better else "bad"))) if saved else Content(
         f"{unit} {units.duration(before)}   = as long as without")
     room = width - 4
     scale = max(before, after)

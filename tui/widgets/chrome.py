@@ -208,10 +208,10 @@ class Loading(Widget):
 def _line(run: Run, width: int) -> Content:
     name = display(run.name, max(12, width // 4))
     if run.state == "failed":
-        said = Content.assemble(f" {WARNING} ", (cut(display(run.message), width - 4), "bold $error"))
+        line = Content.assemble(f" {WARNING} ", (cut(display(run.message), width - 4), "bold $error"))
         if run.advice:
-            said = Content.assemble(said, "\n   ", (cut(display(run.advice), width - 4), "$foreground"))
-        return said
+            line = Content.assemble(line, "\n   ", (cut(display(run.advice), width - 4), "$foreground"))
+        return line
     if run.state == "stopped":
         kept = f"  {'showing the rows read so far' if run.traces else 'nothing was read'}; o opens again"
         return Content.assemble(f" {name}  ", ("stopped", "$warning"), kept)

@@ -115,9 +115,9 @@ def judged_style(judgement: str) -> str:
     return "" if judgement == "same" else content_style(_ROLES[judgement])
 
 
-def marked(said: tuple[str, str], width: int) -> list[Content]:
+def marked(finding: tuple[str, str], width: int) -> list[Content]:
     """A severity and its sentence, wrapped beside the mark."""
-    judgement, sentence = said
+    judgement, sentence = finding
     lines = wrapped(sentence, width - 2)
     first = Content.assemble((MARKS[judgement], f"bold {judged_style(judgement)}".strip()), " ", lines[0])
     return [first, *(Content.assemble("  ", line) for line in lines[1:])]
@@ -139,13 +139,13 @@ def stacked(parts: Sequence[tuple[str, str, float]], width: int) -> Content:
     return Content.assemble(*made)
 
 
-def fitting(said: Sequence[str], draw: Callable[[Sequence[str]], list[Content]], room: int) -> list[str]:
+def fitting(sentences: Sequence[str], draw: Callable[[Sequence[str]], list[Content]], room: int) -> list[str]:
     """As much of the sentences as ``draw`` fits into ``room`` lines. If not all fit: the first clauses of as many
     sentences as possible, from the first on, then their further clauses. Clauses are never cut, and follow only the
     one before them; the first clause is always there."""
-    if len(draw(said)) <= room:
-        return list(said)
-    clauses = [_clauses(one) for one in said]
+    if len(draw(sentences)) <= room:
+        return list(sentences)
+    clauses = [_clauses(one) for one in sentences]
     taken = [1] * len(clauses)
 
     def text() -> list[str]:

@@ -147,9 +147,9 @@ class Prompt(Horizontal):
         self._beside(text, "dim")
 
     def _beside(self, text: str, style: str) -> None:
-        said = Content.styled(f" {display(text, 200)} ", style)
-        self._error.display, self._error.styles.width = bool(text), said.cell_length
-        self._error.say(said)
+        note = Content.styled(f" {display(text, 200)} ", style)
+        self._error.display, self._error.styles.width = bool(text), note.cell_length
+        self._error.say(note)
 
     def close(self) -> None:
         """Hide the prompt."""

@@ -45,8 +45,8 @@ def section_lines(section: Section, room: int, height: int = HISTOGRAM_LINES) ->
 
 def pairs(rows: Sequence[tuple[str, str]], room: int, label_style: str = "dim") -> list[Content]:
     """Labels and values in two columns; values wrap within theirs."""
-    longest, told = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
-    width = clamp(longest, 4 if longest else -2, max(8, room // 3, room - told - 4))
+    longest, values = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
+    width = clamp(longest, 4 if longest else -2, max(8, room // 3, room - values - 4))
     made: list[Content] = []
     for label, value in rows:
         wrapped = textwrap.wrap(value, max(10, room - width - 4), break_long_words=True) or [""]

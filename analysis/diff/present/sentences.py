@@ -203,8 +203,8 @@ def cause_lines(
         made.append(line("Idle", f"{_idle(cause.idle, cycles)}."))
     if cause.resource is not None:
         text = f"{resource_sentence(cause.resource)}."
-        said = f"{text} {_reach(cause, cycles)}{_alone(cause)}" if comparability.comparable else text
-        made.append(line("Cause", said))
+        with_reach = f"{text} {_reach(cause, cycles)}{_alone(cause)}" if comparability.comparable else text
+        made.append(line("Cause", with_reach))
     elif resources:
         made.append(line("Cause", f"no clock, power, link or processor reading changed; {_changed(resources[0])} "
                                   "follows from the work."))

@@ -102,9 +102,9 @@ def by_operators(
     judged = Comparability(True, round(operators, 4), (), shared, alike, operators, ratio)
     same_flops = ratio is not None and abs(ratio - 1) <= FLOPS
     if operators < OPERATORS and not same_flops:
-        said = (f"operators per cycle agree to {operators:.0%}: the cycles do different work" if ratio is None
+        why = (f"operators per cycle agree to {operators:.0%}: the cycles do different work" if ratio is None
                 else f"B does {units.factor(ratio)} the FLOPs per cycle")
-        return replace(judged, comparable=False, reasons=(said, *reasons))
+        return replace(judged, comparable=False, reasons=(why, *reasons))
     notes = []
     if same_flops:
         notes.append(f"the same FLOPs per cycle, but operators and shapes agree only to {operators:.0%}")

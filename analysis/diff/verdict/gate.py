@@ -161,8 +161,8 @@ def _activities(rows: pl.DataFrame) -> str:
         ("collective", "collectives"): rows.filter(pl.col("kind") == "collective").height,
         ("copy", "copies"): rows.filter(pl.col("kind").is_in(_COPIES)).height,
     }
-    told = [units.counted(count, *words) for words, count in counts.items() if count]
-    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
+    counted = [units.counted(count, *words) for words, count in counts.items() if count]
+    return counted[0] if len(counted) == 1 else f"{', '.join(counted[:-1])} and {counted[-1]}"
 
 
 def _outlier_counts(verdict: Verdict) -> tuple[int, int]:

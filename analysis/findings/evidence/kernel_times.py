@@ -128,8 +128,8 @@ def _starved(launches: pl.LazyFrame, low_ns: pl.Expr, names: list[str], devices:
     sizes = low.select(_SIZE).unique(maintain_order=True)
     limits = [limiter(block, registers, shared, properties) for block, registers, shared in sizes.iter_rows()]
     named = [limit[0] if limit is not None and limit[1] < LOW else None for limit in limits]
-    told = sizes.with_columns(limiter=pl.Series(named, dtype=pl.String))
-    low = low.join(told, on=_SIZE, how="inner", nulls_equal=True, maintain_order="left")
+    limiters = sizes.with_columns(limiter=pl.Series(named, dtype=pl.String))
+    low = low.join(limiters, on=_SIZE, how="inner", nulls_equal=True, maintain_order="left")
     return _worst(low.drop_nulls("limiter"))
 
 

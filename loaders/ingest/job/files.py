@@ -134,8 +134,8 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
         raise Unreadable(display_name, "is an empty folder", _GIVE)
     if folder.resolve().parts[-2:] == _SESSIONS and len(folders) > 1:
         newest, unread = in_folder(display_name, folders[-1], request, depth + 1)
-        said = f"{folders[-1].name} is the newest of {len(folders)} sessions; to see another, open its folder"
-        return newest, [*unread, said]
+        note = f"{folders[-1].name} is the newest of {len(folders)} sessions; to see another, open its folder"
+        return newest, [*unread, note]
     folder_files = registry.directory_files()
     if matches := [file for file in files if file.name in folder_files]:
         return [file_of(str(matches[0]), matches[0], request)], []

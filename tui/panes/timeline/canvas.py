@@ -53,10 +53,10 @@ class TimelineCanvas(LaneView):
         self._painted = None
         super().repaint()
 
-    def caption(self, said: frame.Frame) -> None:
+    def caption(self, border: frame.Frame) -> None:
         """Set the text in the border."""
-        if said != self.frame:
-            self.frame = said
+        if border != self.frame:
+            self.frame = border
             self.repaint()
 
     def action_pan(self, step: int) -> None:

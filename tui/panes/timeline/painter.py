@@ -57,13 +57,13 @@ class Painter(Struct, frozen=True):
         """Columns of a lane."""
         return max(10, self.width - SIDES - self.label)
 
-    def upper(self, said: frame.Frame, focus: bool = False) -> Strip:
+    def upper(self, border: frame.Frame, focus: bool = False) -> Strip:
         """The upper border of a frame."""
-        return frame.strip(frame.upper(said, self.width, focus and self.focus), self.look)
+        return frame.strip(frame.upper(border, self.width, focus and self.focus), self.look)
 
-    def lower(self, said: frame.Frame = frame.Frame(), focus: bool = False) -> Strip:  # noqa: B008 - frozen
+    def lower(self, border: frame.Frame = frame.Frame(), focus: bool = False) -> Strip:  # noqa: B008 - frozen
         """The lower border of a frame."""
-        return frame.strip(frame.lower(said, self.width, focus and self.focus), self.look)
+        return frame.strip(frame.lower(border, self.width, focus and self.focus), self.look)
 
     def line(self, segments: Sequence[Segment], focus: bool = False) -> Strip:
         """A line between the sides of a frame."""
@@ -187,10 +187,10 @@ class Painter(Struct, frozen=True):
         if lines < len(selected.lines) + len(selected.bars):
             short = [Segment(f"{side} {text}  ", look.base) for side, text, _, _, _ in selected.bars]
             short += [Segment(f"{remark}  ", look.role(judged or "base")) for *_, remark, judged in selected.bars[-1:]]
-            said = " · ".join(filter(None, selected.lines))
+            line = " · ".join(filter(None, selected.lines))
             room = self.width - SIDES - sum(one.cell_length for one in short)
-            cut = "" if short else cut_end(said, room)
-            whole = next((one for one in _with_fewer_parts(said) if len(one) <= room), cut)
+            cut = "" if short else cut_end(line, room)
+            whole = next((one for one in _with_fewer_parts(line) if len(one) <= room), cut)
             return [self.line([*short, Segment(whole, look.dim)])]
         room = max(10, (self.width - SIDES) * 5 // 10)
         for side, text, length, remark, judged in selected.bars:
@@ -211,9 +211,9 @@ def brief(label: str, room: int) -> str:
     return label
 
 
-def _with_fewer_parts(said: str) -> list[str]:
+def _with_fewer_parts(text: str) -> list[str]:
     """The text, then shortened from its end by one more part each time."""
-    parts = re.split(r"(?= · | on thread | by )", said)
+    parts = re.split(r"(?= · | on thread | by )", text)
     return ["".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 

@@ -198,14 +198,14 @@ class TimelinePane(TablePane):
         event.stop()
         if not self.canvas.runs:
             return
-        run, begun, here = self.canvas.run, self._begun.pop(self.canvas.run, None), self.canvas.span_here()
+        run, other_end, here = self.canvas.run, self._begun.pop(self.canvas.run, None), self.canvas.span_here()
         if self.session.ranges[run] is not None:
             self._limit(run, None)
-        elif begun is None:
+        elif other_end is None:
             self._begun[run] = here
             self.hint("The range begins here; c at its last slice ends it, Esc drops it.")
         else:
-            self._limit(run, (min(begun[0], here[0]), max(begun[1], here[1])))
+            self._limit(run, (min(other_end[0], here[0]), max(other_end[1], here[1])))
         self._show_ranges()
 
     def _limit(self, run: int, span: Span | None) -> None:
@@ -271,9 +271,9 @@ class TimelinePane(TablePane):
     def make_room(self) -> None:
         """No side panel: the lanes take all the room."""
 
-    def caption(self, said: Frame) -> None:
+    def caption(self, border: Frame) -> None:
         """Set the text in the border of the lanes."""
-        self.canvas.caption(said)
+        self.canvas.caption(border)
 
     def action_note(self) -> None:
         """Prompt for a note at the cursor; an existing one can be edited."""
@@ -369,8 +369,8 @@ class TimelinePane(TablePane):
 
             return launcher(trace, lane, at)
 
-        def take(said: Any) -> None:
-            self.canvas.say(said if isinstance(said, str) else "")
+        def take(note: Any) -> None:
+            self.canvas.say(note if isinstance(note, str) else "")
 
         self._looking.ask_after(REST, job, take, slow=lambda: None)
 

@@ -58,9 +58,9 @@ def _overview(view: LaneView, paint: Painter, windows: Sequence[Window], cycle: 
     who = devices[0] if len(devices) == 1 else "the devices"
     what = f"how much of it {who} ran" if devices else ""
     length = units.duration(view.window_ns[1] - view.window_ns[0])
-    said = frame.Frame(title, frame.dim(what), (*view.frame.right, (" · ", "dim"), (f"{length} below", "dim")))
+    border = frame.Frame(title, frame.dim(what), (*view.frame.right, (" · ", "dim"), (f"{length} below", "dim")))
     wholes = [Window(first + off, last + off, paint.columns) for off in view.offsets]
-    return [paint.upper(said), *paint.minimaps(view.runs, wholes, windows), paint.lower()]
+    return [paint.upper(border), *paint.minimaps(view.runs, wholes, windows), paint.lower()]
 
 
 def _aligned(view: LaneView, cycle: int | None) -> str:
@@ -143,26 +143,26 @@ def _selection(view: LaneView) -> Selected:
 
     lane, rows, at = view.lane, view.rows(), view.slice()
     note = view.note_here()
-    told = " · ".join(filter(None, (f"◆ {note.text}" if note is not None else "", view.launch_note)))
+    notes = " · ".join(filter(None, (f"◆ {note.text}" if note is not None else "", view.launch_note)))
     if lane is None or not rows:
-        return Selected(painter.calls(rows[view.selected][1]) if rows else "", lines=(told,))
+        return Selected(painter.calls(rows[view.selected][1]) if rows else "", lines=(notes,))
     run, moment = view.run, view.moment
     text = describe(view.runs[run], lane, at, moment)
     if at is None:
-        return Selected("gap", lines=(text, told))
+        return Selected("gap", lines=(text, notes))
     name = fit_name(view.runs[run].names[int(lane.slices.names[at])], max(20, view.size.width // 2))
     if len(view.runs) < 2:
-        return Selected(name, lines=(text, told))
+        return Selected(name, lines=(text, notes))
     there = counterpart((view.runs[0], view.runs[1]), run, lane, at)
     if there is None:
-        return Selected(name, f"only in {'AB'[run]} at this place of the cycle", lines=(text, told))
+        return Selected(name, f"only in {'AB'[run]} at this place of the cycle", lines=(text, notes))
     mine = int(lane.slices.ends[at] - lane.slices.starts[at])
     lengths = (mine, there.end - there.start) if run == 0 else (there.end - there.start, mine)
     remark, judged = _longer(*lengths)
     bars = tuple(
         (side, units.duration(one), one, said, mark) for side, one, said, mark in (
             ("A", lengths[0], "", ""), ("B", lengths[1], remark, judged)))
-    return Selected(name, "the same launch of the cycle in both runs", bars, (told,))
+    return Selected(name, "the same launch of the cycle in both runs", bars, (notes,))
 
 
 _SAME = 0.1  # Launches that differ by at most this share of the longer one count as the same duration.
