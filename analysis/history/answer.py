@@ -141,9 +141,9 @@ def summary_of(one: JudgedHistory) -> tuple[str, ...]:
 OFF = 5.0
 """A series more than this many standard deviations from its level counts as off in that run."""
 _RUN_COLUMNS: dict[str, Any] = {
-    "index": pl.Int64, "run": pl.String, "time": pl.String, "cycles": pl.Int64, "cycle_ns": pl.Int64,
+    "number": pl.Int64, "run": pl.String, "time": pl.String, "cycles": pl.Int64, "cycle_ns": pl.Int64,
     "busy_ns": pl.Int64, "idle_ns": pl.Int64, "factor": pl.Float64, "off": pl.Int64, "not_tested": pl.String,
-    "flops": pl.Float64,
+    "flops": pl.Float64, "index": pl.Int64,
 }
 
 
@@ -152,7 +152,8 @@ def run_frame(one: JudgedHistory) -> pl.DataFrame:
     off = (np.abs(one.judged.deviations) > OFF).sum(axis=0)
     factor = one.judged.common.factor
     rows = [
-        {**run.facts, "factor": float(np.expm1(factor[run.index])) if one.judged.common.removed else None,
+        {**run.facts, "number": run.index + 1,
+         "factor": float(np.expm1(factor[run.index])) if one.judged.common.removed else None,
          "off": None if run.not_tested else int(off[run.index])}
         for run in one.history.runs
     ]

@@ -27,14 +27,14 @@ def sections(row: dict[str, Any], one: JudgedHistory) -> list[Section]:
         rows = [("", step_sentence(history, judged, step)), ("95% CI", f"{low} … {high}"),
                 ("q", f"{units.number(step.q)} (false-alarm rate over the history)")]
         if step.last > step.first:
-            rows.append(("it came with", f"one of the runs {step.first}–{step.last}"))
+            rows.append(("it came with", f"one of the runs {step.first + 1}–{step.last + 1}"))
         if step.share and at >= 0:
             rows.append(("common factor", f"follows {units.number(step.share)} of it, taken out"))
-        made.append(Section(f"Step at run {step.index}", tuple(rows)))
+        made.append(Section(f"Step at run {step.index + 1}", tuple(rows)))
     if at >= 0:
         last = history.runs[-MOST:]
         made.append(Section("Last runs", tuple(
-            (str(run.index), display(run.run.label, 32), _time(history.shown[at, run.index])) for run in last
+            (str(run.index + 1), display(run.run.label, 32), _time(history.shown[at, run.index])) for run in last
         ), ("#", "run", _per(one))))
     return made
 
@@ -50,7 +50,7 @@ def run_sections(index: int, one: JudgedHistory) -> list[Section]:
         about.append(("not tested", display(run.not_tested)))
     if judged.common.removed:
         about.append(("common factor", units.percent(100 * float(np.expm1(judged.common.factor[index])), signed=True)))
-    made = [Section(f"Run {index}", tuple(about))]
+    made = [Section(f"Run {index + 1}", tuple(about))]
     steps = [(fit_name(one.key_of(step.series)[1], 48), units.percent(100 * step.change, signed=True))
              for step in judged.steps if step.index == index]
     if steps:

@@ -37,8 +37,9 @@ Sums = dict[Key, Sum]
 
 
 class HistoryRun(Struct, frozen=True):
-    """One run of a history: its properties (``run``), the ``part`` that is compared (without its sums; None if it has
-    no such cycles), and ``not_tested``, the reason it is not tested ('' if it is)."""
+    """One run of a history: its ``index`` from 0 (sentences and lists count from 1), its properties (``run``), the
+    ``part`` that is compared (without its sums; None if it has no such cycles), and ``not_tested``, the reason it is
+    not tested ('' if it is)."""
 
     index: int
     run: RunSums
@@ -75,7 +76,7 @@ class History(Struct, frozen=True):
 
     def label(self, index: int) -> str:
         """'run 25 (nightly-025)', for sentences."""
-        return f"run {index} ({display(self.runs[index].run.label, 40)})"
+        return f"run {index + 1} ({display(self.runs[index].run.label, 40)})"
 
 
 def history_trace(runs: Sequence[RunSums], notes: Sequence[str] = ()) -> Trace:
@@ -253,7 +254,7 @@ def _untested_notes(runs: Iterable[HistoryRun], kind: str) -> list[str]:
     reasons: dict[str, list[int]] = defaultdict(list)
     for one in runs:
         if one.not_tested:
-            reasons[one.not_tested].append(one.index)
+            reasons[one.not_tested].append(one.index + 1)
     return [
         f"{_numbers(numbers)}: {display(reason)}. Shown, not tested."
         for reason, numbers in reasons.items()

@@ -37,7 +37,7 @@ def sentences(history: History, judged: Judged) -> tuple[str, ...]:
 def step_sentence(history: History, judged: Judged, step: LevelStep) -> str:
     """gemm_c is 5.1% slower since run 25 (nightly-025): 5.76 → 6.05 ms per cycle, +0.29 ms. Seen in 15 runs; …"""
     apart = step.last - step.first
-    place = f"about {history.label(step.index)}, runs {step.first}–{step.last}" if apart > 2 else history.label(
+    place = f"about {history.label(step.index)}, runs {step.first + 1}–{step.last + 1}" if apart > 2 else history.label(
         step.index)
     size = units.percent(100 * abs(step.change))
     times = (f"{units.amount(step.before_ns / 1e6, step.after_ns / 1e6)} per {_unit(history)}, "
@@ -142,4 +142,4 @@ def unconfirmed_sentence(history: History, judged: Judged, one: Unconfirmed) -> 
 
 def steps_text(steps: Sequence[LevelStep]) -> str:
     """The steps of one series as a list shows them: +5.1% @25, −3.0% @31."""
-    return ", ".join(f"{units.percent(100 * step.change, signed=True)} @{step.index}" for step in steps)
+    return ", ".join(f"{units.percent(100 * step.change, signed=True)} @{step.index + 1}" for step in steps)

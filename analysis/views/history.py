@@ -27,7 +27,7 @@ COLUMNS = (
            "than eight comparable runs", width=7, order=2),
     Column("runs", "runs", "number", "number of runs it appears in", width=5, order=5),
     Column("share", "share", "number", "how far it follows the common factor: 1 is fully", width=6, order=6),
-    Column("at", "last step", "number", "run of its last step", width=6, order=None),
+    Column("at", "last step", "number", "index of the run of its last step, from 0", width=6, order=None),
 )
 
 
@@ -39,7 +39,7 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 RUN_COLUMNS = (
-    Column("index", "#", "number", "number of the run, from 0", width=5, order=0, role="order"),
+    Column("number", "#", "number", "number of the run, from 1", width=5, order=0, role="order"),
     Column("run", "run", "text", "name of the run", width=24, order=0, elastic=True, pinned=True, role="label"),
     Column("time", "recorded", "text", "time of recording, in UTC; empty where not recorded", width=20, order=3,
            role="label"),
@@ -54,6 +54,7 @@ RUN_COLUMNS = (
     Column("not_tested", "not tested", "text", "why its times are not compared; empty if they are", width=22, order=1,
            role="label"),
     Column("flops", "FLOPs", "number", "FLOPs per cycle and rank, where shapes were recorded", width=9, order=5),
+    Column("index", "index", "number", "index of the run, from 0", width=5, order=None),
 )
 
 

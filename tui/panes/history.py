@@ -35,7 +35,7 @@ class HistoryPane(TablePane):
             marks[min(room - 1, step["index"] * room // len(runs))] = (
                 ("▲", "bad") if step["change"] > 0 else ("▼", "good"))
         drawn = [Content.assemble(("cycle   ", "dim"), (line, "spark"))] if line else []
-        scale = f"0{str(len(runs) - 1).rjust(room - 1)}" if room > 8 else ""
+        scale = f"1{str(len(runs)).rjust(room - 1)}" if room > 8 else ""
         return [*drawn, Content.assemble(("steps   ", "dim"), *marks), Content.assemble((f"run     {scale}", "dim"))]
 
     def answer_frame(self) -> Frame:

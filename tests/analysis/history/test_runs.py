@@ -30,11 +30,11 @@ def test_a_step_is_told_with_its_run_its_size_and_its_evidence() -> None:
     assert (step["name"], step["index"], step["run"], step["runs_after"]) == ("gemm_c", 25, "night-025", 15)
     assert step["change"] == pytest.approx(0.051, abs=0.004)
     said = next(line for line in table.summary if line.startswith("gemm_c"))
-    assert said.startswith("gemm_c is 5.") and " slower since run 25 (night-025): 5.0" in said
+    assert said.startswith("gemm_c is 5.") and " slower since run 26 (night-025): 5.0" in said
     assert said.endswith("Seen in 15 runs; chance alone does that less than once in a million such histories.")
     assert {"runs": 40, "alarms": 0.05, "fewest_after": 3}.items() <= table.facts["tested"].items()
     row = next(row for row in table.frame.rows(named=True) if row["name"] == "gemm_c")
-    assert row["runs"] == 40 and row["steps"].endswith("@25") and len(row["trend"]) == 40
+    assert row["runs"] == 40 and row["steps"].endswith("@26") and len(row["trend"]) == 40
     assert row["cost_ns"] == pytest.approx(step["after_ns"] - step["before_ns"], abs=1)
 
 
@@ -73,7 +73,7 @@ def test_a_renamed_kernel_is_one_series() -> None:
 def test_runs_of_the_same_name_are_told_apart_by_when_they_were_recorded() -> None:
     nights = [structs.replace(run, label="night") for run in stepped(40, "gemm_c", 1.1, 25)]
     table = _asked(nights)
-    assert "since run 25 (night 2026-01-01 00:25)" in table.summary[0]
+    assert "since run 26 (night 2026-01-01 00:25)" in table.summary[0]
     assert [run["run"] for run in table.facts["runs"]][:2] == ["night 2026-01-01 00:00", "night 2026-01-01 00:01"]
 
 
@@ -90,7 +90,7 @@ def test_other_hardware_in_between_is_shown_and_no_step() -> None:
     runs = [sums(n, {"gemm_c": 0.4}, hardware="NVIDIA H100") if 10 <= n < 14 else sums(n) for n in range(40)]
     table = _asked(runs)
     assert not table.facts["steps"] and table.facts["tested"]["runs"] == 36
-    assert "Runs 10–13: other hardware: NVIDIA H100. Shown, not tested." in table.notes
+    assert "Runs 11–14: other hardware: NVIDIA H100. Shown, not tested." in table.notes
     assert table.facts["runs"][10]["not_tested"] == "other hardware: NVIDIA H100"
 
 
@@ -104,7 +104,7 @@ def test_a_lasting_change_of_hardware_compares_the_new_runs_with_each_other() ->
 def test_other_work_in_between_is_no_step() -> None:
     runs = [sums(n, ops={"aten::mm": 20.0 if n != 30 else 40.0, "aten::add": 5.0}) for n in range(40)]
     table = _asked(runs)
-    assert "Run 30: other work per cycle. Shown, not tested." in table.notes
+    assert "Run 31: other work per cycle. Shown, not tested." in table.notes
 
 
 def test_another_model_in_between_does_not_hide_what_moved() -> None:
@@ -119,13 +119,13 @@ def test_another_model_in_between_does_not_hide_what_moved() -> None:
 def test_runs_without_cycles_among_others_are_not_compared_with_them() -> None:
     runs = [sums(n, cycle_kind="recording" if n in (3, 4) else "step") for n in range(40)]
     table = _asked(runs)
-    assert "Runs 3–4: no cycles. Shown, not tested." in table.notes
+    assert "Runs 4–5: no cycles. Shown, not tested." in table.notes
     assert table.facts["tested"]["runs"] == 38
 
 
 def test_a_run_with_cycles_among_recordings_says_what_the_others_lack() -> None:
     table = _asked([sums(n, cycle_kind="step" if n == 3 else "recording") for n in range(40)])
-    assert "Run 3: it has cycles, the runs compared have none. Shown, not tested." in table.notes
+    assert "Run 4: it has cycles, the runs compared have none. Shown, not tested." in table.notes
 
 
 def test_a_recording_is_no_history(demo: object = None) -> None:
@@ -164,6 +164,7 @@ def test_the_other_shape_lists_the_runs() -> None:
     runs = stepped(40, "softmax", 1.3, 39)
     table = report("history", (history_trace(runs),), Options(), tree=True)
     assert table.frame["run"].to_list()[:2] == ["night-000", "night-001"] and len(table) == 40
+    assert table.columns[0].header == "#" and table.frame["number"].to_list() == list(range(1, 41))
     assert table.frame["off"].to_list()[-1] >= 1 and sum(table.frame["off"].to_list()[:-1]) == 0
 
 

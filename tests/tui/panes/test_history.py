@@ -82,7 +82,7 @@ async def test_a_small_terminal_keeps_series_and_steps(size: tuple[int, int]) ->
     app = _app()
     async with app.run_test(size=size) as pilot:
         await settled(pilot)
-        assert "gemm_c" in screen_text(app) and "@25" in screen_text(app)
+        assert "gemm_c" in screen_text(app) and "@26" in screen_text(app)
 
 
 async def test_long_names_leave_room_for_the_steps_and_the_sentence_names_the_series_as_the_list_does() -> None:
@@ -96,7 +96,7 @@ async def test_long_names_leave_room_for_the_steps_and_the_sentence_names_the_se
         await settled(pilot)
         text = screen_text(app)
         assert "gemm bf16 64x64 tn ·64x5 is 1" in text
-        assert re.search(r"▁▁▁.*\+1\d\.\d% @8", text)
+        assert re.search(r"▁▁▁.*\+1\d\.\d% @9", text)
 
 
 async def test_a_run_without_cycles_has_none_and_its_times_are_of_the_recording() -> None:
