@@ -81,7 +81,7 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
 
 def _sentence(facts: dict[str, Any]) -> str:
     text = f"{units.counted(facts['count'], 'range', 'ranges')} of {units.counted(facts['ranges'], 'name', 'names')}"
-    return text + (f" · {units.duration(facts['device_ns'])} on the devices in all" if facts["device_ns"] else "")
+    return text + (f" · device time of the run {units.duration(facts['device_ns'])}" if facts["device_ns"] else "")
 
 
 

@@ -121,6 +121,17 @@ def test_the_totals_of_two_runs_count_what_nested_ranges_share_once(run_of, aske
     assert table.summary[0].startswith("Per cycle: device 300 ns → 400 ns, host 100 ns → 100 ns, count 2 → 2")
 
 
+def test_ranges_outside_of_the_cycles_compared_are_pointed_to_and_not_called_nothing(run_of, asked):
+    cycles = [{"cycle": at + 1, "start_ns": 1000 * at, "dur_ns": 1000, "kind": "step", "source": "recorded"}
+              for at in range(3)]
+    run = run_of("run", cycles=cycles, host=[marked("save", 5000, 10), call(1, 100)], kernels=[ran(1, 200, 10)])
+    table = asked("ranges", run, run)
+    assert table.summary[0] == (
+        "Nothing in the cycles compared (1 whole cycle in A, 1 in B): 1 row lies outside of them, shown by "
+        "--per recording (% in the app).")
+    assert asked("ranges", run).summary == ("1 range of 1 name · device time of the run 10 ns",)
+
+
 def test_sums_per_device_cycle_have_the_work_launched_before_it_and_skip_cycles_launched_before_the_recording(
         run_of, asked):
     """The host is a cycle ahead; what A's first cycle ran was launched before the recording, B has all launches."""
