@@ -30,7 +30,7 @@ def lead_of(table: Table) -> Lead | None:
     facts = table.facts
     if table.view == "whatif":
         best = table.window(0, 1, ["share"])
-        return Lead(units.percent(100 * best[0][0], places=0), "of the cycle to win") if best and best[0][0] else None
+        return Lead(units.percent(100 * best[0][0], places=0), "of the time to win") if best and best[0][0] else None
     if "a" in facts and table.view in _SUMS:
         return _times_as_much(table, *_SUMS[table.view])
     figure = _FIGURES.get(table.view)

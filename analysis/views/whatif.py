@@ -12,7 +12,7 @@ from ..contract.changes import parse
 from ..contract.column import Column
 from ..contract.options import SIDES, Options
 from ..contract.sections import Section
-from ..contract.view import Answer, Runs, View
+from ..contract.view import Answer, CannotAnswer, Runs, View
 
 if TYPE_CHECKING:
     from ..replay.answer import Predictions
@@ -23,8 +23,8 @@ COLUMNS = (
     Column("name", "what", "text", "what would take no time: a kernel, an operator with its kernels and host time, "
            "host code, an idle cause, a call that no longer waits", width=34, order=0, pinned=True, elastic=True,
            role="name"),
-    Column("share", "of cycle", "fraction", "saved / cycle; ░ behind it: the time it takes / cycle", width=46, order=2,
-           role="share", bar="share", under="takes"),
+    Column("share", "of time", "fraction", "saved / cycle (recording, where there are not two cycles); ░ behind it: "
+           "the time it takes / cycle", width=46, order=2, role="share", bar="share", under="takes"),
     Column("device_ns", "takes", "ns", "device time per cycle; empty for host code and waits, which overlap the device",
            width=10, order=1),
     Column("saved_ns", "wins", "ns", "how much shorter the cycle would be; wins do not add up: two changes may shorten "
@@ -54,7 +54,15 @@ def build(runs: Runs, options: Options) -> Answer:
     from ..replay import answer
 
     changes = tuple(parse(text) for text in options.changes)
-    sides = [answer.predictions(run, options, changes) for run in runs]
+    sides, lacking = [], []
+    for run in runs:
+        try:
+            sides.append(answer.predictions(run, options, changes))
+        except CannotAnswer as why:
+            lacking.append(str(why))
+            sides.append(answer.Predictions(run.info.label, sentences=(str(why),)))
+    if len(lacking) == len(runs):
+        raise CannotAnswer(" ".join(dict.fromkeys(lacking)))
     rows = [
         {"run": side.upper(), **asdict(row)}
         for side, one in zip(SIDES, sides, strict=False) for row in one.rows

@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from runs import host, kernel, run_of, steps
+from runs import host, kernel, run_of, samples, steps
 from simulator import KINDS, simulate
 
 from warplens.analysis.contract.changes import Change, NotAChange, parse
 from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.core import derived, units
+from warplens.analysis.query.ask import ask
 from warplens.analysis.replay import answer
 from warplens.analysis.replay.answer import predictions
 from warplens.analysis.replay.apply import NO_LEAST
@@ -137,6 +139,19 @@ def test_without_launch_calls_nothing_is_replayed_and_it_says_why() -> None:
     answer = view("whatif").build((run_of(kernels=[kernel(0, 0, 10), kernel(1, 20, 10)]),), Options())
     assert answer.facts["replay"] is None and answer.frame.collect().is_empty()
     assert "no launch calls were recorded" in answer.summary[0]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["A lacks it", "B lacks it"])
+def test_a_run_that_cannot_be_replayed_does_not_hide_what_would_speed_up_the_other(first: bool) -> None:
+    run, bare = simulate(3, KINDS[0])[0], run_of("bare", metrics=samples("sm", "GPU 0", (0, 5.0), unit="%"))
+    runs, lacks, has = ((bare, run), "A", "B") if first else ((run, bare), "B", "A")
+    table = ask(view("whatif"), runs)
+    assert table.frame["run"].unique().to_list() == [has]
+    assert table.frame["saved_ns"].to_list() == ask(view("whatif"), (run,)).frame["saved_ns"].to_list()
+    assert any(said.startswith(f"{lacks}: bare cannot be replayed: it holds no launches.") for said in table.summary)
+    assert not any("cycle" in column.header for column in table.columns), "it may be per recording"
+    with pytest.raises(CannotAnswer, match=r"^bare cannot be replayed: it holds no launches"):
+        ask(view("whatif"), (bare, bare))
 
 
 def test_launches_of_a_recording_without_cycles_become_one_per_recording() -> None:
