@@ -146,8 +146,8 @@ def _guarded(run: Callable[[], int], as_json: bool) -> int:
 
 def _is_panic(error: BaseException) -> bool:
     """Whether it is a polars panic, which is not an ``Exception``; impossible if polars was not imported."""
-    known = sys.modules.get("polars.exceptions")
-    return known is not None and isinstance(error, known.PanicException)
+    exceptions = sys.modules.get("polars.exceptions")
+    return exceptions is not None and isinstance(error, exceptions.PanicException)
 
 
 _KINDS = {USAGE: "usage", UNREADABLE: "unreadable", INTERRUPTED: "interrupted"}

@@ -53,8 +53,8 @@ def open_history(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[T
     notes = list(dict.fromkeys(
         f"{path} was given more than once; it counts once."
         for number, (path, _) in enumerate(named) if first[stamps[number]] != number))
-    known = set(stored["stamp"]) if stored is not None else set()
-    wanted = [number for number, stamp in enumerate(stamps) if first[stamp] == number and stamp not in known]
+    stored_runs = set(stored["stamp"]) if stored is not None else set()
+    wanted = [number for number, stamp in enumerate(stamps) if first[stamp] == number and stamp not in stored_runs]
     made, lost = _read([named[number] for number in wanted], arguments)
     errors = [str(error) for error in lost.values()]
     rows = [(stamps[wanted[at]], one) for at, one in made.items()]

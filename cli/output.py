@@ -33,8 +33,8 @@ def format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
         ".speedscope.json": "speedscope", ".folded.txt": "folded", ".md": "md", ".json": "json", ".svg": "svg",
         ".csv": "csv", ".parquet": "parquet", ".folded": "folded",
     }
-    found = chosen.get("".join(suffixes[-2:])) or chosen.get("".join(suffixes[-1:]))
-    return found or ("md" if any(table.page for table in tables) else "text")
+    by_suffix = chosen.get("".join(suffixes[-2:])) or chosen.get("".join(suffixes[-1:]))
+    return by_suffix or ("md" if any(table.page for table in tables) else "text")
 
 
 def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:

@@ -116,13 +116,13 @@ class _Made:
             print(f"warplens: none of {len(self._failed):,} recordings could be read", file=sys.stderr)
             return UNREADABLE
         label = Path(os.path.abspath(self._dataset)).name
-        known = write.finish(self._dataset, label)
-        ranks = sum(len(part.ranks) for part in known.parts)
+        summary = write.finish(self._dataset, label)
+        ranks = sum(len(part.ranks) for part in summary.parts)
         done = sum(number >= 0 for number in self._taken.values())
         took = f"{done:,} reduced in {time.monotonic() - self._began:.1f} s" if done else "nothing was new"
-        kept = f", {len(self._todo.current):,} were there already" if self._todo.current and done else ""
+        reused = f", {len(self._todo.current):,} were there already" if self._todo.current and done else ""
         lost = f"; {len(self._failed):,} could not be read" if self._failed else ""
-        print(f"{ranks:,} rank{'s' if ranks != 1 else ''}: {took}{kept}{lost}", file=sys.stderr)
+        print(f"{ranks:,} rank{'s' if ranks != 1 else ''}: {took}{reused}{lost}", file=sys.stderr)
         print_path(self._dataset)
         return FINE
 

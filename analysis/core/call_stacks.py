@@ -80,11 +80,11 @@ class StackTree(Struct, frozen=True):
 
     def at_least(self, samples: int) -> StackTree:
         """The nodes with at least that many samples; a node's parent never has fewer."""
-        kept = np.flatnonzero(self.samples >= samples)
+        shown = np.flatnonzero(self.samples >= samples)
         number = np.full(len(self.samples) + 1, -1, dtype=np.int64)
-        number[kept] = np.arange(len(kept))
-        return StackTree(number[self.above[kept]], self.depth[kept], self.name[kept], self.samples[kept],
-                         self.own[kept], self.path[kept])
+        number[shown] = np.arange(len(shown))
+        return StackTree(number[self.above[shown]], self.depth[shown], self.name[shown], self.samples[shown],
+                         self.own[shown], self.path[shown])
 
 
 def tree_of(stacks: Stacks, by_thread: bool, deepest: int) -> StackTree:

@@ -112,11 +112,11 @@ def _threads(*keys: Ints) -> npt.NDArray[np.int32]:
 def slices_of(run: Trace) -> HostSlices:
     """The host slices of a run, shared by all current users so that no column is read twice; freed with the last
     user."""
-    known: list[weakref.ref[HostSlices]] = run.remember("host slices", (), list)
-    slices = known[0]() if known else None
+    alive: list[weakref.ref[HostSlices]] = run.remember("host slices", (), list)
+    slices = alive[0]() if alive else None
     if slices is None:
         slices = HostSlices(run)
-        known[:] = [weakref.ref(slices)]
+        alive[:] = [weakref.ref(slices)]
     return slices
 
 

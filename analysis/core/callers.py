@@ -138,18 +138,18 @@ def _callers(run: Trace) -> Callers | None:
     return Callers(columns, call, operator, int(replayed.sum()), captured)
 
 
-def _with_captures(frame: pl.DataFrame, found: Joined) -> pl.DataFrame:
+def _with_captures(frame: pl.DataFrame, captures: Joined) -> pl.DataFrame:
     """The callers, with those of graph kernels taken from their captures."""
     names = ("op", "module", "frame")
-    for at, captured in enumerate(found.captures):
-        rows = np.flatnonzero(found.capture == at)
+    for at, captured in enumerate(captures.captures):
+        rows = np.flatnonzero(captures.capture == at)
         if not len(rows):
             continue
         slices = HostSlices(captured.run)
         module, line = places_of(slices).around(slices, np.where(
             captured.operator >= 0, captured.operator, captured.rows))
         launchers = pl.DataFrame([slices.names_of(captured.operator).alias("op"), module.alias("module"),
-                             line.alias("frame")])[pl.Series(found.launch[rows])]
+                             line.alias("frame")])[pl.Series(captures.launch[rows])]
         at_rows, launchers = pl.Series(rows), launchers.cast(pl.String)
         texts = {name: frame[name].cast(pl.String).scatter(at_rows, launchers[name]) for name in names}
         frame = frame.with_columns(series.alias(name).cast(NAME) for name, series in texts.items())

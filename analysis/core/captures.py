@@ -71,11 +71,11 @@ def joined(run: Trace, replayed: Mask) -> Joined | None:
         if graph.tobytes() not in cached:
             cached[graph.tobytes()] = [(at, places) for at, one in enumerate(captures)
                                       for places in _places(graph, one.kernels)]
-        found = cached[graph.tobytes()]
-        if found:
-            at, places = found[0]
+        matched = cached[graph.tobytes()]
+        if matched:
+            at, places = matched[0]
             capture[rows[order]], launch[rows[order]] = at, places
-            unclear[rows[order]] = len({_shapes(captures[at], places) for at, places in found}) > 1
+            unclear[rows[order]] = len({_shapes(captures[at], places) for at, places in matched}) > 1
     return Joined(captures, capture, launch, replay, unclear, _facts(read, captures, capture, len(rows)))
 
 
@@ -106,11 +106,11 @@ def _captured(run: Trace, keys: dict[str, int]) -> Captured:
     operators = run.host.with_row_index("row").filter(*with_id).select(
         pl.col("row").cast(pl.Int64), "rank", "external_id").collect(engine="streaming")
     keys_of = [(ids(some["rank"]), ids(some["external_id"])) for some in (rows, operators)]
-    found = match(*keys_of)
-    by_id = operators["row"].to_numpy()[np.maximum(found, 0)] if len(operators) else found
+    matched = match(*keys_of)
+    by_id = operators["row"].to_numpy()[np.maximum(matched, 0)] if len(operators) else matched
     launches = rows["row"].to_numpy()
     around = nearest(slices.parent, launches, slices.of_kind("op"))
-    return Captured(run, _keys(rows["kernel"], keys), rows["kernel"], launches, np.where(found >= 0, by_id, around))
+    return Captured(run, _keys(rows["kernel"], keys), rows["kernel"], launches, np.where(matched >= 0, by_id, around))
 
 
 def _keys(names: pl.Series, keys: dict[str, int]) -> Ints:

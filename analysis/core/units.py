@@ -265,10 +265,10 @@ def series(values: Sequence[float | None] | None, width: int | None = None) -> s
         edges = [len(values) * i // width for i in range(width + 1)]
         parts = [sorted(v for v in values[start:stop] if v is not None and v == v) for start, stop in pairwise(edges)]
         values = [part[len(part) // 2] if part else None for part in parts]
-    known = [v for v in values or () if v is not None and v == v]
-    if not values or not known:
+    finite = [v for v in values or () if v is not None and v == v]
+    if not values or not finite:
         return ""
-    low, high = min(known), max(known)
+    low, high = min(finite), max(finite)
     middle = (low + high) / 2
     height = max(high - low, _LEAST_RANGE * abs(middle))
     floor = middle - height / 2

@@ -86,20 +86,20 @@ class WholeCycles(Struct, frozen=True):
     def launched(self) -> WholeCycles:
         """Those without activities that were launched before the recording (only cycles found on the device hold such);
         all if none would be left."""
-        found = find_cycles(self.run, self.options)
-        if self.scoped or not found.device_time:
+        cycles = find_cycles(self.run, self.options)
+        if self.scoped or not cycles.device_time:
             return self
         lost = assignment.launched(self.run).filter("earlier").select("start_ns", "rank").collect(engine="streaming")
-        holding = assignment.row_at(lost["start_ns"], lost["rank"], found.frame, ("start_ns", "dur_ns"))
-        some = self.some & ~pl.Series(np.isin(np.arange(found.frame.height), holding))
-        return replace(self, some=some, frame=found.frame.filter(some)) if some.any() else self
+        holding = assignment.row_at(lost["start_ns"], lost["rank"], cycles.frame, ("start_ns", "dur_ns"))
+        some = self.some & ~pl.Series(np.isin(np.arange(cycles.frame.height), holding))
+        return replace(self, some=some, frame=cycles.frame.filter(some)) if some.any() else self
 
     @property
     def with_all_calls(self) -> Trace | None:
         """``part`` with the host slices of the whole run; None where ``part`` holds every launch call itself. Work in
         cycles found on the device may have been launched before them."""
-        found = not self.scoped and find_cycles(self.run, self.options).device_time
-        return self.part.with_tables(host=self.run.host) if found else None
+        on_device = not self.scoped and find_cycles(self.run, self.options).device_time
+        return self.part.with_tables(host=self.run.host) if on_device else None
 
 
 def whole_cycles(run: Trace, options: Options, side: Side) -> tuple[WholeCycles, ...]:
@@ -228,8 +228,8 @@ def cycle_of(run: Trace, index: pl.LazyFrame, options: Options) -> pl.Series | N
         return None
     inside = numbers(in_cycles(run, cycles.frame, cycles.device_time).select("index", pl.col("cycle").cast(pl.Int64)))
     rank = np.zeros(1, dtype=np.int64)  # launch numbers are unique across ranks
-    found = match((rank, numbers(index.select("index"))["index"]), (rank, inside["index"]))
-    return values_at(inside["cycle"], found).alias("cycle")
+    places = match((rank, numbers(index.select("index"))["index"]), (rank, inside["index"]))
+    return values_at(inside["cycle"], places).alias("cycle")
 
 
 def cycle_around(run: Trace, spans: pl.DataFrame, options: Options) -> pl.Series | None:

@@ -61,14 +61,14 @@ def _picture(run: Trace, row: Row, columns: int) -> GapPicture:
 
 def _host(run: Trace, row: Row, window: tuple[int, int], edges: np.ndarray[Any, Any]) -> tuple[HostStretch, ...]:
     """The innermost slice at the middle of each column; adjacent columns of the same slice are merged."""
-    found = over_gap(run, row, *window)
-    if found is None:
+    slices = over_gap(run, row, *window)
+    if slices is None:
         return ()
-    found = found.sort("depth")
-    names, kinds = found["name"].to_list(), found["kind"].cast(pl.String).to_list()
+    slices = slices.sort("depth")
+    names, kinds = slices["name"].to_list(), slices["kind"].cast(pl.String).to_list()
     middles = (edges[:-1] + edges[1:]) // 2
     innermost = np.full(len(middles), -1, dtype=np.int64)
-    for at, (start, dur) in enumerate(found.select("start_ns", "dur_ns").iter_rows()):
+    for at, (start, dur) in enumerate(slices.select("start_ns", "dur_ns").iter_rows()):
         innermost[(middles >= start) & (middles < start + dur)] = at
     made: list[HostStretch] = []
     for column, at in enumerate(innermost.tolist()):

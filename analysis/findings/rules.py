@@ -69,18 +69,18 @@ def _place(finding: Finding) -> tuple[int, float]:
     return (1 if finding.severity == "fact" else 2), 0.0
 
 
-def finding_facts(found: tuple[Finding, ...]) -> dict[str, Any]:
+def finding_facts(reported: tuple[Finding, ...]) -> dict[str, Any]:
     """The findings for the facts of an answer: as sentences, as typed data, and what could not be checked."""
     return {
-        "findings": [finding.sentence for finding in found if finding.severity != "unchecked"],
-        "rules": [finding.fact for finding in found], "unchecked": _unchecked(found),
+        "findings": [finding.sentence for finding in reported if finding.severity != "unchecked"],
+        "rules": [finding.fact for finding in reported], "unchecked": _unchecked(reported),
     }
 
 
-def _unchecked(found: tuple[Finding, ...]) -> str | None:
+def _unchecked(reported: tuple[Finding, ...]) -> str | None:
     """What could not be checked, and why, as one sentence; None if everything could."""
     reasons: dict[str, list[str]] = {}
-    for finding in found:
+    for finding in reported:
         if finding.severity == "unchecked":
             reasons.setdefault(finding.sentence, []).append(finding.rule)
     parts = [f"{', '.join(rules)} ({why})" for why, rules in reasons.items()]

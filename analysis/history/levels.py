@@ -111,7 +111,7 @@ def step_against_slope(values: Floats, at: int, cap: float) -> tuple[float, floa
     pulled = (fit + np.clip(values - fit, -cap, cap))[there]
     both = np.column_stack([np.ones(int(there.sum())), time[there], after[there].astype(float)])
     inverse = np.linalg.pinv(both.T @ both)
-    found = inverse @ (both.T @ pulled)
+    solution = inverse @ (both.T @ pulled)
     line = both[:, :2] @ np.linalg.lstsq(both[:, :2], pulled, rcond=None)[0]
-    saved = float(((pulled - line) ** 2).sum() - ((pulled - both @ found) ** 2).sum())
-    return saved, float(found[2]), float(np.sqrt(max(inverse[2, 2], 0.0)))
+    saved = float(((pulled - line) ** 2).sum() - ((pulled - both @ solution) ** 2).sum())
+    return saved, float(solution[2]), float(np.sqrt(max(inverse[2, 2], 0.0)))

@@ -118,10 +118,10 @@ def history_of(trace: Trace) -> History:
     cycles = np.array([part.cycle_ns if part and part.cycle_ns else np.nan for part in parts])
     keys, shown = _matrix(sums, cycles, listed)
     aside = np.array([bool(one) for one in asides], dtype=bool)
-    known = cycles[~aside & np.isfinite(cycles)]
+    timed = cycles[~aside & np.isfinite(cycles)]
     tested = SeriesOfRuns(
         tuple(kind for kind, _ in keys), tuple(name for _, name in keys), np.where(aside[None, :], np.nan, shown),
-        float(np.median(known)) if len(known) else 0.0,
+        float(np.median(timed)) if len(timed) else 0.0,
     )
     return History(listed, kind, tested, shown, (*_untested_notes(listed, kind), *renamed))
 
@@ -154,12 +154,12 @@ def _by_run(frame: pl.DataFrame, runs: int) -> list[Sums]:
 def _one_name_each(runs: list[Sums]) -> tuple[list[Sums], list[str]]:
     """The sums with renamed series under their first name, except in runs that have both names; and a note."""
     first: dict[Key, str] = {}
-    known: dict[Key, float] = {}
+    times: dict[Key, float] = {}
     made = []
     for sums in runs:
-        unknown = [key for key in sums if key not in known and key not in first and key[0] != IDLE]
-        if known and unknown:
-            before = {_function(key): time for key, time in known.items() if key[0] != IDLE}
+        unknown = [key for key in sums if key not in times and key not in first and key[0] != IDLE]
+        if times and unknown:
+            before = {_function(key): time for key, time in times.items() if key[0] != IDLE}
             now = {_function(key): one.ns for key, one in sums.items() if key[0] != IDLE}
             same = same_functions(before, now)
             first |= {key: same[_function(key)] for key in unknown if _function(key) in same}
@@ -167,7 +167,7 @@ def _one_name_each(runs: list[Sums]) -> tuple[list[Sums], list[str]]:
         for (kind, name), one in sums.items():
             was = first.get((kind, name), name)
             joined[kind, name if (kind, was) in sums else was] = one
-        known |= {key: one.ns for key, one in joined.items()}
+        times |= {key: one.ns for key, one in joined.items()}
         made.append(joined)
     if not first:
         return made, []
@@ -244,8 +244,8 @@ def _matrix(sums: Sequence[Sums], cycles: Floats, runs: Sequence[HistoryRun]) ->
     if (CYCLE, CYCLE) in at:
         values[0] = cycles
     idle = np.array([kind == IDLE for kind, _ in keys], dtype=bool)
-    known = np.array([any(kind == IDLE for kind, _ in one) for one in sums], dtype=bool)
-    zero = idle[:, None] & known[None, :] & np.isnan(values)
+    has_idle = np.array([any(kind == IDLE for kind, _ in one) for one in sums], dtype=bool)
+    zero = idle[:, None] & has_idle[None, :] & np.isnan(values)
     return keys, np.where(zero, 0.0, values)
 
 

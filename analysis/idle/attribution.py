@@ -137,11 +137,11 @@ def _attributed(
     """``cut``: with only the parts of the gaps in the steps."""
     if activities.is_empty():
         return None
-    found = gaps_of(activities)
+    gaps = gaps_of(activities)
     activities = activities.select("index", "name", "correlation")  # frees the rest before the host side is read
     host = host_of(run)
     frames, devices, scope = [], [], []
-    for device in found:
+    for device in gaps:
         bounds = (device.begin_ns, device.begin_ns + device.window_ns)
         if steps is not None:
             mine = steps.of(device.rank) or (0, 0)
@@ -255,10 +255,10 @@ def by_cause(host: Host | None, gaps: DeviceGaps, launches: Launches | None) -> 
     if host is None or launches is None:
         parts[_NAMES.index("unknown")] = length
         return parts
-    slices, known = host.slices, launches.call >= 0
-    parts[_NAMES.index("unknown")] = np.where(known, 0, length)
+    slices, launched = host.slices, launches.call >= 0
+    parts[_NAMES.index("unknown")] = np.where(launched, 0, length)
     parts[_NAMES.index("graph")] = np.where(launches.graph, length, 0)
-    some = np.flatnonzero(known & ~launches.graph)
+    some = np.flatnonzero(launched & ~launches.graph)
     if not len(some):
         return parts
     launch, begin, end, overhead = launches.call[some], gaps.starts[some], gaps.ends[some], launches.overhead
@@ -304,5 +304,5 @@ def _bare_graphs(run: Trace, slices: HostSlices) -> int:
     launches = slices.named(lambda name: "GraphLaunch" in name, slices.of_kind(*CALLS))
     if not launches.any():
         return 0
-    known = run.kernels.select(pl.col("correlation").unique()).collect(engine="streaming")["correlation"].drop_nulls()
-    return int((~np.isin(slices.at(np.flatnonzero(launches), "correlation"), known.to_numpy())).sum())
+    seen = run.kernels.select(pl.col("correlation").unique()).collect(engine="streaming")["correlation"].drop_nulls()
+    return int((~np.isin(slices.at(np.flatnonzero(launches), "correlation"), seen.to_numpy())).sum())

@@ -89,14 +89,14 @@ def _near(host: HostCauses, windows: ThreadWindows) -> Ints:
     low, high = windows.starts[real].min(), windows.ends[real].max()
     threads = np.zeros(int(slices.thread.max(initial=0)) + 1, dtype=bool)
     threads[windows.thread[real]] = True
-    found = []
+    near = []
     for block in np.flatnonzero((host.first < high) & (host.last > low)).tolist():
         some = slice(block * _BLOCK, (block + 1) * _BLOCK)
         starts, ends = slices.start[some], slices.ends(some)
         use = (starts < high) & (ends > low) & (ends > starts) & (host.causes[some] >= 0)
         use &= threads[slices.thread[some]]
-        found.append(np.flatnonzero(use) + some.start)
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+        near.append(np.flatnonzero(use) + some.start)
+    return np.concatenate(near) if near else np.zeros(0, dtype=np.int64)
 
 
 def drained_by(host: Host, begins: Ints, call: Ints) -> dict[str, pl.Series]:
@@ -104,19 +104,19 @@ def drained_by(host: Host, begins: Ints, call: Ints) -> dict[str, pl.Series]:
     began, else the last one to wait after that. So a copy that waited for everything queued takes precedence over the
     synchronisation after it, which has nothing left to wait for. ``begins``: starts of the gaps (ns); ``call``: launch
     calls of what ended them, -1 for none. ``drained_by``: where the call was made; ``drain_ns``: how long it waited."""
-    slices, found = host.slices, _last_wait(host, begins, call)
-    operator = nearest(slices.parent, found, host.is_op)
-    _, frame = host.places.around(slices, found)
-    rows = pl.DataFrame({"who": functions(slices.names_of(np.where(operator >= 0, operator, found))), "frame": frame})
+    slices, wait = host.slices, _last_wait(host, begins, call)
+    operator = nearest(slices.parent, wait, host.is_op)
+    _, frame = host.places.around(slices, wait)
+    rows = pl.DataFrame({"who": functions(slices.names_of(np.where(operator >= 0, operator, wait))), "frame": frame})
     lines = {line: short_name(line) for line in frame.cast(pl.String).unique().drop_nulls()}
     text = pl.concat_str(
         pl.col("who").cast(pl.String), pl.col("frame").cast(pl.String).replace(lines), separator=", ", ignore_nulls=True
     )
-    waited: npt.NDArray[np.int64] = np.zeros(len(found), dtype=np.int64)
-    waited[found >= 0] = slices.dur[found[found >= 0]]
+    waited: npt.NDArray[np.int64] = np.zeros(len(wait), dtype=np.int64)
+    waited[wait >= 0] = slices.dur[wait[wait >= 0]]
     return {
         "drained_by": rows.select(pl.when(pl.col("who").is_not_null()).then(text).cast(NAME).alias("by"))["by"],
-        "drain_ns": pl.Series(waited).set(pl.Series(found < 0), None),
+        "drain_ns": pl.Series(waited).set(pl.Series(wait < 0), None),
     }
 
 
@@ -135,8 +135,8 @@ def _last_wait(host: Host, begins: Ints, call: Ints) -> Ints:
     order = np.argsort(packed[: len(waits)], kind="stable")
     last, first = np.split(np.searchsorted(packed[: len(waits)][order], packed[len(waits) :], side="right"), 2)
     first = np.minimum(first, np.maximum(last - 1, 0))  # the first that ends after the gap begins
-    known, early = order[np.maximum(last - 1, 0)], order[first]
+    candidate, early = order[np.maximum(last - 1, 0)], order[first]
     is_open = (thread[early] == launcher) & (ends[early] > begins) & (slices.start[waits[early]] <= begins)
-    known = np.where(is_open, early, known)
-    same = (call >= 0) & (last > 0) & (thread[known] == launcher)
-    return np.where(same & (ends[known] > begins), waits[known], -1)
+    candidate = np.where(is_open, early, candidate)
+    same = (call >= 0) & (last > 0) & (thread[candidate] == launcher)
+    return np.where(same & (ends[candidate] > begins), waits[candidate], -1)

@@ -90,7 +90,7 @@ def _by_kernel(run: Trace, launches: pl.LazyFrame, grain: Grain) -> pl.DataFrame
     whole = launches is run.kernels
     rows = rows.hstack(shares.drop("index")) if whole else rows.join(shares, on="index", how="left")
     every = pl.col("dur_ns").filter("launched").sum()
-    known = {name: pl.col("dur_ns").filter(pl.col(name).is_not_null()).sum() for name in SHARES}
+    measured = {name: pl.col("dur_ns").filter(pl.col(name).is_not_null()).sum() for name in SHARES}
     return rows.group_by(KEYS).agg(
-        pl.when(known[name] > 0, known[name] >= KNOWN * every).then(
-            (pl.col(name) * pl.col("dur_ns")).sum() / known[name]).alias(name) for name in SHARES)
+        pl.when(measured[name] > 0, measured[name] >= KNOWN * every).then(
+            (pl.col(name) * pl.col("dur_ns")).sum() / measured[name]).alias(name) for name in SHARES)

@@ -140,7 +140,7 @@ def _major(device: Device, least: int | None) -> int | None:
         return None
     product = next((major for major, named in _PRODUCTS if named.search(device.name or "")), None)
     recorded = [str(device.properties[key]).split(".")[0] for key in _MAJOR if key in device.properties]
-    known = next((int(text) for text in recorded if text.isdigit()), None)
-    if product == 0 or known is None:
+    first = next((int(text) for text in recorded if text.isdigit()), None)
+    if product == 0 or first is None:
         return least if product is None else product
-    return known
+    return first

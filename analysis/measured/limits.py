@@ -83,14 +83,14 @@ def occupancy_of(metrics: Mapping[str, float | None]) -> OccupancyLimits | None:
 def stalls_of(metrics: Mapping[str, float | None]) -> list[tuple[str, float]]:
     """Stall reasons with their share of all stalls, largest first; without 'selected', which is a warp that issues."""
     for pattern in _STALLS:
-        found = {
+        stalls = {
             match[1].replace("_", " "): value
             for name, value in metrics.items() if value is not None and (match := pattern.fullmatch(name))
         }
-        found.pop("selected", None)
-        total = sum(found.values())
+        stalls.pop("selected", None)
+        total = sum(stalls.values())
         if total > 0:
-            return sorted(((name, value / total) for name, value in found.items()), key=lambda one: -one[1])
+            return sorted(((name, value / total) for name, value in stalls.items()), key=lambda one: -one[1])
     return []
 
 

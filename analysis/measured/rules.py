@@ -79,12 +79,12 @@ def recorded_of(run: Trace) -> RecordedRules | None:
         pl.col("kind", "message", "speedup", "scope").first(), launches=pl.col("index").n_unique(),
         kernel_ns=pl.col("dur_ns").sum(),
     )
-    found = [
+    rules = [
         RuleFinding(row["kernel"], section_title(row["section"], ""), row["rule"], row["kind"], row["message"],
               row["speedup"], row["scope"], row["launches"], row["kernel_ns"]) for row in frame.to_dicts()
     ]
-    found.sort(key=lambda one: (one.saves_ns, one.speedup or 0.0, one.severity == "OPT"), reverse=True)
-    return RecordedRules(tuple(found), _verdicts(rows, run))
+    rules.sort(key=lambda one: (one.saves_ns, one.speedup or 0.0, one.severity == "OPT"), reverse=True)
+    return RecordedRules(tuple(rules), _verdicts(rows, run))
 
 
 def _verdicts(rows: pl.DataFrame, run: Trace) -> dict[str, float]:

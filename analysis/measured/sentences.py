@@ -10,11 +10,11 @@ from .rules import RuleFinding
 _KERNEL = 40
 
 
-def rule_sentence(found: RuleFinding) -> str:
+def rule_sentence(finding: RuleFinding) -> str:
     """One rule with its estimate: NVIDIA's rule on Occupancy of k, est. speed-up 80.3% (global): The theoretical ..."""
-    about = f"NVIDIA's rule on {display(found.section, 60)} of {fit_name(found.kernel, _KERNEL)}"
-    gain = estimate(found.speedup, found.scope)
-    return f"{about}, {gain}{found.brief}" if gain else f"{about}: {found.brief}"
+    about = f"NVIDIA's rule on {display(finding.section, 60)} of {fit_name(finding.kernel, _KERNEL)}"
+    gain = estimate(finding.speedup, finding.scope)
+    return f"{about}, {gain}{finding.brief}" if gain else f"{about}: {finding.brief}"
 
 
 def estimate(speedup: float | None, scope: str | None) -> str:

@@ -76,12 +76,12 @@ def _thread(frame: pl.DataFrame) -> Ints:
 
 def _innermost(host: pl.DataFrame, blocks: pl.DataFrame) -> Ints:
     """Row of the innermost slice open on the block's thread when it was allocated, -1 for none."""
-    known = (blocks["thread"].is_not_null() & blocks["start_ns"].is_not_null()).to_numpy()
+    placed = (blocks["thread"].is_not_null() & blocks["start_ns"].is_not_null()).to_numpy()
     result = np.full(blocks.height, -1, np.int64)
-    if host.is_empty() or not known.any():
+    if host.is_empty() or not placed.any():
         return result
     some = host.with_row_index("row").sort("thread", "start_ns", "depth")
-    timed = blocks.filter(pl.Series(known))
+    timed = blocks.filter(pl.Series(placed))
     at, thread = timed["start_ns"].to_numpy(), _thread(host)
     packed = pack(np.concatenate((_thread(some), _thread(timed))), np.concatenate((some["start_ns"].to_numpy(), at)))
     before = np.searchsorted(packed[: some.height], packed[some.height :], side="right") - 1
@@ -90,7 +90,7 @@ def _innermost(host: pl.DataFrame, blocks: pl.DataFrame) -> Ints:
     rows[(before < 0) | (thread[rows] != _thread(timed))] = -1
     while (over := (rows >= 0) & (end[rows] < at)).any():  # it ended before: its parent may still be open
         rows[over] = parent[rows[over]]
-    result[known] = rows
+    result[placed] = rows
     return result
 
 

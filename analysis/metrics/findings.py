@@ -82,14 +82,14 @@ def counter_findings(run: Trace) -> list[CounterFinding]:
     samples = run.metrics.filter(
         pl.col("metric").cast(pl.String).is_in(wanted), pl.col("value").is_finite(), pl.col("device").is_not_null()
     ).select(pl.col("device", "metric").cast(pl.String), "ts_ns", "value").collect(engine="streaming")
-    found: dict[tuple[str, str], CounterFinding] = {}
+    findings: dict[tuple[str, str], CounterFinding] = {}
     for (device,), rows in sorted(samples.partition_by("device", as_dict=True).items()):
         for tool in _TOOLS:
             roles = {name: role for role, name in tool.items()}
             counters = rows.filter(pl.col("metric").is_in(roles)).with_columns(role=pl.col("metric").replace(roles))
             for one in _of_device(str(device), counters):
-                found.setdefault((one.device, one.rule), one)
-    return list(found.values())
+                findings.setdefault((one.device, one.rule), one)
+    return list(findings.values())
 
 
 def _of_device(device: str, rows: pl.DataFrame) -> list[CounterFinding]:
@@ -104,15 +104,15 @@ def _of_device(device: str, rows: pl.DataFrame) -> list[CounterFinding]:
         table[name].cast(pl.Float64).fill_null(np.nan).to_numpy() if name in table.columns else nothing
         for name in _ROLES)
     times = table["ts_ns"].to_numpy()
-    found: list[CounterFinding] = []
+    findings: list[CounterFinding] = []
     measured = use[~np.isnan(use)]
     if len(measured) >= FEWEST and (share := float((measured <= STANDS).mean())) >= MOSTLY:
         span = int(times.max() - times.min()) if timed else None
-        found.append(CounterFinding("idle", device, share, float(measured.mean()), STANDS, "%", span))
+        findings.append(CounterFinding("idle", device, share, float(measured.mean()), STANDS, "%", span))
     most = np.where(np.isnan(total), used + free, total)
     full = used / np.where(most > 0, most, np.nan)
     if not np.isnan(full).all() and full[at := int(np.nanargmax(full))] >= FULL:
-        found.append(CounterFinding("memory", device, 1.0, float(used[at]), float(most[at]), "B"))
+        findings.append(CounterFinding("memory", device, 1.0, float(used[at]), float(most[at]), "B"))
     under = (use >= LOADED) & ~np.isnan(clock)
     if under.sum() >= FEWEST:
         highest = clock[under].max()
@@ -120,12 +120,12 @@ def _of_device(device: str, rows: pl.DataFrame) -> list[CounterFinding]:
         slow = under & (clock < FALLEN * highest) & (times > rise)
         if (share := float(slow.sum() / under.sum())) >= OFTEN:
             warm = warmth[slow & ~np.isnan(warmth)]
-            found.append(CounterFinding(
+            findings.append(CounterFinding(
                 "clock", device, share, float(np.median(clock[slow])), float(highest), "MHz",
                 warmth=float(np.median(warm)) if len(warm) else None))
     under = (use >= LOADED) & ~np.isnan(power) & ~np.isnan(limit)
     at_limit = under & (power >= AT_LIMIT * limit)
     if under.sum() >= FEWEST and (share := float(at_limit.sum() / under.sum())) >= OFTEN:
-        found.append(CounterFinding("power", device, share, float(np.median(power[at_limit])),
+        findings.append(CounterFinding("power", device, share, float(np.median(power[at_limit])),
                                     float(np.median(limit[at_limit])), "W"))
-    return found
+    return findings

@@ -59,11 +59,11 @@ def lines_of(panel: Panel, window: Window, height: int, sides: bool = False) -> 
 def picture(runs: Sequence[Trace], groups: Sequence[list[Key]], marks: Sequence[Marks], shifts: Sequence[int],
             width: int) -> list[str]:
     """One panel per group of counters, on a common time axis, below the cycles of each run."""
-    known = {
+    series = {
         one.key: one for at, run in enumerate(runs)
         for one in series_of(run, [key for group in groups for key in group if key.run == at], shifts[at])
     }
-    shown = [panel for group in groups for panel in panels([known[key] for key in group], 1)]
+    shown = [panel for group in groups for panel in panels([series[key] for key in group], 1)]
     if not shown:
         return []
     every: list[Series] = [one for panel in shown for one in panel.series]
@@ -80,7 +80,7 @@ def picture(runs: Sequence[Trace], groups: Sequence[list[Key]], marks: Sequence[
 
 
 def plotted(
-    runs: Sequence[Trace], options: Options, rows: Sequence[Mapping[str, Any]], known: Mapping[Key, Series]
+    runs: Sequence[Trace], options: Options, rows: Sequence[Mapping[str, Any]], measured: Mapping[Key, Series]
 ) -> tuple[list[Series], list[Marks], bool]:
     """Samples for each row, A before B; the cycles of each run; and whether there are two runs. ``known``: samples
     already read. Raises CannotAnswer if the runs cannot be limited to the scope of the options."""
@@ -95,7 +95,7 @@ def plotted(
         if pair:
             device = names.get(key.device or "", key.device)
             keys.append(Key(key.metric, device, key.unit, run=1, pooled=True))
-    result = dict(known)
+    result = dict(measured)
     for at, run in enumerate(limited):
         result |= {one.key: one for one in series_of(run, [key for key in keys if key.run == at and key not in result],
                                                     shifts[at])}

@@ -20,33 +20,33 @@ _SUMS = ("calls", "device_self_ns", "device_total_ns", "host_self_ns", "host_tot
 _RATIOS = {"tc_self_ratio": "device_self_ns", "tc_total_ratio": "device_total_ns"}
 
 
-def with_captures(run: Trace, found: Operators | None) -> Operators | None:
+def with_captures(run: Trace, own: Operators | None) -> Operators | None:
     """The operators including those of the run's captures; unchanged if no capture matches."""
     callers = callers_of(run) if run.captures is not None else None
     attribution = attribution_of(run) if callers is not None and callers.joined is not None else None
     if callers is None or callers.joined is None or attribution is None:
-        return found
+        return own
     rows = np.flatnonzero((callers.joined.capture >= 0) & (attribution.signature >= 0))
     if not len(rows):
-        return found
+        return own
     replayed = run.kernels.select("name", "dur_ns", "correlation", "rank").collect(engine="streaming")[pl.Series(rows)]
     names = pl.Series([one.name for one in attribution.signatures]).gather(pl.Series(attribution.signature[rows]))
     on, unsure = by_tensor_cores(replayed["name"])
     of_captures = _sums(pl.DataFrame({
         "name": names, "call": attribution.owner[rows], "ns": replayed["dur_ns"], "on": on, "unsure": unsure}))
-    if found is None:
+    if own is None:
         total = run.kernels.filter(pl.col("kind") != "sync").select(pl.col("dur_ns").sum())
         return Operators(_ordered(of_captures), int(total.collect(engine="streaming").item() or 0))
     launching = replayed.select("dur_ns", name=launching_operators(run, replayed).cast(pl.String)).drop_nulls()
     taken = launching.group_by("name").agg(pl.col("dur_ns").sum().alias("taken"))
-    before = found.frame.with_columns(pl.col("name").cast(pl.String)).join(taken, on="name", how="left").with_columns(
+    before = own.frame.with_columns(pl.col("name").cast(pl.String)).join(taken, on="name", how="left").with_columns(
         pl.col("device_self_ns") - pl.col("taken").fill_null(0)).drop("taken")
     both = pl.concat([before, of_captures.select(before.columns)]).group_by("name").agg(
         *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in _SUMS),
         pl.col("tc_eligible").any(ignore_nulls=False),
         *(_weighted(ratio, weight) for ratio, weight in _RATIOS.items()),
     )
-    return Operators(_ordered(both.select(before.columns)), found.device_ns, found.crossing)
+    return Operators(_ordered(both.select(before.columns)), own.device_ns, own.crossing)
 
 
 def _sums(activities: pl.DataFrame) -> pl.DataFrame:

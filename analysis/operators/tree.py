@@ -249,9 +249,9 @@ class Calls(Struct, frozen=True):
         order = order_by(starts, -ends)
         last = np.arange(len(order))
         last[1:][starts[order[1:]] < np.maximum.accumulate(ends[order])[:-1]] = 0
-        found = np.empty_like(order)
-        found[order] = order[np.maximum.accumulate(last)]
-        return found
+        above = np.empty_like(order)
+        above[order] = order[np.maximum.accumulate(last)]
+        return above
 
     @property
     def outermost(self) -> Mask:

@@ -21,9 +21,9 @@ GAUGES = ("utilisation", "sm_efficiency", "occupancy", "tensor_share")
 """The gauges of a device: fractions 0-1, None where not recorded."""
 
 
-def gauges(activities: Activities, window: Intervals, known: tuple[Device, ...]) -> list[dict[str, Any]]:
+def gauges(activities: Activities, window: Intervals, devices: tuple[Device, ...]) -> list[dict[str, Any]]:
     """One dict per device that ran kernels: ``device``, product ``name``, the ``GAUGES`` and the times behind them."""
-    products = {device.id: device.name for device in known}
+    products = {device.id: device.name for device in devices}
     rows: list[dict[str, Any]] = []
     if not window.length:
         return rows

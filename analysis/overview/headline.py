@@ -28,9 +28,9 @@ def _side(run: Trace) -> str:
 
 def _measures(run: Trace) -> list[str]:
     works = ~pl.col("kind").is_in(["memcpy", "memset"])
-    found = run.kernels.filter(pl.col("kind") != "sync").select(
+    measured = run.kernels.filter(pl.col("kind") != "sync").select(
         pl.len(), works.sum().alias("kernels"), pl.col("dur_ns").filter(works).cast(pl.Int64).sum())
-    launches, kernels, total = found.collect(engine="streaming").row(0)
+    launches, kernels, total = measured.collect(engine="streaming").row(0)
     if REDUCED in run.info.facts:
         sums = run.kernel_stats.filter(~pl.col("kind").is_in(["memcpy", "memset"]))
         launches, total = sums.select(pl.col("count").sum(), pl.col("total_ns").sum()).collect().row(0)

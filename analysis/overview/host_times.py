@@ -32,8 +32,8 @@ class RuntimeCalls(Struct, frozen=True):
     @property
     def timed(self) -> RuntimeCalls:
         """The calls with a duration."""
-        known = self.dur != ABSENT
-        return self if known.all() else self.at(np.flatnonzero(known))
+        has_duration = self.dur != ABSENT
+        return self if has_duration.all() else self.at(np.flatnonzero(has_duration))
 
     def at(self, rows: Ints) -> RuntimeCalls:
         """The calls at these rows, in that order."""
@@ -74,13 +74,13 @@ def host_times(run: Trace) -> HostTimes:
         operator = kinds.where("op".__eq__) & (flags & _MARKS == 0)
         group = np.select([loads, flags & _ASKS > 0, operator], [0, 1, 2], -1)
         group[is_call | (starts == ABSENT) | (dur == ABSENT)] = -1
-        for number, found in enumerate(moments):
+        for number, parts in enumerate(moments):
             mine = group == number
-            found.append(union(starts[mine], starts[mine] + dur[mine]))
+            parts.append(union(starts[mine], starts[mine] + dur[mine]))
         made = np.flatnonzero(is_call & (starts != ABSENT))
         calls.append(RuntimeCalls(starts, dur, ids(rows["correlation"]), ids(rows["rank"])).at(made))
     every = RuntimeCalls(*(in_one([getattr(some, name) for some in calls]) for name in RuntimeCalls.__struct_fields__))
-    loader, communication, op = (joined(found) if found else EMPTY for found in moments)
+    loader, communication, op = (joined(parts) if parts else EMPTY for parts in moments)
     by_start = every.at(np.argsort(every.starts, kind="stable"))
     return HostTimes(loader, communication, op, np.unique(in_one(requesting_ids)), by_start)
 

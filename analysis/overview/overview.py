@@ -64,10 +64,10 @@ def overview(
     notes: tuple[str, ...] = (), host: dict[str, float] | None = None,
 ) -> Overview:
     """The overview with the findings of all rules; ``evidence`` holds the devices and the top kernels."""
-    found = findings(evidence)
+    reported = findings(evidence)
     facts = {
         "devices": evidence.devices,
-        **finding_facts(found), "top_kernels": evidence.top, "families": evidence.families,
+        **finding_facts(reported), "top_kernels": evidence.top, "families": evidence.families,
         "steps": basis.windows, "step_ns": basis.step_ns, "median_step_ns": basis.median_ns,
         "window_ns": basis.window_ns,
         "coverage": {"steps_left_out": basis.left_out, "activity_in_steps": basis.held, "source": run.info.coverage},
@@ -75,7 +75,7 @@ def overview(
     if host:
         facts["host"] = host
     line = " · ".join((headline, *_busy(evidence)))
-    return Overview(times, word, line, facts, notes, host or {}, basis.window_ns, found)
+    return Overview(times, word, line, facts, notes, host or {}, basis.window_ns, reported)
 
 
 def span(cycles: Cycles, word: str) -> str:

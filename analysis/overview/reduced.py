@@ -39,8 +39,8 @@ def reduced_overview(run: Trace, options: Options, cycle: int | None) -> Overvie
     if not parts:
         raise CannotAnswer(f"{run.info.label} holds no device activities with times, so no overview.")
     made = overview_from_ranks(run, run, options, cycles, parts, None)
-    found = _merged(tuple(one for one in made.findings if one.severity != "unchecked"), _findings(run))
-    return replace(made, facts=made.facts | finding_facts(found), notes=(NOTE, *made.notes), findings=found)
+    merged = _merged(tuple(one for one in made.findings if one.severity != "unchecked"), _findings(run))
+    return replace(made, facts=made.facts | finding_facts(merged), notes=(NOTE, *made.notes), findings=merged)
 
 
 def _parts(run: Trace) -> list[RankFigures]:
@@ -99,10 +99,10 @@ def _findings(run: Trace) -> tuple[Finding, ...]:
     return (*made, *(Finding(rule, "unchecked", why) for rule, why in left.select("rule", "sentence").rows()))
 
 
-def _merged(known: tuple[Finding, ...], recorded: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _merged(reduced: tuple[Finding, ...], recorded: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The findings from the sums of all ranks, plus those of single ranks whose rule is not among them."""
-    rules = {one.rule for one in known}
-    every = [*known, *(one for one in recorded if one.rule not in rules)]
+    rules = {one.rule for one in reduced}
+    every = [*reduced, *(one for one in recorded if one.rule not in rules)]
     order = {"problem": 0, "hint": 0, "fact": 1, "unchecked": 2}
     return tuple(sorted(every, key=lambda one: (order[one.severity], -(one.cost_ns or 0.0))))
 

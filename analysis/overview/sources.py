@@ -36,9 +36,9 @@ def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bo
     if REDUCED in run.info.facts:
         return reduced_overview(limited, options, cycle)
     if run.has("kernels") or run.has("host"):
-        found = timed(run, limited, options, cycle, whole)
-        if found is not None:
-            return found
+        timed_overview = timed(run, limited, options, cycle, whole)
+        if timed_overview is not None:
+            return timed_overview
     if run.has("breakdown"):
         return _recorded(run, options)
     if run.has("profile"):

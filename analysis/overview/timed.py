@@ -54,21 +54,21 @@ def breakdown(windows: Windows, activities: Activities | None, host: HostTimes) 
 
 
 def _moments(activities: Activities | None, host: HostTimes) -> dict[str, Intervals]:
-    found: dict[str, Intervals] = {}
+    moments: dict[str, Intervals] = {}
     communication = host.communication
     if activities is not None:
-        found["Kernel"] = activities.union(activities.kernels & ~activities.communicates)
-        found["Memcpy"] = activities.union(activities.of("memcpy"))
-        found["Memset"] = activities.union(activities.of("memset"))
+        moments["Kernel"] = activities.union(activities.kernels & ~activities.communicates)
+        moments["Memcpy"] = activities.union(activities.of("memcpy"))
+        moments["Memset"] = activities.union(activities.of("memset"))
         communication = communication | activities.union(activities.kernels & activities.communicates)
-    found["Communication"] = communication
+    moments["Communication"] = communication
     calls = host.calls.timed
     if len(calls.starts):
-        found["Runtime"] = union(calls.starts, calls.starts + calls.dur)
+        moments["Runtime"] = union(calls.starts, calls.starts + calls.dur)
     if host.any:
-        found["DataLoader"] = host.loader
-        found["CPU Exec"] = host.op
-    return found
+        moments["DataLoader"] = host.loader
+        moments["CPU Exec"] = host.op
+    return moments
 
 
 LONGER = 0.01  # Windows longer than their cycles by more than this share: said in a note...
@@ -162,8 +162,8 @@ def _early(activities: Activities, calls: RuntimeCalls) -> tuple[int, int]:
     """Two counts: activities that began before their launch call, and activities with a recorded launch call."""
     correlation = np.where(activities.correlation > 0, activities.correlation, ABSENT)
     call = match((activities.rank, correlation), (calls.rank, calls.correlation))
-    known = call >= 0
-    return int((activities.starts[known] < calls.starts[call[known]]).sum()), int(known.sum())
+    launched = call >= 0
+    return int((activities.starts[launched] < calls.starts[call[launched]]).sum()), int(launched.sum())
 
 
 def overview_from_ranks(

@@ -79,7 +79,7 @@ def _launches(model: Model) -> int:
 def _activities(model: Model) -> list[Candidate]:
     a, some = model.recording.activities, _inside(model)
     dur = a.dur[some]
-    found = []
+    changes = []
     for kind in ("kernel", "collective", "copy"):
         of_kind = a.kind.where((lambda text: text in ("memcpy", "memset")) if kind == "copy" else kind.__eq__)[some]
         if not of_kind.any():
@@ -89,16 +89,16 @@ def _activities(model: Model) -> list[Candidate]:
         count = np.bincount(names, minlength=len(a.name.texts))
         most = [int(one) for one in np.argsort(-total, kind="stable")[: MOST[kind]] if count[one]]
         if kind == "kernel":
-            found += _families(model, a.name.texts, total, count)
+            changes += _families(model, a.name.texts, total, count)
         if kind in ALL and len(np.flatnonzero(count)) > 1:
-            found.append(Candidate(
+            changes.append(Candidate(
                 Change(kind), ALL[kind], _per(model, float(total.sum())), _per(model, float(count.sum())),
                 several=True))
-        found += [
+        changes += [
             Candidate(Change(kind, exactly(name)), name, _per(model, float(total[at])), _per(model, float(count[at])))
             for at in most if (name := a.name.texts[at] or "")
         ]
-    return found
+    return changes
 
 
 def _families(
@@ -126,12 +126,12 @@ def _operators(run: Trace, model: Model, replayed: Replayed) -> list[Candidate]:
     frame = pl.DataFrame({"op": operators.gather(pl.Series(a.row[some])), "ns": a.dur[some]})
     sums = frame.drop_nulls("op").group_by("op").agg(pl.col("ns").sum()).with_columns(pl.col("op").cast(pl.String))
     most = sums.sort("ns", "op", descending=[True, False])
-    found = []
+    changes = []
     for name in most["op"].head(MOST["op"]):
         mine = launched_under(model, replayed.host, re.compile(exactly(name)))[1][some]
-        found.append(Candidate(Change("op", exactly(name)), name, _per(model, float(a.dur[some][mine].sum())),
+        changes.append(Candidate(Change("op", exactly(name)), name, _per(model, float(a.dur[some][mine].sum())),
                                _per(model, float(mine.sum()))))
-    return [one for one in found if one.count]
+    return [one for one in changes if one.count]
 
 
 def _host(run: Trace, model: Model, host: HostTime) -> list[Candidate]:

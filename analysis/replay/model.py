@@ -204,7 +204,7 @@ class Model:
         among the events (-1 ends the list) and whether it is a call's end."""
         c, cycles = self.recording.calls, self.recording.cycles
         ends_of = (cycles["start_ns"] + cycles["dur_ns"]).to_numpy().astype(np.float64)
-        found, places = [], [np.zeros(0, dtype=np.int64)]
+        marks, places = [], [np.zeros(0, dtype=np.int64)]
         for rows in self.cycle_rows:
             mine = np.flatnonzero((c.chain == self.chain_of(rows)) & (self.events.advances > 0))
             recorded = np.stack((c.start[mine], c.end[mine]), axis=1).ravel()
@@ -214,12 +214,12 @@ class Model:
             near = np.zeros(len(rising), dtype=bool)
             near[np.concatenate((last, last + 1, [0, len(rising) - 1])).clip(0, len(rising) - 1)] = True
             keep = np.flatnonzero(near[step] & (recorded == rising[step]))
-            found.append((rows, ends_of[rows], recorded[keep], later[keep]))
+            marks.append((rows, ends_of[rows], recorded[keep], later[keep]))
             places.append(2 * mine[keep // 2] + keep % 2)
         place = np.concatenate(places)
         at = np.where(place % 2, self.events.returned[place // 2], self.events.begun[place // 2])
         order = np.argsort(at, kind="stable")
-        return found, np.argsort(order), np.append(at[order], -1), np.append(place[order] % 2, 0)
+        return marks, np.argsort(order), np.append(at[order], -1), np.append(place[order] % 2, 0)
 
     @cached_property
     def launches(self) -> Mask:
@@ -256,13 +256,13 @@ class Model:
             np.maximum.at(reach, self.recording.activities.cycle, self.recording.activities.end)
         else:
             reach = outcome.reached.cycles
-        found, count = [], 0
+        ended, count = [], 0
         for rows, ends, recorded, later in marked:
             if outcome is not None:
                 ends = _between(ends, recorded, later, outcome.reached.marks[place[count : count + len(recorded)]])
             work, count = reach[rows], count + len(recorded)
-            found.append(np.where(work == NEVER, ends, work if self.recording.device_time else np.maximum(ends, work)))
-        return found
+            ended.append(np.where(work == NEVER, ends, work if self.recording.device_time else np.maximum(ends, work)))
+        return ended
 
     def chain_of(self, cycles: Ints) -> int:
         """The host timeline that launched most of these cycles' activities."""

@@ -263,21 +263,21 @@ class _Inference:
                 if len(others[stream]) != 1:
                     continue
                 other = int(others[stream][0])
-            found = self.last_launched(other, int(self.called[row]))
-            if found < 0:
+            launch = self.last_launched(other, int(self.called[row]))
+            if launch < 0:
                 continue
-            since = int(a.start[row] - a.end[found])
+            since = int(a.start[row] - a.end[launch])
             if self.rest[row] > LONG_NS and 0 <= since < self.rest[row] * _LOW:
-                source[row], lags[row] = found, AFTER_EVENT_NS
+                source[row], lags[row] = launch, AFTER_EVENT_NS
             elif since >= -AFTER_EVENT_NS:
-                likely.setdefault(stream, []).append((row, found))
+                likely.setdefault(stream, []).append((row, launch))
             else:
                 against[stream] += 1
         for stream, pairs in likely.items():
             if against[stream] > _EXCEPTIONS * len(pairs):
                 continue  # these waits were for another stream, or for work launched earlier
-            for row, found in pairs:
-                source[row], lags[row] = found, AFTER_EVENT_NS
+            for row, launch in pairs:
+                source[row], lags[row] = launch, AFTER_EVENT_NS
 
     def last_launched(self, stream: int, moment: int) -> int:
         """The last activity of a stream launched before a moment, -1 for none."""

@@ -235,8 +235,8 @@ def cycle_marks(run: Trace, options: Options) -> Marks:
     if frame["rank"].n_unique() > 1:
         frame = frame.filter(pl.col("rank").eq_missing(pl.lit(frame["rank"].drop_nulls().min())))
     starts = frame["start_ns"].to_numpy()
-    known = frame["label"].drop_nulls()
-    distinct = known.n_unique() == len(known)
+    recorded = frame["label"].drop_nulls()
+    distinct = recorded.n_unique() == len(recorded)
     labels = tuple(
         label if label and distinct else f"cycle {cycle}"
         for label, cycle in zip(frame["label"], frame["cycle"], strict=True)

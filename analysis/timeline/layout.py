@@ -86,11 +86,11 @@ def _streams(timeline: Timeline, edges: Ints, room: int | None, turned: Collecti
         most = max(2, room // 3)
         busy = [at for at, ns in enumerate(ran) if ns]
         is_open = (len(busy) <= most and len(lanes) - len(busy) < 2) != (key in turned)
-        kept = range(len(lanes)) if is_open else sorted(sorted(busy, key=lambda at: -ran[at])[:most])
-        kept = kept if len(kept) else range(1)
-        rows += [Row(_stream_name(lanes[at]), lanes[at], group=key) for at in kept]
-        if (hidden := len(lanes) - len(kept)):
-            rest = sum(ran[at] > 0 for at in range(len(lanes)) if at not in kept)
+        shown = range(len(lanes)) if is_open else sorted(sorted(busy, key=lambda at: -ran[at])[:most])
+        shown = shown if len(shown) else range(1)
+        rows += [Row(_stream_name(lanes[at]), lanes[at], group=key) for at in shown]
+        if (hidden := len(lanes) - len(shown)):
+            rest = sum(ran[at] > 0 for at in range(len(lanes)) if at not in shown)
             idle = f", {hidden - rest} idle" if hidden > rest else ""
             state = f"{rest} busy here{idle}" if rest else "idle here"
             rows.append(Row(f"  +{hidden} lane{'s' if hidden > 1 else ''}", text=f"{state}: Space opens", group=key))
@@ -172,11 +172,11 @@ def _folded(rows: Sequence[Row], most: int) -> list[Row]:
         first = next((row for row in rows if row.lane is not None), rows[0])
         return [replace(first, label=f"{rows[0].label} +{len(rows) - 1}")]
     runs = [list(group) for _, group in groupby(rows, key=lambda row: row.label)]
-    kept = [len(run) for run in runs]
-    while sum(kept) > most and max(kept) > 1:
-        kept[max(range(len(kept)), key=kept.__getitem__)] -= 1
+    sizes = [len(run) for run in runs]
+    while sum(sizes) > most and max(sizes) > 1:
+        sizes[max(range(len(sizes)), key=sizes.__getitem__)] -= 1
     made: list[Row] = []
-    for run, count in zip(runs, kept, strict=True):
+    for run, count in zip(runs, sizes, strict=True):
         made += run[:count]
         if hidden := len(run) - count:
             made[-1] = replace(made[-1], label=f"{made[-1].label} +{hidden}")

@@ -45,12 +45,12 @@ def _codes(timeline: Timeline, names: list[str]) -> dict[str, int]:
     """A code per name: the recording's if it has the name, else a new one."""
     made, free = dict[str, int](), 2**32 - 2
     for name in dict.fromkeys(names):
-        known = timeline.codes.get(name)
-        if known is None:
+        code = timeline.codes.get(name)
+        if code is None:
             while free in timeline.names:
                 free -= 1
-            known, free = free, free - 1
-        made[name] = known
+            code, free = free, free - 1
+        made[name] = code
     return made
 
 

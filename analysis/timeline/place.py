@@ -78,8 +78,8 @@ def arrow(run: Trace, timeline: Timeline, lane: Lane, at: int) -> Place | None:
     """The other end of a launch: for an activity its launch call, for a call the first activity it launched; None where
     not recorded. Reads the tables, so call it on a background thread."""
     table, other = (run.kernels, run.host) if lane.tid is None else (run.host, run.kernels)
-    known = table.slice(int(lane.slices.rows[at]), 1).select("correlation", "rank").collect()
-    correlation, rank = known.row(0) if known.height else (None, None)
+    activity = table.slice(int(lane.slices.rows[at]), 1).select("correlation", "rank").collect()
+    correlation, rank = activity.row(0) if activity.height else (None, None)
     if correlation is None or lane.title:
         return None
     kinds = pl.col("kind").cast(pl.String)
@@ -95,9 +95,9 @@ def _at_row(timeline: Timeline, row: int, of_host: bool) -> Place | None:
     for number, lane in enumerate(timeline.drawn):
         if (lane.tid is not None) != of_host:
             continue
-        found = np.flatnonzero(lane.slices.rows == row)
-        if len(found):
-            one = int(found[0])
+        slices = np.flatnonzero(lane.slices.rows == row)
+        if len(slices):
+            one = int(slices[0])
             return Place(int(lane.slices.starts[one]), int(lane.slices.ends[one]), number, one)
     return None
 
@@ -138,22 +138,22 @@ def counterpart(runs: tuple[Timeline, Timeline], run: int, lane: Lane, at: int) 
     name = mine.names[int(lane.slices.names[at])]
     before = len(_named_in(mine, name, lane, int(mine.marks.starts[cycle]), start))
     end = int(other.marks.starts[there + 1]) if there + 1 < len(other.marks.starts) else other.end
-    found = sorted(_named_in(other, name, lane, int(other.marks.starts[there]), end), key=lambda place: place.start)
-    return found[before] if before < len(found) else None
+    places = sorted(_named_in(other, name, lane, int(other.marks.starts[there]), end), key=lambda place: place.start)
+    return places[before] if before < len(places) else None
 
 
 def _named_in(timeline: Timeline, name: str, like: Lane, start: int, end: int) -> list[Place]:
     """The slices of that name that begin between two moments, in lanes of the same side and rank as ``like``."""
     codes = timeline.codes.get(name)
-    found = []
+    places = []
     for number, lane in enumerate(timeline.drawn if codes is not None else ()):
         if (lane.tid is None) != (like.tid is None) or lane.rank != like.rank:
             continue
         first, last = np.searchsorted(lane.slices.starts, [start, end])
         for at in np.flatnonzero(lane.slices.names[first:last] == codes).tolist():
             one = first + at
-            found.append(Place(int(lane.slices.starts[one]), int(lane.slices.ends[one]), number, int(one)))
-    return found
+            places.append(Place(int(lane.slices.starts[one]), int(lane.slices.ends[one]), number, int(one)))
+    return places
 
 
 def launcher(run: Trace, lane: Lane, at: int) -> str:

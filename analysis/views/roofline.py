@@ -61,20 +61,20 @@ def one_run(run: Trace, options: Options, side: Side = "a") -> OneRun:
     if not run.has("kernels"):
         raise CannotAnswer(f"{run.info.label} holds no launches, so there is nothing to compare with a peak.")
     try:
-        found = roofline_of(run)
+        roofline = roofline_of(run)
     except BadPeaks as error:
         raise CannotAnswer(str(error)) from None
     shaped = run.has("host.shapes") or run.captures is not None
     if not shaped and has_counters(run):
         return _by_counters(run)
-    if found is None or not shaped:
+    if roofline is None or not shaped:
         raise CannotAnswer(
             f"{run.info.label} holds no shapes of operators; record with torch.profiler.profile(record_shapes=True).")
     facts = facts_of(run, options, side)
-    clocks = _clocks(run, found)
+    clocks = _clocks(run, roofline)
     for device in facts["devices"]:
         device["clock_mhz"], device["peak_clock_mhz"] = clocks.get(device["device"], (None, None))
-    return OneRun(found.rows.select(_NAMES), facts, _sentences(found, facts), _notes(run, found))
+    return OneRun(roofline.rows.select(_NAMES), facts, _sentences(roofline, facts), _notes(run, roofline))
 
 
 def _by_counters(run: Trace) -> OneRun:
@@ -88,11 +88,11 @@ def _by_counters(run: Trace) -> OneRun:
     return OneRun(frame.select(_NAMES), facts, notes=(note,))
 
 
-def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
+def _sentences(roofline: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
     """The operator with the largest lost time; MFU, FLOPs per cycle, and the share of device time with known work."""
     lines = []
-    rows = found.rows.filter(pl.col("lost_ns") > 0)
-    total = int(found.activities.filter(pl.col("kind") != "sync")["dur_ns"].sum())
+    rows = roofline.rows.filter(pl.col("lost_ns") > 0)
+    total = int(roofline.activities.filter(pl.col("kind") != "sync")["dur_ns"].sum())
     if rows.height and total:
         top = rows.row(0, named=True)
         of = top["compute_of_peak"] if top["bound"] == "compute" else top["memory_of_peak"]
@@ -105,19 +105,19 @@ def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
             f"{units.duration(top['lost_ns'])} above its least time.")
     parts = []
     if facts["mfu"] is not None:
-        parts.append(f"{'HFU' if found.recomputes else 'MFU'} {units.percent(100 * facts['mfu'])}")
+        parts.append(f"{'HFU' if roofline.recomputes else 'MFU'} {units.percent(100 * facts['mfu'])}")
     if facts["flops_per_cycle"] is not None:
         parts.append(f"{units.work(facts['flops_per_cycle'])} per cycle")
-    if found.known_share is not None:
-        parts.append(f"work known for {units.percent(100 * found.known_share)} of device time without collectives")
+    if roofline.known_share is not None:
+        parts.append(f"work known for {units.percent(100 * roofline.known_share)} of device time without collectives")
     return (*lines, " · ".join(parts)) if parts else tuple(lines)
 
 
-def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
+def _notes(run: Trace, roofline: Roofline) -> tuple[str, ...]:
     """Notes on unknown, unconfirmed or scaled peaks, low clocks, implausible rows and time without known work."""
     notes = []
     for device in run.info.devices:
-        peak, name = found.peaks.get(device.id), device.name or "a device without a name"
+        peak, name = roofline.peaks.get(device.id), device.name or "a device without a name"
         if peak is None:
             notes.append(f"No peak is known for {name}; give one under [peaks] in the settings.")
             continue
@@ -126,11 +126,11 @@ def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
         if peak.scaled < 1:
             notes.append(f"{name} has {units.percent(100 * peak.scaled)} of the units of {peak.model}: peaks are "
                          "scaled.")
-    for where, (clock, most) in _clocks(run, found).items():
+    for where, (clock, most) in _clocks(run, roofline).items():
         mean = f"{units.number(clock)} of {units.number(most)} MHz on average"
         notes.append(f"SM clock of {display(where)} was {mean}: at that clock "
                      f"its FLOP/s are {units.percent(100 * clock / most, places=0)} of the peak.")
-    rows = found.rows
+    rows = roofline.rows
     above = rows.filter("above_peak")
     if above.height:
         notes.append(f"{units.counted(above.height, 'row is', 'rows are')} above {ABOVE_PEAK:.0%} of a "
@@ -151,7 +151,7 @@ def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
         share = int(unknown["device_ns"].sum()) / total
         notes.append(f"The work of {units.percent(100 * share)} of the time of operators that compute is not known, "
                      f"most of it {_names(unknown['op'])}.")
-    counted = found.activities.filter(pl.col("kind") != "sync")
+    counted = roofline.activities.filter(pl.col("kind") != "sync")
     nobody = int(counted.filter(pl.col("signature") < 0)["dur_ns"].sum())
     every = int(counted["dur_ns"].sum())
     if nobody and every:
@@ -159,14 +159,14 @@ def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def _clocks(run: Trace, found: Roofline) -> dict[str, tuple[float, float]]:
+def _clocks(run: Trace, roofline: Roofline) -> dict[str, tuple[float, float]]:
     """Mean and boost SM clock in MHz of each device whose mean was below ``CLOCK`` of the boost clock."""
     if not run.has("metrics"):
         return {}
     means = run.metrics.filter(
         pl.col("metric").cast(pl.String).str.contains(SM_CLOCK), pl.col("unit").cast(pl.String) == "MHz",
     ).group_by(pl.col("device").cast(pl.String)).agg(pl.col("value").mean()).sort("device").collect(engine="streaming")
-    most = {device: peak.size.get("boost_mhz") for device, peak in found.peaks.items()}
+    most = {device: peak.size.get("boost_mhz") for device, peak in roofline.peaks.items()}
     return {device: (clock, top) for device, clock in means.drop_nulls().rows()
             if (top := most.get(device)) and clock < CLOCK * top}
 

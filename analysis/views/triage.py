@@ -66,20 +66,20 @@ def build(runs: Runs, options: Options) -> Answer:
         except ScopeRefused:
             raise
         except CannotAnswer as why:
-            found = _without_time(run)
-            if not found:
+            findings = _without_time(run)
+            if not findings:
                 notes.append(f"{prefix}{why}")
                 continue
-            facts[side] = {"rules": found, "unchecked": None}
-            rows += _as_rows(found, side)
-            sections.append(_findings(found, None, prefix))
+            facts[side] = {"rules": findings, "unchecked": None}
+            rows += _as_rows(findings, side)
+            sections.append(_findings(findings, None, prefix))
             continue
         summary.append(f"{prefix}{run.info.label}: {overview.headline}")
-        found = _predicted(run, options, side, overview.facts["rules"])
-        facts[side] = {"rules": found, "unchecked": overview.facts["unchecked"]}
-        rows += _as_rows(found, side)
+        findings = _predicted(run, options, side, overview.facts["rules"])
+        facts[side] = {"rules": findings, "unchecked": overview.facts["unchecked"]}
+        rows += _as_rows(findings, side)
         sections += [
-            _findings([one for one in found if not repeats(one["sentence"], summary)],
+            _findings([one for one in findings if not repeats(one["sentence"], summary)],
                       overview.facts["unchecked"], prefix), *_idle(run, options, side, prefix),
             *_kernels(run, options, side, prefix),
         ]
@@ -93,14 +93,14 @@ def build(runs: Runs, options: Options) -> Answer:
     return Answer(frame.lazy(), facts, tuple(summary), tuple(notes), page=tuple(sections))
 
 
-def _as_rows(found: list[dict[str, Any]], side: Side) -> list[tuple[Any, ...]]:
+def _as_rows(findings: list[dict[str, Any]], side: Side) -> list[tuple[Any, ...]]:
     """One row per finding; rules left unchecked for the same reason share a row."""
     reasons: dict[str, list[str]] = {}
-    for one in found:
+    for one in findings:
         if one["severity"] == "unchecked":
             reasons.setdefault(one["sentence"], []).append(one["rule"])
     rows = [(one["severity"], one["rule"], one["time_to_win_ns"], one["sentence"], one["view"], one["filter"])
-            for one in found if one["severity"] != "unchecked"]
+            for one in findings if one["severity"] != "unchecked"]
     rows += [("unchecked", ", ".join(rules), None, f"Not checked: {', '.join(rules)} ({reason}).", None, None)
              for reason, rules in reasons.items()]
     return [(side.upper(), *one) for one in rows]
@@ -108,51 +108,51 @@ def _as_rows(found: list[dict[str, Any]], side: Side) -> list[tuple[Any, ...]]:
 
 def _without_time(run: Trace) -> list[dict[str, Any]]:
     """Findings of a recording that has no activities or calls: those on memory and counters, in device order."""
-    found = [Finding(one.rule, "problem", one.sentence, view="memory") for one in memory_findings(memory_of(run))]
-    found += [Finding(one.rule, "problem", one.sentence, view="metrics") for one in counter_findings(run)]
-    if not found and run.has("metrics"):
-        found = [Finding("counters", "fact", "Nothing found in the sampled counters: no idle device, full memory, "
+    findings = [Finding(one.rule, "problem", one.sentence, view="memory") for one in memory_findings(memory_of(run))]
+    findings += [Finding(one.rule, "problem", one.sentence, view="metrics") for one in counter_findings(run)]
+    if not findings and run.has("metrics"):
+        findings = [Finding("counters", "fact", "Nothing found in the sampled counters: no idle device, full memory, "
                          "clock drop under load or power limit reached.", view="metrics")]
-    return [one.fact for one in found]
+    return [one.fact for one in findings]
 
 
-def _predicted(run: Trace, options: Options, side: Side, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _predicted(run: Trace, options: Options, side: Side, findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The findings with the saving per cycle that a replay of the whole run predicts for removing their cause."""
     from ..replay.replayed import MOST_REPLAYED, replay_of
 
     if options.scope(side) != Scope() or run.kernels.select(pl.len()).collect().item() > MOST_REPLAYED:
-        return found
+        return findings
 
     replayed = replay_of(run, options)
     if replayed.model is None or not replayed.predicts:
-        return found
+        return findings
 
     def saved(change: str | None) -> int | None:
         return None if change is None else max(0, round(replayed.saved_ns(parse(change))))
 
     return _largest_first([
-        one if one["change"] is None else one | {"time_to_win_ns": saved(one["change"])} for one in found])
+        one if one["change"] is None else one | {"time_to_win_ns": saved(one["change"])} for one in findings])
 
 
-def _largest_first(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _largest_first(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Findings with a predicted saving sorted by it within the positions they occupy; the others keep theirs."""
-    predicted = [one for one in found if one["time_to_win_ns"] is not None]
+    predicted = [one for one in findings if one["time_to_win_ns"] is not None]
     ordered = iter(sorted(predicted, key=lambda one: -one["time_to_win_ns"]))
-    return [one if one["time_to_win_ns"] is None else next(ordered) for one in found]
+    return [one if one["time_to_win_ns"] is None else next(ordered) for one in findings]
 
 
 def _saves(finding: dict[str, Any]) -> str:
     return units.MISSING if finding["time_to_win_ns"] is None else units.duration(finding["time_to_win_ns"])
 
 
-def _findings(found: list[dict[str, Any]], unchecked: str | None, prefix: str) -> PageSection:
-    costly = [one for one in found if one["severity"] in ("problem", "hint")]
+def _findings(findings: list[dict[str, Any]], unchecked: str | None, prefix: str) -> PageSection:
+    costly = [one for one in findings if one["severity"] in ("problem", "hint")]
     predicted = any(one["time_to_win_ns"] is not None for one in costly)
     rows = tuple(
         (str(number), one["sentence"], *([_saves(one)] if predicted else ()),
          " ".join(filter(None, (one["view"], one["filter"])))) for number, one in enumerate(costly, 1)
     )
-    facts = tuple(one["sentence"] for one in found if one["severity"] == "fact")
+    facts = tuple(one["sentence"] for one in findings if one["severity"] == "fact")
     nothing = () if rows else ("No rule found anything that costs time.",)
     return PageSection(
         f"{prefix}Findings", (*nothing, *facts, *((unchecked,) if unchecked else ())),

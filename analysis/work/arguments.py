@@ -78,23 +78,23 @@ class Call(NamedTuple):
 
     def optional(self, at: int) -> Tensor | None:
         """The tensor at a position; None where there is none."""
-        found = self.tensors[at] if -len(self.tensors) <= at < len(self.tensors) else None
-        return found if isinstance(found, Tensor) else None
+        tensor = self.tensors[at] if -len(self.tensors) <= at < len(self.tensors) else None
+        return tensor if isinstance(tensor, Tensor) else None
 
     def tensor(self, at: int, dimensions: int | None = None) -> Tensor:
         """The tensor at a position. Raises Unknown if there is none, Contradiction for another number of dimensions."""
-        found = self.optional(at)
-        if found is None:
+        argument = self.optional(at)
+        if argument is None:
             raise Unknown(f"argument {at}")
-        require(dimensions is None or len(found.shape) == dimensions)
-        return found
+        require(dimensions is None or len(argument.shape) == dimensions)
+        return argument
 
     def listed(self, at: int) -> tuple[Tensor, ...]:
         """The list of tensors at a position. Raises Unknown."""
-        found = self.tensors[at] if at < len(self.tensors) else None
-        if isinstance(found, Tensor) or not found or not any(tensor.shape for tensor in found):
+        argument = self.tensors[at] if at < len(self.tensors) else None
+        if isinstance(argument, Tensor) or not argument or not any(tensor.shape for tensor in argument):
             raise Unknown(f"list {at}")
-        return found
+        return argument
 
     def all(self) -> tuple[Tensor, ...]:
         """Every tensor argument, without those in lists."""

@@ -70,37 +70,37 @@ def attribution_of(run: Trace) -> Attribution | None:
 def _attribution(run: Trace) -> Attribution | None:
     if not run.has("host") or not run.has("kernels"):
         return None
-    found = callers_of(run) if run.captures is not None else None
+    captures = callers_of(run) if run.captures is not None else None
     kernels = run.kernels.select("name").collect(engine="streaming")["name"]
 
     def owners() -> tuple[pl.DataFrame, pl.DataFrame]:
-        operator = operator_rows(run) if found is None else found.operator
+        operator = operator_rows(run) if captures is None else captures.operator
         assert operator is not None  # the run has launches and a host side
         return _arguments(run, _owners(run, operator, kernels))
 
     activities, texts = derived_value(run, "work-owners", tuple[pl.DataFrame, pl.DataFrame], owners)
     owner, signature = (activities[name].cast(pl.Int64).to_numpy() for name in ("owner", "signature"))
     signatures = _signatures(run, texts, signature, kernels)
-    if found is not None and found.joined is not None:
-        owner, signature, signatures = _with_captures(found.joined, owner.copy(), signature.copy(), signatures)
+    if captures is not None and captures.joined is not None:
+        owner, signature, signatures = _with_captures(captures.joined, owner.copy(), signature.copy(), signatures)
     return Attribution(owner, signature, signatures)
 
 
 def _with_captures(
-    found: Joined, owner: Ints, signature: Ints, signatures: tuple[Signature, ...]
+    captures: Joined, owner: Ints, signature: Ints, signatures: tuple[Signature, ...]
 ) -> tuple[Ints, Ints, tuple[Signature, ...]]:
     """Attribute the kernels of graph replays as in their captures; a replay counts one call of each operator."""
-    for at, captured in enumerate(found.captures):
-        rows = np.flatnonzero((found.capture == at) & ~found.unclear)
+    for at, captured in enumerate(captures.captures):
+        rows = np.flatnonzero((captures.capture == at) & ~captures.unclear)
         if not len(rows):
             continue
         owners = _owners(captured.run, captured.operator, captured.names)
         activities, texts = _arguments(captured.run, owners)
         number = activities["signature"].cast(pl.Int64).to_numpy()
         more = _signatures(captured.run, texts, number, captured.names)
-        launch = found.launch[rows]
+        launch = captures.launch[rows]
         signature[rows] = np.where(number[launch] >= 0, number[launch] + len(signatures), -1)
-        calls = numbered(found.replay[rows], owners[launch]) + int(owner.max(initial=-1)) + 1
+        calls = numbered(captures.replay[rows], owners[launch]) + int(owner.max(initial=-1)) + 1
         owner[rows] = np.where(owners[launch] >= 0, calls, -1)
         signatures += more
     return owner, signature, signatures
@@ -110,21 +110,21 @@ def _arguments(run: Trace, owner: Ints) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Each ``owner`` with the number of its ``signature`` (-1: none), and the ``ARGUMENTS`` of each signature."""
     inverse, place = dense(owner)
     rows = owner[place]
-    known = rows[rows >= 0]
-    found = _recorded(run, known)
-    keys = [found[name].to_physical().cast(pl.Int64).fill_null(-1).to_numpy() for name in ARGUMENTS]
-    number = numbered(*keys) if len(known) else np.zeros(0, np.int64)
-    signature = np.concatenate([np.full(len(rows) - len(known), -1), number])[inverse]
+    slices = rows[rows >= 0]
+    recorded = _recorded(run, slices)
+    keys = [recorded[name].to_physical().cast(pl.Int64).fill_null(-1).to_numpy() for name in ARGUMENTS]
+    number = numbered(*keys) if len(slices) else np.zeros(0, np.int64)
+    signature = np.concatenate([np.full(len(rows) - len(slices), -1), number])[inverse]
     first = pl.Series(dense(number)[1].astype(np.int64))
     activities = pl.DataFrame({"owner": owner.astype(np.int32), "signature": signature.astype(np.int32)})
-    return activities, found[first].cast(pl.String)
+    return activities, recorded[first].cast(pl.String)
 
 
 def _recorded(run: Trace, rows: Ints) -> pl.DataFrame:
     """The recorded arguments of these host rows, in their order."""
     wanted = pl.DataFrame({"row": rows}, schema={"row": pl.UInt32})
-    found = run.host.select(*ARGUMENTS).with_row_index("row").join(wanted.lazy(), on="row", how="semi")
-    return found.sort("row").collect(engine="streaming").drop("row")
+    arguments = run.host.select(*ARGUMENTS).with_row_index("row").join(wanted.lazy(), on="row", how="semi")
+    return arguments.sort("row").collect(engine="streaming").drop("row")
 
 
 def _texts(arguments: pl.DataFrame) -> list[Text]:
@@ -172,10 +172,10 @@ def _work_from_other_operators(run: Trace, call: Call, kernels: Iterable[str]) -
 
 
 def _element(kernel: str) -> str | None:
-    found = _ELEMENT.search(kernel)
-    if found is None:
+    element = _ELEMENT.search(kernel)
+    if element is None:
         return None
-    return _OPAQUE.get(found["size"]) if found["size"] else found["type"]
+    return _OPAQUE.get(element["size"]) if element["size"] else element["type"]
 
 
 def _owners(run: Trace, rows: Ints, kernels: pl.Series) -> Ints:
@@ -183,15 +183,15 @@ def _owners(run: Trace, rows: Ints, kernels: pl.Series) -> Ints:
     parent = slices_of(run).parent
     launching, inverse = np.unique(rows, return_inverse=True)
     own, composite = _entries(run, parent, rows, kernels)
-    found = nearest(parent, launching, own)
+    owner = nearest(parent, launching, own)
     while True:
-        above = nearest(parent, np.where(found >= 0, parent[found], -1), own)
+        above = nearest(parent, np.where(owner >= 0, parent[owner], -1), own)
         if (above < 0).all():
             break
-        found = np.where(above >= 0, above, found)
+        owner = np.where(above >= 0, above, owner)
     inner = nearest(parent, launching, composite)
-    found = np.where(found >= 0, found, np.where(inner >= 0, inner, launching))
-    owners: Ints = found[inverse].astype(np.int64)
+    owner = np.where(owner >= 0, owner, np.where(inner >= 0, inner, launching))
+    owners: Ints = owner[inverse].astype(np.int64)
     return owners
 
 
@@ -202,17 +202,17 @@ def _entries(
     height = len(parent)
     some = pl.col("kind") == "op", pl.col("shapes").is_not_null()
     columns = (pl.col(name).to_physical().cast(pl.Int64).alias(name) for name in ARGUMENTS)
-    found = numbers(run.host.with_row_index("row").filter(*some).select("row", *columns), "row", *ARGUMENTS)
-    if not len(found["row"]):
+    entries = numbers(run.host.with_row_index("row").filter(*some).select("row", *columns), "row", *ARGUMENTS)
+    if not len(entries["row"]):
         return np.zeros(height, bool), np.zeros(height, bool)
-    number = numbered(*(found[name] for name in ARGUMENTS))
-    first = found["row"][np.unique(number, return_index=True)[1]]
+    number = numbered(*(entries[name] for name in ARGUMENTS))
+    first = entries["row"][np.unique(number, return_index=True)[1]]
     order = np.argsort(first)
     texts: dict[int, Text] = dict(
         zip(order.tolist(), _texts(_recorded(run, first[order])), strict=True))
     states = np.array([_state(texts[at], run) for at in range(len(first))] + [_NONE], np.int8)
     signature = np.full(height, -1, np.int32)
-    signature[found["row"]] = number
+    signature[entries["row"]] = number
     unsure = nearest(parent, operator, states[signature] < 0)
     names = _kernel_names(kernels, np.where(unsure >= 0, signature[unsure], -1))
     for at in np.flatnonzero(states < 0).tolist():
@@ -222,8 +222,8 @@ def _entries(
 
 
 def _work_state(name: str, work: Cost | None) -> int:
-    found = entry(name)
-    return _NONE if work is None or found is None else _COMPOSITE if found.composite else _OWN
+    formula = entry(name)
+    return _NONE if work is None or formula is None else _COMPOSITE if formula.composite else _OWN
 
 
 def _state(text: Text, run: Trace) -> int:

@@ -29,11 +29,11 @@ def rows_of(run: Trace) -> pl.DataFrame:
         pl.col("name").cast(pl.String).alias("op"), pl.col("device").cast(pl.String), "dur_ns",
         *(pl.col(name).cast(pl.Float64).fill_nan(None) for name in COUNTERS),
     ).filter(pl.any_horizontal(pl.col(*COUNTERS).is_not_null()))
-    known = {name: took.filter(pl.col(name).is_not_null()).sum() for name in COUNTERS}
+    measured = {name: took.filter(pl.col(name).is_not_null()).sum() for name in COUNTERS}
     rows = launches.group_by("op", "device").agg(
         pl.len().cast(pl.Int64).alias("calls"), took.sum().alias("device_ns"),
         (took * busier).sum().round().cast(pl.Int64).alias("least_ns"),
-        *(pl.when(known[name] > 0).then((pl.col(name) * took).sum() / known[name]).alias(called)
+        *(pl.when(measured[name] > 0).then((pl.col(name) * took).sum() / measured[name]).alias(called)
           for name, called in zip(COUNTERS, ("compute_of_peak", "memory_of_peak"), strict=True)),
     ).collect(engine="streaming")
     compute, memory = pl.col("compute_of_peak").fill_null(0), pl.col("memory_of_peak").fill_null(0)

@@ -23,36 +23,36 @@ def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> 
     """The sections of a row, of one run or two."""
     made = []
     for side, run in zip("AB", runs, strict=False):
-        found = roofline_of(run)
-        if found is None:
+        roofline = roofline_of(run)
+        if roofline is None:
             continue
         tail = f" · {side}" if len(runs) > 1 else ""
         same = [
-            at for at, one in enumerate(found.attribution.signatures)
+            at for at, one in enumerate(roofline.attribution.signatures)
             if (one.name, one.shapes, one.dtype) == (row["op"], row["shapes"], row["dtype"])
             and row["inputs"] in (None, one.inputs)
         ]
         if same:
-            one = found.attribution.signatures[same[0]]
-            made += [*_formula(one, tail), *_peak(found, one, _device(run, row["device"]), tail)]
-            made += _launched(run, found, same, tail)
+            one = roofline.attribution.signatures[same[0]]
+            made += [*_formula(one, tail), *_peak(roofline, one, _device(run, row["device"]), tail)]
+            made += _launched(run, roofline, same, tail)
     return made
 
 
 def _formula(one: Signature, tail: str) -> list[Section]:
     rows = [("shapes", display(one.shapes or "not recorded")), ("types", display(one.types or "not recorded"))]
     rows += [("values", display(one.inputs))] if one.inputs else []
-    known = entry(one.name)
-    if one.work is None or known is None:
+    formula = entry(one.name)
+    if one.work is None or formula is None:
         why = "these shapes contradict the operator" if one.contradicts else (
-            "the operator is not in the table" if known is None else
+            "the operator is not in the table" if formula is None else
             "it depends on values that the recorded arguments do not give")
         return [Section(f"Work{tail}", (*rows, ("not known", why)))]
     rows += [
-        ("FLOPs", f"{known.formula} = {one.work.flops:,}"),
+        ("FLOPs", f"{formula.formula} = {one.work.flops:,}"),
         ("with", ", ".join(f"{letter} = {value:,}" for letter, value in one.work.terms)),
-        ("bytes", f"{one.work.bytes:,}: {known.doubt or 'each input and the output once'}"),
-        ("argument order from", known.source),
+        ("bytes", f"{one.work.bytes:,}: {formula.doubt or 'each input and the output once'}"),
+        ("argument order from", formula.source),
     ]
     return [Section(f"Work of one call{tail}", tuple(rows))]
 
@@ -62,8 +62,8 @@ def _device(run: Trace, shown: str | None) -> str | None:
     return next((device for device, name in alike(run).items() if name == shown), shown)
 
 
-def _peak(found: Roofline, one: Signature, device: str | None, tail: str) -> list[Section]:
-    peak = found.peaks.get(device or "")
+def _peak(roofline: Roofline, one: Signature, device: str | None, tail: str) -> list[Section]:
+    peak = roofline.peaks.get(device or "")
     if peak is None or one.work is None:
         return []
     rate = peak.flops_per_s(one.dtype, one.work.matrix)
@@ -74,7 +74,7 @@ def _peak(found: Roofline, one: Signature, device: str | None, tail: str) -> lis
     return [Section(f"Peak{tail}{' (claimed)' if peak.claimed else ''}", tuple(rows))]
 
 
-def _launched(run: Trace, found: Roofline, signatures: list[int], tail: str) -> list[Section]:
+def _launched(run: Trace, roofline: Roofline, signatures: list[int], tail: str) -> list[Section]:
     """The kernels of these calls, and the Python lines (else modules) they came from, most time first."""
     callers = callers_of(run)
     if callers is None:
@@ -82,7 +82,7 @@ def _launched(run: Trace, found: Roofline, signatures: list[int], tail: str) -> 
     place = pl.coalesce(pl.col("frame", "module").cast(pl.String)).alias("where")
     rows = pl.concat([
         run.kernels.select(pl.col("name").cast(pl.String)).collect(engine="streaming"),
-        found.activities.select("signature", "dur_ns", "kind"), callers.frame.select(place),
+        roofline.activities.select("signature", "dur_ns", "kind"), callers.frame.select(place),
     ], how="horizontal").filter(pl.col("signature").is_in(signatures), pl.col("kind") != "sync")
     made = []
     titles = ("Kernels", "name", partial(fit_name, width=60)), ("Called from", "where", short_name)

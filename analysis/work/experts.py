@@ -81,13 +81,13 @@ def _expert_sizes(run: Trace) -> dict[Key, Sizes]:
             calls[at] = call
         elif call is not None:
             below.setdefault(layer, []).append(call)
-    found: dict[Key, set[Sizes | None]] = {}
+    sizes: dict[Key, set[Sizes | None]] = {}
     for at, call in calls.items():
         hidden, router = call.optional(0), call.optional(1)
         if hidden is not None and router is not None and len(hidden.shape) == len(router.shape) == 2:
             key = call.name, hidden.shape, router.shape
-            found.setdefault(key, set()).add(_sizes(hidden.shape, router.shape[1], below.get(at, [])))
-    return {key: one for key, (one, *others) in found.items() if one is not None and not others}
+            sizes.setdefault(key, set()).add(_sizes(hidden.shape, router.shape[1], below.get(at, [])))
+    return {key: one for key, (one, *others) in sizes.items() if one is not None and not others}
 
 
 def _sizes(tokens: Shape, experts: int, below: list[Call]) -> Sizes | None:

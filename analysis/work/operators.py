@@ -250,11 +250,11 @@ def entry(name: str) -> WorkEntry | None:
 
 def doubt(name: str) -> str:
     """Why calls of an operator may move more than its bytes; '' if no reason is known."""
-    found = entry(name)
-    return found.doubt if found is not None else ""
+    formula = entry(name)
+    return formula.doubt if formula is not None else ""
 
 
 def work_of(call: Call) -> Cost | None:
     """The work of a call; None for an operator without an entry. Raises Unknown and Contradiction."""
-    found = entry(call.name)
-    return contradicted(found.work(call)) if found is not None else None
+    formula = entry(call.name)
+    return contradicted(formula.work(call)) if formula is not None else None

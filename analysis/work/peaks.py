@@ -61,15 +61,15 @@ class DevicePeak(Struct, frozen=True):
             return self.flops.get("fp64" if type == "fp64" else "fp32")
         if type is None:
             return None
-        found = self.flops.get(MATRIX.get(type, type), self.flops.get(type))
+        peak = self.flops.get(MATRIX.get(type, type), self.flops.get(type))
         # before Ampere, Pascal included, bf16 and tf32 run at the rate of fp32
-        return self.flops.get("fp32") if found is None and type in ("bf16", "tf32") else found
+        return self.flops.get("fp32") if peak is None and type in ("bf16", "tf32") else peak
 
     @property
     def of_types(self) -> dict[str, float]:
         """FLOP/s of matrix products by type."""
-        found = {type: self.flops.get(MATRIX.get(type, type), self.flops.get(type)) for type in TYPES}
-        return {type: value for type, value in found.items() if value is not None}
+        peaks = {type: self.flops.get(MATRIX.get(type, type), self.flops.get(type)) for type in TYPES}
+        return {type: value for type, value in peaks.items() if value is not None}
 
 
 @cache
@@ -80,19 +80,19 @@ def _table() -> tuple[DevicePeak, ...]:
 
 def peak_of(device: Device, settings: Mapping[str, Mapping[str, float]] | None = None) -> DevicePeak | None:
     """The peak of a recorded device; None where it is unknown. Raises BadPeaks for invalid settings."""
-    found = _by_name(device) or _by_chip(device)
-    found = _scaled(found, device) if found is not None else None
+    peak = _by_name(device) or _by_chip(device)
+    peak = _scaled(peak, device) if peak is not None else None
     own = (of_settings() if settings is None else checked(settings)).get(device.name or "")
     if own is not None:
-        base = found or DevicePeak(device.name or "")
+        base = peak or DevicePeak(device.name or "")
         size = {key: value for key, value in own.items() if key == "bytes_per_s"}
         flops = {MATRIX.get(key, key): value for key, value in own.items() if key != "bytes_per_s"}
-        found = replace(base, size=base.size | size, flops=base.flops | flops, source="settings", claimed=False)
+        peak = replace(base, size=base.size | size, flops=base.flops | flops, source="settings", claimed=False)
     bandwidth = device.properties.get("memoryBandwidth")
-    if found is not None and isinstance(bandwidth, int | float) and bandwidth > 0:
-        found = replace(found, size=found.size | {"bytes_per_s": float(bandwidth)},
-                        source=f"{found.source}; memory bandwidth as recorded")
-    return found
+    if peak is not None and isinstance(bandwidth, int | float) and bandwidth > 0:
+        peak = replace(peak, size=peak.size | {"bytes_per_s": float(bandwidth)},
+                        source=f"{peak.source}; memory bandwidth as recorded")
+    return peak
 
 
 def _by_name(device: Device) -> DevicePeak | None:
@@ -142,14 +142,14 @@ def _scaled(peak: DevicePeak, device: Device) -> DevicePeak | None:
 
 
 def _units(device: Device) -> int | None:
-    found = next((device.properties[key] for key in ("numSms", "smCount") if key in device.properties), None)
-    return int(found) if isinstance(found, int | float) and found > 0 else None
+    recorded = next((device.properties[key] for key in ("numSms", "smCount") if key in device.properties), None)
+    return int(recorded) if isinstance(recorded, int | float) and recorded > 0 else None
 
 
 def _memory(device: Device) -> float | None:
-    known = (device.properties.get(key) for key in ("totalGlobalMem", "totalMemory"))
-    found = next((value for value in known if value is not None), None)
-    return float(found) if isinstance(found, int | float) and found > 0 else None
+    recorded = (device.properties.get(key) for key in ("totalGlobalMem", "totalMemory"))
+    total = next((value for value in recorded if value is not None), None)
+    return float(total) if isinstance(total, int | float) and total > 0 else None
 
 
 def checked(peaks: Any) -> dict[str, dict[str, float]]:

@@ -84,8 +84,8 @@ def least_of(run: Trace) -> pl.Series | None:
 
 def peaks_of(run: Trace) -> dict[str, DevicePeak]:
     """The known peaks of the run's devices, by their name in the tables. Raises BadPeaks."""
-    found = {device.id: peak_of(device) for device in run.info.devices}
-    return {device: peak for device, peak in found.items() if peak is not None}
+    peaks = {device.id: peak_of(device) for device in run.info.devices}
+    return {device: peak for device, peak in peaks.items() if peak is not None}
 
 
 class DividedWork(Struct, frozen=True):
@@ -235,35 +235,35 @@ class PerCycle(Struct, frozen=True):
 
 def per_cycle(run: Trace, options: Options, side: Side = "a") -> PerCycle:
     """FLOPs and MFU of the whole cycles of a run; empty where it has none, or no work is known."""
-    found, cycles = roofline_of(run), whole_cycles(run, options, side)
+    roofline, cycles = roofline_of(run), whole_cycles(run, options, side)
     count = sum(kind.frame.height for kind in cycles)
-    if found is None or not count:
+    if roofline is None or not count:
         return PerCycle()
     indices = pl.concat([kind.part.kernels.select("index") for kind in cycles]).collect(engine="streaming")
-    inside = found.activities.join(indices, on="index", how="semi")
+    inside = roofline.activities.join(indices, on="index", how="semi")
     if not inside["flops"].count():
         return PerCycle()
     window = sum(kind.window_ns(None) for kind in cycles)
     devices = inside.filter(pl.col("flops") > 0)["device"].n_unique() or 1
     ranks = max(kind.ranks for kind in cycles)
     at_peak = inside.filter(pl.col("flops") > 0)["compute_ns"]
-    known = not at_peak.null_count() and window > 0 and bool(found.peaks)
+    has_mfu = not at_peak.null_count() and window > 0 and bool(roofline.peaks)
     return PerCycle(
         float(inside["flops"].sum()) / count,
-        float(at_peak.sum()) / (window * max(1.0, devices / ranks)) if known else None,
+        float(at_peak.sum()) / (window * max(1.0, devices / ranks)) if has_mfu else None,
     )
 
 
 def mfu_by_cycle(run: Trace, cycles: Cycles) -> pl.Series:
     """The MFU of each cycle (row of ``cycles.frame``): the time of its FLOPs at peak as a share of its window; null
     where no work or no peak is known, or the cycle was not recorded whole."""
-    found = shaped_roofline(run)
-    if found is None or cycles.frame.is_empty() or cycles.frame["start_ns"].null_count():
+    roofline = shaped_roofline(run)
+    if roofline is None or cycles.frame.is_empty() or cycles.frame["start_ns"].null_count():
         return pl.Series("mfu", [None] * cycles.frame.height, dtype=pl.Float64)
     keys = ["cycle"] if cycles.frame["rank"].null_count() else ["cycle", "rank"]
     members = in_cycles(run, cycles.frame, cycles.device_time).select("index", "cycle", "rank").collect(
         engine="streaming")
-    counted = members.join(found.activities.filter(pl.col("flops") > 0), on="index").group_by(keys).agg(
+    counted = members.join(roofline.activities.filter(pl.col("flops") > 0), on="index").group_by(keys).agg(
         pl.when(pl.col("compute_ns").null_count() == 0).then(pl.col("compute_ns").sum()), pl.col("device").n_unique())
     first, last = WINDOW
     window = (pl.col(last) - pl.col(first)) * pl.col("device")
@@ -288,19 +288,19 @@ def shaped_roofline(run: Trace) -> Roofline | None:
 
 def facts_of(run: Trace, options: Options, side: Side = "a") -> dict[str, Any]:
     """``covered``, ``mfu``, ``flops_per_cycle`` and ``devices`` of a run that has a roofline."""
-    found = roofline_of(run)
-    assert found is not None
+    roofline = roofline_of(run)
+    assert roofline is not None
     callers = callers_of(run)
     cycle = per_cycle(run, options, side)
-    used = set(found.activities["device"].drop_nulls().unique())
+    used = set(roofline.activities["device"].drop_nulls().unique())
     names = {device.id: device.name for device in run.info.devices}
     return {
         **(callers.facts if callers is not None else {}),
-        "covered": found.covered, "mfu": cycle.mfu, "flops_per_cycle": cycle.flops,
+        "covered": roofline.covered, "mfu": cycle.mfu, "flops_per_cycle": cycle.flops,
         "devices": [
             {"device": device, "model": names.get(device) or (peak.model if peak else None),
              "peak_flops": peak.of_types if peak else {}, "peak_bytes": peak.bytes_per_s if peak else None,
              "source": peak.source if peak else None, "claimed": peak.claimed if peak else None}
-            for device in sorted(used, key=lambda name: (len(name), name)) for peak in (found.peaks.get(device),)
+            for device in sorted(used, key=lambda name: (len(name), name)) for peak in (roofline.peaks.get(device),)
         ],
     }

@@ -30,10 +30,10 @@ def plan(paths: Sequence[str], dataset: Path, known: Sequence[Part], reduced: in
     failed: Unreadable | None = None
     for path in paths:
         try:
-            found, lacking = listed(path)
+            recordings, lacking = listed(path)
         except Unreadable as error:
-            failed, found, lacking = error, [], [str(error)]
-        files |= dict.fromkeys(file for file in found if file.name != DESCRIPTION)
+            failed, recordings, lacking = error, [], [str(error)]
+        files |= dict.fromkeys(file for file in recordings if file.name != DESCRIPTION)
         unread += lacking
     if not files:
         raise failed or Unreadable(paths[0], "holds no trace")

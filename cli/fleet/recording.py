@@ -96,17 +96,17 @@ def _opened(work: Recording) -> Iterator[Trace]:
     from ...loaders.ingest.opening import ingest
 
     # reducing a thousand ranks must not evict the user's own traces from the cache
-    known = all(cache.find(file) is not None for file in work.files)
+    cached = all(cache.find(file) is not None for file in work.files)
     made: list[Path] = []
     try:
         runs: list[Trace] = []
         for file in work.files:
-            opened = ingest(file, Request(use_cache=known, lasting=False))
-            made += [] if known else opened.directories
-            found = opened.traces()
-            if len(found) > 1:
-                raise Unreadable(file, f"holds {len(found)} runs", "Reduce recordings of one process each.")
-            runs += found
+            opened = ingest(file, Request(use_cache=cached, lasting=False))
+            made += [] if cached else opened.directories
+            traces = opened.traces()
+            if len(traces) > 1:
+                raise Unreadable(file, f"holds {len(traces)} runs", "Reduce recordings of one process each.")
+            runs += traces
         run = runs[0] if len(runs) == 1 else ranks.joined(work.files[0], Path(work.files[0]).name, runs)
         if len(run.info.ranks) > 1:
             yield run

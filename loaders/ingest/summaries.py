@@ -37,11 +37,11 @@ def summaries(
     letters, digits and dashes; it must change whenever ``summarise`` does. ``worker`` selects that run of each file."""
     left = []
     for number, path in paths.items():
-        kept = _cached_summary(path, name, worker) if use_cache else None
-        if kept is None:
+        cached = _cached_summary(path, name, worker) if use_cache else None
+        if cached is None:
             left.append(number)
         else:
-            yield number, kept
+            yield number, cached
     tasks = [(paths[number], name, summarise, use_cache, worker) for number in left]
     if len(left) <= _ALONE:
         for number, task in zip(left, tasks, strict=True):

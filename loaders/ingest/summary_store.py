@@ -60,8 +60,8 @@ def add(file: Path, rows: Sequence[tuple[str, str]]) -> pl.DataFrame:
     processes added. Raises Unreadable, OSError."""
     with _locked(file):
         before = read(file)
-        known = set(before["digest"])
-        new = {digest: (stamp, digest, data) for stamp, data in rows if (digest := _digest(data)) not in known}
+        digests = set(before["digest"])
+        new = {digest: (stamp, digest, data) for stamp, data in rows if (digest := _digest(data)) not in digests}
         if not new and file.exists():
             return before
         frame = pl.concat([before, pl.DataFrame(list(new.values()), schema=_SCHEMA, orient="row")])

@@ -87,7 +87,7 @@ def _joined(rows: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
             pl.format("{} ({})", named, of)))
     rows = rows.join(frames, on=_FRAME, how="left", nulls_equal=True).sort("id", "stackDepth")
     again = (pl.col("line") == pl.col("line").shift(1)) & (pl.col("id") == pl.col("id").shift(1))
-    kept = rows.filter(~(again.fill_null(False) & pl.col("line").str.starts_with("[")))
-    return kept.group_by("id", maintain_order=True).agg(
+    rest = rows.filter(~(again.fill_null(False) & pl.col("line").str.starts_with("[")))
+    return rest.group_by("id", maintain_order=True).agg(
         function=pl.col("name").first(), stack=pl.col("line").str.join("\n")
     ).with_columns(pl.col("function", "stack").cast(NAME))

@@ -237,8 +237,8 @@ def _measured(
     recording.measured(made.join(launches.select("launch", "start", "device"), on="launch"))
     if channels:
         counters = parts["metric"].n_unique() // 4
-        kept = "1 counter" if counters == 1 else f"{counters} counters"
-        recording.notes.append(f"{channels:,} columns of single L2 channels are summarised as {kept}: mean, standard "
+        read = "1 counter" if counters == 1 else f"{counters} counters"
+        recording.notes.append(f"{channels:,} columns of single L2 channels are summarised as {read}: mean, standard "
                                "deviation, min and max over the channels.")
 
 
@@ -250,7 +250,7 @@ def _with_limits(placed: pl.DataFrame, counted: pl.DataFrame, limits: dict[str, 
     """The counters with the other inputs of the panel formulas; a limit that was not recorded has no column."""
     named = {"cu": "cu_per_gpu", "simd": "simd_per_cu", "sclk": "max_sclk", "hbm_bw": "hbm_bw",
              "channels": "total_l2_chan", "lds_banks": "lds_banks_per_cu", "max_waves": "max_waves_per_cu"}
-    known = {name: number for name, limit in named.items() if (number := _number(limits, limit)) is not None}
+    limited = {name: number for name, limit in named.items() if (number := _number(limits, limit)) is not None}
     placed = placed.rename({name: name.replace("tcc_ea0_", "tcc_ea_") for name in placed.columns})
     channels: dict[str, list[str]] = {}
     for name in placed.columns:
@@ -261,7 +261,7 @@ def _with_limits(placed: pl.DataFrame, counted: pl.DataFrame, limits: dict[str, 
         placed = placed.with_columns(**dict(zip(("bytes_read", "bytes_written", "bytes_hbm"), moved, strict=True)))
     if "grbm_gui_active" in placed.columns:
         placed = placed.with_columns(active=pl.col("grbm_gui_active") / (_number(limits, "num_xcd") or 1.0))
-    return placed.with_columns(pl.col("time").cast(pl.Float64), **{k: pl.lit(v) for k, v in known.items()})
+    return placed.with_columns(pl.col("time").cast(pl.Float64), **{k: pl.lit(v) for k, v in limited.items()})
 
 
 def _samples(recording: Recording, placed: pl.DataFrame, names: dict[str, str]) -> None:

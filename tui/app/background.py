@@ -173,10 +173,10 @@ class Background(HookedApp):
     def _offer(self, value: Any) -> None:
         if isinstance(value, Exception):
             return
-        for found in value:
-            self.offers.insert(0, found)
-            name, key = display(found.path.name, 60), spelled(self.keys_in_force["open_trace"])
-            self.notify(f"New trace: {name}, {units.size(found.bytes or 0)}. {key} opens it.", timeout=20, markup=False)
+        for trace in value:
+            self.offers.insert(0, trace)
+            name, key = display(trace.path.name, 60), spelled(self.keys_in_force["open_trace"])
+            self.notify(f"New trace: {name}, {units.size(trace.bytes or 0)}. {key} opens it.", timeout=20, markup=False)
 
     def on_cycle_stepped(self, event: CycleStepped) -> None:
         """Step the scope of each run by position in its list of cycles; unscoped, go to the first or last cycle."""

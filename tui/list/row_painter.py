@@ -76,14 +76,14 @@ class Page:
         self._emphasis = table.threshold(TOP)  # name of the main column, its third largest value
         self._share = next((one.name for one in table.columns if one.role == "share" and not one.side), None)
         also = {self._emphasis[0]} if self._emphasis else set()
-        known = {column.name for column in table.columns}
+        columns = {column.name for column in table.columns}
         also |= {"kind"} if self._lettered else set()
-        also |= {"verdict"} & known
-        also |= {one.column.under for one in layout.placed} & known
+        also |= {"verdict"} & columns
+        also |= {one.column.under for one in layout.placed} & columns
         sided = [one.column.name for one in layout.placed if one.column.side == "delta"]
-        also |= {before for name in sided if (before := f"{name.removesuffix('_delta')}_a") in known}
+        also |= {before for name in sided if (before := f"{name.removesuffix('_delta')}_a") in columns}
         shown = [placed.column.name for placed in layout.placed]
-        also |= {one.column.estimate for one in layout.placed} & known
+        also |= {one.column.estimate for one in layout.placed} & columns
         names = [*shown, *sorted((also | ({self._share} if self._share else set())) - set(shown))]
         self._at = {name: number for number, name in enumerate(names)}
         self.values = table.window(top, top + height, names) if layout.placed else []
@@ -91,7 +91,7 @@ class Page:
         self._strips: dict[int, tuple[object, Strip]] = {}
         self._head: tuple[int | None, Strip] | None = None
         bars = [one.column.name for one in layout.placed if one.column.bar in ("share", "lost")]
-        wholes = [one.column.under for one in layout.placed if one.column.under in known]
+        wholes = [one.column.under for one in layout.placed if one.column.under in columns]
         most = max((table.most(name) or 0.0 for name in [*bars, *wholes]), default=0.0)  # one scale for both runs
         self._most = dict.fromkeys(bars, most or 1.0)
 
@@ -143,11 +143,11 @@ class Page:
             else:
                 marked = bool(marks) and table.row_id(position) in marks
                 key = style if position == cursor else None, marked, needle
-                known = self._strips.get(y)
-                if known is None or known[0] != key:
-                    known = key, self._strip(self.line(index, position, *key))
-                    self._strips[y] = known
-                made.append(known[1])
+                cached = self._strips.get(y)
+                if cached is None or cached[0] != key:
+                    cached = key, self._strip(self.line(index, position, *key))
+                    self._strips[y] = cached
+                made.append(cached[1])
         return made
 
     def row_at(self, line: int) -> tuple[int, int]:

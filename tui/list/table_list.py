@@ -98,8 +98,8 @@ class TableList(ScrollView, can_focus=True):
             self._home = self._column = self._first = self._searched_from = None
         else:
             offset = min(self.cursor - self._top, max(0, self._rows() - 1))
-            found = table.position(self._home) if self._home is not None else None
-            self.cursor = max(0, min(len(table) - 1, self.cursor)) if found is None else found
+            position = table.position(self._home) if self._home is not None else None
+            self.cursor = max(0, min(len(table) - 1, self.cursor)) if position is None else position
             self._top = max(0, self.cursor - offset)
         self._repaint()
         if table is not None and not same and table.rows.on_disk:
@@ -386,12 +386,12 @@ class TableList(ScrollView, can_focus=True):
     def _find(self, start: int, backwards: bool) -> bool:
         if self.table is None or not len(self.table):
             return False
-        found = self.table.find(self.needle, start, backwards) if 0 <= start < len(self.table) else None
-        if found is None:
-            found = self.table.find(self.needle, len(self.table) - 1 if backwards else 0, backwards)
-        if found is None:
+        position = self.table.find(self.needle, start, backwards) if 0 <= start < len(self.table) else None
+        if position is None:
+            position = self.table.find(self.needle, len(self.table) - 1 if backwards else 0, backwards)
+        if position is None:
             return False
-        self.go(found)
+        self.go(position)
         return True
 
     def _change(self, work: Callable[[Table], Table]) -> None:

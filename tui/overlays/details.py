@@ -66,13 +66,13 @@ class DetailsScreen(Overlay):
         def job() -> Any:
             from ...analysis.details.event_arguments import rows_of
 
-            found = {}
+            answers = {}
             for event in events:
                 try:
-                    found[event] = rows_of(recorded(runs[event.side].info, event.rank, event.offset, event.name))
+                    answers[event] = rows_of(recorded(runs[event.side].info, event.rank, event.offset, event.name))
                 except Exception as error:
-                    found[event] = (("", display(str(error), 300)),)
-            return found
+                    answers[event] = (("", display(str(error), 300)),)
+            return answers
 
         self._runner.ask(job, self._take_recorded)
 

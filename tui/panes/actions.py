@@ -152,9 +152,9 @@ class PaneActions(Container):
         table, state = self.rows.table, self.state
         changed = len(self.rows.marks) != len(state.marks)
         state.marks = set(self.rows.marks)
-        for known in (state.notes, state.words):
-            for gone in known.keys() - state.marks:
-                del known[gone]
+        for marks in (state.notes, state.words):
+            for gone in marks.keys() - state.marks:
+                del marks[gone]
         if table is None or state.marks <= state.words.keys():
             return changed
         for position in range(max(0, self.rows.cursor - 1), min(len(table), self.rows.cursor + 2)):
@@ -206,9 +206,9 @@ class PaneActions(Container):
     def search(self, text: str) -> None:
         """Go to the first row that contains the text, and keep it for n and N; '' ends the search."""
         self.state.search = text
-        found = self.rows.search(text)
-        self.state.matches = self.rows.table.matches(text) if found and self.rows.table is not None else 0
-        if text and not found and self.shown is not None:
+        row = self.rows.search(text)
+        self.state.matches = self.rows.table.matches(text) if row and self.rows.table is not None else 0
+        if text and not row and self.shown is not None:
             self.main.refuse("No match.")
         self.tell()
 

@@ -117,9 +117,9 @@ class IdlePane(TablePane):
         """Label and figures of each device with idle time, of one run or of both."""
         facts = self.shown.base.facts if self.shown is not None else {}
         sides = [("", facts)] if "devices" in facts else [("A ", facts.get("a") or {}), ("B ", facts.get("b") or {})]
-        found = [(side + _name(one), one) for side, known in sides
+        devices = [(side + _name(one), one) for side, known in sides
                  for one in (known.get("in_steps") or known).get("devices", ()) if one["idle_ns"]]
-        return found if len(sides) > 1 else sorted(found, key=lambda one: -one[1]["idle_ns"] / one[1]["window_ns"])
+        return devices if len(sides) > 1 else sorted(devices, key=lambda one: -one[1]["idle_ns"] / one[1]["window_ns"])
 
     def evidence(self, width: int) -> list[Content]:
         """One bar per device, as many as there is room for."""

@@ -68,8 +68,8 @@ class OverviewPane(TablePane):
                 overview = str(error)
             view = in_overview(asked[0])
             try:
-                found = session.answers.ask(view, *session.question(view), session.cached_runs).compared(session.per)
-                return overview, arranged(view, found, arrangement)
+                table = session.answers.ask(view, *session.question(view), session.cached_runs).compared(session.per)
+                return overview, arranged(view, table, arrangement)
             except CannotAnswer:
                 return overview, None
 

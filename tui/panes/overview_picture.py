@@ -218,14 +218,14 @@ def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
     """Gauges of each device for the figures that were measured."""
     made: list[Content] = []
     sides = [("a", A), ("b", B)] if pair else [("", A)]
-    found = {side: _gauged((facts.get(side) or {}) if side else facts) for side, _ in sides}
-    names = list(dict.fromkeys(str(one.get("device") or "GPU") for devices in found.values() for one in devices))
+    by_side = {side: _gauged((facts.get(side) or {}) if side else facts) for side, _ in sides}
+    names = list(dict.fromkeys(str(one.get("device") or "GPU") for devices in by_side.values() for one in devices))
     for name in names[: MOST_DEVICES * len(sides)]:
         lines = []
         for key, title in _GAUGES:
             label = title
             for side, colour in sides:
-                share = next((one.get(key) for one in found[side] if str(one.get("device") or "GPU") == name), None)
+                share = next((one.get(key) for one in by_side[side] if str(one.get("device") or "GPU") == name), None)
                 if share is not None:
                     named = f"{label:<11}{f' {side.upper()}' if side else ''}"
                     lines.append(gauge(named, share, width, colour if pair else ""))

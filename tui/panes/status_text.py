@@ -37,8 +37,8 @@ def frame_text(
     """Title, order, search, marks, filter, scope and row count, for the border of the rows."""
     table = shown.table if shown else None
     arrangement = state.arrangement
-    found = units.counted(state.matches, "match", "matches") if state.matches else "no match"
-    search = ((f"/{display(state.search, 24)} {found}", "warn"),) if state.search else ()
+    matches = units.counted(state.matches, "match", "matches") if state.matches else "no match"
+    search = ((f"/{display(state.search, 24)} {matches}", "warn"),) if state.search else ()
     marks: Pieces = ((f"{len(state.marks)} marked", "mark"),) if state.marks else ()
     filtered = dim("no filter")
     if arrangement.filter:

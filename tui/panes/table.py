@@ -212,11 +212,11 @@ class TablePane(PaneActions, can_focus=False):
         if (name := shown.view.name) not in self.session.columns:
             self.session.columns[name] = dict(resume.columns(name))
         self.rows.choose(self.session.columns[name])
-        before, kept = self.rows.table, (set(self.state.marks), self.state.cursor)
+        before, marked = self.rows.table, (set(self.state.marks), self.state.cursor)
         self.rows.show(shown.table)
         if not self.session.partial and not (before is not None and before.same_rows(shown.table)):
-            self.rows.marks.update(mark for mark in kept[0] if self.still_there(mark, shown.table))
-            self.rows.go(kept[1])
+            self.rows.marks.update(mark for mark in marked[0] if self.still_there(mark, shown.table))
+            self.rows.go(marked[1])
         self.follow_cursor()
         self.rows.empty = "No row matches the filter: Esc clears it, f changes it." if len(shown.base) else (
             "Nothing to list here; w says what the recording lacks.")

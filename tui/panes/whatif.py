@@ -37,8 +37,8 @@ class WhatIfPane(TablePane):
     @property
     def changes(self) -> tuple[str, ...]:
         """The changes replayed together, as typed."""
-        found: tuple[str, ...] = self.own_options.get("changes", ())
-        return found
+        own: tuple[str, ...] = self.own_options.get("changes", ())
+        return own
 
     def _sides(self) -> list[tuple[str, dict[str, Any]]]:
         """Label and facts of each run that could be replayed."""
@@ -93,8 +93,8 @@ class WhatIfPane(TablePane):
         if not colon:
             return len(before) - len(word), tuple(
                 way for way in (*(f"{one}:" for one in KINDS), GRAPH) if way.startswith(word))
-        known = table is not None and any(column.name == "change" for column in table.columns)
-        rows = table.window(0, len(table), ["change"]) if table is not None and known else []
+        completes = table is not None and any(column.name == "change" for column in table.columns)
+        rows = table.window(0, len(table), ["change"]) if table is not None and completes else []
         ways = (f"{text.rpartition('=')[0]}=" for (text,) in rows if text.startswith(f"{kind}:"))
         return len(before) - len(word), tuple(dict.fromkeys(
             way for way in ways if part.lower() in way.lower() or part.lower() in plainly(way).lower()))

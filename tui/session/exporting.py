@@ -36,8 +36,8 @@ def exported(table: Table, view: str, name: str | None) -> Path:
     path = Path(os.path.expanduser(name))
     chosen = next((one for one in FORMATS[::-1] if path.name.endswith(one.suffix)), None)
     if chosen is None:
-        known = " ".join(sorted({one.suffix for one in FORMATS}))
-        raise ValueError(f"{path.suffix or 'no ending'} is not an export format; use {known}")
+        suffixes = " ".join(sorted({one.suffix for one in FORMATS}))
+        raise ValueError(f"{path.suffix or 'no ending'} is not an export format; use {suffixes}")
     made = pieces(table, chosen.name)
     if name == file_name(view, table, chosen.suffix):
         return new_file(path, made)

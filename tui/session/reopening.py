@@ -35,10 +35,10 @@ class Reopening:
         made: list[Run] = []
         for path in paths:
             stamp = _stamp(path)
-            found = next(
+            trace = next(
                 (run for name, then, run in self._known
                  if (name, then, run.state) == (path, stamp, "loaded") and not any(run is one for one in made)), None)
-            run = found or Run(path)
+            run = trace or Run(path)
             made.append(run)
             self._known = [entry for entry in self._known if entry[2] is not run and entry[:2] != (path, stamp)]
             if stamp is not None:

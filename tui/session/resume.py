@@ -36,18 +36,18 @@ def state_path() -> Path:
 
 def _read() -> dict[str, Any]:
     try:
-        kept = json.loads(state_path().read_text(encoding="utf-8"))
+        state = json.loads(state_path().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return kept if isinstance(kept, dict) else {}
+    return state if isinstance(state, dict) else {}
 
 
-def _write(kept: dict[str, Any]) -> None:
+def _write(state: dict[str, Any]) -> None:
     path = state_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps(kept), encoding="utf-8")
+        temporary.write_text(json.dumps(state), encoding="utf-8")
         temporary.replace(path)
     except OSError:
         return
@@ -59,11 +59,11 @@ def _key(paths: Sequence[str]) -> str:
 
 def recent() -> list[tuple[Path, str]]:
     """Recently opened traces that still exist, newest first, with their format."""
-    found: list[tuple[Path, str]] = []
+    recordings: list[tuple[Path, str]] = []
     for one in _read().get("recent", []):
         if isinstance(one, dict) and isinstance(one.get("path"), str) and Path(one["path"]).exists():
-            found.append((Path(one["path"]), str(one.get("format", ""))))
-    return found
+            recordings.append((Path(one["path"]), str(one.get("format", ""))))
+    return recordings
 
 
 def keep(session: Session) -> None:
@@ -72,12 +72,12 @@ def keep(session: Session) -> None:
     opened = [run for run in lasting if run.traces[0].info.format != "history"]
     if not opened:
         return
-    kept = _read()
+    stored = _read()
     now = [{"path": os.path.abspath(run.path), "format": run.traces[0].info.format} for run in opened]
     paths = {one["path"] for one in now}
-    before = [one for one in kept.get("recent", []) if isinstance(one, dict) and one.get("path") not in paths]
-    kept["recent"] = (now + before)[:MOST_RECENT]
-    sessions = kept.get("sessions")
+    before = [one for one in stored.get("recent", []) if isinstance(one, dict) and one.get("path") not in paths]
+    stored["recent"] = (now + before)[:MOST_RECENT]
+    sessions = stored.get("sessions")
     sessions = sessions if isinstance(sessions, dict) else {}
     key = _key([run.path for run in session.inputs])
     sessions.pop(key, None)
@@ -87,8 +87,8 @@ def keep(session: Session) -> None:
         "subject": session.subject,
         "views": {name: _view(state) for name, state in session.views.items()},
     }
-    kept["sessions"] = dict(list(sessions.items())[-MOST_SESSIONS:])
-    notes = kept.get("time_notes")
+    stored["sessions"] = dict(list(sessions.items())[-MOST_SESSIONS:])
+    notes = stored.get("time_notes")
     notes = notes if isinstance(notes, dict) else {}
     alone = len(session.inputs) == 1  # a single input may hold two runs
     of_paths = [os.path.abspath(run.path) for run in session.inputs]
@@ -98,8 +98,8 @@ def keep(session: Session) -> None:
                 if alone or of_paths[note.run] == path]
         if mine and path != os.path.abspath("-"):
             notes[path] = [asdict(note) for note in dict.fromkeys(mine[:MOST_MARKS])]
-    kept["time_notes"] = dict(list(notes.items())[-MOST_NOTED:])
-    _write(kept)
+    stored["time_notes"] = dict(list(notes.items())[-MOST_NOTED:])
+    _write(stored)
 
 
 def _view(state: ViewState) -> dict[str, Any]:
@@ -128,9 +128,9 @@ def restore(session: Session) -> bool:
 
 def restore_notes(session: Session) -> None:
     """Take up the notes on times of each open input, and those on rows of these inputs together."""
-    kept, session.time_notes = _read().get("time_notes"), []
+    stored, session.time_notes = _read().get("time_notes"), []
     for at, run in enumerate(session.inputs):
-        notes = kept.get(os.path.abspath(run.path)) if isinstance(kept, dict) else None
+        notes = stored.get(os.path.abspath(run.path)) if isinstance(stored, dict) else None
         for given in notes if isinstance(notes, list) else ():
             try:
                 note = convert(given, TimeNote)
@@ -145,8 +145,8 @@ def restore_notes(session: Session) -> None:
 
 
 def _saved(session: Session) -> dict[str, Any] | None:
-    kept = _read().get("sessions", {})
-    mine = kept.get(_key([run.path for run in session.inputs])) if isinstance(kept, dict) else None
+    sessions = _read().get("sessions", {})
+    mine = sessions.get(_key([run.path for run in session.inputs])) if isinstance(sessions, dict) else None
     return mine if isinstance(mine, dict) else None
 
 
@@ -173,32 +173,32 @@ def _marked(given: Mapping[str, Any]) -> ViewState:
 
 def queries() -> list[str]:
     """SQL statements typed before, newest last."""
-    kept = _read().get("queries", [])
-    return [one for one in kept if isinstance(one, str)] if isinstance(kept, list) else []
+    stored = _read().get("queries", [])
+    return [one for one in stored if isinstance(one, str)] if isinstance(stored, list) else []
 
 
 def keep_query(statement: str) -> list[str]:
     """Save a statement as the newest; returns all saved ones."""
-    kept = _read()
+    state = _read()
     every = [*(one for one in queries() if one != statement), statement][-MOST_QUERIES:]
-    kept["queries"] = every
-    _write(kept)
+    state["queries"] = every
+    _write(state)
     return every
 
 
 def columns(view: str) -> dict[str, Choice]:
     """Saved column choices of a view, shared by all runs."""
-    kept = _read().get("columns", {})
-    mine = kept.get(view) if isinstance(kept, dict) else None
+    stored = _read().get("columns", {})
+    mine = stored.get(view) if isinstance(stored, dict) else None
     return {str(name): one for name, one in mine.items() if one in CHOICES} if isinstance(mine, dict) else {}
 
 
 def keep_columns(view: str, choices: Mapping[str, Choice]) -> None:
     """Save the column choices of a view."""
-    kept = _read()
-    before = kept.get("columns")
-    kept["columns"] = {**(before if isinstance(before, dict) else {}), view: dict(choices)}
-    _write(kept)
+    state = _read()
+    before = state.get("columns")
+    state["columns"] = {**(before if isinstance(before, dict) else {}), view: dict(choices)}
+    _write(state)
 
 
 def _texts(texts: dict[int, str]) -> dict[str, str]:

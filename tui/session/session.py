@@ -185,12 +185,12 @@ class Session(Struct):
     @property
     def cached_runs(self) -> Runs:
         """The runs whose answers stay cached: those open now, and those that reopening their path returns."""
-        known = self.reopening.traces
+        traces = self.reopening.traces
         pairs = (
             labelled for before, labelled in self.labelled_before
-            if all(any(one is trace for trace in known) for one in before)
+            if all(any(one is trace for trace in traces) for one in before)
         )
-        return (*self.traces, *known, *(trace for pair in pairs for trace in pair))
+        return (*self.traces, *traces, *(trace for pair in pairs for trace in pair))
 
     @property
     def marked(self) -> list[tuple[str, str, str]]:

@@ -140,15 +140,15 @@ def _flag(value: Any) -> bool:
 def _thresholds(value: Any) -> Thresholds:
     if not isinstance(value, dict):
         raise _Wrong("thresholds is a table: [thresholds]")
-    known = {name: type(value) for name, value in asdict(Thresholds()).items()}
+    types = {name: type(value) for name, value in asdict(Thresholds()).items()}
     for name, number in value.items():
-        if name not in known:
-            raise _Wrong(f"{name} is not a threshold; there are {', '.join(known)}", name)
+        if name not in types:
+            raise _Wrong(f"{name} is not a threshold; there are {', '.join(types)}", name)
         if isinstance(number, bool) or not isinstance(number, int | float) or number < 0:
             raise _Wrong(f"{name} must be a number from 0, not {number!r}", name)
-        if known[name] is float and number > 1:
+        if types[name] is float and number > 1:
             raise _Wrong(f"{name} must be a fraction from 0 to 1, not {number!r}", name)
-        if known[name] is int and not isinstance(number, int):
+        if types[name] is int and not isinstance(number, int):
             raise _Wrong(f"{name} must be a whole number, not {number!r}", name)
     return Thresholds(**value)
 

@@ -25,11 +25,11 @@ class Watch:
 
     def look(self) -> list[Found]:
         """Traces that appeared and are complete since the last scan; slow, call it in a thread."""
-        found = {one.path: one for one in self._discover(self.folder)}
+        recordings = {one.path: one for one in self._discover(self.folder)}
         if self._known is None:
-            self._known = set(found)
+            self._known = set(recordings)
             return []
-        fresh = {path: one for path, one in found.items() if path not in self._known}
+        fresh = {path: one for path, one in recordings.items() if path not in self._known}
         ready = [one for path, one in fresh.items() if path in self._sizes and self._sizes[path] == one.bytes]
         self._sizes = {path: one.bytes for path, one in fresh.items()}
         self._known |= {one.path for one in ready}

@@ -46,23 +46,23 @@ class Pens:
 
     def number(self, style: Style | None) -> int:
         """The number of a style's pen."""
-        found = self._styles.get(style)
-        if found is None:
+        pen_number = self._styles.get(style)
+        if pen_number is None:
             assert style is not None
             on = style._attributes & style._set_attributes
             attributes = frozenset(code for bit, code in enumerate(_ATTRIBUTES) if on & (1 << bit))
             pen = (attributes, self._codes(style.color, True), self._codes(style.bgcolor, False))
-            found = self._numbers.get(pen)
-            if found is None:
-                found = self._numbers[pen] = len(self._pens)
+            pen_number = self._numbers.get(pen)
+            if pen_number is None:
+                pen_number = self._numbers[pen] = len(self._pens)
                 self._pens.append(pen)
-                self.grounds.append(found)
+                self.grounds.append(pen_number)
                 if not attributes & _INKED and (attributes or pen[1]):
-                    self.grounds[found] = self.number(Style(bgcolor=style.bgcolor))
+                    self.grounds[pen_number] = self.number(Style(bgcolor=style.bgcolor))
             if len(self._styles) > 4096:  # styles with metadata are new objects all the time
                 self._styles = {None: 0}
-            self._styles[style] = found
-        return found
+            self._styles[style] = pen_number
+        return pen_number
 
     def _codes(self, color: Color | None, foreground: bool) -> str:
         if color is None or color.is_default:
@@ -301,9 +301,9 @@ def shift(old: list[Row], new: list[Row]) -> tuple[int, int, int] | None:
         where.setdefault(text, []).append(y)
     votes: Counter[int] = Counter()
     for y, text in enumerate(after):
-        found = where.get(text, ())
-        if len(found) <= 2 and before[y] != text:
-            votes.update(at - y for at in found)
+        places = where.get(text, ())
+        if len(places) <= 2 and before[y] != text:
+            votes.update(at - y for at in places)
     if not votes:
         return None
     lines, count = votes.most_common(1)[0]

@@ -213,8 +213,8 @@ def _line(run: Run, width: int) -> Content:
             line = Content.assemble(line, "\n   ", (cut(display(run.advice), width - 4), "$foreground"))
         return line
     if run.state == "stopped":
-        kept = f"  {'showing the rows read so far' if run.traces else 'nothing was read'}; o opens again"
-        return Content.assemble(f" {name}  ", ("stopped", "$warning"), kept)
+        state = f"  {'showing the rows read so far' if run.traces else 'nothing was read'}; o opens again"
+        return Content.assemble(f" {name}  ", ("stopped", "$warning"), state)
     parts: list[tuple[str, str]] = [(f" {name}  ", "bold")]
     if run.of:
         parts.append((f"{run.read:,} of {run.of:,} ranks read  ", ""))

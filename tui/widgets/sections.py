@@ -60,9 +60,9 @@ def grid(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], room: int)
 
     Columns without any value are omitted.
     """
-    kept = [at for at in range(len(columns)) if not rows or any(row[at] not in ("", units.MISSING) for row in rows)]
-    rows = tuple(tuple(row[at] for at in kept) for row in rows)
-    titles = [columns[at] for at in kept]
+    shown = [at for at in range(len(columns)) if not rows or any(row[at] not in ("", units.MISSING) for row in rows)]
+    rows = tuple(tuple(row[at] for at in shown) for row in rows)
+    titles = [columns[at] for at in shown]
     if not titles:
         return []
     widths = [max(len(title), *(len(row[at]) for row in rows), 1) if rows else len(title)

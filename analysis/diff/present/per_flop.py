@@ -49,12 +49,12 @@ def _work(run: Trace) -> pl.DataFrame | None:
         return None
     launched = pl.Series((callers.call >= 0) | (callers.operator >= 0))
     took = pl.col("dur_ns").sum()
-    known = pl.col("flops").is_not_null()
-    flops, spent = pl.col("flops").sum(), pl.col("dur_ns").filter(known).sum()
+    counted = pl.col("flops").is_not_null()
+    flops, spent = pl.col("flops").sum(), pl.col("dur_ns").filter(counted).sum()
     whole = divided.work["flops"].gather(divided.number)
     computed = kernels.with_columns(whole=whole, owner=pl.Series(divided.attribution.owner)).filter(
         launched & (kernels["kind"] == "kernel"))  # copies and sets of a call compute nothing
     share = pl.when(took.over("owner") > 0).then(pl.col("dur_ns") / took.over("owner"))
     return computed.with_columns(flops=pl.col("whole") * share).group_by("name").agg(
-        (flops / known.sum()).alias("flops"), (spent / 1e3 / (flops / 1e9)).alias("us_per_gflop"), known=spent / took,
+        (flops / counted.sum()).alias("flops"), (spent / 1e3 / (flops / 1e9)).alias("us_per_gflop"), known=spent / took,
     ).filter(pl.col("known") >= KNOWN, pl.col("flops") > 0).select("name", "flops", "us_per_gflop")

@@ -119,10 +119,10 @@ def _flops_ratio(runs: tuple[Trace, Trace], options: Options) -> float | None:
     from ...work.roofline import per_cycle, roofline_of
 
     try:
-        found = [(roofline_of(run), per_cycle(run, options, side).flops) for run, side in zip(runs, SIDES, strict=True)]
+        work = [(roofline_of(run), per_cycle(run, options, side).flops) for run, side in zip(runs, SIDES, strict=True)]
     except BadPeaks:
         return None
-    (a, flops_a), (b, flops_b) = found
+    (a, flops_a), (b, flops_b) = work
     if a is None or b is None or not flops_a or flops_b is None or a.covered is None or b.covered is None:
         return None
     return flops_b / flops_a if abs(a.covered - b.covered) <= LIKE_COVERED else None

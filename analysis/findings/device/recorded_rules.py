@@ -17,9 +17,9 @@ def _find(evidence: Evidence) -> tuple[RuleFinding, ...] | None:
     return tuple(one for one in recorded.found if one.severity != "INF") or None if recorded else None
 
 
-def _sentence(found: tuple[RuleFinding, ...]) -> str:
-    more = units.counted(len(found) - 1, "more rule has", "more rules have")
-    return rule_sentence(found[0]) + (f" {more} something to say." if len(found) > 1 else "")
+def _sentence(rules: tuple[RuleFinding, ...]) -> str:
+    more = units.counted(len(rules) - 1, "more rule has", "more rules have")
+    return rule_sentence(rules[0]) + (f" {more} something to say." if len(rules) > 1 else "")
 
 
 RULE = Rule(

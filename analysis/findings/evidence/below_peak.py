@@ -80,48 +80,48 @@ class Utilisation(Struct, frozen=True):
 
 def utilisation_of(run: Trace, options: Options) -> Utilisation | None:
     """The utilisation in the whole cycles of a run; None if work or peak is unknown."""
-    found = shaped_roofline(run)
-    cycle = per_cycle(run, options) if found is not None else PerCycle()
-    if found is None or cycle.flops is None or cycle.mfu is None or found.covered is None:
+    roofline = shaped_roofline(run)
+    cycle = per_cycle(run, options) if roofline is not None else PerCycle()
+    if roofline is None or cycle.flops is None or cycle.mfu is None or roofline.covered is None:
         return None
-    return Utilisation(cycle.flops, cycle.mfu, found.recomputes, found.covered)
+    return Utilisation(cycle.flops, cycle.mfu, roofline.recomputes, roofline.covered)
 
 
 def below_peak_of(run: Trace, piece: Trace, options: Options, steps: Steps | None) -> dict[str, Below] | None:
     """The patterns in the run's steps by name; None without shapes or a known peak."""
-    found = shaped_roofline(run)
-    if found is None or not piece.has("kernels"):
+    roofline = shaped_roofline(run)
+    if roofline is None or not piece.has("kernels"):
         return None
     inside = in_steps(piece, steps).kernels.select("index").collect(engine="streaming")["index"]
-    rows = found.activities.with_columns(here=pl.col("index").is_in(inside.implode()), row=pl.int_range(pl.len()))
+    rows = roofline.activities.with_columns(here=pl.col("index").is_in(inside.implode()), row=pl.int_range(pl.len()))
     total = int(rows.filter("here", pl.col("kind") != "sync")["dur_ns"].sum())
     made = {}
     for name, pattern in PATTERNS.items():
-        least = pattern(found)
+        least = pattern(roofline)
         among = pl.Series(list(least), dtype=pl.Int64).implode()
         mine = rows.filter("here", pl.col("kind") == "kernel", pl.col("signature").is_in(among))
         took = int(mine["dur_ns"].sum())
         if total and took >= LEAST * total:
-            made[name] = _below(run, options, found, rows, mine, least, total)
+            made[name] = _below(run, options, roofline, rows, mine, least, total)
     return made
 
 
 def _below(
-    run: Trace, options: Options, found: Roofline, rows: pl.DataFrame, mine: pl.DataFrame, least: Mapping[int, float],
-    total: int,
+    run: Trace, options: Options, roofline: Roofline, rows: pl.DataFrame, mine: pl.DataFrame,
+    least: Mapping[int, float], total: int,
 ) -> Below:
     """The figures of one pattern."""
     took = int(mine["dur_ns"].sum())
     top = mine.group_by("signature").agg(
         pl.col("dur_ns", "compute_ns", "memory_ns").sum()).sort("dur_ns", "signature", descending=[True, False])
-    name = [found.attribution.signatures[at].name for at in top["signature"]]
-    matrix = [at for at, one in enumerate(top["signature"]) if (work := found.attribution.signatures[one].work)
+    name = [roofline.attribution.signatures[at].name for at in top["signature"]]
+    matrix = [at for at, one in enumerate(top["signature"]) if (work := roofline.attribution.signatures[one].work)
               and work.matrix]
     first = matrix[0] if matrix else 0
     same = [at for at, one in enumerate(name) if one == name[first]]
     spent = sum(top["dur_ns"][at] for at in same)
     compute, memory = (sum(top[column][at] or 0.0 for at in same) for column in ("compute_ns", "memory_ns"))
-    signature = found.attribution.signatures[top["signature"][first]]
+    signature = roofline.attribution.signatures[top["signature"][first]]
     peak = f"{signature.dtype} peak" if compute >= memory else "peak memory bandwidth"
     lost = mine.select((pl.col("dur_ns") * (1 - _parts(least))).clip(0).sum()).item()
     cycle, win, replayed_cycles = _win(run, options, rows, least)
@@ -153,9 +153,9 @@ def _win(
 Pattern = Callable[[Roofline], dict[int, float]]
 
 
-def _times(found: Roofline) -> dict[int, tuple[float, float, float, float]]:
+def _times(roofline: Roofline) -> dict[int, tuple[float, float, float, float]]:
     """Per signature, ns: recorded time of its activities, and their time at peak by FLOPs, by bytes, and the larger."""
-    sums = found.activities.filter(pl.col("least_ns").is_not_null()).group_by("signature").agg(
+    sums = roofline.activities.filter(pl.col("least_ns").is_not_null()).group_by("signature").agg(
         pl.col("dur_ns", "compute_ns", "memory_ns", "least_ns").sum())
     return {at: (float(took), compute, memory, least) for at, took, compute, memory, least in sums.rows() if took}
 
@@ -164,9 +164,9 @@ def _terms(one: Signature) -> dict[str, int]:
     return dict(one.work.terms) if one.work is not None else {}
 
 
-def attention(found: Roofline) -> dict[int, float]:
+def attention(roofline: Roofline) -> dict[int, float]:
     """Batched GEMMs with a softmax on the scores: if fused, the softmax and the GEMMs' memory traffic are gone."""
-    times, named = _times(found), list(enumerate(found.attribution.signatures))
+    times, named = _times(roofline), list(enumerate(roofline.attribution.signatures))
     scores = {_terms(one)["n"] for _, one in named if one.name in ("aten::_softmax", "aten::softmax") and _terms(one)}
     made = {}
     for at, one in named:
@@ -182,9 +182,9 @@ def attention(found: Roofline) -> dict[int, float]:
     return made
 
 
-def normalisation(found: Roofline) -> dict[int, float]:
+def normalisation(roofline: Roofline) -> dict[int, float]:
     """Unfused RMSNorm: if fused, pow, mean and rsqrt are gone and one scaling pass remains."""
-    times, named = _times(found), list(enumerate(found.attribution.signatures))
+    times, named = _times(roofline), list(enumerate(roofline.attribution.signatures))
     squared = {_terms(one).get("n") for _, one in named if one.name == "aten::pow"}
     averaged = {_terms(one).get("n") for _, one in named if one.name == "aten::mean"}
     both = squared & averaged - {None}
@@ -194,15 +194,15 @@ def normalisation(found: Roofline) -> dict[int, float]:
         (one.name in ("aten::pow", "aten::mean") and _terms(one).get("n") in both) or one.name == "aten::rsqrt")}
 
 
-def optimiser(found: Roofline) -> dict[int, float]:
+def optimiser(roofline: Roofline) -> dict[int, float]:
     """Adam in several passes over its lists, or with a launch per parameter: if fused, it is one pass."""
-    times, named = _times(found), list(enumerate(found.attribution.signatures))
-    peak = _peak(found)
+    times, named = _times(roofline), list(enumerate(roofline.attribution.signatures))
+    peak = _peak(roofline)
     lists = [at for at, one in named if one.name.startswith("aten::_foreach_") and at in times]
     divided = [at for at in lists if "addcdiv" in named[at][1].name]
     if not divided or peak is None or not peak.bytes_per_s:
         return {}
-    calls = found.rows.filter(pl.col("op").cast(pl.String).str.contains("_foreach_addcdiv", literal=True))
+    calls = roofline.rows.filter(pl.col("op").cast(pl.String).str.contains("_foreach_addcdiv", literal=True))
     counted = calls.select(pl.col("calls").sum()).item() or 0
     elements = sum(_terms(named[at][1])["n"] for at in divided) / len(divided) * counted
     fused = elements * _ADAM_BYTES * _ADAM_MOVES / peak.bytes_per_s * 1e9
@@ -210,12 +210,12 @@ def optimiser(found: Roofline) -> dict[int, float]:
     return dict.fromkeys(lists, part)
 
 
-def small(found: Roofline) -> dict[int, float]:
+def small(roofline: Roofline) -> dict[int, float]:
     """GEMMs with fewer tiles than the device has SMs, far below its peak: larger batches reach the peak."""
-    times, peak = _times(found), _peak(found)
+    times, peak = _times(roofline), _peak(roofline)
     units = (peak.size.get("units", 0) * peak.scaled) if peak is not None else 0
     made = {}
-    for at, one in enumerate(found.attribution.signatures):
+    for at, one in enumerate(roofline.attribution.signatures):
         terms = _terms(one)
         if one.work is None or not one.work.matrix or at not in times or not {"M", "N"} <= set(terms):
             continue
@@ -226,10 +226,10 @@ def small(found: Roofline) -> dict[int, float]:
     return made
 
 
-def layout(found: Roofline) -> dict[int, float]:
+def layout(roofline: Roofline) -> dict[int, float]:
     """Copies of a tensor to another layout with the same type and shape: unnecessary with one layout throughout."""
     made = {}
-    for at, one in enumerate(found.attribution.signatures):
+    for at, one in enumerate(roofline.attribution.signatures):
         if one.name in _MOVES and one.work is not None and (types := (one.types or "").strip("[]").split(",")):
             kinds = {text.strip().strip('"') for text in types[:2]}
             if len(kinds) == 1 and _same_shapes(one):
@@ -242,22 +242,22 @@ def _same_shapes(one: Signature) -> bool:
     return call is not None and len({tensor.shape for tensor in call.all()[:2]}) == 1
 
 
-def full_precision(found: Roofline) -> dict[int, float]:
+def full_precision(roofline: Roofline) -> dict[int, float]:
     """FP32 GEMMs on a device with a faster type: TF32 if it has that, else half precision."""
-    peak, times, made = _peak(found), _times(found), {}
+    peak, times, made = _peak(roofline), _times(roofline), {}
     rate = next((peak.flops[name] for name in ("tf32", "fp16", "bf16") if peak.flops.get(name)), None) if peak else None
     slow = peak.flops_per_s("fp32", True) if peak is not None else None
     if not rate or not slow or rate <= slow:
         return {}
-    for at, one in enumerate(found.attribution.signatures):
+    for at, one in enumerate(roofline.attribution.signatures):
         if one.work is not None and one.work.matrix and one.dtype == "fp32" and at in times:
             took, compute, memory, _ = times[at]
             made[at] = max(compute * slow / rate, memory) / took
     return made
 
 
-def _peak(found: Roofline) -> DevicePeak | None:
-    return next(iter(found.peaks.values()), None)
+def _peak(roofline: Roofline) -> DevicePeak | None:
+    return next(iter(roofline.peaks.values()), None)
 
 
 PATTERNS: dict[str, Pattern] = {

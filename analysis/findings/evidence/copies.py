@@ -119,9 +119,9 @@ def _copies_of(piece: Trace) -> Copies | None:
     places = [(rank, None if device is None else str(device)) for rank, device in rows.select(
         "rank", pl.col("device").cast(pl.String)).unique(maintain_order=True).rows()]
     labels = device_labels(places)
-    found = [_of_device(labels[rank, device], group, names) for (rank, device), group in zip(
+    copies = [_of_device(labels[rank, device], group, names) for (rank, device), group in zip(
         places, rows.partition_by("rank", "device", maintain_order=True), strict=True)]
-    return max(found, key=lambda one: one.pageable.exposed_ns + one.other.exposed_ns)
+    return max(copies, key=lambda one: one.pageable.exposed_ns + one.other.exposed_ns)
 
 
 def _of_device(device: str | None, rows: pl.DataFrame, names: pl.Series) -> Copies:

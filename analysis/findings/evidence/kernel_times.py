@@ -63,8 +63,8 @@ def kernel_times_of(piece: Trace) -> KernelTimes | None:
 
 
 def _kernel_times(piece: Trace) -> KernelTimes | None:
-    known = pl.col("occupancy").is_not_null() & pl.col("registers").is_not_null()
-    low_ns = pl.col("dur_ns").filter(known & (pl.col("occupancy") < LOW) & (pl.col("occupancy") > 0)).sum()
+    has_occupancy = pl.col("occupancy").is_not_null() & pl.col("registers").is_not_null()
+    low_ns = pl.col("dur_ns").filter(has_occupancy & (pl.col("occupancy") < LOW) & (pl.col("occupancy") > 0)).sum()
     launches = piece.kernels.filter(pl.col("kind") == "kernel", pl.col("dur_ns").is_not_null()).with_columns(
         short=pl.col("dur_ns") < SHORT_NS)
     rows = launches.group_by("name", "short").agg(
@@ -137,10 +137,10 @@ def _worst(low: pl.DataFrame) -> Starved | None:
     """The kernels of the limiter with most time."""
     best: Starved | None = None
     for (name,), frame in low.group_by("limiter", maintain_order=True):
-        found = _named(frame, "low_ns")
-        if found is not None and (best is None or found.total_ns > best.kernels.total_ns):
-            mean = float((frame["occupancy"] * frame["low_ns"]).sum() / found.total_ns)
-            best = Starved(found, str(name), mean)
+        worst = _named(frame, "low_ns")
+        if worst is not None and (best is None or worst.total_ns > best.kernels.total_ns):
+            mean = float((frame["occupancy"] * frame["low_ns"]).sum() / worst.total_ns)
+            best = Starved(worst, str(name), mean)
     return best
 
 

@@ -92,6 +92,6 @@ def _longest(run: Trace, begin: int, end: int, marks: pl.Series) -> Longest | No
         count=pl.when(alone).then(1).otherwise("count"), total=pl.when(alone).then("most").otherwise("total"))
     telling = named.filter(pl.col("total") >= TELLING * span)
     # a call tells most about where the time went, a user's range least
-    found = telling.sort("called", "marked", "total", "name", descending=[True, False, True, False]).head(1)
+    longest = telling.sort("called", "marked", "total", "name", descending=[True, False, True, False]).head(1)
     return next((Longest(name, count, total) for name, count, total in
-                 found.select("name", "count", "total").iter_rows()), None)
+                 longest.select("name", "count", "total").iter_rows()), None)

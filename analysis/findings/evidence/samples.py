@@ -115,7 +115,7 @@ def _during_functions(piece: Trace, rows: pl.DataFrame) -> list[Clock]:
     works = pl.col("kind").cast(pl.String).is_in(["kernel", "collective"])
     read = piece.profile.filter(works, pl.col("mu") > 0).select(
         pl.col("metric", "device").cast(pl.String), "mu").collect(engine="streaming")
-    found = []
+    during = []
     for (metric, device), group in read.group_by("metric", "device", maintain_order=True):
         if not _is_clock(str(metric)):
             continue
@@ -124,8 +124,8 @@ def _during_functions(piece: Trace, rows: pl.DataFrame) -> list[Clock]:
         peers = rows.filter(pl.col("metric") == str(metric), pl.col("value") > 0)["value"]
         high = float(np.quantile(peers.to_numpy(), HIGH)) if len(peers) else float(np.quantile(values, HIGH))
         low = int((values < OF_ALL * high).sum())
-        found.append(Clock(str(device), str(metric), len(values), low, high, float(values.min()), about.unit, True))
-    return found
+        during.append(Clock(str(device), str(metric), len(values), low, high, float(values.min()), about.unit, True))
+    return during
 
 
 def _total(devices: tuple[Device, ...], device: str | None) -> float | None:

@@ -85,5 +85,5 @@ def _allocations(piece: Trace) -> tuple[tuple[str, int], ...]:
     sums = piece.host.filter(pl.col("kind").is_in(CALLS)).group_by(pl.col("name").cast(pl.String)).agg(
         count=pl.len(), total_ns=pl.col("dur_ns").sum(),
     ).sort("total_ns", "name", descending=[True, False]).collect(engine="streaming")
-    found = [(name, count) for name, count, _ in sums.iter_rows() if name and cause_of_call(name) == "allocation"]
-    return tuple(found[:2])
+    allocations = [(name, count) for name, count, _ in sums.iter_rows() if name and cause_of_call(name) == "allocation"]
+    return tuple(allocations[:2])

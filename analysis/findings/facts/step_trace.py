@@ -28,10 +28,10 @@ def _nanoseconds(us: Any) -> int | None:
     return round(value) if 0 <= value < 1e18 else None
 
 
-def _sentence(found: dict[str, Any]) -> str:
-    parts = ", ".join(f"{word} {units.duration(found[word])}" for _, word in _PARTS if word in found)
-    step = f"step {display(str(found['step']), 12)}" if found["step"] else "the step"
-    more = f", the first of {units.count(found['steps'])}" if found["steps"] > 1 else ""
+def _sentence(trace: dict[str, Any]) -> str:
+    parts = ", ".join(f"{word} {units.duration(trace[word])}" for _, word in _PARTS if word in trace)
+    step = f"step {display(str(trace['step']), 12)}" if trace["step"] else "the step"
+    more = f", the first of {units.count(trace['steps'])}" if trace["steps"] > 1 else ""
     return f"The profiler's own times of {step}{more}: {parts}."
 
 

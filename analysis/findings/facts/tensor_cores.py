@@ -16,9 +16,9 @@ class OnTensorCores(Struct, frozen=True):
 
 
 def _find(evidence: Evidence) -> OnTensorCores | None:
-    known = spread(evidence.devices, "tensor_share")
-    least = known is None or len(known.shares) < len(evidence.devices)
-    shares = spread(evidence.devices, "tensor_least") if least else known
+    tensor_shares = spread(evidence.devices, "tensor_share")
+    least = tensor_shares is None or len(tensor_shares.shares) < len(evidence.devices)
+    shares = spread(evidence.devices, "tensor_least") if least else tensor_shares
     return OnTensorCores(shares, least) if shares is not None and shares.highest[1] else None
 
 

@@ -30,8 +30,8 @@ def _find(evidence: Evidence) -> BlockingCopies | None:
     return BlockingCopies(copies, idle_ns) if waits.share(idle_ns) > WAITING else None
 
 
-def _sentence(found: BlockingCopies) -> str:
-    some = found.copies
+def _sentence(blocking: BlockingCopies) -> str:
+    some = blocking.copies
     kind = "pageable " if some.pageable == some.count else ""
     size = f" ({units.size(some.bytes)})" if some.bytes else ""
     advice = "Pinned memory and non_blocking=True let" if some.pageable else "Asynchronous copies let"

@@ -22,9 +22,9 @@ def rule(id: str, pattern: str, sentence: Callable[[Below, str], str], filter: s
     """The rule of a pattern of ``evidence.below_peak``."""
 
     def find(evidence: Evidence) -> Found | None:
-        found = (evidence.measured.below_peak or {}).get(pattern)
-        worth = found is not None and found.worth_saying(evidence.step_ns * evidence.steps)
-        return Found(found, evidence.step_word) if found is not None and worth else None
+        below = (evidence.measured.below_peak or {}).get(pattern)
+        worth = below is not None and below.worth_saying(evidence.step_ns * evidence.steps)
+        return Found(below, evidence.step_word) if below is not None and worth else None
 
     return Rule(
         id, "hint", find, lambda found: sentence(found.below, found.word),

@@ -91,11 +91,11 @@ class MetricsPane(TablePane):
         if shown is None or not rows:
             return
         runs, options = self.session.question(shown.view, self.subject)
-        kept = self._kept if self._of == (self._epoch, self.subject) else {}
-        if len(kept) > MOST_KEPT:
-            kept = {}
-        self._kept, self._of = kept, (self._epoch, self.subject)
-        known = dict(kept)
+        cached = self._kept if self._of == (self._epoch, self.subject) else {}
+        if len(cached) > MOST_KEPT:
+            cached = {}
+        self._kept, self._of = cached, (self._epoch, self.subject)
+        known = dict(cached)
 
         def job() -> tuple[list[Series], list[Marks], bool]:
             from ....analysis.metrics.picture import plotted
@@ -105,7 +105,7 @@ class MetricsPane(TablePane):
         def take(value: Any) -> None:
             if isinstance(value, tuple):
                 series, marks, pair = value
-                kept.update({one.key: one for one in series})
+                cached.update({one.key: one for one in series})
                 self.canvas.show(series, marks, pair)
 
         self._reading.ask(job, take)

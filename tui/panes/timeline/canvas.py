@@ -159,11 +159,11 @@ class TimelineCanvas(LaneView):
         from ....analysis.timeline.window import same_name
 
         lane, at, run = self.lane, self.slice(), self.run
-        found = None if lane is None or at is None else same_name(lane, at, step)
-        if lane is None or found is None:
+        other = None if lane is None or at is None else same_name(lane, at, step)
+        if lane is None or other is None:
             self.app.bell()
             return
-        middle = (int(lane.slices.starts[found]) + int(lane.slices.ends[found])) // 2 - self.offsets[run]
+        middle = (int(lane.slices.starts[other]) + int(lane.slices.ends[other])) // 2 - self.offsets[run]
         start, end = self.window_ns
         if not start <= middle < end:
             self.look(middle - (end - start) // 2, middle + (end - start + 1) // 2)

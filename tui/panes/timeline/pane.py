@@ -280,14 +280,14 @@ class TimelinePane(TablePane):
         if not self.canvas.runs:
             self.app.bell()
             return
-        known = self.canvas.note_here()
-        self.main.ask_for("note", known.text if known else "", "what to remember of this time")
+        note = self.canvas.note_here()
+        self.main.ask_for("note", note.text if note else "", "what to remember of this time")
 
     def _note(self, text: str) -> None:
         """Save the note at the cursor; '' removes it."""
-        known, notes = self.canvas.note_here(), self.session.time_notes
-        if known is not None:
-            notes.remove(known)
+        note, notes = self.canvas.note_here(), self.session.time_notes
+        if note is not None:
+            notes.remove(note)
         if text:
             start, end, where = self.canvas.under_cursor()
             notes.append(TimeNote(self.canvas.run, start, end, where, text))
