@@ -52,22 +52,22 @@ Within = Callable[["WholeCycles", Options, Side], pl.DataFrame]
 
 def paired(
     runs: Runs, options: Options, columns: Sequence[Column], one: One, within: Within | None = None,
-    by_launch: Sequence[str] = (),
+    launched: bool = False,
 ) -> Answer:
     """The view's answer for two runs; ``within`` gives the rows of some cycles, by default those of ``one`` for the run
-    limited to these cycles. ``by_launch``: the columns that sum activities over the call that launched them; cycles in
-    which that is unknown are left out. Raises CannotAnswer.
+    limited to these cycles. ``launched``: some columns sum activities over the call that launched them; cycles in which
+    that is unknown are left out. Raises CannotAnswer.
     """
     sides = _both(runs, options, one)
 
     def inside(cycles: WholeCycles, options: Options, side: Side) -> pl.DataFrame:
-        return launched_in(cycles, lambda run: one(run, options, side).frame, keys_of(columns), by_launch)
+        return one(cycles.part, options, side).frame
 
     frames = [side.frame for side in sides]
     if any(side.lacking for side in sides):
         per = _whole_recordings(frames, columns)
     else:
-        per = cycle_sums(runs, options, columns, frames, within or inside, launched=bool(by_launch))
+        per = cycle_sums(runs, options, columns, frames, within or inside, launched)
     (a, b), moved = on_the_same_devices(per.frames)
     places = [None if side.lacking else _places(run, frame, names)
               for side, run, frame, names in zip(sides, runs, (a, b), ({}, moved), strict=True)]
@@ -99,14 +99,13 @@ def _both(runs: Runs, options: Options, one: One) -> list[OneRun]:
 
 
 def launched_in(
-    cycles: WholeCycles, rows_of: Callable[[Trace], pl.DataFrame], keys: Sequence[str], by_launch: Sequence[str]
+    frame: pl.DataFrame, of_all_calls: pl.DataFrame, columns: Sequence[Column], by_launch: Sequence[str]
 ) -> pl.DataFrame:
-    """The rows of the run limited to the cycles, with the columns ``by_launch`` from those of all launch calls."""
-    frame = rows_of(cycles.part)
-    if not by_launch or (run := cycles.with_all_calls) is None:
-        return frame
-    device = rows_of(run).select(*keys, *by_launch)
-    return frame.drop(by_launch).join(device, on=list(keys), how="full", nulls_equal=True, coalesce=True).fill_null(0)
+    """The rows of a piece of a run, in no order, with the columns ``by_launch`` from its rows ``with_all_calls``."""
+    keys, sums = list(keys_of(columns)), [column.name for column in columns if column.sums]
+    launched = of_all_calls.select(*keys, *by_launch)
+    joined = frame.drop(by_launch).join(launched, on=keys, how="full", nulls_equal=True, coalesce=True)
+    return joined.with_columns(pl.col(sums).fill_null(0)).select(frame.columns)
 
 
 def _places(run: Trace, frame: pl.DataFrame, moved: dict[str, str]) -> Places:
@@ -117,13 +116,13 @@ def _places(run: Trace, frame: pl.DataFrame, moved: dict[str, str]) -> Places:
 
 
 def answered_by(
-    columns: Sequence[Column], one: One, by_launch: Sequence[str] = ()
+    columns: Sequence[Column], one: One, launched: bool = False
 ) -> Callable[[Runs, Options], Answer]:
     """The ``build`` function of a view whose answer is ``one`` for a run, or ``one`` for two runs side by side."""
     def build(runs: Runs, options: Options) -> Answer:
         alone = len(runs) == 1
         return one(runs[0], options, "a").answer() if alone else paired(
-            runs, options, columns, one, by_launch=by_launch)
+            runs, options, columns, one, launched=launched)
 
     return build
 

@@ -73,7 +73,22 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
         profile=run.profile.filter(pl.col("cycle") == wanted),
     )
     cut.remember("cut from", (), lambda: run)
-    return cut
+    return with_calls_of(run, cut) if cycles.device_time else cut
+
+
+def with_calls_of(run: Trace, piece: Trace) -> Trace:
+    """A piece of the run, for which ``with_all_calls`` returns it with all host slices of the run."""
+    piece.remember(_ALL_CALLS, (), lambda: piece.with_tables(host=run.host))
+    return piece
+
+
+def with_all_calls(piece: Trace) -> Trace | None:
+    """Cycles found on the device, with the host slices of the whole run: their work may have been launched before they
+    began. None for other runs, which hold every launch call themselves."""
+    return piece.remember(_ALL_CALLS, (), lambda: None)
+
+
+_ALL_CALLS = "all calls"
 
 
 def cut_from(piece: Trace) -> Trace | None:

@@ -21,7 +21,7 @@ from ..core.call_tree import calls_where
 from . import assignment, reduced
 from .assignment import WINDOW, in_cycles
 from .detection import Cycles, counted_cycles, find_cycles
-from .scope import moment_in
+from .scope import moment_in, with_calls_of
 
 _SUMS = ("kernel_stats", "operators", "host_stats", "breakdown", "comparison")
 """Tables of sums over the recording, which cannot be split by cycle."""
@@ -94,13 +94,6 @@ class WholeCycles(Struct, frozen=True):
         some = self.some & ~pl.Series(np.isin(np.arange(cycles.frame.height), holding))
         return replace(self, some=some, frame=cycles.frame.filter(some)) if some.any() else self
 
-    @property
-    def with_all_calls(self) -> Trace | None:
-        """``part`` with the host slices of the whole run; None where ``part`` holds every launch call itself. Work in
-        cycles found on the device may have been launched before them."""
-        on_device = not self.scoped and find_cycles(self.run, self.options).device_time
-        return self.part.with_tables(host=self.run.host) if on_device else None
-
 
 def whole_cycles(run: Trace, options: Options, side: Side) -> tuple[WholeCycles, ...]:
     """The run's cycles that were recorded whole, without warm-up, by kind; if a cycle is in scope, that one. Empty
@@ -148,13 +141,14 @@ def _part(cycles: WholeCycles) -> Trace:
     kernels = assignment.in_cycles(run, detected.frame, detected.device_time, cycles.some)
     timed = not detected.frame["start_ns"].null_count()
     marks = frame.lazy().select("cycle", cycle_start_ns="start_ns").unique()
-    return run.with_tables(
+    piece = run.with_tables(
         kernels=kernels.select(columns_of(run.kernels).names()),
         host=calls_where(run.host, assignment.begins_in(detected.frame, cycles.some) if timed else pl.lit(False)),
         cycles=frame.select(columns_of(run.cycles).names()).lazy(),
         profile=run.profile.join(marks, on=["cycle", "cycle_start_ns"], how="semi", nulls_equal=True),
         **{name: run.table(name).clone().clear() for name in _SUMS},
     )
+    return with_calls_of(run, piece) if detected.device_time else piece
 
 
 Bounds = tuple[int, int]

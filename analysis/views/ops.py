@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import polars.selectors as cs
+from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..contract.column import Column, pair_columns, with_cycle_sums
@@ -20,12 +21,13 @@ from ..core import units
 from ..core.call_tree import crossing_notes
 from ..core.callers import callers_of
 from ..cycles.paired import OneRun, answered_by, cycle_sums, launched_in
+from ..cycles.scope import with_all_calls
 from ..details.glances import Glances, kernel_glance, operator_glance, summed_kernels
 from ..details.listed import tail
 from ..details.row_details import kernel_sections, operator_sections
 from ..operators.call_paths import MODULE_KIND, OPERATOR_KIND, call_paths, kernels_below
 from ..operators.captured import with_captures
-from ..operators.tree import operators_of
+from ..operators.tree import Operators, operators_of
 from ..table.sides import paired_rows
 from ..table.tree import in_order, texts_of
 
@@ -55,7 +57,7 @@ COLUMNS = (
 def table(run: Trace, options: Options, side: Side) -> OneRun:
     """The operators of one run, their totals, and notes. Raises CannotAnswer."""
     names = [column.name for column in COLUMNS]
-    operators = with_captures(run, operators_of(run))
+    operators = _operators(run)
     if operators is not None:
         facts = _facts(operators.frame) | {
             "device_ns": operators.device_ns, "unclaimed_device_ns": operators.unclaimed_ns}
@@ -76,6 +78,18 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
         note = "The input holds sums per operator as its own tool made them."
         return OneRun(frame, facts, notes=(note,), sums=(_sentence(facts, True),))
     raise CannotAnswer(f"{run.info.label} holds no operators; a PyTorch trace with CPU activities has them.")
+
+
+def _operators(run: Trace) -> Operators | None:
+    """The operators of a run, most device time first; of cycles found on the device those that launched their work."""
+    found, every = with_captures(run, operators_of(run)), with_all_calls(run)
+    of_all = with_captures(every, operators_of(every)) if every is not None else None
+    if found is None or of_all is None:
+        return found
+    launched = (*_BY_LAUNCH, "tc_eligible", "tc_self_ratio", "tc_total_ratio")
+    frame = launched_in(found.frame, of_all.frame, COLUMNS, launched)
+    return replace(found, frame=frame.sort("device_self_ns", "host_self_ns", pl.col("name").cast(pl.String),
+                                           descending=[True, True, False]))
 
 
 def _facts(frame: pl.DataFrame) -> dict[str, Any]:
@@ -122,12 +136,14 @@ TREE_COLUMNS = (
 )
 TREE_PAIR_COLUMNS = pair_columns(TREE_COLUMNS)
 _KEYS = ("path", "name", "kind", "depth", "parent")
+_TREE_SUMS = (*(Column(name, name, "text", "", pairs="key") for name in _KEYS),
+              *(column for column in TREE_COLUMNS if column.sums))
 _BY_LAUNCH = ("device_self_ns", "device_total_ns")
 
 
 def build_tree(runs: Runs, options: Options) -> Answer:
     """The tree of one run, most device time first, or of two runs, largest change first."""
-    trees = [_tree(run) for run in runs]
+    trees = [_launched_tree(run) for run in runs]
     launchers = filter(None, map(callers_of, runs))
     notes = tuple(dict.fromkeys(note for callers in launchers for note in callers.notes))
     if len(trees) == 1:
@@ -136,14 +152,12 @@ def build_tree(runs: Runs, options: Options) -> Answer:
         listed = rows.select(column.name for column in TREE_COLUMNS)
         listed = listed if runs[0].has("kernels") else _on_the_host(listed)
         return Answer(listed.lazy(), _tree_facts(rows), (_tree_sentence(rows),), notes)
-    keys = tuple(Column(name, name, "text", "", pairs="key") for name in _KEYS)
-    sums = (*keys, *(column for column in TREE_COLUMNS if column.sums))
-    per = cycle_sums(runs, options, sums, trees, _tree_in, launched=True)
+    per = cycle_sums(runs, options, _TREE_SUMS, trees, _tree_in, launched=True)
     of = "_per_cycle" if per.has_sums else ""
-    made = in_order(paired_rows(*per.frames, with_cycle_sums(sums)),
+    made = in_order(paired_rows(*per.frames, with_cycle_sums(_TREE_SUMS)),
                     (f"device_total{of}_ns_delta", f"host_total{of}_ns_delta"))
     rows = made.with_columns(texts_of(made))
-    by_cycle = (per.sentence(rows, sums), _tree_sentence(rows, of)) if per.has_sums else ()
+    by_cycle = (per.sentence(rows, _TREE_SUMS), _tree_sentence(rows, of)) if per.has_sums else ()
     return Answer(
         rows.select(column.name for column in TREE_PAIR_COLUMNS).lazy(), _tree_facts(rows) | per.facts,
         (_tree_sentence(rows),), (*notes, *per.notes), cycle_summary=by_cycle,
@@ -155,13 +169,18 @@ def _tree_facts(rows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _tree_in(cycles: WholeCycles, options: Options, side: Side) -> pl.DataFrame:
-    """The tree of some cycles; ``count`` of a kernel goes by its launch too, that of a call by the call itself."""
-    def rows_of(run: Trace) -> pl.DataFrame:
-        return _tree(run, cycles.run).with_columns(launches="count")
+    return _launched_tree(cycles.part, cycles.run)
 
-    rows = launched_in(cycles, rows_of, _KEYS, (*_BY_LAUNCH, "idle_total_ns", "launches"))
+
+def _launched_tree(run: Trace, whole: Trace | None = None) -> pl.DataFrame:
+    """The tree of a run; of cycles found on the device with what launched their work. ``count`` of a kernel goes by its
+    launch too, that of a call by the call itself."""
+    if (every := with_all_calls(run)) is None:
+        return _tree(run, whole)
+    frame, of_all = (_tree(one, whole).with_columns(launches="count") for one in (run, every))
+    rows = launched_in(frame, of_all, _TREE_SUMS, (*_BY_LAUNCH, "idle_total_ns", "launches"))
     is_call = pl.col("kind").is_in((MODULE_KIND, OPERATOR_KIND))
-    return rows.with_columns(count=pl.when(is_call).then("count").otherwise("launches"))
+    return rows.with_columns(count=pl.when(is_call).then("count").otherwise(pl.col("launches").fill_null(0)))
 
 
 def _tree(run: Trace, whole: Trace | None = None) -> pl.DataFrame:
@@ -191,7 +210,7 @@ def _tree_sentence(rows: pl.DataFrame, per_cycle: str = "") -> str:
 
 def _tree_details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     if row["kind"] == MODULE_KIND:
-        return _below(row, [_tree(run) for run in runs])
+        return _below(row, [_launched_tree(run) for run in runs])
     if row["kind"] == OPERATOR_KIND:
         return operator_sections(row, runs, options)
     return kernel_sections({"name": row["name"]}, runs, options)
@@ -199,7 +218,7 @@ def _tree_details(row: dict[str, Any], runs: Runs, options: Options) -> list[Sec
 
 def _tree_glance(runs: Runs, options: Options) -> Glances:
     operators, kernels = operator_glance(runs, options), kernel_glance(runs, options)
-    trees = [_tree(run) for run in runs]
+    trees = [_launched_tree(run) for run in runs]
 
     def of(row: dict[str, Any]) -> list[Section]:
         if row["kind"] == MODULE_KIND:
@@ -222,6 +241,6 @@ TREE = View(
     glance=_tree_glance,
 )
 VIEW = View(
-    "ops", COLUMNS, answered_by(COLUMNS, table, _BY_LAUNCH), pair_columns(COLUMNS),
+    "ops", COLUMNS, answered_by(COLUMNS, table, launched=True), pair_columns(COLUMNS),
     noun="ops", details=operator_sections, glance=operator_glance, other=TREE,
 )

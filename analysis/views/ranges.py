@@ -28,7 +28,8 @@ from ..core.call_tree import HostSlices, Ints, nearest, numbers_among, pack, par
 from ..core.callers import callers_of
 from ..core.intervals import union_per_owner
 from ..core.quantiles import dense, latencies
-from ..cycles.paired import OneRun, answered_by
+from ..cycles.paired import OneRun, answered_by, launched_in
+from ..cycles.scope import with_all_calls
 from ..details.event_arguments import longest_calls
 from ..details.listed import Row, kernel, row_section, sides, span, sums_by
 
@@ -38,7 +39,8 @@ COLUMNS = (
     Column("count", "count", "count", "ranges of that name", width=7, order=2, role="count", pairs="sum"),
     Column("device_ns", "device", "ns", "device time of the activities launched inside it on its thread (empty where "
            "launches are not recorded)", width=10, order=0, role="time", pairs="sum", nests="device_self_ns"),
-    Column("share", "share", "fraction", "share of all device time", width=6, order=3, role="share"),
+    Column("share", "share", "fraction", "share of all device time", width=6, order=3, role="share",
+           pairs="sum"),
     Column("busy_ns", "busy", "ns", "time with at least one of these activities running, summed over devices", width=10,
            order=3, pairs="sum"),
     Column("projected_ns", "projected", "ns", "first start to last end of the activities launched in each range on its "
@@ -63,7 +65,7 @@ DEVICE_COLUMNS = ("device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "lau
 
 def table(run: Trace, options: Options, side: Side) -> OneRun:
     """The ranges of one run, their totals, and notes. Raises CannotAnswer."""
-    ranges = ranges_of(run)
+    ranges = _launched(run)
     if ranges is None:
         raise CannotAnswer(
             f"{run.info.label} holds no ranges; NVTX or ROCTX ranges and record_function marks are such."
@@ -77,6 +79,16 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
         lost = units.percent(100 * ranges.unlaunched_ns / ranges.device_ns)
         notes = (f"{lost} of the device time has no recorded launch and belongs to no range.",)
     return OneRun(ranges.frame.select(column.name for column in COLUMNS), facts, notes=notes, sums=(_sentence(facts),))
+
+
+def _launched(run: Trace) -> Ranges | None:
+    """The ranges of a run, most device time first; of cycles found on the device those that launched their work."""
+    found, every = ranges_of(run), with_all_calls(run)
+    of_all = ranges_of(every) if every is not None else None
+    if found is None or of_all is None:
+        return found
+    frame = launched_in(found.frame, of_all.frame, COLUMNS, (*DEVICE_COLUMNS, "share"))
+    return replace(of_all, frame=_in_order(frame))
 
 
 def _sentence(facts: dict[str, Any]) -> str:
@@ -162,10 +174,12 @@ def ranges_of(run: Trace) -> Ranges | None:
     }).with_columns(**_device_time(marked, work, count)).with_columns(
         share=pl.when(pl.lit(bool(total))).then(pl.col("device_ns") / (total or 1))
     )
-    by_name = pl.col("name").cast(pl.String)
-    frame = frame.sort(pl.col("device_ns"), pl.col("total_ns"), by_name, descending=[True, True, False],
-                       nulls_last=True)
-    return Ranges(frame, total, unlaunched)
+    return Ranges(_in_order(frame), total, unlaunched)
+
+
+def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.sort("device_ns", "total_ns", pl.col("name").cast(pl.String), descending=[True, True, False],
+                      nulls_last=True)
 
 
 def _from_sums(run: Trace) -> Ranges | None:
@@ -322,6 +336,6 @@ def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
 
 
 VIEW = View(
-    "ranges", COLUMNS, answered_by(COLUMNS, table, DEVICE_COLUMNS), pair_columns(COLUMNS), noun="ranges",
+    "ranges", COLUMNS, answered_by(COLUMNS, table, launched=True), pair_columns(COLUMNS), noun="ranges",
     details=sections,
 )

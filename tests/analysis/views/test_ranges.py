@@ -161,3 +161,20 @@ def test_the_details_list_what_was_launched_inside_and_the_longest(run_of, asked
     assert table.window(1, 2)[0][0] == "inner"
     assert sections["Launched inside"] == (("gemm", "2", "17 ns"),)
     assert [row[3] for row in sections["Longest calls"]] == ["20 ns", "10 ns"]
+
+
+def test_a_cycle_found_on_the_device_has_the_work_that_was_launched_before_it(run_of, asked):
+    """The host is a cycle ahead: what a cycle ran was launched in the one before."""
+    kernels = [one for at in range(8) for one in (
+        ran(2 * at + 1, 1000 * at + 1000, 10, "begins"), ran(2 * at + 2, 1000 * at + 1100, 300))]
+    host = [one for at in range(8) for one in (
+        marked("forward", 1000 * at, 60), marked("aten::mm", 1000 * at, 50) | {"kind": "op"},
+        call(2 * at + 1, 1000 * at + 10), call(2 * at + 2, 1000 * at + 20))]
+    run, scope = run_of(host=host, kernels=kernels), Options(cycle=3, cycle_b=4, cycle_anchor="begins")
+    ops = asked("ops", run, options=scope).frame.row(0, named=True)
+    assert (ops["calls"], ops["device_self_ns"], ops["host_self_ns"]) == (1, 310, 48)
+    ranges = asked("ranges", run, options=scope).frame.row(0, named=True)
+    assert (ranges["count"], ranges["device_ns"], ranges["share"], ranges["launches"]) == (1, 310, 1.0, 2)
+    assert asked("ops", run, run, options=scope).frame["device_self_ns_b"].to_list() == [310]
+    both = asked("ranges", run, run, options=Options(cycle_anchor="begins"))
+    assert both.frame["share_per_cycle_a"].to_list() == [1.0]
