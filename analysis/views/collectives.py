@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from msgspec.structs import replace
 
 from ...loaders.trace import REDUCED, Trace
 from ..contract.column import Column, pair_columns
@@ -22,6 +23,7 @@ from ..cycles.paired import OneRun, paired
 
 if TYPE_CHECKING:
     from ..communication.arrivals import Arrivals
+    from ..cycles.whole import WholeCycles
 
 COLUMNS = (
     Column("kind", "collective", "text", "operation, from its recorded name, else from the kernel name", width=13,
@@ -68,7 +70,22 @@ def build(runs: Runs, options: Options) -> Answer:
         return one.answer()
     if not any(timed):
         raise CannotAnswer("Neither run holds activities of devices with times, so no collectives.")
-    return paired(runs, options, COLUMNS, partial(_one, by_name=False))
+    return paired(runs, options, COLUMNS, partial(_one, by_name=False), _in_cycles)
+
+
+def _in_cycles(cycles: WholeCycles, options: Options, side: Side) -> pl.DataFrame:
+    """The rows of the collectives in the cycles, matched over the whole run: by their order among those in the cycles
+    alone, one that lies in another cycle on another device would shift all that follow."""
+    from ..communication.arrivals import arrivals_of
+    from ..communication.by_kind import by_kind
+
+    run = cycles.run
+    if cycles.scoped or REDUCED in run.info.facts:
+        return _one(cycles.part, options, side, by_name=False).frame
+    inside = cycles.part.kernels.select("index").collect(engine="streaming")["index"]
+    arrivals = arrivals_of(run)
+    arrivals = replace(arrivals, frame=arrivals.frame.filter(pl.col("index").is_in(inside.implode())))
+    return by_kind(run, arrivals, by_name=False).select(column.name for column in COLUMNS)
 
 
 def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneRun:

@@ -451,3 +451,23 @@ def test_of_two_runs_waits_and_transfers_are_per_cycle_as_the_total_is() -> None
         told = {name: row[f"{name}_{side}"] for name in ("per_cycle_ns", "wait_per_cycle_ns", "transfer_per_cycle_ns")}
         assert told["per_cycle_ns"] == told["wait_per_cycle_ns"] + told["transfer_per_cycle_ns"], told
         assert told["wait_per_cycle_ns"] > 0
+
+
+def test_per_cycle_a_collective_is_matched_over_the_whole_run_and_not_among_those_in_the_cycles() -> None:
+    """The fourth cycle is not whole, and on one GPU its collective begins in the third: from there on the order of
+    those in whole cycles is another on each GPU."""
+    ends = [200 * US * (number + 1) - 60 * US for number in range(8)]
+    rows = []
+    for number, end in enumerate(ends):
+        early = 120 * US if number == 3 else 0
+        for gpu, waits in ((0, 20 * US), (1, 5 * US * number)):
+            first = end - 10 * US - waits - (early if gpu == 0 else 0)
+            rows.append({**kernel(len(rows), first, end - first, "ncclDevKernel_SendRecv()", device=f"GPU {gpu}"),
+                         "kind": "collective"})
+            rows.append(kernel(len(rows), 200 * US * number + 5 * US, 20 * US, device=f"GPU {gpu}"))
+    cycles = [{**one, "complete": number != 3} for number, one in enumerate(steps(*[200 * US] * 8))]
+    run = run_of("two", kernels=rows, cycles=cycles)
+    row = answer("collectives", run, run).frame.row(0, named=True)
+    each = answer("kernels", run, run).frame.filter(pl.col("kind") == "collective")
+    assert row["per_cycle_ns_a"] == pytest.approx(each["per_cycle_ns_a"].sum(), rel=1e-3)
+    assert row["count_per_cycle_a"] == pytest.approx(8 / 7) == each["count_per_cycle_a"].max()
