@@ -25,13 +25,18 @@ _PLACE = re.compile(r"pageable|pinned", re.I)
 
 
 class CopyTime(Struct, frozen=True):
-    """Copies or sets of one device: number, total and exposed ns, bytes where recorded, the name with most time."""
+    """Copies or sets of one device: number, total and exposed ns, bytes where recorded; names, most time first."""
 
     count: int = 0
     total_ns: int = 0
     exposed_ns: int = 0
     bytes: int | None = None
-    name: str | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str | None:
+        """The name with most time."""
+        return next(iter(self.names), None)
 
     @property
     def rows(self) -> tuple[dict[str, Any], ...]:
@@ -153,7 +158,7 @@ def _time(rows: pl.DataFrame, work: pl.DataFrame) -> CopyTime:
     size = rows["bytes"].drop_nulls()
     return CopyTime(
         rows.height, int(rows["dur_ns"].sum()), (copying - busy).length, int(size.sum()) if len(size) else None,
-        longest["name"][0],
+        tuple(longest["name"].drop_nulls()),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ...contract.changes import Change, exactly
 from ...core import units
 from ...core.names.short_name import fit_name
 from ..evidence.copies import Copies
@@ -45,9 +46,15 @@ def _sentence(exposed: ExposedCopies) -> str:
             f"{way}.")
 
 
+def _change(exposed: ExposedCopies) -> str:
+    """Removing these copies: not those within the device or from pageable memory, which the finding is not about."""
+    names = () if exposed.copies is None else exposed.copies.other.names
+    return Change("copy", "|".join(map(exactly, names))).text
+
+
 RULE = Rule(
     "copies", "problem", _find, _sentence, cost_ns=lambda exposed: exposed.copying_ns * exposed.steps,
     rows=lambda exposed: () if exposed.copies is None else exposed.copies.other.rows, view="kernels",
     filter="kind~mem",
-    change=lambda _: "copy:=0",
+    change=_change,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 from runs import Rows, host, kernel, run_of, samples, steps
 
+from warplens.analysis.contract.changes import parse
 from warplens.analysis.contract.options import Options
 from warplens.analysis.findings.device.clock_drop import RULE as CLOCK_DROP
 from warplens.analysis.findings.device.fp32_gemms import RULE as FP32
@@ -307,6 +309,15 @@ def test_copies_are_said_to_overlap_only_where_kernels_run_long_enough_to_hide_t
               for at, row in enumerate(kernels)]
     many = trouble(on_a100(kernels=[*kernels, *copies], host=calls))["copies"]["sentence"]
     assert many.endswith("not overlapped with kernels; copying on another stream would allow it.")
+
+
+def test_what_a_replay_removes_for_the_copies_are_the_copies_that_are_told_of() -> None:
+    kernels, calls = launched([MS] * 8)
+    names = ("Memcpy HtoD (Pinned -> Device)", "Memcpy DtoD (Device -> Device)", "Memcpy HtoD (Pageable -> Device)")
+    copies = [{**kernel(8 * at + row["index"], row["start_ns"] - MS + 200 * US * at, 200 * US, name), "kind": "memcpy"}
+              for at, name in enumerate(names, 1) for row in kernels]
+    change = parse(trouble(on_a100(kernels=[*kernels, *copies], host=calls))["copies"]["change"])
+    assert [name for name in names if re.search(change.pattern, name)] == [names[0]]
 
 
 def test_the_costliest_kernel_is_that_of_all_devices_together() -> None:
