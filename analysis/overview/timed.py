@@ -256,13 +256,17 @@ def _per_step(one: Communication, steps: int) -> Communication:
 def _notes(
     cycles: Cycles, parts: list[RankFigures], basis: Basis, word: str, cycle: int | None, longer: float
 ) -> tuple[str, ...]:
-    """Notes on the cycles behind the figures, windows longer than their cycles, missing device records, and ranks."""
+    """Notes on the cycles behind the figures, windows longer than their cycles, missing device records, several devices
+    and ranks."""
+    count = max(len(part.figures.devices) for part in parts)
+    several = (f"Device time in the overview is that in which any of {units.count(count)} devices is busy; one alone "
+               "may be idle longer.",) if count > 1 else ()
     if parts[0].windows.whole_run:
         first = "No steps are marked or found: the whole recording counts as one."
         if cycles.ignored is not None:
             first = f"{cycles.notes[-1]} The whole recording counts as one."
         active = any(part.figures.devices for part in parts) or _active(parts)
-        return (first,) if active else (first, _UNSEEN)
+        return (first, *several) if active else (first, _UNSEEN)
     notes = [*cycles.notes, why_guessed(cycles), left_out(cycles), homeless(cycles) if cycle is None else None]
     if basis.window_ns and longer > LONGER:
         notes.append(
@@ -273,7 +277,7 @@ def _notes(
         notes.append(_UNSEEN)
     if len(parts) > 1:
         notes.append(f"Means over the {word}s of all {units.count(len(parts))} ranks.")
-    return tuple(note for note in notes if note)
+    return (*filter(None, notes), *several)
 
 
 _NO_OTHERS = "The other run has no cycles to compare these with."

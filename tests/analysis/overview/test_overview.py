@@ -50,6 +50,15 @@ def test_each_instant_goes_to_the_first_category_that_is_active(run_of, rows_of)
     }
 
 
+def test_where_a_process_has_several_devices_the_breakdown_says_that_any_of_them_counts(run_of, asked):
+    host = [op(0, 300), call(10, 5, 1), call(20, 5, 2)]
+    one, two = (asked("overview", run_of(cycles=[step(1, 0, 400)], host=host, kernels=[
+        work(100, 100, 1), work(200, 100, 2, device=second)])) for second in ("GPU 0", "GPU 1"))
+    assert times(one.frame.to_dicts())["Kernel"] == times(two.frame.to_dicts())["Kernel"] == 200
+    note = "Device time in the overview is that in which any of 2 devices is busy; one alone may be idle longer."
+    assert note in two.notes and note not in one.notes
+
+
 def test_a_step_lasts_until_its_last_activity_and_the_next_begins_no_earlier(run_of, asked):
     run = run_of(
         cycles=[step(1, 0, 100), step(2, 100, 100)],
