@@ -152,12 +152,12 @@ class CycleSums(Struct, frozen=True):
                 shown = units.duration if column.unit == "ns" else units.number
                 parts.append(f"{column.header} {shown(a)} → {shown(b)}")
         of_a = units.counted(self.cycles[0], "whole cycle", "whole cycles")
-        of_both = f"({of_a} in A, {units.count(self.cycles[1])} in B)"
+        of_both = f"{of_a} in A, {units.count(self.cycles[1])} in B"
         if not parts and joined.height:
             outside = units.counted(joined.height, "row lies", "rows lie")
-            return (f"Nothing in the cycles compared {of_both}: {outside} outside of them, shown by --per recording "
+            return (f"Nothing in the cycles compared ({of_both}): {outside} outside of them, shown by --per recording "
                     "(% in the app).")
-        return f"Per cycle{self._ranks(joined)}: {', '.join(parts) or 'nothing'} {of_both}."
+        return f"Per cycle{self._ranks(joined)}: {', '.join(parts) or 'nothing'} (mean of {of_both})."
 
     def _ranks(self, joined: pl.DataFrame) -> str:
         """Whether totals cover all devices or ranks together (rows are per rank or device); of a job else per rank."""

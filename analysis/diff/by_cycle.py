@@ -22,6 +22,7 @@ from .prepare.idle_time import UNKNOWN
 from .prepare.prepared import Prepared, replay_notes, replays
 from .prepare.samples import HOST, IDLE, Matched, Work
 from .present.sentences import cause_lines, cycle_line, data_line, device_lines, explanation, launches_text, line
+from .stats.robust_location import trimmed
 from .verdict.alone import predicted_alone
 from .verdict.comparability import judged
 from .verdict.device_work import DeviceWork, agreed, device_work, paths
@@ -200,6 +201,9 @@ def _notes(matched: list[Matched], rows: list[FunctionChange], ready: Prepared) 
     if ready.names:
         paired = units.counted(len(ready.names), "function of B is", "functions of B are")
         notes.append(f"{paired} paired with one of A under another name.")
+    if any(trimmed(len(side.cycles)) for one in matched for side in (one.a, one.b)):
+        notes.append("Times of rows are geometric means without the largest and smallest fifth of the cycles. Other "
+                     "views show the mean of all whole cycles.")
     if any(row.wait_a_ms is not None for row in rows):
         notes.append("Rows of collectives show the transfer (time on the last rank); waits have columns of their own.")
     notes.append("One run per side: run-to-run noise is unknown, so changes under 2% are not flagged.")

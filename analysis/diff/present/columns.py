@@ -33,7 +33,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("us_per_gflop_b", "µs/GFLOP B", "us", "time per 10⁹ FLOPs in B", width=10, order=None),
     Column("per_gflop", "µs/GFLOP", "text", "time per 10⁹ FLOPs, where launches of A and B do different work", width=13,
            order=3, sorts="us_per_gflop_b"),
-    Column("a_ms", "A ms", "ms", "ms per cycle in A, trimmed mean; other views show plain means", width=9, order=8),
+    Column("a_ms", "A ms", "ms", "ms per cycle in A, trimmed geometric mean; other views show plain means", width=9,
+           order=8),
     Column("b_ms", "B ms", "ms", "ms per cycle in B", width=9, order=8, role="time"),
     Column("delta_ms", "Δ ms", "ms", "B − A in ms per cycle; per step, call or recording where cycles are too "
            "few", width=8, order=0, signed=True),

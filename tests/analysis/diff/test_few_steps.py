@@ -9,6 +9,7 @@ from runs import host, kernel, run_of, steps
 
 from warplens.analysis.diff.pooled import pooled
 from warplens.analysis.query.ask import ask
+from warplens.analysis.views import view
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.trace import Trace
 
@@ -19,6 +20,19 @@ def test_device_figures_are_per_step_that_was_seen_whole() -> None:
     run = run_of(kernels=[kernel(at, 10_000 * at, 5_000) for at in range(8)], cycles=cycles)
     (row,) = ask(VIEW, (run, run)).frame.to_dicts()
     assert (row["launches_a"], row["a_ms"]) == (8, 0.04)
+
+
+def test_the_diff_and_the_other_views_say_which_mean_they_show() -> None:
+    each = (10, 12, 14, 16, 18, 100)  # µs in the cycle
+    run = run_of(kernels=[kernel(at, 1_000_000 * at, 1_000 * us) for at, us in enumerate(each)],
+                 cycles=steps(*[1_000_000] * 6))
+    diff, kernels = ask(VIEW, (run, run)), ask(view("kernels"), (run, run))
+    (row,) = (row for row in diff.frame.to_dicts() if row["function"] == "gemm")
+    assert row["a_ms"] == pytest.approx((12 * 14 * 16 * 18) ** 0.25 / 1e3)
+    assert kernels.frame["per_cycle_ns_a"][0] == 28_333
+    assert any(note.startswith("Times of rows are geometric means") for note in diff.notes)
+    assert kernels.summary[0].endswith("(mean of 6 whole cycles in A, 6 in B).")
+
 
 
 MS = 1_000_000

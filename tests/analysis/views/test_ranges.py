@@ -144,7 +144,7 @@ def test_sums_per_device_cycle_have_the_work_launched_before_it_and_skip_cycles_
 
     table = asked("ranges", recorded("a", 1), recorded("b", 0), options=Options(cycle_anchor="begins"))
     assert table.summary[0].startswith("Per cycle: device 310 ns → 310 ns,")
-    assert table.summary[0].endswith("(7 whole cycles in A, 8 in B).")
+    assert table.summary[0].endswith("(mean of 7 whole cycles in A, 8 in B).")
     assert table.notes[-1].startswith("A: 1 whole cycle left out of what is compared per cycle:")
     assert sum("left out" in note for note in table.notes) == 1
 
