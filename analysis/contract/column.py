@@ -32,10 +32,11 @@ time, not a duration; ``order`` numbers the rows as recorded, ``place`` ranks th
 parent row, ``shapes`` are operand shapes; of a ``path`` the end is shown. ``where`` says where a row belongs (device,
 kind, rank, metric): a value shared by all rows is shown once above them."""
 
-Pairs = Literal["", "key", "sum", "shared", "side", "alone"]
+Pairs = Literal["", "key", "sum", "shared", "single", "side", "alone"]
 """How a column behaves in a table of two runs. ``key`` joins the rows and appears once; ``sum`` becomes ``_a``, ``_b``
 and ``_delta``, and is 0 for a row that the run lacks (null if it lacks the row's device or rank); a ``shared`` sum
-counts once for all ranks of a job (a collective on eight ranks is one); ``side`` has no difference; ``alone`` is left
+counts once for all ranks of a job (a collective on eight ranks is one); ``single`` says what single calls took (a
+median), of those in whole cycles where sums are per cycle; ``side`` has no difference; ``alone`` is left
 out, since it does not add up over rows. Empty depends on the unit: text, booleans and lists are ``side``; numbers get a
 difference, null if not measured."""
 
@@ -149,14 +150,14 @@ def ranked_sums(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 def with_cycle_sums(columns: Sequence[Column]) -> tuple[Column, ...]:
     """The columns with each sum followed by the same per cycle: ``per_cycle_ns`` for the main time, ``count_per_cycle``
-    for the count, others by their own name (``self_per_cycle_ns``)."""
+    for the count, others by their own name (``self_per_cycle_ns``); ``single`` ones by that in whole cycles."""
     main = next((one for one in ranked_sums(columns) if one.role == "time"), None)
     made: list[Column] = []
     for column in columns:
-        if not column.sums:
+        if not column.sums and column.pairs != "single":
             made.append(column)
             continue
-        what = "in whole cycles" if column.unit == "fraction" else "per cycle"
+        what = "in whole cycles" if column.unit == "fraction" or not column.sums else "per cycle"
         made += [replace(column, per="recording"), replace(
             column, per="cycle", name=_cycle_name(column, main), help=f"{column.help}, {what}",
             unit="number" if column.unit == "count" else column.unit,
@@ -175,7 +176,8 @@ def _cycle_name(column: Column, main: Column | None) -> str:
         return "per_cycle_ns"
     if column.role == "count":
         return "count_per_cycle"
-    return f"{column.name.removesuffix('_ns')}_per_cycle{'_ns' if column.unit == 'ns' else ''}"
+    per = "per_cycle" if column.sums else "in_cycles"
+    return f"{column.name.removesuffix('_ns')}_{per}{'_ns' if column.unit == 'ns' else ''}"
 
 
 def side_by_side(columns: Iterable[Column]) -> tuple[Column, ...]:

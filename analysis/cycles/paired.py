@@ -201,7 +201,8 @@ def _whole_recordings(
 ) -> CycleSums:
     """The frames without sums per cycle."""
     none = [pl.lit(None, pl.Float64 if one.unit == "number" else pl.Int64).alias(one.name)
-            for one in with_cycle_sums(columns) if one.per == "cycle"]
+            for one in with_cycle_sums(columns) if one.per == "cycle" and one.sums]
+    none += [pl.when(False).then(name).alias(its) for name, its in _single(columns)]
     return CycleSums((frames[0].with_columns(none), frames[1].with_columns(none)), False, notes=notes)
 
 
@@ -211,17 +212,19 @@ def _with_sums(
 ) -> pl.DataFrame:
     """The frame with its sums per cycle, each kind of cycle weighted by its share."""
     keys, sums = keys_of(columns), [column for column in columns if column.sums]
-    names = [column.name for column in with_cycle_sums(columns) if column.per == "cycle"]
+    names = [column.name for column in with_cycle_sums(columns) if column.per == "cycle" and column.sums]
     total = frame.select(*keys, *(pl.lit(0.0).alias(name) for name in names))
-    for share, cycles in kinds:
+
+    def rows_in(cycles: WholeCycles) -> tuple[pl.DataFrame, WholeCycles]:
         try:
-            inside = within(cycles, options, side)
-        except CannotAnswer:
-            if not cycles.only_sums:
-                continue  # the run has no rows in these cycles
-            inside, cycles = frame, cycles.all_of_run()  # the run has only sums over the whole recording
-        each = _divisor(inside, keys, cycles)
-        inside = inside.select(*keys, *(
+            return within(cycles, options, side), cycles
+        except CannotAnswer:  # the run has only sums over the whole recording, or no rows in these cycles
+            return (frame, cycles.all_of_run()) if cycles.only_sums else (frame.clear(), cycles)
+
+    for share, some in kinds:
+        rows, cycles = rows_in(some)
+        each = _divisor(rows, keys, cycles)
+        inside = rows.select(*keys, *(
             _per_cycle(one, each, cycles.ranks).alias(f"_{name}") for one, name in zip(sums, names, strict=True)
         ), _there=pl.lit(True))
         joined = total.join(inside, on=list(keys), how="full", nulls_equal=True, coalesce=True, maintain_order="left")
@@ -230,10 +233,20 @@ def _with_sums(
             for name in names
         ))
     whole = frame.join(total, on=list(keys), how="full", nulls_equal=True, coalesce=True, maintain_order="left")
+    if single := _single(columns):
+        rows = rows if len(kinds) == 1 else rows_in(kinds[0][1].with_kinds(some for _, some in kinds[1:]))[0]
+        inside = rows.select(*keys, *(pl.col(name).alias(its) for name, its in single))
+        whole = whole.join(inside, on=list(keys), how="left", nulls_equal=True, maintain_order="left")
     return whole.with_columns(
         _whole_number(pl.when(pl.col(one.name).is_not_null()).then(name), one).alias(name)
         for one, name in zip(sums, names, strict=True)
     )
+
+
+def _single(columns: Sequence[Column]) -> list[tuple[str, str]]:
+    """Each column about single calls, and the one about those in whole cycles."""
+    both = [column.name for column in with_cycle_sums(columns) if column.pairs == "single"]
+    return list(zip(both[::2], both[1::2], strict=True))
 
 
 def _per_cycle(column: Column, cycles: pl.Expr, ranks: int) -> pl.Expr:

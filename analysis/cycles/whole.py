@@ -7,6 +7,8 @@ first whole cycle that is not warm-up to the end of the last one: sentences abou
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -68,6 +70,11 @@ class WholeCycles(Struct, frozen=True):
     def all_of_run(self) -> WholeCycles:
         """The same with all cycles of the run: sums over the whole recording cover these."""
         return replace(self, frame=find_cycles(self.run, self.options).frame)
+
+    def with_kinds(self, others: Iterable[WholeCycles]) -> WholeCycles:
+        """These and other kinds of cycles of the run together."""
+        some = pl.Series(np.any([one.some for one in (self, *others)], axis=0))
+        return replace(self, kind="", frame=find_cycles(self.run, self.options).frame.filter(some), some=some)
 
     @property
     def only_sums(self) -> bool:

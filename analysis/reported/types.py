@@ -44,7 +44,7 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
     weighed = dur.filter(tensor.is_not_null())
     frame = rows.group_by(_KEYS).agg(
         count=pl.len().cast(pl.Int64), total_ns=dur.sum(), mean_ns=dur.mean(), min_ns=dur.min(),
-        p50_ns=dur.quantile(0.5, "higher").cast(pl.Int64), max_ns=dur.max(),
+        p50_ns=dur.quantile(0.5, "lower").cast(pl.Int64), max_ns=dur.max(),
         kernels=pl.col("name").n_unique().cast(pl.Int64),
         tensor=pl.when(weighed.sum() > 0).then((tensor * dur).sum() / weighed.sum()),
     ).collect(engine="streaming")

@@ -162,7 +162,7 @@ class Table(Struct, frozen=True):
     def without_nothing(self) -> Table:
         """The answer without rows that say nothing: all listed values are 0 or, with two runs, the sums of both."""
         listed = [one for one in self.columns if one.order is not None]
-        summed = [one.name for one in listed if self.per and one.per and one.side in ("a", "b")]
+        summed = [one.name for one in listed if self.per and one.per and one.sums and one.side in ("a", "b")]
         sums = summed or [one.name for one in listed if one.sized and one.role not in ("where", "order")]
         if not sums or self.rows.on_disk:
             return self

@@ -34,12 +34,12 @@ COLUMNS = (
     Column("exposed_ns", "exposed", "ns", "time with no kernel running on the same device", width=10, order=2,
            pairs="sum"),
     Column("bytes", "bytes", "bytes", "summed size (empty where not recorded)", width=9, order=1, pairs="sum"),
-    Column("mean_bytes", "mean size", "bytes", "mean size", width=9, order=5),
-    Column("rate", "rate", "rate", "bytes / summed duration", width=10, order=2),
-    Column("rate_p50", "median", "rate", "median rate of single copies", width=10, order=3),
-    Column("rate_max", "best", "rate", "highest rate of a single copy", width=10, order=3),
-    Column("p50_ns", "p50", "ns", "median duration", width=9, order=5),
-    Column("max_ns", "max", "ns", "longest duration", width=9, order=6),
+    Column("mean_bytes", "mean size", "bytes", "mean size", width=9, order=5, pairs="single"),
+    Column("rate", "rate", "rate", "bytes / summed duration", width=10, order=2, pairs="single"),
+    Column("rate_p50", "median", "rate", "median rate of single copies", width=10, order=3, pairs="single"),
+    Column("rate_max", "best", "rate", "highest rate of a single copy", width=10, order=3, pairs="single"),
+    Column("p50_ns", "p50", "ns", "median duration", width=9, order=5, pairs="single"),
+    Column("max_ns", "max", "ns", "longest duration", width=9, order=6, pairs="single"),
 )
 
 
@@ -84,7 +84,7 @@ def copies_of(run: Trace) -> pl.DataFrame | None:
         mean_bytes=pl.col("bytes").mean(),
         rate=pl.when(timed > 0).then(pl.col("bytes").filter(measured).sum() * 1e9 / timed),
         rate_p50=pl.col("rate").median(), rate_max=pl.col("rate").max(),
-        p50_ns=pl.col("dur_ns").quantile(0.5, "higher").cast(pl.Int64), max_ns=pl.col("dur_ns").max(),
+        p50_ns=pl.col("dur_ns").quantile(0.5, "lower").cast(pl.Int64), max_ns=pl.col("dur_ns").max(),
     ).join(_exposed(run, rows), on=KEYS, how="left", nulls_equal=True)
     return _ordered(frame)
 

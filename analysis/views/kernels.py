@@ -40,10 +40,12 @@ def build(runs: Runs, options: Options) -> Answer:
 def _on_one_axis(answer: Answer) -> Answer:
     """The latency histograms of both runs on one axis, so that their shapes can be compared."""
     frame = answer.frame.collect()
-    ends = ("min_ns_a", "max_ns_a", "min_ns_b", "max_ns_b")
-    made = [on_one_axis(a, b, *spans) for a, b, *spans in frame.select("trend_a", "trend_b", *ends).iter_rows()]
-    trends = {f"trend_{side}": pl.Series([one[at] for one in made], dtype=pl.List(pl.Int64))
-              for at, side in enumerate(SIDES)}
+    trends: dict[str, pl.Series] = {}
+    for within, unit in (("", "_ns"), ("_in_cycles", "_in_cycles_ns")):
+        names = [f"trend{within}_{side}" for side in SIDES]
+        ends = [f"{end}{unit}_{side}" for side in SIDES for end in ("min", "max")]
+        made = [on_one_axis(a, b, *spans) for a, b, *spans in frame.select(*names, *ends).iter_rows()]
+        trends |= {name: pl.Series([one[at] for one in made], dtype=pl.List(pl.Int64)) for at, name in enumerate(names)}
     return replace(answer, frame=frame.with_columns(**trends).lazy())
 
 

@@ -53,10 +53,10 @@ COLUMNS = (
     Column("total_ns", "host", "ns", "summed duration on the host", width=10, order=0, role="time", pairs="sum",
            nests="self_ns", pair_order=(1, 0)),
     Column("self_ns", "host self", "ns", "host time outside nested ranges", width=10, order=4, pairs="sum"),
-    Column("p50_ns", "p50", "ns", "median duration on the host (nearest rank)", width=9, order=6),
-    Column("max_ns", "max", "ns", "longest duration on the host", width=9, order=7),
+    Column("p50_ns", "p50", "ns", "median duration on the host (nearest rank)", width=9, order=6, pairs="single"),
+    Column("max_ns", "max", "ns", "longest duration on the host", width=9, order=7, pairs="single"),
     Column("trend", "host time", "trend", "histogram of host durations, log axis from shortest to longest", width=12,
-           order=8),
+           order=8, pairs="single"),
     Column("threads", "threads", "count", "number of threads with that range", width=7, order=8),
 )
 DEVICE_COLUMNS = ("device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches", "projected_ns")

@@ -230,3 +230,19 @@ def test_cycles_of_warm_up_are_in_no_sum_per_cycle(run_of, asked, view, each):
     assert table.frame["per_cycle_ns_a"].sum() == table.frame["per_cycle_ns_b"].sum() == each
     if view != "calls":  # whose first two take as long as the others
         assert table.frame["total_ns_delta"].sum() > each
+
+
+def test_means_and_percentiles_are_of_the_calls_in_whole_cycles_where_the_sums_are(run_of, rows_of):
+    """Each run has a long launch before its cycles, which is no part of their sums."""
+    def recording(label: str, dur: int):
+        cycles = [{"cycle": at + 1, "start_ns": 1000 * at, "dur_ns": 1000, "kind": "step", "source": "recorded",
+                   "complete": True} for at in range(1, 5)]
+        kernels = [{"index": at, "start_ns": 1000 * at, "dur_ns": long, "name": "gemm", "kind": "kernel",
+                    "device": "GPU 0"} for at, long in enumerate((900, dur, dur + 10, dur + 20, dur + 30))]
+        return run_of(label, cycles=cycles, kernels=kernels)
+
+    (row,) = rows_of("kernels", recording("a", 100), recording("b", 200))
+    assert (row["count_per_cycle_a"], row["per_cycle_ns_a"]) == (1, 115)
+    assert (row["mean_ns_a"], row["mean_in_cycles_ns_a"]) == (272, 115)
+    assert (row["p50_in_cycles_ns_a"], row["p50_in_cycles_ns_b"], row["max_in_cycles_ns_b"]) == (110, 210, 230)
+    assert (row["max_ns_a"], sum(row["trend_a"]), sum(row["trend_in_cycles_a"])) == (900, 5, 4)
