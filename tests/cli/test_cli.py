@@ -243,6 +243,11 @@ def test_what_is_misspelt_is_answered_by_the_nearest_in_one_line(
     assert capsys.readouterr().err == f"warplens: {says}\n"
 
 
+def test_a_number_filters_a_view_that_has_no_rows(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(table), "--view", "memory", "--filter", "share>5%"]) == 0
+    assert "holds no memory records" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "status", "error"),
     [
