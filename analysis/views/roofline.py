@@ -15,6 +15,7 @@ from ..contract.column import ABOVE_PEAK, Column, pair_columns
 from ..contract.options import Options, Side
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
+from ..core.callers import callers_of
 from ..core.text import display, few_shapes
 from ..cycles.paired import OneRun, paired
 from ..cycles.scope import with_all_calls
@@ -157,7 +158,10 @@ def _notes(run: Trace, roofline: Roofline) -> tuple[str, ...]:
     nobody = int(counted.filter(pl.col("signature") < 0)["dur_ns"].sum())
     every = int(counted["dur_ns"].sum())
     if nobody and every:
-        notes.append(f"{units.percent(100 * nobody / every)} of the device time was launched by no recorded operator.")
+        callers = callers_of(run)
+        graphs = "by graph replays whose operators were not recorded, or " if callers and callers.replayed else ""
+        notes.append(f"{units.percent(100 * nobody / every)} of the device time was launched {graphs}by no recorded "
+                     "operator.")
     return tuple(dict.fromkeys(notes))
 
 

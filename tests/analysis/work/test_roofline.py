@@ -137,6 +137,13 @@ def test_what_is_not_in_the_table_and_what_contradicts_itself_has_no_work_and_is
     assert any("60.0% of the device time was launched by no recorded operator" in note for note in table.notes)
 
 
+def test_time_of_graph_replays_is_not_said_to_be_launched_by_nobody() -> None:
+    hosts = [op("CompiledFunction", 0, 10, 1, BIG, [HALF, HALF]), {**call(1, 1), "name": "cudaGraphLaunch"}]
+    made = run(hosts, [kernel(0, 100, 30, correlation=1), kernel(1, 200, 10, correlation=1)])
+    note = "100.0% of the device time was launched by graph replays whose operators were not recorded, or by no "
+    assert any(one.startswith(note) for one in ask(view("roofline"), (made,)).notes)
+
+
 def test_an_unknown_device_has_work_and_no_peak() -> None:
     made = run(LINEAR, KERNELS, Device("GPU 0", "NVIDIA Next 1"))
     (row,) = rows(made)
