@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class OneRun(Struct, frozen=True):
     """A view's answer for one run: rows in all its columns, facts, sentences and notes. ``sums`` are sentences about
     sums over the recording, which are left out where runs are compared per cycle. ``lacking``: the run does not have
-    the data, a note says why, and there are no rows.
+    the data, its sentence says why, and there are no rows.
     """
 
     frame: pl.DataFrame
@@ -82,7 +82,7 @@ def paired(
 
 
 def _both(runs: Runs, options: Options, one: One) -> list[OneRun]:
-    """The answers for both runs; of one that lacks the data, no rows and a note. Raises CannotAnswer if both do."""
+    """The answers for both runs; of one that lacks the data, no rows and why. Raises CannotAnswer if both do."""
     made: list[OneRun | CannotAnswer] = []
     for run, side in zip(runs, SIDES, strict=True):
         try:
@@ -94,7 +94,7 @@ def _both(runs: Runs, options: Options, one: One) -> list[OneRun]:
     there = next((side for side in made if isinstance(side, OneRun)), None)
     if there is None:
         raise CannotAnswer(neither([run.info.label for run in runs], [str(why) for why in made]))
-    return [side if isinstance(side, OneRun) else OneRun(there.frame.clear(), notes=(str(side),), lacking=True)
+    return [side if isinstance(side, OneRun) else OneRun(there.frame.clear(), summary=(str(side),), lacking=True)
             for side in made]
 
 

@@ -151,15 +151,19 @@ SAMPLE_COLUMNS = (
 
 
 def samples(runs: Runs, options: Options) -> Answer:
-    """The samples of one run in recorded order."""
-    run = runs[0]
-    if not run.has("metrics"):
-        raise CannotAnswer(f"{run.info.label} holds no samples of counters.")
+    """The samples of one run in recorded order; of two runs those of A, or of B where A has none."""
+    sides = [(letter, run) for letter, run in zip("AB", runs, strict=False) if run.has("metrics")]
+    if not sides:
+        labels = list(dict.fromkeys(run.info.label for run in runs))
+        raise CannotAnswer(f"{' and '.join(labels)} {'hold' if labels[1:] else 'holds'} no samples of counters.")
+    here, run = sides[0]
+    other = f"`--run {sides[1][0].lower()}` gives those of {sides[1][0]}" if sides[1:] else "the other run holds none"
+    notes = (f"These are the samples of {here}; {other}.",) if len(runs) == 2 else ()
     count = run.metrics.select(pl.len()).collect(engine="streaming").item()
     return Answer(
         run.metrics.select(column.name for column in SAMPLE_COLUMNS), recorded=True,
-        summary=(units.counted(count, "sample", "samples"),),
+        summary=(units.counted(count, "sample", "samples"),), notes=notes,
     )
 
 
-SAMPLES = View("samples", SAMPLE_COLUMNS, samples, two_runs=False, noun="samples")
+SAMPLES = View("samples", SAMPLE_COLUMNS, samples, pair_columns=SAMPLE_COLUMNS, noun="samples")

@@ -283,10 +283,10 @@ def _without_a_resource(cause: Cause, readings: bool) -> str:
 
 
 def _idle(one: IdleChange, cycles: CycleTime | None) -> str:
-    """'GPU 0: idle on DataLoader (input) fell 57.8 → 0.37 ms per cycle, all of the cycle's −49.1 ms'."""
+    """'GPU 0: idle on DataLoader (input) fell 57.8 → 0.37 ms per cycle (trimmed mean), all of the cycle's −49.1 ms'."""
     where = f"Rank {one.rank}" if one.rank is not None else one.device or "The device"
     went = "rose" if one.delta_ms > 0 else "fell"
-    text = f"{where}: idle on {one.label} {went} {units.amount(one.a_ms, one.b_ms)} per cycle"
+    text = f"{where}: idle on {one.label} {went} {units.amount(one.a_ms, one.b_ms)} per cycle (trimmed mean)"
     if cycles is None or one.share is None:
         return text
     shift = units.amount(cycles.shift_ms, signed=True)

@@ -75,7 +75,8 @@ def test_the_cause_that_is_the_cycles_change_comes_first_whichever_way_it_went(
     assert (first["function"], first["device"], first["kind"], first["verdict"]) == (INPUT, "GPU 0", "idle", verdict)
     assert first["path"] == "exposed" and first["q"] <= 0.05
     assert (first["a_ms"], first["b_ms"]) == (pytest.approx(a_ms, rel=0.02), pytest.approx(b_ms, rel=0.02))
-    assert f"idle on DataLoader (input) {went}" in table.facts["explanation"]
+    explanation = table.facts["explanation"]
+    assert f"idle on DataLoader (input) {went}" in explanation and "per cycle (trimmed mean)" in explanation
     assert table.facts["cause"]["where"] == "idle"
 
 

@@ -67,7 +67,7 @@ def test_what_only_one_run_has_is_listed_and_unknown_in_the_other(
     assert table.frame[f"{shown}_{lacks.lower()}"].null_count() == table.frame.height, "unknown, not 0"
     assert table.frame[f"{shown}_delta"].null_count() == table.frame.height
     assert table.facts["per"] == "recording"
-    assert any(note.startswith(f"{lacks}: bare holds no ") for note in table.notes)
+    assert any(said.startswith(f"{lacks}: bare holds no ") for said in table.summary)
     assert details(view(name), table, 0, runs, Options()).sections
 
 
@@ -77,6 +77,14 @@ def test_what_both_runs_lack_is_not_said_of_one(bare: Trace, name: str) -> None:
     with pytest.raises(CannotAnswer, match=r"^Neither run (holds|names) (?!no )") as refused:
         ask(view(name), (bare, other))
     assert "bare" not in str(refused.value) and "other" not in str(refused.value)
+
+
+def test_samples_are_of_the_run_that_has_them_which_is_named(whole: Trace, bare: Trace) -> None:
+    for runs, said in (((bare, whole), "A; the other run holds none."), ((whole, bare), "B; the other run holds none."),
+                       ((bare, bare), "A; `--run b` gives those of B.")):
+        table = ask(view("samples"), runs)
+        assert (len(table), table.notes) == (2, (f"These are the samples of {said}",))
+    assert ask(view("samples"), (bare,)).notes == ()
 
 
 def on_devices(*numbers: int, rank: int | None = None) -> Trace:
