@@ -280,9 +280,12 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
 
 
 def _between(replayed: Replayed) -> str:
-    """A note that the cycle time includes the time between cycles, where it exceeds the cycle time shown elsewhere."""
+    """A note that the cycle time includes the time between cycles, where it exceeds the cycle time shown elsewhere, and
+    of a recording where its replay begins."""
     model = replayed.model
-    mean = model.recording.cycles["dur_ns"].mean() if model is not None and replayed.accuracy.cycles else None
+    if not replayed.accuracy.cycles:
+        return " from its first launch or wait on"
+    mean = model.recording.cycles["dur_ns"].mean() if model is not None else None
     apart = isinstance(mean, float) and replayed.cycle_ns > _APART * mean
     return ", the time between cycles included" if apart else ""
 

@@ -73,7 +73,7 @@ def launched_under(model: Model, host: HostTime, pattern: re.Pattern[str]) -> tu
 
 
 @lru_cache(maxsize=2)
-def _causes(names: tuple[str, ...]) -> npt.NDArray[np.str_]:
+def causes_of_calls(names: tuple[str, ...]) -> npt.NDArray[np.str_]:
     """The cause of idle time that calls of each name count as; '' for a cycle edge."""
     return np.array(["" if name == EDGE else cause_of_call(name) for name in names])
 
@@ -132,7 +132,7 @@ class _KnobEditor:
         """Scale causes of idle time."""
         matches, model, knobs = False, self.model, self.knobs
         a, c = model.recording.activities, model.recording.calls
-        causes = _causes(c.names)[c.name]
+        causes = causes_of_calls(c.names)[c.name]
         for cause in CAUSES:
             if not pattern.search(cause):
                 continue

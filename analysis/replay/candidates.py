@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..core.batches import batches
 from ..core.call_tree import Ints
 from ..core.callers import operators_of_launches
 from ..kernels.family import TITLES, family
-from .apply import CAUSES, launched_under
+from .apply import CAUSES, causes_of_calls, launched_under
 from .host_time import HostTime
 from .model import Model
 from .recording import EDGE
@@ -158,8 +159,9 @@ def _host(run: Trace, model: Model, host: HostTime) -> list[Candidate]:
 
 def _idle(model: Model, replayed: Replayed) -> list[Candidate]:
     """Causes that take part of the host time before calls, or that lie in calls, launch latency and queue gaps."""
-    a, by_cause = model.recording.activities, replayed.host.by_cause
+    a, c, by_cause = model.recording.activities, model.recording.calls, replayed.host.by_cause
     launched = int(a.first.sum())
+    called = Counter(causes_of_calls(c.names)[c.name[~model.launches]].tolist())
     whole = sum(int(spans.sum()) for spans in by_cause.values())
     counts = {
         cause: int((spans > 0).sum()) for cause, spans in by_cause.items()
@@ -168,6 +170,7 @@ def _idle(model: Model, replayed: Replayed) -> list[Candidate]:
         "launch": launched, "dispatch": launched, "graph": int(((a.call >= 0) & ~a.first).sum()),
         "unknown": int((a.call < 0).sum()),
     }
+    counts |= {cause: counts.get(cause, 0) + called[cause] for cause in ("copy", "allocation", "runtime")}
     return [
         Candidate(Change("idle", exactly(cause)), cause, None, _per(model, float(counts[cause])))
         for cause in CAUSES if counts.get(cause)

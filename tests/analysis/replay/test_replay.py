@@ -154,6 +154,20 @@ def test_a_run_that_cannot_be_replayed_does_not_hide_what_would_speed_up_the_oth
         ask(view("whatif"), (bare, bare))
 
 
+def test_calls_that_allocate_between_launches_are_among_the_changes() -> None:
+    ms = 1_000_000
+    calls = [one for at in range(8) for one in (
+        host("cudaLaunchKernel", at * ms, 10_000, "runtime", correlation=at + 1),
+        host("cudaMalloc", at * ms + 20_000, ms - 40_000, "runtime"))]
+    run = run_of("mallocs", host=calls, kernels=[
+        kernel(at, at * ms + 15_000, 50_000, stream=7, correlation=at + 1) for at in range(8)])
+    table = ask(view("whatif"), (run,))
+    row = next(row for row in table.frame.to_dicts() if row["kind"] == "idle" and row["name"] == "allocation")
+    assert row["count"] == 8 and row["saved_ns"] == pytest.approx(7 * (ms - 40_000), rel=0.15)
+    assert table.summary[0].startswith("Best single change: removing idle time from allocation saves ")
+    assert " per recording from its first launch or wait on (" in table.summary[0]
+
+
 def test_launches_of_a_recording_without_cycles_become_one_per_recording() -> None:
     calls = [host("cudaLaunchKernel", 30_000 * n, 5_000, "runtime", correlation=n + 1) for n in range(40)]
     kernels = [kernel(n, 30_000 * n + 6_000, 15_000, correlation=n + 1, pid=1, stream=7) for n in range(40)]
