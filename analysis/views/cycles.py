@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -9,7 +10,7 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..contract.column import Column
 from ..contract.options import SIDES, Options
-from ..contract.view import Answer, CannotAnswer, Runs, View, lettered
+from ..contract.view import Answer, CannotAnswer, Runs, View, lettered, neither
 from ..core import units
 from ..core.distribution import histogram
 from ..core.run_labels import device_labels
@@ -33,9 +34,8 @@ def _build(runs: Runs, options: Options) -> Answer:
         cycles.frame if cycle is None else cycles.frame.filter(pl.col("cycle") == cycle)
         for cycles, cycle in zip(sides, wanted, strict=False)
     ]
-    for run, cycles in zip(runs, sides, strict=True):
-        if len(runs) == 2 and cycles.frame.is_empty():
-            raise CannotAnswer(why_none(run, cycles))
+    if len(runs) == 2 and any(cycles.frame.is_empty() for cycles in sides):
+        raise CannotAnswer(_lacking(runs, sides))
     spans = tuple(cycles.frame["dur_ns"].cast(pl.Float64).to_numpy() for cycles in sides)
     rows = [_with_mfu(frame, run, cycles) for frame, run, cycles in zip(rows, runs, sides, strict=True)]
     notes = _notes(sides)
@@ -53,6 +53,16 @@ def _build(runs: Runs, options: Options) -> Answer:
     spoken, moved = (headline.with_subject, headline.moved) if headline is not None else ("", False)
     lines = pair_summary(facts, spoken, moved)
     return Answer(_by_rank(rows[0], rows[1]), facts | {"exact": exact_mean(facts)}, lines, notes)
+
+
+def _lacking(runs: Runs, sides: Sequence[Cycles]) -> str:
+    """Why two runs cannot be compared by cycle, and what shows the cycles of the one that has some."""
+    whys = [why_none(run, cycles) if cycles.frame.is_empty() else "" for run, cycles in zip(runs, sides, strict=True)]
+    if all(whys):
+        return neither([run.info.label for run in runs], whys)
+    letter, cycles = next(one for one in zip("AB", sides, strict=True) if not one[1].frame.is_empty())
+    count = units.counted(cycles.frame.height, "cycle", "cycles")
+    return f"{''.join(whys)} --run {letter.lower()} shows the {count} of {letter}, x in the app."
 
 
 def _with_mfu(frame: pl.DataFrame, run: Trace, cycles: Cycles) -> pl.DataFrame:

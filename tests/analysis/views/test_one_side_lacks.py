@@ -42,6 +42,14 @@ def test_the_run_that_lacks_it_is_the_one_named(whole: Trace, bare: Trace, name:
     assert not str(refused.value).startswith("bare hold "), "one run holds"
 
 
+def test_without_cycles_in_one_run_those_of_the_other_are_pointed_to(whole: Trace, bare: Trace) -> None:
+    for runs, letter in (((bare, whole), "b"), ((whole, bare), "a")):
+        with pytest.raises(CannotAnswer, match=f"--run {letter} shows the 4 cycles of {letter.upper()}, x in the app"):
+            ask(view("cycles"), runs)
+    with pytest.raises(CannotAnswer, match=r"^Neither run has cycles: no step marks"):
+        ask(view("cycles"), (bare, run_of("other", metrics=samples("sm", "GPU 0", (0, 5.0), unit="%"))))
+
+
 @pytest.mark.parametrize("first", [True, False], ids=["A lacks it", "B lacks it"])
 def test_where_one_side_is_an_answer_the_other_is_said_to_have_none(whole: Trace, bare: Trace, first: bool) -> None:
     runs, lacks, has = ((bare, whole), "A", "B") if first else ((whole, bare), "B", "A")
