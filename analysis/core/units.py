@@ -71,6 +71,11 @@ def moment(ns: float, resolution: int) -> str:
     return f"{_fixed(ns / factor, places)} {unit}".rstrip()
 
 
+def when(start: int, length: int) -> str:
+    """The start of something that long (ns), with the digits that tell it from its neighbours."""
+    return moment(start, 10 ** max(0, len(str(length)) - 3))
+
+
 def within(ns: float, doubt: float) -> str:
     """A duration rounded to its uncertainty (ns): 530 ms if that is 12 ms, <10 ms if the duration is smaller."""
     if doubt < 1:

@@ -152,14 +152,15 @@ def _other(row: Row, window: Window, ahead: int) -> Line:
     return Line(row.label, (row.text[:width].ljust(width),), classes, prefix=row.text[:width])
 
 
-def axis(window: Window, origin: int = 0) -> str:
-    """A ruler: round times, each starting at its column, spaced widely enough to be readable."""
-    span = window.end - window.start
-    step = _round_step(span * 14 // max(1, window.columns) + 1)
+def axis(window: Window) -> str:
+    """A ruler: round times of the recording, each starting at its column, spaced widely enough to be readable."""
+    span, columns = window.end - window.start, max(1, window.columns)
+    step = _round_step(span * 14 // columns + 1)
+    while step < span and (len(moment_text(window.end, step)) + 2) * span > step * columns:
+        step = _round_step(step + 1)
     line = [" "] * window.columns
-    first = -(-(window.start - origin) // step) * step + origin
-    for moment in range(first, window.end, step):
-        label = "╵" + moment_text(moment - origin, step)
+    for moment in range(-(-window.start // step) * step, window.end, step):
+        label = "╵" + moment_text(moment, step)
         at = window.column(moment)
         if at + len(label) <= window.columns:
             line[at : at + len(label)] = label

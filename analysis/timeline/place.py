@@ -102,15 +102,17 @@ def _at_row(timeline: Timeline, row: int, of_host: bool) -> Place | None:
     return None
 
 
-def describe(timeline: Timeline, lane: Lane, at: int | None, moment: int) -> str:
-    """Text on the slice or gap under the cursor: duration, start and lane."""
+def describe(timeline: Timeline, lane: Lane, at: int | None, moment: int, run: str = "") -> str:
+    """Text on the slice or gap under the cursor: duration, start in its recording (of two, in ``run``) and lane."""
+    of = f" of {run}" if run else ""
     if at is not None:
         start, end = int(lane.slices.starts[at]), int(lane.slices.ends[at])
-        return f"{units.duration(end - start)} · at {units.duration(start)} · {lane.name}"
+        return f"{units.duration(end - start)} · at {units.when(start, end - start)}{of} · {lane.name}"
     gap = gap_at(lane, moment)
     if gap is None:
         return f"nothing · {lane.name}"
-    return f"idle {units.duration(gap[1] - gap[0])} · from {units.duration(gap[0])} · {lane.name}"
+    length = gap[1] - gap[0]
+    return f"idle {units.duration(length)} · from {units.when(gap[0], length)}{of} · {lane.name}"
 
 
 def cycle_of(marks: Marks, moment: int) -> int | None:

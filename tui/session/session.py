@@ -207,7 +207,7 @@ class Session(Struct):
 
         side = f"{'AB'[note.run]} " if len(self.traces) > 1 else ""
         length = f" for {units.duration(note.end - note.start)}" if note.end > note.start else ""
-        return f"{side}{note.where} at {units.duration(note.start)}{length}"
+        return f"{side}{note.where} at {units.when(note.start, note.end - note.start)}{length}"
 
     @property
     def loading(self) -> bool:

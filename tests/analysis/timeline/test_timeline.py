@@ -208,6 +208,8 @@ def test_two_runs_stand_at_the_same_place_by_their_first_cycle():
 def test_the_ruler_and_the_map():
     timeline = timeline_of(busy_run(), Options())
     assert "╵200 ns" in axis(Window(0, 600, 60))
+    assert axis(Window(4_860_123_000, 4_860_123_300, 60)).split("   ")[:3] == [
+        "╵4,860,123,000 ns", "╵4,860,123,100 ns", "╵4,860,123,200 ns"], "long labels do not overlap"
     drawn, first, last = minimap(timeline, Window(0, 600, 60), Window(300, 600, 60))
     assert len(drawn) == 60 and (first, last) == (30, 59) and drawn[0] == " "
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -339,6 +340,25 @@ async def test_two_runs_are_above_one_another_at_the_same_step() -> None:
         assert "Both recordings" in shown and "aligned at the first cycle" in shown
         await press(pilot, "g", *"2ms", "enter", "=")
         assert c.aligned_at and f"aligned at the start of {c.runs[0].marks.labels[c.aligned_at]} " in screen_text(app)
+
+
+@pytest.mark.parametrize("runs", [("a",), ("a", "b")])
+async def test_the_ruler_and_the_slice_count_from_the_start_of_the_recording(runs: tuple[str, ...]) -> None:
+    app = app_on(*runs, view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "g", *"#56", "enter")
+        c, text = canvas(app), screen_text(app)
+        cycle, start = c.cycle_shown(), app.main.session.traces[0].kernels.collect()["start_ns"][56]
+        assert cycle and c.window_ns[0] <= start < c.window_ns[1]
+        of = "of A" if len(runs) > 1 else "of the recording"
+        assert f" {units.span_text(*c.window_ns)} {of}, {c.runs[0].marks.labels[cycle]} " in text
+        line = next(line for line in text.splitlines() if "╵" in line)
+        ruler = [(one.start(), float(one[1].replace(",", "")) * {"ns": 1, "µs": 1e3, "ms": 1e6}[one[2]])
+                 for one in re.finditer(r"╵([\d,]+) (\ws)", line)]
+        assert ruler and all(c.window(0).column(round(ns)) + c.painter().label + 2 == column for column, ns in ruler)
+        length = app.main.session.traces[0].kernels.collect()["dur_ns"][56]
+        assert len(runs) > 1 or f"at {units.when(start, length)} · GPU 0 stream 7" in text
 
 
 @pytest.mark.parametrize("runs", [("a",), ("a", "b")])

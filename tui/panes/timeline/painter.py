@@ -92,11 +92,11 @@ class Painter(Struct, frozen=True):
                 Segment(text[first : last + 1], lit), Segment(text[last + 1 :], style)]))
         return made
 
-    def ruler(self, window: Window, origin: int) -> Strip:
+    def ruler(self, window: Window) -> Strip:
         """The time axis above the lanes."""
         from ....analysis.timeline.picture import axis
 
-        text = axis(window, origin)
+        text = axis(window)
         return self.line([Segment(" " * self.label, self.look.base), Segment(text, self.look.header)], True)
 
     def cycles(self, run: Timeline, window: Window) -> Strip:

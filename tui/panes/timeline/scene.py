@@ -29,13 +29,13 @@ def draw(view: LaneView) -> tuple[list[Strip], list[int | None]]:
     framed, (start, end) = height >= FRAMED, view.window_ns
     windows = [view.window(run) for run in range(len(view.runs))]
     cycle = view.cycle_shown()
-    origin = 0 if cycle is None else int(view.runs[0].marks.starts[cycle])
     head = _overview(view, paint, windows, cycle) if framed else []
-    of = "the recording" if cycle is None else view.runs[0].marks.labels[cycle]
+    of = "of the recording" if len(view.runs) < 2 else "of A"
+    label = "" if cycle is None else f", {display(view.runs[0].marks.labels[cycle], 40)}"
     head.append(paint.upper(frame.Frame(
-        units.span_text(start - origin, end - origin), frame.dim(f"of {display(of, 40)}"),
+        units.span_text(start, end), frame.dim(of + label),
         frame.dim(_aligned(view, cycle)) if framed else view.frame.right), True))
-    head.append(paint.ruler(windows[0], origin))
+    head.append(paint.ruler(windows[0]))
     room = view.room()
     lanes, numbers = _lanes(view, paint, windows, room)
     blank = [paint.line([], True)] * (room - len(lanes))
@@ -147,7 +147,7 @@ def _selection(view: LaneView) -> Selected:
     if lane is None or not rows:
         return Selected(painter.calls(rows[view.selected][1]) if rows else "", lines=(notes,))
     run, moment = view.run, view.moment
-    text = describe(view.runs[run], lane, at, moment)
+    text = describe(view.runs[run], lane, at, moment, "AB"[run] if len(view.runs) > 1 else "")
     if at is None:
         return Selected("gap", lines=(text, notes))
     name = fit_name(view.runs[run].names[int(lane.slices.names[at])], max(20, view.size.width // 2))
