@@ -67,6 +67,36 @@ def _lane_of(timeline: Timeline, row: dict[str, Any], start: int, name: object) 
     return fallback
 
 
+def named(timeline: Timeline, text: str, moment: int) -> Place | None:
+    """The first slice that begins after a moment and whose name contains the text, in any lane; after the last one the
+    first of all. None if there is none."""
+    text, best = text.lower(), None
+    codes = np.array([code for code, name in timeline.names.items()
+                      if text in name.lower() or text in fit_name(name, 60).lower()], dtype=np.uint32)
+    for number, lane in enumerate(timeline.drawn):
+        those = np.flatnonzero(np.isin(lane.slices.names, codes))
+        if len(those):
+            later = int(np.searchsorted(lane.slices.starts[those], moment, side="right"))
+            at = int(those[later % len(those)])
+            start = int(lane.slices.starts[at])
+            if best is None or (start <= moment, start) < best[0]:
+                best = (start <= moment, start), Place(start, int(lane.slices.ends[at]), number, at)
+    return best[1] if best else None
+
+
+def typed(run: Trace, timeline: Timeline, text: str, around: int) -> Place | None:
+    """A launch as '#1204', or a time as '12.5ms' with ``around`` ns before and after; None if it is neither."""
+    text = text.strip().replace(",", "")
+    if text.startswith("#"):
+        row = launch_row(run, int(text[1:])) if text[1:].isdecimal() else None
+        return None if row is None else find(timeline, row)
+    try:
+        moment = units.nanoseconds(text)
+    except ValueError:
+        return None
+    return Place(moment - around, moment + around)
+
+
 def launch_row(run: Trace, index: int) -> dict[str, Any] | None:
     """The launch with that ``kernels.index`` as a row for ``find``; None if it does not exist or has no timestamp."""
     launch = run.kernels.filter(pl.col("index") == index).select(

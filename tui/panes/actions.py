@@ -44,6 +44,12 @@ class PaneActions(Container):
     runner: QueryRunner
     subject: str
     shown: Shown | None
+    is_picture = False
+    """Whether a picture of named boxes is in place of the rows: / goes to a name in it, nothing is filtered."""
+    _sought = ""
+
+    def find_name(self, text: str) -> None:
+        """Go to the next box whose name contains the text."""
 
     @property
     def state(self) -> ViewState:
@@ -83,10 +89,14 @@ class PaneActions(Container):
 
     def action_search(self) -> None:
         """Open the search prompt."""
-        self.main.ask_for("search", "", "text in any column")
+        self.main.ask_for("search", "", "next name that contains this; Enter alone: one more" if self.is_picture
+                          else "text in any column")
 
     def action_filter(self) -> None:
         """Open the filter prompt with the current filter."""
+        if self.is_picture:
+            self.hint("Only lists are filtered; / goes to a name here.")
+            return
         self.main.ask_for("filter", self.state.arrangement.filter, "gemm   total>1ms   share>5%   name~^void   !copy")
 
     def action_columns(self) -> None:
@@ -181,7 +191,11 @@ class PaneActions(Container):
 
     def prompt_changed(self, kind: str, text: str, final: bool) -> None:
         """Prompt input for this view; ``final`` on Enter."""
-        if kind == "search":
+        if kind == "search" and self.is_picture:
+            if final and (text or self._sought):
+                self._sought = text or self._sought
+                self.find_name(self._sought)
+        elif kind == "search":
             self.search(text)
             if final:
                 self.main.close_prompt()

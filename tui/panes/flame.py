@@ -99,6 +99,18 @@ class FlameCanvas(Widget, can_focus=True):
         else:
             self._select(max(self.flame.below(self.selected), key=lambda one: one.value, default=None))
 
+    def find(self, text: str) -> bool:
+        """Go to the next box whose name contains the text, after the last one to the first; False if there is none."""
+        frames, text = self.flame.frames if self.flame is not None else (), text.lower()
+        found = [one.at for one in frames if text in one.name.lower() or text in fit_name(one.name, 60).lower()]
+        if found:
+            self.selected = next((at for at in found if at > self.selected), found[0])
+            begin, length = self._span()
+            if not begin <= frames[self.selected].start < begin + length:
+                self.zoomed = -1
+            self.refresh()
+        return bool(found)
+
     def _select(self, to: Frame | int | None) -> None:
         at = to if isinstance(to, int) or to is None else to.at
         if at is None or at < 0:

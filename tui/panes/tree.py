@@ -53,6 +53,13 @@ class TreePane(TablePane):
 
         return self._as_flame and self.shown is not None and bool(weights_of(self.shown.base))
 
+    def find_name(self, text: str) -> None:
+        """Go to the next box of the flame graph whose name contains the text."""
+        if self.flame.find(text):
+            self.main.close_prompt()
+        else:
+            self.main.refuse("No match.")
+
     def forget(self) -> None:
         """Clear the rows and the tree."""
         self._tree = None
@@ -74,7 +81,7 @@ class TreePane(TablePane):
         """Show the flame graph in place of the list, or the list again."""
         from ...analysis.table.flame import flame_of
 
-        flame = self._is_flame and self.shown is not None
+        flame = self.is_picture = self._is_flame and self.shown is not None
         if flame and self.shown is not None:
             one = flame_of(self.shown.base, self._by)
             self.flame.show(one)
@@ -98,7 +105,8 @@ class TreePane(TablePane):
     def caption(self, border: Frame) -> None:
         """Set the text in the border."""
         super().caption(border)
-        self.flame.caption(border)
+        filtered = self.state.arrangement.filter
+        self.flame.caption(replace(border, right=border.right[2:]) if filtered else border)
 
     def action_order(self) -> None:
         """Switch from list to tree, to flame graph, and back to the list."""

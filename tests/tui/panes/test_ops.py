@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app_runs import Shelf, app_on, frame, press, screen_text, settled, small_run
+from app_runs import Shelf, app_on, frame, press, said, screen_text, settled, small_run
 
 from warplens.analysis.core import units
 from warplens.loaders.ingest.call_tree import deferred
@@ -120,6 +120,15 @@ async def test_s_goes_on_to_the_flame_graph_whose_boxes_zoom(tmp_path: Path, mon
         assert pane.flame.zoomed == pane.flame.selected and "▏aten::[red]mm" in screen_text(app)
         below = pane.flame.flame.frames[pane.flame.selected]
         assert below.name == "aten::[red]mm" and below.depth == 1
+        await press(pilot, "equals_sign", "slash", *"LAYER_", "enter")
+        assert pane.flame.flame.frames[pane.flame.selected].name.startswith("Layer_")
+        before = pane.flame.selected
+        await press(pilot, "slash", "enter")
+        assert pane.flame.selected != before, "the next one"
+        await press(pilot, "slash", *"zzz", "enter")
+        assert "No match." in screen_text(app)
+        await press(pilot, "escape", "f")
+        assert "Only lists are filtered" in said(app)
         await press(pilot, "up", "equals_sign", "r")
         assert pane.flame.zoomed == -1 and "idle time before launches" in screen_text(app)
         await press(pilot, "e", "p", "e", "s")

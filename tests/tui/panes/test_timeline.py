@@ -523,6 +523,28 @@ def test_a_label_keeps_the_numbers_that_tell_lanes_apart(label: str, room: int, 
     assert brief(label, room) == shown
 
 
+async def test_a_search_goes_to_the_next_slice_of_that_name() -> None:
+    app = app_on("a", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        c, kernels = canvas(app), app.main.session.traces[0].kernels.collect()
+        await press(pilot, "g", *"#0", "enter")
+        starts = kernels.filter(kernels["name"].cast(pl.String).str.contains("softmax"))["start_ns"].to_list()
+        await press(pilot, "slash", *"SOFTmax", "enter")
+        visited = []
+        for _ in starts:
+            lane, at = c.lane, c.slice()
+            assert lane is not None and at is not None and "softmax" in under(c)
+            visited.append(int(lane.slices.starts[at]))
+            await press(pilot, "slash", "enter")
+        assert visited == sorted(starts) and len(starts) > 3
+        assert int(c.lane.slices.starts[c.slice()]) == min(starts), "after the last one comes the first"
+        await press(pilot, "slash", *"zzz", "enter")
+        assert "No match." in screen_text(app)
+        await press(pilot, "escape", "f")
+        assert "Only lists are filtered" in said(app)
+
+
 async def test_what_is_told_of_a_slice_leaves_the_lanes_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn, real = [], scene.draw
 

@@ -1,14 +1,12 @@
 """Timeline: lanes of streams and threads, at any zoom from the whole run to 100 ns.
 
-The canvas handles navigation; the pane reads the lanes in the background, looks up what launched the slice under the
-cursor, and exports the current window.
+The canvas handles navigation; the pane reads the lanes in the background and looks up what launched the slice under the
+cursor.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
@@ -18,38 +16,32 @@ from textual.binding import BindingType
 from ....analysis.core.text import display
 from ....analysis.views import Entry
 from ...list.frame import Frame
-from ...session.exporting import free_name, new_trace
 from ...session.jobs import QueryRunner
 from ...session.keys import bindings
-from ...session.messages import ScopeChanged, TaskRequest, ViewRequest
+from ...session.messages import ScopeChanged, ViewRequest
 from ...session.session import Session, Span, TimeNote
-from ..shown import scoped_table, sentence
+from ..shown import sentence
 from ..side_panel import REST
-from ..table import TablePane
 from .canvas import TimelineCanvas
+from .exports import TimelineExports
 
 if TYPE_CHECKING:
     from ....analysis.contract.view import Runs, View
     from ....analysis.core.names.display_names import ShortNames
-    from ....analysis.table.table import Table
     from ....analysis.timeline.lanes import Timeline
-
-_TIME = re.compile(r"^\s*([\d,_]*\.?\d+)\s*(ns|us|µs|ms|s)?\s*$")
-_SCALE = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+    from ....analysis.timeline.place import Place
 
 
-class TimelinePane(TablePane):
+class TimelinePane(TimelineExports):
     """The timeline canvas in place of the list."""
 
+    is_picture = True
     DEFAULT_CSS = "TimelinePane TableList, TimelinePane Picture { display: none; }"
     BINDINGS: ClassVar[list[BindingType]] = bindings("pane")
 
     def __init__(self, entry: Entry, session: Session) -> None:
         super().__init__(entry, session)
-        self.canvas = TimelineCanvas()
         self._looking, self._marking = QueryRunner(self.app), QueryRunner(self.app)
-        self._runs: Runs = ()
-        self._view: View | None = None
         self._asked: object = None
         self._begun: dict[int, Span] = {}
 
@@ -294,67 +286,6 @@ class TimelinePane(TablePane):
         self.canvas.notes = notes
         self.canvas.changed()
 
-    def export_job(self) -> Callable[[], Table] | None:
-        """The answer of the view for the current window."""
-        view, runs = self._view, self._runs
-        if not self.canvas.runs or view is None:
-            return None
-        start, end = self.canvas.window_ns
-        options = replace(self.session.question(view)[1], from_ns=start, to_ns=end, window_b=None)
-        command = f"{self.command} --from {start} --to {end}"
-        noted = [f"Note on {self.session.note_position(one)}: {one.text}" for one in self.session.time_notes]
-
-        def job() -> Table:
-            from ....analysis.query.ask import ask
-
-            table = scoped_table(ask(view, runs, options), runs, options)
-            return replace(table, notes=(*table.notes, *noted), command=command)
-
-        return job
-
-    def action_export(self) -> None:
-        """Offer the window as a picture or as a Chrome trace."""
-        from ...overlays.choice import ChoiceScreen
-
-        if not self.canvas.runs or self._view is None:
-            return
-        choices = {"m": "markdown, a picture of this window", "s": "SVG, a picture of this window",
-                   "t": "Chrome trace of this window, which Perfetto opens"}
-        cycle = self.canvas.cycle
-        if cycle is not None:
-            choices["c"] = f"Chrome trace of {display(cycle[2], 40)}, the cycle under the cursor"
-        self.app.push_screen(ChoiceScreen("Export the timeline", choices), self._chosen)
-
-    def _chosen(self, key: str | None) -> None:
-        if key == "m":
-            super().action_export()
-        elif key == "s":
-            self._export(self._picture_name())
-        elif key in ("t", "c"):
-            self._slice(self.canvas.cycle if key == "c" else None)
-
-    def _picture_name(self) -> str:
-        """An unused file name for a picture of the window."""
-        runs = [re.sub(r"[^A-Za-z0-9._-]+", "-", one.label).strip("-.")[:36] for one in self.canvas.runs]
-        return str(free_name("-".join(["warplens", self.entry.name, *runs])[:100] + ".svg"))
-
-    def _slice(self, span: tuple[int, int, str] | None) -> None:
-        """Write events that begin in the span, or else in the window, of the run under the cursor as a trace."""
-        run, view = self.canvas.run, self._view
-        assert view is not None
-        trace = self._runs[run]
-        window = self.canvas.window(run)
-        start, end = (window.start, window.end) if span is None else span[:2]
-        asked = self.session.question(view)[1].any_cycle()
-        options = replace(asked.swapped() if run else asked, from_ns=start, to_ns=end, window_b=None)
-
-        def job() -> Path:
-            from ....analysis.timeline.chrome_trace import sliced
-
-            return new_trace(sliced(trace, options), trace.info.label)
-
-        self.app.post_message(TaskRequest("writing", job, self.report_written))
-
     def on_lane_view_moved(self, event: TimelineCanvas.Moved) -> None:
         """Look up what launched the slice, once the cursor rests, so that no frame shares CPU time with the lookup."""
         event.stop()
@@ -387,28 +318,41 @@ class TimelinePane(TablePane):
             self._go(text)
 
     def _go(self, text: str) -> None:
-        from ....analysis.timeline.place import Place, find, launch_row
+        from ....analysis.timeline.place import typed
 
-        run, is_launch, number = self.canvas.run, text.strip().startswith("#"), text.strip().removeprefix("#")
-        trace, timeline, (start, end) = self._runs[run], self.canvas.runs[run], self.canvas.window_ns
+        run, (start, end) = self.canvas.run, self.canvas.window_ns
+        trace, timeline = self._runs[run], self.canvas.runs[run]
+        self._visit(lambda: typed(trace, timeline, text, (end - start) // 10), self.canvas.go,
+                    "no such launch" if text.strip().startswith("#") else "a time, as 12.5ms, or #1204")
+
+    def find_name(self, text: str) -> None:
+        """Go to the next slice whose name contains the text."""
+        from ....analysis.core.names.display_names import speaking_of
+        from ....analysis.timeline.place import named
+
+        canvas, names = self.canvas, self.canvas.names
+        if not canvas.runs or names is None:
+            return
+        timeline, moment = canvas.runs[canvas.run], max(canvas.moment, canvas.under_cursor()[0])
 
         def job() -> Place | None:
-            if is_launch:
-                row = launch_row(trace, int(number)) if number.isdigit() else None
-                return None if row is None else find(timeline, row)
-            if (match := _TIME.match(text)) is None:
-                return None
-            moment = round(float(match[1].replace(",", "").replace("_", "")) * _SCALE[match[2] or "ns"])
-            return Place(moment - (end - start) // 10, moment + (end - start) // 10)
+            with speaking_of(names):
+                return named(timeline, text, moment)
+
+        self._visit(job, canvas.reach, "No match.")
+
+    def _visit(self, find: Callable[[], Place | None], go: Callable[[Place, int], None], refusal: str) -> None:
+        """Find a place of the run under the cursor in the background, then go there; without one the prompt stays."""
+        run = self.canvas.run
 
         def take(place: Any) -> None:
-            if isinstance(place, Place):
-                self.main.close_prompt()
-                self.canvas.go(place, run)
+            if place is None or isinstance(place, Exception):
+                self.main.refuse(refusal)
             else:
-                self.main.refuse("no such launch" if is_launch else "a time, as 12.5ms, or #1204")
+                self.main.close_prompt()
+                go(place, run)
 
-        self._looking.ask(job, take)
+        self._looking.ask(find, take)
 
     def footer_keys(self) -> list[str]:
         """The names of the keys to show in the footer."""
