@@ -517,7 +517,8 @@ async def test_the_same_rows_of_two_runs_are_in_sight_wherever_the_cursor_is() -
 @pytest.mark.parametrize(("label", "room", "shown"), [
     ("rank 1 thread 59812 +10", 17, "r1 th 59812 +10"), ("rank 0 GPU 0 stream 84", 15, "r0 GPU 0 s84"),
     ("rank 0 GPU 0 stream 84", 22, "rank 0 GPU 0 stream 84"), ("thread 12 thread 3", 16, "th 12 thread 3"),
-    ("GPU 0 stream ?", 12, "GPU 0 stream ?"),
+    ("GPU 0 stream ?", 12, "GPU 0 stream ?"), ("rank 0 thread -247463936", 16, "r0 th -247463936"),
+    ("queue depth rank 12", 16, "queue depth r12"),
 ])
 def test_a_label_keeps_the_numbers_that_tell_lanes_apart(label: str, room: int, shown: str) -> None:
     assert brief(label, room) == shown
@@ -543,6 +544,16 @@ async def test_a_search_goes_to_the_next_slice_of_that_name() -> None:
         assert "No match." in screen_text(app)
         await press(pilot, "escape", "f")
         assert "Only lists are filtered" in said(app)
+
+
+async def test_what_is_found_in_a_column_of_many_slices_is_zoomed_to() -> None:
+    app = demo_app("timeline")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        c = canvas(app)
+        for _ in range(3):
+            await press(pilot, "equals_sign", "slash", *"norm", "enter")
+            assert "norm" in under(c).lower() and c.window_ns != c.whole()
 
 
 async def test_what_is_told_of_a_slice_leaves_the_lanes_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,7 @@ class Painter(Struct, frozen=True):
 
 def brief(label: str, room: int) -> str:
     """The label with its words shortened one by one until it fits: its numbers tell lanes apart."""
-    for word, short in ((r"^rank (?=\d)", "r"), (r"\bthread (?=\d)", "th "), (r"\bstream (?=\d)", "s")):
+    for word, short in ((r"\brank (?=\d)", "r"), (r"\bthread (?=-?\d)", "th "), (r"\bstream (?=\d)", "s")):
         if cell_len(label) > room:
             label = re.sub(word, short, label, count=1)
     return label

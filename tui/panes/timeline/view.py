@@ -222,7 +222,7 @@ class LaneView(Widget, can_focus=True):
         self.changed()
 
     def reach(self, place: Place, run: int) -> None:
-        """Move the cursor to a place at this zoom, panning no further than necessary."""
+        """Move the cursor to a place, panning no further than necessary; zoom in if its column holds another slice."""
         (start, end), offset = self.window_ns, self.offsets[run]
         at = (place.start + place.end) // 2 - offset
         room = (end - start) // 8
@@ -232,6 +232,11 @@ class LaneView(Widget, can_focus=True):
         if place.lane is not None:
             self.select(run, self.runs[run].drawn[place.lane])
         self.column = self.window(run).column((place.start + place.end) // 2)
+        if place.slice is not None and self.slice() != place.slice:
+            half = max(LEAST_NS, (place.end - place.start) * self.window(run).columns // 2) // 2
+            self.look(at - half, at + half)
+            self.select(run, self.runs[run].drawn[place.lane or 0])
+            self.column = self.window(run).column((place.start + place.end) // 2)
         self.changed()
 
     def span(self, start: int, end: int, run: int) -> None:
