@@ -150,7 +150,9 @@ class FlameCanvas(Widget, can_focus=True):
         room = height - 1 - _FOOT
         top = max(0, min(one.depth - room // 2, len(lines) - room))
         side = look.focus if self.has_focus else look.frame
-        head = frame.Frame("Flame graph", frame.dim(title(self.flame)), self._frame.right)
+        heading = title(self.flame)
+        heading = heading if len(heading) <= width - 18 else heading.partition(";")[0]
+        head = frame.Frame("Flame graph", frame.dim(heading), self._frame.right)
         made = [frame.strip(frame.upper(head, width, self.has_focus), look)]
         body = [self._boxes(line, look) for line in lines[top : top + room]]
         path = " › ".join(display(each.name, 40) for each in self.flame.stack(one.at)[-5:-1])

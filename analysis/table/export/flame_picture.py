@@ -35,9 +35,8 @@ def title(flame: Flame) -> str:
     per = " per cycle" if flame.per == "cycle" and flame.before is not None else ""
     if flame.before is None:
         return f"{WEIGHTS[flame.weight]}, {flame.amount(flame.total)}"
-    lost = f"; {flame.amount(flame.lost)} of A is not in B" if flame.lost else ""
-    times = f"{flame.amount(flame.before)} → {flame.amount(flame.total)}"
-    return f"{WEIGHTS[flame.weight]}{per}, A → B {times}{lost}"
+    lost = f"; {flame.amount(flame.lost)} only in A" if flame.lost else ""
+    return f"{WEIGHTS[flame.weight]}{per}, {flame.amount(flame.before)} → {flame.amount(flame.total)}{lost}"
 
 
 def described(flame: Flame, frame: Frame) -> str:
