@@ -105,12 +105,17 @@ def launch_row(run: Trace, index: int) -> dict[str, Any] | None:
 
 
 def arrow(run: Trace, timeline: Timeline, lane: Lane, at: int) -> Place | None:
-    """The other end of a launch: for an activity its launch call, for a call the first activity it launched; None where
-    not recorded. Reads the tables, so call it on a background thread."""
+    """The other end of a launch: for an activity its launch call, for a call the first activity it launched; for a
+    slice of the critical path the slice itself, in its stream or thread. None where not recorded. Reads the tables, so
+    call it on a background thread."""
+    if lane.title:
+        itself = find(timeline, {"start_ns": int(lane.slices.starts[at]),
+                                 "name": timeline.names[int(lane.slices.names[at])]})
+        return itself if itself is not None and itself.lane is not None else None
     table, other = (run.kernels, run.host) if lane.tid is None else (run.host, run.kernels)
     activity = table.slice(int(lane.slices.rows[at]), 1).select("correlation", "rank").collect()
     correlation, rank = activity.row(0) if activity.height else (None, None)
-    if correlation is None or lane.title:
+    if correlation is None:
         return None
     kinds = pl.col("kind").cast(pl.String)
     met = other.with_row_index("row").filter(

@@ -631,6 +631,17 @@ async def test_the_arrow_and_the_critical_path_of_the_demo() -> None:
         await press(pilot, "s")
         assert c.runs[c.run].path is not None and "critical path" in screen_text(app)
         assert ", the cycle of median length." in said(app)
+        run, path = c.run, c.runs[c.run].path
+        assert path is not None
+        names = [c.runs[run].names[int(code)] for code in path.slices.names]
+        call = names.index("cudaLaunchKernel")
+        begun, ended = int(path.slices.starts[call]), int(path.slices.ends[call])
+        c.go(place.Place(begun, ended), run)
+        c.select(run, path)
+        c.changed()
+        await press(pilot, "a")
+        assert c.lane is not None and c.lane.tid is not None and under(c) == "cudaLaunchKernel"
+        assert int(c.lane.slices.starts[c.slice() or 0]) == begun, "from the path to the same slice in its lane"
         await press(pilot, "s")
         assert all(one.path is None for one in c.runs)
 
