@@ -6,6 +6,7 @@ million slices take 33 bytes each, and names are looked up only for slices wide 
 
 from __future__ import annotations
 
+from collections import Counter as Counting
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -220,9 +221,11 @@ def _threads(run: Trace, names: dict[int, str], clocks: Mapping[int, int]) -> li
     threads.sort(key=lambda one: -union(one[1].starts, one[1].ends).length)
     lanes: list[Lane] = []
     scheduled = [code for code, name in names.items() if name in SCHEDULED]
+    processes = Counting((rank, tid) for (rank, _, tid), _ in threads)  # several may have a thread of that number
     threads.reverse()
     while threads:
-        lanes += _thread(run, scheduled, *threads.pop())
+        key, slices = threads.pop()
+        lanes += _thread(run, scheduled, key, slices, processes[key[0], key[2]] > 1)
     return lanes
 
 
@@ -251,12 +254,12 @@ def _stream(key: Key, slices: Slices) -> Iterator[Lane]:
         yield structs.replace(lane, stream_busy=covered(slices.starts, slices.ends)) if row == 0 else lane
 
 
-def _thread(run: Trace, scheduled: Sequence[int], key: Key, slices: Slices) -> Iterator[Lane]:
+def _thread(run: Trace, scheduled: Sequence[int], key: Key, slices: Slices, with_pid: bool) -> Iterator[Lane]:
     """Nested slices, one lane per depth; then the scheduler's, which overlap calls without nesting."""
     (rank, pid, tid), depth = key, 0
     sched = (slices.classes == CODES["sched"]) & np.isin(slices.names, scheduled)
     parts = (slices.pick(~sched), slices.pick(sched)) if sched.any() else (slices,)
-    name = thread_name(run, rank, pid, tid)
+    name = thread_name(run, rank, pid, tid) + (f" pid {pid}" if with_pid else "")
     for some in parts:
         for _, level_slices in _levels(some, MOST_DEPTHS):
             yield structs.replace(_lane(level_slices, None, None, pid, tid, rank, depth), thread=name)

@@ -209,5 +209,7 @@ def launcher(run: Trace, lane: Lane, at: int) -> str:
     if calls.is_empty():
         return "launch not recorded"
     name, start, pid, tid = calls.row(0)
-    before, thread = units.duration(device_start - start), thread_name(run, None, pid, tid)
-    return f"launched {before} before by {fit_name(name, 40)} on {thread}"
+    by = f"by {fit_name(name, 40)} on {thread_name(run, None, pid, tid)}"
+    if device_start < start:
+        return f"begins {units.duration(start - device_start)} before its launch {by}"
+    return f"launched {units.duration(device_start - start)} before {by}"

@@ -496,6 +496,19 @@ def test_all_ranks_are_on_the_clock_of_the_first() -> None:
         2 * [(0.1, "X"), (0.2, "X"), (0.3, "C")])
 
 
+def test_a_kernel_that_begins_before_its_launch_says_so() -> None:
+    run = run_of(kernels=[kernel(0, 100, 50, correlation=1)],
+                 host=[host("launch", 160, 20, "runtime", correlation=1)])
+    (lane,) = [one for one in timeline_of(run, Options()).drawn if one.tid is None]
+    assert launcher(run, lane, 0) == "begins 60 ns before its launch by launch on thread 1"
+
+
+def test_threads_of_one_number_in_two_processes_name_their_process() -> None:
+    slices = [host("f", 0, 90, pid=1), host("g", 0, 80, pid=2), host("h", 0, 70, pid=2) | {"tid": 3}]
+    drawn = timeline_of(run_of(kernels=[kernel(0, 0, 10)], host=slices), Options()).drawn
+    assert [lane.name for lane in drawn if lane.tid is not None] == ["thread 1 pid 1", "thread 1 pid 2", "thread 3"]
+
+
 def test_what_the_scheduler_did_is_in_lanes_of_its_own_however_it_crosses_calls() -> None:
     calls = [host(f"step {at}", 100 * at, 90) for at in range(20)]
     quanta = [host("on CPU", 50 + 100 * at, 95, "sched") for at in range(20)]
