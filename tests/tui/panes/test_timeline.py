@@ -631,6 +631,12 @@ async def test_the_arrow_and_the_critical_path_of_the_demo() -> None:
         await press(pilot, "s")
         assert c.runs[c.run].path is not None and "critical path" in screen_text(app)
         assert ", the cycle of median length." in said(app)
+        await press(pilot, "s", "j", "j")
+        c.column = next(at for at in range(c.window(0).columns) if setattr(c, "column", at) or c.slice() is not None)
+        assert c.lane is not None and c.lane.tid is not None
+        await press(pilot, "a")
+        assert "This slice launches nothing itself" in said(app)
+        await press(pilot, "s")
         run, path = c.run, c.runs[c.run].path
         assert path is not None
         names = [c.runs[run].names[int(code)] for code in path.slices.names]

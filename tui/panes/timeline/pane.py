@@ -127,6 +127,8 @@ class TimelinePane(TimelineExports):
 
     def on_timeline_canvas_arrow_followed(self, event: TimelineCanvas.ArrowFollowed) -> None:
         """Go to the other end of the launch under the cursor."""
+        from ....analysis.timeline.classes import CODES
+
         event.stop()
         lane, at, run = self.canvas.lane, self.canvas.slice(), self.canvas.run
         if lane is None or at is None or run >= len(self._runs):
@@ -134,6 +136,9 @@ class TimelinePane(TimelineExports):
                       "from that call to its kernel.")
             return
         trace, timeline = self._runs[run], self.canvas.runs[run]
+        none = "This slice launches nothing itself; a goes from a launch call to its kernel."
+        if lane.tid is None or lane.slices.classes[at] == CODES["launch"]:
+            none = "No launch was recorded for this slice."
 
         def job() -> Any:
             from ....analysis.timeline.place import arrow
@@ -142,7 +147,7 @@ class TimelinePane(TimelineExports):
 
         def take(place: Any) -> None:
             if place is None or isinstance(place, Exception):
-                why = "No launch was recorded for this slice." if place is None else sentence(place)
+                why = none if place is None else sentence(place)
                 self.notify(why, markup=False)
             else:
                 self.canvas.reach(place, run)
