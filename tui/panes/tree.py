@@ -198,6 +198,6 @@ class TreePane(TablePane):
 
         if self._is_flame:
             by = "" if self.flame.flame is not None and self.flame.flame.weight == "samples" else "flame_by"
-            return f"into flame_whole {by} order other_run export palette help quit".split()
+            return f"into search flame_whole {by} order other_run export palette help quit".split()
         tree = self.table is not None and is_tree(self.table)
         return [*super().footer_keys(), *(["fold", "unfold"] if tree else [])]

@@ -114,7 +114,7 @@ async def test_s_goes_on_to_the_flame_graph_whose_boxes_zoom(tmp_path: Path, mon
         pane = app.main.pane
         assert isinstance(pane, TreePane) and pane.flame.flame is not None
         text = screen_text(app)
-        assert " s list " in text.splitlines()[-1]
+        assert " / search " in text.splitlines()[-1] and " s list " in text.splitlines()[-1]
         assert "Flame graph" in text and "▏Layer_" in text and "level 1 of 3" in text
         assert f"device time, {units.duration(pane.flame.flame.total)}" in text
         await press(pilot, "right", "down", "enter")

@@ -544,6 +544,7 @@ async def test_a_search_goes_to_the_next_slice_of_that_name() -> None:
         assert "No match." in screen_text(app)
         await press(pilot, "escape", "f")
         assert "Only lists are filtered" in said(app)
+        assert " / search " in screen_text(app).splitlines()[-1]
 
 
 async def test_what_is_found_in_a_column_of_many_slices_is_zoomed_to() -> None:

@@ -363,5 +363,5 @@ class TimelinePane(TimelineExports):
         """The names of the keys to show in the footer."""
         if self.message:
             return ["palette", "quit"]
-        return ("zoom_in zoom_out fit zoom_to goto same_next same_previous arrow fold_lanes critical_path range "
+        return ("zoom_in zoom_out fit zoom_to search goto same_next same_previous arrow fold_lanes critical_path range "
                 "unscope note earlier later column_left column_right export copy open_trace palette help quit").split()
