@@ -383,6 +383,24 @@ async def test_the_cycle_that_all_views_are_limited_to_is_what_it_shows(runs: tu
         assert c.window_ns == c.whole()
 
 
+async def test_a_cycle_in_scope_is_named_although_its_device_work_ends_in_later_ones() -> None:
+    run = small_run()
+    length = run.cycles.collect()["dur_ns"][0]
+    calls = run.kernels.collect().select("start_ns", "correlation", pl.lit("cudaLaunchKernel").alias("name"),
+                                         pl.lit("runtime").alias("kind"), pl.lit(1_000).alias("dur_ns"))
+    late = run.with_tables(kernels=run.kernels.with_columns(pl.col("start_ns") + 3 * length),
+                           host=schema.conform("host", calls.lazy()))
+    app = app_on("a", shelf=Shelf(a=late), view="cycles")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "g", "c", "6")
+        cycle = app.main.session.cycle
+        assert cycle is not None and canvas(app).window_ns[1] > 3 * length
+        text = screen_text(app)
+        assert f"of the recording, ProfilerStep#{cycle} " in text
+        assert f"Cycle {units.duration(late.cycles.collect()['dur_ns'][cycle - 1])} · " in text
+
+
 async def test_a_range_of_each_run_is_compared() -> None:
     spans = ((20, 29), (56, 65))
     app = app_on("a", "b", view="timeline")

@@ -153,12 +153,17 @@ class LaneView(Widget, can_focus=True):
         return self.cycle_shown() is None and any(len(one.marks.starts) for one in self.runs)
 
     def cycle_shown(self) -> int | None:
-        """Index of run A's cycle at the middle of the window; None if none or if the window is over twice as long."""
+        """Index of run A's cycle: the scope's while the window is inside it, else the one at the middle of the window;
+        None if there is none or the window is over twice as long."""
         from ....analysis.timeline.place import cycle_of
 
         if not self.runs:
             return None
         marks, (start, end) = self.runs[0].marks, self.window_ns
+        if self.in_scope:  # its device work may end in later cycles
+            first = self.in_scope[0][0]
+            if first <= start and end - first <= max(end - start for start, end in self.in_scope):
+                return cycle_of(marks, first)
         at = cycle_of(marks, (start + end) // 2 + self.offsets[0])
         if at is None or end - start > 2 * int(marks.ends[at] - marks.starts[at]):
             return None
