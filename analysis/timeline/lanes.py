@@ -73,11 +73,12 @@ class Lane(Struct, frozen=True):
 
 
 class Marks(Struct, frozen=True):
-    """Cycles as marks over the lanes: starts, ends (ns) and labels."""
+    """Cycles as marks over the lanes: starts, ends (ns), labels and numbers."""
 
     starts: Ints
     ends: Ints
     labels: tuple[str, ...]
+    numbers: tuple[int, ...] = ()
 
 
 class Extent(Struct, frozen=True):
@@ -244,7 +245,7 @@ def cycle_marks(run: Trace, options: Options) -> Marks:
         label if label and distinct else f"cycle {cycle}"
         for label, cycle in zip(frame["label"], frame["cycle"], strict=True)
     )
-    return Marks(starts, starts + frame["dur_ns"].to_numpy(), labels)
+    return Marks(starts, starts + frame["dur_ns"].to_numpy(), labels, tuple(frame["cycle"]))
 
 
 def _stream(key: Key, slices: Slices) -> Iterator[Lane]:

@@ -393,7 +393,7 @@ async def test_a_cycle_in_scope_is_named_although_its_device_work_ends_in_later_
     app = app_on("a", shelf=Shelf(a=late), view="cycles")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        await press(pilot, "g", "c", "6")
+        await press(pilot, "j", "c", "6")
         cycle = app.main.session.cycle
         assert cycle is not None and canvas(app).window_ns[1] > 3 * length
         text = screen_text(app)

@@ -96,7 +96,7 @@ class TimelinePane(TimelineExports):
             self.canvas.notes = self.session.time_notes
             self._show_ranges()
             self.canvas.show(lanes, offsets)
-            self.canvas.limit(cycles)
+            self.canvas.limit(cycles, self.session.question(self._view)[1].scope("a").cycle)
             self._arrive()
             self._ask_more(lanes)
         else:

@@ -53,6 +53,7 @@ class LaneView(Widget, can_focus=True):
         self.notes: list[TimeNote] = []
         self.ranges: Ranges = (None, None)
         self.in_scope: tuple[tuple[int, int], ...] = ()
+        self.cycle_in_scope: int | None = None
         self._counters: list[tuple[CounterStrip, ...]] = []
         self._rows: list[tuple[int, Row]] = []
         self._laid_out: tuple[object, ...] = ()
@@ -160,10 +161,10 @@ class LaneView(Widget, can_focus=True):
         if not self.runs:
             return None
         marks, (start, end) = self.runs[0].marks, self.window_ns
-        if self.in_scope:  # its device work may end in later cycles
+        if self.in_scope and self.cycle_in_scope in marks.numbers:  # its device work may run in later cycles
             first = self.in_scope[0][0]
             if first <= start and end - first <= max(end - start for start, end in self.in_scope):
-                return cycle_of(marks, first)
+                return marks.numbers.index(self.cycle_in_scope)
         at = cycle_of(marks, (start + end) // 2 + self.offsets[0])
         if at is None or end - start > 2 * int(marks.ends[at] - marks.starts[at]):
             return None
@@ -251,9 +252,10 @@ class LaneView(Widget, can_focus=True):
         self.selected = next((at for at, (of, _) in enumerate(self.rows()) if of == run), 0)
         self.changed()
 
-    def limit(self, cycles: tuple[tuple[int, int], ...]) -> None:
-        """Show the cycle of each run (ns) that the scope is limited to; everything when the limit is lifted."""
-        before, self.in_scope = self.in_scope, cycles
+    def limit(self, cycles: tuple[tuple[int, int], ...], number: int | None) -> None:
+        """Show the cycle of each run (ns) that the scope is limited to, in run A of that number; everything when the
+        limit is lifted."""
+        before, self.in_scope, self.cycle_in_scope = self.in_scope, cycles, number
         if cycles:
             self.offsets = tuple(start - cycles[0][0] for start, _ in cycles)
         if cycles and cycles != before:
