@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ....loaders.trace import Trace
 from ...contract.options import Options
 from ...core import device_pairs as devices
+from ...core.processes import recorded
 from . import collectives, renamed
 from .idle_time import with_idle_time
 from .renamed import Key, with_swapped
@@ -55,16 +56,18 @@ def prepared(a: Work, b: Work, options: Options) -> Prepared:
 
 
 def _alone(matched: list[Matched], works: tuple[Work, Work]) -> list[str]:
-    """Notes on processes without a counterpart in the other run, which are not compared; ranks of jobs are left out."""
+    """Notes on processes without a counterpart in the other run, which are not compared; of jobs, in common ranks."""
     made = []
-    pairs = [one.pair for one in matched if one.pair.rank is None]
+    pairs, ranks = [one.pair for one in matched], {one.pair.rank for one in matched}
     for work, name, other, used in zip(
             works, "AB", "BA", ({pair.a for pair in pairs}, {pair.b for pair in pairs}), strict=True):
-        left = work.rows.filter(~pl.col("pid").is_in(list(used))).group_by("pid").agg(
+        elsewhere = {called for called, process in work.processes.items() if {None, process.rank}.isdisjoint(ranks)}
+        left = work.rows.filter(~pl.col("pid").is_in(list(used | elsewhere))).group_by("pid").agg(
             pl.col("device").cast(pl.String).unique().sort()) if used else work.rows.clear()
         for pid, where in left.select("pid", "device").sort("pid").rows()[:SHOWN]:
             ran = ", ".join(device for device in where if device not in (None, HOST)) or "no device"
-            made.append(f"Process {pid} of {name} ({ran}) has no counterpart in {other} and is not compared.")
+            process = f"Process {recorded(work.processes, pid)} of {name}"
+            made.append(f"{process} ({ran}) has no counterpart in {other} and is not compared.")
         if left.height > SHOWN:
             made.append(f"{left.height - SHOWN} more processes of {name} have none in {other}.")
     return made

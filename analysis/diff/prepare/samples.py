@@ -185,7 +185,7 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
     pairs = job_pairs(a.processes, b.processes, options)
     if pairs is None:
         pairs = process_pairs(a.rows["pid"].unique().to_list(), b.rows["pid"].unique().to_list(), options)
-        pairs = _by_devices(pairs, a, b)
+    pairs = _by_devices(pairs, a, b)
     of_a, of_b = (_by_process(work.rows) for work in (a, b))
     made = []
     for pair in pairs:

@@ -414,3 +414,23 @@ def test_a_process_with_two_devices_is_compared_with_two_of_one_each_device_by_d
     on_device = table.frame.filter(pl.col("device") != "Host")
     assert on_device.group_by("function", "device").len()["len"].to_list() == [1] * 2 * len(KERNELS)
     assert set(on_device.select("device", "pid_b" if swapped else "pid_a").rows()) == {("GPU 0", 7), ("GPU 1", 8)}
+
+
+def test_processes_of_a_rank_are_paired_by_their_devices_and_one_that_is_left_is_said() -> None:
+    def job(*of: tuple[int, int, str]) -> Trace:
+        rows: list[Row] = []
+
+        def taken(row: Row) -> Row:
+            rows.extend(row | {"pid": pid, "rank": rank, "device": row["device"] if row["device"] == "Host" else device}
+                        for rank, pid, device in of)
+            return row
+
+        profile(spoil=taken)
+        return run_of(rows)
+
+    a = job((0, 11, "GPU 0"), (0, 12, "GPU 1"), (1, 13, "GPU 2"), (1, 14, "GPU 3"))
+    b = job((0, 21, "GPU 0"), (0, 22, "GPU 1"), (1, 23, "GPU 2"))
+    table = diff(a, b)
+    pairs = table.frame.select("pid_a", "pid_b").unique().sort("pid_a").rows()
+    assert (pairs, called(table)) == ([(11, 21), (12, 22), (13, 23)], {})
+    assert "Process 14 of A (GPU 3) has no counterpart in B and is not compared." in table.notes
