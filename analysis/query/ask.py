@@ -183,11 +183,15 @@ def _listed(column: Column, rows: Rows, same: Collection[str]) -> Column:
 def unanswered(view: View, runs: tuple[Trace, ...], options: Options, reason: str) -> Table:
     """The table of a view that cannot answer: no rows, the reason, and the runs' cycle facts as in every view."""
     columns = view.columns_for(len(runs))
-    rows = Rows(pl.DataFrame(schema={column.name: pl.Null for column in columns}))
+    rows = Rows(pl.DataFrame(schema={column.name: _DTYPES.get(column.unit, pl.Float64) for column in columns}))
     return Table(
         view.name, columns, rows, 0, notes=(reason,), sources=sources(runs),
         cycle_facts=partial(cycle_facts, runs, options),
     )
+
+
+_DTYPES = {"text": pl.String, "measure": pl.String, "bool": pl.Boolean}
+"""The type of a column without rows, by unit, so that filters apply; of any other unit it is a number."""
 
 
 def _no_parts(rows: Rows) -> pl.Series | None:

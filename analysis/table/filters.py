@@ -135,9 +135,9 @@ def _passes(term: str, op: str, wanted: str, column: Column, rows: Rows) -> pl.S
     dtype = rows.schema[column.name]
     if dtype in (pl.Categorical, pl.String) or isinstance(dtype, pl.Enum):
         return rows.matching(column.name, lambda texts: _name_test(texts, rows.shown(column.name, texts), op, wanted))
+    if column.unit in ("trend", "list", "series"):
+        raise BadFilter(f"{term}: {column.name} is a list, which a filter cannot compare")
     values = rows.column(column.name)
-    if dtype == pl.Null:
-        return values.cast(pl.Boolean)
     if dtype == pl.Boolean:
         truth = wanted.lower() in ("true", "yes", "1")
         return values == truth if op == "=" else values != truth

@@ -130,6 +130,7 @@ def test_sql_over_the_tables(table: Path, capsysbinary: Captured) -> None:
     ("words", "says"),
     [
         (["report", "{}", "--view", "kernels", "--filter", "total_ns>many"], b"is a number"),
+        (["report", "{}", "--view", "kernels", "--filter", "trend>1"], b"trend is a list"),
         (["report", "{}", "--view", "kernels", "--sort", "nothing"], b"has no column nothing"),
         (["report", "{}", "--view", "kernels", "--format", "kernel-table"], b"one row per launch"),
         (["report", "{}", "--filter", "gemm"], b"--view"),
@@ -243,9 +244,15 @@ def test_what_is_misspelt_is_answered_by_the_nearest_in_one_line(
     assert capsys.readouterr().err == f"warplens: {says}\n"
 
 
-def test_a_number_filters_a_view_that_has_no_rows(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(table), "--view", "memory", "--filter", "share>5%"]) == 0
-    assert "holds no memory records" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("view", "filter", "says"),
+    [("memory", "share>5%", "holds no memory records"), ("collectives", "family=gemm", "so no collectives")],
+)
+def test_a_view_that_has_no_rows_takes_filters(
+    table: Path, view: str, filter: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(table), "--view", view, "--filter", filter]) == 0
+    assert says in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
