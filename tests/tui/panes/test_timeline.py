@@ -12,10 +12,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from app_runs import PER_STEP, Shelf, app_on, counted, press, said, screen_text, settled, small_run
 from demo_app import demo_app
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -26,6 +28,7 @@ from textual.strip import Strip
 from warplens import __version__
 from warplens.analysis.core import units
 from warplens.analysis.timeline import chrome_trace, place
+from warplens.analysis.timeline.lanes import Marks
 from warplens.analysis.timeline.window import Window
 from warplens.loaders import schema
 from warplens.tui.app.app import WarplensApp
@@ -340,6 +343,10 @@ async def test_two_runs_are_above_one_another_at_the_same_step() -> None:
         assert "Both recordings" in shown and "aligned at the first cycle" in shown
         await press(pilot, "g", *"2ms", "enter", "=")
         assert c.aligned_at and f"aligned at the start of {c.runs[0].marks.labels[c.aligned_at]} " in screen_text(app)
+        none = Marks(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
+        c.show(tuple(replace(one, label=f"other {one.label}", marks=none) for one in c.runs), (0, 0))
+        await press(pilot, "=")
+        assert "aligned at the first activity" in screen_text(app)
 
 
 @pytest.mark.parametrize("runs", [("a",), ("a", "b")])

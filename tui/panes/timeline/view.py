@@ -60,10 +60,13 @@ class LaneView(Widget, can_focus=True):
         self.resting = 0
 
     def show(self, runs: tuple[Timeline, ...], offsets: tuple[int, ...]) -> None:
-        """Draw these runs, from beginning to end unless the same ones were shown before."""
+        """Draw these runs, from beginning to end unless the same ones were shown before, and keep their alignment if
+        ``offsets`` are those in force."""
         from ....analysis.timeline.counters import strips
 
         same = [one.label for one in runs] == [one.label for one in self.runs] and self.runs
+        if offsets is not self.offsets:
+            self.aligned_at = None
         self.runs, self.offsets = runs, offsets
         self._counters = strips([one.counters for one in runs], [one.device for one in runs])
         if not same:
@@ -258,9 +261,10 @@ class LaneView(Widget, can_focus=True):
         before, self.in_scope, self.cycle_in_scope = self.in_scope, cycles, number
         if cycles:
             self.offsets = tuple(start - cycles[0][0] for start, _ in cycles)
+            numbers = self.runs[0].marks.numbers
+            self.aligned_at = numbers.index(number) if number in numbers else None
         if cycles and cycles != before:
             self.look(cycles[0][0], cycles[0][0] + max(end - start for start, end in cycles))
-            self.aligned_at = self.cycle_shown()
         elif before and not cycles:
             self.window_ns = self.whole()
         self.changed()
