@@ -32,6 +32,8 @@ SAME_WORK = 0.9
 SAME_KERNELS = 0.5
 """The same for kernel launches, if no operators were recorded."""
 _SAME_FLOPS = 0.05
+_ROUNDING_NS = 1000 / 6**0.5
+"""Standard deviation of a duration whose begin and end are recorded in whole microseconds."""
 Key = tuple[str, str]
 Sums = dict[Key, Sum]
 
@@ -121,7 +123,7 @@ def history_of(trace: Trace) -> History:
     timed = cycles[~aside & np.isfinite(cycles)]
     tested = SeriesOfRuns(
         tuple(kind for kind, _ in keys), tuple(name for _, name in keys), np.where(aside[None, :], np.nan, shown),
-        float(np.median(timed)) if len(timed) else 0.0,
+        float(np.median(timed)) if len(timed) else 0.0, _clock_noise(keys, sums, parts),
     )
     return History(listed, kind, tested, shown, (*_untested_notes(listed, kind), *renamed))
 
@@ -247,6 +249,17 @@ def _matrix(sums: Sequence[Sums], cycles: Floats, runs: Sequence[HistoryRun]) ->
     has_idle = np.array([any(kind == IDLE for kind, _ in one) for one in sums], dtype=bool)
     zero = idle[:, None] & has_idle[None, :] & np.isnan(values)
     return keys, np.where(zero, 0.0, values)
+
+
+def _clock_noise(keys: Sequence[Key], sums: Sequence[Sums], parts: Sequence[KindSums | None]) -> Floats | None:
+    """The relative spread that times in whole microseconds alone give each series; None if some run's are finer."""
+    some = [(part.cycles, {key: one for key, one in mine.items() if key[0] != IDLE})
+            for part, mine in zip(parts, sums, strict=True) if part is not None]
+    if any(round(one.ns * cycles) % 1000 for cycles, mine in some for one in mine.values()):
+        return None
+    return np.array([
+        max((_ROUNDING_NS * (one.count / cycles) ** 0.5 / one.ns for cycles, mine in some
+             if (one := mine.get(key)) and one.ns), default=0.0) for key in keys])
 
 
 def _untested_notes(runs: Iterable[HistoryRun], kind: str) -> list[str]:

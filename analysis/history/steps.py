@@ -45,12 +45,14 @@ KINDS = (CYCLE, KERNEL, COLLECTIVE, COPY, OP, IDLE)
 
 class SeriesOfRuns(Struct, frozen=True):
     """Time per cycle (ns) of every series in every run, ``(series, runs)``, NaN where a run lacks it. ``kinds`` are
-    from ``KINDS``; ``cycle_ns`` is the median cycle time of the runs."""
+    from ``KINDS``; ``cycle_ns`` is the median cycle time of the runs, ``clock_noise`` the relative spread of each
+    series that comes from the resolution of the recorded times (None: no such spread)."""
 
     kinds: tuple[str, ...]
     names: tuple[str, ...]
     per_cycle: Floats
     cycle_ns: float
+    clock_noise: Floats | None = None
 
     def of_kind(self, kind: str) -> Flags:
         """Which series are of that kind."""
@@ -174,6 +176,8 @@ def judge(series: SeriesOfRuns) -> Judged:
     rows = np.vstack([rest, common.factor]) if common.removed else rest
     enough = np.isfinite(rows).sum(axis=1) >= FEWEST_RUNS
     noise = np.where(enough, noise_of(rows), np.nan)
+    if series.clock_noise is not None:
+        noise[: len(logarithms)] = np.maximum(noise[: len(logarithms)], series.clock_noise)
     spread = float(noise[-1]) if common.removed else None
     tested = int(np.isfinite(logarithms[enough[: len(logarithms)]]).sum())
     own = noise[: len(logarithms)]

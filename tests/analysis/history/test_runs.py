@@ -12,7 +12,7 @@ from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.history.gate import gate, percent_of
 from warplens.analysis.history.runs import history_trace
-from warplens.analysis.history.sums import packed, unpacked_sums
+from warplens.analysis.history.sums import Sum, packed, unpacked_sums
 from warplens.analysis.query.ask import ask
 from warplens.analysis.query.report import report
 from warplens.analysis.table.export import render
@@ -55,6 +55,19 @@ def test_a_bad_last_run_is_said_and_is_no_step() -> None:
 def test_a_quiet_history_says_what_would_have_shown() -> None:
     (line,) = _asked(stepped(40, "gemm_c", 1.0, 0)).summary
     assert line.startswith("No steps over 40 runs in 6 series.")
+
+
+@pytest.mark.parametrize(("unit_ns", "steps"), [(1, 1), (1000, 0)])
+def test_one_microsecond_is_no_step_where_times_are_whole_microseconds(unit_ns: int, steps: int) -> None:
+    def run(number: int):
+        before, after = (4_000.0, 3_000.0) if unit_ns == 1000 else (4_001.0, 3_001.0)
+        (part,) = sums(number).parts
+        kernels = {"tiny": Sum(before if number < 10 else after, 1.0), "steady": Sum(5_000_000.0, 10.0)}
+        part = structs.replace(part, cycles=1, sums={"kernel": kernels})
+        return structs.replace(sums(number), parts=(part,))
+
+    found = _asked([run(number) for number in range(20)]).facts["steps"]
+    assert [one["name"] for one in found if one["kind"] == "kernel"] == ["tiny"] * steps
 
 
 def test_few_runs_are_shown_and_not_tested() -> None:
