@@ -15,11 +15,10 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from ...loaders.trace import Trace
 from ..contract.column import Column, side_by_side
 from ..contract.options import SIDES, Options
 from ..contract.sections import Section
-from ..contract.view import Answer, CannotAnswer, Runs, View, lettered, of_both
+from ..contract.view import Answer, CannotAnswer, Runs, View, lettered, neither, of_both
 from ..core import units
 from ..core.call_stacks import Stacks, function_of, module_of, stacks_of, tree_of
 from ..details.glances import Glances
@@ -66,12 +65,14 @@ _TREE_KEYS = tuple(Column(name, name, "text", "", pairs="key")
                    for name in ("path", "name", "kind", "depth", "parent", "module"))
 
 
-def _stacks(run: Trace) -> Stacks:
-    """The stacks of a run. Raises CannotAnswer if it has none."""
-    stacks = stacks_of(run)
-    if stacks.seen.is_empty():
-        raise CannotAnswer(f"{run.info.label} holds no CPU samples; Nsight Systems records them with "
-                           "nsys profile --sample=process-tree.")
+def _stacks(runs: Runs) -> list[Stacks]:
+    """The stacks of each run. Raises CannotAnswer if one has none."""
+    stacks = [stacks_of(run) for run in runs]
+    lacking = [run.info.label for run, one in zip(runs, stacks, strict=True) if one.seen.is_empty()]
+    whys = [f"{label} holds no CPU samples; Nsight Systems records them with nsys profile --sample=process-tree."
+            for label in lacking]
+    if whys:
+        raise CannotAnswer(neither(lacking, whys) if len(whys) == 2 else whys[0])
     return stacks
 
 
@@ -119,7 +120,7 @@ def _notes(facts: dict[str, Any]) -> tuple[str, ...]:
 
 def build(runs: Runs, options: Options) -> Answer:
     """The functions of one run, or of two by the change of their shares. Raises CannotAnswer."""
-    stacks = [_stacks(run) for run in runs]
+    stacks = _stacks(runs)
     frames = [_functions(one) for one in stacks]
     return _answer(frames[0] if len(runs) == 1 else paired_rows(frames[0], frames[1], COLUMNS), stacks)
 
@@ -139,7 +140,7 @@ MOST_PATHS = 100_000
 
 def build_tree(runs: Runs, options: Options) -> Answer:
     """The tree of one run under its threads, most samples first, or of two, the largest change of a share first."""
-    stacks = [_stacks(run) for run in runs]
+    stacks = _stacks(runs)
     alone = len(runs) == 1
     trees, least = zip(*(_tree(one, alone) for one in stacks), strict=True)
     made = in_order(trees[0], ("samples",)) if alone else in_order(

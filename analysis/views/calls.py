@@ -78,7 +78,7 @@ def _sentence(facts: dict[str, Any]) -> str:
 
 CALL_KINDS = (*CALLS, "sched", "io")
 """Host-slice kinds that are API calls; ``sched`` and ``io`` are calls into the operating system's libraries."""
-_LAUNCHES = re.compile(r"Launch")  # Identifies launch calls where no correlation to activities is recorded.
+_LAUNCHES = re.compile(r"Launch")  # Identifies launch calls for which no activity is recorded.
 _PURPOSE = {"sync": "wait", "allocation": "allocate", "copy": "copy", "runtime": "other"}
 
 
@@ -184,8 +184,7 @@ def _purpose(name: str, kind: str, launches: int | None) -> str:
     if kind not in CALLS:
         return "system"
     cause = cause_of_call(name)
-    launching = launches if launches is not None else _LAUNCHES.search(name) is not None
-    return "launch" if cause == "runtime" and launching else _PURPOSE[cause]
+    return "launch" if cause == "runtime" and (launches or _LAUNCHES.search(name)) else _PURPOSE[cause]
 
 
 def sections(row: Row, runs: Runs, options: Options) -> list[Section]:

@@ -57,7 +57,8 @@ class HelpScreen(Overlay):
         self._add(made, "Keys of this view", [keys[key.name] for key in KEYS if key.name in self._wanted])
         if table is not None:
             self._add(made, "Columns", [(one.header or "▸2", f"{one.help} ({one.name})") for one in table.columns])
-        self._add(made, "Filters", FILTER_HELP)
+        if "filter" in self._wanted:
+            self._add(made, "Filters", FILTER_HELP)
         self._add(made, "Words", WORDS)
         self._add(made, "Signs", SIGNS)
         self._add(made, "Views", [(one.key or keys["palette"][0], f"{one.title}: {one.question}") for one in VIEWS])

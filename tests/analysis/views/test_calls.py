@@ -61,6 +61,13 @@ def test_an_asynchronous_copy_of_pageable_memory_that_was_over_at_its_return_was
     assert (row["sync_ns"], row["total_ns"], row["launches"], row["purpose"]) == (100, 210, 3, "copy")
 
 
+def test_a_launch_call_of_which_no_activity_is_recorded_is_a_launch(run_of, asked):
+    host = [call("hipLaunchKernel", 0, 10, correlation=1), call("hipModuleLaunchKernel", 20, 10, correlation=2)]
+    kernels = [{"name": "gemm", "start_ns": 15, "dur_ns": 5, "device": "GPU 0", "correlation": 1}]
+    rows = by_name(asked("calls", run_of(host=host, kernels=kernels)))
+    assert {(row["purpose"], row["launches"]) for row in rows.values()} == {("launch", 1), ("launch", 0)}
+
+
 def test_what_the_scheduler_did_is_no_call_and_system_calls_have_no_self_time(run_of, asked):
     rows = by_name(asked("calls", run_of(host=[call("on CPU", 0, 10, "sched"), call("poll", 0, 7, "sched")])))
     assert list(rows) == ["poll"]
