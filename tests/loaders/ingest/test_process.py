@@ -82,7 +82,7 @@ def test_tables_of_recordings_that_were_closed_are_removed_and_entries_released(
         return run
 
     kept = run_of(sample, use_cache=False)
-    for number in range(4):
+    for number in range(2):
         copy = tmp_path / f"{number}.txt"
         shutil.copy(sample, copy)
         run_of(copy)
