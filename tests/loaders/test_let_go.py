@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 from polars.io.plugins import register_io_source
 
-from warplens.analysis.contract.options import Options
-from warplens.analysis.details.row_details import launch_sections
 from warplens.analysis.timeline.place import launch_row
 from warplens.loaders import schema
 from warplens.loaders.ingest import store
@@ -50,23 +48,24 @@ def test_a_recording_read_from_the_cache_leaves_no_source_behind(tmp_path: Path)
     assert sources() == before
 
 
-@pytest.mark.parametrize("looks_up", [
-    lambda run: launch_row(run, 3), lambda run: launch_sections({"index": 3}, (run,), Options())])
-def test_a_launch_that_is_looked_up_does_not_keep_the_recording(looks_up: Callable[[Trace], object]) -> None:
+def test_a_launch_that_is_looked_up_does_not_keep_the_recording() -> None:
     def sources() -> int:
         gc.collect()
         return sum("batches_of_five" in getattr(one, "__qualname__", "") for one in gc.get_objects())
 
     whole = schema.conform("kernels", pl.LazyFrame(
-        {"index": range(10), "name": ["a"] * 10, "start_ns": range(10)})).collect()
+        {"index": range(1_000), "name": ["a"] * 1_000, "start_ns": range(1_000)})).collect()
 
     def batches_of_five(columns: list[str] | None, where: pl.Expr | None, *_: object) -> Iterator[pl.DataFrame]:
-        for part in (whole[:5], whole[5:]):
+        for at in range(0, len(whole), 5):
+            part = whole[at : at + 5]
             rows = part.select(columns or part.columns)
             yield rows if where is None else rows.filter(where)
 
     run = Trace(Info("a.json", "a", "kineto")).with_tables(
         kernels=register_io_source(batches_of_five, schema=whole.schema))
-    assert looks_up(run) and sources()
+    for _ in range(20):  # whether polars stops in the middle of a table depends on its threads
+        assert launch_row(run, 3)
+    assert sources()
     del run, batches_of_five
     assert not sources()
