@@ -149,7 +149,7 @@ def _with_captures(frame: pl.DataFrame, captures: Joined) -> pl.DataFrame:
         module, line = places_of(slices).around(slices, np.where(
             captured.operator >= 0, captured.operator, captured.rows))
         launchers = pl.DataFrame([slices.names_of(captured.operator).alias("op"), module.alias("module"),
-                             line.alias("frame")])[pl.Series(captures.launch[rows])]
+                                  line.alias("frame")])[pl.Series(captures.launch[rows])]
         at_rows, launchers = pl.Series(rows), launchers.cast(pl.String)
         texts = {name: frame[name].cast(pl.String).scatter(at_rows, launchers[name]) for name in names}
         frame = frame.with_columns(series.alias(name).cast(NAME) for name, series in texts.items())

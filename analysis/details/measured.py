@@ -29,7 +29,7 @@ def launch_measurements(run: Trace, index: int, tail: str = "") -> list[Section]
     made = held_back(_by_name(metrics), tail)
     if rules.height:
         findings = [(rule or section_title(section, ""), f"{estimate(gain, scope)}{display(message or '', _LONGEST)}")
-                for section, rule, gain, scope, message in rules.select(
+                    for section, rule, gain, scope, message in rules.select(
                     "section", "rule", "speedup", "scope", "message").rows()]
         made.append(Section(f"What NVIDIA's rules say{tail}", tuple(findings)))
     by_title: dict[str, list[tuple[str, str]]] = {}

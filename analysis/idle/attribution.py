@@ -219,7 +219,7 @@ def _explained(
     parts = by_cause(host, gaps, launches)
     none = pl.Series([None] * count, dtype=NAME)
     reasons = {"call": none, "op": none, "frame": none, "drained_by": none,
-            "drain_ns": pl.Series([None] * count, dtype=pl.Int64)}
+               "drain_ns": pl.Series([None] * count, dtype=pl.Int64)}
     if host is not None and launches is not None:
         rows, callers = pl.Series(launches.row), host.callers.frame
         reasons = {

@@ -127,5 +127,5 @@ def _of_device(device: str, rows: pl.DataFrame) -> list[CounterFinding]:
     at_limit = under & (power >= AT_LIMIT * limit)
     if under.sum() >= FEWEST and (share := float(at_limit.sum() / under.sum())) >= OFTEN:
         findings.append(CounterFinding("power", device, share, float(np.median(power[at_limit])),
-                                    float(np.median(limit[at_limit])), "W"))
+                                       float(np.median(limit[at_limit])), "W"))
     return findings

@@ -131,7 +131,7 @@ def _operators(run: Trace, model: Model, replayed: Replayed) -> list[Candidate]:
     for name in most["op"].head(MOST["op"]):
         mine = launched_under(model, replayed.host, re.compile(exactly(name)))[1][some]
         changes.append(Candidate(Change("op", exactly(name)), name, _per(model, float(a.dur[some][mine].sum())),
-                               _per(model, float(mine.sum()))))
+                                 _per(model, float(mine.sum()))))
     return [one for one in changes if one.count]
 
 

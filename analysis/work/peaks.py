@@ -91,7 +91,7 @@ def peak_of(device: Device, settings: Mapping[str, Mapping[str, float]] | None =
     bandwidth = device.properties.get("memoryBandwidth")
     if peak is not None and isinstance(bandwidth, int | float) and bandwidth > 0:
         peak = replace(peak, size=peak.size | {"bytes_per_s": float(bandwidth)},
-                        source=f"{peak.source}; memory bandwidth as recorded")
+                       source=f"{peak.source}; memory bandwidth as recorded")
     return peak
 
 

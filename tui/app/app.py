@@ -233,7 +233,7 @@ class WarplensApp(Wired, Background):
         if removed:
             self.session.inputs = [Run(run.path) if run in removed else run for run in self.session.inputs]
             names = " and ".join(display(run.name, 40) for run in removed)
-            self.notify(f"The cached tables of {names} were removed: reading it again.", markup=False)
+            self.notify(f"The cached tables of {names} were removed: reading again.", markup=False)
             self._load()
 
     def _ask_headline(self) -> None:

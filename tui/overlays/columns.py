@@ -44,7 +44,7 @@ class ColumnsScreen(Overlay):
         made = []
         for at, column in enumerate(self._columns):
             state = _SAID[self._choices.get(column.name) or ("shown" if column.name in visible else "hidden"
-                                                            if column.order is None else "")]
+                                                             if column.order is None else "")]
             head = content_style("focus") if at == self._at else ""
             made.append(Content.assemble(
                 ("▌" if at == self._at else " ", content_style("focus")),

@@ -118,7 +118,7 @@ class IdlePane(TablePane):
         facts = self.shown.base.facts if self.shown is not None else {}
         sides = [("", facts)] if "devices" in facts else [("A ", facts.get("a") or {}), ("B ", facts.get("b") or {})]
         devices = [(side + _name(one), one) for side, known in sides
-                 for one in (known.get("in_steps") or known).get("devices", ()) if one["idle_ns"]]
+                   for one in (known.get("in_steps") or known).get("devices", ()) if one["idle_ns"]]
         return devices if len(sides) > 1 else sorted(devices, key=lambda one: -one[1]["idle_ns"] / one[1]["window_ns"])
 
     def evidence(self, width: int) -> list[Content]:
@@ -180,7 +180,7 @@ def gap_lines(gap: GapPicture, width: int) -> list[Content]:
         at = one.last + 1
     host.append((" " * (columns - at), ""))
     lines = [display(str(row["op"] or ""), max(1, beside)), f"◂ {display(str(row['drained_by']), max(1, beside - 2))}"
-            if row["drained_by"] else fit_name(row["frame"] or "", max(1, beside))]
+             if row["drained_by"] else fit_name(row["frame"] or "", max(1, beside))]
     device = display(str(row["device"] or "device"), _LABEL - 2)
     first = Content.assemble((f"{length:>9} ", "bold"), (cells.fit(row["cause"], 12), content_style(
         ROLES.get(row["cause"], "device"))), head)

@@ -266,11 +266,11 @@ def _findings(table: Table, pair: bool) -> list[tuple[str, str]]:
     if pair:
         lead = facts.get("lead") or {}
         lines = [(lead.get("judgement", "") if at == 0 else "", display(str(one)))
-                for at, one in enumerate(facts.get("findings") or []) if " busy " not in str(one)]
+                 for at, one in enumerate(facts.get("findings") or []) if " busy " not in str(one)]
         for side in "ab":
             named = side == "b" and lead and lead["judgement"] != "bad"  # the first sentence names B's outliers
             lines += [(judged, f"{side.upper()}: {sentence}")
-                     for judged, sentence in _ruled(facts[side], "slow cycles" if named else "") if judged]
+                      for judged, sentence in _ruled(facts[side], "slow cycles" if named else "") if judged]
         return lines
     lines = _ruled(facts)
     if facts.get("unchecked"):

@@ -103,7 +103,7 @@ def by_operators(
     same_flops = ratio is not None and abs(ratio - 1) <= FLOPS
     if operators < OPERATORS and not same_flops:
         why = (f"operators per cycle agree to {operators:.0%}: the cycles do different work" if ratio is None
-                else f"B does {units.factor(ratio)} the FLOPs per cycle")
+               else f"B does {units.factor(ratio)} the FLOPs per cycle")
         return replace(judged, comparable=False, reasons=(why, *reasons))
     notes = []
     if same_flops:

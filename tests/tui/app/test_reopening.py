@@ -165,7 +165,7 @@ async def test_a_recording_whose_cached_tables_are_removed_while_it_is_open_is_r
         shutil.rmtree(tmp_path / "1")
         await press(pilot, "8", "3", "4")
         assert (read, app.session.current) == (2, "launches")
-        assert "The cached tables of a were removed: reading it again." in said(app)
+        assert "The cached tables of a were removed: reading again." in said(app)
         assert "108 of 108 launches" in screen_text(app)
         await press(pilot, "3")
         assert screen_text(app) == before
