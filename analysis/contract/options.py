@@ -24,7 +24,8 @@ class Thresholds(Struct, frozen=True):
 
 class Scope(Struct, frozen=True):
     """The part of one run that a question is about; all None is the whole run. ``from_ns`` and ``to_ns`` count from the
-    start of the trace and select what begins at or after the first and before the second."""
+    start of the trace, in a job on the clock of its first rank, and select what begins at or after the first and before
+    the second."""
 
     cycle: int | None = None
     pid: int | None = None

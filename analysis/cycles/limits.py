@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ...loaders.schema import columns_of
 from ...loaders.trace import Trace
+from ..communication.rank_clocks import ahead, clocks_of, on_first_clock
 from ..contract.options import Options, Scope
 from ..contract.view import ScopeRefused
 from ..core import units
@@ -161,17 +162,19 @@ def require_window(run: Trace, scope: Scope) -> None:
         raise ScopeRefused(f"The window ends at {units.duration(end)}, before it begins at {units.duration(first)}.")
     if run.kernels.select(pl.col("start_ns").is_null().any()).collect(engine="streaming").item():
         raise ScopeRefused(f"{run.info.label} has launches without times: they cannot be limited to a window of time.")
-    bounds = _bounds(run)
+    bounds = _bounds(on_first_clock(run, clocks_of(run)))
     if bounds is not None and first >= bounds[1]:
         raise _nothing_there(run)
 
 
 def _of_window(run: Trace, scope: Scope) -> Trace:
     require_window(run, scope)
-    first, end = scope.from_ns or 0, scope.to_ns
+    clock = ahead(clocks_of(run))
+    first = pl.lit(scope.from_ns or 0) + clock
+    end = None if scope.to_ns is None else pl.lit(scope.to_ns) + clock
 
     def inside(column: str) -> pl.Expr:
-        late = pl.col(column) >= first
+        late = pl.lit(True) if scope.from_ns is None else pl.col(column) >= first
         return late if end is None else late & (pl.col(column) < end)
 
     cycles = run.cycles.filter(inside("start_ns"))
@@ -190,7 +193,7 @@ def _of_window(run: Trace, scope: Scope) -> Trace:
     return replace(about, info=replace(about.info, facts={**about.info.facts, WINDOWED: True}))
 
 
-def _alive(allocations: pl.LazyFrame, first: int, end: int | None) -> pl.LazyFrame:
+def _alive(allocations: pl.LazyFrame, first: pl.Expr, end: pl.Expr | None) -> pl.LazyFrame:
     """Memory held at any time in the window, whenever it was allocated; its time before the window is cut off."""
     starts = pl.col("start_ns").fill_null(0)
     until = starts + pl.col("dur_ns")
@@ -205,7 +208,7 @@ def _alive(allocations: pl.LazyFrame, first: int, end: int | None) -> pl.LazyFra
 
 
 def _nothing_there(run: Trace) -> ScopeRefused:
-    bounds = _bounds(run)
+    bounds = _bounds(on_first_clock(run, clocks_of(run)))
     there = "it has no times" if bounds is None else f"it lasts from {' to '.join(map(units.duration, bounds))}"
     return ScopeRefused(f"{run.info.label} has nothing in this window; {there}.")
 

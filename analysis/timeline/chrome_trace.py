@@ -19,10 +19,10 @@ import polars as pl
 
 from ...loaders.schema import columns_of
 from ...loaders.trace import Trace
+from ..communication.rank_clocks import clocks_of, on_first_clock
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
-from ..cycles.scope import scoped
-from .lanes import clocks_of, on_first_clock
+from ..cycles.scope import part, scoped
 
 BATCH = 50_000  # Events held as Python objects at a time.
 _ACTIVITY = {"kernel": "kernel", "collective": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset",
@@ -47,11 +47,11 @@ def with_launches(whole: Trace, part: Trace) -> Trace:
 def sliced(run: Trace, options: Options) -> Iterator[bytes]:
     """The part of the run in the options' scope as a trace, all ranks on the clock of the first, as in the
     timeline. Raises CannotAnswer where nothing in it has a time."""
-    run = on_first_clock(run, clocks_of(run))
     scope = scoped(run, options)
     if not scope.has("kernels") and not scope.has("host"):
         raise CannotAnswer(f"{run.info.label} holds nothing with a time here; a trace of it would be empty.")
-    return document(scope if scope is run else with_launches(run, scope))
+    written = scope if scope is run else with_launches(run, scope)
+    return document(on_first_clock(written, clocks_of(part(run, options, window=False))))
 
 
 def save(pieces: Iterable[bytes], path: Path) -> None:

@@ -16,7 +16,7 @@ import polars as pl
 from msgspec import Struct, structs
 
 from ...loaders.trace import Trace
-from ..communication.arrivals import arrivals_of
+from ..communication.rank_clocks import clocks_of, on_first_clock
 from ..contract.options import Options
 from ..core.batches import SCHEDULED
 from ..core.intervals import union
@@ -160,29 +160,6 @@ def timeline_of(run: Trace, options: Options, marks: bool = True) -> Timeline:
         run.info.label, tuple(lanes), counters_of(on_first_clock(run, clocks)), names, first, max(last, first + 1),
         busy, cycle_marks(run, options) if marks else NO_MARKS, clocks,
     )
-
-
-def clocks_of(run: Trace) -> dict[int, int]:
-    """How far each rank's clock is ahead of the first rank's, ns, from the ends of shared collectives; ranks that share
-    none are left out."""
-    if len(run.info.ranks) < 2 or not run.has("kernels"):
-        return {}
-    arrivals = arrivals_of(run)
-    clocks = arrivals.clocks
-    return {
-        one.rank: round(float(offset))
-        for one, offset, together in zip(arrivals.members, clocks.offset, clocks.sets, strict=True)
-        if one.rank is not None and together == 0
-    }
-
-
-def on_first_clock(run: Trace, clocks: Mapping[int, int]) -> Trace:
-    """The run with the times of all ranks on the clock of the first; ``clocks`` as in ``Timeline``."""
-    if not any(clocks.values()):
-        return run
-    ahead = pl.col("rank").replace_strict(clocks, default=0, return_dtype=pl.Int64).fill_null(0)
-    times = {"kernels": "start_ns", "host": "start_ns", "cycles": "start_ns", "metrics": "ts_ns"}
-    return run.with_tables(**{name: run.table(name).with_columns(pl.col(time) - ahead) for name, time in times.items()})
 
 
 def extent_of(run: Trace, options: Options) -> Extent | None:

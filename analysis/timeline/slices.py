@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
+from ..communication.rank_clocks import ahead
 from ..core.quantiles import Codes, codes, combined, dense
 from .classes import BY_NAME, NOT_DRAWN, ClassOf
 from .coverage import Coverage, Ints, covered
@@ -81,8 +82,7 @@ def drawn_slices(table: pl.LazyFrame, class_of: ClassOf, clocks: Mapping[int, in
     some = slice(None) if rows is None else rows
     starts = start.fill_null(0).to_numpy()[some]
     if clocks and any(clocks.values()):
-        ahead = _column(table, "rank").replace_strict(clocks, default=0, return_dtype=pl.Int64).fill_null(0)
-        starts = starts - ahead.to_numpy()[some]
+        starts = starts - table.select(ahead(clocks)).collect(engine="streaming").to_series().to_numpy()[some]
     ends = _column(table, "dur_ns").fill_null(0).to_numpy()[some] + starts
     return DrawnSlices(starts, ends, classes[some], rows)
 

@@ -133,6 +133,24 @@ def test_what_begins_in_a_window_is_in_it_and_windows_add_up() -> None:
     assert [(r["cycle"], r["complete"]) for r in cut if r["rank"] == 0] == [(0, True), (1, False)]
 
 
+def test_a_window_of_a_job_is_on_the_clock_of_its_first_rank() -> None:
+    """As in its timeline, where a range is chosen; of one rank alone it is on that rank's own."""
+    clocks = {0: 0, 1: 1_000_000, 2: -50_000}
+    at = [(rank, n, 100_000 + 1000 * n + ahead) for rank, ahead in clocks.items() for n in range(6)]
+    kernels = [kernel(10 * rank + n, start, 300, "ncclDevKernel_AllReduce_Sum_f32", kind="collective", rank=rank,
+                      device=f"GPU {rank}", stream=1) for rank, n, start in at]
+    run = run_of(kernels=kernels, host=[host("aten::mm", start, 50, rank=rank) for rank, _, start in at])
+    run = replace(run, info=replace(run.info, ranks=tuple(clocks)))
+    window = {"from_ns": 102_000, "to_ns": 104_000}
+    assert [(r["rank"], r["start_ns"]) for r in rows("launches", run, **window)] == [
+        (rank, start) for rank, n, start in at if n in (2, 3)]
+    assert [r["calls"] for r in rows("ops", run, **window)] == [6]
+    assert len(rows("launches", run, to_ns=104_000)) == 12
+    assert [r["start_ns"] for r in rows("launches", run, rank=1, from_ns=1_104_000)] == [1_104_000, 1_105_000]
+    with pytest.raises(ScopeRefused, match="it lasts from"):
+        rows("launches", run, from_ns=106_000)
+
+
 def test_a_part_has_the_cycles_of_the_whole_and_none_of_its_own() -> None:
     """Three calls make a rhythm in the whole run; the window holds two of them and a rhythm of kernels."""
     work = [kernel(n, 100 * n, 40, name="ab"[n % 2]) for n in range(30)]
