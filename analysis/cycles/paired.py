@@ -147,10 +147,11 @@ class CycleSums(Struct, frozen=True):
         for column in ranked_sums(with_cycle_sums(columns)):
             if column.per != "cycle" or column.role not in ("time", "count"):
                 continue
-            a, b = (float(joined[f"{column.nests or column.name}_{side}"].sum()) for side in "ab")
-            if a or b:
+            sums = [joined[f"{column.nests or column.name}_{side}"] for side in "ab"]
+            if any(one.sum() for one in sums):
                 shown = units.duration if column.unit == "ns" else units.number
-                parts.append(f"{column.header} {shown(a)} → {shown(b)}")
+                a, b = (shown(float(one.sum())) if one.count() else "unknown" for one in sums)
+                parts.append(f"{column.header} {a} → {b}")
         of_a = units.counted(self.cycles[0], "whole cycle", "whole cycles")
         of_both = f"{of_a} in A, {units.count(self.cycles[1])} in B"
         if not parts and joined.height:

@@ -1,8 +1,8 @@
 """Two runs' answers side by side: one row per key, each number as ``_a``, ``_b`` and ``_delta``.
 
 A row that only one run has did not occur in the other: counts and sums are 0 on that side, while measured values (a
-mean, a utilisation) stay null, and so do the sums on a device or rank that the run does not have, and all sums of a
-run that lacks the data (its places are None).
+mean, a utilisation) stay null, and so do the sums on a device or rank that the run does not have, sums that none of
+its rows has, and all sums of a run that lacks the data (its places are None).
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def paired_rows(
             pl.col(key).is_null() | pl.col(key).is_in(list(has)) for key, has in of.items() if key in keys),
             *(pl.col(f"{name}_{side}").is_null() for name in names)))
         .then(0).otherwise(pl.col(f"{total}_{side}")).alias(f"{total}_{side}")
-        for side, of in zip("ab", places, strict=True) if of is not None for total in sums
+        for side, frame, of in zip("ab", (a, b), places, strict=True) if of is not None
+        for total in sums if frame.is_empty() or frame[total].count()
     )
     differences = [
         (pl.col(f"{column.name}_b") - pl.col(f"{column.name}_a")).alias(f"{column.name}_delta")

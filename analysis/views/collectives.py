@@ -62,14 +62,8 @@ COLUMNS = (
 
 def build(runs: Runs, options: Options) -> Answer:
     """The collectives of one run by total time, or of two runs by the size of the change."""
-    timed = [_timed(run) for run in runs]
     if len(runs) == 1:
-        one = _one(runs[0], options, "a")
-        if one.frame.is_empty() and not timed[0]:
-            raise CannotAnswer(f"{runs[0].info.label} holds no activities of devices with times, so no collectives.")
-        return one.answer()
-    if not any(timed):
-        raise CannotAnswer("Neither run holds activities of devices with times, so no collectives.")
+        return _one(runs[0], options, "a").answer()
     return paired(runs, options, COLUMNS, partial(_one, by_name=False), _in_cycles)
 
 
@@ -98,6 +92,8 @@ def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneR
 
     arrivals = arrivals_of(run)
     frame = by_kind(run, arrivals, by_name).select(column.name for column in COLUMNS)
+    if frame.is_empty() and not _timed(run):
+        raise CannotAnswer(f"{run.info.label} holds no activities of devices with times, so no collectives.")
     notes = (*_notes(arrivals), *lacking(run))
     recorded = recorded_times(run)
     facts = facts_of(run, arrivals) | ({"recorded": [to_builtins(one) for one in recorded]} if recorded else {})

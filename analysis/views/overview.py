@@ -70,7 +70,9 @@ def build(runs: Runs, options: Options) -> Answer:
     if a.of_recording != b.of_recording or not (scoped or a.of_recording or shared_kinds((runs[0], runs[1]), options)):
         a, b = (one if one.of_recording else overview_of(run, options, side, whole=True)
                 for one, run, side in zip((a, b), runs, SIDES, strict=True))
-    joined = paired_rows(_frame(a), _frame(b), COLUMNS)
+    frames = _frame(a), _frame(b)
+    recorded_on = [{"on": frame["on"].drop_nulls().unique().to_list()} for frame in frames]
+    joined = paired_rows(*frames, COLUMNS, (recorded_on[0], recorded_on[1]))
     for side, one in (("a", a), ("b", b)):
         if not one.times:  # nothing was timed: null, not 0
             joined = joined.with_columns(pl.lit(None).cast(joined.schema[name]).alias(name) for name in joined.columns

@@ -17,6 +17,7 @@ from warplens.loaders.trace import Trace
 def whole() -> Trace:
     """A run with everything a step has."""
     launches = [kernel(number, 1_000 * number + 300, 400, stream=7, correlation=number + 1) for number in range(40)]
+    launches[3] |= {"name": "ncclDevKernel_AllReduce_Sum_f32", "kind": "collective"}
     copies = [{**kernel(40, 39_800, 100, "Memcpy HtoD (Pinned -> Device)", correlation=41), "kind": "memcpy"}]
     calls = [host("cudaLaunchKernel", 1_000 * number, 200, "runtime", correlation=number + 1) for number in range(41)]
     marks = [host("forward", 1_000 * number, 900, "annotation") for number in range(40)]
@@ -63,7 +64,7 @@ def test_where_one_side_is_an_answer_the_other_is_said_to_have_none(whole: Trace
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["A lacks it", "B lacks it"])
-@pytest.mark.parametrize("name", ["ops", "idle", "ranges", "calls", "copies"])
+@pytest.mark.parametrize("name", ["ops", "idle", "ranges", "calls", "copies", "collectives"])
 def test_what_only_one_run_has_is_listed_and_unknown_in_the_other(
     whole: Trace, bare: Trace, name: str, first: bool
 ) -> None:
@@ -79,7 +80,25 @@ def test_what_only_one_run_has_is_listed_and_unknown_in_the_other(
     assert details(view(name), table, 0, runs, Options()).sections
 
 
-@pytest.mark.parametrize("name", ["ops", "idle", "ranges", "calls", "copies", "roofline", "types"])
+@pytest.mark.parametrize("first", [True, False], ids=["A", "B"])
+def test_device_times_of_a_run_of_the_host_alone_are_unknown_not_zero(whole: Trace, first: bool) -> None:
+    work = [host("aten::mm", 10_000 * n, 500) for n in range(4)] + [host("forward", 90, 900, "annotation")]
+    alone = run_of("host", host=work, cycles=steps(*[10_000] * 4))
+    runs, lacks = ((alone, whole), "a") if first else ((whole, alone), "b")
+    for name, on_host in (("ops", "host_self_per_cycle_ns"), ("ranges", "total_per_cycle_ns")):
+        table = ask(view(name), runs)
+        has = "b" if first else "a"
+        assert table.facts["per"] == "cycle" and table.frame[f"per_cycle_ns_{has}"].sum() > 0
+        assert table.frame[f"per_cycle_ns_{lacks}"].count() == table.frame["per_cycle_ns_delta"].count() == 0
+        assert table.frame[f"{on_host}_delta"].null_count() == 0, "host times of both are known"
+        assert "unknown" in table.summary[0]
+    categories = {row["category"]: row for row in ask(view("overview"), runs).frame.to_dicts()}
+    kernels, gone = categories["Kernel"], categories["Runtime"]
+    assert (kernels[f"time_ns_{lacks}"], kernels["time_ns_delta"]) == (None, None)
+    assert gone[f"time_ns_{lacks}"] == 0, "the host was recorded and made no such call"
+
+
+@pytest.mark.parametrize("name", ["ops", "idle", "ranges", "calls", "copies", "roofline", "types", "collectives"])
 def test_what_both_runs_lack_is_not_said_of_one(bare: Trace, name: str) -> None:
     other = run_of("other", metrics=samples("sm", "GPU 0", (0, 5.0), unit="%"))
     with pytest.raises(CannotAnswer, match=r"^Neither run (holds|names) (?!no )") as refused:
