@@ -58,8 +58,9 @@ def aggregates(runs: tuple[Trace, Trace], options: Options) -> Answer:
     if (result[0] is None or result[1] is None) and steps is None:
         lacking = [run.info.label for run, side in zip(runs, result, strict=True) if side is None]
         holds = "holds" if len(lacking) == 1 else "hold"
+        operators = "; ops compares their operators" if all(run.has("host.kind=op") for run in runs) else ""
         raise CannotAnswer(
-            f"{' and '.join(lacking)} {holds} neither cycles nor launches nor sums of kernels to compare.")
+            f"{' and '.join(lacking)} {holds} neither launches nor sums of kernels to compare{operators}.")
     names = [side.frame["device"].cast(pl.String).to_list() if side is not None else [] for side in result]
     apart = not devices.together(*names)
     a, b = (sums_of(side.frame, apart) if side is not None else {} for side in result)

@@ -104,7 +104,7 @@ def _aggregates(run_a: Trace, run_b: Trace) -> Answer:
     keys = ["function", "device"]
     joined = _shares(run_a, "a").join(_shares(run_b, "b"), on=keys, how="full", coalesce=True, nulls_equal=True)
     if joined.is_empty():
-        raise CannotAnswer("These two runs hold neither cycles nor launches nor kernel totals to compare.")
+        raise CannotAnswer("These two runs hold neither launches nor sums of kernels to compare.")
     filled = joined.with_columns(pl.col("beta_a", "beta_b").fill_null(0.0))
     table = filled.with_columns(
         delta_beta=pl.col("beta_b") - pl.col("beta_a"), delta_mu=pl.col("mu_b") - pl.col("mu_a"),

@@ -98,6 +98,13 @@ def test_device_times_of_a_run_of_the_host_alone_are_unknown_not_zero(whole: Tra
     assert gone[f"time_ns_{lacks}"] == 0, "the host was recorded and made no such call"
 
 
+def test_a_diff_of_runs_of_the_host_alone_points_to_their_operators() -> None:
+    step = [host("aten::mm", 10, 500)]
+    one, other = run_of("one", host=step, cycles=steps(10_000)), run_of("other", host=step, cycles=steps(9_000))
+    with pytest.raises(CannotAnswer, match=r"^one and other hold neither .*; ops compares their operators"):
+        ask(view("diff"), (one, other))
+
+
 @pytest.mark.parametrize("name", ["ops", "idle", "ranges", "calls", "copies", "roofline", "types", "collectives"])
 def test_what_both_runs_lack_is_not_said_of_one(bare: Trace, name: str) -> None:
     other = run_of("other", metrics=samples("sm", "GPU 0", (0, 5.0), unit="%"))

@@ -159,7 +159,7 @@ def test_aggregates_compare_by_difference_without_statistics() -> None:
 
 def test_nothing_to_compare_is_said() -> None:
     nothing = Trace(Info("t", "t", "empty"))
-    with pytest.raises(CannotAnswer, match="neither cycles nor launches"):
+    with pytest.raises(CannotAnswer, match="neither launches nor sums"):
         ask(VIEW, (nothing, nothing))
 
 
