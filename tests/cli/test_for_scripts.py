@@ -145,17 +145,24 @@ def test_views_describe_their_columns_and_facts(answers: list[Table], capsys: Ca
     assert all(one["meaning"] for view in views.values() for one in view["columns"])
 
 
+def three_runs(a: str, b: str, view: str, names: list[str], capsys: Captured) -> list[dict[str, Any]]:
+    """The rows of a view of three runs, which are those of each."""
+    told = printed(capsys, a, b, a, "--view", view)
+    assert [one["run"] for one in told["facts"]["runs"]] == names
+    of_a, of_b = (printed(capsys, run, "--view", view)["rows"] for run in (a, b))
+    alone = [*of_a, *of_b, *of_a]
+    assert len(told["rows"]) == told["total_rows"] == len(alone) and (alone or view == "roofline")
+    for row, same in zip(told["rows"], alone, strict=True):
+        assert {name: row[name] for name in same} == same
+    return list(told["rows"])
+
+
 def test_three_runs_are_rows_for_scripts_and_columns_for_the_eye(samples: Path, capsys: Captured) -> None:
+    small = [str(samples / name) for name in ("kineto.pt.trace.json", "nsys.sqlite")]
+    for view in ("overview", "cycles"):
+        three_runs(*small, view, ["1 kineto", "nsys", "3 kineto"], capsys)
     a, b = (str(samples / "demo" / f"{side}.json.gz") for side in ("normal", "abnormal"))
-    rows: list[dict[str, Any]] = []
-    for view in ("overview", "cycles", "roofline", "kernels"):
-        told = printed(capsys, a, b, a, "--view", view)
-        assert [one["run"] for one in told["facts"]["runs"]] == ["1 normal", "abnormal", "3 normal"]
-        of_a, of_b = (printed(capsys, run, "--view", view)["rows"] for run in (a, b))
-        rows, alone = told["rows"], [of_a, of_b, of_a]
-        assert len(told["rows"]) == told["total_rows"] == sum(map(len, alone))
-        for row, same in zip(told["rows"], [one for rows in alone for one in rows], strict=True):
-            assert {name: row[name] for name in same} == same
+    _, rows = (three_runs(a, b, view, ["1 normal", "abnormal", "3 normal"], capsys) for view in ("roofline", "kernels"))
     pair = {row["name"]: row for row in printed(capsys, a, b, "--view", "kernels")["rows"]}
     assert {row["name"]: row["per_cycle_ns"] for row in rows if row["run"] == "abnormal"} == {
         name: row["per_cycle_ns_b"] for name, row in pair.items()}

@@ -84,6 +84,7 @@ def test_a_rank_that_cannot_be_read_is_named_and_leaves_the_dataset(
     assert main(["reduce", str(job), "-o", str(dataset)]) == 0
     said = capsys.readouterr().err
     assert "rank0001" in said and "2 ranks" in said and "1 could not be read" in said
+    (job / "rank0002.pt.trace.json").unlink()
     (job / "rank0001.pt.trace.json").write_bytes(b"\x1f\x8b broken")
     assert main(["reduce", str(job), "-o", str(tmp_path / "another")]) == 0
     assert "rank0001" in capsys.readouterr().err
@@ -129,13 +130,17 @@ def test_a_scheduler_needs_the_extra(
 
 
 @pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["here", "processes"])
 def test_a_cluster_gives_the_same_dataset(
-    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    processes: bool, job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Its worker is a process of its own, or threads of this one that are sent the same."""
     distributed = pytest.importorskip("distributed")
     root = Path(__file__).resolve().parents[2]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root / ".dev"), os.environ.get("PYTHONPATH", "")]))
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=processes, protocol="tcp", dashboard_address=None
+    ) as cluster:
         address = cluster.scheduler_address
         assert main(["reduce", str(job), "-o", str(tmp_path / "far"), "--scheduler", address]) == 0
     assert main(["reduce", str(job), "-o", str(tmp_path / "near")]) == 0
@@ -168,6 +173,7 @@ def test_a_scheduler_that_takes_a_certificate_says_so(
 def test_damaged_files_of_a_dataset_are_made_again(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (job / "rank0002.pt.trace.json").unlink()
     dataset = tmp_path / "fleet"
     asked = ["report", str(dataset), "--view", "ranks", "--format", "json", "--no-cache"]
     assert main(["reduce", str(job), "-o", str(dataset)]) == 0 == main(asked)
