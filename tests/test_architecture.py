@@ -97,11 +97,15 @@ def imported_by(name: str, path: Path, known: Container[str]) -> set[str]:
 def circles(imports: Mapping[str, set[str]]) -> list[set[str]]:
     """Groups of modules each of which reaches all others of its group."""
     reach = {name: set(direct) for name, direct in imports.items()}
-    for middle in imports:
-        for name in imports:
-            if middle in reach[name]:
-                reach[name] |= reach[middle]
-    return [{other for other in reach[name] if name in reach[other]} for name in imports if name in reach[name]]
+    while ends := [name for name, direct in reach.items() if not direct & reach.keys()]:  # which no circle goes through
+        for name in ends:
+            del reach[name]
+    for middle in reach:
+        for direct in reach.values():
+            if middle in direct:
+                direct |= reach[middle]
+    return [{other for other in reach if other in reach[name] and name in reach[other]}
+            for name in reach if name in reach[name]]
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

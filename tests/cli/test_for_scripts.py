@@ -159,10 +159,10 @@ def three_runs(a: str, b: str, view: str, names: list[str], capsys: Captured) ->
 
 def test_three_runs_are_rows_for_scripts_and_columns_for_the_eye(samples: Path, capsys: Captured) -> None:
     small = [str(samples / name) for name in ("kineto.pt.trace.json", "nsys.sqlite")]
-    for view in ("overview", "cycles"):
+    for view in ("overview", "cycles", "roofline"):
         three_runs(*small, view, ["1 kineto", "nsys", "3 kineto"], capsys)
     a, b = (str(samples / "demo" / f"{side}.json.gz") for side in ("normal", "abnormal"))
-    _, rows = (three_runs(a, b, view, ["1 normal", "abnormal", "3 normal"], capsys) for view in ("roofline", "kernels"))
+    rows = three_runs(a, b, "kernels", ["1 normal", "abnormal", "3 normal"], capsys)
     pair = {row["name"]: row for row in printed(capsys, a, b, "--view", "kernels")["rows"]}
     assert {row["name"]: row["per_cycle_ns"] for row in rows if row["run"] == "abnormal"} == {
         name: row["per_cycle_ns_b"] for name, row in pair.items()}

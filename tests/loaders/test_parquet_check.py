@@ -65,9 +65,9 @@ def test_a_footer_that_claims_more_rows_than_bytes_can_hold_is_refused(tmp_path:
             check(tmp_path / "table")
 
 
-def test_bytes_changed_anywhere_are_told_and_what_passes_does_not_end_the_process(tmp_path: Path) -> None:
+def test_bytes_changed_anywhere_are_told_and_what_passes_does_not_end_the_process(tmp_path: Path, deep: bool) -> None:
     chance, passed, data = random.Random(11), 0, parquet(tmp_path / "table")
-    for _ in range(1500):
+    for _ in range(3000 if deep else 700):
         made = bytearray(data)
         for _ in range(chance.choice((1, 2, 9))):
             made[chance.randrange(len(made))] = chance.choice((0, 1, 21, 44, 127, 128, 255))
@@ -78,7 +78,7 @@ def test_bytes_changed_anywhere_are_told_and_what_passes_does_not_end_the_proces
         except (Implausible, pl.exceptions.PolarsError, pl.exceptions.PanicException):
             continue
         passed += 1
-    assert passed > 50
+    assert passed > (100 if deep else 20)
 
 
 def test_structs_in_structs_without_end_are_no_answer() -> None:

@@ -93,7 +93,7 @@ def test_one_cycle_answers_as_the_recordings_do(both: tuple[Trace, Trace], name:
 
 
 def test_without_warm_up_the_rest_of_each_device_is_left(tmp_path: Path) -> None:
-    job = write_job(tmp_path / "job", warm_up=4.0, steps=12)
+    job = write_job(tmp_path / "job", ranks=2, late=1, warm_up=4.0, steps=12)
     opened = [open_run(str(path), use_cache=False)[0] for path in (job, reduce_here(job, tmp_path / "dataset"))]
     for name in ("ranks", "collectives"):
         recorded, reduced = (answer(run, name, warm_up=False) for run in opened)

@@ -31,8 +31,8 @@ ROOT = Path(__file__).resolve().parents[3]
 RECORDINGS = ROOT.parent / "shared" / "data" / "traces"
 DEEP = "WARPLENS_EXPLORE" in os.environ
 SEED = int(os.environ.get("WARPLENS_SEED", "1"))
-DRAWS = 60 if DEEP else 10
-LARGEST = 12_000_000 if DEEP else 300_000
+DRAWS = 60 if DEEP else 7
+LARGEST = 12_000_000 if DEEP else 200_000
 KINDS = (".json", ".json.gz", ".sqlite", ".csv", ".rpd", ".txt", ".db", ".pftrace", ".xplane.pb", ".pickle", ".jsonl")
 SAME_FAMILY, CHANGED = 0.7, 0.6
 """Chance that both runs are of one family, and that a run is changed."""

@@ -295,10 +295,10 @@ def test_what_the_library_should_never_say_is_a_refusal_or_a_text(reports: Path,
         report.LOADER.load(Job(reports, tmp_path))
 
 
-def test_damaged_files_have_tables_or_are_refused(samples: Path, tmp_path: Path) -> None:
+def test_damaged_files_have_tables_or_are_refused(samples: Path, tmp_path: Path, deep: bool) -> None:
     chance = random.Random(3)
     for name in ("ncu_long.csv", "ncu_wide.csv", "ncu_text.txt"):
-        for _ in range(20):
+        for _ in range(40 if deep else 10):
             path = Path(shutil.copy(samples / name, tmp_path / name))
             data = bytearray(path.read_bytes())
             for _ in range(chance.choice((1, 5, 60))):

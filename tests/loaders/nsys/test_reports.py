@@ -145,7 +145,7 @@ def test_a_page_of_minus_one_values_is_said_and_does_not_end_the_process(samples
 
 
 def test_parquet_with_bytes_changed_opens_or_is_refused(samples: Path, tmp_path: Path, deep: bool) -> None:
-    chance, ended, tries = random.Random(7), Counter[str](), 300 if deep else 20
+    chance, ended, tries = random.Random(7), Counter[str](), 300 if deep else 10
     for _ in range(tries):
         folder = Path(shutil.copytree(samples / "nsys_pqtdir", tmp_path / "some", dirs_exist_ok=True))
         file = chance.choice(sorted(folder.iterdir()))

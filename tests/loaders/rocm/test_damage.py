@@ -39,12 +39,12 @@ def edited(tmp_path: Path, name: str, *statements: str) -> Path:
     return path
 
 
-def test_changed_bytes_cells_and_numbers_never_get_through() -> None:
-    amd = target()
+def test_changed_bytes_cells_and_numbers_never_get_through(deep: bool) -> None:
+    amd, most = target(), 300 if deep else 80
     assert isinstance(amd.loader, Amd)
-    assert not fuzz(amd, 18, lambda tries: tries >= 150).failures
+    assert not fuzz(amd, 18, lambda tries: tries >= most).failures
     told = amd.loader.told
-    assert sum(told.values()) == 150
+    assert sum(told.values()) == most
     assert {name.split()[0] for name in told} == {
         registry.claims(stream.head(SAMPLES / name))[0].name for name in FILES
         if not name.endswith(("agent_info.csv", "sysinfo.csv"))

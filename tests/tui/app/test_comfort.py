@@ -540,7 +540,8 @@ async def test_plain_terminals(settings: Settings) -> None:
         assert "Cycles" in screen_text(app)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (40, 12), (20, 5), (200, 60)])
+@pytest.mark.parametrize("size", [
+    (20, 5), (200, 60), *(pytest.param(size, marks=pytest.mark.deep) for size in ((80, 24), (40, 12)))])
 async def test_any_size_at_any_time(size: tuple[int, int]) -> None:
     app = app_on("a", "b", view="overview")
     async with app.run_test(size=(120, 40)) as pilot:

@@ -203,7 +203,7 @@ def test_quitting_while_it_loads_leaves_nothing_behind(tmp_path: Path, storm: bo
         while copy is None and time.monotonic() < end:  # not just any file: `tempfile` tries the place with one
             select.select([], [], [], 0.02)
             copy = next((tmp_path / "tmp").glob("*/standard-input"), None)
-        assert copy is not None
+        assert copy is not None, session.screen()
         for lines in range(1, 60 if storm else 1):
             session.resize(120 + lines, lines)
         quit_it(session)

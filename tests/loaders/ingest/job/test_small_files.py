@@ -72,12 +72,14 @@ def test_it_holds_what_its_files_hold_one_by_one(job: Path, monkeypatch: pytest.
     monkeypatch.setattr(opening, "are_many_and_small", lambda parts: False)
     monkeypatch.setattr(cache, "find", lambda file: None)
     alone = opened(job)
-    assert tables(alone)["host"]["parent"].null_count() == RANKS, "the call tree is that of each rank"
+    expected = tables(alone)
+    assert expected["host"]["parent"].null_count() == RANKS, "the call tree is that of each rank"
     for run in (cold, again, without):
         assert run.info == alone.info
-        assert tables(run).keys() == tables(alone).keys()
-        for name, rows in tables(alone).items():
-            assert tables(run)[name].equals(rows), name
+        found = tables(run)
+        assert found.keys() == expected.keys()
+        for name, rows in expected.items():
+            assert found[name].equals(rows), name
 
 
 def test_a_second_open_reads_nothing_and_a_change_reads_all(job: Path, loads: list[Path]) -> None:
