@@ -38,13 +38,13 @@ def is_bar(column: Column, width: int) -> bool:
     return bool(column.bar) and column.unit == "fraction" and width > bar_number(column) + 1
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=4096)
 def name(raw: str, width: int) -> str:
     """The short form of a recorded name, padded to the width. Cached: a trace has few names and many rows."""
     return fit(text.cut(short_name.short_name(raw), width), width)
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=4096)
 def words(raw: str, width: int) -> str:
     """Any other recorded text, cut or padded to the width."""
     return fit(text.display(raw, width), width)

@@ -138,7 +138,7 @@ def cells(segments: list[Segment], pens: Pens) -> Row:
     return texts, inks
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def _wide(text: str) -> list[str]:
     """One entry per cell, exactly as many as Rich measures."""
     if sanitiser.single(text):
