@@ -35,7 +35,7 @@ unit: $(VENV)/.dev-installed
 # what they compile is kept for the other processes they start, also where the environment says otherwise
 unit test-deep: export PYTHONDONTWRITEBYTECODE =
 
-# the same tests with twenty times as many cases, others each time: about one and a half times as long
+# the same tests with thirty times as many cases, others each time: about one and a half times as long
 test-deep: $(VENV)/.dev-installed $(OLDEST)/.installed
 	WARPLENS_EXPLORE=1 $(BIN)/pytest -n 2 --dist worksteal
 	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal tests/tui

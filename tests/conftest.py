@@ -12,8 +12,8 @@ import pytest
 from hypothesis import settings
 
 # a busy machine is no failure, and the same commit gives the same result; WARPLENS_EXPLORE=1 (make test-deep) looks for
-# new cases, and for twenty times as many
-settings.register_profile("quick", deadline=None, derandomize=True, max_examples=15)
+# new cases, and for thirty times as many
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 settings.register_profile("deep", deadline=None, max_examples=300)
 DEEP = "WARPLENS_EXPLORE" in os.environ
 settings.load_profile("deep" if DEEP else "quick")

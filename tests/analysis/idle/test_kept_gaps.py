@@ -21,7 +21,7 @@ def idle(path: str) -> Table:
     return ask(view("idle"), open_run(path))
 
 
-@pytest.mark.parametrize("part", [700, 20_000, 1 << 30])
+@pytest.mark.parametrize("part", [700, pytest.param(20_000, marks=pytest.mark.deep), 1 << 30])
 def test_gaps_left_on_disk_are_those_found_in_memory(
     samples: Path, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:

@@ -97,8 +97,12 @@ def _load(path: Path, workspace: Path) -> Trace | None:
     return trace
 
 
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("name", ["nsys.sqlite", "rocm.rpd", "rocpd_results.db", "ascend_pytorch_profiler_1.db"])
+@pytest.mark.parametrize(("name", "packed"), [
+    ("nsys.sqlite", False), ("rocm.rpd", True), ("rocpd_results.db", False), ("ascend_pytorch_profiler_1.db", False),
+    *(pytest.param(*one, marks=pytest.mark.deep) for one in (
+        ("nsys.sqlite", True), ("rocm.rpd", False), ("rocpd_results.db", True), ("ascend_pytorch_profiler_1.db", True),
+    )),
+])
 def test_a_recording_that_was_cut_off_opens_with_the_rows_that_are_there(
     name: str, packed: bool, tmp_path: Path
 ) -> None:

@@ -277,7 +277,7 @@ def test_the_first_rows_of_a_big_file_come_early(tmp_path: Path) -> None:
     assert few.equals(trace.kernels.collect().head(few.height))
 
 
-@pytest.mark.parametrize("spill", [1, 4000, 1 << 30])
+@pytest.mark.parametrize("spill", [1, pytest.param(4000, marks=pytest.mark.deep), 1 << 30])
 @pytest.mark.parametrize("step", [1, -1], ids=["forwards", "backwards"])
 @pytest.mark.parametrize("rank", [None, 3])
 @pytest.mark.parametrize("header", [True, False], ids=["rank first", "rank last"])
