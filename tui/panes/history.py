@@ -26,9 +26,9 @@ class HistoryPane(TablePane):
     def evidence(self, width: int) -> list[Content]:
         """Cycle time per run, a mark at each step (▲ slower, ▼ faster), and the run numbers."""
         runs, steps = self._runs(), self.shown.base.facts["steps"] if self.shown is not None else []
-        if len(runs) < 2 or self.size.height < LEAST_HEIGHT:
-            return []
         room = min(width - 8, len(runs))
+        if room < 2 or self.size.height < LEAST_HEIGHT:
+            return []
         line = units.series([None if run["not_tested"] else run["cycle_ns"] for run in runs], room)
         marks: list[tuple[str, str]] = [("·", "dim")] * room
         for step in sorted(steps, key=lambda one: abs(one["change"])):

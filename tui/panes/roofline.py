@@ -100,11 +100,10 @@ class RooflinePane(TablePane):
         return self.app.size.height >= LEAST_HEIGHT and self.size.width >= LEAST_WIDTH and bool(self._dots())
 
     def evidence(self, width: int) -> list[Content]:
-        """The plot where there is room."""
-        dots, roofs = self._dots(), self._roofs()
-        if not self._drawn():
+        """The plot where there is room, also in the width that it gets while the pane still has another size."""
+        if not self._drawn() or width < LEAST_WIDTH - 4:
             return []
-        return plot(dots, roofs, width, max(LINES[0], min(LINES[1], self.app.size.height // 3 - 1)))
+        return plot(self._dots(), self._roofs(), width, max(LINES[0], min(LINES[1], self.app.size.height // 3 - 1)))
 
     def list_lines(self) -> int:
         """At least a third of the plot's lines, so that it stays whole: it gets three quarters of the shared height."""

@@ -12,6 +12,7 @@ from msgspec import structs
 from warplens.analysis.contract.options import Options
 from warplens.analysis.history.runs import history_trace
 from warplens.library import table
+from warplens.tui.panes.history import HistoryPane
 
 SIZE = (120, 40)
 
@@ -29,6 +30,15 @@ async def test_a_history_opens_in_its_view_with_its_steps_marked() -> None:
         text = screen_text(app)
         assert app.session.current == "history" and "gemm_c is" in text
         assert "steps   " + "·" * 25 + "▲" + "·" * 14 in text
+
+
+async def test_in_the_middle_of_a_resize_it_is_drawn_in_any_width() -> None:
+    """The drawing gets its new width before the pane has its new size."""
+    app = _app()
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot)
+        assert isinstance(app.main.pane, HistoryPane)
+        assert ["▲" in app.main.pane.picture(width).plain for width in (3, 12, 20, 120)] == [False, False, True, True]
 
 
 async def test_enter_opens_the_diff_of_the_runs_around_the_step_and_backspace_returns() -> None:

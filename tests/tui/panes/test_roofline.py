@@ -11,7 +11,7 @@ from app_runs import Shelf, app_on, screen_text, settled
 from warplens.loaders import schema
 from warplens.loaders.ingest.call_tree import deferred
 from warplens.loaders.trace import Device, Info, Trace
-from warplens.tui.panes.roofline import Dot, Roof, plot
+from warplens.tui.panes.roofline import Dot, Roof, RooflinePane, plot
 
 SHAPES = ([[4096, 4096], [4096, 4096]], [[64, 4096], [4096, 64]])
 
@@ -67,6 +67,16 @@ async def test_two_runs_share_one_plot() -> None:
         text = screen_text(app)
         assert "bf16 989.4 TF/s" in text and "bf16 1.307 PF/s" in text
         assert sum(line.count("1") for line in text.splitlines() if "TF/s " in line[:14]) >= 2
+
+
+async def test_in_the_middle_of_a_resize_the_plot_is_left_out_of_a_width_without_room_for_it() -> None:
+    """The drawing gets its new width before the pane has its new size: random keys met a terminal of three columns."""
+    app = app_on("one", shelf=Shelf(one=products("one", "NVIDIA H100 80GB HBM3", 500_000)), view="roofline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        pane = app.main.pane
+        assert isinstance(pane, RooflinePane)
+        assert ["FLOP/B" in pane.picture(width).plain for width in (3, 12, 20, 59, 60, 120)] == [False] * 4 + [True] * 2
 
 
 def test_a_dot_stands_where_its_numbers_say_and_under_its_roof() -> None:
