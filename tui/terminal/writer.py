@@ -134,7 +134,8 @@ class Wired(HookedApp):
                 return
             self._ignored += 1
         self._sent_at = None
-        body = self._picture.difference(self._erase, (self.cursor_position.x, self.cursor_position.y))
+        cursor = self.size.clamp_offset(self.cursor_position)  # a prompt may have been cut off on the left
+        body = self._picture.difference(self._erase, (cursor.x, cursor.y))
         if not body:
             return
         if self.synchronised_output:

@@ -83,7 +83,9 @@ def test_a_signal_that_ends_it_gives_the_terminal_back(app: Callable[..., Sessio
     assert termios.tcgetattr(session._fd)[3] & (termios.ICANON | termios.ECHO) == termios.ICANON | termios.ECHO
 
 
-def is_suspended_and_taken_up_again(session: Session) -> None:
+def test_a_suspended_one_gives_the_terminal_back_and_takes_it_again(app: Callable[..., Session]) -> None:
+    session = app()
+    session.until_shown("launch")
     session.send(b"\x1a")
     assert os.WIFSTOPPED(ended(session, os.WUNTRACED))
     assert session.until(lambda data: left_on(data) == set())
@@ -91,45 +93,25 @@ def is_suspended_and_taken_up_again(session: Session) -> None:
     before = session.sent
     os.kill(session.pid, signal.SIGCONT)
     session.until(b"\x1b[?1049h", before)
+    quit_it(session)
+    assert left_on(session.ended()) == set()
 
 
-def is_stopped_and_continued(session: Session, stop: int | None) -> None:
-    """Or continued alone, where it runs."""
-    if stop is not None:
-        os.kill(session.pid, stop)
-        assert os.WIFSTOPPED(ended(session, os.WUNTRACED))
-    before = session.sent
-    os.kill(session.pid, signal.SIGCONT)
-    session.until(b"\x1b[?1049h", before)
-    session.insist(b"Help: ", b"?")
-    session.insist(b"launch", b"\x1b", b"4")
-
-
-def is_squeezed(session: Session, size: tuple[int, int]) -> None:
-    """To one row or column, where it gets keys, and back."""
-    session.resize(*size)
-    for keys in (b"j", b"?", b"\x1b", b"3", b"/a\x1b", b":", b"\x1b", b"1"):
-        session.send(keys)
-    session.resize(120, 40)
-    session.insist(b"launch", b"\x1b", b"4")
-
-
-def gets_escape_and_a_view_in_one_packet(session: Session) -> None:
-    """Which close an overlay and go there."""
-    session.insist(b"Help: ", b"?")
-    session.send(b"\x1b3")
-    session.until_shown("not Help: ", "kernels, 100% of time")
-
-
-def test_it_takes_keys_after_all_that_stops_it_and_after_any_size_and_ends(app: Callable[..., Session]) -> None:
+@pytest.mark.parametrize("stops", [
+    [], [signal.SIGSTOP], pytest.param([signal.SIGTSTP], marks=pytest.mark.deep),
+], ids=["running", "SIGSTOP", "SIGTSTP"])
+def test_one_that_is_continued_takes_keys_and_ends(app: Callable[..., Session], stops: list[int]) -> None:
     session = app()
     session.until_shown("launch")
-    is_suspended_and_taken_up_again(session)
-    for stop in (None, signal.SIGSTOP, signal.SIGTSTP) * 2:
-        is_stopped_and_continued(session, stop)
-    for size in ((120, 1), (1, 1), (1, 40), (120, 2), (5, 3)):
-        is_squeezed(session, size)
-    gets_escape_and_a_view_in_one_packet(session)
+    for _ in range(2):
+        for number in stops:
+            os.kill(session.pid, number)
+            assert os.WIFSTOPPED(ended(session, os.WUNTRACED))
+        before = session.sent
+        os.kill(session.pid, signal.SIGCONT)
+        session.until(b"\x1b[?1049h", before)
+        session.insist(b"Help: ", b"?")
+        session.insist(b"launch", b"\x1b", b"4")
     assert quit_it(session) == 0
     assert left_on(session.ended()) == set()
 
@@ -170,6 +152,27 @@ def test_what_is_typed_before_it_is_there_is_not_lost(app: Callable[..., Session
     session = app()
     session.send(b"q")
     assert ended(session) == 0
+
+
+def test_escape_and_a_view_in_one_packet_close_an_overlay_and_go_there(app: Callable[..., Session]) -> None:
+    session = app()
+    session.until_shown("launch")
+    session.insist(b"Help: ", b"?")
+    session.send(b"\x1b3")
+    session.until_shown("not Help: ", "kernels, 100% of time")
+    assert quit_it(session) == 0
+
+
+def test_a_terminal_of_one_row_or_column_does_not_end_it(app: Callable[..., Session]) -> None:
+    session = app()
+    session.until_shown("launch")
+    for size in ((120, 1), (1, 1), (1, 40), (120, 2), (5, 3)):
+        session.resize(*size)
+        for keys in (b"j", b"?", b"\x1b", b"3", b"/a\x1b", b":", b"\x1b", b"1"):
+            session.send(keys)
+        session.resize(120, 40)
+        session.insist(b"launch", b"\x1b", b"4")
+    assert quit_it(session) == 0
 
 
 def test_one_that_starts_on_a_terminal_of_one_row_goes_on(app: Callable[..., Session]) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from screen import Terminal
 from terminal import ANSWER, QUESTION, Session, list_app
+from textual.geometry import Offset, Size
+
+from warplens.tui.terminal.writer import Wired
 
 ROWS = "50000"
 
@@ -121,3 +125,18 @@ def test_names_do_nothing_to_the_terminal() -> None:
             assert bad not in data
     finally:
         session.close()
+
+
+def test_the_cursor_is_sent_to_no_column_beside_the_screen() -> None:
+    """A prompt may be cut off on the left, and is then left of the first column itself."""
+    asked: list[tuple[int, int]] = []
+
+    def difference(erase: bool, cursor: tuple[int, int]) -> str:
+        asked.append(cursor)
+        return ""
+
+    for place in ((-9, 0), (3, 1), (70, 2)):
+        Wired._paint(SimpleNamespace(
+            driver=object(), size=Size(5, 3), cursor_position=Offset(*place), _sent_at=None, _erase=False,
+            _picture=SimpleNamespace(width=5, height=3, difference=difference)))
+    assert asked == [(0, 0), (3, 1), (4, 2)]
