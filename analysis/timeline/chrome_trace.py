@@ -50,8 +50,9 @@ def sliced(run: Trace, options: Options) -> Iterator[bytes]:
     scope = scoped(run, options)
     if not scope.has("kernels") and not scope.has("host"):
         raise CannotAnswer(f"{run.info.label} holds nothing with a time here; a trace of it would be empty.")
-    written = scope if scope is run else with_launches(run, scope)
-    return document(on_first_clock(written, clocks_of(part(run, options, window=False))))
+    if scope is not run:
+        scope = with_launches(run, scope)
+    return document(on_first_clock(scope, clocks_of(part(run, options, window=False))))
 
 
 def save(pieces: Iterable[bytes], path: Path) -> None:

@@ -29,7 +29,7 @@ def only_new_objects() -> Iterator[None]:
 
 
 def running(name: str) -> int:
-    """The functions and generators of which that is the last name."""
+    """How many functions and generators have that name, defined inside another function."""
     gc.collect()
     made = (one for one in gc.get_objects() if isinstance(one, FunctionType | GeneratorType))
     return sum(one.__qualname__.endswith(f"<locals>.{name}") for one in made)
