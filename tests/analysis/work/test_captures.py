@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
 from msgspec.structs import replace
 from runs import host, kernel, run_of
 from test_roofline import BIG, H100, HALF, op, rows
 
 from warplens.analysis.contract.options import Options
+from warplens.analysis.operators.call_paths import call_paths
 from warplens.analysis.query.ask import ask
+from warplens.analysis.table.tree import PATH
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 
@@ -89,3 +92,33 @@ def test_the_ops_view_has_the_operators_of_replays_and_no_host_time_that_nobody_
     assert {name: (one["calls"], one["device_self_ns"], one["host_self_ns"]) for name, one in found.items()} == {
         "aten::mm": (3, 2_700, None), "aten::copy_": (3, 2_700, None)}
     assert table.facts["unclaimed_device_ns"] == 0
+
+
+def test_the_tree_has_replayed_kernels_where_the_capture_launched_them() -> None:
+    capture = run_of("capture", host=[
+        host("nn.Module: Net_0", 0, 900, "python"), op("aten::linear", 100, 100, 1, BIG, [HALF, HALF]),
+        op("aten::mm", 110, 80, 2, BIG, [HALF, HALF]), launch(120, "gemm"), op("aten::view", 300, 50, 3, [[8]], [HALF]),
+        op("aten::copy_", 400, 90, 4, [[8], [8]], [HALF, HALF]),
+        op("aten::copy_", 410, 60, 5, [[8], [8]], [HALF, HALF]), launch(420, "copy"), launch(1_000, "fill")])
+    run = replays("gemm", "copy", "fill", captures=(capture,), times=3)
+    tree = call_paths(run)
+    assert tree is not None
+    found = {row["path"].replace(PATH, "/"): row for row in tree.to_dicts()}
+    assert {path: (row["count"], row["device_total_ns"]) for path, row in found.items()} == {
+        "Net_0": (3, 5_400), "Net_0/aten::linear": (3, 2_700), "Net_0/aten::linear/aten::mm": (3, 2_700),
+        "Net_0/aten::linear/aten::mm/kernel:gemm": (3, 2_700), "Net_0/aten::copy_": (3, 2_700),
+        "Net_0/aten::copy_/kernel:copy": (3, 2_700), "kernel:fill": (3, 2_700)}
+    assert {row["host_self_ns"] for row in found.values()} == {None}
+    assert tree["device_self_ns"].sum() == 9 * 900
+
+
+def test_a_path_of_the_run_and_of_its_capture_is_one_row() -> None:
+    run = replays("gemm", "copy", captures=(captured(BIG),))
+    hosts = [*run.host.collect().to_dicts(), op("aten::mm", 90_000, 40, 1, BIG, [HALF, HALF]),
+             host("cudaLaunchKernel", 90_010, 5, "runtime", correlation=99)]
+    kernels = [*run.kernels.collect().to_dicts(), kernel(4, 90_100, 50, "gemm", correlation=99)]
+    tree = call_paths(replace(run_of(host=hosts, kernels=kernels), info=run.info, captures=run.captures))
+    assert tree is not None
+    product = tree.row(by_predicate=pl.col("path") == "aten::mm", named=True)
+    assert (product["count"], product["device_self_ns"], product["host_self_ns"]) == (3, 1_850, 40)
+    assert tree.filter(pl.col("name") == "gemm")["count"].to_list() == [3]
