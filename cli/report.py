@@ -61,6 +61,8 @@ def print_report(arguments: argparse.Namespace) -> int:
     for option, of in (("samples", "metrics"), ("change", "whatif")):
         if getattr(arguments, option, None) and arguments.view != of:
             raise UsageError(f"--{option} needs --view {of}")
+    if getattr(arguments, "tree", False) and (arguments.ids or getattr(arguments, "row", None)):
+        raise UsageError("rows of a tree have no ids", "Leave --tree out: the rows of the list have ids.")
     if getattr(arguments, "baseline", None) or getattr(arguments, "candidate", None):
         return _print_sides(arguments)
     if not arguments.runs:

@@ -104,6 +104,9 @@ def test_the_beginning_of_a_hash_is_enough_and_what_names_nothing_is_said(sample
     demo = str(samples / "demo" / "normal.json.gz")
     first = printed(capsys, demo, "--view", "kernels", "--top", "1")["rows"][0]
     assert printed(capsys, demo, "--row", first["id"][:-4])["rows"] == [first]
+    for asked in (["--ids"], ["--row", first["id"]]):
+        assert main(["report", demo, "--view", "ops", "--tree", *asked]) == USAGE
+        assert "rows of a tree have no ids. Leave --tree out" in capsys.readouterr().err
     for asked, says in (("gap:999999", "gap:999999 matches 0 rows of the view idle. --ids prints them."),
                         ("kernal:1", "--row kernal:1: no rows have such ids. Nearest: kernel.")):
         assert main(["report", demo, "--row", asked]) == USAGE
