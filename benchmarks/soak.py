@@ -41,6 +41,7 @@ from warplens.analysis.table.tree import is_tree
 from warplens.analysis.views import VIEWS
 from warplens.loaders.ingest.process import Ingest
 from warplens.tui.app.app import WarplensApp
+from warplens.tui.overlays import palette
 from warplens.tui.panes.shown import Shown
 from warplens.tui.session.answers import Answers
 from warplens.tui.session.jobs import waiting
@@ -133,6 +134,7 @@ async def soak(files: list[Path], minutes: float, seed: int, home: Path) -> int:
     _wait.SLEEP_GRANULARITY, _wait.SLEEP_IDLE = 1 / 400, 1 / 4000
     rng, counts = random.Random(seed), Counter[str]()
     gc.disable()  # as the command does; the app enables it with its own thresholds once it has started
+    palette.KEYS = tuple(key for key in palette.KEYS if key.name not in NEVER)  # random keys chose "Quit" there once
     app = WarplensApp([str(path) for path in DEMO], lambda path: Ingest(path))
     begun, said = time.monotonic(), 0.0
     samples: list[tuple[float, float]] = []

@@ -90,8 +90,12 @@ def print_report(arguments: argparse.Namespace) -> int:
 
 def _print_many(arguments: argparse.Namespace) -> int:
     """Print a view of many runs, by default their history. Raises UsageError."""
+    from ..analysis.contract.options import Options
     from ..analysis.query.many import ANSWERED
 
+    for option in ("tree", "row", "samples", "run"):
+        if getattr(arguments, option, None):
+            raise UsageError(f"--{option} is for one run, or two to compare")
     if arguments.view in ANSWERED:
         emit([_many(arguments)], arguments)
         return FINE
@@ -100,6 +104,9 @@ def _print_many(arguments: argparse.Namespace) -> int:
                          f"Views of more runs: {', '.join(ANSWERED)}, history.")
     if not arguments.runs:
         raise UsageError("name the runs of the history")
+    if (options := options_of(arguments)) != Options(columns=options.columns):
+        raise UsageError("a history is of whole recordings: no cycle, rank, device, process, time or change applies",
+                         f"Views of more runs in a scope: {', '.join(ANSWERED)}.")
     print_history(open_history(arguments.runs, arguments)[0], arguments)
     return FINE
 

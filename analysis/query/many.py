@@ -76,8 +76,11 @@ def _with_cycle_sums(one: View, run: Trace, options: Options, table: Table) -> p
 
 
 def across(table: Table) -> Table:
-    """The rows of ``many`` pivoted to one column per run, with the view's main time as the value."""
+    """The rows of ``many`` pivoted to one column per run, with the view's main time as the value; without rows, as it
+    is."""
     frame = table.shown()
+    if frame.is_empty():
+        return table
     keys = [one for one in table.columns if one.pairs == "key" and frame[one.name].null_count() < len(frame)]
     keys = keys or [next(column for column in table.columns if column.role == "order")]
     by_name = {column.name: column for column in table.columns}

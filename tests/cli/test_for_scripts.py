@@ -175,6 +175,14 @@ def test_three_runs_are_rows_for_scripts_and_columns_for_the_eye(samples: Path, 
     assert re.search(r"20\.04 ms +69\.72 ms +20\.04 ms$", first), first
     assert main(["report", a, b, a, "--view", "idle"]) == USAGE
     assert "Views of more runs: overview, cycles, kernels, roofline, history." in capsys.readouterr().err
+    assert main(["report", a, b, a, "--view", "roofline"]) == FINE
+    assert "ROOFLINE  0 rows" in capsys.readouterr().out
+    for asked in (["--tree"], ["--run", "a"], ["--view", "kernels", "--row", "kernel:1"]):
+        assert main(["report", a, b, a, *asked]) == USAGE
+        assert "is for one run, or two to compare" in capsys.readouterr().err
+    for asked in (["--cycle", "0"], ["--rank", "0"], ["--to", "1ms"], ["--no-warm-up"], ["--change", "host=0"]):
+        assert main(["report", a, b, a, *asked]) == USAGE
+        assert "a history is of whole recordings" in capsys.readouterr().err
 
 
 def test_a_gate_is_a_case_of_junit(samples: Path, tmp_path: Path, capsys: Captured) -> None:
