@@ -45,7 +45,8 @@ def many(name: str, runs: tuple[Trace, ...], options: Options) -> Table:
         _with_cycle_sums(one, run, options, table).select(pl.lit(label).alias("run"), pl.all())
         for label, run, table in zip(named, runs, tables, strict=True)
     ]
-    frame = pl.concat(frames, how="diagonal_relaxed")
+    # the columns of a run without rows have no dtypes of their own
+    frame = pl.concat([one for one in frames if len(one)] or frames[:1], how="diagonal_relaxed")
     added = [column for column in one.pair_columns if column.side == "a" and column.name[:-2] in _PER_CYCLE]
     columns = (RUN, *((ID,) if "id" in frame.columns else ()), *one.columns, *(
         replace(column, name=column.name[:-2], header=f"{column.header[:-2]}/cycle", side="", pairs="sum", order=1)

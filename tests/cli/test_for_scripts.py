@@ -175,6 +175,9 @@ def test_three_runs_are_rows_for_scripts_and_columns_for_the_eye(samples: Path, 
     assert re.search(r"20\.04 ms +69\.72 ms +20\.04 ms$", first), first
     assert main(["report", a, b, a, "--view", "idle"]) == USAGE
     assert "Views of more runs: overview, cycles, kernels, roofline, history." in capsys.readouterr().err
+    aggregates = str(samples / "comparison.csv")  # has no kernels
+    assert main(["report", aggregates, a, b, "--view", "kernels", "--top", "1"]) == FINE
+    assert re.search(r" 20\.04 ms +69\.72 ms$", capsys.readouterr().out, re.MULTILINE), "a column per run with rows"
     assert main(["report", a, b, a, "--view", "roofline"]) == FINE
     assert "ROOFLINE  0 rows" in capsys.readouterr().out
     for asked in (["--tree"], ["--run", "a"], ["--view", "kernels", "--row", "kernel:1"]):
