@@ -146,11 +146,11 @@ def _row(arguments: argparse.Namespace, runs: tuple[Trace, ...]) -> Table:
     if of is None:
         hint = nearest(arguments.row.partition(":")[0], words())
         raise UsageError(f"--row {arguments.row}: no rows have such ids", hint)
+    answer = table(of.name, runs, options, per=arguments.per)
     try:
-        answer = table(of.name, runs, options, per=arguments.per)
         return row(of, answer, arguments.row, runs, options, recorded)
     except CannotAnswer as error:
-        raise UsageError(str(error), "--ids prints them.") from error
+        raise UsageError(str(error), "--ids prints them." if answer.ids else "") from error
 
 
 def _print_sides(arguments: argparse.Namespace) -> int:

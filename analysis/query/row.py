@@ -39,10 +39,11 @@ def words() -> list[str]:
 
 
 def row(view: View, table: Table, row_id: str, runs: tuple[Trace, ...], options: Options, read: ReadArguments) -> Table:
-    """The row with that id, its details as a page and in the facts. Raises CannotAnswer if there is none, or if the id
-    is a prefix of several."""
+    """The row with that id, its details as a page and in the facts. Raises CannotAnswer if there is none, if the id is
+    a prefix of several, or if the view could not answer."""
+    if table.ids is None:
+        raise CannotAnswer(table.notes[0] if table.notes else f"Rows of the view {view.name} have no ids.")
     ids = table.row_ids(0, len(table))
-    assert table.ids is not None
     at = [position for position, one in enumerate(ids) if table.ids.names(one, row_id)]
     if len(at) != 1:
         several = ", ".join(ids[position] for position in at[:4])

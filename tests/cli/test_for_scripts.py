@@ -107,6 +107,9 @@ def test_the_beginning_of_a_hash_is_enough_and_what_names_nothing_is_said(sample
     for asked in (["--ids"], ["--row", first["id"]]):
         assert main(["report", demo, "--view", "ops", "--tree", *asked]) == USAGE
         assert "rows of a tree have no ids. Leave --tree out" in capsys.readouterr().err
+    for told in (["--view", "sql"], ["--view", "memory"]):
+        assert main(["report", demo, *told, "--row", "x:1"]) == USAGE
+        assert "--ids" not in capsys.readouterr().err
     for asked, says in (("gap:999999", "gap:999999 matches 0 rows of the view idle. --ids prints them."),
                         ("kernal:1", "--row kernal:1: no rows have such ids. Nearest: kernel.")):
         assert main(["report", demo, "--row", asked]) == USAGE

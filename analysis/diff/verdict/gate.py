@@ -43,22 +43,29 @@ class _Loss(NamedTuple):
 
 def gate(table: Table, conditions: Sequence[Condition] = (Condition("regression"),)) -> Gate:
     """Check the table of the view ``diff`` against the conditions."""
-    verdict = _verdict(table)
-    if not verdict.comparability.comparable:
+    if _incomparable(table) is not None:
         return Gate(False, f"FAIL: {judge(table, conditions[0]).sentence}")
     judged = [judge(table, one) for one in conditions]
     if failed := [one.sentence for one in judged if not one.passed]:
         return Gate(False, f"FAIL: {'; '.join(failed)}")
     named = {one.name for one in conditions}
-    return Gate(True, f"PASS: {'; '.join([*(one.sentence for one in judged), *_got_worse(table, verdict, named)])}")
+    passed_over = _got_worse(table, _verdict(table), named)
+    return Gate(True, f"PASS: {'; '.join([*(one.sentence for one in judged), *passed_over])}")
 
 
 def judge(table: Table, condition: Condition) -> Gate:
     """Check one condition. Runs that cannot be compared fail every condition."""
-    verdict = _verdict(table)
-    if not verdict.comparability.comparable:
-        return Gate(False, f"the runs cannot be compared: {'; '.join(verdict.comparability.reasons)}")
-    return _JUDGES[condition.name](table, verdict, condition.percent)
+    if (reason := _incomparable(table)) is not None:
+        return Gate(False, f"the runs cannot be compared: {reason}")
+    return _JUDGES[condition.name](table, _verdict(table), condition.percent)
+
+
+def _incomparable(table: Table) -> str | None:
+    """Why the runs cannot be compared, None if they can. A view that could not answer says so in its first note."""
+    if "comparability" not in table.facts:
+        return table.notes[0]
+    comparability = _verdict(table).comparability
+    return None if comparability.comparable else "; ".join(comparability.reasons)
 
 
 def _verdict(table: Table) -> Verdict:

@@ -13,6 +13,7 @@ from warplens.analysis.diff.headline import pair_headline
 from warplens.analysis.diff.verdict.gate import gate
 from warplens.analysis.diff.verdict.gate_rule import RULES, Condition, condition_of
 from warplens.analysis.query.ask import ask
+from warplens.analysis.query.report import report
 from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.trace import Trace
@@ -233,3 +234,10 @@ def test_every_condition_that_fails_is_in_the_line() -> None:
 def test_a_condition_that_is_none_is_refused_with_those_there_are(text: str) -> None:
     with pytest.raises(ValueError, match=r"give regression\[:PCT\], gpu:PCT, kernel:PCT, outliers, cause"):
         condition_of(text)
+
+
+def test_runs_of_which_one_has_nothing_to_compare_fail_every_condition() -> None:
+    table = report("diff", (run_of("calls", host=[host("hipFree", 0, 10, "runtime")]), training(1)), Options())
+    for rule in RULES:
+        passed, sentence = gate(table, [Condition(rule, 10)])
+        assert not passed and sentence.startswith("FAIL: the runs cannot be compared: calls holds neither launches")
