@@ -6,6 +6,7 @@ collected. Names and arguments documented in docs/python.md are stable.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -140,13 +141,19 @@ class Run:
     def view(self, name: str, *, b: Run | None = None, **options: Unpack[ViewOptions]) -> Answer:
         """The answer of the view ``name`` for this run, or for the comparison of this run with ``b``. Raises
         UsageError."""
+        from .analysis.contract.view import CannotAnswer
         from .analysis.core.run_labels import distinct_labels
 
         runs = distinct_labels((self.trace, *([b.trace] if b is not None else [])))
         given: dict[str, Any] = dict(options)
         table_options = {key: given.pop(key) for key in ("per", "filter", "sort", "ascending", "top", "tree")
                          if key in given}
-        return Answer(table(name, runs, _options(given), **table_options))
+        if (per := table_options.get("per", "cycle")) not in ("cycle", "recording"):
+            raise UsageError(f"per={per!r}: sums are per cycle or per recording")
+        try:
+            return Answer(table(name, runs, _options(given), **table_options))
+        except CannotAnswer as error:  # the facts of a view without rows are of a scope that the run does not have
+            raise UsageError(str(error)) from error
 
     def __repr__(self) -> str:
         return f"<Run {self.info.label} ({self.info.format})>"
@@ -201,20 +208,26 @@ def history(runs: Sequence[Source], **options: Unpack[ViewOptions]) -> Answer:
 
 
 def _options(given: dict[str, Any]) -> Options:
+    from .analysis.contract.changes import parse
     from .analysis.contract.options import Options, number_of_columns
 
     pid, rank, cycle = (given.pop(name, None) for name in ("pid", "rank", "cycle"))
-    given["changes"] = tuple(given.get("changes", ()))
     try:
+        given["changes"] = tuple(parse(text).text for text in given.get("changes", ()))
+        re.compile(given.get("cycle_anchor") or "")
         if "columns" in given:
             given["columns"] = number_of_columns(given["columns"])
         return Options(pid_a=pid, pid_b=pid, rank=rank, rank_b=rank, cycle=cycle, cycle_b=cycle, **given)
-    except TypeError:
+    except TypeError as error:
         from .analysis.core.text import nearest
 
         names = sorted(ViewOptions.__annotations__)
-        unknown = next(name for name in given if name not in names)
+        unknown = next((name for name in given if name not in names), None)
+        if unknown is None:
+            raise UsageError(str(error)) from None
         raise UsageError(f"no option {unknown}", nearest(unknown, names)) from None
+    except re.error as error:
+        raise UsageError(f"cycle_anchor is not a regular expression: {error}") from None
     except ValueError as error:
         raise UsageError(str(error)) from None
 

@@ -102,7 +102,7 @@ def _marked_steps(run: Trace, options: Options) -> pl.DataFrame:
 
 
 def _counts(run: Trace) -> pl.DataFrame:
-    timed = run.kernels.filter(pl.col("start_ns").is_not_null() & pl.col("kind").is_in(["kernel", "collective"]))
+    timed = run.kernels.filter(pl.col("start_ns", "name").is_not_null(), pl.col("kind").is_in(["kernel", "collective"]))
     return timed.group_by(pl.col("name", "device").cast(pl.String), maintain_order=True).agg(
         pl.len().alias("calls"), pl.col("dur_ns").sum().alias("total"), pl.col("kind").cast(pl.String).first()
     ).collect()

@@ -81,6 +81,10 @@ def test_names_cannot_act_in_a_notebook(tmp_path: Path) -> None:
         (lambda run: run.view("diff"), "compares two runs"),
         (lambda run: run.view("timeline", columns=0), "^0 is not a number of columns from 1 to 10,000"),
         (lambda run: run.view("timeline", columns=1.5), r"^1\.5 is not a number of columns from 1 to 10,000"),
+        (lambda run: run.view("memory", cycle_anchor="("), "cycle_anchor is not a regular expression"),
+        (lambda run: run.view("memory", from_ns=10**15), "kineto has nothing in this window"),
+        (lambda run: run.view("whatif", changes=["faster"]), "'faster' is not a change: type kernel:gemm=0.5"),
+        (lambda run: run.view("kernels", b=run, per="step"), "per='step': sums are per cycle or per recording"),
     ],
 )
 def test_what_cannot_be_asked_is_said_in_a_sentence(ask, says: str, samples: Path) -> None:  # type: ignore[no-untyped-def]

@@ -116,3 +116,10 @@ def test_a_window_between_two_samples_does_not_say_that_no_readings_were_recorde
     said = ask(view("diff"), (run, run), Options(from_ns=0, to_ns=500)).summary
     (cause,) = (one for one in said if one.startswith("Cause"))
     assert cause.endswith("no clock, power or utilisation readings in the window")
+
+
+def test_runs_whose_launches_have_no_names_are_compared() -> None:
+    a, b = (
+        one.with_tables(kernels=one.kernels.with_columns(name=pl.lit(None, one.kernels.collect_schema()["name"])))
+        for one in (a_run("a", durations(30, 900_000, 3), 1), a_run("b", durations(30, 1_200_000, 4), 2)))
+    assert ask(view("diff"), (a, b)).frame["launches_b"].sum() == 90
