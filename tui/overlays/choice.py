@@ -9,12 +9,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 
-from .overlay import Lines
+from .overlay import ClosesOnce, Lines
 
 
-class ChoiceScreen(ModalScreen[str | None]):
+class ChoiceScreen(ClosesOnce[str | None]):
     """One line per choice with its key; returns the key, or None."""
 
     DEFAULT_CSS = """

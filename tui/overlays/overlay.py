@@ -6,9 +6,10 @@ content is made of display text only.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult, RenderResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -20,6 +21,16 @@ from ..session.messages import ViewRequest
 from ..widgets.chrome import Line
 from ..widgets.drawing import wrapped
 from ..widgets.sections import heading
+
+Result = TypeVar("Result")
+
+
+class ClosesOnce(ModalScreen[Result]):
+    """A screen over another. A second Enter or Esc that arrives before it is gone does not close the screen below."""
+
+    def dismiss(self, result: Result | None = None) -> AwaitComplete:
+        """Close the screen and return the result; nothing once it is closed."""
+        return super().dismiss(result) if self.app.screen is self else AwaitComplete.nothing()
 
 
 class Lines(Widget):
@@ -52,7 +63,7 @@ class Scroll(VerticalScroll, can_focus=True):
     ]
 
 
-class Overlay(ModalScreen[None]):
+class Overlay(ClosesOnce[None]):
     """A titled panel of text lines."""
 
     DEFAULT_CSS = """

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.screen import ModalScreen
 
 from ...analysis.contract.column import Column
 from ...analysis.core import units
@@ -25,6 +24,7 @@ from ..session.opening import Discover, Found
 from ..session.paths import split_paths
 from ..widgets.chrome import Line
 from ..widgets.prompt import Prompt
+from .overlay import ClosesOnce
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
@@ -41,7 +41,7 @@ EVERY = 0.2
 """Seconds between two updates of the list."""
 
 
-class PickerScreen(ModalScreen[list[str] | None]):
+class PickerScreen(ClosesOnce[list[str] | None]):
     """Lets the user pick one trace, or two; returns their paths, or None."""
 
     DEFAULT_CSS = """

@@ -26,6 +26,7 @@ from warplens.tui.app.app import WarplensApp
 from warplens.tui.app.crash import crash_report
 from warplens.tui.overlays.details import DetailsScreen
 from warplens.tui.overlays.help import HelpScreen
+from warplens.tui.overlays.overlay import ClosesOnce
 from warplens.tui.panes import table
 from warplens.tui.panes.shown import arranged
 from warplens.tui.session import resume
@@ -402,6 +403,22 @@ async def test_alone_it_offers_what_is_here_and_opens_two(tmp_path: Path) -> Non
         await press(pilot, "space", "space", "enter")
         assert [Path(run.path).name for run in app.session.inputs] == ["one", "two"]
         assert "one" in screen_text(app)
+
+
+@pytest.mark.parametrize("key", ["o", "?"])
+async def test_a_screen_that_is_closed_twice_closes_none_below_it(key: str) -> None:
+    """Keys that arrive together: a second Enter after a path that was typed ended the app."""
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        below = app.screen
+        await press(pilot, key)
+        over = app.screen
+        assert isinstance(over, ClosesOnce)
+        over.dismiss()
+        over.dismiss()
+        assert app.screen is below
+        await settled(pilot)
 
 
 async def test_the_run_marked_first_is_a_and_the_ends_of_long_paths_tell_them_apart(tmp_path: Path) -> None:
