@@ -34,6 +34,7 @@ from warplens.cli.main import set_up
 set_up()  # before polars is imported
 
 from attack import recordings
+from msgspec.structs import replace
 from textual import _wait
 from textual.pilot import WaitForScreenTimeout
 
@@ -124,8 +125,14 @@ async def stale(app: WarplensApp) -> str | None:
     app.session.answers = before
     if not isinstance(fresh, Shown) or pane.shown is None:
         return None
-    whole = "base" if is_tree(fresh.base) else "table"  # the user decides which tree rows are open
-    shown, now = (getattr(one, whole).shown() for one in (pane.shown, fresh))
+    answers = pane.shown, fresh
+    if is_tree(fresh.base):  # the user decides which rows are open, here and of the groups in the diff
+        tables = [one.base for one in answers]
+    elif pane.shown.base.kept is not None and len(pane.shown.base) != len(fresh.base):
+        tables = [replace(one.base, order=None) for one in answers]
+    else:
+        tables = [one.table for one in answers]
+    shown, now = (one.shown() for one in tables)
     return "" if shown.equals(now) else str(pane.entry.name)
 
 
