@@ -157,7 +157,7 @@ class Trace(Struct, frozen=True):
         before = self.filled.get(name)
         if before is None or before[0] is not table:  # ``with_tables`` keeps the results of tables it does not replace
             # no ``filter`` before ``head``: polars never frees a Python source that it stops reading in the middle
-            plans = [table.select(pl.first()).head(1).select(pl.len() > 0)]
+            plans = [table.select(pl.first()).head(1).select(pl.first().is_null().len() > 0)]
             if column:
                 holds = pl.col(column) == value if value else pl.col(column).is_not_null()
                 plans = [rows.select(holds.any()) for rows in (table.select(column).head(_FIRST), table.select(column))]
