@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 
 from ...loaders.trace import REDUCED, Trace
+from ..core.covered import COMPUTES, covered, timed
 from ..core.distribution import fence
-from ..core.intervals import union
+from ..core.intervals import Ints
 from ..core.quantiles import latencies
 from .arrivals import Arrivals
 from .collectives import ONE_SIZE, Member, bus_factor
@@ -87,23 +87,12 @@ def _last(frame: pl.DataFrame, arrivals: Arrivals) -> pl.DataFrame:
     )
 
 
-def exposed(run: Trace, frame: pl.DataFrame, members: Sequence[Member]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def exposed(run: Trace, frame: pl.DataFrame, members: Sequence[Member]) -> Ints:
     """The exposed time of each activity (rows of ``Collectives.frame``): its device computed nothing meanwhile, ns."""
-    out: np.ndarray[tuple[int], np.dtype[np.int64]] = frame["dur_ns"].to_numpy().copy()
-    work = (
-        run.kernels.filter(pl.col("kind") == "kernel")
-        .select("rank", pl.col("device").cast(pl.String), "start_ns", "dur_ns").drop_nulls(["start_ns", "dur_ns"])
-        .collect(engine="streaming")
-    )
-    number = {(one.rank, one.device): place for place, one in enumerate(members)}
-    member = frame["member"].to_numpy()
-    for (rank, device), group in work.group_by("rank", "device"):
-        place = number.get((rank, device))
-        if place is None:
-            continue
-        first, last = np.searchsorted(member, [place, place + 1])
-        starts = group["start_ns"].to_numpy()
-        busy = union(starts, starts + group["dur_ns"].clip(lower_bound=0).to_numpy())
-        own = frame["start_ns"].to_numpy()[first:last]
-        out[first:last] -= busy.within(own, own + out[first:last])
-    return out
+    places = pl.DataFrame([(at, one.rank, one.device) for at, one in enumerate(members)], orient="row",
+                          schema={"member": frame.schema["member"], "rank": pl.Int64, "device": pl.String})
+    rows = frame.select("member", "start_ns", "dur_ns").with_row_index("row").join(
+        places, on="member", how="left", maintain_order="left")
+    work = timed(run, COMPUTES).with_columns(pl.col("device").cast(pl.String))
+    alone = rows.select("row").join(covered(rows, ("row",), work), on="row", how="left", maintain_order="left")
+    return alone["time_ns"].fill_null(0).to_numpy()

@@ -6,13 +6,12 @@ overview's breakdown, which keeps torch_tb_profiler's categories, and of no figu
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import REDUCED, Trace
-from ..core.batches import numbers, of_devices
-from ..core.intervals import Intervals, union
+from ..core.covered import COMPUTES, PLACE, covered, timed, within
+from ..core.intervals import Intervals
 
 
 class Communication(Struct, frozen=True):
@@ -34,21 +33,15 @@ def communication(run: Trace, window: Intervals | None = None) -> list[Communica
     reduced dataset has only the totals of each rank."""
     if REDUCED in run.info.facts:
         return _reduced(run)
-    rows = numbers(
-        run.kernels.filter(pl.col("kind").is_in(["kernel", "collective"])).drop_nulls(["start_ns", "dur_ns"]).select(
-            "rank", "start_ns", "dur_ns", device=pl.col("device").to_physical().cast(pl.Int64),
-            asks=(pl.col("kind") == "collective").cast(pl.Int64),
-        )
-    )
-    devices = []
-    for device, rank, mine in of_devices(rows["rank"], rows["device"]):
-        asks, starts = rows["asks"][mine] > 0, rows["start_ns"][mine]
-        ends = starts + np.maximum(rows["dur_ns"][mine], 0)
-        talks, works = union(starts[asks], ends[asks]), union(starts[~asks], ends[~asks])
-        if window is not None:
-            talks, works = talks & window, works & window
-        devices.append(Communication(device, rank, talks.length, (talks | works).length - works.length))
-    return devices
+    rows = timed(run, COMPUTES | (pl.col("kind") == "collective"), "kind")
+    if window is not None:
+        rows = within(rows, window)
+    talks, works = rows.filter(~COMPUTES), rows.filter(COMPUTES)
+    sums = rows.select(PLACE).unique().join(covered(talks, name="comm_ns"), PLACE, "left", nulls_equal=True).join(
+        covered(talks, without=works, name="exposed_ns"), PLACE, "left", nulls_equal=True)
+    return [Communication(*row) for row in sums.select(
+        pl.col("device").cast(pl.String), "rank", pl.col("comm_ns", "exposed_ns").fill_null(0)
+    ).sort("rank", "device", nulls_last=False).rows()]
 
 
 def _reduced(run: Trace) -> list[Communication]:

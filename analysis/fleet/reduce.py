@@ -24,7 +24,7 @@ from ..communication.devices import communication
 from ..communication.reasons import stretches
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
-from ..core.intervals import Ints, union_per_owner
+from ..core.covered import COMPUTES, covered
 from ..cycles.assignment import in_cycles
 from ..cycles.detection import Cycles, counted_cycles, find_cycles
 from ..cycles.profile import device_profile
@@ -86,33 +86,21 @@ def cycle_devices(run: Trace, cycles: Cycles) -> pl.DataFrame:
         .select("rank", pl.col("device", "kind").cast(pl.String), "cycle", "start_ns", "dur_ns")
         .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
     )
-    keys = rows.select(_KEYS).unique().sort(_KEYS).with_row_index("owner")
-    rows = rows.join(keys, on=_KEYS, how="left", nulls_equal=True)
-    kind = rows["kind"]
-    talks, works = _time(rows, kind == "collective", keys.height), _time(rows, kind == "kernel", keys.height)
-    either = kind.is_in(["collective", "kernel"])
-    measured = np.isin(np.arange(keys.height), rows["owner"].filter(either).to_numpy())
-    result = keys.with_columns(
-        busy_ns=pl.Series(_time(rows, None, keys.height)),
-        comm_ns=pl.Series(talks).set(pl.Series(~measured), None),
-        exposed_ns=pl.Series(_time(rows, either, keys.height) - works).set(pl.Series(~measured), None),
-    )
+    rows = rows.with_columns(pl.col("dur_ns").clip(lower_bound=0))
+    both, works = rows.filter(pl.col("kind").is_in(["collective", "kernel"])), rows.filter(COMPUTES)
+    talks = both.filter(~COMPUTES)
+    result = covered(rows, _KEYS, name="busy_ns").sort(_KEYS)
+    for name, some, without in (("_any", both, None), ("comm_ns", talks, None), ("exposed_ns", talks, works)):
+        result = result.join(covered(some, _KEYS, without, name), on=_KEYS, how="left", nulls_equal=True,
+                             maintain_order="left")
+    result = result.with_columns(pl.when(pl.col("_any").is_not_null()).then(pl.col(name).fill_null(0)).alias(name)
+                                 for name in ("comm_ns", "exposed_ns"))
     memory = memory_by_cycle(run, cycles.frame)
     taken = [of_place(memory.get(cycle, {}), rank, device) for rank, device, cycle in result.select(_KEYS).rows()]
     return schema.conform("cycle_device_sums", result.with_columns(
         pl.Series(f"memory_{name}", [getattr(one, name) for one in taken], dtype=pl.Float64)
         for name in ("peak", "reserved", "total")
     ).lazy()).collect()
-
-
-def _time(rows: pl.DataFrame, which: pl.Series | None, owners: int) -> Ints:
-    """Time that these rows cover per owner, overlap counted once, ns."""
-    some = rows if which is None else rows.filter(which)
-    starts = some["start_ns"].to_numpy()
-    first, last, of = union_per_owner(
-        starts, starts + some["dur_ns"].to_numpy(), some["owner"].cast(pl.Int64).to_numpy()
-    )
-    return np.bincount(of, weights=last - first, minlength=owners).astype(np.int64)
 
 
 GAPS = 32  # Longest gaps of a rank that are kept individually.

@@ -18,7 +18,7 @@ from ..contract.sections import Section
 from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
 from ..core.copies import direction, memory
-from ..core.intervals import Ints, union
+from ..core.covered import COMPUTES, covered, timed
 from ..cycles.paired import OneRun, answered_by
 from ..details.listed import Row, caller_section, launch, row_section, sides, span, sums_by, text
 
@@ -78,15 +78,17 @@ def copies_of(run: Trace) -> pl.DataFrame | None:
     rows = with_meanings(rows).with_columns(dur_ns=pl.col("dur_ns").clip(lower_bound=0))
     measured = (pl.col("dur_ns") > 0) & pl.col("bytes").is_not_null()
     rows = rows.with_columns(rate=pl.when(measured).then(pl.col("bytes") * 1e9 / pl.col("dur_ns")))
-    timed = pl.col("dur_ns").filter(measured).sum()
+    spent = pl.col("dur_ns").filter(measured).sum()
     frame = rows.group_by(KEYS).agg(
         count=pl.len().cast(pl.Int64), total_ns=_sum("dur_ns"), bytes=_sum("bytes"),
         mean_bytes=pl.col("bytes").mean(),
-        rate=pl.when(timed > 0).then(pl.col("bytes").filter(measured).sum() * 1e9 / timed),
+        rate=pl.when(spent > 0).then(pl.col("bytes").filter(measured).sum() * 1e9 / spent),
         rate_p50=pl.col("rate").median(), rate_max=pl.col("rate").max(),
         p50_ns=pl.col("dur_ns").quantile(0.5, "lower").cast(pl.Int64), max_ns=pl.col("dur_ns").max(),
-    ).join(_exposed(run, rows), on=KEYS, how="left", nulls_equal=True)
-    return _ordered(frame)
+    )
+    hidden_by = timed(run, COMPUTES | (pl.col("kind") == "collective"))
+    exposed = covered(rows.drop_nulls("start_ns"), KEYS, hidden_by, "exposed_ns")
+    return _ordered(frame.join(exposed, on=KEYS, how="left", nulls_equal=True))
 
 
 def _from_sums(run: Trace) -> pl.DataFrame | None:
@@ -128,26 +130,6 @@ def with_meanings(rows: pl.DataFrame) -> pl.DataFrame:
     none = pl.lit(None, NAME)
     is_copy = pl.col("kind") == "memcpy"
     return rows.with_columns(direction=pl.when(is_copy).then("direction").otherwise(none))
-
-
-def _exposed(run: Trace, rows: pl.DataFrame) -> pl.DataFrame:
-    """``KEYS`` and ``exposed_ns``: time of the copies in which no kernel ran on the same device."""
-    work = run.kernels.filter(pl.col("kind").is_in(["kernel", "collective"])).select(
-        "device", "rank", "start_ns", "dur_ns").drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
-    timed = rows.drop_nulls(["start_ns", "dur_ns"])
-    busy = {key: union(*_ends(group)) for key, group in work.group_by("device", "rank")}
-    made = []
-    for key, group in timed.group_by(*KEYS, "rank", maintain_order=True):
-        own = union(*_ends(group))
-        place = (key[3], key[4])
-        made.append((*key[:4], own.length if place not in busy else own.length - (own & busy[place]).length))
-    schema = dict.fromkeys(KEYS, NAME) | {"exposed_ns": pl.Int64()}
-    return pl.DataFrame(made, schema=schema, orient="row").group_by(KEYS).agg(pl.col("exposed_ns").sum())
-
-
-def _ends(rows: pl.DataFrame) -> tuple[Ints, Ints]:
-    starts = rows["start_ns"].to_numpy()
-    return starts, starts + rows["dur_ns"].to_numpy().clip(min=0)
 
 
 def _size(count: float | None) -> str:

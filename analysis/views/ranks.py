@@ -20,8 +20,8 @@ from ..contract.options import SIDES, Options
 from ..contract.sections import Section
 from ..contract.view import Answer, CannotAnswer, Runs, View, lettered
 from ..core import units
+from ..core.covered import covered, timed
 from ..core.device_pairs import note
-from ..core.intervals import union
 from ..core.text import display
 from ..cycles.assignment import row_at
 from ..cycles.detection import view_cycles
@@ -207,15 +207,8 @@ def _busy(run: Trace) -> dict[tuple[int | None, str | None], int]:
     if REDUCED in run.info.facts:
         sums = run.device_sums.select("rank", pl.col("device").cast(pl.String), "busy_ns").collect(engine="streaming")
         return {(rank, device): busy for rank, device, busy in sums.rows()}
-    rows = (
-        run.kernels.filter(pl.col("kind") != "sync").select("rank", "device", "start_ns", "dur_ns")
-        .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
-    )
-    made = {}
-    for (rank, device), group in rows.group_by("rank", "device"):
-        starts = group["start_ns"].to_numpy()
-        made[rank, device] = union(starts, starts + np.maximum(group["dur_ns"].to_numpy(), 0)).length
-    return made
+    rows = covered(timed(run, pl.col("kind") != "sync")).with_columns(pl.col("device").cast(pl.String))
+    return {(rank, device): busy for rank, device, busy in rows.rows()}
 
 
 def _waited(arrivals: Arrivals) -> dict[int | None, dict[str, int]]:

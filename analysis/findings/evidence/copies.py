@@ -14,6 +14,7 @@ from msgspec import Struct
 from ....loaders.schema import NAME
 from ....loaders.trace import Trace
 from ...core.copies import direction
+from ...core.covered import covered
 from ...core.derived import derived_value
 from ...core.intervals import union
 from ...core.run_labels import device_labels
@@ -145,19 +146,19 @@ def _of_device(device: str | None, rows: pl.DataFrame, names: pl.Series) -> Copi
     return Copies(
         device, window, _time(rows.filter(pageable), work),
         _time(rows.filter(other), work), bool(((kind == "memcpy") & named(_PLACE.search)).any()),
-        union(*_ends(work)).length,
+        int(covered(work)["time_ns"].sum()),
     )
 
 
 def _time(rows: pl.DataFrame, work: pl.DataFrame) -> CopyTime:
     if rows.is_empty():
         return CopyTime()
-    busy, copying = (union(*_ends(some)) for some in (work, rows))
     longest = rows.group_by("name").agg(pl.col("dur_ns").sum()).cast({"name": pl.String}).sort(
         "dur_ns", "name", descending=[True, False])
     size = rows["bytes"].drop_nulls()
     return CopyTime(
-        rows.height, int(rows["dur_ns"].sum()), (copying - busy).length, int(size.sum()) if len(size) else None,
+        rows.height, int(rows["dur_ns"].sum()), int(covered(rows, without=work)["time_ns"].sum()),
+        int(size.sum()) if len(size) else None,
         tuple(longest["name"].drop_nulls()),
     )
 
