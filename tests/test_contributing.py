@@ -27,11 +27,11 @@ CHEAP = ("up_to_date and not demo_lines or launch_log or every_loader or describ
 
 
 def changed(text: str, change: str, path: str) -> str:
-    """The text with the added lines of a change behind its context lines, which stand there once."""
+    """The text with a change: its context and removed lines stand there once."""
     lines = change.splitlines(keepends=True)
-    context = "".join(line[1:] for line in lines if line[0] == " ")
-    assert text.count(context) == 1, f"{path} has changed: {context}"
-    return text.replace(context, "".join(line[1:] for line in lines))
+    before = "".join(line[1:] for line in lines if line[0] != "+")
+    assert text.count(before) == 1, f"{path} has changed: {before}"
+    return text.replace(before, "".join(line[1:] for line in lines if line[0] != "-"))
 
 
 @pytest.fixture(scope="module")

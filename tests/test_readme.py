@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -119,22 +118,10 @@ def _columns_of(those: Iterable[Column]) -> str:
 
 
 def rules() -> str:
-    def question(module: str) -> str:
-        return (import_module(module).__doc__ or "").strip().splitlines()[0]
-
-    # a rule's sentence is made by a function of its own file, of which the first line says what it looks for
-    places = {id(rule): name for name in _rule_files() for rule in [import_module(name).RULE]}
     return table(
         "rule | severity | what it looks for | view to go to",
-        ((rule.id, rule.severity, question(places[id(rule)]), code(rule.view) if rule.view else "") for rule in RULES),
+        ((rule.id, rule.severity, rule.looks_for, code(rule.view) if rule.view else "") for rule in RULES),
     )
-
-
-def _rule_files() -> list[str]:
-    folder = ROOT / "analysis" / "findings"
-    files = [path.relative_to(folder).with_suffix("") for path in sorted(folder.rglob("*.py")) if path.stem[0] != "_"]
-    made = [f"warplens.analysis.findings.{'.'.join(file.parts)}" for file in files]
-    return [name for name in made if hasattr(import_module(name), "RULE")]
 
 
 def options() -> str:

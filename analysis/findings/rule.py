@@ -1,14 +1,15 @@
 """A finding: data that a rule takes from the evidence, turned into one sentence at the end.
 
-A rule is a file of this folder with one ``RULE``. It takes its numbers from the evidence, or None, and makes the
-sentence from these numbers alone, so that every claim can be checked. One fact is one finding, however many devices
-share it.
+A rule is a function with the decorator ``rule`` and a line in ``rules.RULES``. It takes its numbers from the evidence,
+or None, and makes the sentence from these numbers alone, so that every claim can be checked. One fact is one finding,
+however many devices share it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal, NamedTuple
+from warnings import warn
 
 from msgspec import Struct, field, to_builtins
 
@@ -25,7 +26,6 @@ NO_CAUSES = "no device activity with times is recorded"
 Severity = Literal["problem", "hint", "fact", "unchecked"]
 """``problem``: time is lost; ``hint``: worth a look; ``fact``: context for the other findings; ``unchecked``: the
 recording lacks what the rule needs."""
-Numbers = TypeVar("Numbers")
 
 
 class Evidence(Struct, frozen=True):
@@ -135,28 +135,63 @@ class Unchecked(Struct, frozen=True):
     why: str
 
 
-class Rule(Struct, Generic[Numbers], frozen=True):
-    """One rule. ``find`` gives its numbers, None if there is nothing to report, or why the rule is unchecked."""
+class Said(NamedTuple):
+    """What a rule has to say: the sentence, the rows it rests on, and what ``Finding`` tells of cost and change."""
 
-    id: str
-    severity: Severity
-    find: Callable[[Evidence], Numbers | Unchecked | None]
-    sentence: Callable[[Numbers], str]
-    rows: Callable[[Numbers], tuple[dict[str, Any], ...]] = lambda _: ()
-    cost_ns: Callable[[Numbers], float | None] = lambda _: None
-    view: str | None = None
-    filter: str | None = None
-    change: Callable[[Numbers], str | None] = lambda _: None
-    win_ns: Callable[[Numbers], float | None] = lambda _: None
+    sentence: str
+    rows: tuple[dict[str, Any], ...] = ()
+    cost_ns: float | None = None
+    change: str | None = None
+    win_ns: float | None = None
+
+
+Find = Callable[[Evidence], "Said | Unchecked | None"]
+
+
+class Rule:
+    """One rule, made by the decorator ``rule``. ``find`` says what it has found, None if nothing, or why the rule is
+    unchecked. Rules of other packages may still be written the old way, with ``sentence`` and the other functions of
+    what ``find`` returns, until version 0.2."""
+
+    def __init__(
+        self, id: str, severity: Severity, find: Callable[[Evidence], Any],
+        sentence: Callable[[Any], str] | None = None, view: str | None = None, filter: str | None = None,
+        **functions: Callable[[Any], Any],
+    ) -> None:
+        self.id, self.severity, self.view, self.filter = id, severity, view, filter
+        self.find: Find = _of_old_shape(id, find, sentence, functions) if sentence else find
+
+    @property
+    def looks_for(self) -> str:
+        """What the rule looks for: the first line of its function's docstring."""
+        return (self.find.__doc__ or "").strip().partition("\n")[0]
 
     def ask(self, evidence: Evidence) -> Finding | None:
         """The finding; None if the rule has nothing to report."""
-        numbers = self.find(evidence)
-        if numbers is None:
+        said = self.find(evidence)
+        if said is None:
             return None
-        if isinstance(numbers, Unchecked):
-            return Finding(self.id, "unchecked", numbers.why)
-        return Finding(
-            self.id, self.severity, self.sentence(numbers), self.rows(numbers), self.win_ns(numbers), self.view,
-            self.filter, self.cost_ns(numbers), self.change(numbers),
-        )
+        if isinstance(said, Unchecked):
+            return Finding(self.id, "unchecked", said.why)
+        return Finding(self.id, self.severity, said.sentence, said.rows, said.win_ns, self.view, self.filter,
+                       said.cost_ns, said.change)
+
+
+def _of_old_shape(
+    id: str, find: Callable[[Evidence], Any], sentence: Callable[[Any], str], functions: dict[str, Callable[[Any], Any]]
+) -> Find:
+    warn(f"rule {id!r}: make it one function with the decorator warplens.analysis.findings.rule.rule",
+         DeprecationWarning, stacklevel=3)
+
+    def find_and_say(evidence: Evidence) -> Said | Unchecked | None:
+        numbers = find(evidence)
+        if numbers is None or isinstance(numbers, Unchecked):
+            return numbers
+        return Said(sentence(numbers), **{name: function(numbers) for name, function in functions.items()})
+
+    return find_and_say
+
+
+def rule(id: str, severity: Severity, view: str, filter: str | None = None) -> Callable[[Find], Rule]:
+    """Decorator: a function that finds something becomes a rule; its docstring is the line in docs/findings.md."""
+    return lambda find: Rule(id, severity, find, view=view, filter=filter)

@@ -1,6 +1,6 @@
 """Every rule, and their findings: problems and hints by cost, then the facts in reading order.
 
-Another package registers its ``Rule`` under the entry point group ``warplens.findings``.
+Another package registers its rule under the entry point group ``warplens.findings``.
 """
 
 from __future__ import annotations
@@ -8,52 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from ... import extensions
-from .device import (
-    clock_drop,
-    fp32_gemms,
-    memory_full,
-    occupancy,
-    recorded_rules,
-    short_kernels,
-    small_grids,
-)
-from .facts import (
-    bound,
-    busy,
-    costliest,
-    processor,
-    recorded_verdict,
-    serialised,
-    step_trace,
-    tensor_cores,
-    top_operator,
-)
+from . import device, facts, waiting
 from .rule import Evidence, Finding, Rule
-from .waiting import (
-    allocation,
-    blocking_copies,
-    clocks,
-    communication,
-    copies,
-    drained,
-    host_bound,
-    input_data,
-    pageable,
-    queued,
-    slow_cycles,
-    start_up,
-    unexplained,
-    warm_up,
-)
-from .work import eager_attention, layout_copies, small_products, unfused_norm, unfused_optimiser, utilisation
 
-RULES: tuple[Rule[Any], ...] = (
-    recorded_rules.RULE, input_data.RULE, drained.RULE, host_bound.RULE, queued.RULE, allocation.RULE,
-    unexplained.RULE, blocking_copies.RULE, pageable.RULE, copies.RULE, communication.RULE, slow_cycles.RULE,
-    eager_attention.RULE, unfused_norm.RULE, unfused_optimiser.RULE, small_products.RULE, layout_copies.RULE,
-    fp32_gemms.RULE, clock_drop.RULE, occupancy.RULE, short_kernels.RULE, small_grids.RULE, memory_full.RULE,
-    clocks.RULE, start_up.RULE, warm_up.RULE, recorded_verdict.RULE, busy.RULE, utilisation.RULE, processor.RULE,
-    costliest.RULE, top_operator.RULE, bound.RULE, serialised.RULE, tensor_cores.RULE, step_trace.RULE,
+RULES: tuple[Rule, ...] = (
+    device.recorded_rules, waiting.input_data, waiting.drained, waiting.host_bound, waiting.queued, waiting.allocation,
+    waiting.unexplained, waiting.blocking_copies, waiting.pageable, waiting.copies, waiting.communication,
+    waiting.slow_cycles, *device.PATTERNS, device.fp32_gemms, device.clock_drop, device.occupancy, device.short_kernels,
+    device.small_grids, device.memory_full, waiting.clocks, waiting.start_up, waiting.warm_up, facts.recorded_verdict,
+    facts.busy, facts.utilisation, facts.processor, facts.costliest, facts.top_operator, facts.bound, facts.serialised,
+    facts.tensor_cores, facts.step_trace,
 )
 
 

@@ -14,14 +14,14 @@ from runs import Rows, host, kernel, run_of, samples, steps
 
 from warplens.analysis.contract.changes import parse
 from warplens.analysis.contract.options import Options
-from warplens.analysis.findings.device.clock_drop import RULE as CLOCK_DROP
-from warplens.analysis.findings.device.fp32_gemms import RULE as FP32
+from warplens.analysis.findings.device import clock_drop as CLOCK_DROP
+from warplens.analysis.findings.device import fp32_gemms as FP32
 from warplens.analysis.findings.evidence.kernel_times import limiter
 from warplens.analysis.findings.evidence.measured import Measured
 from warplens.analysis.findings.evidence.samples import Clock, Samples
 from warplens.analysis.findings.rule import Evidence, Finding
 from warplens.analysis.findings.rules import RULES
-from warplens.analysis.findings.waiting.communication import RULE as COMMUNICATION
+from warplens.analysis.findings.waiting import communication as COMMUNICATION
 from warplens.analysis.kernels import tensor_cores
 from warplens.analysis.overview.sources import overview_of
 from warplens.analysis.query.ask import ask

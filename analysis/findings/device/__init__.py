@@ -1,1 +1,0 @@
-"""Rules about how well devices work while busy."""

@@ -1,0 +1,155 @@
+"""Context for the other findings: what ran, how busy it was, what the profiler itself said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import units
+from ..core.names.short_name import fit_name
+from ..core.text import display
+from ..measured.sentences import verdict_sentence
+from .rule import Evidence, Said, rule
+from .spread import share_text, spread
+
+TELLING = 0.05  # If the busy share of the whole recording differs by at least this, it is given as well.
+LEAST, KNOWN, UNKNOWN = 0.005, 0.5, 0.1
+"""Shares of bottlenecks below the first are not listed; known for less than the second, there is no finding; the share
+with unknown bottlenecks is mentioned from the third on."""
+_NAME = 40  # Width of a kernel name: about that of the list below, so that the eye finds it there.
+_PARTS = (("Computing", "computing"), ("Communication(Not Overlapped)", "communication not overlapped"),
+          ("Overlapped", "overlapped"), ("Free", "free"), ("Preparing", "preparing"))
+
+
+@rule("recorded verdict", "fact", "sections", "what=rule")
+def recorded_verdict(evidence: Evidence) -> Said | None:
+    """The profiler's own bottleneck verdict; if there is one, ours is not shown."""
+    verdicts = evidence.measured.recorded.verdicts if evidence.measured.recorded else None
+    return Said(verdict_sentence(verdicts), tuple(
+        {"verdict": name, "share": share} for name, share in verdicts.items())) if verdicts else None
+
+
+@rule("busy", "fact", "idle")
+def busy(evidence: Evidence) -> Said | None:
+    """The busy share of devices in the steps: 1 − idle / (last − first activity)."""
+    devices, in_all = spread(evidence.busy, "busy"), spread(evidence.in_all, "busy")
+    if devices is None:
+        return None
+    alone = len(devices.shares) == 1
+    of_ns = evidence.busy[0]["of_ns"] if alone else None
+    of = "the time" if of_ns is None else f"the {units.duration(of_ns)} from its first to its last activity"
+    more = ""
+    if in_all is not None and abs(in_all.highest[1] - devices.highest[1]) >= TELLING:
+        more = f"; {in_all.text} of the {units.duration(evidence.in_all[0]['of_ns'])} recorded in all"
+    return Said(f"{devices.who} {'is' if alone else 'are'} busy {devices.text} of {of}{evidence.where}{more}.",
+                tuple({"device": name, "busy": share} for name, share in devices.shares))
+
+
+@rule("utilisation", "fact", "roofline")
+def utilisation(evidence: Evidence) -> Said | None:
+    """Model FLOPs utilisation (MFU): FLOPs of a cycle as a share of what the device could do in that time."""
+    work = evidence.measured.utilisation
+    if work is None or not work.flops:
+        return None
+    name = "HFU (recomputation counted)" if work.recomputes else "MFU"
+    return Said(f"{name} {units.percent(100 * work.mfu)}: {units.work(work.flops)} per {evidence.step_word}; work "
+                f"known for {units.percent(100 * work.covered, places=0)} of the time of recorded launches, without "
+                "collectives.", ({"mfu": work.mfu, "flops_per_cycle": work.flops, "covered": work.covered},))
+
+
+@rule("processor", "fact", "cycles")
+def processor(evidence: Evidence) -> Said | None:
+    """The share of time the process is on a CPU, and waits for one."""
+    if evidence.on_cpu is None or not evidence.step_ns:
+        return None
+    queue = "" if evidence.queued is None else f" and waits for one {units.percent(100 * evidence.queued)}"
+    return Said(f"The process is on a CPU {share_text(evidence.on_cpu)} of the {evidence.step_word}{queue}, all "
+                "threads together.")
+
+
+@rule("costliest", "fact", "kernels")
+def costliest(evidence: Evidence) -> Said | None:
+    """The kernel that takes most device time."""
+    kernel = evidence.costliest or (evidence.top[0] if evidence.top else None)
+    if kernel is None or not kernel["share"]:
+        return None
+    within = evidence.where if kernel is evidence.costliest else ""
+    count = f" in {units.counted(kernel['count'], 'launch', 'launches')}" if kernel["count"] else ""
+    devices = kernel.get("devices") or 1
+    whose = "device time" if devices == 1 else f"the time of {units.count(devices)} devices"
+    what = kernel.get("kind") if kernel.get("kind") in ("kernel", "collective") else "activity"
+    return Said(f"Top {what}: {fit_name(kernel['name'], _NAME)}, {units.percent(100 * kernel['share'])} of {whose}"
+                f"{within} ({units.duration(kernel['total_ns'])}{count}).",
+                ({name: kernel[name] for name in ("name", "share", "total_ns")},))
+
+
+@rule("top operator", "fact", "ops")
+def top_operator(evidence: Evidence) -> Said | None:
+    """The operator with the most self time, for runs without device records."""
+    operator = evidence.measured.operator
+    if not operator:
+        return None
+    return Said(f"Top operator: {fit_name(operator['name'], _NAME)}, {units.percent(100 * operator['share'])} of the "
+                f"operators' host time{evidence.where} ({units.duration(operator['host_self_ns'])} in "
+                f"{units.counted(operator['calls'], 'call', 'calls')}).",
+                ({name: operator[name] for name in ("name", "share", "host_self_ns", "calls")},))
+
+
+@rule("bound", "fact", "kernels")
+def bound(evidence: Evidence) -> Said | None:
+    """The bottlenecks of kernels (compute, memory, launch or low utilisation), weighted by kernel time, where known."""
+    recorded = evidence.measured.recorded
+    shares = [(name, share) for name, share in evidence.bound.items() if share >= LEAST]
+    if sum(evidence.bound.values()) < KNOWN or (recorded is not None and recorded.verdicts) or not shares:
+        return None
+    parts = [
+        f"{units.percent(100 * share, places=0)} {'low utilisation' if name.endswith('low') else name.lstrip('~')}"
+        for name, share in shares
+    ]
+    unknown = 1 - sum(share for _, share in shares)
+    rest = f", unknown for {units.percent(100 * unknown, places=0)}" if unknown >= UNKNOWN else ""
+    worked_out = all(name.startswith("~") for name, _ in shares)
+    how = " (from the work of operators, no counters)" if worked_out else ""
+    return Said(f"Bottlenecks by kernel time{how}: {', '.join(parts)}{rest}.",
+                tuple({"bound": name, "share": share} for name, share in shares))
+
+
+@rule("serialised", "fact", "launches")
+def serialised(evidence: Evidence) -> Said | None:
+    """Launches were replayed one by one, so totals are not wall time."""
+    return Said("Launches were replayed one by one: these are sums of kernel time, not wall time."
+                ) if evidence.serialised else None
+
+
+@rule("tensor cores", "fact", "kernels")
+def tensor_cores(evidence: Evidence) -> Said | None:
+    """The share of kernel time on tensor cores, as far as kernel names tell."""
+    shares = spread(evidence.devices, "tensor_share")
+    # a lower bound where the names of other kernels leave it open
+    least = shares is None or len(shares.shares) < len(evidence.devices)
+    shares = spread(evidence.devices, "tensor_least") if least else shares
+    if shares is None or not shares.highest[1]:
+        return None
+    return Said(f"{'At least ' if least else ''}{shares.text} of the kernel time on {shares.who} is on tensor cores, "
+                "by kernel names.", tuple({"device": name, "tensor_share": each} for name, each in shares.shares))
+
+
+@rule("step trace", "fact", "cycles")
+def step_trace(evidence: Evidence) -> Said | None:
+    """The Ascend profiler's own breakdown of a step: computing, communication not overlapped, free time."""
+    recorded = evidence.measured.step_trace
+    parts = {word: ns for column, word in _PARTS if (ns := _nanoseconds((recorded or {}).get(column))) is not None}
+    if recorded is None or not parts:
+        return None
+    times = ", ".join(f"{word} {units.duration(ns)}" for word, ns in parts.items())
+    step = f"step {display(str(recorded['Step']), 12)}" if recorded.get("Step") else "the step"
+    more = f", the first of {units.count(recorded['steps'])}" if recorded["steps"] > 1 else ""
+    return Said(f"The profiler's own times of {step}{more}: {times}.",
+                ({"step": recorded.get("Step"), "steps": recorded["steps"], **parts},))
+
+
+def _nanoseconds(us: Any) -> int | None:
+    try:
+        value = float(us) * 1000
+    except (TypeError, ValueError):
+        return None
+    return round(value) if 0 <= value < 1e18 else None

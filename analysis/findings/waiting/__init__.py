@@ -1,1 +1,0 @@
-"""Rules about time in which devices did not compute."""
