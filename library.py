@@ -193,17 +193,17 @@ def history(runs: Sequence[Source], **options: Unpack[ViewOptions]) -> Answer:
     from .analysis.history.sums import cache_name, packed_sums, sums_of, unpacked_sums
     from .loaders.ingest.summaries import summaries
 
-    made = {at: sums_of(one.trace) for at, one in enumerate(runs) if isinstance(one, Run)}
+    result = {at: sums_of(one.trace) for at, one in enumerate(runs) if isinstance(one, Run)}
     paths = {at: fspath(one) for at, one in enumerate(runs) if not isinstance(one, Run)}
     lost: dict[int, Unreadable] = {}
     for at, one in summaries(paths, cache_name(), packed_sums):
         if isinstance(one, Unreadable):
             lost[at] = one
         else:
-            made[at] = unpacked_sums(one)
-    if lost and not made:
+            result[at] = unpacked_sums(one)
+    if lost and not result:
         raise lost[min(lost)]
-    trace = history_trace([made[at] for at in sorted(made)], [str(lost[at]) for at in sorted(lost)])
+    trace = history_trace([result[at] for at in sorted(result)], [str(lost[at]) for at in sorted(lost)])
     return Run(trace).view("history", **options)
 
 

@@ -26,7 +26,7 @@ def build(site: Path) -> list[Path]:
     markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
     menu = " · ".join(f'<a href="{{up}}{_place(page)}">{page.stem}</a>' for page in pages)
-    made = []
+    built = []
     for page in pages:
         target = site / _place(page)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -36,11 +36,11 @@ def build(site: Path) -> list[Path]:
             f"<!doctype html><meta charset=utf-8><title>warplens: {page.stem}</title><style>{_STYLE}</style>"
             f"<nav>{menu.replace('{up}', up)}</nav>{body}\n", encoding="utf-8",
         )
-        made.append(target)
+        built.append(target)
     shutil.copytree(ROOT / "docs" / "img", site / "docs" / "img", dirs_exist_ok=True)
     (site / "samples").mkdir(exist_ok=True)
     shutil.copy(ROOT / "samples" / "demo.ipynb", site / "samples")
-    return made
+    return built
 
 
 def _place(page: Path) -> str:

@@ -129,7 +129,7 @@ async def stale(app: WarplensApp) -> str | None:
     if is_tree(fresh.base):  # the user decides which rows are open, here and of the groups in the diff
         tables = [one.base for one in answers]
     elif pane.shown.base.kept is not None and len(pane.shown.base) != len(fresh.base):
-        tables = [replace(one.base, order=None) for one in answers]
+        tables = [replace(one.base, row_order=None) for one in answers]
     else:
         tables = [one.table for one in answers]
     shown, now = (one.shown() for one in tables)

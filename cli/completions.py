@@ -18,9 +18,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _completions(arguments: argparse.Namespace) -> int:
     import shtab
 
-    made = shtab.complete(whole_parser(), arguments.shell)
+    result = shtab.complete(whole_parser(), arguments.shell)
     # a word that is not a command is a run: bash then completes file names
-    print(made.replace("complete -o bashdefault", "complete -o bashdefault -o default"))
+    print(result.replace("complete -o bashdefault", "complete -o bashdefault -o default"))
     return FINE
 
 

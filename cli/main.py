@@ -114,7 +114,7 @@ def _guarded(run: Callable[[], int], as_json: bool) -> int:
     """Run a command; errors a user can cause become one sentence (or JSON object) on stderr and an exit status."""
     from ..loaders.errors import Unreadable
 
-    def say(message: str, status: int, hint: str = "") -> int:
+    def fail(message: str, status: int, hint: str = "") -> int:
         return _say(message, status, hint, as_json)
 
     try:
@@ -122,25 +122,25 @@ def _guarded(run: Callable[[], int], as_json: bool) -> int:
         sys.stdout.flush()
         return status
     except Unreadable as error:
-        return say(f"{error.path}: {error.reason}.", UNREADABLE, error.advice)
+        return fail(f"{error.path}: {error.reason}.", UNREADABLE, error.advice)
     except UsageError as error:
-        return say(error.message, USAGE, error.hint)
+        return fail(error.message, USAGE, error.hint)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except KeyboardInterrupt:
-        return say("stopped", INTERRUPTED)
+        return fail("stopped", INTERRUPTED)
     except OSError as error:
-        return say(f"{error.filename or 'output'}: {error.strerror or error}.", USAGE)
+        return fail(f"{error.filename or 'output'}: {error.strerror or error}.", USAGE)
     except MemoryError:
-        return say("Out of memory.", UNREADABLE)
+        return fail("Out of memory.", UNREADABLE)
     except BaseException as error:  # a bug, or an unforeseen effect of a damaged input
         if isinstance(error, SystemExit) or os.environ.get("WARPLENS_DEBUG") or not (
                 isinstance(error, Exception) or _is_panic(error)):
             raise
         reason = (str(error).splitlines() or [""])[0][:160]
         what = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
-        return say(f"This recording cannot be analysed ({what}).", UNREADABLE,
+        return fail(f"This recording cannot be analysed ({what}).", UNREADABLE,
                    "WARPLENS_DEBUG=1 shows where it stopped.")
 
 

@@ -55,9 +55,9 @@ def open_history(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[T
         for number, (path, _) in enumerate(named) if first[stamps[number]] != number))
     stored_runs = set(stored["stamp"]) if stored is not None else set()
     wanted = [number for number, stamp in enumerate(stamps) if first[stamp] == number and stamp not in stored_runs]
-    made, lost = _read([named[number] for number in wanted], arguments)
+    result, lost = _read([named[number] for number in wanted], arguments)
     errors = [str(error) for error in lost.values()]
-    rows = [(stamps[wanted[at]], one) for at, one in made.items()]
+    rows = [(stamps[wanted[at]], one) for at, one in result.items()]
     if in_time:
         rows.sort(key=lambda row: _when(row[1]))
     runs = [one for _, one in rows]
@@ -81,7 +81,7 @@ def _read(named: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> tu
     from ..analysis.history.sums import cache_name, packed_sums, unpacked_sums
     from ..loaders.ingest.summaries import summaries
 
-    made: dict[int, RunSums] = {}
+    result: dict[int, RunSums] = {}
     lost: dict[int, Unreadable] = {}
     line = _Line(len(named))
     try:
@@ -91,11 +91,11 @@ def _read(named: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> tu
                 lost[number] = one
             else:
                 sums = unpacked_sums(one)
-                made[number] = replace(sums, label=named[number][1] or sums.label)
+                result[number] = replace(sums, label=named[number][1] or sums.label)
             line.step()
     finally:
         line.close()
-    return dict(sorted(made.items())), dict(sorted(lost.items()))
+    return dict(sorted(result.items())), dict(sorted(lost.items()))
 
 
 def _named(paths: Sequence[str], listing: str | None) -> tuple[list[tuple[str, str]], bool]:

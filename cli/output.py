@@ -50,54 +50,54 @@ def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
         raise UsageError("parquet is binary; name a file with -o")
     to_file = arguments.output and arguments.output != "-"
     if chosen in _READ:
-        tables = [table.without_nothing() for table in tables]
+        tables = [table.without_empty_rows() for table in tables]
     is_read = not to_file and arguments.top is None and chosen in _READ
     try:
         if is_read:
-            made: Iterable[bytes] = [_some_rows(tables, partial(render, format=chosen))]
+            result: Iterable[bytes] = [_some_rows(tables, partial(render, format=chosen))]
         else:
-            made = pieces([table.head(arguments.top) if arguments.top else table for table in tables], chosen)
+            result = pieces([table.head(arguments.top) if arguments.top else table for table in tables], chosen)
     except WrongFormat as error:
         raise UsageError(str(error)) from error
     if not to_file and sys.stdout.isatty():
-        made = (_for_terminal(piece, chosen) for piece in made)
-    write(made, arguments)
+        result = (_for_terminal(piece, chosen) for piece in result)
+    write(result, arguments)
 
 
-def write(made: Iterable[bytes], arguments: argparse.Namespace) -> None:
+def write(pieces: Iterable[bytes], arguments: argparse.Namespace) -> None:
     """Write the pieces of one text to the output file or to stdout."""
     from ..analysis.core.text import display
     from ..analysis.table.export import save
 
     if arguments.output and arguments.output != "-":
-        save(made, arguments.output)
+        save(pieces, arguments.output)
         print(f"wrote {display(arguments.output)}", file=sys.stderr)
     else:
-        sys.stdout.buffer.writelines(made)
+        sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()
 
 
 def _some_rows(tables: Sequence[Table], render: Callable[[Sequence[Table]], bytes]) -> bytes:
     """The first rows within ``MOST_ROWS`` and ``MOST_BYTES``, and how to print the rest."""
     rows = MOST_ROWS
-    made = render([table if len(table) <= rows else table.head(rows) for table in tables])
-    while len(made) > MOST_BYTES and rows > 1 and any(len(table) > 1 for table in tables):
+    result = render([table if len(table) <= rows else table.head(rows) for table in tables])
+    while len(result) > MOST_BYTES and rows > 1 and any(len(table) > 1 for table in tables):
         rows //= 2
-        made = render([table if len(table) <= rows else table.head(rows) for table in tables])
-    if len(made) > MOST_BYTES:  # sentences and notes alone exceed the limit
-        made = made[:MOST_BYTES].rpartition(b"\n")[0] + b"\n"
+        result = render([table if len(table) <= rows else table.head(rows) for table in tables])
+    if len(result) > MOST_BYTES:  # sentences and notes alone exceed the limit
+        result = result[:MOST_BYTES].rpartition(b"\n")[0] + b"\n"
     elif all(len(table) <= rows for table in tables):
-        return made
-    return made + b"\nOutput truncated; --top 0 prints all rows.\n"
+        return result
+    return result + b"\nOutput truncated; --top 0 prints all rows.\n"
 
 
-def _for_terminal(made: bytes, format: str) -> bytes:
+def _for_terminal(output: bytes, format: str) -> bytes:
     """The output with control characters neutralised for a terminal: by JSON escapes, else by visible symbols."""
     import json
 
     from ..analysis.core.text import visible
 
-    text = made.decode(errors="replace")
+    text = output.decode(errors="replace")
     if format == "json":
         text = _ACTING.sub(lambda match: json.dumps(match[0])[1:-1], text)
     return "\n".join(visible(line) for line in text.split("\n")).encode()

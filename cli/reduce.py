@@ -45,17 +45,17 @@ def _reduce(arguments: argparse.Namespace) -> int:
     if _foreign(dataset):
         raise UsageError(f"{dataset} holds other files and no dataset; name a new folder")
     dataset.mkdir(parents=True, exist_ok=True)
-    made = _Made(dataset, todo)
+    result = _Made(dataset, todo)
     try:
         if todo.work:
             reduced = on_cluster(todo.work, arguments.scheduler) if arguments.scheduler else here(
                 todo.work, arguments.jobs)
             for number, answer in reduced:
-                made.take(number, answer)
+                result.take(number, answer)
     finally:
         write.clean(dataset, todo.work[0].session if todo.work else "")
-        made.line.close()
-    return made.finish()
+        result.line.close()
+    return result.finish()
 
 
 def _foreign(dataset: Path) -> bool:

@@ -191,7 +191,7 @@ class Comparison(FormatLoader):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Two Traces, A and B: A's ``comparison`` holds the table, ``cycles`` of each its sorted cycle times."""
-        data, fault = stream.whole(job.path)
+        data, fault = stream.read_all(job.path)
         text = data.decode("utf-8-sig", "replace")
         report = _csv(text) if text.startswith("Function Name") else _markdown(text)
         report.fault = fault

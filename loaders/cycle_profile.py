@@ -44,7 +44,7 @@ def _read(
     path: Path, needed: tuple[str, ...], columns: Callable[[pl.DataFrame], pl.DataFrame], warnings: list[str]
 ) -> pl.DataFrame:
     """Read the file as text and convert it with ``columns``; the rows that drops are counted in a warning."""
-    data, fault = stream.whole(path)
+    data, fault = stream.read_all(path)
     text = csv_table.read(data)
     if missing := [column for column in needed if column not in text.columns]:
         raise Unreadable(path, f"lacks the column {missing[0]}", "A cycle profile has one row per cycle and function.")

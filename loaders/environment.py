@@ -73,7 +73,7 @@ def _database(path: Path) -> Facts:
 def _json(path: Path, is_rocprofv3: bool) -> Facts:
     if is_rocprofv3:
         try:
-            written = msgspec.json.decode(stream.whole(path)[0], type=_Rocprofv3)
+            written = msgspec.json.decode(stream.read_all(path)[0], type=_Rocprofv3)
         except msgspec.MsgspecError as error:
             raise Unreadable(path, f"is damaged ({error})", "Record or copy it again.") from None
         for process in written.processes:

@@ -264,7 +264,7 @@ class TensorBoardViews(FormatLoader):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace per worker, in file order."""
-        data, fault = stream.whole(job.path)
+        data, fault = stream.read_all(job.path)
         documents, broken = _documents(data.removeprefix(b"\xef\xbb\xbf"))
         workers, unknown = _workers(documents)
         if not workers:

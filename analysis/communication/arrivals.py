@@ -169,9 +169,9 @@ def clocks_of(frame: pl.DataFrame, members: int) -> Clocks:
         first = int(left["member"].to_numpy().min())
         offset[first], sets[first] = 0.0, number
         _spread(rows, offset, sets, number)
-        mine = rows.filter(pl.col("member").is_in(np.flatnonzero(sets == number).tolist()))
+        matching = rows.filter(pl.col("member").is_in(np.flatnonzero(sets == number).tolist()))
         for _ in range(_ROUNDS):
-            offsets_of = _with_end_offsets(mine, offset).group_by("member").agg(pl.col("apart").median())
+            offsets_of = _with_end_offsets(matching, offset).group_by("member").agg(pl.col("apart").median())
             offset[offsets_of["member"].to_numpy()] = offsets_of["apart"].to_numpy()
             offset[sets == number] -= offset[first]
     apart = _with_end_offsets(rows, offset).with_columns(

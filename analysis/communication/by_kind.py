@@ -26,7 +26,7 @@ def by_kind(run: Trace, arrivals: Arrivals, by_name: bool = True) -> pl.DataFram
     """The rows, most time first. Without ``by_name`` all kernel names share a row, under the most common name."""
     frame = arrivals.frame
     if REDUCED not in run.info.facts:
-        frame = frame.with_columns(exposed_ns=pl.Series(exposed(run, frame, arrivals.members), dtype=pl.Int64))
+        frame = frame.with_columns(exposed_ns=pl.Series(exposed_per_call(run, frame, arrivals.members), dtype=pl.Int64))
     frame = frame.with_columns(
         unit=pl.coalesce("instance", -1 - pl.int_range(pl.len())),
         **{_SIZE: pl.when(pl.col("kind").is_in(ONE_SIZE)).then("bytes")},
@@ -87,7 +87,7 @@ def _last(frame: pl.DataFrame, arrivals: Arrivals) -> pl.DataFrame:
     )
 
 
-def exposed(run: Trace, frame: pl.DataFrame, members: Sequence[Member]) -> Ints:
+def exposed_per_call(run: Trace, frame: pl.DataFrame, members: Sequence[Member]) -> Ints:
     """The exposed time of each activity (rows of ``Collectives.frame``): its device computed nothing meanwhile, ns."""
     places = pl.DataFrame([(at, one.rank, one.device) for at, one in enumerate(members)], orient="row",
                           schema={"member": frame.schema["member"], "rank": pl.Int64, "device": pl.String})

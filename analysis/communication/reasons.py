@@ -58,11 +58,11 @@ def reason_of(run: Trace, arrivals: Arrivals, late: pl.DataFrame) -> Reason:
     bounds = _bounds(arrivals.frame, late["instance"])
     parties = [one for one in bounds["member"].unique().sort().to_list() if one != me]
     others = parties[:: max(1, len(parties) // MOST_OTHERS)][:MOST_OTHERS]
-    mine = bounds.filter(pl.col("member") == me).drop_nulls("from_ns").sort("instance")
-    if mine.is_empty() or not others:
+    matching = bounds.filter(pl.col("member") == me).drop_nulls("from_ns").sort("instance")
+    if matching.is_empty() or not others:
         return Reason("none shown", "it was late before its first recorded collective, so what delayed it is not shown")
-    order = mine["instance"]
-    own = _stretches(run, arrivals, me, mine)
+    order = matching["instance"]
+    own = _stretches(run, arrivals, me, matching)
     theirs = bounds.filter(pl.col("member").is_in(others), pl.col("instance").is_in(order.implode()))
     before = _stretches_of_others(run, arrivals, theirs, others, order)
     usual = [np.nanmedian(stretches, axis=0) for stretches in before]
@@ -70,11 +70,11 @@ def reason_of(run: Trace, arrivals: Arrivals, late: pl.DataFrame) -> Reason:
     seen = int(np.isfinite(usual[0]).sum())
     if not seen or more[0] <= 0:
         return Reason("none shown", "the recordings do not show what it did differently before them")
-    return _reason(run, arrivals, mine, (me, others), (own, usual, more, seen), bounds)
+    return _reason(run, arrivals, matching, (me, others), (own, usual, more, seen), bounds)
 
 
 def _reason(
-    run: Trace, arrivals: Arrivals, mine: pl.DataFrame, who: tuple[int, list[int]],
+    run: Trace, arrivals: Arrivals, ours: pl.DataFrame, who: tuple[int, list[int]],
     figures: tuple[Stretches, list[np.ndarray[tuple[int], np.dtype[np.float64]]], list[float], int],
     bounds: pl.DataFrame,
 ) -> Reason:
@@ -87,7 +87,7 @@ def _reason(
             f"{units.duration(float(usual[place][measured].sum()) / seen)} on the other ranks"
         )
     if work >= _MAJOR * delay:
-        return Reason("kernels", f"its own kernels take longer: {means(1)}{_slower(run, arrivals, mine, who, bounds)}")
+        return Reason("kernels", f"its own kernels take longer: {means(1)}{_slower(run, arrivals, ours, who, bounds)}")
     if copies >= _MAJOR * delay:
         return Reason("copies", f"its copies take longer: {means(2)}")
     if loading >= _MAJOR * delay:
@@ -177,11 +177,11 @@ def _stretches(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame
 
 def stretches(run: Trace, who: Member, bounds: pl.DataFrame) -> Stretches:
     """What a member did before each of some collectives: ``bounds`` has their ``from_ns to_ns correlation``."""
-    mine = run.kernels.filter(
+    matching = run.kernels.filter(
         pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)), pl.col("device").cast(pl.String).eq_missing(
             pl.lit(who.device, pl.String)), pl.col("kind").is_in(["kernel", "memcpy", "memset"]),
     ).select("start_ns", "dur_ns", copies=pl.col("kind") != "kernel").drop_nulls().collect(engine="streaming")
-    work, copies = (_union(mine.filter(pl.col("copies") == each)) for each in (False, True))
+    work, copies = (_union(matching.filter(pl.col("copies") == each)) for each in (False, True))
     loads = run.host.filter(
         pl.col("kind") == "dataloader", pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64))
     ).select("start_ns", "dur_ns").drop_nulls().collect(engine="streaming")
@@ -212,13 +212,13 @@ def _stretches_of_others(
     each = [rows] if REDUCED in run.info.facts else rows.partition_by("member", maintain_order=True)
     stretches = [_stretches(run, arrivals, part["member"][0], part) for part in each if part.height]
     at = np.searchsorted(others, rows["member"]), np.searchsorted(order, rows["instance"])
-    made = []
+    result = []
     for name in Stretches._fields:
         whole = np.full((len(others), len(order)), np.nan)
         if stretches:
             whole[at] = np.concatenate([getattr(one, name) for one in stretches])
-        made.append(whole)
-    return made
+        result.append(whole)
+    return result
 
 
 def host_recorded(run: Trace, rank: int | None) -> bool:
@@ -230,7 +230,7 @@ def host_recorded(run: Trace, rank: int | None) -> bool:
 
 
 def _slower(
-    run: Trace, arrivals: Arrivals, mine: pl.DataFrame, who: tuple[int, list[int]], bounds: pl.DataFrame
+    run: Trace, arrivals: Arrivals, ours: pl.DataFrame, who: tuple[int, list[int]], bounds: pl.DataFrame
 ) -> str:
     """The kernel that makes up most of the extra time, as the end of a clause; '' where none stands out."""
     me, others = who[0], who[1][:8]
@@ -239,7 +239,7 @@ def _slower(
         own, theirs = each.filter(pl.col("member") == me), each.filter(pl.col("member") != me)
     else:
         timed = bounds.drop_nulls("from_ns")
-        own = _by_name(run, arrivals, me, mine)
+        own = _by_name(run, arrivals, me, ours)
         theirs = pl.concat(_by_name(run, arrivals, one, timed.filter(pl.col("member") == one)) for one in others)
     usual = theirs.group_by("name").agg(pl.col("mean", "count").median())
     both = own.join(usual, on="name", how="left", suffix="_usual").with_columns(

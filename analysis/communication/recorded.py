@@ -37,7 +37,7 @@ class RecordedTimes(Struct, frozen=True):
 
 def recorded_times(run: Trace) -> list[RecordedTimes]:
     """Every collective for which the profiler reports a time, longest first."""
-    made = []
+    result = []
     steps = run.info.facts.get("communication") or {}
     for step, collectives in steps.items():
         for full, times in collectives.items():
@@ -45,8 +45,8 @@ def recorded_times(run: Trace) -> list[RecordedTimes]:
             recorded = {field: _nanoseconds(times.get(f"{word} Time(ms)")) for field, word in _FIELDS.items()}
             elapsed = recorded.pop("elapsed_ns")
             if elapsed is not None and not name.startswith(_TOTAL):
-                made.append(RecordedTimes(step, name, group or None, elapsed, **recorded))
-    return sorted(made, key=lambda one: (-one.elapsed_ns, one.name))
+                result.append(RecordedTimes(step, name, group or None, elapsed, **recorded))
+    return sorted(result, key=lambda one: (-one.elapsed_ns, one.name))
 
 
 def _nanoseconds(ms: Any) -> int | None:
@@ -64,13 +64,13 @@ def summed(times: list[RecordedTimes]) -> str:
 
 def section(runs: Runs, options: Options) -> list[Section]:
     """The longest collectives of each run."""
-    made = []
+    result = []
     for _, run, tail in sides(runs, options):
         rows = tuple(
             (display(one.name, 40), *(units.MISSING if ns is None else units.duration(ns) for ns in (
                 one.elapsed_ns, one.transit_ns, one.wait_ns, one.idle_ns)))
             for one in recorded_times(run)[:MOST])
         if rows:
-            made.append(Section(f"The profiler's own figures{tail}", rows,
+            result.append(Section(f"The profiler's own figures{tail}", rows,
                                 ("collective", "elapsed", "transit", "wait", "idle")))
-    return made
+    return result

@@ -22,7 +22,7 @@ _CELLS = 24  # Width of the timeline of one collective.
 def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> list[Section]:
     """Per run: the arrivals at the row's collective with the longest waits, what its last rank did before, and how
     often each rank came last at the row's collectives."""
-    made = []
+    result = []
     for side, run in zip("AB", runs, strict=False):
         arrivals = arrivals_of(run)
         behind = _behind(run, arrivals, row, len(runs) > 1)
@@ -32,10 +32,10 @@ def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> 
             continue
         waits = matched.group_by("instance").agg(pl.col("wait_ns").sum())
         worst = waits.sort("wait_ns", "instance", descending=[True, False])["instance"][0]
-        made.append(_timeline(matched.filter(pl.col("instance") == worst), arrivals, mark))
-        made += _before(run, arrivals, worst, mark)
-        made.append(_lasts(matched, arrivals, mark))
-    return made
+        result.append(_timeline(matched.filter(pl.col("instance") == worst), arrivals, mark))
+        result += _before(run, arrivals, worst, mark)
+        result.append(_lasts(matched, arrivals, mark))
+    return result
 
 
 def _behind(run: Trace, arrivals: Arrivals, row: dict[str, Any], paired: bool) -> pl.DataFrame:

@@ -152,18 +152,18 @@ def with_cycle_sums(columns: Sequence[Column]) -> tuple[Column, ...]:
     """The columns with each sum followed by the same per cycle: ``per_cycle_ns`` for the main time, ``count_per_cycle``
     for the count, others by their own name (``self_per_cycle_ns``); ``single`` ones by that in whole cycles."""
     main = next((one for one in ranked_sums(columns) if one.role == "time"), None)
-    made: list[Column] = []
+    result: list[Column] = []
     for column in columns:
         if not column.sums and column.pairs != "single":
-            made.append(column)
+            result.append(column)
             continue
         what = "in whole cycles" if column.unit == "fraction" or not column.sums else "per cycle"
-        made += [replace(column, per="recording"), replace(
+        result += [replace(column, per="recording"), replace(
             column, per="cycle", name=_cycle_name(column, main), help=f"{column.help}, {what}",
             unit="number" if column.unit == "count" else column.unit,
             nests=column.nests and f"{column.nests.removesuffix('_ns')}_per_cycle_ns",
         )]
-    return tuple(made)
+    return tuple(result)
 
 
 def pair_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -182,16 +182,16 @@ def _cycle_name(column: Column, main: Column | None) -> str:
 
 def side_by_side(columns: Iterable[Column]) -> tuple[Column, ...]:
     """The columns of a view for two runs: keys once, every number as ``_a``, ``_b`` and ``_delta``."""
-    made: list[Column] = []
+    result: list[Column] = []
     for column in columns:
         if column.pairs == "alone":
             continue
         own, delta = (column.pair_order[0], column.pair_order[-1]) if column.pair_order else (column.order,) * 2
         if column.pairs == "key":
-            made.append(replace(column, order=own))
+            result.append(replace(column, order=own))
             continue
         at_b = column.pair_order[1] if len(column.pair_order) > 2 else own
-        made += [
+        result += [
             replace(
                 column, name=f"{column.name}_{side}", header=f"{column.header} {side.upper()}",
                 help=f"{column.help}, in run {side.upper()}", side=side, order=order,
@@ -200,8 +200,8 @@ def side_by_side(columns: Iterable[Column]) -> tuple[Column, ...]:
             for side, order in (("a", own), ("b", at_b))
         ]
         if column.differs:
-            made.append(replace(
+            result.append(replace(
                 column, name=f"{column.name}_delta", header=f"Δ {column.header}", signed=True, bar="", order=delta,
                 help=f"{column.help}, B − A", side="delta", estimate="",
             ))
-    return tuple(made)
+    return tuple(result)

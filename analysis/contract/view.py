@@ -70,7 +70,7 @@ def lettered(sides: Sequence[Sequence[str]]) -> tuple[str, ...]:
     return tuple(f"{letter}: {line}" for letter, side in zip("AB", sides, strict=True) for line in side)
 
 
-def of_both(sides: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def merged_notes(sides: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """The notes on A and B without duplicates; a note on one run only is prefixed with its letter."""
     a, b = sides
     return tuple(dict.fromkeys(

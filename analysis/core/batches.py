@@ -48,14 +48,14 @@ def by_number(numbers: Ints) -> list[Ints]:
     return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
 
 
-def of_devices(ranks: Ints, devices: Ints) -> list[tuple[str | None, int | None, Ints]]:
+def rows_by_device(ranks: Ints, devices: Ints) -> list[tuple[str | None, int | None, Ints]]:
     """(device, rank, rows) per device, from categorical codes: sorted by rank, then name, missing ones first."""
-    made = []
+    result = []
     for rows in by_number(numbered(ranks, devices)):
         device = values_at(devices, rows[:1]).cast(pl.UInt32).cat.to(NAME)[0]
         rank = int(ranks[rows[0]])
-        made.append((device, None if rank == ABSENT else rank, rows))
-    return sorted(made, key=lambda one: (one[1] is not None, one[1] or 0, one[0] is not None, one[0] or ""))
+        result.append((device, None if rank == ABSENT else rank, rows))
+    return sorted(result, key=lambda one: (one[1] is not None, one[1] or 0, one[0] is not None, one[0] or ""))
 
 
 def _ranked(key: Ints) -> tuple[Ints, int]:
@@ -164,7 +164,7 @@ def batches(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     yield from [frame.collect(engine="streaming")] if collect is None else collect(maintain_order=True)
 
 
-def numbers(frame: pl.LazyFrame, *narrow: str) -> dict[str, Ints]:
+def integer_arrays(frame: pl.LazyFrame, *narrow: str) -> dict[str, Ints]:
     """Integer columns as arrays, ``ABSENT`` for null. A column with a single value takes no memory. ``narrow`` columns
     hold ids, which are compared but not summed: int32 if the values fit."""
     columns = Columns(narrow)
@@ -286,9 +286,9 @@ class TextColumn(Struct, frozen=True):
             result |= number == one
         return result
 
-    def mapped(self, tell: Callable[[str | None], int]) -> npt.NDArray[np.int8]:
+    def mapped(self, number_of: Callable[[str | None], int]) -> npt.NDArray[np.int8]:
         """A small integer per row, computed from its text."""
-        return np.array([tell(text) for text in self.texts], dtype=np.int8)[self.number]
+        return np.array([number_of(text) for text in self.texts], dtype=np.int8)[self.number]
 
     def at(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> pl.Series:
         """The text at each row, or at each row of a mask, as a categorical column."""

@@ -94,28 +94,28 @@ def tree_of(stacks: Stacks, by_thread: bool, deepest: int) -> StackTree:
     last = np.flatnonzero(np.append(at[1:] != at[:-1], True))  # the outermost frame of each stack
     length = np.diff(last, prepend=-1)
     seen = stacks.seen.join(lines.filter("walked").select("at").unique(), on="at", how="semi")
-    mine = seen["at"].to_numpy()
+    ours = seen["at"].to_numpy()
     hashes = np.concatenate([
         stacks.names.hash(0).to_numpy(), stacks.threads["thread"].hash(1).to_numpy()]).astype(np.uint64)
-    node, path = np.full(len(mine), -1, dtype=np.int64), np.zeros(1, dtype=np.uint64)
+    node, path = np.full(len(ours), -1, dtype=np.int64), np.zeros(1, dtype=np.uint64)
     above, name, depth = list[Ints](), list[Ints](), list[Ints]()
-    made, some = 0, np.arange(len(mine))
+    nodes, some = 0, np.arange(len(ours))
     for level in range(min(int(length.max(initial=0)), deepest) + by_thread):
         if by_thread and not level:
             called = count + seen["thread"].to_numpy().astype(np.int64)
         else:
             frame = level - by_thread
-            some = some[length[mine[some]] > frame]
-            called = code[last[mine[some]] - frame]
+            some = some[length[ours[some]] > frame]
+            called = code[last[ours[some]] - frame]
         up = node[some]
         place, first = dense((up + 1) * len(hashes) + called)
         path = np.append(path, (path[up[first] + 1] ^ hashes[called[first]]) * np.uint64(0x9E3779B97F4A7C15))
-        node[some] = made + place
+        node[some] = nodes + place
         above.append(up[first])
         name.append(called[first])
         depth.append(np.full(len(first), level))
-        made += len(first)
+        nodes += len(first)
     nothing = np.zeros(0, dtype=np.int64)
     of, names, deep = (np.concatenate([nothing, *one]) for one in (above, name, depth))
-    own = np.bincount(node, weights=seen["samples"].to_numpy(), minlength=made).astype(np.int64)
+    own = np.bincount(node, weights=seen["samples"].to_numpy(), minlength=nodes).astype(np.int64)
     return StackTree(of, deep, names, sum_below(of, deep, own), own, pl.Series("path", path[1:]))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ...loaders.trace import Trace
-from .batches import ABSENT, Columns, TextColumn, at_rows, batches, gathered, numbered, numbers
+from .batches import ABSENT, Columns, TextColumn, at_rows, batches, gathered, integer_arrays, numbered
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -178,7 +178,7 @@ class HostSlices:
         return self.start[some] + self.dur[some]
 
     def _numbers(self, column: str, absent: int = ABSENT, narrow: bool = False) -> Ints:
-        return numbers(self._run.host.select(pl.col(column).fill_null(absent)), *[column] * narrow)[column]
+        return integer_arrays(self._run.host.select(pl.col(column).fill_null(absent)), *[column] * narrow)[column]
 
     def at(self, rows: Ints, column: str, absent: int = ABSENT) -> Ints:
         """The values of an integer column at these rows; no row may be -1."""

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from .batches import ABSENT, CALLS, in_order, match, numbered, numbers, values_at
+from .batches import ABSENT, CALLS, in_order, integer_arrays, match, numbered, values_at
 from .call_tree import HostSlices, Ints, Mask, nearest, pack, slices_of
 from .captures import Joined, joined
 from .derived import derived, stored_frame
@@ -115,9 +115,9 @@ def operators_of_launches(run: Trace) -> pl.Series | None:
         return None
     if (frame := stored_frame(run, _MEMO)) is not None:
         return frame["op"]
-    operators = numbers(run.host.filter(pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
+    operators = integer_arrays(run.host.filter(pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
         "rank", "external_id", name=pl.col("name").to_physical().cast(pl.Int64)), "external_id", "name")
-    rows = numbers(run.kernels.select("rank", "op_id", "graph"), "op_id")
+    rows = integer_arrays(run.kernels.select("rank", "op_id", "graph"), "op_id")
     result = match((rows["rank"], rows["op_id"]), (operators["rank"], operators["external_id"]))
     if ((result < 0) & (rows["graph"] == ABSENT)).any():
         callers = callers_of(run)
@@ -175,8 +175,8 @@ def _callers_frame(run: Trace, slices: HostSlices) -> pl.DataFrame:
 
 def _launchers(run: Trace, slices: HostSlices) -> dict[str, Ints]:
     """``call``, ``operator`` and ``replayed`` as in ``_callers_frame``; ``launch_ns``: start of the launch call, ns."""
-    rows = numbers(run.kernels.select("rank", "correlation", "op_id", "graph"), "correlation", "op_id", "graph")
-    calls = numbers(_with_rows(run, pl.col("kind").is_in(CALLS), pl.col("correlation") != 0).select(
+    rows = integer_arrays(run.kernels.select("rank", "correlation", "op_id", "graph"), "correlation", "op_id", "graph")
+    calls = integer_arrays(_with_rows(run, pl.col("kind").is_in(CALLS), pl.col("correlation") != 0).select(
         "row", "rank", "correlation", pl.col("start_ns").fill_null(0), op_id="external_id",
     ), "row", "correlation", "op_id")
     order = np.argsort(calls["start_ns"], kind="stable")
@@ -199,7 +199,7 @@ def _launchers(run: Trace, slices: HostSlices) -> dict[str, Ints]:
 
 def _by_external_id(run: Trace, rows: dict[str, Ints]) -> Ints:
     """The row of the operator with each activity's External id, -1 for none."""
-    operators = numbers(_with_rows(run, pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
+    operators = integer_arrays(_with_rows(run, pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
         "row", "rank", "external_id"), "row", "external_id")
     result = match((rows["rank"], rows["op_id"]), (operators["rank"], operators["external_id"]))
     return at_or_none(operators["row"], result)
@@ -221,7 +221,7 @@ def forward_of(run: Trace, slices: HostSlices, rows: Ints) -> Ints:
     """Per row (-1 for none): the forward operator of the backward operator around it, -1 for none. That is the last
     operator with the same sequence number that began earlier: an operator and its callees share a number up to the one
     that adds itself to the autograd graph."""
-    ops = numbers(_with_rows(run, pl.col("kind") == "op", pl.col("sequence").is_not_null()).select(
+    ops = integer_arrays(_with_rows(run, pl.col("kind") == "op", pl.col("sequence").is_not_null()).select(
         "row", "rank", "sequence", pl.col("start_ns").fill_null(0),
         told=pl.col("forward_tid").is_not_null().cast(pl.Int8)), "row", "sequence", "told")
     none = np.full(len(rows), -1, dtype=np.int64)

@@ -29,21 +29,21 @@ def derived(run: Trace, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataF
 
 def derived_rows(run: Trace, name: str, find: Callable[[], Iterable[pl.DataFrame]]) -> pl.LazyFrame:
     """Like ``derived``, for rows that ``find`` yields in one or more chunks; stored rows stay on disk."""
-    return run.derived_rows(f"{name}-{code()}", find) if is_stored(run) else pl.concat(find()).lazy()
+    return run.derived_rows(f"{name}-{code_hash()}", find) if is_stored(run) else pl.concat(find()).lazy()
 
 
 def derived_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) -> _Value:
     """The value of type ``kind`` that ``find`` computes from the run's tables, stored if possible (see ``packed``)."""
     if not is_stored(run):
         return find()
-    made: list[_Value] = []
+    result: list[_Value] = []
 
     def fresh() -> pl.DataFrame:
-        made.append(find())
-        return packed(made[0])
+        result.append(find())
+        return packed(result[0])
 
     frame = derived(run, name, fresh)
-    return made[0] if made else unpacked(frame, kind)
+    return result[0] if result else unpacked(frame, kind)
 
 
 def stored_frame(run: Trace, name: str) -> pl.DataFrame | None:
@@ -86,11 +86,11 @@ def is_stored(run: Trace) -> bool:
 
 
 def _file(name: str) -> str:
-    return f"{name}-{code()}"
+    return f"{name}-{code_hash()}"
 
 
 @cache
-def code() -> str:
+def code_hash() -> str:
     """A hash of the analysis code and the polars version."""
     here = os.fspath(Path(__file__).parents[1])
     folders, states = [here], []

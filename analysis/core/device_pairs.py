@@ -58,6 +58,6 @@ def note(pairs: dict[str, str]) -> list[str]:
     """One sentence for the notes if devices were paired in order."""
     if not pairs:
         return []
-    devices = [f"B's {theirs} with A's {mine}" for theirs, mine in pairs.items() if not theirs.endswith(LINK)]
+    devices = [f"B's {theirs} with A's {own}" for theirs, own in pairs.items() if not theirs.endswith(LINK)]
     more = " and so on" if len(devices) > 4 else ""
     return [f"The runs used different device numbers: compared {', '.join(devices[:4])}{more}."]

@@ -66,13 +66,13 @@ def sorted_histogram(*sides: Any) -> dict[str, Any]:
     if not len(together):
         return {"edges_ns": [], **{name: [] for name, _ in zip("ab", sides, strict=False)}}
     edges = _edges(together.astype(np.float64), count)
-    made: dict[str, Any] = {"edges_ns": edges.tolist()}
+    result: dict[str, Any] = {"edges_ns": edges.tolist()}
     for name, values in zip("ab", sides, strict=False):
         # integers at or above an edge are those at or above the next integer
         inner = np.ceil(edges[1:-1]).astype(values.dtype) if values.dtype.kind in "iu" else edges[1:-1]
         places = [0, *np.searchsorted(values, inner, side="left"), len(values)]
-        made[name] = np.diff(places).tolist()
-    return made
+        result[name] = np.diff(places).tolist()
+    return result
 
 
 def _edges(together: Durations, count: int) -> Durations:

@@ -63,12 +63,12 @@ def job_pairs(a: Processes, b: Processes, options: Options) -> list[ProcessPair]
     common = sorted(sides[0].keys() & sides[1].keys())
     pairs = []
     for rank in common:
-        mine, theirs = sides[0][rank], sides[1][rank]
-        both = mine.keys() & theirs.keys()
-        alone = len(mine) == len(theirs) == 1
+        own, theirs = sides[0][rank], sides[1][rank]
+        both = own.keys() & theirs.keys()
+        alone = len(own) == len(theirs) == 1
         pairs += [
-            ProcessPair(mine[x], theirs[y], x == y or alone, rank, x, y)
-            for x in _ordered(mine) for y in _ordered(theirs) if x == y or not ({x, y} & both)
+            ProcessPair(own[x], theirs[y], x == y or alone, rank, x, y)
+            for x in _ordered(own) for y in _ordered(theirs) if x == y or not ({x, y} & both)
         ]
     return pairs or None
 

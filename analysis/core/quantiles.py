@@ -84,14 +84,14 @@ def on_one_axis(
         return a, b
     own = [_log_axis(low or 0, high or 0) for low, high in ((low_a, high_a), (low_b, high_b))]
     first, span = _log_axis(min(low_a or 0, low_b or 0), max(high_a or 0, high_b or 0))
-    made = []
+    result = []
     for bars, (begin, size) in zip((a, b), own, strict=True):
         shared = [0] * BINS
         for at, count in enumerate(bars):
             middle = begin + size * (at + 0.5) / BINS
             shared[min(BINS - 1, max(0, int((middle - first) / span * BINS)))] += count
-        made.append(shared)
-    return made[0], made[1]
+        result.append(shared)
+    return result[0], result[1]
 
 
 def _log_axis(low: int, high: int) -> tuple[float, float]:

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..core.batches import ABSENT, CALLS, batches, by_number, in_order, match, numbered, numbers, values_at
+from ..core.batches import ABSENT, CALLS, batches, by_number, in_order, integer_arrays, match, numbered, values_at
 from ..core.derived import derived
 from ..core.intervals import union
 
@@ -38,11 +38,11 @@ def launched(run: Trace) -> pl.LazyFrame:
 
 
 def _launches_of_kernels(run: Trace) -> pl.DataFrame:
-    calls = numbers(run.host.filter(pl.col("kind").is_in(CALLS), pl.col("correlation") > 0).select(
+    calls = integer_arrays(run.host.filter(pl.col("kind").is_in(CALLS), pl.col("correlation") > 0).select(
         "rank", "correlation", "start_ns", "pid"), "correlation")
     moments = calls["start_ns"]
     order = np.argsort(np.where(moments == ABSENT, _LAST, moments), kind="stable")
-    rows = numbers(run.kernels.select("rank", "correlation"), "correlation")
+    rows = integer_arrays(run.kernels.select("rank", "correlation"), "correlation")
     earliest = in_order(calls["rank"], order), in_order(calls["correlation"], order)
     call = match((rows["rank"], rows["correlation"]), earliest)
     call = np.where(call >= 0, order[np.maximum(call, 0)], -1) if len(order) else call
@@ -56,7 +56,7 @@ def _earlier(run: Trace, with_launch: Flags) -> Flags:
     """Which activities precede, on their stream, the first one with a recorded launch."""
     if with_launch.all() or not with_launch.any():
         return np.zeros(len(with_launch), dtype=bool)
-    rows = numbers(run.kernels.select(
+    rows = integer_arrays(run.kernels.select(
         "start_ns", "rank", "stream", device=pl.col("device").to_physical().cast(pl.Int64)))
     stream, starts = numbered(rows["rank"], rows["device"], rows["stream"]), rows["start_ns"]
     first = np.full(int(stream.max()) + 1, _NEVER)  # stays so for a stream without any recorded launch: unknown
@@ -192,14 +192,14 @@ def _rows_at(
     lows, highs = (np.searchsorted(ordered, groups["rank"].fill_null(_NEVER), side) for side in ("left", "right"))
     for (rank, first, count), low, high in zip(groups.rows(), lows.tolist(), highs.tolist(), strict=True):
         last = first + count
-        mine = np.arange(len(at_ns))
+        own = np.arange(len(at_ns))
         if rank is not None:
-            mine = np.concatenate((order[low:high], homeless)) if len(homeless) else order[low:high]
-        if not len(mine):
+            own = np.concatenate((order[low:high], homeless)) if len(homeless) else order[low:high]
+        if not len(own):
             continue
-        at = first + np.searchsorted(starts[first:last], at_ns[mine], side="right") - 1
-        inside = (at >= first) & (at_ns[mine] < ends[np.maximum(at, first)])
-        result[mine[inside]] = rows[at[inside]]
+        at = first + np.searchsorted(starts[first:last], at_ns[own], side="right") - 1
+        inside = (at >= first) & (at_ns[own] < ends[np.maximum(at, first)])
+        result[own[inside]] = rows[at[inside]]
     return result
 
 
@@ -218,7 +218,7 @@ def busy_and_idle_ns(run: Trace, cycles: pl.DataFrame) -> tuple[list[int | None]
     anything; idle from their first to their last activity of the recording. None without times."""
     if cycles.is_empty() or cycles["start_ns"].null_count():
         return [None] * cycles.height, [None] * cycles.height
-    work = numbers(run.kernels.filter(pl.col("kind") != "sync").drop_nulls(["start_ns", "dur_ns"]).select(
+    work = integer_arrays(run.kernels.filter(pl.col("kind") != "sync").drop_nulls(["start_ns", "dur_ns"]).select(
         "start_ns", "dur_ns", "rank", device=pl.col("device").to_physical().cast(pl.Int64)))
     starts, spans = work["start_ns"], work["dur_ns"]
     begin, end = (cycles[name].to_numpy() for name in WINDOW)
@@ -228,16 +228,16 @@ def busy_and_idle_ns(run: Trace, cycles: pl.DataFrame) -> tuple[list[int | None]
     everywhere, nobody = by_rank.get(_NEVER, np.empty(0, np.int64)), np.empty(0, np.int64)
     for rows in by_number(numbered(work["rank"], work["device"])):
         rank = int(work["rank"][rows[0]])
-        mine = np.arange(cycles.height)
+        own = np.arange(cycles.height)
         if rank != ABSENT:
-            mine = np.concatenate((everywhere, by_rank.get(rank, nobody)))
+            own = np.concatenate((everywhere, by_rank.get(rank, nobody)))
         busy = union(starts[rows], starts[rows] + spans[rows])
-        inside = busy.within(begin[mine], end[mine])
+        inside = busy.within(begin[own], end[own])
         if len(busy.starts):  # not of activities of no length alone
-            first, last = np.clip((begin[mine], end[mine]), busy.starts[0], busy.ends[-1])
-            idle[mine] += last - first - inside
-        total[mine] += inside
-        devices[mine] += 1
+            first, last = np.clip((begin[own], end[own]), busy.starts[0], busy.ends[-1])
+            idle[own] += last - first - inside
+        total[own] += inside
+        devices[own] += 1
     spent, spared = (
         [int(time / count) if count else None for time, count in zip(of, devices, strict=True)] for of in (total, idle))
     return spent, spared

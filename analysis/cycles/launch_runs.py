@@ -39,9 +39,9 @@ def launches_by_rank(run: Trace) -> Iterator[tuple[int | None, pl.DataFrame]]:
         "dur_ns", "n", "device", "stream", descending=[True, True, False, False]
     ).group_by("rank", maintain_order=True).first()
     for rank, device, stream in busiest.sort("rank").select(streams).rows():
-        mine = pl.col("rank").eq_missing(rank) & pl.col("stream").eq_missing(stream)
-        mine = mine & pl.col("device").cast(pl.String).eq_missing(device)
-        yield rank, rows.filter(mine).sort("start_ns", "index", nulls_last=True)
+        matching = pl.col("rank").eq_missing(rank) & pl.col("stream").eq_missing(stream)
+        matching = matching & pl.col("device").cast(pl.String).eq_missing(device)
+        yield rank, rows.filter(matching).sort("start_ns", "index", nulls_last=True)
 
 
 def launch_runs(table: pl.DataFrame, bounds: Bounds, labels: list[str], source: str, rank: int | None) -> pl.DataFrame:
@@ -73,17 +73,17 @@ def launch_runs(table: pl.DataFrame, bounds: Bounds, labels: list[str], source: 
 
 def repeated(run: Trace) -> SourcedCycles | None:
     """Cycles from the repetition of kernel names on the busiest stream of each rank; None where nothing repeats."""
-    made: list[tuple[int | None, pl.DataFrame, list[Pattern]]] = []
+    result: list[tuple[int | None, pl.DataFrame, list[Pattern]]] = []
     for rank, table in launches_by_rank(run):
         codes = table["name"].to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
         patterns = find_patterns(codes - codes.min(), _idle(table)) if len(codes) else []
         if _tells_the_run(table, patterns):
-            made.append((rank, table, patterns))
-    if not made:
+            result.append((rank, table, patterns))
+    if not result:
         return None
-    names = _names([patterns for _, _, patterns in made])
+    names = _names([patterns for _, _, patterns in result])
     pieces = []
-    for rank, table, patterns in made:
+    for rank, table, patterns in result:
         placed = sorted(
             (bound, name) for pattern, name in zip(patterns, names, strict=False) for bound in pattern.bounds
         )
@@ -93,7 +93,8 @@ def repeated(run: Trace) -> SourcedCycles | None:
         pieces.append(launch_runs(table, bounds, labels, "pattern", rank))
     if not pieces:
         return None
-    return SourcedCycles(pl.concat(pieces), "pattern", _worded(made[0][1], made[0][2]), device_time=True, guessed=True)
+    anchor = _worded(result[0][1], result[0][2])
+    return SourcedCycles(pl.concat(pieces), "pattern", anchor, device_time=True, guessed=True)
 
 
 def _names(ranks: list[list[Pattern]]) -> list[str]:
@@ -168,9 +169,9 @@ def _mine(rows: pl.DataFrame, rank: int | None) -> pl.DataFrame:
 def _of_rank(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame | None:
     """``start_ns dur_ns label`` of the cycles of one rank."""
     best: tuple[int, pl.DataFrame] | None = None
-    for (name,), mine in calls.group_by("name", maintain_order=True):
+    for (name,), own in calls.group_by("name", maintain_order=True):
         end = pl.col("start_ns") + pl.col("dur_ns")
-        outer = mine.filter((pl.col("start_ns") >= end.cum_max().shift(1)).fill_null(True))
+        outer = own.filter((pl.col("start_ns") >= end.cum_max().shift(1)).fill_null(True))
         starts, ends = outer["start_ns"].to_numpy(), (outer["start_ns"] + outer["dur_ns"]).to_numpy()
         launch = work["launch_ns"].fill_null(-1).to_numpy()
         at = np.searchsorted(starts, launch, side="right") - 1

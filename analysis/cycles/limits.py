@@ -91,11 +91,11 @@ def _of_rank(run: Trace, rank: int) -> Trace:
         raise _refuse(run, "rank", rank, there, "ranks")
     if len(there) == 1:
         return run
-    mine = pl.col("rank") == rank
-    tables = {name: run.table(name).filter(mine) for name in ("kernels", "cycles")}
-    tables["host"] = calls_where(run.host, mine)
+    matching = pl.col("rank") == rank
+    tables = {name: run.table(name).filter(matching) for name in ("kernels", "cycles")}
+    tables["host"] = calls_where(run.host, matching)
     for name in ("metrics", "allocations", "call_chains"):
-        tables[name] = run.table(name).filter(mine | pl.col("rank").is_null())
+        tables[name] = run.table(name).filter(matching | pl.col("rank").is_null())
     return _about(run.with_tables(**tables), ranks=(rank,))
 
 
@@ -108,17 +108,17 @@ def _of_process(run: Trace, pid: int) -> Trace:
     kernels = assignment.launched(run).drop("launch_ns", "earlier")
     if len(there) == 1:  # an activity without a process and without a launch call can only belong to this one
         kernels = kernels.with_columns(pl.col("pid").fill_null(pid))
-    mine = pl.col("pid") == pid
-    host = calls_where(run.host, mine)
+    matching = pl.col("pid") == pid
+    host = calls_where(run.host, matching)
     cycles = run.cycles
     if run.has("profile"):
-        of_profile = run.profile.filter(mine).select("cycle", start_ns="cycle_start_ns").unique()
+        of_profile = run.profile.filter(matching).select("cycle", start_ns="cycle_start_ns").unique()
         cycles = cycles.join(of_profile, on=["cycle", "start_ns"], how="semi", nulls_equal=True, maintain_order="left")
     recorded = pl.col("pid_a").is_null() | (pl.col("pid_a") == pid) | (pl.col("pid_b") == pid)
     process = run.with_tables(
-        kernels=kernels.filter(mine), host=host, metrics=run.metrics.filter(mine | pl.col("pid").is_null()),
-        profile=run.profile.filter(mine), comparison=run.comparison.filter(recorded), cycles=cycles,
-        call_chains=run.call_chains.filter(mine),
+        kernels=kernels.filter(matching), host=host, metrics=run.metrics.filter(matching | pl.col("pid").is_null()),
+        profile=run.profile.filter(matching), comparison=run.comparison.filter(recorded), cycles=cycles,
+        call_chains=run.call_chains.filter(matching),
     )
     ranks = _distinct((process.kernels, process.host), "rank")
     if ranks and len(run.info.ranks) > 1:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..contract.column import Column, keys_of, ranked_sums, with_cycle_sums
 from ..contract.options import SIDES, Options, Side
-from ..contract.view import Answer, CannotAnswer, Runs, ScopeRefused, lettered, neither, of_both
+from ..contract.view import Answer, CannotAnswer, Runs, ScopeRefused, lettered, merged_notes, neither
 from ..core import units
 from ..core.device_pairs import LINK, mapped, note, only_device, renamed_devices
 from ..table.sides import Places, paired_rows
@@ -75,27 +75,27 @@ def paired(
     lines = lettered([side.summary for side in sides])
     summary = lettered([(*side.sums, *side.summary) for side in sides])
     return Answer(
-        joined.lazy(), {side: made.facts for side, made in zip(SIDES, sides, strict=True)} | per.facts, summary,
-        (*of_both([side.notes for side in sides]), *note(moved), *per.notes),
+        joined.lazy(), {side: result.facts for side, result in zip(SIDES, sides, strict=True)} | per.facts, summary,
+        (*merged_notes([side.notes for side in sides]), *note(moved), *per.notes),
         cycle_summary=(per.sentence(joined, columns), *lines) if per.has_sums else (),
     )
 
 
 def _both(runs: Runs, options: Options, one: One) -> list[OneRun]:
     """The answers for both runs; of one that lacks the data, no rows and why. Raises CannotAnswer if both do."""
-    made: list[OneRun | CannotAnswer] = []
+    result: list[OneRun | CannotAnswer] = []
     for run, side in zip(runs, SIDES, strict=True):
         try:
-            made.append(one(run, options, side))
+            result.append(one(run, options, side))
         except ScopeRefused:
             raise
         except CannotAnswer as why:
-            made.append(why)
-    there = next((side for side in made if isinstance(side, OneRun)), None)
+            result.append(why)
+    there = next((side for side in result if isinstance(side, OneRun)), None)
     if there is None:
-        raise CannotAnswer(neither([run.info.label for run in runs], [str(why) for why in made]))
+        raise CannotAnswer(neither([run.info.label for run in runs], [str(why) for why in result]))
     return [side if isinstance(side, OneRun) else OneRun(there.frame.clear(), summary=(str(side),), lacking=True)
-            for side in made]
+            for side in result]
 
 
 def launched_in(
@@ -187,14 +187,14 @@ def cycle_sums(
     counts = {kind: [side[kind].frame.height for side in kinds] for kind in shared}
     every = sum(map(sum, counts.values()))
     shares = {kind: sum(counts[kind]) / every for kind in shared}
-    made = [
+    with_sums = [
         _with_sums(frame, columns, [(shares[kind], side[kind]) for kind in shared], within, options, letter)
         for frame, side, letter in zip(frames, kinds, SIDES, strict=True)
     ]
     cycles = [sum(side[kind].frame.height for kind in shared) for side in kinds]
     ranks = max(one.ranks for side in result for one in side)
     notes = (*_mix(shares, kinds), *_before(whole, result))
-    return CycleSums((made[0], made[1]), True, (cycles[0], cycles[1]), ranks, notes)
+    return CycleSums((with_sums[0], with_sums[1]), True, (cycles[0], cycles[1]), ranks, notes)
 
 
 def _whole_recordings(
@@ -268,14 +268,14 @@ def _divisor(rows: pl.DataFrame, keys: Sequence[str], cycles: WholeCycles) -> pl
     if len(by_rank) < 2:
         return pl.lit(float(every))
     by_device = cycles.by_device() if "device" in keys and rows["device"].count() else {}
-    made = pl.lit(float(every))
+    result = pl.lit(float(every))
     if by_device:
         device = pl.col("device").cast(pl.String)
-        made = device.replace_strict(by_device, default=every, return_dtype=pl.Float64)
+        result = device.replace_strict(by_device, default=every, return_dtype=pl.Float64)
     if "rank" in keys:
         rank = pl.col("rank").replace_strict(by_rank, default=None, return_dtype=pl.Float64)
-        made = pl.coalesce(rank, made)
-    return made
+        result = pl.coalesce(rank, result)
+    return result
 
 
 def on_the_same_devices(frames: Frames) -> tuple[Frames, dict[str, str]]:

@@ -65,9 +65,9 @@ def find_patterns(codes: Codes, idle: Counts | None = None) -> list[Pattern]:
     """Every rhythm that covers a tenth of the sequence, in order of position, without overlap; empty if none does.
     ``codes`` are small numbers from 0, one per kernel name. ``idle``, where known, is the idle time before each launch:
     of equally good cuts, the one at the longest pauses wins."""
-    made: list[Pattern] = []
+    result: list[Pattern] = []
     pieces = [(0, len(codes))]
-    while pieces and len(made) < MOST_PATTERNS:
+    while pieces and len(result) < MOST_PATTERNS:
         pieces.sort(key=lambda piece: piece[0] - piece[1])
         low, high = pieces.pop(0)
         if high - low < max(LEAST_REPEATS * SHORTEST, LEAST_SHARE * len(codes)):
@@ -76,9 +76,9 @@ def find_patterns(codes: Codes, idle: Counts | None = None) -> list[Pattern]:
         if best is None or best.launches < LEAST_SHARE * len(codes):
             continue
         bounds = tuple((first + low, stop + low) for first, stop in best.bounds)
-        made.append(Pattern(bounds, best.difference))
+        result.append(Pattern(bounds, best.difference))
         pieces += [(low, bounds[0][0]), (bounds[-1][1], high)]
-    return _joined(codes, sorted(made, key=lambda pattern: pattern.bounds[0]))
+    return _joined(codes, sorted(result, key=lambda pattern: pattern.bounds[0]))
 
 
 def _joined(codes: Codes, patterns: list[Pattern]) -> list[Pattern]:

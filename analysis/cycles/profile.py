@@ -152,7 +152,7 @@ def _rows_of_counter(key: tuple[Any, ...], names: pl.DataFrame) -> Flags:
     metric, device, pid, rank = key
     on_device, group = _is_on_device(metric, device), metric_group(metric)
     kinds = names.select("kind", "function").unique()
-    mine = [
+    own = [
         belongs(kind, function, group, on_device)
         for kind, function in kinds.with_columns(pl.all().cast(pl.String)).rows()
     ]
@@ -163,7 +163,7 @@ def _rows_of_counter(key: tuple[Any, ...], names: pl.DataFrame) -> Flags:
         condition = condition & (pl.col("pid").is_null() | (pl.col("pid") == pid))
     if rank is not None:
         condition = condition & (pl.col("rank").is_null() | (pl.col("rank") == rank))
-    fitting = kinds.filter(pl.Series(mine, dtype=pl.Boolean))
+    fitting = kinds.filter(pl.Series(own, dtype=pl.Boolean))
     rows = names.filter(condition).join(fitting, on=["kind", "function"], how="semi")["row"]
     flags: Flags = np.zeros(names.height, dtype=bool)
     flags[rows.to_numpy()] = True

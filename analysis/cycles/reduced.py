@@ -79,8 +79,8 @@ def restricted(run: Trace, scope: Scope) -> Trace:
 
 
 def _of_ranks(run: Trace, ranks: Collection[int]) -> Trace:
-    mine = pl.col("rank").is_in(sorted(ranks))
-    tables = {name: run.table(name).filter(mine) for name in _BY_RANK}
+    matching = pl.col("rank").is_in(sorted(ranks))
+    tables = {name: run.table(name).filter(matching) for name in _BY_RANK}
     return replace(run.with_tables(**tables), info=replace(run.info, ranks=tuple(sorted(ranks))))
 
 

@@ -24,10 +24,10 @@ Window = tuple[int | None, int, int]  # Rank, begin and end, ns.
 
 def scoped(run: Trace, options: Options, side: Side = "a") -> Trace:
     """The run, limited to the scope that the options give for that side. Raises ScopeRefused."""
-    return _of_cycle(part(run, options, side), options, side)
+    return _of_cycle(scoped_any_cycle(run, options, side), options, side)
 
 
-def part(run: Trace, options: Options, side: Side = "a", window: bool = True) -> Trace:
+def scoped_any_cycle(run: Trace, options: Options, side: Side = "a", window: bool = True) -> Trace:
     """``scoped`` without the limit to a cycle; with ``window`` False also without the time window."""
     scope = options.any_cycle().scope(side) if window else Scope(
         None, options.scope(side).pid, options.scope(side).rank, options.device)
@@ -58,18 +58,18 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
 
     cycles = find_cycles(run, options)
     require_cycle(run, cycles.frame, wanted)
-    mine = cycles.frame.filter(pl.col("cycle") == wanted)
+    matching = cycles.frame.filter(pl.col("cycle") == wanted)
     if reduced.is_reduced(run):
-        return reduced.of_cycle(run, mine)
-    windows = mine.select("rank", *assignment.WINDOW).rows()
+        return reduced.of_cycle(run, matching)
+    windows = matching.select("rank", *assignment.WINDOW).rows()
     kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
     cut = run.with_tables(
         kernels=kernels.filter(pl.col("cycle") == wanted).select(columns_of(run.kernels).names()),
-        host=calls_where(run.host, moment_in("start_ns", _bounds(mine))),
+        host=calls_where(run.host, moment_in("start_ns", _bounds(matching))),
         metrics=run.metrics.filter(moment_in("ts_ns", windows)),
         allocations=run.allocations.filter(moment_in("start_ns", windows)),
         call_chains=run.call_chains.filter(moment_in("start_ns", windows)),
-        cycles=mine.select(columns_of(run.cycles).names()).lazy(),
+        cycles=matching.select(columns_of(run.cycles).names()).lazy(),
         profile=run.profile.filter(pl.col("cycle") == wanted),
     )
     cut.remember("cut from", (), lambda: run)

@@ -70,8 +70,8 @@ def _cover(run: Trace, frame: pl.DataFrame) -> float | None:
         bounds = _bounds(run.host)
     inside = total = 0
     for rank, first, last in bounds.iter_rows():
-        mine = frame if rank is None else frame.filter(pl.col("rank").is_null() | (pl.col("rank") == rank))
-        windows = union(*(mine[name].to_numpy() for name in assignment.WINDOW))
+        matching = frame if rank is None else frame.filter(pl.col("rank").is_null() | (pl.col("rank") == rank))
+        windows = union(*(matching[name].to_numpy() for name in assignment.WINDOW))
         inside += int(windows.within(np.array([first]), np.array([last]))[0])
         total += last - first
     return inside / total if total else None

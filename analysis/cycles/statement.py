@@ -52,9 +52,9 @@ def find_ahead(runs: Sequence[Trace], options: Options) -> Thread | None:
 def _statement(run: Trace, options: Options, side: Side) -> dict[str, Any]:
     def compute() -> dict[str, Any]:
         from .detection import view_cycles
-        from .scope import part
+        from .scope import scoped_any_cycle
 
-        return _stated(view_cycles(part(run, options, side), options))
+        return _stated(view_cycles(scoped_any_cycle(run, options, side), options))
 
     return derived_value(run, _KEPT, dict, compute) if options == Options() else compute()
 

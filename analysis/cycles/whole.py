@@ -18,7 +18,7 @@ from ...loaders.schema import columns_of
 from ...loaders.trace import Trace
 from ..contract.options import SIDES, Options, Side
 from ..contract.view import Runs
-from ..core.batches import match, numbers, values_at
+from ..core.batches import integer_arrays, match, values_at
 from ..core.call_tree import calls_where
 from . import assignment, reduced
 from .assignment import WINDOW, in_cycles
@@ -30,14 +30,14 @@ _SUMS = ("kernel_stats", "operators", "host_stats", "breakdown", "comparison")
 
 
 class WholeCycles(Struct, frozen=True):
-    """Cycles of one kind of a run: ``frame`` has their rows of ``detection``, ``some`` marks them among all rows.
+    """Cycles of one kind of a run: ``frame`` has their rows of ``detection``, ``mask`` marks them among all rows.
     ``scoped``: they are the cycle in scope, and the run was, or is going to be, limited to it anyway."""
 
     run: Trace
     options: Options
     kind: str
     frame: pl.DataFrame
-    some: pl.Series
+    mask: pl.Series
     scoped: bool = False
 
     def by_rank(self) -> dict[int | None, int]:
@@ -47,8 +47,8 @@ class WholeCycles(Struct, frozen=True):
     def window_ns(self, rank: int | None) -> int:
         """Total time in the windows of that rank's cycles (None: of all cycles), ns."""
         start, end = assignment.WINDOW
-        mine = pl.lit(True) if rank is None else pl.col("rank").is_null() | (pl.col("rank") == rank)
-        return int(self.frame.filter(mine).select((pl.col(end) - pl.col(start)).sum()).item())
+        matching = pl.lit(True) if rank is None else pl.col("rank").is_null() | (pl.col("rank") == rank)
+        return int(self.frame.filter(matching).select((pl.col(end) - pl.col(start)).sum()).item())
 
     @property
     def ranks(self) -> int:
@@ -62,10 +62,10 @@ class WholeCycles(Struct, frozen=True):
         users = pl.concat([
             table.select(pl.col("device").cast(pl.String), "rank").unique() for table in tables
         ]).unique().drop_nulls().collect(engine="streaming")
-        made: dict[str, int] = {}
+        result: dict[str, int] = {}
         for device, rank in users.rows():
-            made[device] = made.get(device, 0) + by_rank.get(rank, 0)
-        return {device: count for device, count in made.items() if count}
+            result[device] = result.get(device, 0) + by_rank.get(rank, 0)
+        return {device: count for device, count in result.items() if count}
 
     def all_of_run(self) -> WholeCycles:
         """The same with all cycles of the run: sums over the whole recording cover these."""
@@ -73,8 +73,8 @@ class WholeCycles(Struct, frozen=True):
 
     def with_kinds(self, others: Iterable[WholeCycles]) -> WholeCycles:
         """These and other kinds of cycles of the run together."""
-        some = pl.Series(np.any([one.some for one in (self, *others)], axis=0))
-        return replace(self, kind="", frame=find_cycles(self.run, self.options).frame.filter(some), some=some)
+        some = pl.Series(np.any([one.mask for one in (self, *others)], axis=0))
+        return replace(self, kind="", frame=find_cycles(self.run, self.options).frame.filter(some), mask=some)
 
     @property
     def only_sums(self) -> bool:
@@ -98,8 +98,8 @@ class WholeCycles(Struct, frozen=True):
             return self
         lost = assignment.launched(self.run).filter("earlier").select("start_ns", "rank").collect(engine="streaming")
         holding = assignment.row_at(lost["start_ns"], lost["rank"], cycles.frame, ("start_ns", "dur_ns"))
-        some = self.some & ~pl.Series(np.isin(np.arange(cycles.frame.height), holding))
-        return replace(self, some=some, frame=cycles.frame.filter(some)) if some.any() else self
+        some = self.mask & ~pl.Series(np.isin(np.arange(cycles.frame.height), holding))
+        return replace(self, mask=some, frame=cycles.frame.filter(some)) if some.any() else self
 
 
 def whole_cycles(run: Trace, options: Options, side: Side) -> tuple[WholeCycles, ...]:
@@ -113,11 +113,11 @@ def whole_cycles(run: Trace, options: Options, side: Side) -> tuple[WholeCycles,
     kind_of = pl.col("kind").cast(pl.String).fill_null("step")
     frame = cycles.frame.with_columns(some=some.fill_null(False), _kind=kind_of)
     kinds = frame.filter("some")["_kind"].unique().sort()
-    made = []
+    result = []
     for kind in kinds:
-        mine = frame.select(mine=pl.col("some") & (pl.col("_kind") == kind))["mine"]
-        made.append(WholeCycles(run, options, kind, cycles.frame.filter(mine), mine, wanted is not None))
-    return tuple(made)
+        matching = frame.select(matching=pl.col("some") & (pl.col("_kind") == kind))["matching"]
+        result.append(WholeCycles(run, options, kind, cycles.frame.filter(matching), matching, wanted is not None))
+    return tuple(result)
 
 
 def shared_kinds(runs: Runs, options: Options) -> list[str]:
@@ -145,12 +145,12 @@ def _part(cycles: WholeCycles) -> Trace:
     if reduced.is_reduced(run):
         return reduced.of_cycle(run, frame)
     detected = find_cycles(run, cycles.options)
-    kernels = assignment.in_cycles(run, detected.frame, detected.device_time, cycles.some)
+    kernels = assignment.in_cycles(run, detected.frame, detected.device_time, cycles.mask)
     timed = not detected.frame["start_ns"].null_count()
     marks = frame.lazy().select("cycle", cycle_start_ns="start_ns").unique()
     piece = run.with_tables(
         kernels=kernels.select(columns_of(run.kernels).names()),
-        host=calls_where(run.host, assignment.begins_in(detected.frame, cycles.some) if timed else pl.lit(False)),
+        host=calls_where(run.host, assignment.begins_in(detected.frame, cycles.mask) if timed else pl.lit(False)),
         cycles=frame.select(columns_of(run.cycles).names()).lazy(),
         profile=run.profile.join(marks, on=["cycle", "cycle_start_ns"], how="semi", nulls_equal=True),
         **{name: run.table(name).clone().clear() for name in _SUMS},
@@ -173,8 +173,8 @@ class Steps(Struct, frozen=True):
 
     def of(self, rank: int | None) -> Bounds | None:
         """Begin and end of a rank's steps, ns; None where it has none. For ``rank`` None, those of all ranks."""
-        mine = [window[1:] for window in self.windows if window[0] == rank or window[0] is None]
-        return mine[0] if mine else self.bounds if rank is None else None
+        matching = [window[1:] for window in self.windows if window[0] == rank or window[0] is None]
+        return matching[0] if matching else self.bounds if rank is None else None
 
     def holds(self, column: str) -> pl.Expr:
         """Whether the moment in a column lies in the steps of the row's ``rank``."""
@@ -227,9 +227,10 @@ def cycle_of(run: Trace, index: pl.LazyFrame, options: Options) -> pl.Series | N
     cycles = _cycles_to_number(run, index.select(pl.len()).collect().item(), options)
     if cycles is None:
         return None
-    inside = numbers(in_cycles(run, cycles.frame, cycles.device_time).select("index", pl.col("cycle").cast(pl.Int64)))
+    launches = in_cycles(run, cycles.frame, cycles.device_time)
+    inside = integer_arrays(launches.select("index", pl.col("cycle").cast(pl.Int64)))
     rank = np.zeros(1, dtype=np.int64)  # launch numbers are unique across ranks
-    places = match((rank, numbers(index.select("index"))["index"]), (rank, inside["index"]))
+    places = match((rank, integer_arrays(index.select("index"))["index"]), (rank, inside["index"]))
     return values_at(inside["cycle"], places).alias("cycle")
 
 

@@ -70,13 +70,13 @@ def _host(run: Trace, row: Row, window: tuple[int, int], edges: np.ndarray[Any, 
     innermost = np.full(len(middles), -1, dtype=np.int64)
     for at, (start, dur) in enumerate(slices.select("start_ns", "dur_ns").iter_rows()):
         innermost[(middles >= start) & (middles < start + dur)] = at
-    made: list[HostStretch] = []
+    result: list[HostStretch] = []
     for column, at in enumerate(innermost.tolist()):
         if at < 0:
             continue
-        if made and made[-1].last == column - 1 and innermost[column - 1] == at:
-            made[-1] = HostStretch(made[-1].first, column, made[-1].name, made[-1].cause)
+        if result and result[-1].last == column - 1 and innermost[column - 1] == at:
+            result[-1] = HostStretch(result[-1].first, column, result[-1].name, result[-1].cause)
         else:
             cause = named_cause(names[at], kinds[at]) or ("python" if kinds[at] == "python" else "op")
-            made.append(HostStretch(column, column, short_name(names[at]), cause))
-    return tuple(made)
+            result.append(HostStretch(column, column, short_name(names[at]), cause))
+    return tuple(result)

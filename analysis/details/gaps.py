@@ -65,10 +65,10 @@ def _by_operator(run: Trace, row: Row, of: str) -> list[Section]:
     if idle is None:
         return []
     rank = pl.lit(True) if row.get("rank") is None else pl.col("rank") == row["rank"]
-    mine = idle.gaps.filter(
+    matching = idle.gaps.filter(
         rank, pl.col("cause").cast(pl.String) == row["cause"],
         pl.col("device").cast(pl.String).eq_missing(pl.lit(row["device"], pl.String)))
-    sums = mine.select(pl.col("op", "frame").cast(pl.String), "dur_ns").group_by("op", "frame").agg(
+    sums = matching.select(pl.col("op", "frame").cast(pl.String), "dur_ns").group_by("op", "frame").agg(
         pl.len(), pl.col("dur_ns").sum()).sort("dur_ns", "op", descending=[True, False]).collect(engine="streaming")
     return row_section(f"Next launch after such gaps{of}", sums, (
         text, lambda frame: fit_name(str(frame), 30) if frame else units.MISSING, units.count, units.duration,
@@ -130,21 +130,21 @@ def sampled(run: Trace, begin: int, end: int) -> list[Section]:
 
 def _bar(start: int, stop: int, begin: int, end: int, cells: int) -> str:
     """A bar over the gap that marks where a slice ran; cells covered by less than half are light."""
-    made = ""
+    result = ""
     for cell in range(cells):
         low, high = (begin + (end - begin) * at // cells for at in (cell, cell + 1))
         held = min(stop, high) - max(start, low)
-        made += "█" if held > 0 and 2 * held >= high - low else "░" if held > 0 else "·"
-    return made
+        result += "█" if held > 0 and 2 * held >= high - low else "░" if held > 0 else "·"
+    return result
 
 
 def _launches(run: Trace, row: Row, begin: int, end: int) -> Section:
-    mine = run.kernels.filter(
+    matching = run.kernels.filter(
         pl.col("kind") != "sync", pl.col("device").cast(pl.String).eq_missing(pl.lit(row["device"], pl.String)),
         pl.col("rank").eq_missing(pl.lit(row["rank"], pl.Int64)),
     ).select("index", "name", "start_ns", "dur_ns", "stream")
-    before = mine.filter(pl.col("start_ns") < begin).top_k(_AROUND, by="start_ns").collect(engine="streaming")
-    after = mine.filter(pl.col("start_ns") >= end).bottom_k(_AROUND, by="start_ns").collect(engine="streaming")
+    before = matching.filter(pl.col("start_ns") < begin).top_k(_AROUND, by="start_ns").collect(engine="streaming")
+    after = matching.filter(pl.col("start_ns") >= end).bottom_k(_AROUND, by="start_ns").collect(engine="streaming")
     rows = tuple(
         (f"#{units.count(index)}", fit_name(str(name), 28), units.duration(start), units.duration(dur or 0),
          units.MISSING if stream is None else str(stream))

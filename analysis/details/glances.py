@@ -48,7 +48,7 @@ def kernel_glance(runs: Runs, options: Options) -> Glances:
             for one in some:
                 devices.setdefault((own[one]["rank"], own[one]["device"]), []).append(one)
             ending = tail(number, runs)
-            sections += device_section({at: index.durations(mine) for at, mine in devices.items()}, ending)
+            sections += device_section({at: index.durations(ours) for at, ours in devices.items()}, ending)
             sections += brief_caller_section(index.callers(some), ending)
         return sections
 
@@ -127,13 +127,13 @@ def operator_glance(runs: Runs, options: Options) -> Glances:
     nothing = pl.DataFrame()
 
     def of(row: Row) -> list[Section]:
-        made = []
+        result = []
         for number, (kernels, lines) in enumerate(groups):
             operator, ending = (str(row.get("op") or row["name"]),), tail(number, runs)
-            made += summed_kernels(f"Kernels it launched{ending}", kernels.get(operator, nothing))
-            made += row_section(f"Called from{ending}", lines.get(operator, nothing),
+            result += summed_kernels(f"Kernels it launched{ending}", kernels.get(operator, nothing))
+            result += row_section(f"Called from{ending}", lines.get(operator, nothing),
                            (lambda line: text(short_name(line)), units.count, span), ("from", "count", "total"))
-        return made
+        return result
 
     return of
 

@@ -121,6 +121,6 @@ def kernel_section(run: Trace, operator: str, tail: str) -> list[Section]:
     rows = with_callers(run, launches, "name", "dur_ns") if run.has("kernels") else None
     if rows is None:
         return []
-    mine = rows.filter(pl.col("op").cast(pl.String) == operator)
+    matching = rows.filter(pl.col("op").cast(pl.String) == operator)
     headers = ("kernel", "launches", "total")
-    return row_section(f"Kernels it launched{tail}", sums_by(mine, "name"), (kernel, units.count, span), headers)
+    return row_section(f"Kernels it launched{tail}", sums_by(matching, "name"), (kernel, units.count, span), headers)

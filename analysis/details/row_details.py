@@ -19,9 +19,9 @@ from ..contract.sections import Detail, Section
 from ..contract.view import CannotAnswer, View
 from ..core import units
 from ..core.distribution import histogram
-from ..core.names.display_names import of_runs, speaking_of
+from ..core.names.display_names import short_names_of, speaking_of
 from ..core.text import display
-from ..cycles.scope import part, scoped
+from ..cycles.scope import scoped, scoped_any_cycle
 from ..kernels.sources import kernels_of
 from ..table.table import Table
 from .event_arguments import callers, event, longest_calls
@@ -34,7 +34,7 @@ PERCENTILES = (1, 5, 25, 50, 75, 95, 99, 99.9)
 
 def details(view: View, table: Table, position: int, runs: Runs, options: Options) -> Detail:
     """The details of the row at that position of the table as shown."""
-    names, row = of_runs(runs), _row(table, position)
+    names, row = short_names_of(runs), _row(table, position)
     runs, options = _without_cycle(runs, options)
     with speaking_of(names):
         sections = _refused_or(lambda: view.details(row, runs, options) if view.details else [])
@@ -48,7 +48,7 @@ def glance_of(view: View, runs: Runs, options: Options) -> Glance:
     """A function that gives the details for the pane beside a list. A view with a ``glance`` scans the whole run once,
     in the background, then answers for any row in about a millisecond. Other views give the details of Enter, without
     arguments that have to be read from the file."""
-    names = of_runs(runs)
+    names = short_names_of(runs)
     runs, options = _without_cycle(runs, options)
     with speaking_of(names):
         of_row = view.glance(runs, options) if view.glance else None
@@ -59,8 +59,8 @@ def glance_of(view: View, runs: Runs, options: Options) -> Glance:
             if of_row is not None:
                 sections = _refused_or(lambda: of_row(row))
             else:
-                made = _refused_or(lambda: view.details(row, runs, options) if view.details else [])
-                sections = [replace(one, event=None) if one.rows else one for one in made if one.rows or one.shape]
+                result = _refused_or(lambda: view.details(row, runs, options) if view.details else [])
+                sections = [replace(one, event=None) if one.rows else one for one in result if one.rows or one.shape]
         if not sections:
             whole = fields(table.columns, row)
             sections = [replace(whole, rows=tuple(one for one in whole.rows if one[1] != units.MISSING))]
@@ -75,7 +75,8 @@ def _row(table: Table, position: int) -> Row:
 
 def _without_cycle(runs: Runs, options: Options) -> tuple[Runs, Options]:
     """The runs restricted to the options' scope except the cycle, and the options that remain to be applied."""
-    return tuple(part(run, options, side) for run, side in zip(runs, SIDES, strict=False)), options.without_part()
+    limited = tuple(scoped_any_cycle(run, options, side) for run, side in zip(runs, SIDES, strict=False))
+    return limited, options.without_part()
 
 
 def _refused_or(sections: Callable[[], list[Section]]) -> list[Section]:

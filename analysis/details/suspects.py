@@ -108,7 +108,7 @@ class MatchedFunctions(Struct, frozen=True):
         """Names of the function and its device in B."""
         if self.ready is None:
             return function, device
-        where = next((theirs for theirs, mine in self.ready.moved.items() if mine == device), device)
+        where = next((theirs for theirs, own in self.ready.moved.items() if own == device), device)
         return self.ready.names.get((function, device), function), where
 
 
@@ -157,15 +157,15 @@ def _parts(ready: Prepared, one: Matched, function: str, device: str | None) -> 
         cause = named_cause(name, kind) if where == HOST else None
         return (place, name, where) in kernels or (cause is not None and idle_name(cause) == function)
 
-    made = []
+    result = []
     for row, (name, where, kind) in enumerate(one.functions.rows()):
         if belongs(name, where, kind):
             (n_a, a), (n_b, b) = (
                 (float(np.median(values[row, side.seen[row]])) if side.seen[row].any() else 0.0
                  for values in (side.launches, side.ms)) for side in (one.a, one.b)
             )
-            made.append(PartDetails(name, n_a, n_b, a, b))
-    return tuple(sorted(made, key=lambda part: -abs(part.b_ms - part.a_ms)))
+            result.append(PartDetails(name, n_a, n_b, a, b))
+    return tuple(sorted(result, key=lambda part: -abs(part.b_ms - part.a_ms)))
 
 
 def _over_cycles(one: Matched, row: int) -> OverCycles:
@@ -182,26 +182,26 @@ def _metrics(
     ready: Prepared, one: Matched, function: str, device: str | None, runs: tuple[Trace, Trace]
 ) -> tuple[MetricChange, ...]:
     """All metrics of the function, most suspicious first, in natural units."""
-    mine = (pl.col("function") == function) & pl.col("device").eq_missing(pl.lit(device, pl.String))
-    a, b = (of_process(work.metrics, pid).filter(mine)
+    matching = (pl.col("function") == function) & pl.col("device").eq_missing(pl.lit(device, pl.String))
+    a, b = (of_process(work.metrics, pid).filter(matching)
             for work, pid in zip(ready.works, (one.pair.a, one.pair.b), strict=True))
     if a.is_empty() and b.is_empty():
         return ()
     recorded = recorded_units(runs)
-    made = []
+    result = []
     for name, mu_a, mu_b, p in compare(a, b).select(pl.col("metric").cast(pl.String), "mu_a", "mu_b", "p_mu").rows():
         kind = metric(name, recorded.get(name), max(mu_a or 0.0, mu_b or 0.0))
-        made.append(MetricChange(name, mu_a / kind.divisor, mu_b / kind.divisor, kind.unit, p))
-    return tuple(made)
+        result.append(MetricChange(name, mu_a / kind.divisor, mu_b / kind.divisor, kind.unit, p))
+    return tuple(result)
 
 
 def _launches(run: Trace, function: str, device: str | None, rank: int | None) -> Floats:
     if not run.has("kernels"):
         return np.empty(0)
-    mine = (pl.col("name") == function) & pl.col("device").eq_missing(pl.lit(device, pl.String))
+    matching = (pl.col("name") == function) & pl.col("device").eq_missing(pl.lit(device, pl.String))
     if rank is not None:
-        mine &= pl.col("rank") == rank
-    spans = run.kernels.filter(mine).select(pl.col("dur_ns").cast(pl.Float64).drop_nulls()).collect()
+        matching &= pl.col("rank") == rank
+    spans = run.kernels.filter(matching).select(pl.col("dur_ns").cast(pl.Float64).drop_nulls()).collect()
     return spans["dur_ns"].to_numpy()
 
 

@@ -227,10 +227,10 @@ def own_shares(run: Trace, functions: Collection[str]) -> dict[str, float]:
     if not run.has("host") or not functions:
         return {}
     # names stay categorical: as strings, those of a million slices cost more time and memory than all the rest
-    mine = pl.col("name").is_in(pl.Series(list(functions), dtype=NAME).implode()) & pl.col("kind").is_in(_NESTING)
+    matching = pl.col("name").is_in(pl.Series(list(functions), dtype=NAME).implode()) & pl.col("kind").is_in(_NESTING)
     own = pl.when(pl.col("kind") == "dataloader").then("dur_ns").otherwise("self_ns").sum().alias("own")
-    timed = run.host.filter(mine).drop_nulls(["dur_ns", "self_ns"])
+    timed = run.host.filter(matching).drop_nulls(["dur_ns", "self_ns"])
     sums = timed.group_by("name").agg(own, pl.col("dur_ns").sum().alias("whole")).with_columns(
         pl.col("name").cast(pl.String))
     rows = sums.collect(engine="streaming").select("name", "own", "whole").rows()
-    return {name: mine / whole if whole else 0.0 for name, mine, whole in rows}
+    return {name: own_ns / whole if whole else 0.0 for name, own_ns, whole in rows}

@@ -154,7 +154,7 @@ def _resources(
             if one.mu_a is not None and one.mu_b is not None:
                 groups.setdefault((one.metric, one.device), []).append(one)
     means = {key: _mean(triplets) for key, triplets in groups.items()}
-    made = []
+    result = []
     for (name, device), triplets in groups.items():
         kind = m.metric(name, None, max(means[name, device]))
         use = means.get((kind.own_use or "", device), (0.0, 0.0))
@@ -164,11 +164,11 @@ def _resources(
         largest = max(triplets, key=lambda one: sum(one.shares))
         p = [value for value in (largest.p_mu, largest.u_mu) if value is not None]
         under = {(one.function, one.device) for one in triplets}
-        made.append(Reading(ChangedResource(
+        result.append(Reading(ChangedResource(
             name, device, values[0], values[1], kind.unit, log_change(*values), 1.0, len(under & slower), kind.role,
             len(under), largest.pid_a, largest.pid_b, loads[1] - loads[0],
         ), max(p) if p else 1.0))
-    return ranked(made)
+    return ranked(result)
 
 
 def _mean(triplets: list[_Triplet]) -> tuple[float, float]:

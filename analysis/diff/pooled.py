@@ -17,11 +17,11 @@ from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
 from ..core import units
-from ..core.names.display_names import of_runs
+from ..core.names.display_names import short_names_of
 from ..table.rows import Rows
 from ..table.table import Table, sources
 from .prepare.idle_time import with_idle_time
-from .prepare.samples import HOST, Side, match, work_of
+from .prepare.samples import HOST, RunSamples, match, work_of
 from .present.columns import COLUMNS, arrows
 from .present.sentences import line
 from .stats.permutation import q_values
@@ -69,7 +69,7 @@ def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Optio
     return Table(
         view="diff", columns=COLUMNS, rows=Rows(arrows(frame).select(COLUMN_NAMES)), total_rows=frame.height,
         facts=verdict.facts(), summary=lines, notes=("Each run is one sample: the centre of its cycles.",),
-        sources=sources((*baseline, *candidate)), names=(of_runs((*baseline, *candidate)),),
+        sources=sources((*baseline, *candidate)), names=(short_names_of((*baseline, *candidate)),),
     )
 
 
@@ -83,7 +83,7 @@ def _run(run: Trace, options: Options) -> Run:
     for one in with_idle_time(match(work, work, options), (work, work), {}, options):
         if one.pair.a != one.pair.b:
             continue
-        side: Side = one.a
+        side: RunSamples = one.a
         lengths.append(float(np.median(side.cycle_ms)))
         for row, key in enumerate(one.functions.rows()):
             seen = side.seen[row]

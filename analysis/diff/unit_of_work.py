@@ -110,8 +110,8 @@ def _counts(run: Trace) -> pl.DataFrame:
 
 def _gaps(run: Trace, name: str, device: str | None) -> Floats:
     """Times between consecutive starts of the function on that device, ms."""
-    mine = pl.col("device").is_null() if device is None else pl.col("device") == device
-    starts = run.kernels.filter((pl.col("name") == name) & mine).select(pl.col("start_ns").sort()).collect()
+    matching = pl.col("device").is_null() if device is None else pl.col("device") == device
+    starts = run.kernels.filter((pl.col("name") == name) & matching).select(pl.col("start_ns").sort()).collect()
     return np.diff(starts["start_ns"].to_numpy()) / 1e6
 
 

@@ -105,8 +105,8 @@ def breakdowns(runs: tuple[Trace, Trace], options: Options) -> tuple[Overview, O
 def _categories(a: Overview, b: Overview) -> tuple[CategoryTime, ...]:
     """Every category of either run, largest change first."""
     names = dict.fromkeys([*a.times, *b.times])
-    made = [CategoryTime(name, a.times.get(name, 0.0) / 1e6, b.times.get(name, 0.0) / 1e6) for name in names]
-    return tuple(sorted(made, key=lambda one: -abs(one.delta_ms)))
+    result = [CategoryTime(name, a.times.get(name, 0.0) / 1e6, b.times.get(name, 0.0) / 1e6) for name in names]
+    return tuple(sorted(result, key=lambda one: -abs(one.delta_ms)))
 
 
 def step_sentence(a: Overview, b: Overview) -> str | None:
@@ -128,12 +128,12 @@ def step_sentence(a: Overview, b: Overview) -> str | None:
 def sums_of(frame: pl.DataFrame, by_device: bool = True) -> Sums:
     """Totals of the functions in a kernel table; without ``by_device`` summed over devices, with device None."""
     columns = frame.select(pl.col("name", "device", "kind").cast(pl.String), "total_ns", "count")
-    made: Sums = {}
+    result: Sums = {}
     for name, device, kind, total, count in columns.rows():
         key = name, device if by_device else None
-        before = made.get(key, (0, 0, kind))
-        made[key] = before[0] + (total or 0), before[1] + (count or 0), kind
-    return made
+        before = result.get(key, (0, 0, kind))
+        result[key] = before[0] + (total or 0), before[1] + (count or 0), kind
+    return result
 
 
 def under_the_same_names(a: Mapping[Key, _Item], b: Mapping[Key, _Item], often: _Often[_Item]) -> dict[Key, _Item]:
@@ -220,7 +220,7 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     rows = [_row(key, sides[0].get(key), sides[1].get(key), scales) for key in dict.fromkeys([*sides[0], *sides[1]])]
     whole = list(rows)
     shown = {key: key for key in sides[0]}, dict(zip(recorded, sides[1], strict=True))
-    theirs = {mine: name for (name, _), mine in shown[1].items() if mine[0] != name}
+    theirs = {own: name for (name, _), own in shown[1].items() if own[0] != name}
     for row in rows:
         row.renamed = theirs.get((row.function, row.device))
     rows += _operators(rows, swapped_calls(
@@ -260,14 +260,14 @@ def _operators(
     rows: Sequence[FunctionChange], swapped: Mapping[Key, SwappedCalls], scales: Scales
 ) -> list[FunctionChange]:
     """A row per operator whose kernels were swapped; the rows of these kernels become parts of it."""
-    by_key, made = {(row.function, row.device): row for row in rows}, []
+    by_key, result = {(row.function, row.device): row for row in rows}, []
     for key, calls in swapped.items():
         row = _row(key, (calls.a, SWAPPED), (calls.b, SWAPPED), scales)
         row.parts = len(calls.kernels)
         for kernel in calls.kernels:
             by_key[kernel].part_of, by_key[kernel].part_on = key
-        made.append(row)
-    return made
+        result.append(row)
+    return result
 
 
 def _idle_rows(runs: tuple[Trace, Trace], options: Options) -> list[FunctionChange]:

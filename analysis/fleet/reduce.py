@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ...loaders import schema
 from ...loaders.trace import REDUCED, TABLE_NAMES, Trace
-from ..communication.by_kind import exposed
+from ..communication.by_kind import exposed_per_call
 from ..communication.collectives import BEFORE, Member, collectives_of
 from ..communication.devices import communication
 from ..communication.reasons import stretches
@@ -52,7 +52,7 @@ def collectives(run: Trace, options: Options) -> pl.DataFrame:
     frame = result.frame.select("index", "member", "start_ns", "dur_ns", "end_ns", "correlation")
     cycle = cycle_of(run, frame.lazy(), options)
     frame = frame.with_columns(
-        exposed_ns=pl.Series(exposed(run, result.frame, result.members), dtype=pl.Int64),
+        exposed_ns=pl.Series(exposed_per_call(run, result.frame, result.members), dtype=pl.Int64),
         cycle=pl.lit(None, pl.Int64) if cycle is None else cycle,
         from_ns=pl.col("end_ns").cum_max().shift(1).over("member"),
     )
@@ -128,12 +128,13 @@ def reduce(run: Trace) -> Trace:
                                                               "time_ns": pl.Int64}),
         "findings": pl.DataFrame(_findings(overview), infer_schema_length=None), **_idle(run, options),
     }
-    made = {name: schema.conform(name, frame.lazy()) for name, frame in tables.items()}
+    result = {name: schema.conform(name, frame.lazy()) for name, frame in tables.items()}
     if len(run.info.ranks) == 1:
-        made = {name: table.with_columns(pl.col("rank").fill_null(run.info.ranks[0])) for name, table in made.items()}
-    lost = [name for name in TABLE_NAMES if name not in made and run.has(name)]
+        rank = pl.col("rank").fill_null(run.info.ranks[0])
+        result = {name: table.with_columns(rank) for name, table in result.items()}
+    lost = [name for name in TABLE_NAMES if name not in result and run.has(name)]
     info = replace(run.info, facts={**run.info.facts, REDUCED: {"without": lost}})
-    return Trace(info).with_tables(**made)
+    return Trace(info).with_tables(**result)
 
 
 def _overview(
@@ -163,8 +164,8 @@ def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -
     for place, rank in enumerate(ranks):
         only = None if len(ranks) == 1 else rank
         own = figures.get(only)
-        mine = pl.lit(True) if only is None else pl.col("rank") == only
-        spent = int(work.filter(mine).select(pl.col("dur_ns").sum()).collect(engine="streaming").item())
+        matching = pl.lit(True) if only is None else pl.col("rank") == only
+        spent = int(work.filter(matching).select(pl.col("dur_ns").sum()).collect(engine="streaming").item())
         row: dict[str, Any] = {
             "rank": rank, "host": hosts.get(str(rank)) or run.info.facts.get("host_name"), "source": run.info.source,
             "epoch_ns": run.info.epoch_ns, "bytes": run.info.bytes if not place else None, "label": cycles.anchor,
@@ -172,7 +173,7 @@ def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -
             # for several ranks in one recording only the totals are known; they are given to the first rank
             "before": cycles.before if not place else 0, "elsewhere": cycles.elsewhere if not place else 0,
             "in_cycles_ns": None if cycles.held is None else round(cycles.held * spent),
-            "host_recorded": run.host.filter(mine).select(pl.len()).collect(engine="streaming").item() > 0,
+            "host_recorded": run.host.filter(matching).select(pl.len()).collect(engine="streaming").item() > 0,
         }
         if own is not None:
             row |= {

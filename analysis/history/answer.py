@@ -123,13 +123,13 @@ def _carrying(judged: Judged) -> int:
 def step_facts(one: JudgedHistory, step: LevelStep) -> dict[str, Any]:
     """A step in ``facts.steps``."""
     kind, name = one.key_of(step.series)
-    made = {
+    result = {
         "kind": kind, "name": name, "index": step.index, "run": one.history.runs[step.index].run.label,
         "before_ns": step.before_ns, "after_ns": step.after_ns, "change": step.change, "q": step.q,
         "low": step.low, "high": step.high, "first": step.first, "last": step.last, "runs_after": step.runs_after,
         "share": step.share,
     }
-    return made | ({"series": step.carries} if step.carries is not None else {})
+    return result | ({"series": step.carries} if step.carries is not None else {})
 
 
 def summary_of(one: JudgedHistory) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ def sections(row: dict[str, Any], one: JudgedHistory) -> list[Section]:
     key = str(row["kind"]), str(row["name"])
     keys = list(zip(judged.series.kinds, judged.series.names, strict=True))
     at = -1 if key[0] == COMMON else keys.index(key)
-    made = []
+    result = []
     for step in judged.of_series(at):
         low, high = (units.percent(100 * value, signed=True) for value in (step.low, step.high))
         rows = [("", step_sentence(history, judged, step)), ("95% CI", f"{low} … {high}"),
@@ -30,13 +30,13 @@ def sections(row: dict[str, Any], one: JudgedHistory) -> list[Section]:
             rows.append(("it came with", f"one of the runs {step.first + 1}–{step.last + 1}"))
         if step.share and at >= 0:
             rows.append(("common factor", f"follows {units.number(step.share)} of it, taken out"))
-        made.append(Section(f"Step at run {step.index + 1}", tuple(rows)))
+        result.append(Section(f"Step at run {step.index + 1}", tuple(rows)))
     if at >= 0:
         last = history.runs[-MOST:]
-        made.append(Section("Last runs", tuple(
+        result.append(Section("Last runs", tuple(
             (str(run.index + 1), display(run.run.label, 32), _time(history.shown[at, run.index])) for run in last
         ), ("#", "run", _per(one))))
-    return made
+    return result
 
 
 def run_sections(index: int, one: JudgedHistory) -> list[Section]:
@@ -50,22 +50,22 @@ def run_sections(index: int, one: JudgedHistory) -> list[Section]:
         about.append(("not tested", display(run.not_tested)))
     if judged.common.removed:
         about.append(("common factor", units.percent(100 * float(np.expm1(judged.common.factor[index])), signed=True)))
-    made = [Section(f"Run {index + 1}", tuple(about))]
+    result = [Section(f"Run {index + 1}", tuple(about))]
     steps = [(fit_name(one.key_of(step.series)[1], 48), units.percent(100 * step.change, signed=True))
              for step in judged.steps if step.index == index]
     if steps:
-        made.append(Section("Steps that came with it", tuple(steps)))
+        result.append(Section("Steps that came with it", tuple(steps)))
     apart = judged.deviations[:, index]
     order = [row for row in np.argsort(-np.nan_to_num(np.abs(apart))) if abs(apart[row]) > OFF][:MOST]
     if not run.not_tested:
-        made.append(Section("Off their level in this run", tuple(
+        result.append(Section("Off their level in this run", tuple(
             (fit_name(judged.series.names[row], 48), _time(history.shown[row, index]), f"{apart[row]:+.0f} σ")
             for row in order
         ), ("series", _per(one), "from its level")) if order else Section(
             "Off their level in this run", (("", f"No series is more than {OFF:g} standard deviations off."),)))
     if run.run.warnings:
-        made.append(Section("Warnings", tuple(("", display(one)) for one in run.run.warnings[:MOST])))
-    return made
+        result.append(Section("Warnings", tuple(("", display(one)) for one in run.run.warnings[:MOST])))
+    return result
 
 
 def _per(one: JudgedHistory) -> str:

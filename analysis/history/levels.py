@@ -20,11 +20,11 @@ _AT_ONCE = 60_000  # Series × runs processed at once: 15 MB of decisions.
 def changes(values: Floats, penalty: float, cap: float) -> Flags:
     """True where a new level begins, per series and run. ``values`` are in standard deviations of a run, NaN where the
     series is missing; a change at a missing run moves to the next run that has the series."""
-    made = np.zeros(values.shape, dtype=bool)
+    result = np.zeros(values.shape, dtype=bool)
     step = max(1, _AT_ONCE // max(1, values.shape[1]))
     for begin in range(0, len(values), step):
-        made[begin : begin + step] = _changes(values[begin : begin + step], penalty, cap)
-    return made
+        result[begin : begin + step] = _changes(values[begin : begin + step], penalty, cap)
+    return result
 
 
 def _changes(values: Floats, penalty: float, cap: float) -> Flags:

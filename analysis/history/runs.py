@@ -146,18 +146,18 @@ def _compared_kind(runs: Sequence[RunSums]) -> str:
 
 
 def _by_run(frame: pl.DataFrame, runs: int) -> list[Sums]:
-    made: list[Sums] = [{} for _ in range(runs)]
+    result: list[Sums] = [{} for _ in range(runs)]
     columns = frame.select("run", pl.col("kind", "name").cast(pl.String), "ns", "count")
     for run, kind, name, ns, count in columns.iter_rows():
-        made[run][kind, name] = Sum(ns, count)
-    return made
+        result[run][kind, name] = Sum(ns, count)
+    return result
 
 
 def _one_name_each(runs: list[Sums]) -> tuple[list[Sums], list[str]]:
     """The sums with renamed series under their first name, except in runs that have both names; and a note."""
     first: dict[Key, str] = {}
     times: dict[Key, float] = {}
-    made = []
+    result = []
     for sums in runs:
         unknown = [key for key in sums if key not in times and key not in first and key[0] != IDLE]
         if times and unknown:
@@ -170,10 +170,10 @@ def _one_name_each(runs: list[Sums]) -> tuple[list[Sums], list[str]]:
             was = first.get((kind, name), name)
             joined[kind, name if (kind, was) in sums else was] = one
         times |= {key: one.ns for key, one in joined.items()}
-        made.append(joined)
+        result.append(joined)
     if not first:
-        return made, []
-    return made, [f"{units.counted(len(first), 'series', 'series')} changed only the name; the first name is listed."]
+        return result, []
+    return result, [f"{units.counted(len(first), 'series', 'series')} changed only the name; the first name is listed."]
 
 
 def _function(key: Key) -> Function:
@@ -187,32 +187,32 @@ def _reasons_not_tested(
     eight runs is tested, else the largest group."""
     groups: list[int | None] = []
     firsts: list[tuple[tuple[str, ...], Sums, float | None]] = []
-    for run, part, mine in zip(runs, parts, sums, strict=True):
-        if part is None or not mine:
+    for run, part, own in zip(runs, parts, sums, strict=True):
+        if part is None or not own:
             groups.append(None)
             continue
         group = next((at for at, (hardware, other, flops) in enumerate(firsts)
-                      if hardware == run.hardware and _same_work(mine, part.flops, other, flops)), None)
+                      if hardware == run.hardware and _same_work(own, part.flops, other, flops)), None)
         if group is None:
             group = len(firsts)
-            firsts.append((run.hardware, mine, part.flops))
+            firsts.append((run.hardware, own, part.flops))
         groups.append(group)
     sizes = Counter(group for group in groups if group is not None)
     newest = [group for group in reversed(groups) if group is not None and sizes[group] >= FEWEST_RUNS]
     chosen = newest[0] if newest else max(sizes, key=lambda group: (sizes[group], group), default=None)
-    made = []
+    result = []
     for run, part, group in zip(runs, parts, groups, strict=True):
         if group is None:
             without = "no cycles" if all(one.cycle_kind == RECORDING for one in run.parts) else (
                 f"no {kind} cycles" if kind != RECORDING else "it has cycles, the runs compared have none")
-            made.append("nothing ran on a device" if part is not None else without)
+            result.append("nothing ran on a device" if part is not None else without)
         elif group == chosen or chosen is None:
-            made.append("")
+            result.append("")
         elif run.hardware != firsts[chosen][0]:
-            made.append(f"other hardware: {', '.join(run.hardware) or 'not recorded'}")
+            result.append(f"other hardware: {', '.join(run.hardware) or 'not recorded'}")
         else:
-            made.append("other work per cycle")
-    return made
+            result.append("other work per cycle")
+    return result
 
 
 def _same_work(a: Sums, flops_a: float | None, b: Sums, flops_b: float | None) -> bool:
@@ -240,9 +240,9 @@ def _matrix(sums: Sequence[Sums], cycles: Floats, runs: Sequence[HistoryRun]) ->
     keys: list[Key] = [*([(CYCLE, CYCLE)] if np.isfinite(cycles).any() else []), *names]
     at = {key: row for row, key in enumerate(keys)}
     values = np.full((len(keys), len(sums)), np.nan)
-    for run, mine in enumerate(sums):
-        rows = [at[key] for key in mine]
-        values[rows, run] = [one.ns for one in mine.values()]
+    for run, own in enumerate(sums):
+        rows = [at[key] for key in own]
+        values[rows, run] = [one.ns for one in own.values()]
     if (CYCLE, CYCLE) in at:
         values[0] = cycles
     idle = np.array([kind == IDLE for kind, _ in keys], dtype=bool)
@@ -253,13 +253,13 @@ def _matrix(sums: Sequence[Sums], cycles: Floats, runs: Sequence[HistoryRun]) ->
 
 def _clock_noise(keys: Sequence[Key], sums: Sequence[Sums], parts: Sequence[KindSums | None]) -> Floats | None:
     """The relative spread that times in whole microseconds alone give each series; None if some run's are finer."""
-    some = [(part.cycles, {key: one for key, one in mine.items() if key[0] != IDLE})
-            for part, mine in zip(parts, sums, strict=True) if part is not None]
-    if any(round(one.ns * cycles) % 1000 for cycles, mine in some for one in mine.values()):
+    some = [(part.cycles, {key: one for key, one in own.items() if key[0] != IDLE})
+            for part, own in zip(parts, sums, strict=True) if part is not None]
+    if any(round(one.ns * cycles) % 1000 for cycles, own in some for one in own.values()):
         return None
     return np.array([
-        max((_ROUNDING_NS * (one.count / cycles) ** 0.5 / one.ns for cycles, mine in some
-             if (one := mine.get(key)) and one.ns), default=0.0) for key in keys])
+        max((_ROUNDING_NS * (one.count / cycles) ** 0.5 / one.ns for cycles, own in some
+             if (one := own.get(key)) and one.ns), default=0.0) for key in keys])
 
 
 def _untested_notes(runs: Iterable[HistoryRun], kind: str) -> list[str]:

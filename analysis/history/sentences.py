@@ -63,7 +63,7 @@ def _came_and_went(history: History, judged: Judged, step: LevelStep) -> str:
     there = np.isfinite(judged.series.per_cycle)
     compared = np.array([not run.not_tested for run in history.runs], dtype=bool)
     after = np.arange(len(compared)) >= step.index
-    made = []
+    result = []
     for word, has, lacks in (("New", after, ~after), ("Gone", ~after, after)):
         only = there[:, has & compared].all(axis=1) & ~there[:, lacks & compared].any(axis=1)
         rows = np.flatnonzero(only & ~judged.series.of_kind(OP))
@@ -72,8 +72,8 @@ def _came_and_went(history: History, judged: Judged, step: LevelStep) -> str:
                  for at in np.argsort(-time)[:3]]
         if names:
             more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
-            made.append(f"{word} since then: {'; '.join(names)}{more}. ")
-    return "".join(made)
+            result.append(f"{word} since then: {'; '.join(names)}{more}. ")
+    return "".join(result)
 
 
 def _unit(history: History) -> str:

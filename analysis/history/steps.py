@@ -224,7 +224,7 @@ def _steps_of(scaled: _Scaled, row: int, begins: Flags) -> list[LevelStep]:
     values, scale, cap = scaled.values[row], float(scaled.scale[row]), scaled.cap
     there = np.isfinite(values)
     ends = [0, *np.flatnonzero(begins).tolist(), len(values)]
-    made = []
+    result = []
     for begin, at, end in zip(ends, ends[1:], ends[2:], strict=False):
         if not there[begin:at].any() or not there[at:end].any():
             continue
@@ -243,12 +243,12 @@ def _steps_of(scaled: _Scaled, row: int, begins: Flags) -> list[LevelStep]:
         if saved < _BEYOND_A_SLOPE or surely < SMALLEST or jump * size < 0:
             continue
         first, last = _places(values, begin, at, end, (before, after), cap)
-        made.append(LevelStep(
+        result.append(LevelStep(
             row, at, float(np.expm1(size)), float(np.expm1(max(size - 1.96 * error, -_LARGEST))),
             float(np.expm1(min(size + 1.96 * error, _LARGEST))), scaled.level_ns(row, before),
             scaled.level_ns(row, after), first, last, int(there[at:].sum()), expected, 0.0,
         ))
-    return made
+    return result
 
 
 def _near(values: Floats, begin: int, end: int, whole: int) -> Floats:

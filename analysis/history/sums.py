@@ -14,7 +14,7 @@ from msgspec import Struct, json
 
 from ...loaders.trace import Trace
 from ..contract.options import Options
-from ..core.derived import code
+from ..core.derived import code_hash
 from ..cycles.statement import cycle_facts
 from ..cycles.whole import WholeCycles, whole_cycles
 from ..idle.by_cycle import idle_by_cycle
@@ -66,7 +66,7 @@ class RunSums(Struct, frozen=True):
 
 def cache_name() -> str:
     """The name under which the sums of a recording are cached; it changes with our code."""
-    return f"history-{code()}"
+    return f"history-{code_hash()}"
 
 
 def packed_sums(run: Trace) -> bytes:
@@ -127,11 +127,11 @@ def _of_recording(run: Trace) -> KindSums:
 
 def _sums(run: Trace, cycles: int) -> dict[str, dict[str, Sum]]:
     """The totals of a run divided by ``cycles``; kinds without any time are left out."""
-    made: dict[str, dict[str, Sum]] = {}
+    result: dict[str, dict[str, Sum]] = {}
 
     def add(kind: str, name: str, ns: float, count: float) -> None:
-        before = made.setdefault(kind, {}).get(name, Sum(0.0))
-        made[kind][name] = Sum(before.ns + ns / cycles, before.count + count / cycles)
+        before = result.setdefault(kind, {}).get(name, Sum(0.0))
+        result[kind][name] = Sum(before.ns + ns / cycles, before.count + count / cycles)
 
     kernels = kernels_of(run, "name")
     if kernels is not None:
@@ -143,7 +143,7 @@ def _sums(run: Trace, cycles: int) -> dict[str, dict[str, Sum]]:
     rows = table.select(pl.col("name").cast(pl.String), "device_self_ns", "calls").drop_nulls("name").collect()
     for name, ns, count in rows.filter(pl.col("device_self_ns") > 0).sort("name").rows():
         add(OP, name, ns, count or 0)
-    return made
+    return result
 
 
 def _flops(run: Trace) -> float | None:

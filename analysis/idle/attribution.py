@@ -73,9 +73,9 @@ def idle_of(run: Trace, piece: Trace, steps: Steps | None = None) -> Idle | None
 
 def _idle_of_piece(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None:
     """The idle time of a part of the run, by cause."""
-    mine, whole = activities_of(piece), cut_from(piece)
-    if whole is None or steps is None or mine.is_empty():
-        attributed = _attributed(run, mine, steps)
+    own, whole = activities_of(piece), cut_from(piece)
+    if whole is None or steps is None or own.is_empty():
+        attributed = _attributed(run, own, steps)
         return None if attributed is None else Idle(
             pl.concat(attributed.longest_first()).lazy(), attributed.devices, attributed.notes, attributed.scope)
     attributed = _attributed(run, activities_around(whole, *steps.bounds), steps, cut=True)
@@ -86,12 +86,12 @@ def _idle_of_piece(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None
 
 def _idle_of_run(run: Trace, steps: Steps | None) -> Idle | None:
     """The idle time of the whole run, by cause, cached."""
-    made = list[_Attribution | None]()
+    result = list[_Attribution | None]()
 
     def found() -> _Attribution | None:
-        if not made:
-            made.append(_attributed(run, activities_of(run), steps))
-        return made[0]
+        if not result:
+            result.append(_attributed(run, activities_of(run), steps))
+        return result[0]
 
     def about() -> _About | None:
         attributed = found()
@@ -144,8 +144,8 @@ def _attributed(
     for device in gaps:
         bounds = (device.begin_ns, device.begin_ns + device.window_ns)
         if steps is not None:
-            mine = steps.of(device.rank) or (0, 0)
-            bounds = max(bounds[0], mine[0]), min(bounds[1], mine[1])
+            own = steps.of(device.rank) or (0, 0)
+            bounds = max(bounds[0], own[0]), min(bounds[1], own[1])
         some, sums, within = _of_device(run, host, activities, device, bounds, cut)
         frames += some
         devices.append(sums)
@@ -167,9 +167,9 @@ def _of_device(
         frame, parts = _explained(host, activities, picked, None if launches is None else launches.pick(some))
         total += parts.sum(axis=1)
         inside = np.flatnonzero(picked.inside(*bounds))
-        mine = frame if len(inside) == frame.height else frame[inside]
-        scope.add(mine, parts[:, inside])
-        frames.append(mine if cut else frame)
+        matching = frame if len(inside) == frame.height else frame[inside]
+        scope.add(matching, parts[:, inside])
+        frames.append(matching if cut else frame)
     across = np.flatnonzero((gaps.starts < bounds[1]) & (gaps.ends > bounds[0]) & ~gaps.inside(*bounds))
     if len(across):
         pieces, _ = gaps.pick(across).within(*(np.array([moment]) for moment in bounds))

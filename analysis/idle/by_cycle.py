@@ -47,24 +47,24 @@ def idle_by_cycle(run: Trace, cycles: pl.DataFrame) -> pl.DataFrame:
 def _of_device(
     run: Trace, host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, windows: pl.DataFrame
 ) -> pl.DataFrame:
-    mine = windows
+    own = windows
     if gaps.rank is not None:
-        mine = windows.filter((pl.col("rank") == gaps.rank).fill_null(True))
-    starts, ends = (mine[name].to_numpy() for name in WINDOW)
+        own = windows.filter((pl.col("rank") == gaps.rank).fill_null(True))
+    starts, ends = (own[name].to_numpy() for name in WINDOW)
     pieces, window = gaps.within(starts, ends)
-    sums = np.zeros((len(CAUSES), mine.height), dtype=np.int64)
+    sums = np.zeros((len(CAUSES), own.height), dtype=np.int64)
     for at in range(0, len(window), AT_ONCE):
         some = slice(at, at + AT_ONCE)
         few = pieces.pick(some)
         _add(sums, by_cause(host, few, None if host is None else launches_of(run, host, activities, few)), window[some])
     there = np.flatnonzero(sums.any(axis=1))
     outside = np.maximum(gaps.begin_ns - starts, 0) + np.maximum(ends - gaps.begin_ns - gaps.window_ns, 0)
-    count = mine.height * len(there)
+    count = own.height * len(there)
     return pl.DataFrame({
-        "cycle": pl.concat([mine["cycle"].cast(pl.Int64)] * len(there) or [pl.Series([], dtype=pl.Int64)]),
+        "cycle": pl.concat([own["cycle"].cast(pl.Int64)] * len(there) or [pl.Series([], dtype=pl.Int64)]),
         "rank": pl.Series([gaps.rank] * count, dtype=pl.Int64),
         "device": pl.Series([gaps.device] * count, dtype=NAME),
-        "cause": pl.Series(list(CAUSES), dtype=NAME).gather(pl.Series(np.repeat(there, mine.height))),
+        "cause": pl.Series(list(CAUSES), dtype=NAME).gather(pl.Series(np.repeat(there, own.height))),
         "dur_ns": sums[there].ravel(),
         "covered": np.tile(outside <= NOT_COVERED * (ends - starts), len(there)),
     }, schema=SCHEMA)

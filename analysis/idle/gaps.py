@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
-from ..core.batches import ids, of_devices
+from ..core.batches import ids, rows_by_device
 from ..core.call_tree import Ints, Mask
 from ..core.intervals import union
 from ..kernels.sources import ACTIVITIES
@@ -85,9 +85,9 @@ def _timed(run: Trace) -> pl.LazyFrame:
 
 def gaps_of(activities: pl.DataFrame) -> list[DeviceGaps]:
     """The gaps of every device of the activities, sorted by rank and device name."""
-    groups = of_devices(ids(activities["rank"]), ids(activities["device"].to_physical().cast(pl.Int64)))
+    groups = rows_by_device(ids(activities["rank"]), ids(activities["device"].to_physical().cast(pl.Int64)))
     starts, ends = activities["start_ns"].to_numpy(), (activities["start_ns"] + activities["dur_ns"]).to_numpy()
-    return [_of_device(device, rank, mine, starts[mine], ends[mine]) for device, rank, mine in groups]
+    return [_of_device(device, rank, own, starts[own], ends[own]) for device, rank, own in groups]
 
 
 def _of_device(device: str | None, rank: int | None, rows: Ints, starts: Ints, ends: Ints) -> DeviceGaps:

@@ -39,9 +39,9 @@ def sampled_while_idle(run: Trace, gaps: pl.LazyFrame) -> list[dict[str, Any]]:
     idle = gaps.select(pl.col("device").cast(pl.String), "rank", "start_ns", "dur_ns").sort("start_ns").collect(
         engine="streaming")
     devices = []
-    for (device, rank), mine in idle.group_by("device", "rank", maintain_order=True) if samples.height else ():
+    for (device, rank), own in idle.group_by("device", "rank", maintain_order=True) if samples.height else ():
         some = samples if rank is None else samples.filter(pl.col("rank").is_null() | (pl.col("rank") == rank))
-        starts, ends = mine["start_ns"].to_numpy(), (mine["start_ns"] + mine["dur_ns"]).to_numpy()
+        starts, ends = own["start_ns"].to_numpy(), (own["start_ns"] + own["dur_ns"]).to_numpy()
         at = some["start_ns"].to_numpy()
         gap = np.searchsorted(starts, at, side="right") - 1
         inside = some.filter(pl.Series((gap >= 0) & (at < ends[gap])))

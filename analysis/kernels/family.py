@@ -60,10 +60,10 @@ def family_column(columns: Sequence[Column]) -> str | None:
 
 def device_families(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """Per device: summed time (ns) of each family, largest first, from a table of kernels by name."""
-    made: dict[tuple[Any, Any], dict[str, int]] = {}
+    result: dict[tuple[Any, Any], dict[str, int]] = {}
     for rank, device, one, ns in _summed(frame, ["rank", "device"]):
-        made.setdefault((rank, device), {})[one] = ns
-    return [{"device": device, "rank": rank, "families": sums} for (rank, device), sums in made.items()]
+        result.setdefault((rank, device), {})[one] = ns
+    return [{"device": device, "rank": rank, "families": sums} for (rank, device), sums in result.items()]
 
 
 def family_sums(frame: pl.DataFrame) -> dict[str, int]:

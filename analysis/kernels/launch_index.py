@@ -50,8 +50,8 @@ class LaunchIndex(Struct, frozen=True):
         """The callers of these groups (``CALLERS``, ``count``, ``total_ns``), most time first; empty if unknown."""
         if self.ways is None or not groups:
             return pl.DataFrame(schema=[*CALLERS, "count", "total_ns"])
-        mine = self.ways[groups[0] : groups[0] + 1] if len(groups) == 1 else self.ways[groups]
-        rows = mine.explode("ways").unnest("ways").drop("group")
+        matching = self.ways[groups[0] : groups[0] + 1] if len(groups) == 1 else self.ways[groups]
+        rows = matching.explode("ways").unnest("ways").drop("group")
         if len(groups) == 1:
             return rows
         summed = rows.group_by(CALLERS).agg(pl.col("count").sum(), pl.col("total_ns").sum())

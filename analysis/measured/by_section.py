@@ -70,10 +70,10 @@ def _rules(run: Trace, launches: pl.LazyFrame) -> pl.DataFrame:
         metric=pl.Series(named, dtype=pl.String), severity=pl.col("kind"),
         section=pl.Series([section_title(one, "") for one in frame["section"]], dtype=pl.String),
     ).sort("speedup", descending=True, nulls_last=True, maintain_order=True)
-    made = frame.group_by("name", "section", "metric", maintain_order=True).agg(
+    result = frame.group_by("name", "section", "metric", maintain_order=True).agg(
         pl.col("speedup", "severity", "scope").first(), said=pl.col("message").first(),
         launches=pl.col("index").n_unique().cast(pl.Int64),
     )
-    return made.with_columns(
+    return result.with_columns(
         shown=pl.concat_str("severity", "scope", separator=", ", ignore_nulls=True).replace("", None),
         what=pl.lit(RULE), unit=pl.lit(None, pl.String), value=pl.lit(None, pl.Float64))

@@ -96,7 +96,7 @@ def stalls_of(metrics: Mapping[str, float | None]) -> list[tuple[str, float]]:
 
 def rooflines_of(metrics: Mapping[str, float | None]) -> list[MeasuredRoofline]:
     """The launch's place in the roofline of each precision whose instructions were counted."""
-    made = [*_labelled_rooflines(metrics)]
+    result = [*_labelled_rooflines(metrics)]
     clock = metrics.get("smsp__cycles_elapsed.avg.per_second")
     sm_clock = metrics.get("sm__cycles_elapsed.avg.per_second")
     traffic = metrics.get("dram__bytes.sum.per_second")
@@ -114,12 +114,12 @@ def rooflines_of(metrics: Mapping[str, float | None]) -> list[MeasuredRoofline]:
                 add, mul, fma = (one or 0.0 for one in counts)
                 flops = (add + mul + 2 * fma) * times
                 break
-        if not flops or any(one.precision == precision for one in made):
+        if not flops or any(one.precision == precision for one in result):
             continue
         issue = metrics.get(f"sm__sass_thread_inst_executed_op_{letter}fma_pred_on.sum.peak_sustained")
-        made.append(MeasuredRoofline(precision, flops, 2 * issue * sm_clock if issue and sm_clock else None, traffic,
+        result.append(MeasuredRoofline(precision, flops, 2 * issue * sm_clock if issue and sm_clock else None, traffic,
                              width * dram_clock if width and dram_clock else None))
-    return made
+    return result
 
 
 def _labelled_rooflines(metrics: Mapping[str, float | None]) -> Iterator[MeasuredRoofline]:

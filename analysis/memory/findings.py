@@ -61,21 +61,21 @@ class MemoryFinding(Struct, frozen=True):
 
 def memory_findings(memory: Peaks) -> list[MemoryFinding]:
     """The findings of each device whose allocator state was recorded."""
-    made = []
+    result = []
     for peak in memory.peaks:
         held = peak.held
         if not held.get("segments"):
             continue
         last = held["failures"][-1] if held.get("failures") else None
         if last and last["asked_bytes"]:
-            made.append(_of(peak, "out of memory", last["asked_bytes"], held["reserved_bytes"], allocator=user_frame(
+            result.append(_of(peak, "out of memory", last["asked_bytes"], held["reserved_bytes"], allocator=user_frame(
                 last["stack"]) if last["stack"] else None, at_ns=last["at_ns"], times=held["out_of_memory"],
                 device_free=last["device_free_bytes"]))
         elif held["free_bytes"] > UNUSED * held["reserved_bytes"]:
-            made.append(_of(peak, "fragmentation", 0, held["reserved_bytes"]))
+            result.append(_of(peak, "fragmentation", 0, held["reserved_bytes"]))
         if held["requested_bytes"] < (1 - WASTED) * held["allocated_bytes"]:
-            made.append(_of(peak, "rounding", held["requested_bytes"], held["allocated_bytes"]))
-    return made
+            result.append(_of(peak, "rounding", held["requested_bytes"], held["allocated_bytes"]))
+    return result
 
 
 def _of(

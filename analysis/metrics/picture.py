@@ -45,13 +45,14 @@ def key_of(row: dict[str, Any], run: int = 0, pooled: bool = False) -> Key:
 
 def lines_of(panel: Panel, window: Window, height: int, sides: bool = False) -> list[str]:
     """A panel below its legend."""
-    made = drawn(panel, window, height)
+    result = drawn(panel, window, height)
     names = [
         f"{letter} {'AB'[one.key.run] + ' ' if sides and letter.islower() else ''}{display(one.key.name, 40)}"
         for letter, one in zip(panel.letters, panel.series, strict=False)
     ]
     rows = [
-        f"{label}{line} {end}".rstrip() for label, line, end in zip(made.labels, made.lines, made.ends, strict=True)
+        f"{label}{line} {end}".rstrip()
+        for label, line, end in zip(result.labels, result.lines, result.ends, strict=True)
     ]
     return ["   ".join(names), *rows]
 
@@ -116,4 +117,4 @@ def _devices(runs: tuple[Trace, ...]) -> dict[str, str]:
         run.metrics.select(pl.col("device").unique()).collect(engine="streaming")["device"].cast(pl.String).to_list()
         for run in runs
     ]
-    return {mine: theirs for theirs, mine in mapped(*listed).items()}
+    return {own: theirs for theirs, own in mapped(*listed).items()}

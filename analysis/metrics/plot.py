@@ -58,11 +58,11 @@ def panels(series: Sequence[Series], most: int) -> tuple[Panel, ...]:
     groups: dict[tuple[str, bool], list[Series]] = {}
     for one in series:
         groups.setdefault((one.key.unit, one.timed), []).append(one)
-    made = []
+    result = []
     for (unit, _), members in list(groups.items())[:most]:
         few = tuple(members[:MOST_SERIES])
-        made.append(Panel(unit, few, *_range(unit, few)))
-    return tuple(made)
+        result.append(Panel(unit, few, *_range(unit, few)))
+    return tuple(result)
 
 
 def _range(unit: str, series: Sequence[Series]) -> tuple[float, float, float]:
@@ -138,12 +138,12 @@ def axis_labels(panel: Panel, height: int) -> tuple[str, ...]:
     """Axis labels: a value at the text line nearest to each step, as far as they fit, and always at the ends."""
     steps = max(1, round((panel.high - panel.low) / panel.step))
     every = next((n for n in (1, 2, 3, 4, 5) if steps % n == 0 and (height - 1) * n >= 2 * steps), steps)
-    made = [""] * height
+    result = [""] * height
     for at in range(0, steps + 1, every):
         row = round((height - 1) * at / steps)
         value = metrics.value_text(round(panel.high / panel.step - at) * panel.step, panel.unit)
-        made[row] = display(value.replace(".0 ", " "), LABEL - 2)
-    return tuple(f"{text:>{LABEL - 2}} {'┤' if text else '│'}" for text in made)
+        result[row] = display(value.replace(".0 ", " "), LABEL - 2)
+    return tuple(f"{text:>{LABEL - 2}} {'┤' if text else '│'}" for text in result)
 
 
 def ruler(window: Window, timed: bool) -> str:

@@ -155,8 +155,8 @@ def summarised(run: Trace, owners: tuple[str, ...] = OWNERS) -> pl.DataFrame:
         value.mean().alias("mean"), value.quantile(0.5, "lower").alias("p50"), value.max().alias("max"),
         timed.min().alias("first_ns"), timed.max().alias("last_ns"),
     ).collect(engine="streaming")
-    made = frame.join(_trends(run, keys), on=keys, how="left", nulls_equal=True)
-    made = made.with_columns(
+    result = frame.join(_trends(run, keys), on=keys, how="left", nulls_equal=True)
+    result = result.with_columns(
         pl.struct("metric", "unit", "max").map_elements(
             lambda row: display_unit(str(row["metric"]), row["unit"], row["max"]), return_dtype=pl.String,
             skip_nulls=False).alias("unit"),
@@ -164,7 +164,7 @@ def summarised(run: Trace, owners: tuple[str, ...] = OWNERS) -> pl.DataFrame:
     )
     texts = [pl.col(name).cast(pl.String) for name in ("metric", "device")]
     number = pl.col("device").cast(pl.String).str.extract(r"(\d+)$").cast(pl.Int64, strict=False)
-    ordered = made.sort(texts[0], number, texts[1], *OWNERS, nulls_last=True)
+    ordered = result.sort(texts[0], number, texts[1], *OWNERS, nulls_last=True)
     return ordered.select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())
 
 

@@ -193,18 +193,18 @@ def _nodes(calls: _Calls) -> tuple[Ints, Ints, Ints, Mask]:
     names_at = int(calls.name.max(initial=0)) + 1
     own = np.flatnonzero(~same)
     order = own[np.argsort(depth[own], kind="stable")]
-    made = 0
+    result = 0
     for some in np.split(order, np.flatnonzero(np.diff(depth[order])) + 1):
         above = np.where(above_call[some] >= 0, node[above_call[some]], -1)
         joins = depth[some] >= DEEPEST
         node[some[joins]] = above[joins]
         rest, above = some[~joins], above[~joins]
         place, first = dense((above + 1) * names_at + calls.name[rest])
-        node[rest] = made + place
+        node[rest] = result + place
         parents.append(above[first])
         names.append(calls.name[rest][first])
         modules.append(calls.is_module[rest][first])
-        made += len(first)
+        result += len(first)
     node[same] = node[above_call[same]]
     return node, np.concatenate(parents), np.concatenate(names), np.concatenate(modules)
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ...loaders import schema
 from ...loaders.trace import Trace
-from ..core.batches import ABSENT, CALLS, Columns, batches, gathered, ids, in_order, match, numbered, numbers
+from ..core.batches import ABSENT, CALLS, Columns, batches, gathered, ids, in_order, integer_arrays, match, numbered
 from ..core.call_tree import HostSlices, Ints, Parents, crossings, nearest, pack, parent_within, slices_of, sum_below
 from ..core.derived import derived_value
 from ..core.quantiles import Codes, dense, order_by
@@ -123,7 +123,7 @@ def _nodes(run: Trace) -> Nodes:
     timed = pl.all_horizontal(pl.col("name", "start_ns", "dur_ns").is_not_null())
     above = slices_of(run).parent
     nodes = run.host.with_row_index("row").filter((pl.col("kind") == "op") | in_tree, timed)
-    result = numbers(nodes.select("row", pl.col("depth").fill_null(0)), "row", "depth")
+    result = integer_arrays(nodes.select("row", pl.col("depth").fill_null(0)), "row", "depth")
     is_node, depth = np.zeros(len(above), dtype=bool), result["depth"]
     is_node[result["row"]] = True
     frame = nodes.select("name", "kind", "start_ns", "dur_ns", "rank", "external_id").collect(engine="streaming")
@@ -202,8 +202,8 @@ def _own_host_time(nodes: Nodes, into: Ints, calls: Calls, owner: Ints) -> Ints:
     child = (nodes.parent >= 0) & (into == np.arange(len(into)))
     inner = np.bincount(into[nodes.parent[child]], weights=durations[child], minlength=len(into))
     elsewhere = (calls.external_id < 0) & (calls.external_id != ABSENT)
-    made = (owner >= 0) & calls.outermost & ~elsewhere
-    called = np.bincount(into[owner[made]], weights=(calls.ends - calls.starts)[made], minlength=len(into))
+    result = (owner >= 0) & calls.outermost & ~elsewhere
+    called = np.bincount(into[owner[result]], weights=(calls.ends - calls.starts)[result], minlength=len(into))
     return (durations - inner - called).astype(np.int64)
 
 

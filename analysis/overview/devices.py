@@ -30,27 +30,27 @@ def gauges(activities: Activities, window: Intervals, devices: tuple[Device, ...
     kernels = np.flatnonzero(activities.kernels)
     order = np.argsort(activities.device[kernels], kind="stable")  # one sort for all devices
     kernels, numbers = kernels[order], activities.device[kernels[order]]
-    for mine in np.split(kernels, np.flatnonzero(np.diff(numbers)) + 1) if len(kernels) else ():
-        device = activities.devices[activities.device[mine[0]]]
-        inside = np.maximum(window.within(activities.starts[mine], activities.ends[mine]), 0)
-        busy = activities.union(mine) & window
+    for own in np.split(kernels, np.flatnonzero(np.diff(numbers)) + 1) if len(kernels) else ():
+        device = activities.devices[activities.device[own[0]]]
+        inside = np.maximum(window.within(activities.starts[own], activities.ends[own]), 0)
+        busy = activities.union(own) & window
         total = int(inside.sum())
         rows.append({
-            "device": device, "rank": None if (rank := int(activities.rank[mine[0]])) == ABSENT else rank,
+            "device": device, "rank": None if (rank := int(activities.rank[own[0]])) == ABSENT else rank,
             "name": products.get(device or ""),
             "utilisation": busy.length / window.length,
-            "sm_efficiency": _sm_efficiency(activities, mine, window),
-            "occupancy": _mean(activities.occupancy[mine], inside),
-            **_on_tensor_cores(activities, mine, inside),
+            "sm_efficiency": _sm_efficiency(activities, own, window),
+            "occupancy": _mean(activities.occupancy[own], inside),
+            **_on_tensor_cores(activities, own, inside),
             "busy_ns": busy.length, "kernel_ns": total, "window_ns": window.length,
         })
     return rows
 
 
-def _on_tensor_cores(activities: Activities, mine: Places, inside: Ints) -> dict[str, float | None]:
+def _on_tensor_cores(activities: Activities, own: Places, inside: Ints) -> dict[str, float | None]:
     """``tensor_share`` of the kernel time, None where kernel names are ambiguous; ``tensor_least``, its lower bound."""
     total = int(inside.sum())
-    used, unsure = (int(inside[mask[mine]].sum()) for mask in (activities.on_tensor_cores, activities.may_use_them))
+    used, unsure = (int(inside[mask[own]].sum()) for mask in (activities.on_tensor_cores, activities.may_use_them))
     least = used / total if total else 0.0
     return {"tensor_share": least if unsure <= UNSURE * total else None, "tensor_least": least}
 
@@ -61,13 +61,13 @@ def _mean(values: Floats, weights: Ints) -> float | None:
     return float((values[measured].astype(np.float64) * weights[measured]).sum() / total) if total else None
 
 
-def _sm_efficiency(activities: Activities, mine: Places, window: Intervals) -> float | None:
+def _sm_efficiency(activities: Activities, own: Places, window: Intervals) -> float | None:
     """Mean over the window of min(1, blocks per SM summed over the kernels running at each instant)."""
-    blocks = activities.blocks_per_sm[mine].astype(np.float64)
+    blocks = activities.blocks_per_sm[own].astype(np.float64)
     measured = blocks > 0
     if not measured.any():
         return None
-    starts, ends, blocks = activities.starts[mine][measured], activities.ends[mine][measured], blocks[measured]
+    starts, ends, blocks = activities.starts[own][measured], activities.ends[own][measured], blocks[measured]
     moments = np.concatenate((starts, ends))
     order = np.argsort(moments, kind="stable")
     level = np.cumsum(np.concatenate((blocks, -blocks))[order])[:-1]

@@ -46,7 +46,7 @@ def _measures(run: Trace) -> list[str]:
 def cycle_numbers(run: Trace, options: Options, side: Side = "a") -> list[int]:
     """Numbers of the run's cycles in scope, in order of time; empty if there are none."""
     from ..cycles.detection import find_cycles
-    from ..cycles.scope import part
+    from ..cycles.scope import scoped_any_cycle
 
-    frame = find_cycles(part(run, options, side), options).frame
+    frame = find_cycles(scoped_any_cycle(run, options, side), options).frame
     return frame["cycle"].drop_nulls().unique(maintain_order=True).to_list()

@@ -62,10 +62,10 @@ def host_times(run: Trace) -> HostTimes:
     moments: list[list[Intervals]] = [[], [], []]
     requesting_ids: list[Ints] = []
     calls: list[RuntimeCalls] = []
-    said_of = cache(_name_flags)  # most names of a batch occurred in earlier batches
+    flags_of = cache(_name_flags)  # most names of a batch occurred in earlier batches
     for rows in batches(run.host.filter(pl.col("kind").is_in([*_OPS, *CALLS])).select(columns)):
         names, kinds = TextColumn.of(rows["name"]), TextColumn.of(rows["kind"])
-        flags, is_call = names.mapped(said_of), kinds.where(CALLS.__contains__)
+        flags, is_call = names.mapped(flags_of), kinds.where(CALLS.__contains__)
         starts, dur = ids(rows["start_ns"]), ids(rows["dur_ns"])
         external = ids(rows["external_id"])
         asking = kinds.where(("op", "annotation").__contains__) & (flags & _ASKS > 0) & (external != ABSENT)
@@ -75,10 +75,10 @@ def host_times(run: Trace) -> HostTimes:
         group = np.select([loads, flags & _ASKS > 0, operator], [0, 1, 2], -1)
         group[is_call | (starts == ABSENT) | (dur == ABSENT)] = -1
         for number, parts in enumerate(moments):
-            mine = group == number
-            parts.append(union(starts[mine], starts[mine] + dur[mine]))
-        made = np.flatnonzero(is_call & (starts != ABSENT))
-        calls.append(RuntimeCalls(starts, dur, ids(rows["correlation"]), ids(rows["rank"])).at(made))
+            matching = group == number
+            parts.append(union(starts[matching], starts[matching] + dur[matching]))
+        result = np.flatnonzero(is_call & (starts != ABSENT))
+        calls.append(RuntimeCalls(starts, dur, ids(rows["correlation"]), ids(rows["rank"])).at(result))
     every = RuntimeCalls(*(in_one([getattr(some, name) for some in calls]) for name in RuntimeCalls.__struct_fields__))
     loader, communication, op = (joined(parts) if parts else EMPTY for parts in moments)
     by_start = every.at(np.argsort(every.starts, kind="stable"))

@@ -38,9 +38,9 @@ def reduced_overview(run: Trace, options: Options, cycle: int | None) -> Overvie
         raise ScopeRefused(f"{run.info.label} is a reduced dataset, which has no breakdown without warm-up.")
     if not parts:
         raise CannotAnswer(f"{run.info.label} holds no device activities with times, so no overview.")
-    made = overview_from_ranks(run, run, options, cycles, parts, None)
-    merged = _merged(tuple(one for one in made.findings if one.severity != "unchecked"), _findings(run))
-    return replace(made, facts=made.facts | finding_facts(merged), notes=(NOTE, *made.notes), findings=merged)
+    result = overview_from_ranks(run, run, options, cycles, parts, None)
+    merged = _merged(tuple(one for one in result.findings if one.severity != "unchecked"), _findings(run))
+    return replace(result, facts=result.facts | finding_facts(merged), notes=(NOTE, *result.notes), findings=merged)
 
 
 def _parts(run: Trace) -> list[RankFigures]:
@@ -78,10 +78,10 @@ def _gauges(row: dict[str, Any], names: dict[str, str | None]) -> dict[str, Any]
 
 
 def _by_rank(table: pl.LazyFrame) -> dict[int | None, list[dict[str, Any]]]:
-    made: dict[int | None, list[dict[str, Any]]] = {}
+    result: dict[int | None, list[dict[str, Any]]] = {}
     for row in table.collect(engine="streaming").to_dicts():
-        made.setdefault(row["rank"], []).append(row)
-    return made
+        result.setdefault(row["rank"], []).append(row)
+    return result
 
 
 def _findings(run: Trace) -> tuple[Finding, ...]:
@@ -93,10 +93,10 @@ def _findings(run: Trace) -> tuple[Finding, ...]:
         "rule", maintain_order=True
     ).agg(pl.col("severity", "sentence", "cost_ns", "view", "filter", "rank").first(),
           pl.len().alias("ranks"), pl.col("sentence").n_unique().alias("ways"))
-    made = [_of_ranks(row, ranks) for row in best.to_dicts()]
+    result = [_of_ranks(row, ranks) for row in best.to_dicts()]
     nowhere = rows.filter(~pl.col("rule").is_in(looked["rule"].unique().implode()))
     left = nowhere.unique("rule", keep="first", maintain_order=True)
-    return (*made, *(Finding(rule, "unchecked", why) for rule, why in left.select("rule", "sentence").rows()))
+    return (*result, *(Finding(rule, "unchecked", why) for rule, why in left.select("rule", "sentence").rows()))
 
 
 def _merged(reduced: tuple[Finding, ...], recorded: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -122,8 +122,8 @@ def _by_rank(run: Trace) -> Iterator[tuple[int | None, Trace]]:
         yield None, run
         return
     for rank in run.info.ranks:
-        mine = pl.col("rank") == rank
-        yield rank, replace(run, kernels=run.kernels.filter(mine), host=run.host.filter(mine))
+        matching = pl.col("rank") == rank
+        yield rank, replace(run, kernels=run.kernels.filter(matching), host=run.host.filter(matching))
 
 
 def _part(run: Trace, cycles: Cycles, rank: int | None, usual: bool) -> RankFigures | None:
@@ -135,8 +135,8 @@ def _part(run: Trace, cycles: Cycles, rank: int | None, usual: bool) -> RankFigu
     if frame.is_empty():
         windows = of_recording(run, activities_of(run))
     else:
-        mine = frame if rank is None else frame.filter(pl.col("rank").is_null() | (pl.col("rank") == rank))
-        windows = of_cycles(mine, cycles.source == "recorded")
+        matching = frame if rank is None else frame.filter(pl.col("rank").is_null() | (pl.col("rank") == rank))
+        windows = of_cycles(matching, cycles.source == "recorded")
     if windows is None or not len(windows):
         return None
     if usual:
@@ -218,17 +218,17 @@ def overview_from_ranks(
     notes = _notes(cycles, parts, basis, word, cycle, longer)
     if any(NO_DEVICE in warning for warning in run.info.warnings):
         notes = tuple(note for note in notes if note != _UNSEEN)  # exports print the warning, too
-    made = overview(run, times, word, headline, evidence, basis, notes)
+    result = overview(run, times, word, headline, evidence, basis, notes)
     whole = {"in_steps": in_steps_of(idle, steps), "in_recording": in_recording_of(idle, steps)}
-    return replace(made, facts=made.facts | whole)
+    return replace(result, facts=result.facts | whole)
 
 
 def _busy(idle: Idle | None, rank: int | None, device: dict[str, object]) -> float | None:
     """Busy share of a device between its first and last activity of the whole recording."""
     if idle is None:
         return None
-    mine = [one for one in idle.devices if one.device == device["device"]]
-    own = [one for one in mine if one.rank == rank] if len(mine) > 1 else mine
+    matching = [one for one in idle.devices if one.device == device["device"]]
+    own = [one for one in matching if one.rank == rank] if len(matching) > 1 else matching
     return busy_share(own[0]) if own else None
 
 

@@ -27,8 +27,8 @@ from ..contract.options import SIDES, Options
 from ..contract.sections import PageSection
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
-from ..core.derived import code, is_stored, packed, unpacked
-from ..core.names.display_names import of_runs, speaking_of
+from ..core.derived import code_hash, is_stored, packed, unpacked
+from ..core.names.display_names import short_names_of, speaking_of
 from ..core.names.short_name import fit_name
 from ..core.text import display
 from ..cycles.statement import cycle_facts
@@ -70,7 +70,7 @@ def cached_answer(view: View, runs: Runs, options: Options, names: Sequence[str]
     store = runs[0].derived_store if runs and all(is_stored(run) for run in runs) else None
     if store is None or options != Options() or view.free_columns:
         return find()
-    question = [view.name, view.build.__module__, view.build.__qualname__, code(), settings_text()]
+    question = [view.name, view.build.__module__, view.build.__qualname__, code_hash(), settings_text()]
     for run in runs:
         assert run.derived_store is not None
         question += [run.derived_store.identity, repr(run.info)]
@@ -106,7 +106,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     runs, options = _restricted(view, runs, options)
     columns = view.columns_for(len(runs))
     names = [column.name for column in columns]
-    of_activities = of_runs(whole)
+    of_activities = short_names_of(whole)
     try:
         with speaking_of(of_activities):
             answer = cached_answer(view, runs, options, names, partial(view.build, runs, options))
@@ -124,7 +124,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     table = Table(
         view=view.name, columns=columns, rows=rows, total_rows=rows.height if ids is None else len(ids),
         facts=answer.facts, summary=answer.cycle_summary or answer.summary, notes=answer.notes, sources=sources(runs),
-        order=ids, kept=ids,
+        row_order=ids, kept=ids,
         picture=answer.picture, rows_below=answer.rows_below, page=answer.page,
         same=tuple((header, text) for _, header, text in same),
         cycle_facts=partial(cycle_facts, whole, question),
@@ -150,14 +150,15 @@ def _restricted(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[
         thresholds=options.thresholds, cycle_anchor=options.cycle_anchor, changes=options.changes
     ):
         return runs, options
-    from ..cycles.scope import part, scoped
+    from ..cycles.scope import scoped, scoped_any_cycle
 
     if view.windows_itself and (options.from_ns is not None or options.to_ns is not None):
         from ..cycles.limits import require_window
 
         for run, side in zip(runs, SIDES, strict=False):
             require_window(run, options.scope(side))
-    runs = tuple(part(run, options, side, not view.windows_itself) for run, side in zip(runs, SIDES, strict=False))
+    runs = tuple(
+        scoped_any_cycle(run, options, side, not view.windows_itself) for run, side in zip(runs, SIDES, strict=False))
     options = options.without_part(not view.windows_itself)
     # a comparison leaves warm-up cycles out itself, because it reports their number
     if not view.scopes_itself:
@@ -239,13 +240,13 @@ def common_values(rows: Rows, columns: Sequence[Column], ids: pl.Series | None) 
     """Name, header and text of each listed column with the same value on all rows; empty for a single row."""
     if rows.height < 2:
         return []
-    made = []
+    result = []
     for column in columns:
         in_title = column.order is not None and (column.role == "where" or column.heading)
         if in_title and (value := rows.only(column.name, ids)) is not None:
             shown = fit_name(str(value), 60) if column.role == "name" else display(str(value), 60)
-            made.append((column.name, column.header, shown))
-    return made
+            result.append((column.name, column.header, shown))
+    return result
 
 
 def distinguishing_columns(rows: Rows, columns: Sequence[Column]) -> set[str]:

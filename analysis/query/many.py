@@ -16,7 +16,7 @@ from ..contract.column import Column, keys_of
 from ..contract.options import Options
 from ..contract.view import View
 from ..core import device_pairs as devices
-from ..core.names.display_names import of_runs
+from ..core.names.display_names import short_names_of
 from ..table.export.state import notes
 from ..table.row_ids import ID
 from ..table.rows import Rows
@@ -59,7 +59,7 @@ def many(name: str, runs: tuple[Trace, ...], options: Options) -> Table:
         facts={"runs": [{"run": label, **table.all_facts} for label, table in zip(named, tables, strict=True)]},
         summary=tuple(f"{label}: {one.summary[0]}" for label, one in zip(named, tables, strict=True) if one.summary),
         sources=tuple(source for table in tables for source in table.sources), scope=tables[0].scope,
-        names=names_of(of_runs(runs), rows, columns),
+        names=names_of(short_names_of(runs), rows, columns),
     )
 
 
@@ -98,7 +98,7 @@ def across(table: Table) -> Table:
         *(replace(main, name=run, header=run, help=f"{main.help}: {run}", order=0) for run in runs),
     )
     rows = Rows(wide.select(column.name for column in columns), named=table.rows.named)
-    return replace(table, columns=columns, rows=rows, total_rows=wide.height, order=None, kept=None, passed=None,
+    return replace(table, columns=columns, rows=rows, total_rows=wide.height, row_order=None, kept=None, passed=None,
                    notes=(*table.notes, *lines))
 
 
@@ -111,5 +111,5 @@ def _under_the_same_devices(frame: pl.DataFrame, runs: list[str]) -> tuple[pl.Da
     device = pl.coalesce(
         *(pl.when(pl.col("run") == run).then(devices.renamed_devices(pairs)) for run, pairs in moved.items()), "device")
     return frame.with_columns(device), [
-        f"{run}: {theirs} is listed as {mine}, as in {runs[0]}." for run, pairs in moved.items()
-        for theirs, mine in pairs.items()]
+        f"{run}: {theirs} is listed as {own}, as in {runs[0]}." for run, pairs in moved.items()
+        for theirs, own in pairs.items()]

@@ -50,7 +50,7 @@ def row(view: View, table: Table, row_id: str, runs: tuple[Trace, ...], options:
         raise CannotAnswer(f"{row_id} matches {len(at)} rows of the view {view.name}" + (f": {several}" if at else ""))
     sections = [_with_arguments(one, runs, read) for one in details(view, table, at[0], runs, options).sections]
     tables = [{"title": one.title, "columns": one.columns, "rows": one.rows, "shape": one.shape} for one in sections]
-    one_row = replace(table, order=pl.Series([table.row_id(at[0])], dtype=pl.UInt32)).head(1)
+    one_row = replace(table, row_order=pl.Series([table.row_id(at[0])], dtype=pl.UInt32)).head(1)
     page = tuple(map(_as_page, sections))
     return replace(one_row, page=page, picture=(), summary=(ids[at[0]],), notes=(), same=(), facts={"details": tables})
 

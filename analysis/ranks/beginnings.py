@@ -172,10 +172,10 @@ def straggler_of(run: Trace, arrivals: Arrivals, beginnings: Beginnings | None =
     for member, times, cost, lead in caused.rows():
         chance = min(1.0, _at_least(times, met[member], odds[member]) * len(met))
         if chance < CHANCE:
-            mine = late.filter(pl.col("member") == member)
+            matching = late.filter(pl.col("member") == member)
             began = waits_for_beginning(arrivals, beginnings) if beginnings is not None else {}
             return Straggler(
-                arrivals.members[member], times, met[member], lead, cost, chance, reason_of(run, arrivals, mine),
+                arrivals.members[member], times, met[member], lead, cost, chance, reason_of(run, arrivals, matching),
                 min(cost, began.get(member, 0)),
             )
     return None

@@ -111,9 +111,9 @@ def _calls_by_cycle(model: Model) -> tuple[list[Ints], Ints]:
     launches = np.zeros(len(c.start), dtype=bool)
     launches[a.call[launched]] = True
     for chain in np.unique(c.chain):
-        mine = np.flatnonzero((c.chain == chain) & (c.row >= 0))
-        last = np.maximum.accumulate(np.where(launches[mine], np.arange(len(mine)), -1))
-        cycle[mine] = np.where(last >= 0, cycle[mine[np.maximum(last, 0)]], -1)
+        matching = np.flatnonzero((c.chain == chain) & (c.row >= 0))
+        last = np.maximum.accumulate(np.where(launches[matching], np.arange(len(matching)), -1))
+        cycle[matching] = np.where(last >= 0, cycle[matching[np.maximum(last, 0)]], -1)
     key = c.name.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     names = (a.name.number[launched].astype(np.uint64) + np.uint64(1)) * np.uint64(0xC2B2AE3D27D4EB4F)
     np.add.at(key, a.call[launched], names ^ (names >> np.uint64(29)))

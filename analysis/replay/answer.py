@@ -226,14 +226,14 @@ def _scenario(replayed: Replayed, outcome: Outcome, changes: Sequence[Change]) -
     }
 
 
-def per(replayed: Replayed) -> str:
+def time_base(replayed: Replayed) -> str:
     """The unit that times are given per."""
     return "cycle" if replayed.accuracy.cycles else "recording"
 
 
 def _scenario_sentence(scenario: dict[str, Any], replayed: Replayed) -> str:
     before, after, saved = scenario["cycle_ns"], scenario["predicted_ns"], scenario["saved_ns"]
-    what = f"With {' and '.join(scenario['changes'])} the {per(replayed)} takes"
+    what = f"With {' and '.join(scenario['changes'])} the {time_base(replayed)} takes"
     if not saved:
         return f"{what} as long as without: {units.duration(before)}."
     faster = f", {before / after:.2f}× as fast" if after > 0 and saved > 0 else ""
@@ -255,8 +255,8 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
     """The best single change and its device time; whether the host limits next; a large kernel that saves little."""
     single = single_changes(rows)
     if not single:
-        return [f"No single change makes the {per(replayed)} shorter."]
-    best, unit = single[0], per(replayed)
+        return [f"No single change makes the {time_base(replayed)} shorter."]
+    best, unit = single[0], time_base(replayed)
     takes = "" if best.device_ns is None or best.saved_ns > _NEARLY * best.device_ns else (
         f", not the {units.duration(best.device_ns)} of device time")
     lines = [
@@ -332,13 +332,14 @@ def why(row: dict[str, Any], run: Trace, options: Options) -> list[Section]:
     after = critical_path(replayed.model, replayed.host, outcome)
     old, new = before.by_kind(), after.by_kind()
     cycle = replayed.model.cycle_ns(outcome)
-    rows = [(per(replayed), units.duration(replayed.cycle_ns), _won(cycle, replayed))]
+    rows = [(time_base(replayed), units.duration(replayed.cycle_ns), _won(cycle, replayed))]
     rows += [(MEANINGS[kind], units.duration(old.get(kind, 0)), _won(new.get(kind, 0), replayed))
              for kind in sorted({*old, *new}, key=lambda kind: -old.get(kind, 0))]
-    sections = [Section(f"Critical path of a {per(replayed)}", tuple(rows), ("", "as recorded", "with the change"))]
+    title = f"Critical path of a {time_base(replayed)}"
+    sections = [Section(title, tuple(rows), ("", "as recorded", "with the change"))]
     sections.append(Section("Then the longest on it", tuple(
         (f"{MEANINGS[kind]}: {short_name(name)}", _won(ns, replayed)) for kind, name, ns in after.parts()[:6]
     )))
-    if made := how(change, str(row["name"])):
-        sections.append(Section("How it is done", (("", made),)))
+    if result := how(change, str(row["name"])):
+        sections.append(Section("How it is done", (("", result),)))
     return sections

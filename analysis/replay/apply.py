@@ -117,8 +117,8 @@ class _KnobEditor:
 
     def op(self, pattern: re.Pattern[str], factor: float) -> bool:
         """Scale operators: their host time and the activities they launch."""
-        some, mine = launched_under(self.model, self._host, pattern)
-        self.knobs.dur = _scaled(self.knobs.dur, mine, factor)
+        some, own = launched_under(self.model, self._host, pattern)
+        self.knobs.dur = _scaled(self.knobs.dur, own, factor)
         return self._take_slices(some, factor)
 
     def host(self, pattern: re.Pattern[str], factor: float) -> bool:
@@ -182,8 +182,8 @@ class _KnobEditor:
         launches = model.launches & (np.diff(model.order.waits.to) == 0)
         joins = np.zeros(len(c.start), dtype=bool)
         for chain in np.unique(c.chain):
-            mine = np.flatnonzero(c.chain == chain)
-            joins[mine[1:]] = launches[mine[1:]] & launches[mine[:-1]]
+            matching = np.flatnonzero(c.chain == chain)
+            joins[matching[1:]] = launches[matching[1:]] & launches[matching[:-1]]
         loading = self._host.by_cause.get("input", np.zeros(len(c.start), dtype=np.int64))
         knobs.gap = np.where(joins, np.minimum(knobs.gap, loading), knobs.gap)
         knobs.length = np.where(joins, 0, knobs.length)

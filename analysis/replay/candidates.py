@@ -129,9 +129,9 @@ def _operators(run: Trace, model: Model, replayed: Replayed) -> list[Candidate]:
     most = sums.sort("ns", "op", descending=[True, False])
     changes = []
     for name in most["op"].head(MOST["op"]):
-        mine = launched_under(model, replayed.host, re.compile(exactly(name)))[1][some]
-        changes.append(Candidate(Change("op", exactly(name)), name, _per(model, float(a.dur[some][mine].sum())),
-                                 _per(model, float(mine.sum()))))
+        own = launched_under(model, replayed.host, re.compile(exactly(name)))[1][some]
+        changes.append(Candidate(Change("op", exactly(name)), name, _per(model, float(a.dur[some][own].sum())),
+                                 _per(model, float(own.sum()))))
     return [one for one in changes if one.count]
 
 

@@ -136,8 +136,8 @@ def critical_path(model: Model, host: HostTime, outcome: Outcome) -> Path:
     lengths, ends = np.diff(ends), ends - int(ahead[np.argmax(c.chain == chain)])
     at = 1 + int(np.argsort(lengths, kind="stable")[(len(lengths) - 1) // 2])
     begin, end = int(ends[at - 1]), int(ends[at])
-    mine = np.flatnonzero(a.cycle == rows[at])
-    last = int(mine[outcome.end[mine].argmax()]) if len(mine) else -1
+    matching = np.flatnonzero(a.cycle == rows[at])
+    last = int(matching[outcome.end[matching].argmax()]) if len(matching) else -1
     before = np.flatnonzero((c.chain == chain) & (outcome.begin <= end))
     call = int(before[-1]) if len(before) else 0
     on_device = last >= 0 and int(outcome.end[last]) >= end - 1

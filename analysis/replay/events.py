@@ -97,13 +97,13 @@ def _host_time(recording: Recording, begun: Places, returned: Places) -> tuple[I
     advances = np.zeros(len(begun), dtype=np.int32)
     by_begin, by_return = np.argsort(begun), np.argsort(returned)
     for chain in np.unique(c.chain):
-        mine = by_return[c.chain[by_return] == chain]
-        reach = np.maximum.accumulate(c.end[mine])
-        mine = mine[c.end[mine] >= reach]
-        advances[mine] = 1
+        matching = by_return[c.chain[by_return] == chain]
+        reach = np.maximum.accumulate(c.end[matching])
+        matching = matching[c.end[matching] >= reach]
+        advances[matching] = 1
         own = by_begin[c.chain[by_begin] == chain]
-        last = np.searchsorted(returned[mine], begun[own], side="left") - 1
-        ended = mine[np.maximum(last, 0)]
+        last = np.searchsorted(returned[matching], begun[own], side="left") - 1
+        ended = matching[np.maximum(last, 0)]
         gap[own] = c.start[own] - np.where(last >= 0, c.end[ended], int(c.start[own].min()))
         anchor[own] = np.where(last >= 0, ended, -1)
     return gap, anchor, advances

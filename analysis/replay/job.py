@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ...loaders.trace import REDUCED, Trace
 from ..communication.arrivals import Arrivals, arrivals_of
-from ..communication.by_kind import exposed
+from ..communication.by_kind import exposed_per_call
 from ..contract.options import Options
 from ..core import units
 from ..core.call_tree import Ints
@@ -51,8 +51,8 @@ class Job(Struct, frozen=True):
     @property
     def facts(self) -> dict[str, Any]:
         """The fields as they are exported."""
-        made: dict[str, Any] = to_builtins(self)
-        return made
+        result: dict[str, Any] = to_builtins(self)
+        return result
 
     def sentence(self, doubt: float = 0.0) -> str:
         """The three savings in words, rounded to ``doubt``: the share by which replayed times may be off."""
@@ -114,7 +114,7 @@ def _bounds(run: Trace, arrivals: Arrivals, options: Options) -> Job:
         member = arrivals.members.index(late.member)
         lead = frame.filter("last", pl.col("member") == member)["lead_ns"].sum()
     alone = arrivals.frame["exposed_ns"] if REDUCED in run.info.facts else pl.Series(
-        exposed(run, arrivals.frame, arrivals.members))
+        exposed_per_call(run, arrivals.frame, arrivals.members))
     per = max(number, 1)
     return Job(
         len(arrivals.members), arrivals.count, number, None if mean is None else round(mean),

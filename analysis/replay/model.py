@@ -128,7 +128,7 @@ class Model:
 
     def _replayed(self, knobs: Knobs, lanes: int, at_peak: Ints | None, whole: bool) -> list[Outcome]:
         """One outcome per lane; unless ``whole``, its arrays are ring buffers in which later rows overwrite earlier."""
-        made, fixed, sizes, masks = self._made, self._fixed, [], []
+        typed, fixed, sizes, masks = self._made, self._fixed, [], []
         for rows, room in ((len(self.gap), self.events.call_room), (len(self.links.group), self.events.room)):
             whole_of = whole or room >= rows
             sizes.append(rows if whole_of else room)
@@ -138,15 +138,16 @@ class Model:
         arrays = [np.full(len(knobs.transfer) * lanes, NEVER), np.repeat(self.first, lanes)]
         arrays += [np.zeros(size * lanes, dtype=np.int64) for size in (calls, calls, activities, activities)]
         arrays += [np.full(cycles * lanes, NEVER), np.empty(marks * lanes, dtype=np.int64)]
-        outputs = [made(one) for one in arrays]
+        outputs = [typed(one) for one in arrays]
         arguments = [
-            fixed["events"], made(knobs.gap), made(knobs.length), made(knobs.floor), made(knobs.wait_share, np.float64),
+            fixed["events"], typed(knobs.gap), typed(knobs.length), typed(knobs.floor),
+            typed(knobs.wait_share, np.float64),
             *(fixed[name] for name in ("chain", "advances", "waits_to", "wait_on", "wait_lag", "launch")),
-            made(knobs.launch_lag), *(fixed[name] for name in ("fixed", "base", "base_lag", "before")),
-            made(knobs.before_lag), *(fixed[name] for name in ("cross_to", "cross_on", "cross_lag")), made(knobs.dur),
-            made(knobs.group, np.int32), made(knobs.transfer),
-            *(fixed[name] for name in ("ahead", "late", "cycle", "members", "mark_at", "mark_end")), made(self.gap),
-            made(knobs.dur if at_peak is None else at_peak), lanes, *masks,
+            typed(knobs.launch_lag), *(fixed[name] for name in ("fixed", "base", "base_lag", "before")),
+            typed(knobs.before_lag), *(fixed[name] for name in ("cross_to", "cross_on", "cross_lag")), typed(knobs.dur),
+            typed(knobs.group, np.int32), typed(knobs.transfer),
+            *(fixed[name] for name in ("ahead", "late", "cycle", "members", "mark_at", "mark_end")), typed(self.gap),
+            typed(knobs.dur if at_peak is None else at_peak), lanes, *masks,
         ]
         if self._native is not None:
             self._native.call("run", *arguments, *outputs)
@@ -206,8 +207,8 @@ class Model:
         ends_of = (cycles["start_ns"] + cycles["dur_ns"]).to_numpy().astype(np.float64)
         marks, places = [], [np.zeros(0, dtype=np.int64)]
         for rows in self.cycle_rows:
-            mine = np.flatnonzero((c.chain == self.chain_of(rows)) & (self.events.advances > 0))
-            recorded = np.stack((c.start[mine], c.end[mine]), axis=1).ravel()
+            matching = np.flatnonzero((c.chain == self.chain_of(rows)) & (self.events.advances > 0))
+            recorded = np.stack((c.start[matching], c.end[matching]), axis=1).ravel()
             later = np.append(True, recorded[1:] > np.maximum.accumulate(recorded)[:-1])
             rising, step = recorded[later], np.cumsum(later) - 1
             last = np.searchsorted(rising, ends_of[rows], side="right") - 1
@@ -215,7 +216,7 @@ class Model:
             near[np.concatenate((last, last + 1, [0, len(rising) - 1])).clip(0, len(rising) - 1)] = True
             keep = np.flatnonzero(near[step] & (recorded == rising[step]))
             marks.append((rows, ends_of[rows], recorded[keep], later[keep]))
-            places.append(2 * mine[keep // 2] + keep % 2)
+            places.append(2 * matching[keep // 2] + keep % 2)
         place = np.concatenate(places)
         at = np.where(place % 2, self.events.returned[place // 2], self.events.begun[place // 2])
         order = np.argsort(at, kind="stable")
@@ -267,8 +268,8 @@ class Model:
     def chain_of(self, cycles: Ints) -> int:
         """The host timeline that launched most of these cycles' activities."""
         a, c = self.recording.activities, self.recording.calls
-        mine = (a.call >= 0) & np.isin(a.cycle, cycles)
-        chains = c.chain[a.call[mine]] if mine.any() else c.chain
+        matching = (a.call >= 0) & np.isin(a.cycle, cycles)
+        chains = c.chain[a.call[matching]] if matching.any() else c.chain
         return int(np.bincount(chains).argmax())
 
     def cycle_ns(self, outcome: Outcome) -> float:

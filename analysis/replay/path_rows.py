@@ -85,7 +85,7 @@ def facts(path: Path, lanes: Sequence[str]) -> dict[str, Any]:
     parts = path.parts()
     shown = _most(path, lanes)[:_LANES]
     few = [lane if lane in shown else "elsewhere" for lane in lanes]
-    made: dict[str, Any] = {
+    result: dict[str, Any] = {
         "cycle": path.cycle, "length_ns": path.end - path.begin,
         "kinds": {kind: ns / length for kind, ns in path.by_kind().items()},
         "parts": [{"kind": kind, "name": name, "ns": ns, "share": ns / length} for kind, name, ns in parts[:_PARTS]],
@@ -94,8 +94,8 @@ def facts(path: Path, lanes: Sequence[str]) -> dict[str, Any]:
     rest = sum(ns for _, _, ns in parts[_PARTS:])
     if rest:
         more = f"{len(parts) - _PARTS} more"
-        made["parts"].append({"kind": "other", "name": more, "ns": rest, "share": rest / length})
-    return made
+        result["parts"].append({"kind": "other", "name": more, "ns": rest, "share": rest / length})
+    return result
 
 
 def picture(path: dict[str, Any]) -> tuple[str, ...]:

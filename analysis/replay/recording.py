@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..contract.options import Options
-from ..core.batches import ABSENT, TextColumn, match, numbered, numbers
+from ..core.batches import ABSENT, TextColumn, integer_arrays, match, numbered
 from ..core.call_tree import HostSlices, Ints, Mask, Rows, pack
 from ..core.quantiles import order_by
 from ..cycles import assignment
@@ -104,7 +104,7 @@ def recording_of(run: Trace, options: Options) -> Recording | str:
     """The input of the run's replay, or the reason why it cannot be replayed."""
     timed = pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
     kernels = run.kernels.with_row_index("row").filter(timed, pl.col("kind") != "sync")
-    ids = numbers(kernels.select(
+    ids = integer_arrays(kernels.select(
         pl.col("row").cast(pl.Int64), "start_ns", "dur_ns", "stream", "pid", "rank", "correlation",
         device=pl.col("device").to_physical().cast(pl.Int64)), "row", "correlation")
     if not len(ids["row"]):
@@ -185,10 +185,10 @@ def _calls(
     chains = np.concatenate((chain, of_chain))[order]
     threads = np.concatenate((thread, np.full(len(edges), -1)))[order]
     for one in np.unique(of_chain):  # an edge is on the thread of the call after it
-        mine = np.flatnonzero(chains == one)
-        after = np.where(threads[mine] >= 0, np.arange(len(mine)), len(mine) - 1)
+        matching = np.flatnonzero(chains == one)
+        after = np.where(threads[matching] >= 0, np.arange(len(matching)), len(matching) - 1)
         after = np.minimum.accumulate(after[::-1])[::-1]
-        threads[mine] = np.where(threads[mine[after]] >= 0, threads[mine[after]], threads[mine].max())
+        threads[matching] = np.where(threads[matching[after]] >= 0, threads[matching[after]], threads[matching].max())
     return HostCalls(
         host_row[order], moment[order], np.concatenate((end, edges))[order], chains.astype(np.int32),
         threads.astype(np.int32),
@@ -200,12 +200,12 @@ def _edges(cycles: pl.DataFrame, start: Ints, end: Ints, chain: Ints, rank: Ints
     """Times (ns) at which cycles begin or end outside of any call of their host timeline, and that ``chain``."""
     moments, chains = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for (of_rank,), marks in cycles.group_by("rank"):
-        mine = np.ones(len(rank), dtype=bool) if of_rank is None else rank == of_rank
-        if not mine.any():
+        matching = np.ones(len(rank), dtype=bool) if of_rank is None else rank == of_rank
+        if not matching.any():
             continue
-        one = int(np.bincount(chain[mine]).argmax())
-        mine = chain == one
-        begins, reach = start[mine], np.maximum.accumulate(end[mine])
+        one = int(np.bincount(chain[matching]).argmax())
+        matching = chain == one
+        begins, reach = start[matching], np.maximum.accumulate(end[matching])
         edges = np.unique(np.concatenate((marks["start_ns"], marks["start_ns"] + marks["dur_ns"])))
         at = np.searchsorted(begins, edges, side="right") - 1
         free = (at < 0) | (reach[np.maximum(at, 0)] <= edges)

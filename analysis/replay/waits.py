@@ -351,8 +351,8 @@ class _Inference:
         owner_of = np.zeros(self.streams, dtype=np.int64)
         owner_of[a.stream] = a.owner
         for call in np.flatnonzero(synchronising & ~self.launches & (~waiting | everything)).tolist():
-            mine = np.flatnonzero(owner_of == self.owner[call]) if self.room else np.arange(self.streams)
-            streams = mine.tolist() if everything[call] else self.stream_used(call)
+            matching = np.flatnonzero(owner_of == self.owner[call]) if self.room else np.arange(self.streams)
+            streams = matching.tolist() if everything[call] else self.stream_used(call)
             last_of = np.array([self.last_launched(stream, int(c.start[call])) for stream in streams], dtype=np.int64)
             last_of = last_of[last_of >= 0]
             last_of = last_of[(a.end[last_of] <= c.end[call] + 1_000)]
@@ -371,10 +371,10 @@ class _Inference:
         long = self.c.named(_STREAM_OR_DEVICE) & ~self.launches & (self.length > _BLOCKED_NS) & (after < self.length)
         some, late = np.zeros(len(c.start), dtype=bool), long & (after >= LAG_NS)
         for chain in np.unique(c.chain[late]):
-            mine = np.flatnonzero(late & (c.chain == chain))
-            low, high = np.quantile(after[mine], (0.1, 0.9))
-            if len(mine) >= max(_SEVERAL, int((long & (c.chain == chain)).sum()) / 2) and high - low <= NEAR_NS:
-                some[mine[np.abs(after[mine] - (low + high) / 2) <= NEAR_NS]] = True
+            matching = np.flatnonzero(late & (c.chain == chain))
+            low, high = np.quantile(after[matching], (0.1, 0.9))
+            if len(matching) >= max(_SEVERAL, int((long & (c.chain == chain)).sum()) / 2) and high - low <= NEAR_NS:
+                some[matching[np.abs(after[matching] - (low + high) / 2) <= NEAR_NS]] = True
         self.unexplained["waits that return late"] += int(after[some].sum())
         return some
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ...loaders.trace import Trace
 from ..contract.column import Column, side_by_side
 from ..contract.options import SIDES, Options
-from ..contract.view import Answer, CannotAnswer, Runs, View, lettered, of_both
+from ..contract.view import Answer, CannotAnswer, Runs, View, lettered, merged_notes
 from ..core import units
 from ..cycles.scope import scoped
 from ..details.measured import measured_sections
@@ -73,7 +73,7 @@ def build(runs: Runs, options: Options) -> Answer:
         return Answer(frames[0].select(one.name for one in COLUMNS).lazy(), facts[0], sentences[0], notes[0])
     return Answer(
         _compared(*frames).select(one.name for one in PAIR_COLUMNS).lazy(), dict(zip(SIDES, facts, strict=True)),
-        lettered(sentences), of_both(notes),
+        lettered(sentences), merged_notes(notes),
     )
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ..contract.column import Column, side_by_side
 from ..contract.options import SIDES, Options
 from ..contract.sections import Section
-from ..contract.view import Answer, CannotAnswer, Runs, View, lettered, neither, of_both
+from ..contract.view import Answer, CannotAnswer, Runs, View, lettered, merged_notes, neither
 from ..core import units
 from ..core.call_stacks import Stacks, function_of, module_of, stacks_of, tree_of
 from ..details.glances import Glances
@@ -131,7 +131,7 @@ def _answer(rows: pl.DataFrame, stacks: Sequence[Stacks], *notes: str) -> Answer
     if len(stacks) == 1:
         return Answer(rows.lazy(), facts[0], (_sentence(facts[0]),), (*_notes(facts[0]), *notes))
     return Answer(rows.lazy(), dict(zip(SIDES, facts, strict=True)), lettered([(_sentence(one),) for one in facts]),
-                  (*of_both([_notes(one) for one in facts]), *notes))
+                  (*merged_notes([_notes(one) for one in facts]), *notes))
 
 
 MOST_PATHS = 100_000
@@ -143,9 +143,9 @@ def build_tree(runs: Runs, options: Options) -> Answer:
     stacks = _stacks(runs)
     alone = len(runs) == 1
     trees, least = zip(*(_tree(one, alone) for one in stacks), strict=True)
-    made = in_order(trees[0], ("samples",)) if alone else in_order(
+    result = in_order(trees[0], ("samples",)) if alone else in_order(
         paired_rows(trees[0], trees[1], (*_TREE_KEYS, *_TOTAL, *_OWN)), ("share_delta", "self_share_delta"))
-    rows = made.with_columns(texts_of(made)).select(column.name for column in (
+    rows = result.with_columns(texts_of(result)).select(column.name for column in (
         TREE_COLUMNS if alone else TREE_PAIR_COLUMNS))
     left_out = (f"Paths with fewer than {units.counted(max(least), 'sample', 'samples')} are left out.",)
     return _answer(rows, stacks, *left_out[: max(least) > 1])
@@ -185,17 +185,17 @@ def _glance(runs: Runs, options: Options) -> Glances:
             callee=code.shift(1).over("at"), caller=code.shift(-1).over("at")), ending))
 
     def of(row: dict[str, Any]) -> list[Section]:
-        made: list[Section] = []
+        result: list[Section] = []
         for names, lines, ending in known:
-            mine = names.to_frame().with_row_index("code").filter(
+            matching = names.to_frame().with_row_index("code").filter(
                 function_of("frame") == row["name"], module_of("frame").eq_missing(row["module"]))
-            calls = lines.join(mine, on="code", how="semi")
+            calls = lines.join(matching, on="code", how="semi")
             for title, other, nothing in (("Called by", "caller", "nothing recorded above it"),
                                           ("Calls", "callee", "nothing, it ran itself")):
                 rows = calls.unique(["at", other]).group_by(other).agg(_SAMPLES)
                 frames = names.gather(rows[other]).fill_null(nothing)
-                made += _section(f"{title}{ending}", rows.with_columns(frame=frames))
-        return made
+                result += _section(f"{title}{ending}", rows.with_columns(frame=frames))
+        return result
 
     return of
 
@@ -213,13 +213,13 @@ def _tree_glance(runs: Runs, options: Options) -> Glances:
              for _, run, ending in sides(runs, options)]
 
     def of(row: dict[str, Any]) -> list[Section]:
-        made: list[Section] = []
+        result: list[Section] = []
         for tree, ending in trees:
             for at in (tree["path"] == row["path"]).arg_true():
                 below = tree.slice(at, tree["under"][at] + 1).filter(pl.col("self_samples") > 0)
-                made += _section(f"Samples at and below it{ending}", below.group_by("frame").agg(
+                result += _section(f"Samples at and below it{ending}", below.group_by("frame").agg(
                     samples=pl.col("self_samples").sum()))
-        return made
+        return result
 
     return of
 

@@ -60,15 +60,16 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
 
 def details(row: Row, runs: Runs, options: Options) -> list[Section]:
     """The kernels of the type, and its longest launches."""
-    made: list[Section] = []
+    result: list[Section] = []
     for _, run, tail in sides(runs, options):
         same = [pl.col(key).cast(pl.String).eq_missing(pl.lit(row[key], pl.String)) for key in _KEYS]
-        mine = run.kernels.filter(*same).select("index", "name", "dur_ns").collect(engine="streaming")
-        made += row_section(f"Kernels{tail}", sums_by(mine, "name"), (kernel, units.count, span),
+        matching = run.kernels.filter(*same).select("index", "name", "dur_ns").collect(engine="streaming")
+        result += row_section(f"Kernels{tail}", sums_by(matching, "name"), (kernel, units.count, span),
                        ("kernel", "launches", "total"))
-        longest = mine.sort("dur_ns", "index", descending=[True, False], nulls_last=True).head(5)
-        made += row_section(f"Longest{tail}", longest.select("index", "dur_ns"), (launch, span), ("launch", "duration"))
-    return made
+        longest = matching.sort("dur_ns", "index", descending=[True, False], nulls_last=True).head(5)
+        result += row_section(
+            f"Longest{tail}", longest.select("index", "dur_ns"), (launch, span), ("launch", "duration"))
+    return result
 
 
 VIEW = View("types", COLUMNS, answered_by(COLUMNS, table), pair_columns(COLUMNS), noun="types", details=details)

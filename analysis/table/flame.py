@@ -57,19 +57,19 @@ class Flame(Struct, frozen=True):
 
     def own(self) -> list[int]:
         """Self value of each frame; sums per cycle are rounded and may be off by one nanosecond."""
-        made = [frame.value for frame in self.frames]
+        result = [frame.value for frame in self.frames]
         for frame in self.frames:
             if frame.above >= 0:
-                made[frame.above] -= frame.value
-        return [max(0, one) for one in made]
+                result[frame.above] -= frame.value
+        return [max(0, one) for one in result]
 
     def stack(self, at: int) -> list[Frame]:
         """A frame and its ancestors, outermost first."""
-        made: list[Frame] = []
+        result: list[Frame] = []
         while at >= 0:
-            made.append(self.frames[at])
-            at = made[-1].above
-        return made[::-1]
+            result.append(self.frames[at])
+            at = result[-1].above
+        return result[::-1]
 
 
 def weights_of(table: Table) -> tuple[Weight, ...]:
@@ -113,11 +113,11 @@ def flame_of(table: Table, weight: Weight | None = None, side: Literal["a", "b"]
 
 def flames_of(table: Table) -> Sequence[tuple[str, Flame]]:
     """Every flame graph of the tree with its name: one per weight and run."""
-    made = []
+    result = []
     for weight in weights_of(table):
         title, pair = WEIGHTS[weight], f"{COLUMN[weight]}_b" in table.rows.schema
         for side in ("a", "b") if pair else (None,):
             one = flame_of(table, weight, side)
             if one.frames:
-                made.append((f"{side.upper()} {title}" if side else title, one))
-    return made
+                result.append((f"{side.upper()} {title}" if side else title, one))
+    return result

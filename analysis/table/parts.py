@@ -22,16 +22,16 @@ def opened(table: Table, row: int, is_open: bool) -> Table | None:
         return None
     first = pl.Series(children(counts, row), dtype=table.kept.dtype)
     ids = pl.concat([others, first]).sort() if is_open else others
-    return replace(table, kept=ids, order=ids, passed=None)
+    return replace(table, kept=ids, row_order=ids, passed=None)
 
 
 def children(counts: list[int], row: int) -> list[int]:
     """The direct parts of a row, without parts of parts; ``counts`` is the number of rows below each row."""
-    made, at = [], row + 1
+    result, at = [], row + 1
     while at <= row + counts[row]:
-        made.append(at)
+        result.append(at)
         at += 1 + counts[at]
-    return made
+    return result
 
 
 def row_of(table: Table, row: int) -> int | None:

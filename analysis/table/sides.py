@@ -46,14 +46,14 @@ def paired_rows(
         for column in columns
         if column.differs
     ]
-    made = filled.with_columns(differences)
+    result = filled.with_columns(differences)
     # per cycle first; all null, and so without effect, if whole recordings are compared
     first = [[one.name for one in ranked if (one.per == "cycle") == per][:2] for per in (True, False)]
     changes = [pl.col(f"{name}_delta").abs() for names in first for name in names]
     # without a change, or as much of one, by size
     changes += [pl.max_horizontal(f"{name}_a", f"{name}_b") for names in first for name in names]
     texts = [pl.col(key).cast(pl.String) for key in keys]
-    return made.sort(*changes, *texts, descending=[True] * len(changes) + [False] * len(keys), nulls_last=True)
+    return result.sort(*changes, *texts, descending=[True] * len(changes) + [False] * len(keys), nulls_last=True)
 
 
 def _under_the_same_names(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from ...loaders.trace import TABLE_NAMES, Trace
 from ..contract.column import Column, Role, Unit
 from ..contract.options import Options
 from ..contract.view import Answer, CannotAnswer, Runs, View
-from ..core.names.display_names import of_runs
+from ..core.names.display_names import short_names_of
 from .rows import Rows
 from .table import Table, names_of, sources
 
@@ -79,7 +79,7 @@ def query(runs: tuple[Trace, ...], statement: str, most: int | None = None, *, a
     named = [column.name for column in columns if column.role == "name"]
     rows = Rows(frame, named=named)
     return Table("sql", columns, rows, frame.height, sources=sources(runs), summary=(statement,),
-                 notes=(cut,) if capped else (), names=names_of(of_runs(runs), rows, columns))
+                 notes=(cut,) if capped else (), names=names_of(short_names_of(runs), rows, columns))
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:

@@ -65,7 +65,7 @@ class Table(Struct, frozen=True):
     per: Per | None = None  # basis on which sums of two runs are compared; None if they are not
     unlisted: tuple[Column, ...] = ()  # the columns as listed if sums are compared on either basis
     summaries: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # per cycle (empty: not possible), per recording
-    order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None: as built
+    row_order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None: as built
     kept: pl.Series | None = None  # row numbers that belong to the answer; None: all
     passed: pl.Series | None = None  # whether each of ``rows`` is shown, if known in addition to ``order``
     names: tuple[ShortNames, ...] = ()  # of the runs' activities, then of other names in the answer
@@ -84,15 +84,15 @@ class Table(Struct, frozen=True):
         return facts
 
     def __len__(self) -> int:
-        return self.rows.height if self.order is None else len(self.order)
+        return self.rows.height if self.row_order is None else len(self.row_order)
 
     def window(self, start: int, stop: int, names: Sequence[str] | None = None) -> list[tuple[Any, ...]]:
         """Raw values of rows start..stop in the order shown, one tuple per row, in the order of ``columns`` or of the
         given ``names``; other columns of a big table are then not read."""
         wanted = names or [column.name for column in self.columns]
-        if self.order is None:
+        if self.row_order is None:
             return self.rows.window(start, stop, wanted)
-        return self.rows.pick(self.order[start:stop], wanted)
+        return self.rows.pick(self.row_order[start:stop], wanted)
 
     def display_text(self, row: Sequence[Any], at: int) -> str:
         """Display text of column number ``at`` in a full row: its value, or the estimate in place of a missing one."""
@@ -103,39 +103,39 @@ class Table(Struct, frozen=True):
 
     def row_id(self, position: int) -> int:
         """An identity for the row at that position that survives sorting and filtering."""
-        return position if self.order is None else int(self.order[position])
+        return position if self.row_order is None else int(self.row_order[position])
 
     def position(self, row_id: int) -> int | None:
         """The current position of the row with that identity; None if it is filtered out."""
-        if self.order is None:
+        if self.row_order is None:
             return row_id if row_id < self.rows.height else None
-        place = self.order.eq(row_id).arg_max()
-        return place if place is not None and len(self.order) and self.order[place] == row_id else None
+        place = self.row_order.eq(row_id).arg_max()
+        return place if place is not None and len(self.row_order) and self.row_order[place] == row_id else None
 
     def sort(self, column: str, descending: bool) -> Table:
         """The same rows sorted by that column, nulls last, ties as built."""
-        ids = None if self.order is None or len(self.order) == self.rows.height else self.order.sort()
+        ids = None if self.row_order is None or len(self.row_order) == self.rows.height else self.row_order.sort()
         by = next((c.sorts for c in self.columns if c.name == column and c.sorts), column)
-        return replace(self, order=self.rows.order(by, descending, ids), sorted_by=column, descending=descending)
+        return replace(self, row_order=self.rows.order(by, descending, ids), sorted_by=column, descending=descending)
 
     def filtered(self, condition: Filter | None) -> Table:
         """The rows that match, in the same order; None shows all again. Raises BadFilter."""
-        base = replace(self, order=self.kept, filter=condition, passed=None)
+        base = replace(self, row_order=self.kept, filter=condition, passed=None)
         if condition is not None:
             mask, belongs = condition.mask(self.rows, self.columns), self.kept
             ids = true_ids(mask) if belongs is None else belongs.filter(mask.gather(belongs))
-            base = replace(base, order=ids, passed=mask if belongs is None else None)
+            base = replace(base, row_order=ids, passed=mask if belongs is None else None)
         return base.sort(self.sorted_by, self.descending) if self.sorted_by else base
 
     def compared(self, per: Per) -> Table:
         """The same rows with the sums of two runs compared per cycle or per recording, largest change first, those
         without a change by size. Returns the table itself if it compares no sums or cannot do so per cycle."""
-        if per == self.per or not self.either_way:
+        if per == self.per or not self.has_both_bases:
             return self
         columns = tuple(replace(one, order=None) if one.per not in ("", per) else one for one in self.unlisted)
         same = replace(
             self, columns=columns, per=per, summary=self.summaries[per == "recording"], facts=self.facts | {"per": per},
-            order=None, kept=None, passed=None, filter=None, sorted_by=None,
+            row_order=None, kept=None, passed=None, filter=None, sorted_by=None,
         )
         main = next(one.name for one in columns if one.per == per and one.side == "delta" and one.role == "time")
         if any(one.role == "tree" for one in columns):
@@ -144,14 +144,14 @@ class Table(Struct, frozen=True):
         order = pl.DataFrame(sides).select(pl.arg_sort_by(
             pl.col("delta").abs(), pl.max_horizontal("a", "b"), descending=True, nulls_last=True, maintain_order=True,
         )).to_series()
-        return replace(same, order=order, kept=order)
+        return replace(same, row_order=order, kept=order)
 
     @property
-    def either_way(self) -> bool:
+    def has_both_bases(self) -> bool:
         """Whether its sums can be compared both per cycle and per recording."""
         return bool(self.per and self.summaries[0] and any(one.per for one in self.unlisted))
 
-    def stand_in(self, column: str) -> str:
+    def column_in_basis(self, column: str) -> str:
         """The column listed instead when sums are compared on the other basis; else the column itself."""
         hidden = next((one for one in self.columns if one.name == column), None)
         if hidden is None or hidden.per in ("", self.per):
@@ -159,7 +159,7 @@ class Table(Struct, frozen=True):
         same = hidden.header, hidden.side
         return next(one.name for one in self.columns if one.per == self.per and (one.header, one.side) == same)
 
-    def without_nothing(self) -> Table:
+    def without_empty_rows(self) -> Table:
         """The answer without rows that say nothing: all listed values are 0 or, with two runs, the sums of both."""
         listed = [one for one in self.columns if one.order is not None]
         summed = [one.name for one in listed if self.per and one.per and one.sums and one.side in ("a", "b")]
@@ -171,12 +171,12 @@ class Table(Struct, frozen=True):
             some = some | (self.rows.column(name).fill_null(0 if summed else 1) != 0)
         if some.all():
             return self
-        if self.order is None and any(one.role == "tree" for one in self.columns):
+        if self.row_order is None and any(one.role == "tree" for one in self.columns):
             return self._tree_where(some)
         every = pl.int_range(self.rows.height, dtype=pl.UInt32, eager=True)
         order, kept = (rows.filter(some.gather(rows))
-                       for rows in (one if one is not None else every for one in (self.order, self.kept)))
-        return replace(self, order=order, kept=kept, passed=None, total_rows=len(kept))
+                       for rows in (one if one is not None else every for one in (self.row_order, self.kept)))
+        return replace(self, row_order=order, kept=kept, passed=None, total_rows=len(kept))
 
     def _tree_where(self, some: pl.Series) -> Table:
         """The tree, as built, without those rows that neither ``some`` selects nor any row below them."""
@@ -193,9 +193,10 @@ class Table(Struct, frozen=True):
 
     def head(self, rows: int) -> Table:
         """The first rows in the order shown; ``total_rows`` still counts all."""
-        some = self.order[:rows] if self.order is not None else pl.Series(range(min(rows, len(self))), dtype=pl.UInt32)
+        every = pl.Series(range(min(rows, len(self))), dtype=pl.UInt32)
+        some = every if self.row_order is None else self.row_order[:rows]
         first = Rows(self.rows.gather(some), named=self.rows.named)
-        return replace(self, rows=first, order=None, kept=None, passed=None, built=self._numbers(some))
+        return replace(self, rows=first, row_order=None, kept=None, passed=None, built=self._numbers(some))
 
     def _numbers(self, some: pl.Series | None) -> pl.Series | None:
         """Row numbers in the full answer for some of ``rows``, or for all."""
@@ -206,7 +207,8 @@ class Table(Struct, frozen=True):
         if self.ids is None:
             return []
         stop = min(stop, len(self))
-        numbers = pl.Series(range(start, stop), dtype=pl.UInt32) if self.order is None else self.order[start:stop]
+        order = self.row_order
+        numbers = pl.Series(range(start, stop), dtype=pl.UInt32) if order is None else order[start:stop]
         if self.built is not None:
             numbers = self.built.gather(numbers)
         rows = self.window(start, stop, self.ids.columns) if self.ids.columns else []
@@ -223,12 +225,13 @@ class Table(Struct, frozen=True):
         rows = Rows(self.shown().with_columns(pl.Series(column.name, texts, dtype=pl.String)), named=self.rows.named)
         columns = (column, *self.columns) if first else (*self.columns, column)
         return replace(
-            self, columns=columns, rows=rows, order=None, kept=None, passed=None, built=self._numbers(self.order)
+            self, columns=columns, rows=rows, row_order=None, kept=None, passed=None,
+            built=self._numbers(self.row_order),
         )
 
     def shown(self) -> pl.DataFrame:
         """All rows in the order shown, as a frame in the dtypes as built."""
-        return self.rows.gather(self.order)
+        return self.rows.gather(self.row_order)
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -245,7 +248,7 @@ class Table(Struct, frozen=True):
 
     def total(self, column: str) -> float:
         """Sum of a column over the rows shown, without nulls."""
-        return self.rows.total(column, self.order, self.passed)
+        return self.rows.total(column, self.row_order, self.passed)
 
     def widest(self, column: str) -> int:
         """Length of the longest text read so far in the column, in characters; 0 if it is not text."""
@@ -314,11 +317,11 @@ class Table(Struct, frozen=True):
 
     def matches(self, text: str) -> int:
         """Number of rows that contain the text."""
-        return int(self.rows.placed_match(text, self.order).sum())
+        return int(self.rows.placed_match(text, self.row_order).sum())
 
     def find(self, text: str, start: int, backwards: bool = False) -> int | None:
         """The next position at or after ``start`` (backwards: at or before) whose text contains ``text``, else None."""
-        passed = self.rows.placed_match(text, self.order)
+        passed = self.rows.placed_match(text, self.row_order)
         side = passed[: start + 1].reverse() if backwards else passed[max(0, start) :]
         at = side.arg_max() if len(side) else None
         if at is None or not side[at]:
@@ -382,7 +385,7 @@ def coverage(whole: Table, part: Table) -> float | None:
     name = whole.time
     if name is None or any(one.name == name and (one.pairs == "alone" or one.nests) for one in whole.columns):
         return None
-    if part.rows.on_disk and part.order is whole.order:  # all rows: not worth reading the column
+    if part.rows.on_disk and part.row_order is whole.row_order:  # all rows: not worth reading the column
         return None if whole.rows.blank(name) else 1.0
     everything = whole.total(name)
     return part.total(name) / everything if everything else None

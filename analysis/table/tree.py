@@ -103,7 +103,7 @@ def folded(table: Table, opened: Collection[int]) -> Table:
         frame.select("tree", "depth").rows(), signs, strict=True)]
     rows = Rows(frame.with_columns(pl.Series("tree", texts, dtype=pl.String)), named=table.rows.named)
     order = None if len(shown) == frame.height else pl.Series(shown, dtype=pl.UInt32)
-    return replace(table, rows=rows, order=order, kept=None, passed=None, answer=table.answer or table.rows)
+    return replace(table, rows=rows, row_order=order, kept=None, passed=None, answer=table.answer or table.rows)
 
 
 def row_above(table: Table, row: int) -> int | None:

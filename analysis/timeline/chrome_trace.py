@@ -22,7 +22,7 @@ from ...loaders.trace import Trace
 from ..communication.rank_clocks import clocks_of, on_first_clock
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
-from ..cycles.scope import part, scoped
+from ..cycles.scope import scoped, scoped_any_cycle
 
 BATCH = 50_000  # Events held as Python objects at a time.
 _ACTIVITY = {"kernel": "kernel", "collective": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset",
@@ -52,7 +52,7 @@ def sliced(run: Trace, options: Options) -> Iterator[bytes]:
         raise CannotAnswer(f"{run.info.label} holds nothing with a time here; a trace of it would be empty.")
     if scope is not run:
         scope = with_launches(run, scope)
-    return document(on_first_clock(scope, clocks_of(part(run, options, window=False))))
+    return document(on_first_clock(scope, clocks_of(scoped_any_cycle(run, options, window=False))))
 
 
 def save(pieces: Iterable[bytes], path: Path) -> None:
@@ -119,21 +119,21 @@ def _pieces(run: Trace, devices: dict[str, int]) -> Iterator[list[bytes]]:
     yield [_named("process_name", number, 0, name) for name, number in devices.items()]
     starts: dict[tuple[Any, Any], tuple[Any, Any, int]] = {}
     for rows in _batches(run.host.filter(pl.col("start_ns").is_not_null())):
-        made = []
+        result = []
         for row in rows:
             if row["kind"] in _LAUNCHES and row["correlation"] is not None:
                 starts.setdefault((row["rank"], row["correlation"]), (row["pid"], row["tid"], row["start_ns"]))
-            made.append(_host_event(row))
-        yield made
+            result.append(_host_event(row))
+        yield result
     for rows in _batches(run.kernels.filter(pl.col("start_ns").is_not_null())):
-        made = []
+        result = []
         for row in rows:
             number = devices.get(row["device"], 0)
-            made.append(_activity(row, number))
+            result.append(_activity(row, number))
             launch = starts.get((row["rank"], row["correlation"]))
             if launch is not None and row["kind"] != "sync":
-                made += _flow(row, launch, number)
-        yield made
+                result += _flow(row, launch, number)
+        yield result
     for rows in _batches(run.metrics.filter(pl.col("ts_ns").is_not_null() & pl.col("value").is_finite())):
         yield [_counter(row, devices) for row in rows]
 

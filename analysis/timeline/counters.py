@@ -112,7 +112,7 @@ def strips(runs: Sequence[Sequence[Counter]], devices: Sequence[str | None]) -> 
         return ((one.metric, one.device) not in changed or shared, 2 * other or away,
                 _FIRST.index(means), "sm" not in one.metric, -len(one.moments), one.metric, one.device or "")
 
-    made = []
+    result = []
     for at, counters in enumerate(of_run):
         times = Counting(one.metric for one in counters.values())
         rows = []
@@ -129,8 +129,8 @@ def strips(runs: Sequence[Sequence[Counter]], devices: Sequence[str | None]) -> 
         queues = [row for row in rows if row.counter.metric.startswith("queue depth")]
         rest = [row for row in rows if not row.counter.metric.startswith("queue depth")]
         telling = sum((row.counter.metric, row.counter.device) in changed for row in rest[:1])
-        made.append((*rest[:telling], *queues, *rest[telling:]))
-    return made
+        result.append((*rest[:telling], *queues, *rest[telling:]))
+    return result
 
 
 def counters_of(run: Trace) -> tuple[Counter, ...]:
@@ -143,13 +143,13 @@ def counters_of(run: Trace) -> tuple[Counter, ...]:
     ).with_columns(device=pl.when(alone | pl.col("rank").is_null()).then("device").otherwise(
         pl.concat_str("device", pl.lit("rank"), "rank", separator=" ", ignore_nulls=True))
     ).sort(*keys, "ts_ns").collect()
-    made = []
+    result = []
     for (metric, device), group in frame.group_by(keys, maintain_order=True):
         values = group["value"].to_numpy()
         unit = metrics.display_unit(str(metric), group["unit"][0], float(values.max()))
         sums = np.concatenate(([0.0], np.cumsum(values)))
-        made.append(Counter(
+        result.append(Counter(
             str(metric), None if device is None else str(device), unit, group["ts_ns"].to_numpy(), sums,
             float(values.min()), float(values.max()),
         ))
-    return tuple(sorted(made, key=lambda one: -len(one.moments)))
+    return tuple(sorted(result, key=lambda one: -len(one.moments)))

@@ -120,17 +120,17 @@ def _threads(
     depths = [(key, _depths(timeline, window, edges, lanes)) for key, lanes in threads]
     devices = any(lane.tid is None for lane in timeline.drawn)
     most = 0 if room is None else max(3, room // 3 if devices else 3 * room // 4)
-    roomy = sum(len(mine) for _, mine in depths) <= most
-    for key, mine in depths:
-        if not mine:
+    roomy = sum(len(own) for _, own in depths) <= most
+    for key, own in depths:
+        if not own:
             idle += 1
         elif room is None:
-            rows += _numbered(mine)
+            rows += _numbered(own)
         else:
             group = ("thread", *key)
             is_open = (alone and main is not None and (roomy or key == main[0])) != (group in turned)
-            few = most if group not in turned else len(mine)
-            rows += [replace(row, group=group) for row in _numbered(_folded(mine, few if is_open else 1))]
+            few = most if group not in turned else len(own)
+            rows += [replace(row, group=group) for row in _numbered(_folded(own, few if is_open else 1))]
     if idle and room is not None:
         rows.append(Row(f"+{idle} thread{'s' if idle > 1 else ''}", text="idle here"))
     return rows
@@ -175,22 +175,22 @@ def _folded(rows: Sequence[Row], most: int) -> list[Row]:
     sizes = [len(run) for run in runs]
     while sum(sizes) > most and max(sizes) > 1:
         sizes[max(range(len(sizes)), key=sizes.__getitem__)] -= 1
-    made: list[Row] = []
+    result: list[Row] = []
     for run, count in zip(runs, sizes, strict=True):
-        made += run[:count]
+        result += run[:count]
         if hidden := len(run) - count:
-            made[-1] = replace(made[-1], label=f"{made[-1].label} +{hidden}")
-    return made
+            result[-1] = replace(result[-1], label=f"{result[-1].label} +{hidden}")
+    return result
 
 
 def _numbered(rows: Sequence[Row]) -> list[Row]:
     """The lanes of a thread with repeated labels numbered: 'operator 2' is an operator inside an operator."""
-    seen, made = Counting[str](), []
+    seen, result = Counting[str](), []
     for row in rows:
         word, more, hidden = row.label.partition(" +")
         seen[word] += 1
-        made.append(row if seen[word] == 1 else replace(row, label=f"{word} {seen[word]}{more}{hidden}"))
-    return made
+        result.append(row if seen[word] == 1 else replace(row, label=f"{word} {seen[word]}{more}{hidden}"))
+    return result
 
 
 def _heightened(rows: list[Row], edges: Ints, room: int) -> list[Row]:

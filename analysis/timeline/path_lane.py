@@ -43,15 +43,15 @@ def with_path(timeline: Timeline, run: Trace, options: Options) -> Timeline:
 
 def _codes(timeline: Timeline, names: list[str]) -> dict[str, int]:
     """A code per name: the recording's if it has the name, else a new one."""
-    made, free = dict[str, int](), 2**32 - 2
+    result, free = dict[str, int](), 2**32 - 2
     for name in dict.fromkeys(names):
         code = timeline.codes.get(name)
         if code is None:
             while free in timeline.names:
                 free -= 1
             code, free = free, free - 1
-        made[name] = code
-    return made
+        result[name] = code
+    return result
 
 
 def _class(kind: str, name: str) -> int:

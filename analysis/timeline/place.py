@@ -166,14 +166,14 @@ def same_cycle(of: Marks, to: Marks, at: int) -> int | None:
 def counterpart(runs: tuple[Timeline, Timeline], run: int, lane: Lane, at: int) -> Place | None:
     """The same slice in the other run: in the corresponding cycle, the n-th of its name on the same side (host or
     device) and rank. None without cycles, or where the other cycle has fewer."""
-    mine, other = runs[run], runs[1 - run]
+    own, other = runs[run], runs[1 - run]
     start = int(lane.slices.starts[at])
-    cycle = cycle_of(mine.marks, start)
-    there = None if cycle is None else same_cycle(mine.marks, other.marks, cycle)
+    cycle = cycle_of(own.marks, start)
+    there = None if cycle is None else same_cycle(own.marks, other.marks, cycle)
     if cycle is None or there is None:
         return None
-    name = mine.names[int(lane.slices.names[at])]
-    before = len(_named_in(mine, name, lane, int(mine.marks.starts[cycle]), start))
+    name = own.names[int(lane.slices.names[at])]
+    before = len(_named_in(own, name, lane, int(own.marks.starts[cycle]), start))
     end = int(other.marks.starts[there + 1]) if there + 1 < len(other.marks.starts) else other.end
     places = sorted(_named_in(other, name, lane, int(other.marks.starts[there]), end), key=lambda place: place.start)
     return places[before] if before < len(places) else None

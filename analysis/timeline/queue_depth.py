@@ -54,7 +54,7 @@ def queue_depths(run: Trace, clocks: Mapping[int, int]) -> tuple[QueueDepth, ...
     ).group_by("rank", "correlation").agg(launched=pl.col("start_ns").min())
     met = activities.join(calls, on=["rank", "correlation"], nulls_equal=True).filter(
         pl.col("launched") <= pl.col("start_ns")).collect(engine="streaming")
-    made = []
+    result = []
     for (device, rank), rows in met.group_by("device", "rank", maintain_order=True):
         launched, started = (np.sort(rows[name].to_numpy()) for name in ("launched", "start_ns"))
         moments, place = np.unique(np.concatenate((launched, started)), return_inverse=True)
@@ -62,9 +62,9 @@ def queue_depths(run: Trace, clocks: Mapping[int, int]) -> tuple[QueueDepth, ...
         levels = np.cumsum(steps).astype(np.int64)
         sums = np.concatenate(([0.0], np.cumsum(levels[:-1] * np.diff(moments))))
         name = "queue depth" if rank is None else f"queue depth rank {rank}"
-        made.append(QueueDepth(
+        result.append(QueueDepth(
             metric=name, device=None if device is None else str(device), unit="",
             moments=moments - clocks.get(rank, 0), sums=sums,
             low=float(levels.min()), high=float(levels.max()), levels=levels,
         ))
-    return tuple(made)
+    return tuple(result)

@@ -21,7 +21,7 @@ from ..contract.options import Options, Side
 from ..contract.sections import Section
 from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
-from ..core.batches import ABSENT, CALLS, SCHEDULED, TextColumn, numbered, numbers
+from ..core.batches import ABSENT, CALLS, SCHEDULED, TextColumn, integer_arrays, numbered
 from ..core.call_tree import Ints, Mask, nearest, slices_of
 from ..core.callers import Callers, callers_of
 from ..core.quantiles import Codes, codes, combined, dense, latencies
@@ -130,7 +130,8 @@ def _recorded(run: Trace) -> _Calls:
     rows = run.host.with_row_index("row").filter(
         pl.col("kind").is_in(CALL_KINDS), pl.col("name").is_not_null(), ~is_scheduled)
     times = pl.col("start_ns", "dur_ns").fill_null(0)
-    result = numbers(rows.select("row", times, "self_ns", "rank", "pid", "tid"), "row", "rank", "pid", "tid", "self_ns")
+    result = integer_arrays(
+        rows.select("row", times, "self_ns", "rank", "pid", "tid"), "row", "rank", "pid", "tid", "self_ns")
     texts = rows.select("name", "kind").collect(engine="streaming")
     of_api, named = texts["kind"].is_in(CALLS).to_numpy(), TextColumn.of(texts["name"])
     return _Calls(
@@ -189,14 +190,14 @@ def _purpose(name: str, kind: str, launches: int | None) -> str:
 
 def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """The operators and ranges that made the call, its call chains, and the longest calls."""
-    made: list[Section] = []
+    result: list[Section] = []
     for number, run, tail in sides(runs, options):
-        made += _called_from(run, str(row["name"]), str(row["kind"]), tail)
-        made += _call_chains(run, str(row["name"]), tail)
+        result += _called_from(run, str(row["name"]), str(row["kind"]), tail)
+        result += _call_chains(run, str(row["name"]), tail)
         names = run.host.select(pl.col("name").unique().cast(pl.String)).collect(engine="streaming")["name"]
         also = tuple(name for name in names.drop_nulls() if function(name) == row["name"] != name)
-        made += longest_calls(run, str(row["name"]), number, tail, CALL_KINDS, also)
-    return made
+        result += longest_calls(run, str(row["name"]), number, tail, CALL_KINDS, also)
+    return result
 
 
 _LIBRARY = r"\((libc|libpthread|libToolsInjection)[^)]*\)$|^\[(libc|libpthread|libToolsInjection)[.\d-]"

@@ -138,21 +138,21 @@ def _size(count: float | None) -> str:
 
 def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """The recorded names in the row, the longest copies, and the operators that launched them."""
-    made: list[Section] = []
+    result: list[Section] = []
     for _, run, tail in sides(runs, options):
         rows = run.kernels.filter(pl.col("kind").is_in(KINDS)).select(
             "index", "name", "kind", "device", "rank", "dur_ns", "bytes").collect(engine="streaming")
         same = (pl.col(key).cast(pl.String).eq_missing(pl.lit(row[key], pl.String)) for key in KEYS)
-        mine = with_meanings(rows).filter(*same)
-        if mine.is_empty():
+        matching = with_meanings(rows).filter(*same)
+        if matching.is_empty():
             continue
-        made += row_section(f"As recorded{tail}", sums_by(mine, "name", "bytes"), (text, units.count, span, units.size),
-                       ("name", "count", "total", "bytes"))
-        longest = mine.sort("dur_ns", "index", descending=[True, False], nulls_last=True).head(5)
-        made += row_section(f"Longest{tail}", longest.select("index", "dur_ns", "bytes"), (launch, span, _size),
+        result += row_section(f"As recorded{tail}", sums_by(matching, "name", "bytes"),
+                              (text, units.count, span, units.size), ("name", "count", "total", "bytes"))
+        longest = matching.sort("dur_ns", "index", descending=[True, False], nulls_last=True).head(5)
+        result += row_section(f"Longest{tail}", longest.select("index", "dur_ns", "bytes"), (launch, span, _size),
                        ("launch", "duration", "bytes"))
-        made += caller_section(run, mine.drop_nulls("dur_ns").select("index", "dur_ns"), tail)
-    return made
+        result += caller_section(run, matching.drop_nulls("dur_ns").select("index", "dur_ns"), tail)
+    return result
 
 
 VIEW = View(

@@ -44,8 +44,9 @@ def _on_one_axis(answer: Answer) -> Answer:
     for within, unit in (("", "_ns"), ("_in_cycles", "_in_cycles_ns")):
         names = [f"trend{within}_{side}" for side in SIDES]
         ends = [f"{end}{unit}_{side}" for side in SIDES for end in ("min", "max")]
-        made = [on_one_axis(a, b, *spans) for a, b, *spans in frame.select(*names, *ends).iter_rows()]
-        trends |= {name: pl.Series([one[at] for one in made], dtype=pl.List(pl.Int64)) for at, name in enumerate(names)}
+        pairs = [on_one_axis(a, b, *spans) for a, b, *spans in frame.select(*names, *ends).iter_rows()]
+        lists = pl.List(pl.Int64)
+        trends |= {name: pl.Series([pair[at] for pair in pairs], dtype=lists) for at, name in enumerate(names)}
     return replace(answer, frame=frame.with_columns(**trends).lazy())
 
 

@@ -125,8 +125,8 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     """The stack of the largest allocation, one line per frame, and the segments of the device."""
     frames = str(row.get("stack") or row.get("stack_b") or row.get("stack_a") or "").split("\n")
     listed = [(f"{number}", display(frame, 400)) for number, frame in enumerate(filter(None, frames))]
-    made = [Section("Stack, innermost first", tuple(listed))] if listed else []
-    return made + [_segments(peak) for peak in memory_of(runs[0]).peaks
+    result = [Section("Stack, innermost first", tuple(listed))] if listed else []
+    return result + [_segments(peak) for peak in memory_of(runs[0]).peaks
                    if len(runs) == 1 and (peak.device, peak.rank) == (row["device"], row["rank"]) and peak.segments]
 
 

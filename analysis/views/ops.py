@@ -147,16 +147,16 @@ def build_tree(runs: Runs, options: Options) -> Answer:
     launchers = filter(None, map(callers_of, runs))
     notes = tuple(dict.fromkeys(note for callers in launchers for note in callers.notes))
     if len(trees) == 1:
-        made = in_order(trees[0], ("device_total_ns", "host_total_ns"))
-        rows = made.with_columns(texts_of(made))
+        result = in_order(trees[0], ("device_total_ns", "host_total_ns"))
+        rows = result.with_columns(texts_of(result))
         listed = rows.select(column.name for column in TREE_COLUMNS)
         listed = listed if runs[0].has("kernels") else _on_the_host(listed)
         return Answer(listed.lazy(), _tree_facts(rows), (_tree_sentence(rows),), notes)
     per = cycle_sums(runs, options, _TREE_SUMS, trees, _tree_in, launched=True)
     of = "_per_cycle" if per.has_sums else ""
-    made = in_order(paired_rows(*per.frames, with_cycle_sums(_TREE_SUMS)),
+    result = in_order(paired_rows(*per.frames, with_cycle_sums(_TREE_SUMS)),
                     (f"device_total{of}_ns_delta", f"host_total{of}_ns_delta"))
-    rows = made.with_columns(texts_of(made))
+    rows = result.with_columns(texts_of(result))
     by_cycle = (per.sentence(rows, _TREE_SUMS), _tree_sentence(rows, of)) if per.has_sums else ()
     return Answer(
         rows.select(column.name for column in TREE_PAIR_COLUMNS).lazy(), _tree_facts(rows) | per.facts,

@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from ..contract.column import Column, side_by_side
 from ..contract.options import SIDES, Options
-from ..contract.view import Answer, Runs, View, of_both
+from ..contract.view import Answer, Runs, View, merged_notes
 from ..core import units
 from ..core.device_pairs import mapped
 from ..core.text import display
@@ -83,7 +83,7 @@ def build(runs: Runs, options: Options) -> Answer:
     facts = {"a": a.facts, "b": b.facts, "findings": [*_changes(a, b, headline)], "per": per,
              "lead": to_builtins(cycle_lead(headline.time)) if headline is not None else None}
     summary = (f"A: {a.headline}", f"B: {b.headline}")
-    return Answer(joined.sort(order, "category").lazy(), facts, summary, of_both((a.notes, b.notes)))
+    return Answer(joined.sort(order, "category").lazy(), facts, summary, merged_notes((a.notes, b.notes)))
 
 
 def _changes(a: Overview, b: Overview, headline: Headline | None) -> tuple[str, ...]:

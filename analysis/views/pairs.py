@@ -139,7 +139,7 @@ def _picked(rows: pl.DataFrame, options: Options) -> pl.DataFrame:
 
 def _columns() -> tuple[Column, ...]:
     what = {"beta": "share of the cycle", "mu": "mean of the metric while the function ran, times 100"}
-    made = [
+    result = [
         Column("function", "function", "text", "function, short form of the name", width=30, order=0, elastic=True,
                pinned=True, role="name"),
         Column("metric", "metric", "text", "metric sampled while the function ran", width=18, order=0, role="where"),
@@ -149,7 +149,7 @@ def _columns() -> tuple[Column, ...]:
     units: dict[str, Unit] = {"beta": "percent", "mu": "number"}
     for key, sign in (("beta", "β"), ("mu", "μ")):
         unit = units[key]
-        made += [
+        result += [
             Column(f"{key}_a", f"{sign} A", unit, f"mean {what[key]}, run A", width=9, order=1, side="a"),
             Column(f"{key}_b", f"{sign} B", unit, f"mean {what[key]}, run B", width=9, order=1, side="b"),
             Column(f"delta_{key}", f"Δ{sign}", unit, f"{sign} of B − {sign} of A", width=9, order=2, signed=True),
@@ -157,18 +157,18 @@ def _columns() -> tuple[Column, ...]:
                    signed=True),
         ]
         if key == "mu":
-            made.append(Column("z_log_mu", "Z(log μ)", "number", "the same for ln(1 + μ)", width=8, order=3,
+            result.append(Column("z_log_mu", "Z(log μ)", "number", "the same for ln(1 + μ)", width=8, order=3,
                                signed=True))
-        made += [
+        result += [
             Column(f"p_{key}", f"p({sign})", "number", f"Welch's t p-value of Δ{sign}", width=8, order=4),
             Column(f"u_{key}", f"U p({sign})", "number", f"two-sided Mann-Whitney p-value of {sign}", width=8, order=4),
         ]
-    made += [
+    result += [
         Column(name, name.replace("_", " "), "text", f"process in run {name[-1].upper()}", width=8, order=5,
                role="where", side="a" if name == "pid_a" else "b")
         for name in _PIDS
     ]
-    return tuple(made)
+    return tuple(result)
 
 
 VIEW = View("pairs", _columns(), build, one_run=False, noun="pairs")

@@ -23,7 +23,7 @@ from ..contract.options import Options, Side
 from ..contract.sections import Section
 from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
-from ..core.batches import ids, numbered, numbers
+from ..core.batches import ids, integer_arrays, numbered
 from ..core.call_tree import HostSlices, Ints, nearest, numbers_among, pack, parent_within, slices_of
 from ..core.callers import callers_of
 from ..core.intervals import union_per_owner
@@ -211,7 +211,7 @@ def activities_in(run: Trace, name: str) -> pl.DataFrame:
 
 def _marked(run: Trace) -> Marked:
     ranges = run.host.with_row_index("row").filter(pl.col("kind").is_in(RANGE_KINDS), pl.col("name").is_not_null())
-    result = numbers(ranges.select("row", pl.col("start_ns", "dur_ns").fill_null(0), *_KEYS))
+    result = integer_arrays(ranges.select("row", pl.col("start_ns", "dur_ns").fill_null(0), *_KEYS))
     named = ranges.select("name").collect(engine="streaming").to_series()
     code, seen = dense(named.to_physical().cast(pl.Int64).to_numpy())
     return Marked(
@@ -261,17 +261,17 @@ def _device_time(marked: Marked, work: Launched | None, count: int) -> dict[str,
     if work is None:
         return {name: pl.Series(name, [None] * count, dtype=pl.Int64) for name in DEVICE_COLUMNS}
     owner, at = _inside(marked, work, work.range_thread, work.thread)
-    mine = work.inner >= 0
+    own = work.inner >= 0
     spread = int(work.device.max(initial=0)) + 1
     first, last, of = union_per_owner(work.start[at], (work.start + work.dur)[at], owner * spread + work.device[at])
-    some = ~mine
+    some = ~own
     rows = np.flatnonzero(some)
     rows = rows[np.lexsort((work.launched[rows], work.process[rows]))]
     ours = {name: getattr(work, name)[rows] for name in Launched.__struct_fields__ if not name.startswith("range_")}
     strays = replace(work, **ours)
     theirs, when = _inside(marked, strays, work.range_process, strays.process)
     result = (
-        _summed(owner, work.dur[at], count), _summed(marked.name[work.inner[mine]], work.dur[mine], count),
+        _summed(owner, work.dur[at], count), _summed(marked.name[work.inner[own]], work.dur[own], count),
         _summed(of // spread, last - first, count), _summed(theirs, strays.dur[when], count),
         np.bincount(owner, minlength=count).astype(np.int64), _summed(marked.name, _projected(marked, work), count),
     )
@@ -323,16 +323,16 @@ def _summed(owner: Ints, values: npt.NDArray[np.int64 | np.float64], count: int)
 
 def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """The kernels launched inside ranges of the name, and the longest ranges."""
-    made: list[Section] = []
+    result: list[Section] = []
     for number, run, tail in sides(runs, options):
         inside = activities_in(run, str(row["name"]))
         if not inside.is_empty():
             rows = run.kernels.select("name", "dur_ns").with_row_index("row").collect(engine="streaming")
-            made += row_section(
+            result += row_section(
                 f"Launched inside{tail}", sums_by(rows.join(inside, on="row", how="semi"), "name"),
                 (kernel, units.count, span), ("kernel", "launches", "total"))
-        made += longest_calls(run, str(row["name"]), number, tail, RANGE_KINDS)
-    return made
+        result += longest_calls(run, str(row["name"]), number, tail, RANGE_KINDS)
+    return result
 
 
 VIEW = View(

@@ -260,18 +260,18 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     """The collectives of a rank by kind, most caused wait first."""
     from ..details.listed import in_run, row_section, sides, span
 
-    made: list[Section] = []
+    result: list[Section] = []
     for number, scope, tail in sides(runs, options):
         arrivals, here = arrivals_of(scope), in_run(row, runs, number)
         alone = len({one.rank for one in arrivals.members}) == 1
-        mine = [at for at, one in enumerate(arrivals.members)
+        own = [at for at, one in enumerate(arrivals.members)
                 if one.device == here.get("device") and (alone or one.rank == here.get("rank"))]
-        sums = arrivals.frame.drop_nulls("instance").filter(pl.col("member").is_in(mine)).group_by("kind").agg(
+        sums = arrivals.frame.drop_nulls("instance").filter(pl.col("member").is_in(own)).group_by("kind").agg(
             pl.len(), pl.col("last").sum().cast(pl.Int64), pl.col("wait_ns", "caused_ns").sum())
-        made += row_section(
+        result += row_section(
             f"Collectives it took part in{tail}", sums.sort("caused_ns", "kind", descending=[True, False]),
             (str, units.count, units.count, span, span), ("collective", "count", "last at", "waited", "caused wait"))
-    return made
+    return result
 
 
 VIEW = View("ranks", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="ranks", details=details)

@@ -62,22 +62,22 @@ def busiest(timeline: Timeline, window: Window) -> tuple[Sequence[Lane], int]:
 def rows(lanes: Sequence[Lane], timeline: Timeline, window: Window) -> pl.DataFrame:
     """The lanes × columns of a window as a frame, without host lanes that are idle in the window."""
     edges = window.edges
-    made: dict[str, list[Any]] = {name: [] for name in _TYPES}
+    result: dict[str, list[Any]] = {name: [] for name in _TYPES}
     for lane in lanes:
         busy, touching = lane.busy.busy(edges), counts(lane, edges)
         if lane.tid is not None and not touching.any():
             continue
         codes = lane.slices.names
-        made["busy_ns"] += busy.tolist()
-        made["count"] += touching.tolist()
-        made["name"] += [None if at is None else timeline.names[int(codes[at])] for at in longest(lane, edges)]
-        made["start_ns"] += edges[:-1].tolist()
-        made["end_ns"] += edges[1:].tolist()
+        result["busy_ns"] += busy.tolist()
+        result["count"] += touching.tolist()
+        result["name"] += [None if at is None else timeline.names[int(codes[at])] for at in longest(lane, edges)]
+        result["start_ns"] += edges[:-1].tolist()
+        result["end_ns"] += edges[1:].tolist()
         fixed = {"lane": lane.name, "device": lane.device, "stream": lane.stream, "pid": lane.pid, "tid": lane.tid,
                  "depth": lane.depth}
         for name, value in fixed.items():
-            made[name] += [value] * len(touching)
-    return pl.DataFrame(made, schema=_TYPES).cast({"lane": NAME, "device": NAME, "name": NAME})
+            result[name] += [value] * len(touching)
+    return pl.DataFrame(result, schema=_TYPES).cast({"lane": NAME, "device": NAME, "name": NAME})
 
 
 def picture(timeline: Timeline, window: Window, counters: Sequence[Strip] | None = None, ahead: int = 0) -> list[str]:
@@ -166,8 +166,8 @@ def build(runs: Runs, options: Options) -> Answer:
                 "--rank."
             )
         clocks |= {f"{side}rank {rank}": ahead for rank, ahead in timeline.clocks.items()}
-        if told := on_one_clock(timeline):
-            notes.append(f"{side}{told}")
+        if note := on_one_clock(timeline):
+            notes.append(f"{side}{note}")
         summary.append(f"{side}{timeline.label}: {span}, {units.counted(timeline.streams, 'stream', 'streams')}")
         if hidden := sum(lane.hidden for lane in timeline.drawn):
             notes.append(f"{side}{units.counted(hidden, 'slice', 'slices')} hidden at least in part: more overlap than "

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.batches import numbered, numbers
+from ..core.batches import integer_arrays, numbered
 from ..core.call_tree import Ints, Mask, nearest, slices_of
 from ..core.callers import callers_of, operator_rows
 from ..core.captures import Joined
@@ -202,7 +202,7 @@ def _entries(
     height = len(parent)
     some = pl.col("kind") == "op", pl.col("shapes").is_not_null()
     columns = (pl.col(name).to_physical().cast(pl.Int64).alias(name) for name in ARGUMENTS)
-    entries = numbers(run.host.with_row_index("row").filter(*some).select("row", *columns), "row", *ARGUMENTS)
+    entries = integer_arrays(run.host.with_row_index("row").filter(*some).select("row", *columns), "row", *ARGUMENTS)
     if not len(entries["row"]):
         return np.zeros(height, bool), np.zeros(height, bool)
     number = numbered(*(entries[name] for name in ARGUMENTS))

@@ -21,7 +21,7 @@ from .roofline import Roofline, alike, roofline_of
 
 def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> list[Section]:
     """The sections of a row, of one run or two."""
-    made = []
+    result = []
     for side, run in zip("AB", runs, strict=False):
         roofline = roofline_of(run)
         if roofline is None:
@@ -34,9 +34,9 @@ def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> 
         ]
         if same:
             one = roofline.attribution.signatures[same[0]]
-            made += [*_formula(one, tail), *_peak(roofline, one, _device(run, row["device"]), tail)]
-            made += _launched(run, roofline, same, tail)
-    return made
+            result += [*_formula(one, tail), *_peak(roofline, one, _device(run, row["device"]), tail)]
+            result += _launched(run, roofline, same, tail)
+    return result
 
 
 def _formula(one: Signature, tail: str) -> list[Section]:
@@ -84,12 +84,13 @@ def _launched(run: Trace, roofline: Roofline, signatures: list[int], tail: str) 
         run.kernels.select(pl.col("name").cast(pl.String)).collect(engine="streaming"),
         roofline.activities.select("signature", "dur_ns", "kind"), callers.frame.select(place),
     ], how="horizontal").filter(pl.col("signature").is_in(signatures), pl.col("kind") != "sync")
-    made = []
+    result = []
     titles = ("Kernels", "name", partial(fit_name, width=60)), ("Called from", "where", short_name)
     for title, column, shorten in titles:
         sums = rows.drop_nulls(column).group_by(column).agg(pl.len(), pl.col("dur_ns").sum()).sort(
             "dur_ns", column, descending=[True, False]).head(MOST)
         lines = tuple((shorten(text), units.count(count), units.duration(ns)) for text, count, ns in sums.rows())
         if lines:
-            made.append(Section(f"{title}{tail}", lines, ("kernel" if column == "name" else "from", "count", "total")))
-    return made
+            header = "kernel" if column == "name" else "from"
+            result.append(Section(f"{title}{tail}", lines, (header, "count", "total")))
+    return result

@@ -100,12 +100,12 @@ def _sizes(tokens: Shape, experts: int, below: list[Call]) -> Sizes | None:
         (_, rows, first), (_, second, columns) = views
         each, fits = chosen.pop(), 2 * rows == columns == width and first == 2 * (2 * second)
         return Sizes(each, first, 2 * second, False) if fits and type(each) is int and 0 < each <= experts else None
-    made = [shape for one in below if one.name == "aten::empty" and len(shape := _shape(one.value(0))) == 2]
-    several = {shape[1] for shape in made if shape[0] == count and shape[1] != width and shape[1] <= experts}
+    result = [shape for one in below if one.name == "aten::empty" and len(shape := _shape(one.value(0))) == 2]
+    several = {shape[1] for shape in result if shape[0] == count and shape[1] != width and shape[1] <= experts}
     if len(several) != 1:
         return None
     each = several.pop()
-    inner = {a[1] for a, b in pairwise(made) if a[0] == b[0] >= count * each and b[1] == width and a[0] > count}
+    inner = {a[1] for a, b in pairwise(result) if a[0] == b[0] >= count * each and b[1] == width and a[0] > count}
     return Sizes(each, 2 * max(inner), max(inner), True) if len(inner) == 1 and each > 0 else None
 
 

@@ -156,19 +156,19 @@ def _roofline(run: Trace) -> Roofline | None:
 
 def _signatures(attribution: Attribution) -> pl.DataFrame:
     """One row per signature: operator, shapes, type and work of one call; ``inputs`` only where the work varies."""
-    made = [
+    result = [
         (at, one.name, one.shapes, one.inputs, one.dtype, one.work.flops if one.work else None,
          one.work.bytes if one.work else None, one.work.matrix if one.work else None, one.contradicts)
         for at, one in enumerate(attribution.signatures)
     ]
-    frame = pl.DataFrame(made, schema=_SIGNATURE, orient="row")
+    frame = pl.DataFrame(result, schema=_SIGNATURE, orient="row")
     several = pl.struct("flops", "bytes").n_unique().over("op", "shapes", "dtype") > 1
     return frame.with_columns(inputs=pl.when(several).then("inputs"))
 
 
 def _rates(signatures: pl.DataFrame, peaks: dict[str, DevicePeak], devices: Sequence[str | None]) -> pl.DataFrame:
     """The least time of one call of each signature on each device, ns: for its FLOPs, its bytes, and both."""
-    made = []
+    result = []
     for signature, dtype, flops, moved, matrix in signatures.select(
             "signature", "dtype", "flops", "bytes", "matrix").rows():
         for device in devices if flops is not None else ():
@@ -177,10 +177,10 @@ def _rates(signatures: pl.DataFrame, peaks: dict[str, DevicePeak], devices: Sequ
             compute = 0.0 if not flops and peak is not None else flops / rate * 1e9 if rate else None
             memory = moved / peak.bytes_per_s * 1e9 if peak is not None and peak.bytes_per_s else None
             least = max(compute, memory) if compute is not None and memory is not None else None
-            made.append((signature, device, compute, memory, least))
+            result.append((signature, device, compute, memory, least))
     schema = {"signature": pl.Int64, "device": pl.String, "compute_ns": pl.Float64, "memory_ns": pl.Float64,
               "least_ns": pl.Float64}
-    return pl.DataFrame(made, schema=schema, orient="row")
+    return pl.DataFrame(result, schema=schema, orient="row")
 
 
 def alike(run: Trace) -> dict[str, str]:

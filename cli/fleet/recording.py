@@ -58,11 +58,11 @@ class Reduced(Struct, frozen=True):
 
 def stamps(files: tuple[str, ...]) -> tuple[Stamp, ...]:
     """Real path, size and modification time (ns) of each file. Raises OSError."""
-    made = []
+    result = []
     for file in files:
         state = os.stat(file)
-        made.append((os.path.realpath(file), state.st_size, state.st_mtime_ns))
-    return tuple(made)
+        result.append((os.path.realpath(file), state.st_size, state.st_mtime_ns))
+    return tuple(result)
 
 
 def reduce_recording(work: Recording, tell: object = None) -> Reduced:
@@ -97,12 +97,12 @@ def _opened(work: Recording) -> Iterator[Trace]:
 
     # reducing a thousand ranks must not evict the user's own traces from the cache
     cached = all(cache.find(file) is not None for file in work.files)
-    made: list[Path] = []
+    result: list[Path] = []
     try:
         runs: list[Trace] = []
         for file in work.files:
             opened = ingest(file, Request(use_cache=cached, lasting=False))
-            made += [] if cached else opened.directories
+            result += [] if cached else opened.directories
             traces = opened.traces()
             if len(traces) > 1:
                 raise Unreadable(file, f"holds {len(traces)} runs", "Reduce recordings of one process each.")
@@ -122,5 +122,5 @@ def _opened(work: Recording) -> Iterator[Trace]:
         warnings = tuple(warning.removeprefix(f"rank {rank}: ") for warning in merged.info.warnings)
         yield replace(merged, info=replace(merged.info, warnings=warnings))
     finally:
-        for directory in made:
+        for directory in result:
             spill.remove(directory)

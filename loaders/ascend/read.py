@@ -44,7 +44,7 @@ _COLUMNS = dict(
 
 def load(job: Job) -> Trace:
     """Read the table and, if it has its original name, the files next to it. Raises Unreadable if it has no kernel."""
-    text, fault = stream.whole(job.path)
+    text, fault = stream.read_all(job.path)
     table, lost = _rows(text)
     warnings = [fault] if fault else []
     if lost:

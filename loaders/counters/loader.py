@@ -192,7 +192,7 @@ class CounterLoader(FormatLoader):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``metrics``. Raises Unreadable if the file holds no sample."""
-        text, fault = stream.whole(job.path)
+        text, fault = stream.read_all(job.path)
         job.progress(len(text) // 2, len(text), 0)
         try:
             reading = self.read(text, job)

@@ -198,8 +198,8 @@ def _traces(
     try:
         unread = tuple(opened.get("unread", ()))
         files, align_s = tuple(opened["files"]), opened.get("align_s")
-        made = Opened(opened["shown"], files, directories, unread=unread, align_s=align_s)
-        return _with_keeper(made.traces(worker, capture), keeper)
+        result = Opened(opened["shown"], files, directories, unread=unread, align_s=align_s)
+        return _with_keeper(result.traces(worker, capture), keeper)
     except Unreadable:
         raise
     except Exception as error:

@@ -148,18 +148,18 @@ class Keeper:
     """
 
     def __init__(self, folders: Iterable[Path]) -> None:
-        mine = tuple(folders)
+        own = tuple(folders)
         with _counting:
-            for folder in mine:
+            for folder in own:
                 hold(folder)
-            _keepers.update(mine)
+            _keepers.update(own)
             while _gone:
                 for folder in _gone.popleft():
                     _keepers[folder] -= 1
                     if not _keepers[folder]:
                         del _keepers[folder]
                         (remove if folder in _temporary else release)(folder)
-        weakref.finalize(self, _gone.append, mine).atexit = False
+        weakref.finalize(self, _gone.append, own).atexit = False
 
 
 def release(folder: Path) -> None:

@@ -330,7 +330,7 @@ def line_blocks(source: Source, size: int = BLOCK_BYTES) -> Iterator[bytes]:
         yield rest
 
 
-def whole(path: str | os.PathLike[str]) -> tuple[bytes, str | None]:
+def read_all(path: str | os.PathLike[str]) -> tuple[bytes, str | None]:
     """All bytes of a file that fits in memory, and ``Source.fault``. Raises OSError."""
     with Source(path) as source:
         return b"".join(source), source.fault

@@ -282,7 +282,7 @@ class Rows:
         ts, dur, pid, tid, cat, name = zip(*self._values, strict=True)
         start, end = zip(*self._spans, strict=True)
         columns: dict[str, npt.NDArray[Any]] = {
-            "ts": _times(ts), "dur": _times(dur), "pid": _column(pid, whole), "tid": _column(tid, whole),
+            "ts": _times(ts), "dur": _times(dur), "pid": _column(pid, numeric_id), "tid": _column(tid, numeric_id),
             "offset": np.array(start, np.int64), "end": np.array(end, np.int64), "cat": self._texts(cat),
             "name": self._texts(map(name_text, name)), "pid_text": self._texts(pid), "tid_text": self._texts(tid),
         }  # fmt: skip
@@ -334,7 +334,7 @@ def quantity(value: Any) -> int:
     return integer(value, is_quantity=True)
 
 
-def whole(value: Any) -> int:
+def numeric_id(value: Any) -> int:
     """A pid or tid recorded as a number; NULL for one recorded as text, which goes to a text column."""
     return NULL if isinstance(value, str) and not isinstance(value, Number) else integer(value)
 

@@ -31,12 +31,12 @@ _exact = msgspec.json.Decoder(float_hook=Number)
 _DIGITS = 400  # More digits than any integer, or float, a recorder writes.
 
 
-def whole(text: str) -> int | Number:
+def exact_integer(text: str) -> int | Number:
     """The integer, or its text as ``Number`` if it has more digits than Python converts."""
     return int(text) if len(text) <= _DIGITS else Number(text)
 
 
-_lenient = json.JSONDecoder(parse_int=whole, parse_float=Number, parse_constant=lambda word: None, strict=False)
+_lenient = json.JSONDecoder(parse_int=exact_integer, parse_float=Number, parse_constant=lambda word: None, strict=False)
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*+"|(-?\b(?:inf(?:inity)?|nan)\b)', re.IGNORECASE | re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -84,7 +84,7 @@ SEPARATOR = re.compile(rb"\}\s*,\s*\{")
 _BORDER = re.compile(rb"\}\s*,\s*\{\s*" + KEYS)
 EVENT = re.compile(rb"\{\s*(?=" + KEYS + rb")")
 
-_walker = json.JSONDecoder(strict=False, parse_int=whole, parse_float=Number)
+_walker = json.JSONDecoder(strict=False, parse_int=exact_integer, parse_float=Number)
 _passer = msgspec.json.Decoder(msgspec.Raw)
 _ENDED = re.compile(r"trailing characters \(byte (\d+)\)")
 """msgspec's message when text follows a value, with the position; other messages lead to a slower scan."""

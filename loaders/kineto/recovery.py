@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from ..ingest.stream import Source
 from .columns import Number, name_text
-from .document import KEYS, decode, extent, plain_numbers, whole
+from .document import KEYS, decode, exact_integer, extent, plain_numbers
 from .info import Tally
 
 LONGEST_EVENT = 16 << 20  # A longer event is considered damage.
@@ -31,7 +31,7 @@ _AGAIN = re.compile(rb"\}\s*,\s*(?=\{\s*" + KEYS + rb")")
 _AFTER = re.compile(rb",\s*(?=\{\s*" + KEYS + rb")")
 _ENDED = re.compile(rb"\s*(?:[,\]]|\Z)")
 _BLANK = re.compile(rb"[ \t\r\n]*")
-_walker = json.JSONDecoder(parse_int=whole, parse_float=Number)
+_walker = json.JSONDecoder(parse_int=exact_integer, parse_float=Number)
 
 Take = Callable[[dict[str, Any], int, int, bool], None]
 """Called with an event, its start and end in the data and whether it was repaired."""

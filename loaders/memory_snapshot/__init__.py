@@ -39,7 +39,7 @@ class MemorySnapshot(FormatLoader):
             return (self._load(job),)
 
     def _load(self, job: Job) -> Trace:
-        data, fault = stream.whole(job.path)
+        data, fault = stream.read_all(job.path)
         job.progress(len(data) // 4, len(data), 0)
         try:
             limits.check("snapshot", len(data), f"holds {len(data):,} bytes")

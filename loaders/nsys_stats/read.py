@@ -31,7 +31,7 @@ def _lost(warnings: list[str], what: str, read: int, usable: int, why: str) -> N
 
 def load(job: Job) -> tuple[Trace, ...]:
     """One Trace per recording in the file. Raises Unreadable if no row can be read."""
-    text, fault = stream.whole(job.path)
+    text, fault = stream.read_all(job.path)
     job.progress(len(text) // 2, len(text), 0)
     runs = recordings(reports_in(text))
     traces = []

@@ -213,8 +213,8 @@ class Annotations:
         mask = np.zeros(len(owner), bool)
         mask[at] = True
         field = tokens.field(f"{path}.text")
-        mine = mask[field.owners]
-        own = (column[mine].tolist() for column in (field.owners, field.values, field.sizes))
+        ours = mask[field.owners]
+        own = (column[ours].tolist() for column in (field.owners, field.values, field.sizes))
         for row, value, size in zip(*own, strict=True):
             members.setdefault(row, tokens.text(value, size))
         rows = owner.tolist()

@@ -144,8 +144,8 @@ class Sequences:
                 for own in np.unique(sequence[begin:end][sound & (clocks == number)]).tolist():
                     self._count(part, sound & (clocks == number) & (sequence[begin:end] == own), own, number)
 
-    def _count(self, times: Ints, mine: npt.NDArray[np.bool_], sequence: int, clock: int) -> None:
-        at = np.flatnonzero(mine)
+    def _count(self, times: Ints, ours: npt.NDArray[np.bool_], sequence: int, clock: int) -> None:
+        at = np.flatnonzero(ours)
         state = self._running.get((sequence, clock))
         if state is None or not -_LATEST < state[1] < _LATEST:  # its snapshot is missing or invalid
             times[at] = NULL

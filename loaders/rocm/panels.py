@@ -106,19 +106,19 @@ def panels(
     counters: pl.DataFrame, formulas: tuple[tuple[str, str, str, str], ...] = PANELS
 ) -> pl.DataFrame:
     """The panels of each dispatch: ``launch section metric value unit``; ``counters`` has lower-case column names."""
-    made = []
+    result = []
     for section, metric, unit, formula in formulas:
         expr = pl.sql_expr(formula.lower())
         if set(expr.meta.root_names()) <= set(counters.columns):
             value = counters.select("launch", value=expr.cast(pl.Float64).fill_nan(None))
-            made.append(value.filter(pl.col("value").is_finite()).with_columns(
+            result.append(value.filter(pl.col("value").is_finite()).with_columns(
                 section=pl.lit(section), metric=pl.lit(metric), unit=pl.lit(unit or None, pl.String)))
-    return pl.concat(made) if made else _NOTHING
+    return pl.concat(result) if result else _NOTHING
 
 
 def by_block(counters: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
     """Every counter of each dispatch as recorded, except per-channel ones; ``names`` maps columns to recorded names."""
-    made = [
+    result = [
         counters.select(
             "launch", value=column, section=pl.lit(counter_section(name)), metric=pl.lit(name),
             unit=pl.lit(None, pl.String),
@@ -126,7 +126,7 @@ def by_block(counters: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
         for column, name in sorted(names.items(), key=lambda one: (_place(one[1]), one[1]))
         if not _CHANNEL.fullmatch(name)
     ]
-    return pl.concat(made) if made else _NOTHING
+    return pl.concat(result) if result else _NOTHING
 
 
 def by_channel(counters: pl.DataFrame, names: dict[str, str]) -> tuple[pl.DataFrame, int]:
@@ -136,16 +136,16 @@ def by_channel(counters: pl.DataFrame, names: dict[str, str]) -> tuple[pl.DataFr
     for column, name in names.items():
         if match := _CHANNEL.fullmatch(name):
             groups.setdefault(match[1], []).append(column)
-    made = []
+    result = []
     for counter, columns in sorted(groups.items()):
         channels = pl.concat_list(pl.col(columns).cast(pl.Float64)).list
         for what, value in (("mean", channels.mean()), ("std dev", channels.std(0)), ("min", channels.min()),
                             ("max", channels.max())):
-            made.append(counters.select(
+            result.append(counters.select(
                 "launch", value=value, section=pl.lit(CHANNELS),
                 metric=pl.lit(f"{counter}, {what} of {len(columns)}"), unit=pl.lit(None, pl.String),
             ).drop_nulls("value"))
-    return pl.concat(made) if made else _NOTHING, sum(map(len, groups.values()))
+    return pl.concat(result) if result else _NOTHING, sum(map(len, groups.values()))
 
 
 def _place(counter: str) -> int:

@@ -79,8 +79,8 @@ def load(job: Job) -> Trace:
         for name, formulas in panels.LEVELS.items():
             if name in files:
                 level = _matched(rows, _rows(files[name], recording), recording)
-                made = panels.panels(_with_limits(_placed(level, launches), level, limits), formulas)
-                recording.measured(made.join(launches.select("launch", "start", "device"), on="launch"))
+                result = panels.panels(_with_limits(_placed(level, launches), level, limits), formulas)
+                recording.measured(result.join(launches.select("launch", "start", "device"), on="launch"))
         job.progress(info.bytes or 0, info.bytes or 0, recording.rows)
         return recording.finish(serialised=counters == times)
 
@@ -233,8 +233,8 @@ def _measured(
     names = {name: _recorded_name(name) for name in placed.columns if name not in launches.columns}
     _samples(recording, placed, names)
     parts, channels = panels.by_channel(placed, names)
-    made = pl.concat([panels.panels(_with_limits(placed, counted, limits)), parts, panels.by_block(placed, names)])
-    recording.measured(made.join(launches.select("launch", "start", "device"), on="launch"))
+    result = pl.concat([panels.panels(_with_limits(placed, counted, limits)), parts, panels.by_block(placed, names)])
+    recording.measured(result.join(launches.select("launch", "start", "device"), on="launch"))
     if channels:
         counters = parts["metric"].n_unique() // 4
         read = "1 counter" if counters == 1 else f"{counters} counters"

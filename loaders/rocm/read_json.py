@@ -49,7 +49,7 @@ _UNUSED = ("pc_sample_host_trap", "pc_sample_stochastic")
 
 def load(job: Job) -> tuple[Trace, ...]:
     """One Trace per process. Raises Unreadable if the text is not JSON, or has no record with a time."""
-    text, fault = stream.whole(job.path)
+    text, fault = stream.read_all(job.path)
     total = len(text)
     job.progress(total // 4, total, 0)
     document, coverage = _document(job, text)

@@ -152,7 +152,7 @@ class WarplensApp(Wired, Background):
             run.open(self.opener, self._tell_arrived)
             if run.state != "loading":
                 self._arrived(run)
-        self.main.news()
+        self.main.inputs_changed()
         self._ticking = self.set_interval(0.1, self._tick)
 
     def _tell_arrived(self, run: Run) -> None:
@@ -198,7 +198,7 @@ class WarplensApp(Wired, Background):
         if self.session.traces:
             self._headline_due = True
             self.set_timer(_PATIENCE, self._ask_headline)
-        self.main.news()
+        self.main.inputs_changed()
 
     @property
     def _elsewhere(self) -> tuple[str, ...]:
@@ -217,7 +217,7 @@ class WarplensApp(Wired, Background):
         if isinstance(value, Exception):
             return
         self.main.headline, self.main.warnings = value
-        self.main.tell()
+        self.main.update_lines()
 
     def on_answered(self, event: Answered) -> None:
         """The answer of a background query arrived."""

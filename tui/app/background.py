@@ -117,7 +117,7 @@ class Background(HookedApp):
 
     def on_scope_changed(self, event: ScopeChanged) -> None:
         """Query the current view again in the new scope."""
-        self.main.news()
+        self.main.inputs_changed()
 
     def on_stop_request(self, event: StopRequest) -> None:
         """Stop loads and tasks, and discard the queries of the current view."""
@@ -129,7 +129,7 @@ class Background(HookedApp):
             stopped.append(pane.entry.title)
         names = ", ".join(display(name, 40) for name in stopped)
         self.notify(f"Stopped: {names}" if stopped else "Nothing to cancel; q quits.", markup=False)
-        self.main.news()
+        self.main.inputs_changed()
 
     def on_task_request(self, event: TaskRequest) -> None:
         """A pane has a background task."""
@@ -149,16 +149,16 @@ class Background(HookedApp):
 
         def take(value: Any) -> None:
             self.tasks.pop(runner, None)
-            self.main.tell()
+            self.main.update_lines()
             then(value)
 
         self.tasks[runner] = name
         runner.ask(job, take)
-        self.main.tell()
+        self.main.update_lines()
 
     def on_slow(self) -> None:
         """A query takes long: the header shows it."""
-        self.main.tell()
+        self.main.update_lines()
 
     def watch_folder(self, watch: Watch) -> None:
         """From now on, offer traces that appear in the folder."""
@@ -195,7 +195,7 @@ class Background(HookedApp):
             now = (session.cycle, session.cycle_b)
             moved = [neighbour(numbers, at, event.step) for numbers, at in zip(value, now, strict=False)]
             session.scope(moved[0], moved[1] if len(moved) > 1 else None, session.rank, session.rank_b)
-            self.main.news()
+            self.main.inputs_changed()
 
         self.run_task("looking for cycles", job, take)
 

@@ -77,7 +77,7 @@ class MainScreen(Screen[None]):
     def on_mount(self) -> None:
         """Fill the header for the first frame."""
         self._offering = QueryRunner(self.app)
-        self.tell()
+        self.update_lines()
 
     def on_screen_resume(self) -> None:
         """An overlay closed: drop Textual's style cache, which would keep every line drawn in it alive."""
@@ -104,7 +104,7 @@ class MainScreen(Screen[None]):
         self.tabs.choose(entry.name)
         self.arriving += 1
         pane.call_after_refresh(self._arrive, pane)
-        self.tell()
+        self.update_lines()
 
     def _arrive(self, pane: TablePane) -> None:
         """The pane is mounted: focus it and let it run its query."""
@@ -112,7 +112,7 @@ class MainScreen(Screen[None]):
         if pane is self.pane:
             if not self.prompt.display:
                 self.set_focus(pane.focused_part)
-            pane.wake()
+            pane.query_if_stale()
 
     def action_view(self, name: str) -> None:
         """Open a view by its key; the key of the current view is passed to its pane."""
@@ -136,13 +136,13 @@ class MainScreen(Screen[None]):
         """A tab was clicked."""
         self.open_view(event.view)
 
-    def news(self) -> None:
+    def inputs_changed(self) -> None:
         """Inputs or scope changed: update the current view, tabs and lines."""
         self.reading.watch_runs(self.session.inputs)
         if self.pane is not None:
-            self.pane.wake()
+            self.pane.query_if_stale()
         self._offer()
-        self.tell()
+        self.update_lines()
 
     def _offer(self) -> None:
         """Once everything is loaded, show a tab for each view these runs can answer; keys work for all views."""
@@ -166,15 +166,15 @@ class MainScreen(Screen[None]):
 
     def on_table_pane_changed(self) -> None:
         """Something changed in a pane that the lines around it show."""
-        self.tell()
+        self.update_lines()
 
-    def tell(self) -> None:
+    def update_lines(self) -> None:
         """Update the header, the border of the rows and the footer."""
         pane = self.pane
         slow = pane is not None and any(runner.slow for runner in pane.runners)
         doing = [*self._running_tasks.values(), *(["computing"] if slow else [])]
         busy = f"{doing[0][:1].upper()}{doing[0][1:]}… ^C cancels" if doing else ""
-        self.header.tell(
+        self.header.show_state(
             header_text(self.session, self.headline), len(self.warnings), busy, spelled(self.keys_of("help"))
         )
         if pane is not None:
@@ -193,7 +193,7 @@ class MainScreen(Screen[None]):
     def on_resize(self) -> None:
         """Hide what does not fit a small terminal."""
         self.set_class(self.size.height < 16, "small")
-        self.tell()
+        self.update_lines()
 
     def on_prompt_edited(self, event: Prompt.Edited) -> None:
         """Prompt input for the pane, or paths to open."""

@@ -52,8 +52,8 @@ def pieces_of(groups: Sequence[Pieces], gap: str = "  ") -> Pieces:
 def widest(width: int, *ways: Sequence[Pieces]) -> Pieces:
     """A legend for a frame of that width: the first variant that fits, else the first parts that fit of the last."""
     for way in ways:
-        if _cells(made := pieces_of(way)) <= width - 6:
-            return made
+        if _cells(result := pieces_of(way)) <= width - 6:
+            return result
     last = list(ways[-1])
     while len(last) > 1 and _cells(pieces_of(last)) > width - 6:
         last.pop()
@@ -78,9 +78,9 @@ def _edge(corners: str, left: Pieces, right: Pieces, width: int, focus: bool) ->
         right = right[:-2]  # the last part and the gap before it
     left = _cut(left, width - 6)
     filled = width - 2 - sum(_cells(side) + 3 for side in (left, right) if side)
-    made: list[Piece] = [(corners[0] + ("─ " if left else ""), line), *left]
-    made.append(((" " if left else "") + "─" * max(0, filled) + (" " if right else ""), line))
-    return [*made, *right, ((" ─" if right else "") + corners[1], line)]
+    result: list[Piece] = [(corners[0] + ("─ " if left else ""), line), *left]
+    result.append(((" " if left else "") + "─" * max(0, filled) + (" " if right else ""), line))
+    return [*result, *right, ((" ─" if right else "") + corners[1], line)]
 
 
 def _cells(pieces: Pieces) -> int:
@@ -88,12 +88,12 @@ def _cells(pieces: Pieces) -> int:
 
 
 def _cut(pieces: Pieces, width: int) -> Pieces:
-    made, room = [], max(0, width)
+    result, room = [], max(0, width)
     for text, role in pieces:
         shown = cut(text, room) if sanitiser.cells(text) > room else text
         room -= sanitiser.cells(shown)
-        made.append((shown, role))
-    return tuple(made)
+        result.append((shown, role))
+    return tuple(result)
 
 
 def strip(pieces: Sequence[Piece], look: Look) -> Strip:
@@ -110,8 +110,8 @@ def boxed(lines: Sequence[Content], frame: Frame, width: int, focus: bool = Fals
     """Lines in a frame ``width`` cells wide, each cut to the ``width`` − 4 cells inside."""
     side = content_style("focus" if focus else "frame")
     room = width - 4
-    made = [content(upper(frame, width, focus))]
+    result = [content(upper(frame, width, focus))]
     for line in lines:
         line = line.truncate(room, ellipsis=True)
-        made.append(Content.assemble(("│ ", side), line, " " * (room - line.cell_length), (" │", side)))
-    return [*made, content(lower(frame, width, focus))]
+        result.append(Content.assemble(("│ ", side), line, " " * (room - line.cell_length), (" │", side)))
+    return [*result, content(lower(frame, width, focus))]

@@ -127,19 +127,19 @@ class Page:
 
         A row that looks the same returns the same Strip object, so that what is cached on it later stays valid.
         """
-        table, made = self._table, []
+        table, result = self._table, []
         for y in lines:
             index, part = self.row_at(y - 1)
             position = self._top + index
             if y == 0:
                 if self._head is None or self._head[0] != selected:
                     self._head = selected, self._strip(self.header(table, selected))
-                made.append(self._head[1])
+                result.append(self._head[1])
             elif part:
-                made.append(self._strip(self._continued(index, part)))
+                result.append(self._strip(self._continued(index, part)))
             elif index >= len(self.values):  # below the last row, or no column fits
                 message = self._empty if y == 2 and not len(table) else " " * self._width
-                made.append(self._strip([Segment(message, self._look.dim)]))
+                result.append(self._strip([Segment(message, self._look.dim)]))
             else:
                 marked = bool(marks) and table.row_id(position) in marks
                 key = style if position == cursor else None, marked, needle
@@ -147,8 +147,8 @@ class Page:
                 if cached is None or cached[0] != key:
                     cached = key, self._strip(self.line(index, position, *key))
                     self._strips[y] = cached
-                made.append(cached[1])
-        return made
+                result.append(cached[1])
+        return result
 
     def row_at(self, line: int) -> tuple[int, int]:
         """Row of the page at that line below the header, and which of the row's lines it is."""
@@ -237,18 +237,18 @@ class Page:
         return family(name, kind)
 
     def _text(self, index: int) -> list[str]:
-        made = self._texts[index]
-        if made is None:
+        result = self._texts[index]
+        if result is None:
             row = self.values[index]
-            made = [
+            result = [
                 " " * placed.width if placed.column.heading and index and value == self.values[index - 1][at] else
                 cells.fit(self._table.shown_name(value, placed.width), placed.width)
                 if placed.column.role == "name" and value is not None
                 else self._cell(placed, value, row)
                 for at, (placed, value) in enumerate(zip(self.layout.placed, row, strict=False))
             ]
-            self._texts[index] = made
-        return made
+            self._texts[index] = result
+        return result
 
     def _cell(self, placed: Placed, value: Any, row: tuple[Any, ...]) -> str:
         if self._wraps is not None and placed.column.name == self._wraps.column:

@@ -40,9 +40,9 @@ class ChoiceScreen(ClosesOnce[str | None]):
 
     def on_mount(self) -> None:
         """Fill in the choices."""
-        made = [Content.styled(self._title, "bold $primary"), Content("")]
-        made += [Content.assemble((f"  {key}  ", "bold $primary"), text) for key, text in self._choices.items()]
-        self.lines.say(Content("\n").join([*made, Content(""), Content.styled("Esc closes", "dim")]))
+        result = [Content.styled(self._title, "bold $primary"), Content("")]
+        result += [Content.assemble((f"  {key}  ", "bold $primary"), text) for key, text in self._choices.items()]
+        self.lines.show_text(Content("\n").join([*result, Content(""), Content.styled("Esc closes", "dim")]))
 
     def on_key(self, event: events.Key) -> None:
         """Return the choice whose key was pressed."""

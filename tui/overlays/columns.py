@@ -41,18 +41,18 @@ class ColumnsScreen(Overlay):
     def fill(self) -> None:
         """One line per column: its state, header and help."""
         visible, dim = self._visible(), content_style("dim")
-        made = []
+        result = []
         for at, column in enumerate(self._columns):
             state = _SAID[self._choices.get(column.name) or ("shown" if column.name in visible else "hidden"
                                                              if column.order is None else "")]
             head = content_style("focus") if at == self._at else ""
-            made.append(Content.assemble(
+            result.append(Content.assemble(
                 ("▌" if at == self._at else " ", content_style("focus")),
                 (cells.fit(state, 8), "" if state in ("shown", "wide") else dim),
                 (cells.fit(column.header or column.name, _HEADER), f"bold {head}".strip()),
                 (cells.fit(column.help, max(1, self.room - _HEADER - 10)), dim),
             ))
-        self.lines.say(Content("\n").join(made))
+        self.lines.show_text(Content("\n").join(result))
 
     def action_move(self, step: int) -> None:
         """Move the cursor by columns."""

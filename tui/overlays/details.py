@@ -83,13 +83,13 @@ class DetailsScreen(Overlay):
     def fill(self) -> None:
         """The sections, one below the other."""
         if self._detail is None:
-            self.lines.say(Content(self._failed or "looking…"))
+            self.lines.show_text(Content(self._failed or "looking…"))
             return
-        made: list[Content] = []
+        result: list[Content] = []
         for section in self._detail.sections:
-            made += [*(heading(line.plain) for line in wrapped(section.title, self.room)), *self._section(section)]
-            made.append(Content(""))
-        self.lines.say(Content("\n").join(made))
+            result += [*(heading(line.plain) for line in wrapped(section.title, self.room)), *self._section(section)]
+            result.append(Content(""))
+        self.lines.show_text(Content("\n").join(result))
 
     def _section(self, section: Section) -> list[Content]:
         if section.event is None:

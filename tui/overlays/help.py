@@ -53,17 +53,17 @@ class HelpScreen(Overlay):
         """The view's question, keys and columns, filters, words and signs; then all views and keys."""
         entry, table = self._entry, self._table
         keys = {key.name: (spelled(self._keys[key.name], every=True), key.help) for key in KEYS}
-        made = [Content.styled(entry.question, "bold")]
-        self._add(made, "Keys of this view", [keys[key.name] for key in KEYS if key.name in self._wanted])
+        result = [Content.styled(entry.question, "bold")]
+        self._add(result, "Keys of this view", [keys[key.name] for key in KEYS if key.name in self._wanted])
         if table is not None:
-            self._add(made, "Columns", [(one.header or "▸2", f"{one.help} ({one.name})") for one in table.columns])
+            self._add(result, "Columns", [(one.header or "▸2", f"{one.help} ({one.name})") for one in table.columns])
         if "filter" in self._wanted:
-            self._add(made, "Filters", FILTER_HELP)
-        self._add(made, "Words", WORDS)
-        self._add(made, "Signs", SIGNS)
-        self._add(made, "Views", [(one.key or keys["palette"][0], f"{one.title}: {one.question}") for one in VIEWS])
-        self._add(made, "All keys", list(keys.values()))
-        self.lines.say(Content("\n").join(made))
+            self._add(result, "Filters", FILTER_HELP)
+        self._add(result, "Words", WORDS)
+        self._add(result, "Signs", SIGNS)
+        self._add(result, "Views", [(one.key or keys["palette"][0], f"{one.title}: {one.question}") for one in VIEWS])
+        self._add(result, "All keys", list(keys.values()))
+        self.lines.show_text(Content("\n").join(result))
 
-    def _add(self, made: list[Content], title: str, rows: list[tuple[str, str]]) -> None:
-        made += [Content(""), heading(title), *pairs(rows, self.room, "bold $primary")]
+    def _add(self, result: list[Content], title: str, rows: list[tuple[str, str]]) -> None:
+        result += [Content(""), heading(title), *pairs(rows, self.room, "bold $primary")]

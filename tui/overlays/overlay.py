@@ -43,7 +43,7 @@ class Lines(Widget):
         super().__init__()
         self._content = Content("")
 
-    def say(self, content: Content) -> None:
+    def show_text(self, content: Content) -> None:
         """Set the content."""
         self._content = content
         self.refresh(layout=True)
@@ -86,7 +86,7 @@ class Overlay(ClosesOnce[None]):
     def compose(self) -> ComposeResult:
         """The title above the scrolling lines."""
         line = Line(id="title")
-        line.say(Content.styled(f" {self.heading}", "bold $primary"), Content.styled("Esc closes ", "dim"))
+        line.show_text(Content.styled(f" {self.heading}", "bold $primary"), Content.styled("Esc closes ", "dim"))
         panel = VerticalScroll(line, self.scroll, id="panel", can_focus=False)
         panel.styles.overflow_y = "hidden"
         yield panel
@@ -129,8 +129,8 @@ class WarningsScreen(Overlay):
 
     def fill(self) -> None:
         """One section per run, and one for the view."""
-        made: list[Content] = []
+        result: list[Content] = []
         for title, sentences in self._sections:
             lines = [line for text in sentences for line in wrapped(text, self.room, "• ")]
-            made += [heading(title), *lines, Content("")]
-        self.lines.say(Content("\n").join(made))
+            result += [heading(title), *lines, Content("")]
+        self.lines.show_text(Content("\n").join(result))

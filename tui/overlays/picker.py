@@ -137,9 +137,9 @@ class PickerScreen(ClosesOnce[list[str] | None]):
         right = " → ".join(names) if 0 < len(marks) <= 2 else f"{len(marks)} marked" if marks else (
             "one, or two to compare")
         title = Content.assemble((" warplens ", "bold $primary"), " ", text)
-        self.top.say(title, Content.styled(f"{right} ", "dim"))
+        self.top.show_text(title, Content.styled(f"{right} ", "dim"))
         keys = (("Enter", "open"), ("Space", "mark"), ("/", "search"), ("o", "type a path"), ("Esc", "close"))
-        self.bottom.say(Content.assemble(
+        self.bottom.show_text(Content.assemble(
             " ", *(part for key, word in keys for part in ((key, "bold $primary"), f" {word}  "))
         ))
 

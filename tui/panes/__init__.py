@@ -34,5 +34,5 @@ SPECIAL: dict[str, str] = {
 def pane_class(view: str) -> type[TablePane]:
     """The pane class of a view."""
     module, _, name = SPECIAL.get(view, "table.TablePane").rpartition(".")
-    made: type[TablePane] = getattr(import_module(f".{module}", __package__), name)
-    return made
+    result: type[TablePane] = getattr(import_module(f".{module}", __package__), name)
+    return result

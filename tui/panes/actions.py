@@ -80,11 +80,11 @@ class PaneActions(Container):
         """Whether the view has a second order or shape."""
 
     @abstractmethod
-    def wake(self, force: bool = False) -> None:
+    def query_if_stale(self, force: bool = False) -> None:
         """Query again if runs or scope changed."""
 
     @abstractmethod
-    def tell(self) -> None:
+    def report_change(self) -> None:
         """Report that the lines around the pane may have changed."""
 
     def action_search(self) -> None:
@@ -204,7 +204,7 @@ class PaneActions(Container):
         elif kind == "note" and final:
             self._note(text.strip()[:MOST_NOTE])
             self.main.close_prompt()
-            self.tell()
+            self.report_change()
         elif kind == "export" and final:
             self.main.close_prompt()
             self._export(text.strip())
@@ -224,7 +224,7 @@ class PaneActions(Container):
         self.state.matches = self.rows.table.matches(text) if row and self.rows.table is not None else 0
         if text and not row and self.shown is not None:
             self.main.refuse("No match.")
-        self.tell()
+        self.report_change()
 
     def row(self) -> dict[str, Any]:
         """The row under the cursor, by column name; empty if there is none."""
@@ -345,7 +345,7 @@ class PaneActions(Container):
             names.append("other_run")
         if self.has_other_order():
             names.append("order")
-        if table is not None and table.per is not None and table.either_way:
+        if table is not None and table.per is not None and table.has_both_bases:
             names.append("per")
         if table is not None and {"cycle", "cycle_a"} & {column.name for column in table.columns}:
             names.append("scope")

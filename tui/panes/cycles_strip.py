@@ -46,7 +46,7 @@ def strip(sides: Sequence[Sequence[Bar]], width: int, height: int) -> list[Conte
     most = max(bar.ns for side in sides for bar in side)
     wide = max(1, min(9, room // max(map(len, sides))))
     drawn = [_side(side, most, room, wide, height - 2) for side in sides]
-    made = []
+    result = []
     factor, unit = units.axis(most)
     for line in range(height - 1):
         label = ""
@@ -56,13 +56,13 @@ def strip(sides: Sequence[Sequence[Bar]], width: int, height: int) -> list[Conte
         pieces: list[tuple[str, str]] = [(f"{label:>{_LABEL - 1}} ", QUIET)]
         for at, rows in enumerate(drawn):
             pieces += [(" " * 4, ""), *rows[line]] if at else rows[line]
-        made.append(Content.assemble(*pieces))
+        result.append(Content.assemble(*pieces))
     feet = [_foot(side, room, wide) for side in sides]
     letters = [("A ", A), ("B ", B)] if len(sides) > 1 else [("  ", "")]
     under: list[tuple[str, str]] = [(" " * (_LABEL - 2), "")]
     for letter, foot in zip(letters, feet, strict=False):
         under += [letter, (f"{foot:<{room}}  ", QUIET)]
-    return [line.rstrip() for line in (*made, Content.assemble(*under))]
+    return [line.rstrip() for line in (*result, Content.assemble(*under))]
 
 
 def _merged(side: Sequence[Bar], room: int) -> list[Bar]:

@@ -65,7 +65,7 @@ class DiffPane(TablePane):
 
         self._reading.ask(job, take)
 
-    def wake(self, force: bool = False) -> None:
+    def query_if_stale(self, force: bool = False) -> None:
         """Query once there are two runs."""
         if self._epoch != self.session.epoch:
             self._series = []
@@ -87,9 +87,9 @@ class DiffPane(TablePane):
         """The rows without the groups shown on the screen."""
         return None if self.shown is None else self.shown.rows or self.shown.table
 
-    def say(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         """Show a sentence in place of the rows and the evidence."""
-        super().say(text)
+        super().show_text(text)
         self.proof.redraw()
 
     def list_lines(self) -> int:
@@ -130,15 +130,15 @@ class DiffPane(TablePane):
         if len(session.traces) == 1 and not session.partial:
             self.shown = None
             self.rows.show(None)
-            self.say("A diff needs two runs. Press o, mark this run and the other with Space, then Enter.")
-            self.tell()
+            self.show_text("A diff needs two runs. Press o, mark this run and the other with Space, then Enter.")
+            self.report_change()
         elif len(session.traces) == 1:
-            self.say("Waiting for the second run. Views 1 to 5 show the first one meanwhile.")
-            self.tell()
+            self.show_text("Waiting for the second run. Views 1 to 5 show the first one meanwhile.")
+            self.report_change()
         else:
             if self.shown is None and self.message:
-                self.say(COMPUTING)
-            super().wake(force)
+                self.show_text(COMPUTING)
+            super().query_if_stale(force)
 
     def action_fold(self, step: int) -> None:
         """Open or close the row under the cursor; on a part, close the row it belongs to."""

@@ -48,7 +48,7 @@ def cycle_dots(shape: dict[str, Any], outliers: list[dict[str, Any]], width: int
     def place(ns: float) -> int:
         return min(room - 1, int((ns - low) / (high - low) * (room - 1) + 0.5))
 
-    made = []
+    result = []
     for side, style in (("a", A), ("b", B)):
         lines = [[" "] * room for _ in range(rows)]
         for at, count in enumerate(shape.get(side) or ()):
@@ -58,12 +58,12 @@ def cycle_dots(shape: dict[str, Any], outliers: list[dict[str, Any]], width: int
         named = [one for one in outliers if one["run"] == side.upper()]
         for number, line in enumerate(lines):
             label = side.upper() if number == rows - 1 else " "
-            made.append(Content.assemble((f"{label}  ", "bold"), ("".join(line), style)))
+            result.append(Content.assemble((f"{label}  ", "bold"), ("".join(line), style)))
         if named:
-            made.append(_labels(named, place, room))
-    while len(made) < height - 2:
-        made.append(Content(""))
-    return [*made[: height - 2], *_axis(low, high, room, place)]
+            result.append(_labels(named, place, room))
+    while len(result) < height - 2:
+        result.append(Content(""))
+    return [*result[: height - 2], *_axis(low, high, room, place)]
 
 
 def _labels(outliers: list[dict[str, Any]], place: Any, room: int) -> Content:
@@ -95,9 +95,9 @@ def counter(series: Sequence[Series], width: int, height: int) -> list[Content]:
     window = Window(*extent(series), max(10, width - LABEL - MARGIN))
     plot = drawn(panels(series, len(series))[0], window, height - 1)
     styles = [A, content_style("bad")]
-    made = []
+    result = []
     for label, text, owners, end in zip(plot.labels, plot.lines, plot.owners.tolist(), plot.ends, strict=True):
         pieces = [(character, styles[owner] if 0 <= owner < 2 else "")
                   for character, owner in zip(text, owners, strict=True)]
-        made.append(Content.assemble((label, QUIET), *pieces, (f" {end}", "bold")))
-    return [*made, Content.styled(" " * LABEL + ruler(window, series[0].timed), QUIET)]
+        result.append(Content.assemble((label, QUIET), *pieces, (f" {end}", "bold")))
+    return [*result, Content.styled(" " * LABEL + ruler(window, series[0].timed), QUIET)]

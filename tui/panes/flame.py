@@ -72,16 +72,16 @@ class FlameCanvas(Widget, can_focus=True):
             return []
         begin, length = self._span()
         width = max(10, self.size.width - 4)
-        made: list[list[tuple[Frame, int, int]]] = []
+        result: list[list[tuple[Frame, int, int]]] = []
         for one in self.flame.frames:
             first = round((max(one.start, begin) - begin) * width / length)
             last = round((min(one.start + one.value, begin + length) - begin) * width / length)
             inside = one.start < begin + length and one.start + one.value > begin
             if inside and (last > first or one.at == self.selected):
-                while len(made) <= one.depth:
-                    made.append([])
-                made[one.depth].append((one, min(first, width - 1), min(width, max(last, first + 1))))
-        return made
+                while len(result) <= one.depth:
+                    result.append([])
+                result[one.depth].append((one, min(first, width - 1), min(width, max(last, first + 1))))
+        return result
 
     def action_beside(self, step: int) -> None:
         """Go to the next or previous box on the same line."""
@@ -153,7 +153,7 @@ class FlameCanvas(Widget, can_focus=True):
         heading = title(self.flame)
         heading = heading if len(heading) <= width - 18 else heading.partition(";")[0]
         head = frame.Frame("Flame graph", frame.dim(heading), self._frame.right)
-        made = [frame.strip(frame.upper(head, width, self.has_focus), look)]
+        result = [frame.strip(frame.upper(head, width, self.has_focus), look)]
         body = [self._boxes(line, look) for line in lines[top : top + room]]
         path = " › ".join(display(each.name, 40) for each in self.flame.stack(one.at)[-5:-1])
         said = [
@@ -163,28 +163,28 @@ class FlameCanvas(Widget, can_focus=True):
         ]
         for segments in (*body, *[[]] * (room - len(body)), *said):
             inner = Strip(segments).adjust_cell_length(max(0, width - 4), look.base)
-            made.append(Strip([Segment("│ ", side), *inner, Segment(" │", side)]))
+            result.append(Strip([Segment("│ ", side), *inner, Segment(" │", side)]))
         position = f"level {one.depth + 1} of {1 + max(each.depth for each in self.flame.frames)}"
         other = "" if self.flame.weight == "samples" else "r device or idle time  "
         foot = frame.Frame(legend=frame.dim(f"{other}s list"), position=frame.dim(position))
-        return [*made, frame.strip(frame.lower(foot, width, self.has_focus), look)][:height]
+        return [*result, frame.strip(frame.lower(foot, width, self.has_focus), look)][:height]
 
     def _boxes(self, line: list[tuple[Frame, int, int]], look: themes.Look) -> list[Segment]:
         """One line of boxes with their names; each starts with a separator glyph."""
-        made, at = list[Segment](), 0
+        result, at = list[Segment](), 0
         nexts = [first for _, first, _ in line[1:]]
         for (one, first, last), following in zip(line, [*nexts, self.size.width], strict=True):
             first, last = max(first, at), min(last, following)
             if last <= first:
                 continue
             if first > at:
-                made.append(Segment(" " * (first - at), look.base))
+                result.append(Segment(" " * (first - at), look.base))
             text = fit_name(one.name, last - first - 1) if last - first > 3 else ""
             text = f"▏{self._sign(one)}{text}"[: last - first]
             style = look.cursor if one.at == self.selected else self._style(one, look) + _REVERSE
-            made.append(Segment(cells.fit(text, last - first), style))
+            result.append(Segment(cells.fit(text, last - first), style))
             at = last
-        return made
+        return result
 
     @staticmethod
     def _sign(one: Frame) -> str:

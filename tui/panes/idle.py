@@ -125,15 +125,15 @@ class IdlePane(TablePane):
         """One bar per device, as many as there is room for."""
         devices, room = self._devices(), max(1, self.size.height // 3 - 3)
         label = max((len(name) for name, _ in devices), default=0) + 1
-        made = []
+        result = []
         for name, one in devices[:room]:
             share = f" {share_text(one['idle_ns'] / max(1, one['window_ns'])):>4} idle"
             parts = [(cause, ROLES.get(cause, "device"), float(ns)) for cause, ns in _parts(one)]
-            made.append(Content.assemble(
+            result.append(Content.assemble(
                 (cells.fit(name, label), QUIET), stacked(parts, width - label - len(share)), (share, "bold")))
         if len(devices) > room:
-            made.append(Content.styled(f"{units.counted(len(devices) - room, 'more device', 'more devices')}", QUIET))
-        return made
+            result.append(Content.styled(f"{units.counted(len(devices) - room, 'more device', 'more devices')}", QUIET))
+        return result
 
     def answer_frame(self) -> Frame:
         """Legend of the causes in their colours, with their sums."""
@@ -184,13 +184,13 @@ def gap_lines(gap: GapPicture, width: int) -> list[Content]:
     device = display(str(row["device"] or "device"), _LABEL - 2)
     first = Content.assemble((f"{length:>9} ", "bold"), (cells.fit(row["cause"], 12), content_style(
         ROLES.get(row["cause"], "device"))), head)
-    made = [Content.assemble(first, " " * max(1, width - first.cell_length - len(where)), (where, QUIET))]
+    result = [Content.assemble(first, " " * max(1, width - first.cell_length - len(where)), (where, QUIET))]
     for label, drawn, text in ((device, lane, lines[0]), ("host", Content.assemble(*host), lines[1])):
         if label == "host" and not gap.host and not text:
             break
         line = Content.assemble((f"{label:>{_LABEL - 1}} ", QUIET), drawn)
-        made.append(Content.assemble(line, "  ", (text, QUIET)) if beside > 8 else line)
-    return made
+        result.append(Content.assemble(line, "  ", (text, QUIET)) if beside > 8 else line)
+    return result
 
 
 def _name(device: dict[str, Any]) -> str:

@@ -51,12 +51,12 @@ class KernelsPane(TablePane):
         sides = self._families()
         if not sides or self.size.height < LEAST_HEIGHT:
             return []
-        made: list[Content] = []
+        result: list[Content] = []
         for side, style in zip(sides, (A, B), strict=False):
-            letter = (f"{'AB'[len(made)]} ", style) if len(sides) > 1 else ("", "")
+            letter = (f"{'AB'[len(result)]} ", style) if len(sides) > 1 else ("", "")
             parts = [(TITLES[one], one, float(ns)) for one, ns in side.items()]
-            made.append(Content.assemble(letter, stacked(parts, width - len(letter[0]))))
-        return made
+            result.append(Content.assemble(letter, stacked(parts, width - len(letter[0]))))
+        return result
 
     def drawn_text(self) -> tuple[str, ...]:
         """The families and their shares, for an export."""

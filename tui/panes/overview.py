@@ -87,8 +87,8 @@ class OverviewPane(TablePane):
         else:
             self.shown = None
             self.rows.show(None)
-            self.say("")
-            self.tell()
+            self.show_text("")
+            self.report_change()
 
     def make_room(self) -> None:
         """The side panel is never shown: the picture takes all the room."""

@@ -61,13 +61,13 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int, 
     pair = "a" in facts
     sides = [facts["a"], facts["b"]] if pair else [facts]
     findings = _sentences(table, pair)
-    made, shown = _answer(table, findings, width, 8 if height > LOW else 4)
+    result, shown = _answer(table, findings, width, 8 if height > LOW else 4)
     parts = [parts_of(side) or _categories(table, f"_{letter}" if pair else "")
              for side, letter in zip(sides, "ab", strict=False)]
     side = min(46, max(30, width // 3)) if width >= 76 else 0
     gauges = _devices(facts, pair, side - 4) if side else []
     left = width - (side if gauges else 0)
-    room = min(max(12 if height > LOW else 6, free - len(made) - 2), height - len(made) - 2)
+    room = min(max(12 if height > LOW else 6, free - len(result) - 2), height - len(result) - 2)
     if room >= len(sides):
         bars, smaller = _time(parts, left - 4, room - len(sides))
         lines = max(len(bars), min(len(gauges), room))
@@ -78,12 +78,12 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int, 
         legend = (*folded, *(("░ more in A or B",) if any("░" in line.plain for line in bars) else ()))
         frame = Frame("Where the time goes", dim(_where(sides, left - 26)), legend=dim(" · ".join(legend)))
         drawn = boxed([*bars, *pad][:lines], frame, left)
-        made += side_by_side(
+        result += side_by_side(
             drawn, boxed([*gauges, *pad][:lines], Frame("Gauges"), side), left) if gauges else drawn
-    room = height - len(made) - 2
+    room = height - len(result) - 2
     if room > 0 and findings[shown:]:
-        made += boxed(_fitted(findings[shown:], width - 4, room)[0], Frame("More findings"), width)
-    return joined(made)
+        result += boxed(_fitted(findings[shown:], width - 4, room)[0], Frame("More findings"), width)
+    return joined(result)
 
 
 def _fitted(findings: list[tuple[str, str]], cells: int, room: int) -> tuple[list[Content], int]:
@@ -145,14 +145,14 @@ def parts_of(facts: dict[str, Any]) -> list[Part]:
     if not of:
         return []
     scale = device["busy_ns"] / sum(of.values()) if device and sum(of.values()) else 1.0
-    made = [Part(TITLES[one], LETTERS[one], one, ns * scale) for one, ns in of.items() if ns]
+    result = [Part(TITLES[one], LETTERS[one], one, ns * scale) for one, ns in of.items() if ns]
     if device is None:
-        return made
+        return result
     causes = [(cause, ns) for cause, ns in device["causes"].items() if ns >= LEAST * device["window_ns"]]
-    made += [Part(idle_name(cause), "", ROLES.get(cause, "device"), ns) for cause, ns in causes]
+    result += [Part(idle_name(cause), "", ROLES.get(cause, "device"), ns) for cause, ns in causes]
     if (rest := device["idle_ns"] - sum(ns for _, ns in causes)) > 0:
-        made.append(Part("idle: other causes", "", "device", rest))
-    return made
+        result.append(Part("idle: other causes", "", "device", rest))
+    return result
 
 
 def _categories(table: Table, side: str) -> list[Part]:
@@ -183,10 +183,10 @@ def _first(facts: dict[str, Any]) -> dict[str, Any] | None:
 def _time(parts: list[list[Part]], width: int, room: int) -> tuple[list[Content], int]:
     """One bar per run, then a line for each part that fits: time and share for one run, both shares and their
     difference for two. Also returns how many parts do not fit."""
-    made: list[Content] = []
+    result: list[Content] = []
     for side, letter in zip(parts, "AB" if len(parts) > 1 else " ", strict=False):
         bar = stacked([(one.name, one.role, one.ns) for one in side], width - (2 if letter != " " else 0))
-        made.append(Content.assemble((f"{letter} " if letter != " " else "", B if letter == "B" else A), bar))
+        result.append(Content.assemble((f"{letter} " if letter != " " else "", B if letter == "B" else A), bar))
     totals = [sum(one.ns for one in side) or 1.0 for side in parts]
     shares = [{one.name: one.ns / total for one in side} for side, total in zip(parts, totals, strict=True)]
     every = {one.name: one for side in parts for one in side}
@@ -210,13 +210,13 @@ def _time(parts: list[list[Part]], width: int, room: int) -> tuple[list[Content]
             drawn = cells.bar(least, space).rstrip()
             more = max(0, round(space * largest) - len(drawn))
             head.append((drawn + "░" * more, content_style(one.role)))
-        made.append(Content.assemble(*head))
-    return made, max(0, len(order) - room)
+        result.append(Content.assemble(*head))
+    return result, max(0, len(order) - room)
 
 
 def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
     """Gauges of each device for the figures that were measured."""
-    made: list[Content] = []
+    result: list[Content] = []
     sides = [("a", A), ("b", B)] if pair else [("", A)]
     by_side = {side: _gauged((facts.get(side) or {}) if side else facts) for side, _ in sides}
     names = list(dict.fromkeys(str(one.get("device") or "GPU") for devices in by_side.values() for one in devices))
@@ -231,16 +231,16 @@ def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
                     lines.append(gauge(named, share, width, colour if pair else ""))
                     label = ""
         if lines:
-            made += [Content.styled(display(name, 24), "bold"), *lines]
+            result += [Content.styled(display(name, 24), "bold"), *lines]
     used = {side: _used((facts.get(side) or {}) if side else facts) for side, _ in sides}
     for side, colour in sides:
         if used[side] is not None:
             label = "" if side == "b" and used["a"] is not None else "MFU"
-            made.append(gauge(f"{label:<11}{f' {side.upper()}' if side else ''}", used[side] or 0.0, width,
+            result.append(gauge(f"{label:<11}{f' {side.upper()}' if side else ''}", used[side] or 0.0, width,
                               colour if pair else ""))
-    if made and (more := len(names) - MOST_DEVICES * len(sides)) > 0:
-        made.append(Content.styled(f"{units.counted(more, 'more device', 'more devices')} in 9, 8", QUIET))
-    return made
+    if result and (more := len(names) - MOST_DEVICES * len(sides)) > 0:
+        result.append(Content.styled(f"{units.counted(more, 'more device', 'more devices')} in 9, 8", QUIET))
+    return result
 
 
 def _used(facts: dict[str, Any]) -> float | None:
@@ -253,11 +253,11 @@ def _gauged(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """The devices with ``busy`` over the steps, as sentences give it; torch_tb_profiler's utilisation only without."""
     steps = {(one["device"], one["rank"]): one["busy"] for one in (facts.get("in_steps") or {}).get("devices", ())}
     alike = {device: busy for (device, _), busy in steps.items()}
-    made = []
+    result = []
     for one in facts.get("devices") or []:
         busy = steps.get((one.get("device"), one.get("rank")), alike.get(one.get("device"), one.get("busy")))
-        made.append(one | {"busy": busy, "utilisation": one.get("utilisation") if busy is None else None})
-    return made
+        result.append(one | {"busy": busy, "utilisation": one.get("utilisation") if busy is None else None})
+    return result
 
 
 def _findings(table: Table, pair: bool) -> list[tuple[str, str]]:

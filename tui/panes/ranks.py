@@ -25,7 +25,7 @@ class RanksPane(TablePane):
     def evidence(self, width: int) -> list[Content]:
         """The strip of each run where there is room."""
         assert self.shown is not None
-        made: list[Content] = []
+        result: list[Content] = []
         if self.app.size.height >= LEAST_HEIGHT and width >= LEAST_WIDTH:
             facts = self.shown.base.facts
             sides = [("", A, facts)] if "heat" in facts else [
@@ -34,8 +34,8 @@ class RanksPane(TablePane):
             spare = self.size.height - self.list_lines() - SAID
             lines = max(MOST_LINES, spare) // len(sides)
             for side, colour, known in sides:
-                made += heat_strip(known.get("heat"), width, lines, len(self.shown.base), side, colour)
-        return made
+                result += heat_strip(known.get("heat"), width, lines, len(self.shown.base), side, colour)
+        return result
 
 
 def heat_strip(
@@ -58,14 +58,14 @@ def heat_strip(
     left = len(heat["ranks"]) - len(names)
     quiet = total - len(heat["ranks"])
     others = f", {left} more waited for" if left else f"; nobody waited for the other {quiet}" if quiet > 0 else ""
-    made = [Content.styled(
+    result = [Content.styled(
         f"{side}waits caused by each rank, one cell per {heat['parts']}: {_SHADES[1:]} up to "
         f"{units.duration(most)}{others}", QUIET
     )]
     for name, row in zip(names, grid[: len(names)], strict=True):
         marks = "".join(_SHADES[_shade(value / most)] for value in row)
-        made.append(Content.assemble(f"{name:<{room}}", (marks, colour)))
-    return made
+        result.append(Content.assemble(f"{name:<{room}}", (marks, colour)))
+    return result
 
 
 def _shade(share: float) -> int:

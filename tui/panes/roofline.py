@@ -58,7 +58,7 @@ class RooflinePane(TablePane):
 
     def _dots(self) -> list[Dot]:
         """The first ``MOST`` rows of the list that have FLOPs; the first nine are drawn as their row number."""
-        table, made = self.table, []
+        table, result = self.table, []
         if table is None:
             return []
         for number, (suffix, _) in enumerate(self._sides()):
@@ -66,13 +66,13 @@ class RooflinePane(TablePane):
             for at, (intensity, rate) in enumerate(table.window(0, min(MOST, len(table)), names)):
                 if intensity and rate:
                     sign = str(at + 1) if at < _NAMED else "○" if number else "•"
-                    made.append(Dot(number, intensity, rate, sign))
-        return made
+                    result.append(Dot(number, intensity, rate, sign))
+        return result
 
     def _roofs(self) -> list[Roof]:
         """The roof of each run's first device for the data type with the most compute-bound time; for one run also
         that of plain fp32."""
-        made = []
+        result = []
         for number, (suffix, facts) in enumerate(self._sides()):
             device = next((one for one in facts["devices"] if one["peak_flops"] and one["peak_bytes"]), None)
             if device is None:
@@ -84,9 +84,9 @@ class RooflinePane(TablePane):
             low = device.get("clock_mhz")
             clock = f" (SM at {units.number(low)} of {units.number(device['peak_clock_mhz'])} MHz)" if low else ""
             for name in names if len(self._sides()) < 2 else names[:1]:
-                made.append(Roof(number, f"{display(model, 24)} {name}{doubt}", peaks[name], device["peak_bytes"],
+                result.append(Roof(number, f"{display(model, 24)} {name}{doubt}", peaks[name], device["peak_bytes"],
                                  clock if name == names[0] else ""))
-        return made
+        return result
 
     def _type(self, suffix: str) -> str:
         names, spent = ["dtype", f"device_ns{suffix}", f"bound{suffix}"], dict[str, int]()
@@ -146,14 +146,14 @@ def plot(dots: list[Dot], roofs: list[Roof], width: int, height: int) -> list[Co
         x = round((log10(dot.intensity) - left) / (right - left) * (room - 1))
         grid[min(lines - 1, max(0, round(line(dot.rate))))][x] = (dot.sign, f"bold {B if dot.side else A}")
     marks = {round(line(10.0**power)): _flops(10.0**power) for power in _ticks(low, high)}
-    made = [Content.assemble((f"{marks.get(y, ''):>{_LABEL}} ", QUIET), *_runs(row)) for y, row in enumerate(grid)]
+    result = [Content.assemble((f"{marks.get(y, ''):>{_LABEL}} ", QUIET), *_runs(row)) for y, row in enumerate(grid)]
     axis = [" "] * (room + _LABEL + 1)
     for power in range(ceil(left), floor(right) + 1):
         text = f"{10.0**power:g}"
         at = _LABEL + 1 + round((power - left) / (right - left) * (room - 1))
         axis[at : at + len(text)] = text
     axis[: _LABEL] = f"{'FLOP/B':>{_LABEL}}"
-    return [*made, Content.styled("".join(axis)[:width], QUIET)]
+    return [*result, Content.styled("".join(axis)[:width], QUIET)]
 
 
 def _ends(values: list[float]) -> tuple[float, float]:
@@ -173,10 +173,10 @@ def _flops(rate: float) -> str:
 
 def _runs(row: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Merge neighbouring cells of one style."""
-    made: list[tuple[str, str]] = []
+    result: list[tuple[str, str]] = []
     for sign, style in row:
-        if made and made[-1][1] == style:
-            made[-1] = made[-1][0] + sign, style
+        if result and result[-1][1] == style:
+            result[-1] = result[-1][0] + sign, style
         else:
-            made.append((sign, style))
-    return made
+            result.append((sign, style))
+    return result

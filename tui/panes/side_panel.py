@@ -66,7 +66,7 @@ class SidePanel(Widget):
         """Discard the pending lookup."""
         self.runner.drop()
 
-    def stand(self, right: bool, lines: int, width: int) -> bool:
+    def place(self, right: bool, lines: int, width: int) -> bool:
         """Place the panel right of the list, or below it in ``lines`` lines, or hide it; True if that is a change."""
         self.lines_below = 0 if right else lines
         cells = max(NARROWEST, min(WIDEST, round(WIDTH * width))) if right else 0
@@ -133,13 +133,13 @@ class SidePanel(Widget):
 def _once(make: Callable[[], Glance]) -> Callable[[], Glance]:
     """Calls ``make`` once, on whichever thread asks first, and returns that object every time."""
     lock = threading.Lock()
-    made: list[Glance] = []
+    result: list[Glance] = []
 
     def get() -> Glance:
         with lock:
-            if not made:
-                made.append(make())
-        return made[0]
+            if not result:
+                result.append(make())
+        return result[0]
 
     return get
 
@@ -153,15 +153,15 @@ def columns_of(sections: list[Section], width: int, height: int) -> list[Content
         (tall for tall in range(1, height) if sum(map(len, _filled(blocks, count, tall))) == sum(map(len, blocks))),
         height,
     ))
-    made = []
+    result = []
     for at in range(min(height, max(map(len, columns)))):
         line = Content("")
         for number, column in enumerate(columns):
             cell = column[at].truncate(room) if at < len(column) else Content("")
             gap = number * (room + 2) - line.cell_length
             line = Content.assemble(line, " " * gap, cell)
-        made.append(line)
-    return made
+        result.append(line)
+    return result
 
 
 def _filled(blocks: list[list[Content]], count: int, height: int) -> list[list[Content]]:

@@ -33,16 +33,16 @@ class SqlPane(TablePane):
         self._typed = ""
         self._past: list[str] | None = None
 
-    def wake(self, force: bool = False) -> None:
+    def query_if_stale(self, force: bool = False) -> None:
         """Run the last query again if runs or scope changed; if there is none, open the prompt."""
         if not self.session.traces or self.session.query:
-            super().wake(force)
+            super().query_if_stale(force)
             return
         first = self._epoch == -1
         self._epoch = 0
-        self.say("Type a query at the prompt: Tab completes, ↑ brings back queries typed before, Enter runs. "
+        self.show_text("Type a query at the prompt: Tab completes, ↑ brings back queries typed before, Enter runs. "
                  f"0 opens the prompt again. {self._names()}.")
-        self.tell()
+        self.report_change()
         if first:
             self.view_key_repeated()
 
@@ -92,7 +92,7 @@ class SqlPane(TablePane):
             self._typed = text.strip()
             self._past = resume.keep_query(self._typed)
             self.runner.ask(self._job(self._typed), self._take_result)
-            self.tell()
+            self.report_change()
 
     def prompt_cancelled(self, kind: str) -> None:
         """The prompt was cancelled: discard its query."""
@@ -131,7 +131,7 @@ class SqlPane(TablePane):
         else:
             self._fail(_reason(value))
             self.main.refuse("The query cannot run.")
-            self.main.tell()
+            self.main.update_lines()
 
     def _take(self, value: Any) -> None:
         """Result of the view's own query, run again."""
@@ -140,8 +140,8 @@ class SqlPane(TablePane):
             return
         self.shown = None
         self.rows.show(None)
-        self.say(_reason(value))
-        self.main.tell()
+        self.show_text(_reason(value))
+        self.main.update_lines()
 
     def _fail(self, reason: str) -> None:
         self.wrong = reason

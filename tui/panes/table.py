@@ -108,17 +108,17 @@ class TablePane(PaneActions, can_focus=False):
         """The view to query, in its first shape."""
         return self.entry.load()
 
-    def wake(self, force: bool = False) -> None:
+    def query_if_stale(self, force: bool = False) -> None:
         """The view came into sight: query it if runs or scope changed since the last query."""
         if not self.session.traces:
             self.forget()
-            self.say(COMPUTING if self.session.loading else "")
+            self.show_text(COMPUTING if self.session.loading else "")
         elif force or self._epoch != self.session.epoch:
             self._epoch = self.session.epoch
             self._ask_anew()
         else:
             self.make_room()
-        self.tell()
+        self.report_change()
 
     def forget(self) -> None:
         """Clear the rows."""
@@ -145,7 +145,7 @@ class TablePane(PaneActions, can_focus=False):
             runs, options = session.question(view)
             options = replace(options, **own)
             table = session.answers.ask(view, runs, options, session.cached_runs).compared(session.per)
-            return arranged(view, scoped_table(table.without_nothing(), runs, options), arrangement)
+            return arranged(view, scoped_table(table.without_empty_rows(), runs, options), arrangement)
 
         return job
 
@@ -160,7 +160,7 @@ class TablePane(PaneActions, can_focus=False):
             self.arranger.drop()
             self.state.change(arrangement)
             self.main.close_prompt()
-            self.wake(force=True)
+            self.query_if_stale(force=True)
             return
 
         def take(value: Any) -> None:
@@ -170,7 +170,7 @@ class TablePane(PaneActions, can_focus=False):
             if not keep_bad:
                 if isinstance(value, Shown) and value.bad_filter:
                     self.main.refuse(value.bad_filter)
-                    self.tell()
+                    self.report_change()
                     return
                 self.main.close_prompt()
             self.state.change(arrangement)
@@ -188,23 +188,23 @@ class TablePane(PaneActions, can_focus=False):
         """Set the text in the border of the rows."""
         self.rows.caption(border)
 
-    def tell(self) -> None:
+    def report_change(self) -> None:
         """Report that the lines around the pane may have changed."""
         self.post_message(self.Changed())
 
     def _take(self, value: Any) -> None:
         if isinstance(value, Shown):
             other = self.shown is None or self.shown.base is not value.base
-            self.state.turn(rows_of(value, self.queried_view(), self.session))
+            self.state.switch_rows(rows_of(value, self.queried_view(), self.session))
             self.shown, self.subject = value, self.session.subject
             if other:
                 self.side_panel.about(self._glance())
-            self.say("")
+            self.show_text("")
             self.show(value)
         else:
             self.forget()
-            self.say(sentence(value))
-        self.main.tell()  # a call, not a message: the lines around the pane belong to the same frame
+            self.show_text(sentence(value))
+        self.main.update_lines()  # a call, not a message: the lines around the pane belong to the same frame
 
     def show(self, shown: Shown) -> None:
         """Show the answer on the screen."""
@@ -253,7 +253,7 @@ class TablePane(PaneActions, can_focus=False):
         left = self.size.height - self.drawing.lines - self.list_lines()
         right = wanted and width >= WIDE and height > LEAST_LINES and left < AMPLE
         small = width < BELOW_WIDTH or height < BELOW_HEIGHT or left < LEAST_LINES
-        if self.side_panel.stand(right, 0 if right or small or not wanted else left, width):
+        if self.side_panel.place(right, 0 if right or small or not wanted else left, width):
             self.follow_cursor()
             self.call_after_refresh(self._settle)  # the picture above wraps at another width now
 
@@ -274,16 +274,16 @@ class TablePane(PaneActions, can_focus=False):
         self.state.cursor = event.position
         self.follow_cursor()
         if not self.session.partial and self.remember_marks():
-            self.tell()
+            self.report_change()
 
-    def say(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         """Show a sentence in place of the list; '' shows the list again."""
         self.message = text
-        self.notice.say(text)
+        self.notice.show_text(text)
         self.notice.display = bool(text)
         self.rows.display = not text
         if text:
-            self.side_panel.stand(False, 0, 0)
+            self.side_panel.place(False, 0, 0)
         self._keep_keys()
         self.drawing.redraw()
 
@@ -383,13 +383,13 @@ class TablePane(PaneActions, can_focus=False):
         table = self.table
         if table is None or table.per is None:
             self.hint("This view has no per-cycle comparison.")
-        elif not table.either_way:
+        elif not table.has_both_bases:
             why = next((note for note in table.notes if note.startswith("Whole recordings")), None)
             self.hint(why or f"This view compares per {table.per} only.")
         else:
             self.session.per = "recording" if self.session.per == "cycle" else "cycle"
             self.session.epoch += 1
-            self.wake()
+            self.query_if_stale()
 
     def has_other_order(self) -> bool:
         """Whether the view has another order or shape for these runs."""
@@ -407,7 +407,7 @@ class TablePane(PaneActions, can_focus=False):
         at = subjects.index(self.session.subject) if self.session.subject in subjects else 0
         self.session.subject = subjects[(at + 1) % len(subjects)]
         self.session.epoch += 1
-        self.wake()
+        self.query_if_stale()
 
     def key_label(self, key: Key) -> str:
         """The footer's word for a key in this view."""

@@ -85,7 +85,7 @@ class TreePane(TablePane):
         if flame and self.shown is not None:
             one = flame_of(self.shown.base, self._by)
             self.flame.show(one)
-            self.say("" if one.frames else "No idle time before a launch was recorded: r shows device time.")
+            self.show_text("" if one.frames else "No idle time before a launch was recorded: r shows device time.")
         self.flame.display = flame and not self.message
         self.rows.display = not flame and not self.message
         self._keep_keys()
@@ -94,7 +94,7 @@ class TreePane(TablePane):
     def make_room(self) -> None:
         """No side panel beside a flame graph, which takes all the room."""
         if self._is_flame:
-            self.side_panel.stand(False, 0, 0)
+            self.side_panel.place(False, 0, 0)
         else:
             super().make_room()
 
@@ -115,7 +115,7 @@ class TreePane(TablePane):
         if self.shown is not None and weights_of(self.shown.base) and not self._as_flame:
             self._as_flame = True
             self._show_flame()
-            self.tell()
+            self.report_change()
             return
         self._as_flame = False
         self.flame.display = False
@@ -133,7 +133,7 @@ class TreePane(TablePane):
             return
         self._by = others[0] if self._by in (one, None) else one
         self._show_flame()
-        self.tell()
+        self.report_change()
 
     def export_job(self) -> Callable[[], Table] | None:
         """The rows as shown; for a flame graph with the quantity its widths show."""
@@ -179,7 +179,7 @@ class TreePane(TablePane):
         position = self.rows.table.position(row) if self.rows.table is not None else None
         if position is not None:
             self.rows.go(position)
-        self.tell()
+        self.report_change()
 
     def key_label(self, key: Key) -> str:
         """``s`` is labelled with the shape it switches to."""

@@ -125,7 +125,7 @@ class WhatIfPane(TablePane):
         if changes:
             self._past = [*self._past, "  ".join(changes)]
         self.own_options = {"changes": changes}
-        self.wake(force=True)
+        self.query_if_stale(force=True)
 
     def open_details(self, position: int) -> None:
         """Details of why a row saves what it saves; if rows are marked, replay them together."""

@@ -54,13 +54,13 @@ class Answers:
                 if one.answers(view, runs, options):
                     self._kept.append(self._kept.pop(place))
                     return one.table
-        made = _Kept(view, runs, options, ask(view, runs, options))
+        result = _Kept(view, runs, options, ask(view, runs, options))
         with self._lock:
-            if 2 * made.cells <= self._most:
-                self._kept.append(made)
+            if 2 * result.cells <= self._most:
+                self._kept.append(result)
                 while sum(one.cells for one in self._kept) > self._most:
                     del self._kept[0]
-        return made.table
+        return result.table
 
 
 def _same(some: Runs, others: Runs) -> bool:

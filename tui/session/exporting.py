@@ -38,10 +38,10 @@ def exported(table: Table, view: str, name: str | None) -> Path:
     if chosen is None:
         suffixes = " ".join(sorted({one.suffix for one in FORMATS}))
         raise ValueError(f"{path.suffix or 'no ending'} is not an export format; use {suffixes}")
-    made = pieces(table, chosen.name)
+    result = pieces(table, chosen.name)
     if name == file_name(view, table, chosen.suffix):
-        return new_file(path, made)
-    save(made, path)
+        return new_file(path, result)
+    save(result, path)
     return path
 
 
@@ -95,12 +95,12 @@ def _names(path: Path) -> Iterator[Path]:
         yield path if number == 1 else path.with_name(f"{stem.removesuffix(whole)}-{number}{whole}")
 
 
-def new_file(path: Path, made: Iterable[bytes]) -> Path:
+def new_file(path: Path, pieces: Iterable[bytes]) -> Path:
     """Write the pieces under that name, or with the first free number appended; a failure leaves no partial file."""
     for wanted in _names(path):
         try:
             with open(wanted, "xb") as file, _unfinished(wanted):
-                file.writelines(made)
+                file.writelines(pieces)
             return wanted
         except FileExistsError:
             continue

@@ -31,7 +31,7 @@ class PaneHost(Protocol):
         """Reject the input: the prompt stays open and shows the reason."""
         ...
 
-    def tell(self) -> None:
+    def update_lines(self) -> None:
         """Update the lines around the pane within the current frame."""
         ...
 

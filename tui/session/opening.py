@@ -94,18 +94,18 @@ class Run(Struct, eq=False):
         """The file name, for status lines."""
         return Path(self.path).name or self.path
 
-    def open(self, opener: Opener, tell: Callable[[Run], None]) -> None:
-        """Start loading; ``tell`` is called from the reading thread on every event except progress."""
+    def open(self, opener: Opener, on_change: Callable[[Run], None]) -> None:
+        """Start loading; ``on_change`` is called from the reading thread on every event except progress."""
         if self.opening is not None:
             return  # standard input is opened before the TUI takes over the terminal
         try:
             self.opening = opener(self.path)
-            self.opening.start(lambda event: self._take(event, tell))
+            self.opening.start(lambda event: self._take(event, on_change))
         except OSError as error:
             self._fail(f"{self.path}: cannot be read: {error.strerror or error}")
-            tell(self)
+            on_change(self)
 
-    def _take(self, event: Event, tell: Callable[[Run], None]) -> None:
+    def _take(self, event: Event, on_change: Callable[[Run], None]) -> None:
         if self.state != "loading":
             return  # a late event of a load that was stopped
         match event:
@@ -126,7 +126,7 @@ class Run(Struct, eq=False):
                     self.traces, self.partial, self.state = traces, False, "loaded"
             case Failed():
                 self._fail(event.message, event.advice)
-        tell(self)
+        on_change(self)
 
     def _fail(self, message: str, advice: str = "") -> None:
         self.message, self.advice, self.state = message, advice, "failed"

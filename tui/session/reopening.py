@@ -32,19 +32,19 @@ class Reopening:
     def runs(self, paths: Sequence[str]) -> list[Run]:
         """One run per path: the cached one if the path has not changed since, else a new one to be loaded."""
         self._known = [entry for entry in self._known if entry[2].state in ("loaded", "loading")]
-        made: list[Run] = []
+        result: list[Run] = []
         for path in paths:
             stamp = _stamp(path)
             trace = next(
                 (run for name, then, run in self._known
-                 if (name, then, run.state) == (path, stamp, "loaded") and not any(run is one for one in made)), None)
+                 if (name, then, run.state) == (path, stamp, "loaded") and not any(run is one for one in result)), None)
             run = trace or Run(path)
-            made.append(run)
+            result.append(run)
             self._known = [entry for entry in self._known if entry[2] is not run and entry[:2] != (path, stamp)]
             if stamp is not None:
                 self._known.append((path, stamp, run))
-        del self._known[: -MOST_RUNS - len(made)]
-        return made
+        del self._known[: -MOST_RUNS - len(result)]
+        return result
 
     @property
     def traces(self) -> Runs:

@@ -94,10 +94,10 @@ def keep(session: Session) -> None:
     of_paths = [os.path.abspath(run.path) for run in session.inputs]
     for path in dict.fromkeys(of_paths):
         notes.pop(path, None)
-        mine = [note if alone else replace(note, run=0) for note in session.time_notes
+        own = [note if alone else replace(note, run=0) for note in session.time_notes
                 if alone or of_paths[note.run] == path]
-        if mine and path != os.path.abspath("-"):
-            notes[path] = [asdict(note) for note in dict.fromkeys(mine[:MOST_MARKS])]
+        if own and path != os.path.abspath("-"):
+            notes[path] = [asdict(note) for note in dict.fromkeys(own[:MOST_MARKS])]
     stored["time_notes"] = dict(list(notes.items())[-MOST_NOTED:])
     _write(stored)
 
@@ -114,15 +114,15 @@ def _marks(state: ViewState) -> dict[str, Any]:
 
 def restore(session: Session) -> bool:
     """Restore the saved state of the open inputs; False if there is none. Entries that do not parse are skipped."""
-    mine = _saved(session)
-    if mine is None:
+    own = _saved(session)
+    if own is None:
         return False
-    session.current = str(mine.get("view", ""))
-    session.cycle, session.cycle_b = _whole(mine.get("cycle")), _whole(mine.get("cycle_b"))
-    session.rank, session.rank_b = _whole(mine.get("rank")), _whole(mine.get("rank_b"))
-    session.query = str(mine.get("query") or "")
-    session.subject = next((one for one in SUBJECTS if one == mine.get("subject")), "both")
-    session.views.update(_states(mine))
+    session.current = str(own.get("view", ""))
+    session.cycle, session.cycle_b = _whole(own.get("cycle")), _whole(own.get("cycle_b"))
+    session.rank, session.rank_b = _whole(own.get("rank")), _whole(own.get("rank_b"))
+    session.query = str(own.get("query") or "")
+    session.subject = next((one for one in SUBJECTS if one == own.get("subject")), "both")
+    session.views.update(_states(own))
     return True
 
 
@@ -146,8 +146,8 @@ def restore_notes(session: Session) -> None:
 
 def _saved(session: Session) -> dict[str, Any] | None:
     sessions = _read().get("sessions", {})
-    mine = sessions.get(_key([run.path for run in session.inputs])) if isinstance(sessions, dict) else None
-    return mine if isinstance(mine, dict) else None
+    matching = sessions.get(_key([run.path for run in session.inputs])) if isinstance(sessions, dict) else None
+    return matching if isinstance(matching, dict) else None
 
 
 def _states(saved: dict[str, Any]) -> Iterator[tuple[str, ViewState]]:
@@ -189,8 +189,8 @@ def keep_query(statement: str) -> list[str]:
 def columns(view: str) -> dict[str, Choice]:
     """Saved column choices of a view, shared by all runs."""
     stored = _read().get("columns", {})
-    mine = stored.get(view) if isinstance(stored, dict) else None
-    return {str(name): one for name, one in mine.items() if one in CHOICES} if isinstance(mine, dict) else {}
+    matching = stored.get(view) if isinstance(stored, dict) else None
+    return {str(name): one for name, one in matching.items() if one in CHOICES} if isinstance(matching, dict) else {}
 
 
 def keep_columns(view: str, choices: Mapping[str, Choice]) -> None:

@@ -50,7 +50,7 @@ class Arrangement(Struct, frozen=True):
             table = table.filtered(Filter(self.filter, invert=self.invert))
         names = {column.name for column in table.columns}
         if self.sort in names:
-            return table.sort(table.stand_in(str(self.sort)), self.descending)
+            return table.sort(table.column_in_basis(str(self.sort)), self.descending)
         other = view.other_order(table.columns)
         if self.alternate and other is not None:
             return table.sort(other.name, not other.ascends)
@@ -74,7 +74,7 @@ class ViewState(Struct):
     others: dict[str, ViewState] = field(default_factory=dict)
     """Marks, cursor and notes of other rows of this view."""
 
-    def turn(self, rows: str) -> None:
+    def switch_rows(self, rows: str) -> None:
         """Other rows are shown: set marks, cursor and notes aside and take up those of these rows."""
         if rows == self.rows:
             return

@@ -78,16 +78,16 @@ def _file(path: Path) -> Settings:
 
 
 def _checked(given: dict[str, Any], text: str, path: Path) -> Settings:
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, value in given.items():
         check = _CHECKS.get(name)
         if check is None:
             raise _error(path, text, name, "", f"{name} is not a setting; there are {', '.join(sorted(_CHECKS))}")
         try:
-            made[name] = check(value)
+            result[name] = check(value)
         except _Wrong as wrong:
             raise _error(path, text, wrong.key or name, name if wrong.key else "", str(wrong)) from None
-    return Settings(**made)
+    return Settings(**result)
 
 
 class _Wrong(Exception):
@@ -156,7 +156,7 @@ def _thresholds(value: Any) -> Thresholds:
 def _keys(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         raise _Wrong("keys is a table: [keys]")
-    made: dict[str, str] = {}
+    result: dict[str, str] = {}
     taken: dict[str, str] = {}
     for name, keys in value.items():
         if name not in NAMES:
@@ -172,15 +172,15 @@ def _keys(value: Any) -> dict[str, str]:
             if key in taken:
                 raise _Wrong(f"{key!r} is already given to {taken[key]}", name)
             taken[key] = name
-        made[name] = ",".join(_textual(key) for key in given)
+        result[name] = ",".join(_textual(key) for key in given)
     places = {key.name: key.place for key in KEYS}
-    for key in (key for key in KEYS if key.name not in made):
+    for key in (key for key in KEYS if key.name not in result):
         for default in key.keys.split(","):
-            owner = next((name for name, keys in made.items()
+            owner = next((name for name, keys in result.items()
                           if default in keys.split(",") and not _never_together(places[name], key.place)), None)
             if owner is not None:
                 raise _Wrong(f"that key belongs to {key.name}; give {key.name} another key too", owner)
-    return made
+    return result
 
 
 def _peaks(value: Any) -> dict[str, dict[str, float]]:

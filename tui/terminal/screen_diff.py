@@ -79,14 +79,14 @@ class Pens:
         attributes, _, background = self._pens[number]
         return not attributes & _INKED and (with_background or not background)
 
-    def turn(self, old: int, new: int) -> str:
+    def transition(self, old: int, new: int) -> str:
         """The escape sequence from one pen to another: only the differences, or a full reset, whichever is shorter."""
         if old == new:
             return ""
-        made = self._turns.get((old, new))
-        if made is None:
-            made = self._turns[old, new] = self._turned(old, new)
-        return made
+        result = self._turns.get((old, new))
+        if result is None:
+            result = self._turns[old, new] = self._turned(old, new)
+        return result
 
     def _turned(self, old: int, new: int) -> str:
         was, now = self._pens[old], self._pens[new]
@@ -126,15 +126,15 @@ def cells(segments: list[Segment], pens: Pens) -> Row:
         pen = pens.number(style)
         if text.isascii() and text.isprintable():
             texts.extend(text)
-            made: str | list[str] = text
+            result: str | list[str] = text
         else:
-            made = _wide(text)
-            texts.extend(made)
+            result = _wide(text)
+            texts.extend(result)
         ground = pens.grounds[pen]
-        if ground == pen or " " not in made:
-            inks.extend([pen] * len(made))
+        if ground == pen or " " not in result:
+            inks.extend([pen] * len(result))
         else:
-            inks.extend([ground if char == " " else pen for char in made])
+            inks.extend([ground if char == " " else pen for char in result])
     return texts, inks
 
 
@@ -282,7 +282,7 @@ class Writer:
         self._at = y, x
 
     def _use(self, pen: int) -> None:
-        self._out.append(self._pens.turn(self._pen, pen))
+        self._out.append(self._pens.transition(self._pen, pen))
         self._pen = pen
 
 

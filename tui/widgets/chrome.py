@@ -35,7 +35,7 @@ class Line(Widget):
         super().__init__(id=id, classes=classes)
         self._left, self._right = Content(""), Content("")
 
-    def say(self, left: Content, right: Content | None = None) -> None:
+    def show_text(self, left: Content, right: Content | None = None) -> None:
         """Set the text."""
         right = right if right is not None else Content("")
         if (left.plain, left.spans, right.plain, right.spans) != (
@@ -63,7 +63,7 @@ class Header(Line):
 
     DEFAULT_CSS = "Header { height: 1; color: $foreground; }"
 
-    def tell(self, text: str, warnings: int, busy: str, help_key: str) -> None:
+    def show_state(self, text: str, warnings: int, busy: str, help_key: str) -> None:
         """``text`` describes the open runs; ``busy`` the running task, '' for none."""
         parts: list[tuple[str, str]] = []
         if busy:
@@ -73,7 +73,7 @@ class Header(Line):
         parts.append((f" {help_key} help ", content_style("dim")))
         right = Content.assemble(*parts)
         text = _brief(text, self.size.width - right.cell_length - 11)
-        self.say(Content.assemble((" warplens ", f"bold {content_style('focus')}"), " ", text), right)
+        self.show_text(Content.assemble((" warplens ", f"bold {content_style('focus')}"), " ", text), right)
 
 
 _ASIDE = re.compile(r" \([^()]*\)")
@@ -120,18 +120,18 @@ class Tabs(Line):
         """Titles as far as they fit; long ones are abbreviated first, then the last ones reduced to their keys."""
         key, here_style, quiet = content_style("focus"), f"reverse bold {content_style('focus')}", content_style("dim")
         shown = [one for one in self._all if one in self._entries or one.name == self._current]
-        made, self._spans, at, gap = list[tuple[str, str]](), [], 0, (" ", "")
+        result, self._spans, at, gap = list[tuple[str, str]](), [], 0, (" ", "")
         for entry, name in zip(shown, self._names(shown), strict=True):
             here = entry.name == self._current
             if here:
-                made += [(TAB_LEFT, key), (f"{entry.key} {name}".strip(), here_style)]
+                result += [(TAB_LEFT, key), (f"{entry.key} {name}".strip(), here_style)]
             else:
-                made += [gap, (entry.key, key), (f" {name}" if name else "", quiet)]
+                result += [gap, (entry.key, key), (f" {name}" if name else "", quiet)]
             gap = (TAB_RIGHT, key) if here else (" ", "")
             self._spans.append((at, at + len(name) + 1 + len(entry.key) + bool(name and entry.key), entry.name))
             at = self._spans[-1][1]
-        made.append(gap)
-        return Content.assemble(*made).truncate(self.size.width)
+        result.append(gap)
+        return Content.assemble(*result).truncate(self.size.width)
 
     def _names(self, shown: Sequence[Entry]) -> list[str]:
         """The text of each tab at the current width."""
@@ -171,8 +171,8 @@ class Footer(Line):
                 break
             shown.remove(worst)
         style, quiet = f"bold {content_style('focus')}", content_style("dim")
-        made = [piece for key, word, _ in shown for piece in ((f" {key}", style), (f" {word} ", quiet))]
-        return Content.assemble(*made).truncate(self.size.width)
+        result = [piece for key, word, _ in shown for piece in ((f" {key}", style), (f" {word} ", quiet))]
+        return Content.assemble(*result).truncate(self.size.width)
 
 
 class Loading(Widget):

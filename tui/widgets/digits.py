@@ -22,6 +22,6 @@ def big(number: str, caption: str, style: str) -> list[Content]:
     for character in number:
         glyph = _GLYPHS.get(character, (" ", " ", character))
         rows = [row + part + " " for row, part in zip(rows, glyph, strict=True)]
-    made = [Content.styled(row, f"bold {style}".strip()) for row in rows]
-    return [*made, *(Content.styled(part, content_style("dim")) for part in caption.split(", "))]
+    result = [Content.styled(row, f"bold {style}".strip()) for row in rows]
+    return [*result, *(Content.styled(part, content_style("dim")) for part in caption.split(", "))]
 

@@ -50,28 +50,28 @@ def summary(lines: Sequence[str], width: int, judged: Mapping[str, str] | None =
     ``judged`` maps labels to a severity, whose mark and colour they get.
     """
     column = next((match.end() for line in lines if (match := _LABEL.match(line))), 0)
-    made: list[Content] = []
+    result: list[Content] = []
     for line in map(display, lines):
         label = line[:column].rstrip()
         if not label or " " in label or line[column - 1 : column] != " ":
-            made += wrapped(line, width)
+            result += wrapped(line, width)
             continue
         judgement = (judged or {}).get(label, "")
         style = f"bold {judged_style(judgement)}" if judgement else "bold"
         sign = f"{MARKS[judgement]} " if judgement else "  " if judged else ""
         parts = textwrap.wrap(line[column:], max(20, width - column - len(sign))) or [""]
-        made.append(Content.assemble((f"{sign}{label:<{column}}", style), parts[0]))
-        made += [Content(" " * (column + len(sign)) + part) for part in parts[1:]]
-    return made
+        result.append(Content.assemble((f"{sign}{label:<{column}}", style), parts[0]))
+        result += [Content(" " * (column + len(sign)) + part) for part in parts[1:]]
+    return result
 
 
 def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
     """Two blocks of lines side by side, the left one ``width`` cells wide."""
-    made = []
+    result = []
     for one, other in zip_longest(left, right, fillvalue=Content("")):
         cut = one.truncate(width, ellipsis=True)
-        made.append(Content.assemble(cut, " " * (width - cut.cell_length), other))
-    return made
+        result.append(Content.assemble(cut, " " * (width - cut.cell_length), other))
+    return result
 
 
 def histogram(shape: dict[str, Any], width: int, height: int) -> list[Content]:
@@ -86,16 +86,16 @@ def histogram(shape: dict[str, Any], width: int, height: int) -> list[Content]:
     label = max(len(line.label) for line in lines) + 2
     most = units.count(max(line.cycles for line in lines))
     room = max(4, width - label - len(most) - 3 - (2 if sides > 1 else 0))
-    made = [Content.styled(f" {unit:<{label}}", QUIET)]
+    result = [Content.styled(f" {unit:<{label}}", QUIET)]
     for line in lines:
         if not line.side:
-            made.append(Content.styled(f" {'⋮':<{label}}", QUIET))
+            result.append(Content.styled(f" {'⋮':<{label}}", QUIET))
             continue
         drawn = (f"{line.side.upper()} " if sides > 1 else "") + cells.bar(line.share, room).rstrip()
-        made.append(Content.assemble(
+        result.append(Content.assemble(
             (f" {line.label:<{label}}", QUIET), (drawn, A if line.side == "a" else B), f" {units.count(line.cycles)}"
         ))
-    return made
+    return result
 
 
 def gauge(label: str, share: float, width: int, colour: str = "") -> Content:
@@ -127,16 +127,16 @@ def stacked(parts: Sequence[tuple[str, str, float]], width: int) -> Content:
     """One bar of (name, role, size) parts, with a separator glyph between parts so that colour is not needed, and the
     name inside a part where it fits. The length is exact: a part without a cell of its own goes into the next one."""
     total, used, exact = sum(size for _, _, size in parts) or 1.0, 0, 0.0
-    made: list[tuple[str, str]] = []
+    result: list[tuple[str, str]] = []
     for name, role, size in parts:
         exact += size / total * width
         room = max(0, min(width, round(exact)) - used)
         used += room
         share = f" {name} {100 * size / total:.0f}%"
         text = share if len(share) <= room else f" {name}" if len(name) < room else " "
-        drawn = (SEAM if made else " ") + text[1:].ljust(room - 1) if room else ""
-        made.append((drawn, f"reverse {content_style(role)}"))
-    return Content.assemble(*made)
+        drawn = (SEAM if result else " ") + text[1:].ljust(room - 1) if room else ""
+        result.append((drawn, f"reverse {content_style(role)}"))
+    return Content.assemble(*result)
 
 
 def fitting(sentences: Sequence[str], draw: Callable[[Sequence[str]], list[Content]], room: int) -> list[str]:
@@ -163,13 +163,13 @@ def fitting(sentences: Sequence[str], draw: Callable[[Sequence[str]], list[Conte
 
 
 def _clauses(sentence: str) -> list[str]:
-    made: list[str] = []
+    result: list[str] = []
     for part in _CLAUSE.split(sentence):
-        if made and made[-1].count("(") > made[-1].count(")"):
-            made[-1] = f"{made[-1]} {part}"
+        if result and result[-1].count("(") > result[-1].count(")"):
+            result[-1] = f"{result[-1]} {part}"
         else:
-            made.append(part)
-    return made
+            result.append(part)
+    return result
 
 
 def _closed(text: str) -> str:

@@ -17,7 +17,7 @@ class Notice(Widget, can_focus=True):
         super().__init__(classes=classes)
         self._title, self._text = title, ""
 
-    def say(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         """Set the sentence; it must be display text."""
         if text != self._text:
             self._text = text

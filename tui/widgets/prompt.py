@@ -99,7 +99,7 @@ class Prompt(Horizontal):
         self._helper, self._recalled, self._draft = helper, 0, text
         label = _LABEL[kind]
         self._label.styles.width = len(label) + 1
-        self._label.say(Content.styled(f" {label}", "bold $primary"))
+        self._label.show_text(Content.styled(f" {label}", "bold $primary"))
         self.fail("")
         with self._input.prevent(Input.Changed):
             self._input.value = text
@@ -149,7 +149,7 @@ class Prompt(Horizontal):
     def _beside(self, text: str, style: str) -> None:
         note = Content.styled(f" {display(text, 200)} ", style)
         self._error.display, self._error.styles.width = bool(text), note.cell_length
-        self._error.say(note)
+        self._error.show_text(note)
 
     def close(self) -> None:
         """Hide the prompt."""

@@ -47,12 +47,12 @@ def pairs(rows: Sequence[tuple[str, str]], room: int, label_style: str = "dim") 
     """Labels and values in two columns; values wrap within theirs."""
     longest, values = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
     width = clamp(longest, 4 if longest else -2, max(8, room // 3, room - values - 4))
-    made: list[Content] = []
+    result: list[Content] = []
     for label, value in rows:
         wrapped = textwrap.wrap(value, max(10, room - width - 4), break_long_words=True) or [""]
-        made.append(Content.assemble("  ", (f"{label[:width]:<{width}}", label_style), "  ", wrapped[0]))
-        made += [Content(" " * (width + 4) + rest) for rest in wrapped[1:]]
-    return made
+        result.append(Content.assemble("  ", (f"{label[:width]:<{width}}", label_style), "  ", wrapped[0]))
+        result += [Content(" " * (width + 4) + rest) for rest in wrapped[1:]]
+    return result
 
 
 def grid(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], room: int) -> list[Content]:

@@ -84,7 +84,7 @@ class _Reader:
         """Names up to the closing bracket, which is consumed; the end of the text closes all brackets."""
         if depth > _DEEPEST:
             raise TooDeep
-        made: list[Name] = []
+        result: list[Name] = []
         reading = _Reading()
         while self._at < len(self._tokens):
             token = self._tokens[self._at]
@@ -92,11 +92,11 @@ class _Reader:
             if token == closing:
                 break
             if token == ",":
-                reading.close_into(made)
+                reading.close_into(result)
             else:
                 self._take(token, reading, depth)
-        reading.close_into(made)
-        return made
+        reading.close_into(result)
+        return result
 
     def _take(self, token: str, reading: _Reading, depth: int) -> None:
         """Handles one token of a name, including the bracketed list it opens."""
@@ -169,7 +169,7 @@ class _Reading:
         if not hidden:
             self.chain.append(self.open_part)
 
-    def close_into(self, made: list[Name]) -> None:
+    def close_into(self, names: list[Name]) -> None:
         """Finishes the name."""
         chain = self.chain
         if chain and len(chain) == 1 and chain[0].name in _BUILTIN and chain[0].arguments is None:
@@ -177,7 +177,7 @@ class _Reading:
         if not chain and self.group is not None:
             chain = self.group.parts
         if chain:
-            made.append(Name(chain))
+            names.append(Name(chain))
         self._clear()
 
 
@@ -207,11 +207,11 @@ def demangled(raw: str) -> str | None:
 
     for text in (raw, _SUFFIX.sub("", raw)):
         try:
-            made = pycxxfilt.demangle(text)
+            result = pycxxfilt.demangle(text)
         except (ValueError, UnicodeError):
             continue
-        if made:
-            return str(made)
+        if result:
+            return str(result)
     return None
 
 
@@ -239,7 +239,7 @@ def unfolded(raw: str) -> int:
 
 def source_names(raw: str) -> list[str]:
     """The identifiers in a mangled name that cannot be demangled: the innermost of each qualified name, in order."""
-    made: list[str] = []
+    result: list[str] = []
     at, joined = 2, False
     while match := _SOURCE_NAME.search(raw, at):
         stop = match.end() + int(match[1])
@@ -248,10 +248,10 @@ def source_names(raw: str) -> list[str]:
             at, joined = match.end(), False
             continue
         if joined and match.start() == at:
-            made.pop()
+            result.pop()
         if not name.startswith("_GLOBAL__N"):
-            made.append(name)
-        at, joined = stop, bool(made)
-        if len(made) > _NAMES:
+            result.append(name)
+        at, joined = stop, bool(result)
+        if len(result) > _NAMES:
             break
-    return made
+    return result

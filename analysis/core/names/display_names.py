@@ -99,12 +99,12 @@ def _differing(group: Sequence[str]) -> dict[str, str]:
     }
     held = Counter(key for keys in keyed.values() for key in keys)
     own = {name: [key for key in keys if held[key] < len(group)] for name, keys in keyed.items()}
-    made: dict[str, str] = {}
+    result: dict[str, str] = {}
     for name, keys in own.items():
         alone = [key[1] for key in keys if len(key[1]) <= _FIELD_CELLS and held[key] == 1]
         words = [field for field in alone if field[0].isalpha()]
-        made[name] = next(iter(words or alone), None) or _combined(name, own)
-    return made
+        result[name] = next(iter(words or alone), None) or _combined(name, own)
+    return result
 
 
 def _fields(name: str) -> list[str]:
@@ -151,13 +151,13 @@ def _stretches(texts: dict[str, str], width: int, depth: int = 0) -> dict[str, s
                 out += ("…" if low > at else "") + text[max(low, at) : high]
                 at = high
         shown[out].append(name)
-    made: dict[str, str] = {}
+    result: dict[str, str] = {}
     for text, group in shown.items():
         if len(group) == 1 and cell_len(text) <= width:
-            made[group[0]] = text
+            result[group[0]] = text
         elif 1 < len(group) < len(texts):
-            made |= _stretches({name: texts[name] for name in group}, width, depth + 1)
-    return made
+            result |= _stretches({name: texts[name] for name in group}, width, depth + 1)
+    return result
 
 
 def _agreed(texts: Collection[str]) -> int:
@@ -168,20 +168,20 @@ def _agreed(texts: Collection[str]) -> int:
 
 def _numbered(group: list[str], shown: dict[str, str], taken: set[str], width: int | None) -> dict[str, str]:
     """Last resort: the first name keeps its text, the others get a number, in the order of the raw names."""
-    made: dict[str, str] = {}
+    result: dict[str, str] = {}
     number = 2
     for name in sorted(group)[1:]:
         while True:
             tail = f" #{number}"
             number += 1
             if width is not None and len(tail) >= width:
-                return made
+                return result
             text = shown[name] + tail if width is None else cut(shown[name], width - len(tail)) + tail
             if text not in taken:
                 break
         taken.add(text)
-        made[name] = text
-    return made
+        result[name] = text
+    return result
 
 
 MOST = 4_096
@@ -218,7 +218,7 @@ class ShortNames:
         return shown.get(raw)
 
 
-def of_runs(runs: Sequence[Trace]) -> ShortNames:
+def short_names_of(runs: Sequence[Trace]) -> ShortNames:
     """The short names of everything that ran on a device in these complete runs."""
     return ShortNames(lambda: sorted({name for run in runs for name in _activities(run)}))
 

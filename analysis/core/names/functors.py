@@ -120,9 +120,9 @@ def first_dtype(name: Name, depth: int = 0) -> str | None:
 def functor(part: NamePart) -> tuple[str, str | None] | None:
     """Operation and element type of a generic kernel, from its arguments; None if they do not say. A foreach kernel
     first names its iteration scheme (``BinaryOpScalarFunctor``), then the operation."""
-    made = [_meaning(one, 0) for one in part.arguments or ()
+    meanings = [_meaning(one, 0) for one in part.arguments or ()
             if not (_literal(one) or dtype_of(one) or _is_layout_or_tuning(one))]
-    result = [one for one in made if one is not None]
+    result = [one for one in meanings if one is not None]
     if not result:
         return None
     through_lists = part.name.startswith("multi_tensor_apply") and len(result) > 1

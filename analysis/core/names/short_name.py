@@ -48,8 +48,8 @@ def short_name(raw: str | None) -> str:
             return clean(next((one for one in source_names(text) if not functors.wraps(one)), raw))
         text = readable[:_LONGEST]
     text = _API_VERSION.sub(r"\1", text)
-    made = short_generated(text) or (_cpp(text) if _CPP.search(text) and not _PYTHON.search(text) else None)
-    return clean(made) if made and made.strip() else clean(text) or clean(raw)
+    result = short_generated(text) or (_cpp(text) if _CPP.search(text) and not _PYTHON.search(text) else None)
+    return clean(result) if result and result.strip() else clean(text) or clean(raw)
 
 
 def fit_name(raw: str | None, width: int) -> str:
@@ -143,8 +143,8 @@ _AUTOGRAD = re.compile(r"autograd::engine::evaluate_function: (.+)$", re.S)
 def short_generated(text: str) -> str | None:
     """The short form of a name that follows one of the known patterns; None for all others. Linear in the text."""
     for rule in _RULES:
-        if made := rule(text):
-            return made
+        if result := rule(text):
+            return result
     for pattern, spell in _SPELLED:
         if match := pattern.match(text):
             return spell(match)

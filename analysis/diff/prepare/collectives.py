@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ...core import units
 from ..stats.robust_location import Floats
-from .samples import Matched, Side
+from .samples import Matched, RunSamples
 
 ALIKE = 0.8  # Ranks take part in the same collective if their launches per cycle agree to at least this share.
 CHANCE = 0.01  # False-alarm rate: share of jobs without a late rank that get one named, as in the ranks view.
@@ -107,7 +107,7 @@ def _called(present: list[tuple[Matched, int]]) -> list[str]:
     return [f"rank {one.pair.rank}" for one, _ in present]
 
 
-def _transfer(ranks: list[tuple[Side, int]]) -> _Transfer | None:
+def _transfer(ranks: list[tuple[RunSamples, int]]) -> _Transfer | None:
     """Transfer and waits, from the shortest time in each cycle known on all ranks; None if they do not share it."""
     if len(ranks) < 2:
         return None

@@ -16,7 +16,7 @@ from ...core.derived import derived, is_stored
 from ...cycles.detection import find_cycles
 from ...idle.cause_meanings import CAUSES, idle_name
 from ..stats.robust_location import Floats
-from .samples import IDLE, Flags, Matched, Side, Work
+from .samples import IDLE, Flags, Matched, RunSamples, Work
 
 MOSTLY = 0.5  # A device with more than this share of idle time of unknown cause gets one row for all causes.
 UNKNOWN = "unknown"
@@ -47,14 +47,14 @@ def with_idle_time(
 
 def mean_idle_time(run: Trace, options: Options) -> dict[tuple[str | None, str], float]:
     """Idle ms per cycle by (device, cause); without devices whose causes are mostly unknown."""
-    made: dict[tuple[str | None, str], float] = {}
+    result: dict[tuple[str | None, str], float] = {}
     for (_, device), frame in _by_device(run, {}, options).items():
         covered = frame.filter("covered") if frame["covered"].any() else frame
         if not covered.is_empty() and _causes_known(frame):
             for cause, spent in covered.group_by("cause").agg(pl.col("dur_ns").sum()).rows():
                 key = device, cause
-                made[key] = made.get(key, 0.0) + spent / 1e6 / covered["cycle"].n_unique()
-    return made
+                result[key] = result.get(key, 0.0) + spent / 1e6 / covered["cycle"].n_unique()
+    return result
 
 
 def _by_device(run: Trace, moved: dict[str, str], options: Options) -> _Idle:
@@ -105,16 +105,16 @@ def _causes_known(frame: pl.DataFrame) -> bool:
     return float(unknown) <= MOSTLY * float(frame["dur_ns"].sum())
 
 
-def _per_cycle(side: Side, frame: pl.DataFrame, cause: str | None) -> Floats:
+def _per_cycle(side: RunSamples, frame: pl.DataFrame, cause: str | None) -> Floats:
     """Idle ms in each of the side's cycles by that cause (None: by all causes); NaN where not recorded."""
-    mine = frame if cause is None else frame.filter(pl.col("cause") == cause)
-    sums = dict(mine.group_by("cycle").agg(pl.col("dur_ns").sum()).rows())
+    matching = frame if cause is None else frame.filter(pl.col("cause") == cause)
+    sums = dict(matching.group_by("cycle").agg(pl.col("dur_ns").sum()).rows())
     covered = frame.filter("covered")["cycle"].unique()
     recorded: Flags = side.whole & np.isin(side.cycles, covered.to_numpy())
     ms = np.array([sums.get(cycle, 0) / 1e6 for cycle in side.cycles.tolist()], dtype=np.float64)
     return np.where(recorded, ms, np.nan)
 
 
-def _below(side: Side, idle: Floats) -> Side:
+def _below(side: RunSamples, idle: Floats) -> RunSamples:
     once = np.where(np.isnan(idle), np.nan, 1.0)
     return replace(side, ms=np.concatenate([side.ms, idle]), launches=np.concatenate([side.launches, once]))

@@ -57,7 +57,7 @@ def prepared(a: Work, b: Work, options: Options) -> Prepared:
 
 def _alone(matched: list[Matched], works: tuple[Work, Work]) -> list[str]:
     """Notes on processes without a counterpart in the other run, which are not compared; of jobs, in common ranks."""
-    made = []
+    result = []
     pairs, ranks = [one.pair for one in matched], {one.pair.rank for one in matched}
     for work, name, other, used in zip(
             works, "AB", "BA", ({pair.a for pair in pairs}, {pair.b for pair in pairs}), strict=True):
@@ -67,10 +67,10 @@ def _alone(matched: list[Matched], works: tuple[Work, Work]) -> list[str]:
         for pid, where in left.select("pid", "device").sort("pid").rows()[:SHOWN]:
             ran = ", ".join(device for device in where if device not in (None, HOST)) or "no device"
             process = f"Process {recorded(work.processes, pid)} of {name}"
-            made.append(f"{process} ({ran}) has no counterpart in {other} and is not compared.")
+            result.append(f"{process} ({ran}) has no counterpart in {other} and is not compared.")
         if left.height > SHOWN:
-            made.append(f"{left.height - SHOWN} more processes of {name} have none in {other}.")
-    return made
+            result.append(f"{left.height - SHOWN} more processes of {name} have none in {other}.")
+    return result
 
 
 def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:
@@ -158,7 +158,7 @@ def same_kind(a: Work, b: Work) -> tuple[Work, Work, list[str]]:
     left = sum(sum(side.values()) - side[chosen] for side in kinds)
     note = f"Only {chosen} cycles are compared with each other; {left} of other kinds are left out."
     a, b = (
-        replace(work, rows=work.rows.filter(mine), metrics=work.metrics.filter(mine))
-        for work, some in zip((a, b), numbers[chosen], strict=True) for mine in [pl.col("cycle").is_in(some)]
+        replace(work, rows=work.rows.filter(own), metrics=work.metrics.filter(own))
+        for work, some in zip((a, b), numbers[chosen], strict=True) for own in [pl.col("cycle").is_in(some)]
     )
     return a, b, [note]

@@ -22,7 +22,7 @@ from ...core.names.same_function import Function, same_functions
 from ...cycles import assignment
 from ...cycles.detection import find_cycles
 from ..stats.robust_location import Floats, centre
-from .samples import HOST, SWAPPED, Flags, Matched, Side, Work, function_runs
+from .samples import HOST, SWAPPED, Flags, Matched, RunSamples, Work, function_runs
 
 
 def renamed(a: Work, b: Work, moved: dict[str, str], options: Options) -> dict[tuple[str, str | None], str]:
@@ -44,13 +44,13 @@ def _often(alone: pl.DataFrame) -> dict[Function, float]:
     }
 
 
-def _alone(mine: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
+def _alone(own: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
     """``function device kind instances cycles`` of the functions that only ``mine`` has. They are found before cycles
     are counted: counting for all functions took 150 MB for a million rows."""
     same = ["function", "device"]
-    here, there = (function_runs(rows).select(same).unique() for rows in (mine, theirs))
+    here, there = (function_runs(rows).select(same).unique() for rows in (own, theirs))
     alone = here.join(there, on=same, how="anti", nulls_equal=True)
-    rows = mine.clear() if alone.is_empty() else mine.join(alone, on=same, how="semi", nulls_equal=True)
+    rows = own.clear() if alone.is_empty() else own.join(alone, on=same, how="semi", nulls_equal=True)
     counted = rows.group_by(*same, "kind", maintain_order=True).agg(
         pl.col("instances").sum(), pl.col("cycle").n_unique().alias("cycles")
     )
@@ -75,7 +75,7 @@ def by_launch(
     sides = only_a.filter(on_device), only_b.filter(on_device)
     if any(side.is_empty() for side in sides) or a.run is None or b.run is None:
         return {}
-    there = {mine: theirs for theirs, mine in moved.items()}
+    there = {own: theirs for theirs, own in moved.items()}
     known_a = _launched(a.run, a, sides[0], {}, options)
     known_b = _launched(b.run, b, sides[1], there, options) if not known_a.is_empty() else known_a
     both = known_a.join(known_b, on=["device", "kind", "op"], suffix="_b")
@@ -98,17 +98,17 @@ def _launched(run: Trace, work: Work, functions: pl.DataFrame, there: dict[str, 
         pl.col("device").replace(there).cast(schema.NAME).alias("device"),
     )
     cycles = rows.group_by("device").agg(pl.struct("cycle", "rank").n_unique().alias("cycles"))
-    mine = rows.join(cycles, on="device").join(wanted, on=["name", "device"]).select(
+    own = rows.join(cycles, on="device").join(wanted, on=["name", "device"]).select(
         pl.col("name").alias("function"), pl.col("called").alias("device"),
         "kind", "rank", "correlation", "place", "cycles",
     )
-    if mine.is_empty():
+    if own.is_empty():
         return pl.DataFrame(schema=dict.fromkeys(_KEYS, pl.String) | dict.fromkeys(["per_cycle", *_PLACES], pl.Float64))
     from ...operators.tree import launching_operators
 
-    mine = mine.with_columns(launching_operators(run, mine).alias("op"))
+    own = own.with_columns(launching_operators(run, own).alias("op"))
     whole = pl.len().over("function", "device")
-    counted = mine.with_columns(whole.alias("launches")).drop_nulls("op").group_by(_KEYS).agg(
+    counted = own.with_columns(whole.alias("launches")).drop_nulls("op").group_by(_KEYS).agg(
         (pl.len() / pl.col("launches").first()).alias("share"),
         (pl.col("launches").first() / pl.col("cycles").first()).alias("per_cycle"),
         *(pl.col("place").quantile(at).alias(name) for name, at in _PLACES.items()),
@@ -149,21 +149,21 @@ def with_swapped(
                for name, device in one.functions.filter(pl.Series(rows)).select("function", "device").rows()}
     if not kernels or works[0].run is None or works[1].run is None:
         return matched, {}
-    there = {mine: theirs for theirs, mine in moved.items()}
+    there = {own: theirs for theirs, own in moved.items()}
     in_b = {(name, device): (names.get((name, device), name), there.get(device or "", device))
             for name, device in kernels}
     launchers = _launchers(works[0], {key: key for key in kernels}, options), _launchers(works[1], in_b, options)
-    made, parts = [], dict[Key, Key]()
+    result, parts = [], dict[Key, Key]()
     for place, (one, rows) in enumerate(zip(matched, changed, strict=True)):
         groups = _groups(one, rows, launchers)
-        made.append(_with_rows(one, groups) if groups else one)
+        result.append(_with_rows(one, groups) if groups else one)
         functions = one.functions["function"]
         for (op, device), members in groups.items():
             parts |= {(place, functions[row], device): (place, op, device) for row in members}
-    return made, parts
+    return result, parts
 
 
-def _launches_per_cycle(side: Side) -> Floats:
+def _launches_per_cycle(side: RunSamples) -> Floats:
     """Launches per cycle of each function: the centre over the cycles in which they are known."""
     seen = side.seen
     return np.array([float(centre(row[at])) if at.any() else 0.0 for row, at in zip(side.launches, seen, strict=True)])
@@ -181,7 +181,7 @@ def _launchers(work: Work, called: dict[Place, Place], options: Options) -> dict
     """The operator that makes nearly all launches of a function; ``called`` maps functions to the run's own names."""
     assert work.run is not None
     rows = placed(work.run, work, options)
-    own = {theirs: mine for mine, theirs in called.items()}
+    own = {theirs: ours for ours, theirs in called.items()}
     wanted = pl.Series([name for name, _ in own], dtype=schema.NAME)
     rows = rows.filter(pl.col("name").is_in(wanted.implode()))
     if rows.is_empty():
@@ -227,7 +227,7 @@ def _with_rows(one: Matched, groups: dict[Place, list[int]]) -> Matched:
     names = pl.DataFrame([(op, device, SWAPPED) for op, device in groups], schema=one.functions.schema, orient="row")
     host = _on_host(one)
 
-    def below(side: Side) -> Side:
+    def below(side: RunSamples) -> RunSamples:
         ms = np.stack([side.ms[rows].sum(axis=0) for rows in groups.values()])
         calls = np.stack([side.launches[host[op]] for op, _ in groups])
         return replace(

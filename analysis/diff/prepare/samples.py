@@ -40,7 +40,7 @@ _BLOCK = 1 << 18  # Rows added to a matrix at once.
 _DEVICE_API = re.compile(r"^(cu|cuda|hip|hsa)[A-Z_]")
 
 
-class Side(Struct, frozen=True):
+class RunSamples(Struct, frozen=True):
     """One process of one run. Matrices have a row per function and a column per cycle; times are in ms. ``whole`` flags
     the cycles that have all their device records."""
 
@@ -69,8 +69,8 @@ class Matched(Struct, frozen=True):
 
     pair: ProcessPair
     functions: pl.DataFrame
-    a: Side
-    b: Side
+    a: RunSamples
+    b: RunSamples
     coverage_a: SampleCoverage
     coverage_b: SampleCoverage
 
@@ -152,12 +152,12 @@ def _in_order(table: pl.LazyFrame, processes: Processes, columns: tuple[str, ...
     keys = table.select("cycle", "pid", "rank", *_NAMES).with_columns(pl.col(_NAMES).cast(NAME))
     rows = _as_called(keys.collect(engine="streaming"), processes).drop("rank")
     order = _order(rows, once)
-    made = {name: rows[name].gather(order) for name in rows.columns if name in columns}
+    result = {name: rows[name].gather(order) for name in rows.columns if name in columns}
     del rows
     for name in columns:
-        if name not in made:
-            made[name] = table.select(name).collect(engine="streaming")[name].gather(order)
-    return pl.DataFrame(made).select(columns).with_columns(pl.col(pl.String).cast(NAME))
+        if name not in result:
+            result[name] = table.select(name).collect(engine="streaming")[name].gather(order)
+    return pl.DataFrame(result).select(columns).with_columns(pl.col(pl.String).cast(NAME))
 
 
 def _order(rows: pl.DataFrame, once: bool) -> pl.Series:
@@ -187,38 +187,38 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
         pairs = process_pairs(a.rows["pid"].unique().to_list(), b.rows["pid"].unique().to_list(), options)
     pairs = _by_devices(pairs, a, b)
     of_a, of_b = (_by_process(work.rows) for work in (a, b))
-    made = []
+    result = []
     for pair in pairs:
-        mine, theirs = of_a.get((pair.a,), a.rows.clear()), of_b.get((pair.b,), b.rows.clear())
-        mine, theirs = (
-            _of_pair(mine, theirs, [of_b.get((one.b,), theirs) for one in pairs if one.a == pair.a]),
-            _of_pair(theirs, mine, [of_a.get((one.a,), mine) for one in pairs if one.b == pair.b]))
-        runs = function_runs(mine), function_runs(theirs)
+        own, theirs = of_a.get((pair.a,), a.rows.clear()), of_b.get((pair.b,), b.rows.clear())
+        own, theirs = (
+            _of_pair(own, theirs, [of_b.get((one.b,), theirs) for one in pairs if one.a == pair.a]),
+            _of_pair(theirs, own, [of_a.get((one.a,), own) for one in pairs if one.b == pair.b]))
+        runs = function_runs(own), function_runs(theirs)
         keys = pl.concat(runs).group_by("function", "device", maintain_order=True).agg(pl.col("kind").first())
-        side_a, coverage_a = _side(mine, runs[0], keys, a)
+        side_a, coverage_a = _side(own, runs[0], keys, a)
         side_b, coverage_b = _side(theirs, runs[1], keys, b)
         functions = keys.with_columns(pl.col("function", "device", "kind").cast(pl.String))
-        made.append(Matched(pair, functions, side_a, side_b, coverage_a, coverage_b))
-    return made
+        result.append(Matched(pair, functions, side_a, side_b, coverage_a, coverage_b))
+    return result
 
 
 def _by_devices(pairs: list[ProcessPair], a: Work, b: Work) -> list[ProcessPair]:
     """Strict pairs, and of the crossed ones those whose processes used the same devices, else those that share some;
     processes left in both runs are paired in order. A process without a partner is in no pair."""
-    made = [pair for pair in pairs if pair.strict]
+    result = [pair for pair in pairs if pair.strict]
     left = [pair for pair in pairs if not pair.strict]
     used_a, used_b = (
         {pid: set(of_process(work.rows, pid).filter(pl.col("device") != HOST)["device"].unique()) for pid in pids}
         for work, pids in ((a, {pair.a for pair in left}), (b, {pair.b for pair in left})))
     for fits in (set.__eq__, set.intersection):
         some = [pair for pair in left if fits(used_a[pair.a], used_b[pair.b])]
-        mine, theirs = {pair.a for pair in some}, {pair.b for pair in some}
-        left = [pair for pair in left if pair.a not in mine and pair.b not in theirs]
-        made += some
+        own, theirs = {pair.a for pair in some}, {pair.b for pair in some}
+        left = [pair for pair in left if pair.a not in own and pair.b not in theirs]
+        result += some
     while left:
-        made.append(left[0])
+        result.append(left[0])
         left = [pair for pair in left if pair.a != left[0].a and pair.b != left[0].b]
-    return made
+    return result
 
 
 def _of_pair(rows: pl.DataFrame, partner: pl.DataFrame, partners: list[pl.DataFrame]) -> pl.DataFrame:
@@ -257,7 +257,7 @@ def of_process(rows: pl.DataFrame, pid: int | None) -> pl.DataFrame:
     return rows.filter(pl.col("pid").is_null() if pid is None else pl.col("pid") == pid)
 
 
-def _side(rows: pl.DataFrame, runs: pl.DataFrame, keys: pl.DataFrame, work: Work) -> tuple[Side, SampleCoverage]:
+def _side(rows: pl.DataFrame, runs: pl.DataFrame, keys: pl.DataFrame, work: Work) -> tuple[RunSamples, SampleCoverage]:
     """The rows as matrices with one row per entry of ``keys``; ``runs`` is ``function_runs(rows)``."""
     every = rows.group_by("cycle").agg(pl.col("cycle_ns").first()).sort("cycle")
     left = every.filter(~pl.col("cycle").is_in(list(work.warm_up)))
@@ -283,5 +283,5 @@ def _side(rows: pl.DataFrame, runs: pl.DataFrame, keys: pl.DataFrame, work: Work
     lost = (device[:, None] | (calls[:, None] & (launches == 0))) & ~whole[None, :]
     ms[lost] = np.nan
     launches[lost] = np.nan
-    side = Side(cycles, chosen["cycle_ns"].to_numpy() / 1e6, whole, ms, launches)
+    side = RunSamples(cycles, chosen["cycle_ns"].to_numpy() / 1e6, whole, ms, launches)
     return side, SampleCoverage(every.height, int((~whole).sum()), every.height - chosen.height)

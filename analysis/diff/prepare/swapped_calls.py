@@ -61,8 +61,8 @@ def _groups(launched: Sequence[pl.DataFrame]) -> list[tuple[list[str], list[Plac
     counted = every.group_by("kernel", "device", "op").len().with_columns(
         share=pl.col("len") / pl.col("len").sum().over("kernel", "device")).sort("kernel", "device", "op")
     groups: list[tuple[set[str | None], set[Place]]] = []
-    for (kernel, device), mine in counted.group_by("kernel", "device", maintain_order=True):
-        operators, kernels = set(mine.filter(pl.col("share") > AS_OFTEN)["op"]), {(str(kernel), device)}
+    for (kernel, device), own in counted.group_by("kernel", "device", maintain_order=True):
+        operators, kernels = set(own.filter(pl.col("share") > AS_OFTEN)["op"]), {(str(kernel), device)}
         for group in [one for one in groups if one[0] & operators and next(iter(one[1]))[1] == device]:
             groups.remove(group)
             operators, kernels = operators | group[0], kernels | group[1]
@@ -90,6 +90,6 @@ def _launched(run: Trace, rows: pl.LazyFrame, shown: Mapping[Place, Place], chan
 def _per_call(launched: pl.DataFrame, operators: Sequence[str], kernels: Sequence[Place]) -> dict[str, Floats]:
     """Time of these kernels in each call of each operator, ms."""
     device, names = kernels[0][1], [name for name, _ in kernels]
-    mine = launched.filter(pl.col("kernel").is_in(names), pl.col("device").eq_missing(device))
-    summed = mine.group_by("op", "call", maintain_order=True).agg(pl.col("dur_ns").sum() / 1e6)
+    matching = launched.filter(pl.col("kernel").is_in(names), pl.col("device").eq_missing(device))
+    summed = matching.group_by("op", "call", maintain_order=True).agg(pl.col("dur_ns").sum() / 1e6)
     return {op: summed.filter(pl.col("op") == op)["dur_ns"].to_numpy() for op in operators}

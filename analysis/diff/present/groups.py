@@ -42,14 +42,14 @@ def grouped(table: Table) -> Table:
             caused.append((first, count))
         else:
             rest.append((first, count))
-    made: list[pl.DataFrame] = []
+    result: list[pl.DataFrame] = []
     for members, head in ((caused, _cause(frame, caused, resource)), (rest, None), (same, _unchanged(frame, same))):
         if head is not None and len(members) > 1:
-            made.append(pl.DataFrame([head | {"parts": sum(count for _, count in members)}], schema=frame.schema))
-        made += [frame[first : first + count] for first, count in members]
-    if len(made) == len(blocks):
+            result.append(pl.DataFrame([head | {"parts": sum(count for _, count in members)}], schema=frame.schema))
+        result += [frame[first : first + count] for first, count in members]
+    if len(result) == len(blocks):
         return table
-    whole = pl.concat(made)
+    whole = pl.concat(result)
     counts = whole["parts"].fill_null(0).to_list()
     shown, at = [], 0
     while at < whole.height:
@@ -58,7 +58,7 @@ def grouped(table: Table) -> Table:
             shown += children(counts, at)
         at += 1 + counts[at]
     order = pl.Series(shown, dtype=pl.UInt32)
-    return replace(table, rows=Rows(whole, named=table.rows.named), order=order, kept=order, passed=None)
+    return replace(table, rows=Rows(whole, named=table.rows.named), row_order=order, kept=order, passed=None)
 
 
 def heads(table: Table) -> int:

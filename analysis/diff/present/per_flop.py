@@ -22,10 +22,10 @@ def with_time_per_flop(table: pl.DataFrame, runs: tuple[Trace, Trace]) -> pl.Dat
     a, b = (_work(run) for run in runs)
     if a is None or b is None:
         return table
-    mine = table.select(
+    own = table.select(
         a=pl.col("function").cast(pl.String), b=pl.coalesce(pl.col("renamed", "function").cast(pl.String)),
         kernel=pl.col("kind").cast(pl.String) == "kernel")
-    both = mine.join(a, left_on="a", right_on="name", how="left", maintain_order="left").join(
+    both = own.join(a, left_on="a", right_on="name", how="left", maintain_order="left").join(
         b, left_on="b", right_on="name", how="left", maintain_order="left", suffix="_b")
     differs = pl.col("kernel") & ((pl.col("flops_b") / pl.col("flops") - 1).abs() > OTHER)
     return table.with_columns(both.select(

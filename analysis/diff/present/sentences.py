@@ -98,20 +98,20 @@ def device_lines(
     work: Sequence[DeviceWork], timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: float
 ) -> list[str]:
     """A line for each of the two devices whose work changed most, the number of others, and the line on ranks."""
-    made = []
+    result = []
     changed_most = sorted(work, key=lambda row: (row.only_in is not None, -abs(row.delta_ms)))
     devices = len({row.device for row in work})
     for row in changed_most[:2]:
         prefix = f"{row.device} " if devices > 1 else ""
         if devices < len(work) and row.rank is not None:  # device names repeat from host to host
             prefix = f"rank {row.rank} ({row.device}) "
-        made.append(line((row.device or "Device").split()[0], prefix + _device_text(row)))
+        result.append(line((row.device or "Device").split()[0], prefix + _device_text(row)))
     if len(changed_most) > 2:
-        made[-1] += f"; {len(changed_most) - 2} more process pairs or devices in the facts"
+        result[-1] += f"; {len(changed_most) - 2} more process pairs or devices in the facts"
     ranks = collective_sentence(timings, names, cycle_ms)
     if ranks:
-        made.append(line("Ranks", ranks))
-    return made
+        result.append(line("Ranks", ranks))
+    return result
 
 
 def _device_text(row: DeviceWork) -> str:
@@ -198,17 +198,17 @@ def cause_lines(
     cause: Cause, resources: Sequence[ChangedResource], cycles: CycleTime | None, comparability: Comparability
 ) -> list[str]:
     """The lines on the idle time that explains the cycle's change, and on the resource most likely behind it."""
-    made = []
+    result = []
     if cause.idle is not None and comparability.comparable:
-        made.append(line("Idle", f"{_idle(cause.idle, cycles)}."))
+        result.append(line("Idle", f"{_idle(cause.idle, cycles)}."))
     if cause.resource is not None:
         text = f"{resource_sentence(cause.resource)}."
         with_reach = f"{text} {_reach(cause, cycles)}{_alone(cause)}" if comparability.comparable else text
-        made.append(line("Cause", with_reach))
+        result.append(line("Cause", with_reach))
     elif resources:
-        made.append(line("Cause", f"no clock, power, link or processor reading changed; {_changed(resources[0])} "
+        result.append(line("Cause", f"no clock, power, link or processor reading changed; {_changed(resources[0])} "
                                   "follows from the work."))
-    return made
+    return result
 
 
 def _alone(cause: Cause) -> str:

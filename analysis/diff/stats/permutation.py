@@ -76,18 +76,18 @@ def _assigned(n_a: int, n_b: int, random: int) -> NDArray[np.uint8]:
     """``assignments`` as packed bits, an eighth of the memory; cached for the next functions with as many cycles."""
     n = n_a + n_b
     if ways(n_a, n_b) <= PERMUTATIONS:
-        made = np.zeros((ways(n_a, n_b), n), dtype=bool)
+        result = np.zeros((ways(n_a, n_b), n), dtype=bool)
         for row, chosen in enumerate(combinations(range(n - 1, -1, -1), n_b)):
-            made[row, list(chosen)] = True
-        return np.packbits(made, axis=1)
-    made = np.empty((1 + random, n), dtype=bool)
-    made[0] = np.arange(n) >= n_a
+            result[row, list(chosen)] = True
+        return np.packbits(result, axis=1)
+    result = np.empty((1 + random, n), dtype=bool)
+    result[0] = np.arange(n) >= n_a
     at = 1
     for keys in _keys(random, n):
         last = np.partition(keys, n_b - 1, axis=1)[:, n_b - 1 : n_b]
-        np.less_equal(keys, last, out=made[at : at + len(keys)])
+        np.less_equal(keys, last, out=result[at : at + len(keys)])
         at += len(keys)
-    return np.packbits(made, axis=1)
+    return np.packbits(result, axis=1)
 
 
 def _keys(random: int, n: int) -> Iterator[NDArray[np.uint16] | Floats]:
@@ -251,11 +251,11 @@ def _distance(ordered: Floats, second: Flags) -> Floats:
 def q_values(p_values: Sequence[float | None]) -> list[float | None]:
     """q of every p-value, in the given order; None where nothing was tested. Benjamini and Hochberg, 1995: q of the
     i-th of n ascending p-values is the least of p·n/j over all j from i on."""
-    made: list[float | None] = [None] * len(p_values)
+    result: list[float | None] = [None] * len(p_values)
     tested = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     smallest = 1.0
     for rank in range(len(tested), 0, -1):
         p, place = tested[rank - 1]
         smallest = min(smallest, p * len(tested) / rank)
-        made[place] = smallest
-    return made
+        result[place] = smallest
+    return result

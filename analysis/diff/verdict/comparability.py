@@ -17,8 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ....loaders.trace import Trace
-from ...contract.options import SIDES, Options
-from ...contract.options import Side as RunSide
+from ...contract.options import SIDES, Options, Side
 from ...core import units
 from ...core.call_tree import Ints
 from ...core.callers import callers_of
@@ -27,7 +26,7 @@ from ...cycles.assignment import in_cycles
 from ...cycles.detection import find_cycles
 from ...cycles.whole import whole_cycles
 from ..prepare.prepared import replay_reasons, replays
-from ..prepare.samples import Matched, Side
+from ..prepare.samples import Matched, RunSamples
 from ..stats.robust_location import Floats
 from .cycle_time import CycleTime, cycle_time
 
@@ -159,7 +158,7 @@ def _source(source: str | None) -> str:
             "pattern": "a repeating pattern of kernels"}.get(source or "", "another source")
 
 
-def _time(one: Matched, side: Side) -> Floats:
+def _time(one: Matched, side: RunSamples) -> Floats:
     rows = one.on_device if one.on_device.any() else np.ones(one.functions.height, dtype=bool)
     return np.where(rows, np.nan_to_num(side.ms).sum(axis=1), 0.0)
 
@@ -218,16 +217,16 @@ def operator_likeness(runs: tuple[Trace, Trace], options: Options) -> float | No
     return least / most if most else None
 
 
-def _calls(run: Trace, options: Options, side: RunSide, shapes: bool) -> pl.DataFrame | None:
+def _calls(run: Trace, options: Options, side: Side, shapes: bool) -> pl.DataFrame | None:
     """``op shapes calls ns``: operators that launched device work, calls per whole cycle, and device ns per call.
     ``shapes`` is null unless the argument asks for it."""
     cycles = whole_cycles(run, options, side)
     callers = callers_of(run) if cycles else None
     if callers is None:
         return None
-    detected, some = find_cycles(run, options), cycles[0].some
+    detected, some = find_cycles(run, options), cycles[0].mask
     for other in cycles[1:]:
-        some = some | other.some
+        some = some | other.mask
     launched_by = run.kernels.select("index").collect(engine="streaming").with_columns(
         callers.frame["op"], call=pl.Series(callers.operator), shapes=_shapes(run, callers.operator, shapes))
     work = in_cycles(run, detected.frame, detected.device_time, some).filter(

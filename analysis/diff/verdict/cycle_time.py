@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ...core.distribution import fence
-from ..prepare.samples import Matched, Side
+from ..prepare.samples import Matched, RunSamples
 from ..stats.robust_location import Floats, hodges_lehmann
 
 LEAST_SHIFT = 0.01  # A shift below this share of the cycle counts as unchanged, however significant.
@@ -142,20 +142,20 @@ def spread(values: Floats) -> float:
     return float(1.4826 * np.median(np.abs(values - np.median(values))))
 
 
-def host_busy(one: Matched, side: Side) -> Floats | None:
+def host_busy(one: Matched, side: RunSamples) -> Floats | None:
     """CPU time per cycle, ms: from scheduler records, else from host functions; None without either."""
     kinds = one.functions["kind"].to_list()
     rows = [i for i, kind in enumerate(kinds) if kind in HOST_BUSY] or list(np.flatnonzero(one.on_host))
     return np.nansum(side.ms[rows], axis=0) if rows else None
 
 
-def device_busy(one: Matched, side: Side) -> Floats | None:
+def device_busy(one: Matched, side: RunSamples) -> Floats | None:
     """Summed device time per cycle, ms (NaN in cycles not recorded whole); None without a device."""
     rows = one.on_device
     return side.ms[rows].sum(axis=0) if rows.any() else None
 
 
-def _slow_cycles(run: Literal["A", "B"], side: Side, one: Matched, slow: NDArray[np.bool_]) -> list[SlowCycle]:
+def _slow_cycles(run: Literal["A", "B"], side: RunSamples, one: Matched, slow: NDArray[np.bool_]) -> list[SlowCycle]:
     if not slow.any():
         return []
     usual = float(np.median(side.cycle_ms[~slow]))

@@ -28,7 +28,7 @@ from ...cycles.detection import find_cycles
 from ...cycles.whole import steps_in_scope
 from ...idle.busy import busy_in
 from ..prepare.prepared import Prepared
-from ..prepare.samples import Matched, Side, Work
+from ..prepare.samples import Matched, RunSamples, Work
 from ..stats.robust_location import Floats, centre, hodges_lehmann, location_shift
 from .cycle_time import CycleTime
 from .function_change import FunctionChange
@@ -142,12 +142,12 @@ def _of_device(one: Matched, device: str | None, rows: Flags) -> DeviceWork | No
     )
 
 
-def _fully_measured(side: Side, rows: Flags) -> Flags:
+def _fully_measured(side: RunSamples, rows: Flags) -> Flags:
     result: Flags = np.asarray(~np.isnan(side.ms[rows]).any(axis=0), dtype=np.bool_)
     return result
 
 
-def _busy(side: Side, rows: Flags) -> Floats:
+def _busy(side: RunSamples, rows: Flags) -> Floats:
     busy: Floats = side.ms[rows].sum(axis=0)[_fully_measured(side, rows)]
     return busy
 
@@ -262,7 +262,7 @@ def _grown(a: Floats, b: Floats) -> tuple[float, float]:
     return middle - margin, middle + margin
 
 
-def _device(work: Work, side: Side, device: str, of_rank: int | None, options: Options) -> DeviceTime | None:
+def _device(work: Work, side: RunSamples, device: str, of_rank: int | None, options: Options) -> DeviceTime | None:
     """The device in the side's whole cycles; None without timestamps, or if processes or ranks share its name."""
     run = work.run
     if run is None or run.has("profile") or not run.has("kernels"):

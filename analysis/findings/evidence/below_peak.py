@@ -95,24 +95,24 @@ def below_peak_of(run: Trace, piece: Trace, options: Options, steps: Steps | Non
     inside = in_steps(piece, steps).kernels.select("index").collect(engine="streaming")["index"]
     rows = roofline.activities.with_columns(here=pl.col("index").is_in(inside.implode()), row=pl.int_range(pl.len()))
     total = int(rows.filter("here", pl.col("kind") != "sync")["dur_ns"].sum())
-    made = {}
+    result = {}
     for name, pattern in PATTERNS.items():
         least = pattern(roofline)
         among = pl.Series(list(least), dtype=pl.Int64).implode()
-        mine = rows.filter("here", pl.col("kind") == "kernel", pl.col("signature").is_in(among))
-        took = int(mine["dur_ns"].sum())
+        matching = rows.filter("here", pl.col("kind") == "kernel", pl.col("signature").is_in(among))
+        took = int(matching["dur_ns"].sum())
         if total and took >= LEAST * total:
-            made[name] = _below(run, options, roofline, rows, mine, least, total)
-    return made
+            result[name] = _below(run, options, roofline, rows, matching, least, total)
+    return result
 
 
 def _below(
-    run: Trace, options: Options, roofline: Roofline, rows: pl.DataFrame, mine: pl.DataFrame,
+    run: Trace, options: Options, roofline: Roofline, rows: pl.DataFrame, own: pl.DataFrame,
     least: Mapping[int, float], total: int,
 ) -> Below:
     """The figures of one pattern."""
-    took = int(mine["dur_ns"].sum())
-    top = mine.group_by("signature").agg(
+    took = int(own["dur_ns"].sum())
+    top = own.group_by("signature").agg(
         pl.col("dur_ns", "compute_ns", "memory_ns").sum()).sort("dur_ns", "signature", descending=[True, False])
     name = [roofline.attribution.signatures[at].name for at in top["signature"]]
     matrix = [at for at, one in enumerate(top["signature"]) if (work := roofline.attribution.signatures[one].work)
@@ -123,7 +123,7 @@ def _below(
     compute, memory = (sum(top[column][at] or 0.0 for at in same) for column in ("compute_ns", "memory_ns"))
     signature = roofline.attribution.signatures[top["signature"][first]]
     peak = f"{signature.dtype} peak" if compute >= memory else "peak memory bandwidth"
-    lost = mine.select((pl.col("dur_ns") * (1 - _parts(least))).clip(0).sum()).item()
+    lost = own.select((pl.col("dur_ns") * (1 - _parts(least))).clip(0).sum()).item()
     cycle, win, replayed_cycles = _win(run, options, rows, least)
     return Below(took, took / total, name[first], max(compute, memory) / spent if spent else None, peak, round(lost),
                  cycle, win, replayed_cycles)
@@ -168,18 +168,18 @@ def attention(roofline: Roofline) -> dict[int, float]:
     """Batched GEMMs with a softmax on the scores: if fused, the softmax and the GEMMs' memory traffic are gone."""
     times, named = _times(roofline), list(enumerate(roofline.attribution.signatures))
     scores = {_terms(one)["n"] for _, one in named if one.name in ("aten::_softmax", "aten::softmax") and _terms(one)}
-    made = {}
+    result = {}
     for at, one in named:
         terms = _terms(one)
         if one.name in _BATCHED and at in times:
             batch, m, n, k = (terms.get(letter, 1) for letter in "BMNK")
             if batch * m * n in scores or batch * m * k in scores:
-                made[at] = times[at][1] / times[at][0]
-    products = bool(made)
+                result[at] = times[at][1] / times[at][0]
+    products = bool(result)
     for at, one in named:
         if products and one.name in ("aten::_softmax", "aten::softmax") and at in times:
-            made[at] = 0.0
-    return made
+            result[at] = 0.0
+    return result
 
 
 def normalisation(roofline: Roofline) -> dict[int, float]:
@@ -214,7 +214,7 @@ def small(roofline: Roofline) -> dict[int, float]:
     """GEMMs with fewer tiles than the device has SMs, far below its peak: larger batches reach the peak."""
     times, peak = _times(roofline), _peak(roofline)
     units = (peak.size.get("units", 0) * peak.scaled) if peak is not None else 0
-    made = {}
+    result = {}
     for at, one in enumerate(roofline.attribution.signatures):
         terms = _terms(one)
         if one.work is None or not one.work.matrix or at not in times or not {"M", "N"} <= set(terms):
@@ -222,19 +222,19 @@ def small(roofline: Roofline) -> dict[int, float]:
         tiles = terms.get("B", 1) * -(-terms["M"] // _TILE) * -(-terms["N"] // _TILE)
         took, _, _, least = times[at]
         if tiles < units and least < LOW * took:
-            made[at] = least / took
-    return made
+            result[at] = least / took
+    return result
 
 
 def layout(roofline: Roofline) -> dict[int, float]:
     """Copies of a tensor to another layout with the same type and shape: unnecessary with one layout throughout."""
-    made = {}
+    result = {}
     for at, one in enumerate(roofline.attribution.signatures):
         if one.name in _MOVES and one.work is not None and (types := (one.types or "").strip("[]").split(",")):
             kinds = {text.strip().strip('"') for text in types[:2]}
             if len(kinds) == 1 and _same_shapes(one):
-                made[at] = 0.0
-    return made
+                result[at] = 0.0
+    return result
 
 
 def _same_shapes(one: Signature) -> bool:
@@ -244,7 +244,7 @@ def _same_shapes(one: Signature) -> bool:
 
 def full_precision(roofline: Roofline) -> dict[int, float]:
     """FP32 GEMMs on a device with a faster type: TF32 if it has that, else half precision."""
-    peak, times, made = _peak(roofline), _times(roofline), {}
+    peak, times, result = _peak(roofline), _times(roofline), {}
     rate = next((peak.flops[name] for name in ("tf32", "fp16", "bf16") if peak.flops.get(name)), None) if peak else None
     slow = peak.flops_per_s("fp32", True) if peak is not None else None
     if not rate or not slow or rate <= slow:
@@ -252,8 +252,8 @@ def full_precision(roofline: Roofline) -> dict[int, float]:
     for at, one in enumerate(roofline.attribution.signatures):
         if one.work is not None and one.work.matrix and one.dtype == "fp32" and at in times:
             took, compute, memory, _ = times[at]
-            made[at] = max(compute * slow / rate, memory) / took
-    return made
+            result[at] = max(compute * slow / rate, memory) / took
+    return result
 
 
 def _peak(roofline: Roofline) -> DevicePeak | None:

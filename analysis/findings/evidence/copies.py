@@ -93,8 +93,8 @@ def blocking_of(run: Trace, piece: Trace) -> Blocking | None:
     if copies.is_empty():
         return None
     waited = copies.group_by("rank").agg(pl.col("call_ns").sum()).sort("call_ns", "rank", descending=[True, False])
-    mine = pl.col("rank").eq_missing(pl.lit(waited["rank"][0], pl.Int64))
-    copies, rows = copies.filter(mine), rows.filter(mine)
+    matching = pl.col("rank").eq_missing(pl.lit(waited["rank"][0], pl.Int64))
+    copies, rows = copies.filter(matching), rows.filter(matching)
     starts, ends = _ends(rows)
     busy = union(*_ends(rows.filter(pl.col("kind") != "memcpy")))
     launched = copies["launch_ns"].to_numpy()

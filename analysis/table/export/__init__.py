@@ -59,12 +59,12 @@ def render(table: Table | Sequence[Table], format: str) -> bytes:
     return b"".join(pieces(table, format))
 
 
-def save(made: Iterable[bytes], path: str | os.PathLike[str]) -> None:
-    """Writes pieces to a file; on failure a new file is removed. Raises OSError and whatever ``made`` raises."""
+def save(pieces: Iterable[bytes], path: str | os.PathLike[str]) -> None:
+    """Writes pieces to a file; on failure a new file is removed. Raises OSError and whatever ``pieces`` raises."""
     new = not os.path.lexists(path)
     with open(path, "wb") as file:
         try:
-            file.writelines(made)
+            file.writelines(pieces)
         except BaseException:
             if new:
                 os.unlink(path)

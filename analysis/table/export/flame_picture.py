@@ -54,7 +54,7 @@ def render(table: Table) -> bytes:
     shown = [frame for frame in flame.frames if frame.value * scale >= _LEAST]
     height = LINE * (3 + max((frame.depth for frame in shown), default=0)) + 8
     head = " → ".join(display(source.label, 60) for source in table.sources)
-    made = [
+    result = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">',
         '<rect width="100%" height="100%" fill="#ffffff"/>',
         '<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="11" fill="#000000">',
@@ -63,12 +63,12 @@ def render(table: Table) -> bytes:
     for frame in shown:
         x, width, y = LEFT + frame.start * scale, frame.value * scale, LINE * (frame.depth + 1)
         text = cut(display(frame.name), int((width - 4) / _CELL))
-        made.append(
+        result.append(
             f'<g><title>{escape(f"{display(frame.name)}: {described(flame, frame)}")}</title>'
             f'<rect x="{x:.2f}" y="{y}" width="{max(0.2, width - 0.5):.2f}" height="{LINE - 1}" rx="1" '
             f'fill="{_fill(frame)}"/>'
             + (f'<text x="{x + 2:.2f}" y="{y + LINE - 5}">{escape(text)}</text>' if len(text) > 1 else "") + "</g>")
-    return "\n".join([*made, "</g>", "</svg>", ""]).encode("utf-8", "backslashreplace")
+    return "\n".join([*result, "</g>", "</svg>", ""]).encode("utf-8", "backslashreplace")
 
 
 def _fill(frame: Frame) -> str:

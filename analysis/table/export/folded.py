@@ -33,10 +33,10 @@ def render(tables: Sequence[Table]) -> bytes:
 
 
 def _stacks(flame: Flame) -> list[tuple[str, int]]:
-    made, names = [], list[str]()
+    result, names = [], list[str]()
     for frame, own in zip(flame.frames, flame.own(), strict=True):
         del names[frame.depth :]
         names.append(visible(frame.name).replace(";", ",") or "?")
         if own:
-            made.append((";".join(names), own))
-    return made
+            result.append((";".join(names), own))
+    return result

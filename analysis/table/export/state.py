@@ -34,20 +34,20 @@ def findings(table: Table) -> list[str]:
 
 def state(table: Table) -> dict[str, Any]:
     """Filter, order and scope; empty entries are omitted."""
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if table.filter is not None:
-        made["filter"] = ("!" if table.filter.invert else "") + table.filter.text
+        result["filter"] = ("!" if table.filter.invert else "") + table.filter.text
     if table.sorted_by is not None:
-        made["sort"] = table.sorted_by
-        made["descending"] = table.descending
+        result["sort"] = table.sorted_by
+        result["descending"] = table.descending
     if table.scope:
-        made["scope"] = table.scope
+        result["scope"] = table.scope
     if table.per:
-        made["per"] = table.per
+        result["per"] = table.per
     if table.same:
-        made["same"] = dict(table.same)
-    made["shown"] = len(table)
-    return made
+        result["same"] = dict(table.same)
+    result["shown"] = len(table)
+    return result
 
 
 def state_line(table: Table) -> str:

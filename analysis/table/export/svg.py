@@ -29,7 +29,7 @@ def render(tables: Sequence[Table]) -> bytes:
     lines = [clean(line) for table in tables for line in block(table).splitlines()]
     width = CELL * (max((cell_len(line) for line in lines), default=0) + 2)
     height = LINE * (len(lines) + 1)
-    made = [
+    result = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" '
         f'width="{width:.0f}" height="{height}">',
         f'<rect width="100%" height="100%" fill="{_BACKGROUND}"/>',
@@ -40,5 +40,5 @@ def render(tables: Sequence[Table]) -> bytes:
         if line.strip():
             length = f'textLength="{CELL * cell_len(line):.1f}" lengthAdjust="spacingAndGlyphs"'
             text = escape(line, quote=False)
-            made.append(f'<text x="{CELL:.1f}" y="{LINE * number}" {length} xml:space="preserve">{text}</text>')
-    return "\n".join([*made, "</g>", "</svg>", ""]).encode("utf-8", "backslashreplace")
+            result.append(f'<text x="{CELL:.1f}" y="{LINE * number}" {length} xml:space="preserve">{text}</text>')
+    return "\n".join([*result, "</g>", "</svg>", ""]).encode("utf-8", "backslashreplace")

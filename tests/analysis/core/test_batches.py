@@ -16,9 +16,9 @@ from warplens.analysis.core.batches import (
     batches,
     in_one,
     in_order,
+    integer_arrays,
     match,
-    numbers,
-    of_devices,
+    rows_by_device,
     values_at,
 )
 
@@ -28,7 +28,7 @@ SOME = st.none() | st.integers(-3, 3) | st.sampled_from([2**31 - 1, 2**31, -(2**
 @given(st.lists(SOME, max_size=8), st.booleans())
 def test_numbers_are_those_of_the_column_however_wide(values, narrow):
     column = pl.Series("a", values, dtype=pl.Int64)
-    found = numbers(column.to_frame().lazy(), *(["a"] if narrow else []))["a"]
+    found = integer_arrays(column.to_frame().lazy(), *(["a"] if narrow else []))["a"]
     assert found.tolist() == column.fill_null(ABSENT).to_list()
 
 
@@ -77,7 +77,7 @@ def test_a_text_column_is_its_column(texts):
 def test_devices_come_by_rank_and_name_those_without_first():
     names = pl.Series(["GPU 1", "GPU 0", None, "GPU 0", "GPU 1"], dtype=pl.Categorical())
     codes = names.to_physical().cast(pl.Int64).fill_null(ABSENT).to_numpy()
-    found = of_devices(np.array([1, 1, 1, ABSENT, 1]), codes)
+    found = rows_by_device(np.array([1, 1, 1, ABSENT, 1]), codes)
     assert [(device, rank, rows.tolist()) for device, rank, rows in found] == [
         ("GPU 0", None, [3]), (None, 1, [2]), ("GPU 0", 1, [1]), ("GPU 1", 1, [0, 4])]
 

@@ -45,10 +45,10 @@ def test_kept_answers_are_those_that_were_found_out(
     paths = [str(path) for path in sorted(samples.rglob(pattern))[:runs]]
     fresh = answers(*paths)
     run = open_run(paths[0])[0]
-    assert run.derived_store is not None and run.derived_store.read(f"cycles-{derived.code()}") is None
+    assert run.derived_store is not None and run.derived_store.read(f"cycles-{derived.code_hash()}") is None
     monkeypatch.setattr(derived, "LEAST_BYTES", 0)
     answers(*paths)
-    assert run.derived_store.read(f"cycles-{derived.code()}") is not None
+    assert run.derived_store.read(f"cycles-{derived.code_hash()}") is not None
     for name, again in answers(*paths, each_anew=True).items():
         if isinstance(again, str):
             assert again == fresh[name]
@@ -63,5 +63,5 @@ def test_what_other_code_found_out_is_not_believed(samples: Path, monkeypatch: p
     run = open_run(str(next(samples.rglob("*.pt.trace.json*"))))[0]
     assert derived.derived_value(run, "answer", int, lambda: 1) == 1
     assert derived.derived_value(run, "answer", int, lambda: 2) == 1
-    monkeypatch.setattr(derived, "code", lambda: "0123456789abcdef")
+    monkeypatch.setattr(derived, "code_hash", lambda: "0123456789abcdef")
     assert derived.derived_value(run, "answer", int, lambda: 3) == 3

@@ -7,7 +7,7 @@ import pytest
 from runs import kernel, run_of
 
 from warplens.analysis.contract.options import Options
-from warplens.analysis.core.names.display_names import MOST, ShortNames, of_runs
+from warplens.analysis.core.names.display_names import MOST, ShortNames, short_names_of
 from warplens.analysis.query.report import report
 from warplens.analysis.table.filters import Filter
 from warplens.analysis.table.sql import query
@@ -54,7 +54,7 @@ def test_sentences_and_pages_call_it_what_the_list_does(run: Trace) -> None:
 
 
 def test_of_two_runs_no_two_kernels_have_one_name() -> None:
-    names = of_runs((made(*GEMMS[:1]), made(*GEMMS[1:])))
+    names = short_names_of((made(*GEMMS[:1]), made(*GEMMS[1:])))
     assert len({names.fit(name, WIDTH) for name in GEMMS}) == 3
 
 
@@ -68,4 +68,4 @@ def test_of_more_names_than_are_compared_each_still_has_its_own_that_does_not_de
 
 
 def test_a_name_of_no_activity_is_none_of_the_runs() -> None:
-    assert of_runs((made("gemm"),)).fit("aten::mm", WIDTH) is None
+    assert short_names_of((made("gemm"),)).fit("aten::mm", WIDTH) is None

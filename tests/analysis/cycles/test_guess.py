@@ -10,7 +10,7 @@ import pytest
 from tests.analysis.runs import host, kernel, run_of, steps
 from warplens.analysis.contract.options import Options
 from warplens.analysis.cycles.detection import counted_cycles, find_cycles, homeless
-from warplens.analysis.cycles.scope import part
+from warplens.analysis.cycles.scope import scoped_any_cycle
 from warplens.analysis.cycles.statement import cycle_facts
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
@@ -41,7 +41,7 @@ def test_a_host_function_that_repeats_is_a_guess_but_one_that_was_asked_for_is_n
     run = run_of(host=[host("train", 100 * i, 100) for i in range(5)])
     assert find_cycles(run, Options()).guessed
     assert not find_cycles(run, Options(cycle_anchor="train")).guessed
-    assert find_cycles(part(run, Options(from_ns=100)), Options(from_ns=100)).guessed
+    assert find_cycles(scoped_any_cycle(run, Options(from_ns=100)), Options(from_ns=100)).guessed
 
 
 @pytest.mark.parametrize(("starts", "why"), [

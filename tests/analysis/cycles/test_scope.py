@@ -13,7 +13,7 @@ from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer, ScopeRefused
 from warplens.analysis.core.run_labels import scope_text
 from warplens.analysis.cycles.detection import find_cycles
-from warplens.analysis.cycles.scope import part
+from warplens.analysis.cycles.scope import scoped_any_cycle
 from warplens.analysis.query.ask import ask
 from warplens.analysis.query.report import report
 from warplens.analysis.table.table import Table
@@ -157,9 +157,9 @@ def test_a_part_has_the_cycles_of_the_whole_and_none_of_its_own() -> None:
     run = run_of("found", host=[host("iterate", 1000 * n, 950) for n in range(3)], kernels=work)
     whole = find_cycles(run, Options()).frame
     assert whole["label"].to_list() == ["iterate"] * 3
-    first = find_cycles(part(run, Options(to_ns=1900)), Options())
+    first = find_cycles(scoped_any_cycle(run, Options(to_ns=1900)), Options())
     assert first.frame["dur_ns"].to_list() == whole["dur_ns"].to_list()[:2]
-    assert find_cycles(part(run, Options(from_ns=2100)), Options()).frame.is_empty()
+    assert find_cycles(scoped_any_cycle(run, Options(from_ns=2100)), Options()).frame.is_empty()
 
 
 def test_sums_over_the_whole_run_cannot_be_limited() -> None:

@@ -14,7 +14,7 @@ from runs import run_of, steps
 from warplens.analysis.core.metrics import metric
 from warplens.analysis.core.processes import ProcessPair
 from warplens.analysis.core.run_labels import distinct_labels
-from warplens.analysis.diff.prepare.samples import Matched, SampleCoverage, Side
+from warplens.analysis.diff.prepare.samples import Matched, RunSamples, SampleCoverage
 from warplens.analysis.diff.present.sentences import cause_lines, cycle_sentence, device_lines, left_out
 from warplens.analysis.diff.verdict.comparability import Comparability
 from warplens.analysis.diff.verdict.cycle_time import CycleTime, SlowCycle
@@ -224,11 +224,11 @@ def test_a_metric_knows_which_other_one_says_what_the_process_uses_of_it() -> No
 
 
 def test_cycles_that_processes_share_are_counted_once_and_those_of_ranks_each() -> None:
-    def side(*lengths: float) -> Side:
+    def side(*lengths: float) -> RunSamples:
         none = np.zeros((0, len(lengths)))
-        return Side(np.arange(len(lengths)), np.array(lengths), np.ones(len(lengths), dtype=bool), none, none)
+        return RunSamples(np.arange(len(lengths)), np.array(lengths), np.ones(len(lengths), dtype=bool), none, none)
 
-    def counted(*a: Side) -> tuple[int, int, int]:
+    def counted(*a: RunSamples) -> tuple[int, int, int]:
         b = side(9.0, 9.5)
         return left_out([Matched(ProcessPair(pid, 7, False), pl.DataFrame(), one, b, SampleCoverage(3, 1, 0),
                                  SampleCoverage(2, 0, 0)) for pid, one in enumerate(a)])

@@ -229,14 +229,14 @@ def test_what_ran_outside_the_cycles_is_no_row_where_cycles_are_compared() -> No
         return run_of(host=sorted(ops + calls, key=lambda one: one["start_ns"]), kernels=kernels, cycles=steps(1000))
 
     whole = ask(TREE, (run(1500), run(1600)))
-    listed, names = whole.without_nothing(), ["outer", "inner", "gemm"]
+    listed, names = whole.without_empty_rows(), ["outer", "inner", "gemm"]
     assert [text.strip() for text in shown(listed)] == names and listed.total_rows == 3
     assert listed.frame["under"].to_list() == [2, 1, 0] and shown(folded(listed, ())) == [f"{CLOSED}outer"]
     assert whole.summary[-1] == (
         "2 operators by their path · 1 kernel under them · 3 more paths only outside whole cycles")
-    assert len(whole.compared("recording").without_nothing()) == len(whole) == 6
+    assert len(whole.compared("recording").without_empty_rows()) == len(whole) == 6
     assert whole.compared("recording").summary[-1] == "4 operators by their path · 2 kernels under them"
     sums = pl.selectors.contains("per_cycle")
     bare = whole.frame.with_columns(pl.when(pl.col("name") != "gemm").then(0).otherwise(sums).name.keep())
-    kept = replace(whole, rows=Rows(bare)).without_nothing()
+    kept = replace(whole, rows=Rows(bare)).without_empty_rows()
     assert [text.strip() for text in shown(kept)] == names, "a caller of something stays"

@@ -112,7 +112,7 @@ def test_another_shape_and_other_code_are_other_questions(path: Path, monkeypatc
     view, asked = counting()
     ask(view, (opened(path),))
     ask(replace(view, name="shape"), (opened(path),))
-    monkeypatch.setattr(kept_answers, "code", lambda: "0123456789abcdef")
+    monkeypatch.setattr(kept_answers, "code_hash", lambda: "0123456789abcdef")
     ask(view, (opened(path),))
     assert len(asked) == 3
 

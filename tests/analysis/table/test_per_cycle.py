@@ -57,7 +57,7 @@ def test_what_is_listed_sorted_and_filtered_is_per_cycle_until_the_recording_is_
     whole = table.compared("recording")
     assert (whole.per, whole.facts["per"]) == ("recording", "recording")
     assert len(whole.filtered(Filter("total_a<1us"))) == 0
-    assert whole.stand_in("per_cycle_ns_delta") == "total_ns_delta"
+    assert whole.column_in_basis("per_cycle_ns_delta") == "total_ns_delta"
     assert whole.compared("cycle").columns == table.columns
 
 

@@ -211,7 +211,7 @@ def test_the_sum_of_the_rows_shown(rows: list[tuple[int | None, bool]], part: bo
     """However the rows that pass are known: by their numbers where only some belong to the answer, else one by one."""
     frame = pl.DataFrame(rows, {"n": pl.Int64, "belongs": pl.Boolean}, orient="row")
     kept = true_ids(frame["belongs"]) if part else None
-    table = Table("launches", (Column("n", "n", "count", "n"),), Rows(frame), 0, order=kept, kept=kept)
+    table = Table("launches", (Column("n", "n", "count", "n"),), Rows(frame), 0, row_order=kept, kept=kept)
     some = table.filtered(Filter("n>=20"))
     shown = some.sort("n", True) if ordered else some
     passing = [n for n, belongs in rows if n is not None and n >= 20 and (belongs or not part)]

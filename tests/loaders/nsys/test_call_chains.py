@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from warplens.analysis.contract.options import Options
-from warplens.analysis.cycles.scope import part
+from warplens.analysis.cycles.scope import scoped_any_cycle
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
 
@@ -57,6 +57,6 @@ def test_a_chain_names_frames_without_symbols_by_their_module(samples: Path, tmp
 
 def test_a_window_holds_the_samples_taken_in_it(samples: Path, tmp_path: Path) -> None:
     run, first = with_chains(samples, tmp_path)
-    cut = part(run, Options(from_ns=first, to_ns=first + 1_000), "a")
+    cut = scoped_any_cycle(run, Options(from_ns=first, to_ns=first + 1_000), "a")
     taken = cut.call_chains.filter(pl.col("call").is_null()).select("start_ns").collect()["start_ns"]
     assert taken.to_list() == [first]

@@ -53,10 +53,10 @@ def test_rows_that_neither_run_has_anything_of_are_left_out() -> None:
     folder = Path(__file__).resolve().parents[3] / "samples" / "demo"
     runs = tuple(open_run(str(folder / f"{name}.json.gz"))[0] for name in ("normal", "abnormal"))
     whole = ask(view("idle"), runs).compared("cycle")
-    shown = whole.without_nothing()
+    shown = whole.without_empty_rows()
     sums = ["per_cycle_ns_a", "per_cycle_ns_b"]
     left = [row for row in whole.window(0, len(whole), sums) if any(row)]
     assert shown.window(0, len(shown), sums) == left and 0 < len(left) == shown.total_rows < len(whole)
     breakdown = ask(view("overview"), runs).compared("cycle")
-    categories = {row[0] for row in breakdown.without_nothing().window(0, 20, ["category"])}
+    categories = {row[0] for row in breakdown.without_empty_rows().window(0, 20, ["category"])}
     assert "Memset" not in categories and "Other" in categories

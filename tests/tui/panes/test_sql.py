@@ -106,7 +106,7 @@ async def test_two_runs_and_the_cycle_in_scope() -> None:
         table = app.main.pane.table
         assert table is not None and table.window(0, 1) == [(108, 108)]
         app.session.scope(2, None)
-        app.main.news()
+        app.main.inputs_changed()
         await settled(pilot)
         table = app.main.pane.table
         assert table is not None and table.window(0, 1) == [(18, 108)] and "cycle 2 of A" in screen_text(app)

@@ -595,7 +595,7 @@ async def test_what_is_told_of_a_slice_leaves_the_lanes_as_they_are(monkeypatch:
         await settled(pilot)
         await press(pilot, "g", *"#0", "enter")
         drawn.clear()
-        canvas(app).say("launched 3 µs before")
+        canvas(app).show_text("launched 3 µs before")
         await pilot.pause()
         assert "launched 3 µs before" in screen_text(app) and not drawn
         await press(pilot, "j", "k")

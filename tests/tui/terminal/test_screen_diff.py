@@ -111,10 +111,10 @@ def test_nothing_changed_sends_nothing() -> None:
 def test_fixed_colours_are_sent_by_number_and_others_in_full() -> None:
     pens = screen_diff.Pens(ColorSystem.TRUECOLOR)
     fixed, true = pens.number(Style.parse("#5fafff")), pens.number(Style.parse("#5fafee"))
-    assert pens.turn(0, fixed) == "\x1b[38;5;75m" and pens.turn(0, true) == "\x1b[38;2;95;175;238m"
-    assert pens.turn(fixed, 0) == "\x1b[m"
+    assert pens.transition(0, fixed) == "\x1b[38;5;75m" and pens.transition(0, true) == "\x1b[38;2;95;175;238m"
+    assert pens.transition(fixed, 0) == "\x1b[m"
     bold = pens.number(Style.parse("bold #5fafff"))
-    assert pens.turn(fixed, bold) == "\x1b[1m" and pens.turn(bold, fixed) == "\x1b[22m"
+    assert pens.transition(fixed, bold) == "\x1b[1m" and pens.transition(bold, fixed) == "\x1b[22m"
 
 
 def test_what_a_cell_may_not_hold() -> None:

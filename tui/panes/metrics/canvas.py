@@ -218,9 +218,9 @@ class MetricsCanvas(Widget, can_focus=True):
         window = self.window
         key = (self.series, window, room)
         if self._known is None or self._known[0] != (id(self.series), window, room):
-            made = panels(self.series, max(1, room // (LEAST_HEIGHT + 1)))
-            height = room // max(1, len(made)) - 1
-            self._known = (id(key[0]), window, room), [(panel, drawn(panel, window, height)) for panel in made]
+            result = panels(self.series, max(1, room // (LEAST_HEIGHT + 1)))
+            height = room // max(1, len(result)) - 1
+            self._known = (id(key[0]), window, room), [(panel, drawn(panel, window, height)) for panel in result]
         return self._known[1]
 
     def _cycles(self, look: themes.Look) -> list[Strip]:
@@ -228,13 +228,13 @@ class MetricsCanvas(Widget, can_focus=True):
         from ....analysis.metrics.plot import LABEL
         from ....analysis.timeline.picture import cycle_line
 
-        made = []
+        result = []
         for at, marks in enumerate(self.marks if self.timed else ()):
             if len(marks.starts):
                 side = f"{'AB'[at] if self.pair else 'cycles':>{LABEL - 1}} "
-                made.append(self._strip([
+                result.append(self._strip([
                     Segment(side, look.dim), Segment(cycle_line(marks, self.window), look.mark)], look))
-        return made
+        return result
 
     def _shades(self) -> list[bool]:
         """For each column whether it is shaded: in every second cycle of run A."""
@@ -260,15 +260,15 @@ class MetricsCanvas(Widget, can_focus=True):
         """Letter, name and value (last sample up to the cursor, else the first) per line; count of series hidden."""
         more = f" +{hidden} hidden " if hidden else ""
         room = max(24, (self.size.width - 2 * INSET - 1 - len(more)) // max(1, len(panel.series)))
-        made = []
+        result = []
         for number, one in enumerate(panel.series):
             value = metrics.value_text(one.near(self.moment), panel.unit)
             letter = panel.letters[number]
             head = f" {letter} " + (f"{'AB'[one.key.run]} " if self.pair and letter.islower() else "")
             name = display(one.key.name, max(8, room - len(head) - len(value) - 2))
-            made.append(Segment(head + name, self._colour(panel, number, look)))
-            made.append(Segment(f" {value} ", look.top))
-        return self._strip([*made, Segment(more, look.dim)], look)
+            result.append(Segment(head + name, self._colour(panel, number, look)))
+            result.append(Segment(f" {value} ", look.top))
+        return self._strip([*result, Segment(more, look.dim)], look)
 
     def _lines(self, panel: Panel, drawn: Drawn, look: themes.Look) -> list[Strip]:
         from ....analysis.metrics.plot import NOBODY
@@ -276,7 +276,7 @@ class MetricsCanvas(Widget, can_focus=True):
         shaded = self._shades()
         shade = Style(bgcolor=look.cursor_blurred.bgcolor)
         colours = [self._colour(panel, number, look) for number in range(len(panel.series))]
-        made = []
+        result = []
         for label, line, owners, end in zip(drawn.labels, drawn.lines, drawn.owners.tolist(), drawn.ends, strict=True):
             segments, begin = [Segment(label, look.gutter)], 0
             for at in range(1, len(line) + 1):
@@ -284,8 +284,8 @@ class MetricsCanvas(Widget, can_focus=True):
                     style = look.base if owners[begin] == NOBODY else colours[owners[begin]]
                     segments.append(Segment(line[begin:at], style + shade if shaded[begin] else style))
                     begin = at
-            made.append(self._strip([*segments, Segment(f" {end}", look.top)], look))
-        return made
+            result.append(self._strip([*segments, Segment(f" {end}", look.top)], look))
+        return result
 
     def _axis(self, look: themes.Look) -> Strip:
         """The time axis with the cursor's mark on it."""

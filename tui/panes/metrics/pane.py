@@ -52,9 +52,9 @@ class MetricsPane(TablePane):
         super().show(shown)
         self._plot()
 
-    def say(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         """Show a sentence in place of plots and list; '' shows them again."""
-        super().say(text)
+        super().show_text(text)
         self.canvas.display = not text and self.size.height >= LEAST_PLOT
 
     def on_resize(self) -> None:

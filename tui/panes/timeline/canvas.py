@@ -215,7 +215,7 @@ class TimelineCanvas(LaneView):
             self.changed()
             self.resting = resting
 
-    def say(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         """Show further facts about the slice under the cursor."""
         if text != self.launch_note:
             self.launch_note = text

@@ -81,16 +81,16 @@ class Painter(Struct, frozen=True):
         """How busy the devices were over the whole of each run, with the window highlighted."""
         from ....analysis.timeline.picture import minimap
 
-        look, made = self.look, []
+        look, result = self.look, []
         for at, (run, whole, window) in enumerate(zip(runs, wholes, windows, strict=True)):
             text, first, last = minimap(run, whole, window)
             side = "AB"[at] if len(runs) > 1 else ""
             style = look.role("gemm")
             lit = style + _REVERSE if last - first + 1 < len(text) else style
-            made.append(self.line([
+            result.append(self.line([
                 *self._label(side, run.label, look.dim), Segment(text[:first], style),
                 Segment(text[first : last + 1], lit), Segment(text[last + 1 :], style)]))
-        return made
+        return result
 
     def ruler(self, window: Window) -> Strip:
         """The time axis above the lanes."""
@@ -174,19 +174,19 @@ class Painter(Struct, frozen=True):
         edges = [0, *(at for at in range(1, len(text))
                       if at in (column, column + 1) or roles[at] != roles[at - 1] or inside[at] != inside[at - 1]),
                  len(text)]
-        made = []
+        result = []
         for begin, stop in pairwise(edges):
             role = roles[begin]
             style = look.role(role) if role else look.base
             style = style + _REVERSE if inside[begin] else style + _BOLD if text[begin].isalpha() else style
             if begin == column:
                 style = look.cursor if here else style + look.cursor_blurred
-            made.append(Segment("".join(text[begin:stop]), style))
-        return made
+            result.append(Segment("".join(text[begin:stop]), style))
+        return result
 
     def selection(self, selected: Selected, lines: int) -> list[Strip]:
         """The slice or gap under the cursor in ``lines`` lines: bars of its length in both runs, or one line."""
-        look, made = self.look, list[Strip]()
+        look, result = self.look, list[Strip]()
         most = max((length for _, _, length, _, _ in selected.bars), default=0)
         if lines < len(selected.lines) + len(selected.bars):
             short = [Segment(f"{side} {text}  ", look.base) for side, text, _, _, _ in selected.bars]
@@ -199,12 +199,13 @@ class Painter(Struct, frozen=True):
         room = max(10, (self.width - SIDES) * 5 // 10)
         for side, text, length, remark, judged in selected.bars:
             bar = cells.bar(length / max(most, 1), room)
-            made.append(self.line([
+            result.append(self.line([
                 Segment(f"{side} ", look.top), Segment(f"{text:>10}  ", look.role(judged or "base")),
                 Segment(f"{bar:<{room}}", look.bar), Segment(f"  {remark}", look.role(judged or "dim"))]))
-        for text in selected.lines[: lines - len(made)]:
-            made.append(self.line([Segment(cells.fit(text, self.width - SIDES), look.base if not made else look.dim)]))
-        return made + [self.line([])] * (lines - len(made))
+        for text in selected.lines[: lines - len(result)]:
+            style = look.dim if result else look.base
+            result.append(self.line([Segment(cells.fit(text, self.width - SIDES), style)]))
+        return result + [self.line([])] * (lines - len(result))
 
 
 def brief(label: str, room: int) -> str:

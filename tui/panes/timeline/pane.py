@@ -67,7 +67,7 @@ class TimelinePane(TimelineExports):
         def job() -> tuple[View, Runs, tuple[Timeline, ...], tuple[int, ...], ShortNames, tuple[tuple[int, int], ...]]:
             from ....analysis.contract.options import SIDES
             from ....analysis.contract.view import CannotAnswer
-            from ....analysis.core.names.display_names import of_runs
+            from ....analysis.core.names.display_names import short_names_of
             from ....analysis.cycles.whole import steps_in_scope
             from ....analysis.timeline.lanes import timeline_of
             from ....analysis.views.timeline import aligned
@@ -78,7 +78,7 @@ class TimelinePane(TimelineExports):
             for run, one in zip(runs, lanes, strict=True):
                 if not one.drawn:
                     raise CannotAnswer(f"{run.info.label} holds no activity or call with a time.")
-            names = of_runs(runs)
+            names = short_names_of(runs)
             len(names.names)  # computes the display names here, not on the UI thread
             scoped = [steps_in_scope(run, options, side) for run, side in zip(runs, SIDES, strict=False)
                       if options.scope(side).cycle is not None]
@@ -92,7 +92,7 @@ class TimelinePane(TimelineExports):
         if isinstance(value, tuple):
             self._view, self._runs, lanes, offsets, self.canvas.names, cycles = value
             self.subject = self.session.subject
-            self.say("")
+            self.show_text("")
             self.canvas.notes = self.session.time_notes
             self._show_ranges()
             self.canvas.show(lanes, offsets)
@@ -100,8 +100,8 @@ class TimelinePane(TimelineExports):
             self._arrive()
             self._ask_more(lanes)
         else:
-            self.say(sentence(value))
-        self.main.tell()
+            self.show_text(sentence(value))
+        self.main.update_lines()
 
     def _ask_more(self, lanes: tuple[Timeline, ...]) -> None:
         """Compute queue depths and, for one run, cycle marks in the background; both are added when ready."""
@@ -113,11 +113,11 @@ class TimelinePane(TimelineExports):
             from ....analysis.timeline.lanes import cycle_marks
             from ....analysis.timeline.queue_depth import queue_depths
 
-            made = []
+            result = []
             for run, one in zip(runs, lanes, strict=True):
                 marks = one.marks if len(lanes) > 1 else cycle_marks(run, options)
-                made.append(replace(one, marks=marks, counters=(*queue_depths(run, one.clocks), *one.counters)))
-            return tuple(made)
+                result.append(replace(one, marks=marks, counters=(*queue_depths(run, one.clocks), *one.counters)))
+            return tuple(result)
 
         def take(value: Any) -> None:
             if not isinstance(value, Exception) and self.canvas.runs is lanes:
@@ -235,9 +235,9 @@ class TimelinePane(TimelineExports):
         self.canvas.ranges = self._begun.get(0, a), self._begun.get(1, b)
         self.canvas.changed()
 
-    def wake(self, force: bool = False) -> None:
+    def query_if_stale(self, force: bool = False) -> None:
         """The view came into sight, possibly to show the place of a row."""
-        super().wake(force)
+        super().query_if_stale(force)
         if self.canvas.runs and not self.runner.busy:
             self._arrive()
 
@@ -258,10 +258,10 @@ class TimelinePane(TimelineExports):
         else:
             self.canvas.go(place, run)
 
-    def say(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         """Show a sentence in place of the canvas; '' shows the canvas again."""
         self.message = text
-        self.notice.say(text)
+        self.notice.show_text(text)
         self.notice.display = bool(text)
         self.canvas.display = not text
 
@@ -306,7 +306,7 @@ class TimelinePane(TimelineExports):
             return launcher(trace, lane, at)
 
         def take(note: Any) -> None:
-            self.canvas.say(note if isinstance(note, str) else "")
+            self.canvas.show_text(note if isinstance(note, str) else "")
 
         self._looking.ask_after(REST, job, take, slow=lambda: None)
 

@@ -82,32 +82,32 @@ def _lanes(
     from ....analysis.timeline.picture import lines_of
 
     rows = view.rows()
-    made, numbers, classes = list[Strip](), list[int | None](), set[int]()
+    result, numbers, classes = list[Strip](), list[int | None](), set[int]()
     for run, (one, share) in enumerate(zip(view.runs, view.rooms(), strict=True)):
         if not share:
             continue
-        if made:
-            made.append(paint.seam())
+        if result:
+            result.append(paint.seam())
         if view.cycle_lines:
-            made.append(paint.cycles(one, windows[run]))
-        mine = [(note.start, note.text) for note in view.notes if note.run == run]
+            result.append(paint.cycles(one, windows[run]))
+        matching = [(note.start, note.text) for note in view.notes if note.run == run]
         if view.noted(run):
-            made.append(paint.notes(mine, view.ranges[run], windows[run]))
-        numbers += [None] * (len(made) - len(numbers))
+            result.append(paint.notes(matching, view.ranges[run], windows[run]))
+        numbers += [None] * (len(result) - len(numbers))
         shown = [at for at in range(view.tops[run], min(len(rows), view.tops[run] + share)) if rows[at][0] == run]
         lines = lines_of(one, [rows[at][1] for at in shown], windows[run], view.offsets[run])
-        until = len(made) + share
+        until = len(result) + share
         for at, line in zip(shown, lines, strict=True):
             row = rows[at][1]
             if row.lane is not None and row.lane.tid is None:
                 classes |= {code for code, sign in zip(line.classes.tolist(), line.lines[-1], strict=True)
                             if sign != " "}
-            made += paint.row("AB"[run] if len(view.runs) > 1 else "", row, line,
+            result += paint.row("AB"[run] if len(view.runs) > 1 else "", row, line,
                               _busy(row, windows[run]) if row.lines > 1 else (), view.column, at == view.selected)
-            numbers += [at] * (len(made) - len(numbers))
-        del made[until:], numbers[until:]
+            numbers += [at] * (len(result) - len(numbers))
+        del result[until:], numbers[until:]
     view.families = {CLASSES[code] for code in classes}
-    return made[:room], numbers[:room]
+    return result[:room], numbers[:room]
 
 
 def _busy(row: Row, window: Window) -> tuple[str, ...]:
@@ -156,8 +156,8 @@ def _selection(view: LaneView) -> Selected:
     there = counterpart((view.runs[0], view.runs[1]), run, lane, at)
     if there is None:
         return Selected(name, f"only in {'AB'[run]} at this place of the cycle", lines=(text, notes))
-    mine = int(lane.slices.ends[at] - lane.slices.starts[at])
-    lengths = (mine, there.end - there.start) if run == 0 else (there.end - there.start, mine)
+    own = int(lane.slices.ends[at] - lane.slices.starts[at])
+    lengths = (own, there.end - there.start) if run == 0 else (there.end - there.start, own)
     remark, judged = _longer(*lengths)
     bars = tuple(
         (side, units.duration(one), one, said, mark) for side, one, said, mark in (

@@ -203,11 +203,11 @@ class LaneView(Widget, can_focus=True):
 
         if len(self.runs) < 2:
             return
-        mine, other = self.runs[run].marks, self.runs[1 - run].marks
-        at = cycle_of(mine, moment)
-        there = None if at is None else same_cycle(mine, other, at)
+        own, other = self.runs[run].marks, self.runs[1 - run].marks
+        at = cycle_of(own, moment)
+        there = None if at is None else same_cycle(own, other, at)
         if at is not None and there is not None:
-            apart = int(other.starts[there]) - int(mine.starts[at])
+            apart = int(other.starts[there]) - int(own.starts[at])
             self.offsets = (0, apart if run == 0 else -apart)
             self.aligned_at = at if run == 0 else there
 
