@@ -26,11 +26,12 @@ def build(site: Path) -> list[Path]:
     markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
     menu = " · ".join(f'<a href="{{up}}{_place(page)}">{page.stem}</a>' for page in pages)
+    pages += sorted((ROOT / "benchmarks" / "results").glob("*.md"))
     built = []
     for page in pages:
         target = site / _place(page)
         target.parent.mkdir(parents=True, exist_ok=True)
-        up = "../" if page.parent != ROOT else ""
+        up = "../" * len(page.relative_to(ROOT).parent.parts)
         body = _LINK.sub(_as_html, markdown.render(page.read_text(encoding="utf-8")))
         target.write_text(
             f"<!doctype html><meta charset=utf-8><title>warplens: {page.stem}</title><style>{_STYLE}</style>"
@@ -45,8 +46,8 @@ def build(site: Path) -> list[Path]:
 
 def _place(page: Path) -> str:
     """Where the page is in the site."""
-    name = "index" if page.name == "README.md" else page.stem
-    return f"{'docs/' if page.parent != ROOT else ''}{name}.html"
+    place = page.relative_to(ROOT)
+    return str(place.with_name("index.html") if page.name == "README.md" else place.with_suffix(".html"))
 
 
 def _as_html(link: re.Match[str]) -> str:

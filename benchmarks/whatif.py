@@ -5,7 +5,7 @@
     python benchmarks/whatif.py changes made_runs.py        # median and worst error of each kind of change
 
 ``made_runs.py`` is a simulator with ``run(seed, cycles, pace, change, sync_records)`` and ``write(path, events)``: the
-true saving of a change comes from a second simulation with it. All print Markdown for ``docs/whatif.md``.
+true saving of a change comes from a second simulation with it. All print Markdown for ``benchmarks/results/whatif.md``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Share of device time with known work: ``python benchmarks/work.py DATA`` writes the table of docs/roofline.md.
+"""Share of device time with known work: ``python benchmarks/work.py DATA``.
+
+It writes the table of benchmarks/results/roofline.md.
 
 DATA holds ``traces/kineto`` and ``traces/tracelens_golden``, TraceLens's published tables of some of the recordings.
 TraceLens's share is the kernel time of its rows with FLOPs or bytes over that of all its rows.
@@ -76,7 +78,7 @@ def line(data: Path, path: Path) -> str | None:
 
 
 def main(data: Path) -> None:
-    """Write the table into docs/roofline.md."""
+    """Write the table into benchmarks/results/roofline.md."""
     rows = [made for path in recordings(data / "traces" / "kineto") if (made := line(data, path))]
     text = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(MARKS.sub(lambda found: f"{found[1]}{HEAD}{''.join(rows)}{found[2]}", text), encoding="utf-8")

@@ -23,7 +23,7 @@ from .arguments import FINE, UNREADABLE, USAGE, Command
 
 NAMES = (
     "open", "report", "diff", "sql", "convert", "slice", "reduce", "history", "formats", "views", "cache", "demo",
-    "doctor", "completions", "guide",
+    "doctor", "completions", "guide", "help", "man",
 )
 """Every command, in the order of the help. The first is the default."""
 INTERRUPTED = 130
@@ -82,7 +82,7 @@ def parser_of(command: Command) -> argparse.ArgumentParser:
         epilog=_overview() if alone else None, formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     if alone:
-        parser.add_argument("--version", action="version", version=f"warplens {__version__}")
+        parser.add_argument("-V", "--version", action="version", version=f"warplens {__version__}")
     command.arguments(parser)
     return parser
 

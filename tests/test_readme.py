@@ -48,10 +48,6 @@ def formats() -> str:
     return table("format | what | usual names", ((code(one.name), one.title, code(*one.suffixes)) for one in ours()))
 
 
-def views() -> str:
-    return table("key | view | question", ((entry.key, code(entry.name), entry.question) for entry in VIEWS))
-
-
 def commands() -> str:
     return table("command | what it does", ((code(one.name), one.help) for one in map(main.command_of, main.NAMES[1:])))
 
@@ -200,10 +196,10 @@ def demo_lines() -> str:
 
 
 SECTIONS: tuple[tuple[str, Callable[[], str]], ...] = (
-    ("README.md", formats), ("README.md", views), ("README.md", commands), ("README.md", keys),
-    ("docs/columns.md", columns), ("docs/data-model.md", tables), ("docs/settings.md", named_keys),
+    ("docs/commands.md", commands), ("docs/keys.md", keys), ("docs/columns.md", columns),
+    ("docs/data-model.md", tables), ("docs/settings.md", named_keys),
     ("docs/settings.md", theme_names), ("docs/commands.md", options), ("docs/findings.md", rules),
-    ("docs/formats.md", formats), ("docs/formats.md", not_read), ("docs/statistics.md", demo_lines),
+    ("docs/formats.md", formats), ("docs/formats.md", not_read), ("docs/diff.md", demo_lines),
 )
 
 
@@ -223,14 +219,24 @@ def documented(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def test_every_view_command_and_format_is_in_the_readme() -> None:
-    text = documented("README.md")
-    wanted = [*(one.name for one in VIEWS), *main.NAMES[1:], *(one.name for one in ours())]
-    assert not [name for name in wanted if f"`{name}`" not in text]
+def headings(page: str) -> list[str]:
+    return re.findall(r"^#+ (.*)$", documented(page), re.MULTILINE)
 
 
-def test_every_key_is_in_the_readme() -> None:
-    block = documented("README.md").split("<!-- begin keys -->")[1].split("```")[1]
+def test_every_view_has_its_part_of_the_page_of_screens_with_its_key_and_question() -> None:
+    parts = [(f"{one.name} (`{one.key}`)" if one.key else one.name, one.question.removesuffix(" (polars)"))
+             for one in VIEWS]
+    assert headings("docs/screens.md")[1:] == [title for title, _ in parts]
+    text = documented("docs/screens.md")
+    assert not [question for _, question in parts if question not in text]
+
+
+def test_every_rule_has_advice() -> None:
+    assert sorted(headings("docs/fix.md")[1:]) == sorted(rule.id for rule in RULES)
+
+
+def test_every_key_is_on_the_page_of_keys() -> None:
+    block = documented("docs/keys.md").split("<!-- begin keys -->")[1].split("```")[1]
     assert not [key.name for key in KEYS if spelled(key.keys) not in block.split()]
 
 
@@ -261,7 +267,7 @@ def test_every_page_is_named_in_the_readme() -> None:
 
 def steps() -> list[tuple[list[str], list[str]]]:
     """The walk-through: the keys of every row, and what must then be on the screen."""
-    part = documented("README.md").split("## Three minutes with the demo")[1].split("\n## ")[0]
+    part = documented("docs/tour.md").split("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("|")][2:]
     ticked = re.compile("`([^`]+)`")
     return [(ticked.findall(row[0]) if len(row) > 2 else [], ticked.findall(row[-1])) for row in rows]
