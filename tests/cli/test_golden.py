@@ -1,8 +1,8 @@
 """What every view prints of the bundled samples, in every format: one golden file a view, one a sample.
 
 ``WARPLENS_UPDATE=1 pytest tests/cli/test_golden.py`` writes them anew after a change that is meant to show; read the
-difference before it is committed. Texts must be equal, numbers to nine digits: sums of floats may come in any order, and
-a line that differs in nothing else stays as it is written. JSON is laid out with one key per line.
+difference before it is committed. Texts must be equal, numbers to nine digits: sums of floats may come in any order,
+and a line that differs in nothing else stays as it is written. JSON is laid out with one key per line.
 """
 
 from __future__ import annotations
