@@ -105,8 +105,18 @@ class DerivedStore(Protocol):
         ...
 
 
+class PartOf(Struct, frozen=True):
+    """What a part of a run was cut from. ``one_cycle``: the part is one cycle, over whose ends gaps may reach.
+    ``launched_outside``: its device work may have been launched by host slices of the parent that it does not hold."""
+
+    parent: Trace
+    one_cycle: bool = False
+    launched_outside: bool = False
+
+
 class Trace(Struct, frozen=True):
-    """One recording: ``info`` and one lazy frame per table of ``schema.TABLES``."""
+    """One recording, or a part of one: ``info`` and one lazy frame per table of ``schema.TABLES``. A part of a part is
+    ``part_of`` the same run unless it says otherwise: it keeps the field."""
 
     info: Info
     kernels: pl.LazyFrame = field(default_factory=_empty("kernels"))
@@ -136,6 +146,7 @@ class Trace(Struct, frozen=True):
     filled: dict[str, tuple[pl.LazyFrame, bool]] = field(default_factory=dict)  # results of ``has``, with their table
     captures: Callable[[], tuple[Trace | str, ...]] | None = None  # traces of its graph captures, or an error sentence
     memo: dict[str, list[tuple[tuple[object, ...], Any]]] = field(default_factory=dict)  # see ``remember``
+    part_of: PartOf | None = None  # None: a whole run
     keeper: object = None  # keeps the directories of its tables from being removed
 
     def table(self, name: str) -> pl.LazyFrame:

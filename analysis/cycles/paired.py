@@ -101,7 +101,7 @@ def _both(runs: Runs, options: Options, one: One) -> list[OneRun]:
 def launched_in(
     frame: pl.DataFrame, of_all_calls: pl.DataFrame, columns: Sequence[Column], by_launch: Sequence[str]
 ) -> pl.DataFrame:
-    """The rows of a piece of a run, in no order, with the columns ``by_launch`` from its rows ``with_all_calls``."""
+    """The rows of a piece of a run, in no order, with those ``by_launch`` from its rows ``with_host_of_parent``."""
     keys, sums = list(keys_of(columns)), [column.name for column in columns if column.sums]
     launched = of_all_calls.select(*keys, *by_launch)
     joined = frame.drop(by_launch).join(launched, on=keys, how="full", nulls_equal=True, coalesce=True)

@@ -13,7 +13,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from ...loaders import schema
-from ...loaders.trace import REDUCED, Trace
+from ...loaders.trace import REDUCED, PartOf, Trace
 from ..contract.options import Scope
 from ..contract.view import ScopeRefused
 from .assignment import WINDOW
@@ -124,7 +124,8 @@ def _in_cycles(run: Trace, cycles: pl.DataFrame, tables: dict[str, pl.LazyFrame]
     tables |= {name: run.table(name).clone().clear() for name in _WHOLE_RUN}
     tables["device_sums"] = schema.conform("device_sums", devices)
     tables["rank_sums"] = schema.conform("rank_sums", run.rank_sums.select(_OF_THE_RANK))
-    return run.with_tables(**tables, cycles=cycles.select(schema.columns_of(run.cycles).names()).lazy())
+    part = replace(run, part_of=PartOf(run))
+    return part.with_tables(**tables, cycles=cycles.select(schema.columns_of(run.cycles).names()).lazy())
 
 
 def _joined(table: pl.LazyFrame, which: pl.LazyFrame, how: Literal["semi", "anti"]) -> pl.LazyFrame:

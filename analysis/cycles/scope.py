@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import polars as pl
+from msgspec.structs import replace
 
 from ...loaders.schema import columns_of
-from ...loaders.trace import Trace
+from ...loaders.trace import PartOf, Trace
 from ..contract.options import Options, Scope, Side
 from ..contract.view import ScopeRefused
 from ..core.call_tree import calls_where
@@ -35,7 +36,11 @@ def scoped_any_cycle(run: Trace, options: Options, side: Side = "a", window: boo
         return run
     from .limits import restricted
 
-    return _remembered(run, scope, options, lambda: restricted(run, scope, options))
+    def make() -> Trace:
+        part = restricted(run, scope, options)
+        return part if part is run else replace(part, part_of=PartOf(run))
+
+    return _remembered(run, scope, options, make)
 
 
 def _of_cycle(run: Trace, options: Options, side: Side) -> Trace:
@@ -63,7 +68,8 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
         return reduced.of_cycle(run, matching)
     windows = matching.select("rank", *assignment.WINDOW).rows()
     kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
-    cut = run.with_tables(
+    part = PartOf(run, one_cycle=True, launched_outside=cycles.device_time)
+    return replace(run, part_of=part).with_tables(
         kernels=kernels.filter(pl.col("cycle") == wanted).select(columns_of(run.kernels).names()),
         host=calls_where(run.host, moment_in("start_ns", _bounds(matching))),
         metrics=run.metrics.filter(moment_in("ts_ns", windows)),
@@ -72,28 +78,16 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
         cycles=matching.select(columns_of(run.cycles).names()).lazy(),
         profile=run.profile.filter(pl.col("cycle") == wanted),
     )
-    cut.remember("cut from", (), lambda: run)
-    return with_calls_of(run, cut) if cycles.device_time else cut
 
 
-def with_calls_of(run: Trace, piece: Trace) -> Trace:
-    """A piece of the run, for which ``with_all_calls`` returns it with all host slices of the run."""
-    piece.remember(_ALL_CALLS, (), lambda: piece.with_tables(host=run.host))
-    return piece
-
-
-def with_all_calls(piece: Trace) -> Trace | None:
-    """Cycles found on the device, with the host slices of the whole run: their work may have been launched before they
-    began. None for other runs, which hold every launch call themselves."""
-    return piece.remember(_ALL_CALLS, (), lambda: None)
-
-
-_ALL_CALLS = "all calls"
-
-
-def cut_from(piece: Trace) -> Trace | None:
-    """The run that ``scoped`` cut this piece from as one cycle; None if the piece is not one cycle."""
-    return piece.remember("cut from", (), lambda: None)
+def with_host_of_parent(run: Trace) -> Trace | None:
+    """Cycles found on the device, with the host slices of the run they are part of: their work may have been launched
+    before they began. None for other runs, which hold every launch call themselves."""
+    part = run.part_of
+    if part is None or not part.launched_outside:
+        return None
+    inside = replace(part, launched_outside=False)
+    return run.remember("host of parent", (), lambda: replace(run, part_of=inside).with_tables(host=part.parent.host))
 
 
 def _steady(run: Trace, options: Options) -> Trace:
@@ -111,7 +105,7 @@ def _steady(run: Trace, options: Options) -> Trace:
     theirs = kernels.join(
         first.lazy().select("rank", "cycle"), on=["rank", "cycle"], how="semi", nulls_equal=True
     ).select("index")
-    return run.with_tables(
+    return replace(run, part_of=PartOf(run)).with_tables(
         kernels=run.kernels.join(theirs, on="index", how="anti", maintain_order="left"),
         host=calls_where(run.host, ~moment_in("start_ns", _bounds(first))),
         cycles=cycles.frame.select(columns_of(run.cycles).names()).lazy(),

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.schema import columns_of
-from ...loaders.trace import Trace
+from ...loaders.trace import PartOf, Trace
 from ..contract.options import SIDES, Options, Side
 from ..contract.view import Runs
 from ..core.batches import integer_arrays, match, values_at
@@ -23,7 +23,7 @@ from ..core.call_tree import calls_where
 from . import assignment, reduced
 from .assignment import WINDOW, in_cycles
 from .detection import Cycles, counted_cycles, find_cycles
-from .scope import moment_in, with_calls_of
+from .scope import moment_in
 
 _SUMS = ("kernel_stats", "operators", "host_stats", "breakdown", "comparison")
 """Tables of sums over the recording, which cannot be split by cycle."""
@@ -148,14 +148,14 @@ def _part(cycles: WholeCycles) -> Trace:
     kernels = assignment.in_cycles(run, detected.frame, detected.device_time, cycles.mask)
     timed = not detected.frame["start_ns"].null_count()
     marks = frame.lazy().select("cycle", cycle_start_ns="start_ns").unique()
-    piece = run.with_tables(
+    part = PartOf(run, launched_outside=detected.device_time)
+    return replace(run, part_of=part).with_tables(
         kernels=kernels.select(columns_of(run.kernels).names()),
         host=calls_where(run.host, assignment.begins_in(detected.frame, cycles.mask) if timed else pl.lit(False)),
         cycles=frame.select(columns_of(run.cycles).names()).lazy(),
         profile=run.profile.join(marks, on=["cycle", "cycle_start_ns"], how="semi", nulls_equal=True),
         **{name: run.table(name).clone().clear() for name in _SUMS},
     )
-    return with_calls_of(run, piece) if detected.device_time else piece
 
 
 Bounds = tuple[int, int]

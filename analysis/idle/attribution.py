@@ -19,7 +19,6 @@ from ..core.batches import ABSENT, CALLS, ids
 from ..core.call_tree import HostSlices, Ints, Mask, crossing_notes, crossings
 from ..core.derived import derived_rows, derived_value
 from ..core.intervals import EMPTY, Intervals
-from ..cycles.scope import cut_from
 from ..cycles.whole import Steps
 from .cause_meanings import CAUSES
 from .causes import BY_SLICE, DISPATCH_NS, functions
@@ -73,12 +72,12 @@ def idle_of(run: Trace, piece: Trace, steps: Steps | None = None) -> Idle | None
 
 def _idle_of_piece(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None:
     """The idle time of a part of the run, by cause."""
-    own, whole = activities_of(piece), cut_from(piece)
-    if whole is None or steps is None or own.is_empty():
+    own, part = activities_of(piece), piece.part_of
+    if part is None or not part.one_cycle or steps is None or own.is_empty():
         attributed = _attributed(run, own, steps)
         return None if attributed is None else Idle(
             pl.concat(attributed.longest_first()).lazy(), attributed.devices, attributed.notes, attributed.scope)
-    attributed = _attributed(run, activities_around(whole, *steps.bounds), steps, cut=True)
+    attributed = _attributed(run, activities_around(part.parent, *steps.bounds), steps, cut=True)
     return None if attributed is None else Idle(
         pl.concat(attributed.longest_first()).lazy(), tuple(one.sums for one in attributed.scope), attributed.notes,
         attributed.scope)

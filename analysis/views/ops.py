@@ -21,7 +21,7 @@ from ..core import units
 from ..core.call_tree import crossing_notes
 from ..core.callers import callers_of
 from ..cycles.paired import OneRun, answered_by, cycle_sums, launched_in
-from ..cycles.scope import with_all_calls
+from ..cycles.scope import with_host_of_parent
 from ..details.glances import Glances, kernel_glance, operator_glance, summed_kernels
 from ..details.listed import tail
 from ..details.row_details import kernel_sections, operator_sections
@@ -82,7 +82,7 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
 
 def _operators(run: Trace) -> Operators | None:
     """The operators of a run, most device time first; of cycles found on the device those that launched their work."""
-    found, every = with_captures(run, operators_of(run)), with_all_calls(run)
+    found, every = with_captures(run, operators_of(run)), with_host_of_parent(run)
     of_all = with_captures(every, operators_of(every)) if every is not None else None
     if found is None or of_all is None:
         return found
@@ -175,7 +175,7 @@ def _tree_in(cycles: WholeCycles, options: Options, side: Side) -> pl.DataFrame:
 def _launched_tree(run: Trace, whole: Trace | None = None) -> pl.DataFrame:
     """The tree of a run; of cycles found on the device with what launched their work. ``count`` of a kernel goes by its
     launch too, that of a call by the call itself."""
-    if (every := with_all_calls(run)) is None:
+    if (every := with_host_of_parent(run)) is None:
         return _tree(run, whole)
     frame, of_all = (_tree(one, whole).with_columns(launches="count") for one in (run, every))
     rows = launched_in(frame, of_all, _TREE_SUMS, (*_BY_LAUNCH, "idle_total_ns", "launches"))

@@ -29,7 +29,7 @@ from ..core.callers import callers_of
 from ..core.intervals import union_per_owner
 from ..core.quantiles import dense, latencies
 from ..cycles.paired import OneRun, answered_by, launched_in
-from ..cycles.scope import with_all_calls
+from ..cycles.scope import with_host_of_parent
 from ..details.event_arguments import longest_calls
 from ..details.listed import Row, kernel, row_section, sides, span, sums_by
 
@@ -83,7 +83,7 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
 
 def _launched(run: Trace) -> Ranges | None:
     """The ranges of a run, most device time first; of cycles found on the device those that launched their work."""
-    found, every = ranges_of(run), with_all_calls(run)
+    found, every = ranges_of(run), with_host_of_parent(run)
     of_all = ranges_of(every) if every is not None else None
     if found is None or of_all is None:
         return found

@@ -18,7 +18,7 @@ from ..core import units
 from ..core.callers import callers_of
 from ..core.text import display, few_shapes
 from ..cycles.paired import OneRun, paired
-from ..cycles.scope import with_all_calls
+from ..cycles.scope import with_host_of_parent
 from ..work.counters import has_counters, rows_of
 from ..work.details import sections
 from ..work.operators import doubt
@@ -60,7 +60,7 @@ _DTYPES = {"str": pl.String(), "int": pl.Int64(), "float": pl.Float64(), "bool":
 
 def one_run(run: Trace, options: Options, side: Side = "a") -> OneRun:
     """The rows, facts and notes of one run. Raises CannotAnswer."""
-    run = with_all_calls(run) or run
+    run = with_host_of_parent(run) or run
     if not run.has("kernels"):
         raise CannotAnswer(f"{run.info.label} holds no launches, so there is nothing to compare with a peak.")
     try:
