@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OLDEST := $(VENV)/textual-oldest
 
-.PHONY: demo docs test test-deep checks lint types imports unit clean
+.PHONY: demo docs figures test test-deep checks lint types imports unit clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/warplens demo
@@ -16,6 +16,10 @@ test: $(VENV)/.dev-installed
 # the pages of docs/ as a site, in site/; needs no network
 docs: $(VENV)/.dev-installed
 	$(BIN)/python .ci/build_docs.py site
+
+# docs/figures.md, of this commit on this machine
+figures: $(VENV)/.dev-installed
+	@$(BIN)/python benchmarks/figures.py
 
 checks: lint types imports
 
