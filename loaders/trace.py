@@ -7,6 +7,7 @@ import polars, which takes as long as reading 100 MB.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -204,6 +205,20 @@ class Trace(Struct, frozen=True):
         value = compute()
         entries.append((key, value))
         del entries[:-most]
+        return value
+
+    def remembered(self, name: str) -> Any:
+        """The last result remembered under that name; None if there is none."""
+        entries = self.memo.get(name)
+        return entries[-1][1] if entries else None
+
+    def share(self, name: str, compute: Callable[[], Value]) -> Value:
+        """As ``remember``, for a result that takes much memory: it is dropped with the last of its users."""
+        held = self.memo.get(name)
+        value = cast("Value | None", held[0][1]()) if held else None
+        if value is None:
+            value = compute()
+            self.memo[name] = [((), weakref.ref(value))]
         return value
 
     def derived(self, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:

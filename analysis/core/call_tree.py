@@ -7,7 +7,6 @@ per row of a subset whose parents are numbered within the subset.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TypeVar
@@ -110,14 +109,8 @@ def _threads(*keys: Ints) -> npt.NDArray[np.int32]:
 
 
 def slices_of(run: Trace) -> HostSlices:
-    """The host slices of a run, shared by all current users so that no column is read twice; freed with the last
-    user."""
-    alive: list[weakref.ref[HostSlices]] = run.remember("host slices", (), list)
-    slices = alive[0]() if alive else None
-    if slices is None:
-        slices = HostSlices(run)
-        alive[:] = [weakref.ref(slices)]
-    return slices
+    """The host slices of a run, shared by all current users so that no column is read twice."""
+    return run.share("host slices", lambda: HostSlices(run))
 
 
 class HostSlices:

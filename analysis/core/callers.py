@@ -96,8 +96,9 @@ def callers_of(run: Trace) -> Callers | None:
 def operator_rows(run: Trace) -> Ints | None:
     """``Callers.operator`` of a run, without the names, which take most of the time of finding the callers; None as in
     ``callers_of``."""
-    for _, callers in run.memo.get(_MEMO, ()):
-        return callers.operator if callers is not None else None
+    callers: Callers | None = run.remembered(_MEMO)
+    if callers is not None:
+        return callers.operator
     if not run.has("host") or not run.has("kernels"):
         return None
     frame = stored_frame(run, _MEMO)
@@ -106,8 +107,9 @@ def operator_rows(run: Trace) -> Ints | None:
 
 def operators_of_launches(run: Trace) -> pl.Series | None:
     """The operator of each activity (column ``op`` of ``FRAME``), by External id alone if that resolves all of them."""
-    for _, callers in run.memo.get(_MEMO, ()):
-        return callers.frame["op"] if callers is not None else None
+    callers: Callers | None = run.remembered(_MEMO)
+    if callers is not None:
+        return callers.frame["op"]
     if run.captures is not None:
         callers = callers_of(run)
         return None if callers is None else callers.frame["op"]

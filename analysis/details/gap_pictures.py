@@ -12,7 +12,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..core.names.short_name import short_name
 from ..idle.causes import named_cause
-from ..timeline.coverage import covered
+from ..timeline.coverage import coverage_of
 from .gaps import Row, over_gap
 
 AROUND = 0.4
@@ -54,7 +54,7 @@ def _picture(run: Trace, row: Row, columns: int) -> GapPicture:
         pl.col("kind") != "sync", pl.col("device").cast(pl.String).eq_missing(pl.lit(row["device"], pl.String)),
         pl.col("rank").eq_missing(pl.lit(row["rank"], pl.Int64)), pl.col("start_ns") < high, stop > low,
     ).select("start_ns", stop.alias("end_ns")).sort("start_ns").collect(engine="streaming")
-    busy = covered(ran["start_ns"].to_numpy(), ran["end_ns"].to_numpy()).busy(edges) / np.maximum(1, np.diff(edges))
+    busy = coverage_of(ran["start_ns"].to_numpy(), ran["end_ns"].to_numpy()).busy(edges) / np.maximum(1, np.diff(edges))
     first = round(columns * AROUND / (1 + 2 * AROUND))
     return GapPicture(row, tuple(busy.tolist()), first, columns - 1 - first, _host(run, row, (low, high), edges))
 

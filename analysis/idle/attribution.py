@@ -23,7 +23,7 @@ from ..cycles.whole import Steps
 from .cause_meanings import CAUSES
 from .causes import BY_SLICE, DISPATCH_NS, functions
 from .gaps import DeviceGaps, activities_around, activities_of, gaps_of
-from .host import Host, drained_by, host_of, timeline_of
+from .host import Host, drained_by, host_of, thread_timeline
 from .scope import Part, ScopeSums
 from .thread_time import ThreadWindows, time_by_cause
 
@@ -264,7 +264,7 @@ def by_cause(host: Host | None, gaps: DeviceGaps, launches: Launches | None) -> 
     called = np.clip(slices.start[launch], begin, end)
     returned = np.clip(slices.ends(launch), begin, end)
     windows = ThreadWindows(slices.thread[launch].astype(np.int64), begin, called)
-    inside = time_by_cause(timeline_of(host, windows), windows, overhead)
+    inside = time_by_cause(thread_timeline(host, windows), windows, overhead)
     for number, cause in enumerate(BY_SLICE):
         parts[_NAMES.index(cause), some] = inside[number]
     before, during = overhead.within(begin, called), overhead.within(called, returned)

@@ -73,7 +73,7 @@ def host_causes(run: Trace) -> HostCauses:
     )
 
 
-def timeline_of(host: HostCauses, windows: ThreadWindows) -> ThreadTimeline:
+def thread_timeline(host: HostCauses, windows: ThreadWindows) -> ThreadTimeline:
     """The slices on the windows' threads that can explain time in the windows."""
     slices, rows = host.slices, _near(host, windows)
     cause = np.where(host.is_input[rows], BY_SLICE.index("input"), host.causes[rows]).astype(np.int64)

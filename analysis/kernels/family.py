@@ -35,7 +35,7 @@ BRIEF: dict[str, str] = {
 }
 """Shorter titles, for a narrow legend."""
 _BY_KIND: dict[str, Family] = {"collective": "collective", "memcpy": "copy", "memset": "copy"}
-ACTIVITIES = frozenset(("kernel", *_BY_KIND))
+WITH_FAMILY = frozenset(("kernel", *_BY_KIND))
 """The activity kinds that have a family."""
 _BY_NAME: dict[Family, str] = {
     "attention": r"flash|fmha|attention|attn|pagedkv|mha_|_mha|sdpa",

@@ -13,7 +13,7 @@ from ..core.call_tree import Ints, Mask, Rows
 from ..core.intervals import EMPTY, Intervals, begun, union
 from ..core.quantiles import order_by
 from ..idle.causes import BY_SLICE
-from ..idle.host import host_causes, timeline_of
+from ..idle.host import host_causes, thread_timeline
 from ..idle.thread_time import ThreadWindows, time_by_cause
 from .recording import Recording
 
@@ -88,7 +88,7 @@ class HostTime:
             rows = order[at : at + _WINDOWS]
             thread, begins = np.divmod(self._begins[rows], self._room)
             windows = ThreadWindows(thread, begins + self._low, self._ends[rows] % self._room + self._low)
-            parts = time_by_cause(timeline_of(host, windows), windows, overhead)
+            parts = time_by_cause(thread_timeline(host, windows), windows, overhead)
             profiler = overhead.within(windows.starts, windows.ends)
             rest = windows.ends - windows.starts - profiler - parts.sum(axis=0)
             for cause, part in zip(sums, (*parts, profiler, rest), strict=True):

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from ..contract.column import Column
 from ..core.text import nearest
-from ..kernels.family import ACTIVITIES, LETTERS, family, family_column
+from ..kernels.family import LETTERS, WITH_FAMILY, family, family_column
 from .rows import Rows
 
 _TERM = re.compile(r"^(?P<column>[A-Za-z_]\w*)\s*(?P<op>!=|>=|<=|=|>|<|~)\s*(?P<value>.+)$", re.DOTALL)
@@ -126,7 +126,7 @@ def _of_family(term: str, op: str, wanted: str, name: str, rows: Rows) -> pl.Ser
     by_name = rows.matching(name, lambda names: of(names, lambda text: family(text, "kernel") == asked))
     by_name = by_name.fill_null(family(None, "kernel") == asked)
     by_kind = rows.matching("kind", lambda kinds: of(kinds, lambda text: family(None, text) == asked))
-    activity = rows.matching("kind", lambda kinds: kinds.is_in(list(ACTIVITIES)))
+    activity = rows.matching("kind", lambda kinds: kinds.is_in(list(WITH_FAMILY)))
     passed = (kernel & by_name) | (~kernel & by_kind)
     return (passed if op == "=" else ~passed) & activity
 

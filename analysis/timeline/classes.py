@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..idle.causes import always_waits
-from ..kernels.family import ACTIVITIES, LETTERS, family
+from ..kernels.family import LETTERS, WITH_FAMILY, family
 
 FAMILIES = tuple(LETTERS)
 HOST_WORDS = {
@@ -28,7 +28,7 @@ def device_class(kind: str) -> int:
     """Code of a device activity of that recorded kind; a stream wait (``sync``) is not drawn."""
     if kind == "sync":
         return NOT_DRAWN
-    return CODES[family(None, kind)] if kind in ACTIVITIES and kind != "kernel" else BY_NAME
+    return CODES[family(None, kind)] if kind in WITH_FAMILY and kind != "kernel" else BY_NAME
 
 
 def kernel_class(name: str) -> int:

@@ -45,7 +45,7 @@ class Coverage(Struct, frozen=True):
         return until
 
 
-def covered(starts: Ints, ends: Ints) -> Coverage:
+def coverage_of(starts: Ints, ends: Ints) -> Coverage:
     """Coverage of slices sorted by start; they may overlap and nest."""
     overlap = bool(len(starts)) and bool((starts[1:] < ends[:-1]).any())
     joined = union(starts, ends) if overlap else Intervals(starts, ends)  # most streams: the arrays can be shared

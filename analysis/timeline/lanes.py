@@ -24,7 +24,7 @@ from ..core.thread_names import thread_name
 from ..cycles.detection import cycles_of
 from .classes import CODES, call_class, device_class, host_class, kernel_class
 from .counters import Counter, counters_of
-from .coverage import ClassTimes, Coverage, Ints, class_times, covered
+from .coverage import ClassTimes, Coverage, Ints, class_times, coverage_of
 from .rows import levels
 from .slices import Key, Slices, by_lane, drawn_slices
 
@@ -229,7 +229,7 @@ def _stream(key: Key, slices: Slices) -> Iterator[Lane]:
     rank, device, stream = key
     for row, row_slices in _levels(slices, MOST_ROWS):
         lane = _lane(row_slices, device, stream, None, None, rank, row)
-        yield structs.replace(lane, stream_busy=covered(slices.starts, slices.ends)) if row == 0 else lane
+        yield structs.replace(lane, stream_busy=coverage_of(slices.starts, slices.ends)) if row == 0 else lane
 
 
 def _thread(run: Trace, scheduled: Sequence[int], key: Key, slices: Slices, with_pid: bool) -> Iterator[Lane]:
@@ -278,7 +278,7 @@ def _lane(slices: Slices, device: Any, stream: Any, pid: Any, tid: Any, rank: An
     by_class = class_times(slices.starts, slices.ends, slices.classes)
     lengths = slices.ends - slices.starts
     longest = np.maximum.reduceat(lengths, np.arange(0, len(lengths), BLOCK)) if len(lengths) else lengths
-    busy = covered(slices.starts, slices.ends)
+    busy = coverage_of(slices.starts, slices.ends)
     hidden = 0 if depth is None else int((slices.starts[1:] < np.maximum.accumulate(slices.ends)[:-1]).sum())
     return Lane(
         slices, busy, main, by_class, longest,

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ..communication.rank_clocks import ahead
 from ..core.quantiles import Codes, codes, combined, dense
 from .classes import BY_NAME, NOT_DRAWN, ClassOf
-from .coverage import Coverage, Ints, covered
+from .coverage import Coverage, Ints, coverage_of
 
 UNNAMED = 2**32 - 1  # The code of a slice whose name was not recorded.
 Key = tuple[object, ...]
@@ -70,7 +70,7 @@ class DrawnSlices(Struct, frozen=True):
         if (starts[1:] < starts[:-1]).any():
             order = np.argsort(starts, kind="stable")
             starts, ends = starts[order], ends[order]
-        return covered(starts, ends)
+        return coverage_of(starts, ends)
 
 
 def drawn_slices(table: pl.LazyFrame, class_of: ClassOf, clocks: Mapping[int, int] | None = None) -> DrawnSlices:

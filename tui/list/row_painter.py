@@ -16,7 +16,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from ...analysis.core import text
-from ...analysis.kernels.family import ACTIVITIES, LETTERS, family, family_column
+from ...analysis.kernels.family import LETTERS, WITH_FAMILY, family, family_column
 from ..terminal import sanitiser
 from . import cells, glyphs
 from .columns import GRAPHIC, Layout, Placed, is_text, listed
@@ -230,7 +230,7 @@ class Page:
 
     def _family(self, values: tuple[Any, ...]) -> str:
         """The kernel family of an activity's row; '' for other rows."""
-        if not self._lettered or (kind := values[self._at["kind"]]) not in ACTIVITIES:
+        if not self._lettered or (kind := values[self._at["kind"]]) not in WITH_FAMILY:
             return ""
         name = next((value for placed, value in zip(self.layout.placed, values, strict=False)
                      if placed.column.role == "name"), None)

@@ -7,8 +7,8 @@ stay, under its name. Invariant: a key press costs the same time and terminal ou
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from textual.app import RenderResult
@@ -88,7 +88,7 @@ class SidePanel(Widget):
     def about(self, glance: Callable[[], Glance] | None) -> None:
         """From now on rows belong to another answer; ``glance`` makes its details lookup, in a thread, on first use."""
         self.runner.drop()
-        self._of = _once(glance) if glance is not None else None
+        self._of = cache(glance) if glance is not None else None
         self._say(None, "")
 
     def follow(self, table: Table | None, position: int) -> None:
@@ -128,20 +128,6 @@ class SidePanel(Widget):
         while len(body) > 1 and not body[-1].plain.strip():
             body.pop()
         return Content("\n").join(boxed(body[: height - 2], Frame(cut(title, width - 8) or "Details"), width))
-
-
-def _once(make: Callable[[], Glance]) -> Callable[[], Glance]:
-    """Calls ``make`` once, on whichever thread asks first, and returns that object every time."""
-    lock = threading.Lock()
-    result: list[Glance] = []
-
-    def get() -> Glance:
-        with lock:
-            if not result:
-                result.append(make())
-        return result[0]
-
-    return get
 
 
 def columns_of(sections: list[Section], width: int, height: int) -> list[Content]:

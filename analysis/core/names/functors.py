@@ -66,7 +66,7 @@ _INTEGER = re.compile(r"\d+(?:[uUlL]*)$")
 _LAYOUTS = ("RestrictPtrTraits", "Array", "array")
 
 
-def family(part: NamePart) -> str | None:
+def functor_family(part: NamePart) -> str | None:
     """The family of a generic PyTorch kernel: elementwise, reduce, foreach; None for any other kernel."""
     if part.arguments is None:
         return None

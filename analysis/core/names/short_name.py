@@ -70,7 +70,7 @@ def _cpp(text: str) -> str | None:
     if name is None:
         return None
     own = name.last
-    word = functors.family(own)
+    word = functors.functor_family(own)
     if word is not None:
         result = functors.functor(own)
         if result is None:

@@ -20,7 +20,7 @@ _BLOCK = 50_000
 
 
 @lru_cache(maxsize=65_536)
-def short_name(raw: str) -> str:
+def without_namespaces(raw: str) -> str:
     """The demangled name without return type, namespaces, template arguments and parameters."""
     raw = raw.removeprefix("void ")
     for noise in _NOISE:
@@ -52,6 +52,6 @@ def render(tables: Sequence[Table]) -> bytes:
             if kind is not None and row[kind] not in ("kernel", "collective", None):
                 continue
             raw = row[name] or ""
-            text = raw if printed else clean(short_name(raw))
+            text = raw if printed else clean(without_namespaces(raw))
             out.append(f"{_fit(text):<{_WIDTH}}| {row[dur] or 0:>10} {_share(row[tensor])} {_share(row[dram])}\n")
     return "".join(out).encode("utf-8", "surrogateescape")

@@ -11,7 +11,7 @@ import pytest
 
 from warplens.analysis.contract.column import Column
 from warplens.analysis.table.export import WrongFormat, render
-from warplens.analysis.table.export.kernel_table import short_name
+from warplens.analysis.table.export.kernel_table import without_namespaces
 from warplens.analysis.table.export.markdown import code, escape
 from warplens.analysis.table.filters import BadFilter, Filter, unknown_column
 from warplens.analysis.table.rows import Rows
@@ -97,7 +97,7 @@ def test_kernel_table_is_of_launches_only() -> None:
     ],
 )
 def test_short_names_are_what_is_left_without_templates(raw: str, short: str) -> None:
-    assert short_name(raw) == short
+    assert without_namespaces(raw) == short
 
 
 def test_markdown_says_the_state_it_was_made_in() -> None:

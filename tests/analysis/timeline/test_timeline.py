@@ -21,7 +21,7 @@ from warplens.analysis.timeline import lanes
 from warplens.analysis.timeline.chrome_trace import sliced
 from warplens.analysis.timeline.classes import CLASSES
 from warplens.analysis.timeline.counters import strips
-from warplens.analysis.timeline.coverage import class_times, covered
+from warplens.analysis.timeline.coverage import class_times, coverage_of
 from warplens.analysis.timeline.lanes import extent_of, timeline_of
 from warplens.analysis.timeline.layout import layout
 from warplens.analysis.timeline.picture import axis, cycle_line, lines_of, minimap
@@ -48,7 +48,7 @@ def test_a_column_holds_the_moments_at_which_anything_ran(slices, start, length,
     ran = {moment for a, b in zip(starts, ends, strict=True) for moment in range(a, b)}
     edges = window.edges
     want = [len(ran & set(range(a, b))) for a, b in pairwise(edges)]
-    assert covered(starts, ends).busy(edges).tolist() == want
+    assert coverage_of(starts, ends).busy(edges).tolist() == want
     assert edges[0] == start and edges[-1] == start + length
 
 
