@@ -28,12 +28,22 @@ FORMATS = ("text", "md", "json", "svg", "csv", "parquet", "folded", "speedscope"
 
 
 class Command(NamedTuple):
-    """One command: name, one line of help, and functions that add its arguments and run it (exit status)."""
+    """One command: name, one line of help, and functions that add its arguments and run it (exit status). If it
+    ``wraps`` another program, the words after ``--`` are that one's command line, in ``arguments.command``."""
 
     name: str
     help: str
     arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
+    wraps: bool = False
+
+
+class Failure(UsageError):
+    """A command that was typed correctly and could not be carried out, with its exit status: refused, or in vain."""
+
+    def __init__(self, message: str, hint: str = "", status: int = UNREADABLE) -> None:
+        super().__init__(message, hint)
+        self.status = status
 
 
 def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trace, ...]:

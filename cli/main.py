@@ -19,11 +19,11 @@ from typing import NoReturn
 
 from .. import __version__
 from ..library import UsageError
-from .arguments import FINE, UNREADABLE, USAGE, Command
+from .arguments import FINE, GATE_FAILED, UNREADABLE, USAGE, Command, Failure
 
 NAMES = (
-    "open", "report", "diff", "sql", "convert", "slice", "reduce", "history", "formats", "views", "cache", "demo",
-    "doctor", "completions", "guide", "help", "man",
+    "open", "report", "diff", "sql", "convert", "slice", "reduce", "history", "record", "formats", "views", "cache",
+    "demo", "doctor", "completions", "guide", "help", "man",
 )
 """Every command, in the order of the help. The first is the default."""
 INTERRUPTED = 130
@@ -41,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     set_up()
     words = list(sys.argv[1:] if argv is None else argv)
-    return _guarded(lambda: _run(words), "--format=json" in words or ("--format", "json") in pairwise(words))
+    own = words[: words.index("--")] if "--" in words else words
+    return _guarded(lambda: _run(words), "--format=json" in own or ("--format", "json") in pairwise(own))
 
 
 def set_up() -> None:
@@ -62,7 +63,11 @@ def _run(words: list[str]) -> int:
     if named is None and words:
         _refuse_misspelt(words[0])
     parser = parser_of(named or command_of(NAMES[0]))
-    arguments, unknown = parser.parse_known_args(words[1:] if named else words)
+    own, wrapped = (words[1:] if named else words), None
+    if named is not None and named.wraps and "--" in own:
+        at = own.index("--")
+        own, wrapped = own[:at], own[at + 1 :]
+    arguments, unknown = parser.parse_known_args(own, argparse.Namespace(command=wrapped))
     if unknown:
         from ..analysis.core.text import display, nearest
 
@@ -123,6 +128,8 @@ def _guarded(run: Callable[[], int], as_json: bool) -> int:
         return status
     except Unreadable as error:
         return fail(f"{error.path}: {error.reason}.", UNREADABLE, error.advice)
+    except Failure as error:
+        return fail(error.message, error.status, error.hint)
     except UsageError as error:
         return fail(error.message, USAGE, error.hint)
     except BrokenPipeError:
@@ -150,7 +157,7 @@ def _is_panic(error: BaseException) -> bool:
     return exceptions is not None and isinstance(error, exceptions.PanicException)
 
 
-_KINDS = {USAGE: "usage", UNREADABLE: "unreadable", INTERRUPTED: "interrupted"}
+_KINDS = {GATE_FAILED: "failed", USAGE: "usage", UNREADABLE: "unreadable", INTERRUPTED: "interrupted"}
 
 
 def _say(message: str, status: int, hint: str, as_json: bool) -> int:

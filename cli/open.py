@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..loaders.ingest.discovery import TraceFound
     from ..loaders.ingest.process import Ingest
     from ..loaders.trace import Info, Trace
-    from ..tui.session.opening import Opening
+    from ..tui.session.opening import Opening, Recorder
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,12 +65,23 @@ def open_runs_in_app(arguments: argparse.Namespace) -> int:
 
 def open_history_in_app(run: Trace, arguments: argparse.Namespace | None = None) -> int:
     """Run the app on a history whose runs are already read."""
-    if arguments is None:
-        parser = argparse.ArgumentParser()
-        app_arguments(parser)
-        arguments = parser.parse_args([])
+    arguments = arguments or _defaults()
     arguments.runs, arguments.view = [run.info.label], None
     return _open_app(arguments, {run.info.label: run})
+
+
+def open_recording_in_app(path: str, recorder: Recorder) -> int:
+    """Run the app on a recording; those that ``recorder`` makes later are shown beside the one before."""
+    arguments = _defaults()
+    arguments.runs = [path]
+    return _open_app(arguments, recorder=recorder)
+
+
+def _defaults() -> argparse.Namespace:
+    """The app's options as they are when none is given."""
+    parser = argparse.ArgumentParser()
+    app_arguments(parser)
+    return parser.parse_args([])
 
 
 class _Ready(Struct):
@@ -89,7 +100,9 @@ class _Ready(Struct):
         """Nothing to wait for."""
 
 
-def _open_app(arguments: argparse.Namespace, ready: Mapping[str, Trace] = MappingProxyType({})) -> int:
+def _open_app(
+    arguments: argparse.Namespace, ready: Mapping[str, Trace] = MappingProxyType({}), recorder: Recorder | None = None,
+) -> int:
     """Run the app on a terminal and hand it the functions that read and find traces. Runs in ``ready`` are loaded."""
     gc.disable()  # until the app has started: imported modules stay, and scanning them takes a tenth of the start
     # Right after a repaint Textual waits for its next frame, up to 17 ms twice per key while a file loads: at 240 FPS
@@ -132,7 +145,7 @@ def _open_app(arguments: argparse.Namespace, ready: Mapping[str, Trace] = Mappin
 
     start = Start(
         view=arguments.view or "", resume=arguments.resume, watch=arguments.watch, cycle=arguments.cycle,
-        per=arguments.per, options=scope_of(arguments),
+        per=arguments.per, options=scope_of(arguments), recorder=recorder,
     )
     return run(arguments.runs, opener, discover, settings, start, recorded)
 

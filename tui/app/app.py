@@ -125,6 +125,9 @@ class WarplensApp(Wired, Background):
         else:
             self.pick()
         QueryRunner(self).ask(warm_up, collect_again)
+        if self.start.recorder is not None:
+            self.recordings = [run.path for run in self.session.inputs]
+            self.start.recorder.start(self._tell_recorded)
         if self.start.watch is not None and self.discover is not None:
             self.watch_folder(Watch(Path(self.start.watch), self.discover))
 
@@ -164,19 +167,33 @@ class WarplensApp(Wired, Background):
         """Paths were typed, or a row that stands for runs was opened."""
         self.open_runs(event.paths, event.opened_from)
 
-    def open_runs(self, paths: Sequence[str], opened_from: str = "") -> None:
-        """Replace the open runs by these, two at most."""
+    def open_runs(self, paths: Sequence[str], opened_from: str = "", view: str = "") -> None:
+        """Replace the open runs by these, two at most, and open that view."""
         self.session.opened_from = opened_from
         self.stop_all()
         resume.keep(self.session)
         self.session.inputs = self.session.reopening.runs(paths[:2])
         self.session.views.clear()
         resume.restore_notes(self.session)
-        self.session.history, self.session.current = [], ""
+        self.session.history, self.session.current = [], view
         self.session.subject = "both"
         self.session.scope(None, None)
         self.main.forget()
         self._open_all()
+
+    def _tell_recorded(self, path: Path | None, reason: str) -> None:
+        """Called on the recorder's thread."""
+        if self.is_running:
+            self.call_later(self.take_recording, path, reason)
+
+    def show_recording(self, path: str) -> None:
+        """Show a new recording beside the one before, in the view that is open and as it is arranged."""
+        session, before = self.session, self.recordings[-1:]
+        self.recordings = [*before, path]
+        kept = {name: state.arrangement for name, state in session.views.items()}
+        self.open_runs([*before, path], view="" if len(session.inputs) < 2 else session.current)
+        for name, arrangement in kept.items():
+            session.state(name).arrangement = arrangement
 
     def _tick(self) -> None:
         self.main.reading.watch_runs(self.session.inputs)
@@ -298,6 +315,8 @@ def run(
     if app.crash is not None:
         print(app.crash, file=sys.stderr)  # not with Rich, which crops lines to the width of a narrow terminal
     app.stop_all()
+    if app.start.recorder is not None:
+        app.start.recorder.stop()
     resume.keep(app.session)
     for run_ in app.session.inputs:
         run_.wait_for_end()

@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -27,6 +27,7 @@ from ..session.messages import (
     ActionRequest,
     CopyRequest,
     CycleStepped,
+    RecordingRequest,
     ScopeChanged,
     StopRequest,
     TaskRequest,
@@ -40,6 +41,7 @@ from ..session.watch import EVERY, Watch
 from ..terminal import clipboard
 from ..terminal.textual_hooks import HookedApp
 from .screen import MainScreen
+from .start import Start
 
 _ENDING = [
     getattr(signal, name) for name in (
@@ -47,6 +49,8 @@ _ENDING = [
     ) if hasattr(signal, name)
 ]
 """Signals whose default action terminates the process."""
+_HANDS_OFF = 0.5
+"""Seconds between two looks at whether a new recording can be shown without disturbing anybody."""
 _LONGEST_END = 3.0
 """Seconds a shutdown may take: after that the process exits without restoring a terminal that accepts no output."""
 
@@ -56,6 +60,8 @@ class Background(HookedApp):
 
     session: Session
     main: MainScreen
+    start: Start
+    recordings: Sequence[str] = ()
     keys_in_force: Mapping[str, str]
 
     def __init__(self) -> None:
@@ -177,6 +183,30 @@ class Background(HookedApp):
             self.offers.insert(0, trace)
             name, key = display(trace.path.name, 60), spelled(self.keys_in_force["open_trace"])
             self.notify(f"New trace: {name}, {units.size(trace.bytes or 0)}. {key} opens it.", timeout=20, markup=False)
+
+    def on_recording_request(self, event: RecordingRequest) -> None:
+        """Record the job once more."""
+        if self.start.recorder is None:
+            self.notify("R records again where warplens record … --open opened the app.", markup=False)
+            return
+        reason = self.start.recorder.again()
+        self.notify(f"Not recorded: {display(reason, 200)}" if reason else "Recording again…", markup=False)
+
+    def take_recording(self, path: Path | None, reason: str) -> None:
+        """A recording came, or why none did; while an overlay or a prompt is open it waits."""
+        if reason:
+            self.notify(display(reason, 300), severity="warning", markup=False)
+        if path is None:
+            return
+        if len(self.screen_stack) > 1 or self.main.prompt.display:
+            self.set_timer(_HANDS_OFF, lambda: self.take_recording(path, ""))
+            return
+        self.show_recording(str(path))
+        self.notify(f"New recording: {display(path.name, 60)}", markup=False)
+
+    def show_recording(self, path: str) -> None:
+        """Show it beside the one before."""
+        raise NotImplementedError
 
     def on_cycle_stepped(self, event: CycleStepped) -> None:
         """Step the scope of each run by position in its list of cycles; unscoped, go to the first or last cycle."""

@@ -10,10 +10,11 @@ from msgspec import Struct, field
 
 from ...analysis.contract.column import Per
 from ...analysis.views import VIEWS
+from ..session.opening import Recorder
 
 
 class Start(Struct, frozen=True):
-    """Initial view and scope, whether to resume the last session, and the options of every query.
+    """Initial view and scope, whether to resume the last session, the options of every query, and what records again.
 
     ``options`` are fields of ``analysis.contract.options.Options``.
     """
@@ -24,6 +25,7 @@ class Start(Struct, frozen=True):
     cycle: int | None = None
     per: Per = "cycle"
     options: Mapping[str, Any] = field(default_factory=dict)
+    recorder: Recorder | None = None
 
 
 def first_view(wanted: str, inputs: int) -> str:

@@ -86,6 +86,7 @@ KEYS: tuple[Key, ...] = (
     Key("pane_previous", "shift+tab", "focus_pane(-1)", "pane", "Focus the previous part of the view", "screen"),
     Key("warnings", "w", "warnings", "warnings", "Problems in the input, and how they were handled", "screen"),
     Key("open_trace", "o", "open", "open", "Open another trace", "screen"),
+    Key("record", "R", "record", "record", "Record the job again, in the app of warplens record --open", "screen"),
     Key("palette", "colon", "palette", "all", "List every command; themes are here", "screen", rank=14),
     Key("help", "question_mark", "help", "help", "Explain the keys and columns of this view", "screen"),
     Key("stop", "ctrl+c", "stop", "stop", "Cancel the running query or task", "screen"),

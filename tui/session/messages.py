@@ -64,6 +64,10 @@ class PickerRequest(Message):
     """Open the picker of traces."""
 
 
+class RecordingRequest(Message):
+    """Record the job once more."""
+
+
 class WarningsRequest(Message):
     """Show the warnings about the inputs."""
 

@@ -62,6 +62,23 @@ Discover = Callable[[Path], Iterable[Found]]
 Recorded = Callable[[Any, int | None, int, str], dict[str, Any]]
 """The arguments of an event as recorded in its file, given the recording (its ``info``), rank, byte offset and name."""
 
+class Recorder(Protocol):
+    """Records the job that the runs came from again: every so often by itself, and when it is asked to."""
+
+    def start(self, on_recorded: Callable[[Path | None, str], None]) -> None:
+        """From now on call ``on_recorded``, on a thread of its own, with each new recording and what is missing in it,
+        or with None and the reason why there is none."""
+        ...
+
+    def again(self) -> str:
+        """Record once more. Returns why that cannot be, or an empty text."""
+        ...
+
+    def stop(self) -> None:
+        """Give up what is being recorded, and leave the job alone."""
+        ...
+
+
 MOMENT = 0.25
 """A load shorter than this many seconds is not mentioned on the screen."""
 _CLEANING_UP = 5.0

@@ -1,0 +1,294 @@
+"""Recording a PyTorch job through the daemon socket that libkineto looks for.
+
+Nothing is put into the job: it asks, every few seconds, and is answered. What it does not hear from us it goes on
+without, so a recorder may end at any moment. One thread does everything here; it holds no state of the job but which
+process showed itself when, and which was asked for which file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+
+from msgspec import Struct
+
+from ...library import UsageError
+from ..arguments import Failure
+from . import wire
+from .processes import DAEMON, SOCKET_FOLDER, TRACE_FOLDER, environment, is_alive, prepared, ranks_here
+from .road import Arrival, Ask, Recording, Stopped, disk_is_full, new_stem
+from .sockets import MOST_FOLDER, Endpoint, private_folder, sweep
+
+TICK = 0.1
+"""Seconds between two looks at the files and at the time."""
+_TURN = 12.0
+"""Seconds in which every process has asked at least once: they ask every 5 to 10 s."""
+_ROUND_UP = 10
+"""Ranks that count steps begin at the next multiple of this, each from when it asked."""
+_LATE = 2.0
+"""Seconds before a common start until which a process can still be told of it."""
+
+
+class _Request(Struct):
+    """One process that was asked, its file, and whether it has been seen to record since."""
+
+    pid: int
+    asked_at: float
+    file: Arrival
+    began: bool = False
+    is_done: bool = False
+
+
+class KinetoJob:
+    """A job that asks on a socket: one we started, or processes that run already."""
+
+    def __init__(
+        self, endpoints: Sequence[Endpoint], *, process: subprocess.Popen[bytes] | None = None,
+        pids: Sequence[int] = (),
+    ) -> None:
+        """``pids``: only these processes and what they started; empty: all that ask."""
+        self.stopping = Event()
+        self.dropped = 0
+        self._endpoints, self._process, self._pids = list(endpoints), process, tuple(pids)
+        self._born: dict[int, float] = {}
+        self._requests: dict[int, _Request] = {}
+        self._checked_at = 0.0
+
+    def record(self, ask: Ask) -> Recording:
+        """Ask every process of the job once, and wait until what they write is whole."""
+        begun, self._requests = time.monotonic(), {}
+        deadline, stem, start_ms = begun + ask.timeout, new_stem(ask.out), 0
+        if not all([one.take_back() for one in self._endpoints]):
+            raise Failure("another recorder is recording this job", "Wait until it has ended.", status=1)
+        sizes = 0
+        while True:
+            for pid, endpoint, address in self._serve(TICK):
+                now = time.monotonic()
+                if now - self._born[pid] < ask.after or pid in self._requests:
+                    endpoint.answer(wire.NOTHING, address)
+                    continue
+                several = max(ranks_here(pid), len(self._alive())) > 1
+                if several and not self._requests and ask.cycles is None:
+                    start_ms = int((time.time() + _TURN) * 1000)
+                waits = max(0.0, start_ms / 1000 - time.time())
+                told, names = self._names(ask.out, stem, pid)
+                sent = endpoint.answer(wire.settings(
+                    told, ms=ask.ms, cycles=ask.cycles, stack=ask.stack, start_ms=start_ms if waits > _LATE else 0,
+                    round_up=_ROUND_UP if several else 1), address)
+                if sent:
+                    self._requests[pid] = _Request(pid, now, Arrival(names, time.time() - 1))
+                    deadline = max(deadline, now + waits + ask.ms / 1000 + ask.timeout)
+            now = time.monotonic()
+            if self.stopping.is_set():
+                raise Stopped
+            if not self._requests and self._born:
+                deadline = max(deadline, min(self._born.values()) + ask.after + ask.timeout)
+            for one in self._requests.values():
+                one.is_done = one.is_done or one.file.look(now, not is_alive(one.pid))
+            grown = sum(one.file.size for one in self._requests.values())
+            if grown != sizes:
+                sizes, deadline = grown, max(deadline, now + ask.timeout)
+            if self._is_complete(now) or self._has_ended or now >= deadline or self._is_stuck(ask, now):
+                break
+        return self._outcome(ask, stem, begun)
+
+    def idle(self, seconds: float) -> None:
+        """Answer "nothing" for so long, and let another recorder have the job if one comes."""
+        end = time.monotonic() + seconds
+        for one in self._endpoints:
+            one.lend()
+        while not self.stopping.is_set() and not self.over and (left := end - time.monotonic()) > 0:
+            for _, endpoint, address in self._serve(min(TICK, left)):
+                endpoint.answer(wire.NOTHING, address)
+            if time.monotonic() - self._checked_at > 1:
+                self._checked_at = time.monotonic()
+                for one in self._endpoints:
+                    if one.take_back():
+                        one.lend()
+
+    @property
+    def over(self) -> str:
+        """Why nothing more can be recorded."""
+        return "the job has ended" if self._has_ended else ""
+
+    @property
+    def exit_status(self) -> int | None:
+        """The status of the command; negative: the signal that ended it."""
+        return None if self._process is None else self._process.poll()
+
+    def close(self) -> None:
+        """Take the sockets away."""
+        for one in self._endpoints:
+            one.remove()
+
+    @property
+    def _has_ended(self) -> bool:
+        running = self.exit_status is None if self._process is not None else any(map(is_alive, self._pids))
+        return not running and not self._alive()
+
+    def _alive(self) -> list[int]:
+        """The processes that have shown themselves and still live."""
+        return [pid for pid in self._born if is_alive(pid)]
+
+    def _serve(self, seconds: float) -> list[tuple[int, Endpoint, str | bytes]]:
+        """Take what comes within that time. Returns the processes that could begin to record now, to be answered."""
+        able = []
+        readable, _, _ = select.select(self._endpoints, [], [], seconds)
+        for endpoint in readable:
+            for data, address, sender in endpoint.datagrams():
+                message = wire.parse(data)
+                if message is None or not address:
+                    self.dropped += 1
+                    continue
+                if self._pids and not {sender, *message.pids} & set(self._pids) and message.kind == "req":
+                    endpoint.answer(wire.NOTHING, address)  # somebody else's job on the same socket
+                    continue
+                pid = message.pids[0]
+                if message.kind == "ctxt":
+                    if not self._pids:
+                        self._born.setdefault(pid, time.monotonic())
+                    endpoint.answer(wire.registered(max(1, len(self._born))), address)
+                    continue
+                self._born.setdefault(pid, time.monotonic())
+                if message.ready:
+                    able.append((pid, endpoint, address))
+                else:
+                    if pid in self._requests:
+                        self._requests[pid].began = True
+                    endpoint.answer(wire.NOTHING, address)
+        return able
+
+    def _names(self, out: Path, stem: str, pid: int) -> tuple[Path, list[Path]]:
+        """The name to tell the process, and those it may make of it."""
+        allowed = environment(pid).get(TRACE_FOLDER)
+        folder = Path(allowed) if allowed and not out.is_relative_to(allowed) else out
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+        names = [folder / f"{stem}.{pid}_{pid}.json", folder / f"{stem}_{pid}.json", folder / f"{stem}.{pid}.json"]
+        if not allowed and not out.is_relative_to("/tmp"):  # a kineto that writes to its own name instead
+            names.append(Path(f"/tmp/libkineto_activities_{pid}.json"))
+        return folder / f"{stem}.{pid}.json", names
+
+    def _is_complete(self, now: float) -> bool:
+        """Whether all processes of the job were asked, as far as is known, and none still writes."""
+        if not self._requests or any(not one.is_done and is_alive(one.pid) for one in self._requests.values()):
+            return False
+        first = min(one.asked_at for one in self._requests.values())
+        expected = max(ranks_here(pid) for pid in self._requests)
+        everybody = len(self._requests) >= expected and all(pid in self._requests for pid in self._alive())
+        return everybody or now - first > _TURN
+
+    def _is_stuck(self, ask: Ask, now: float) -> bool:
+        """Whether waiting is in vain: the disk is full and nothing has grown for a while."""
+        waiting = [one for one in self._requests.values() if not one.is_done]
+        return bool(waiting) and all(one.file.is_quiet(now) for one in waiting) and disk_is_full(ask.out)
+
+    def _outcome(self, ask: Ask, stem: str, begun: float) -> Recording:
+        whole = [one for one in self._requests.values() if one.is_done and one.file.path is not None]
+        home = ask.out / stem if len(whole) > 1 else ask.out  # the ranks of one recording open as a folder
+        files = []
+        for one in whole:
+            assert one.file.path is not None
+            name = one.file.path.name
+            files.append(_moved(one.file.path, home / (name if name.startswith(stem) else f"{stem}.{one.pid}.json")))
+        lost = [one for one in self._requests.values() if not one.is_done]
+        reason = self._why_nothing(ask) if not self._requests else self._why(lost[0], ask) if lost else ""
+        if len(lost) > 1:
+            reason += f" ({len(lost)} of {len(self._requests)} processes)"
+        return Recording(files, len(self._requests), reason, time.monotonic() - begun)
+
+    def _why_nothing(self, ask: Ask) -> str:
+        """Why no process was asked."""
+        ended = self._has_ended
+        if self._born:
+            return f"the job ended before the {ask.after:g} s of --after were over" if ended else (
+                "the job was always busy recording: a profiler of its own may be running")
+        if ended and self._process is not None:
+            status = self._process.returncode
+            by = f"was ended by signal {-status}" if status < 0 else f"exited with {status}"
+            return f"the command {by} before it asked for a recording"
+        if ended:
+            return "the job ended before it asked for a recording"
+        return (f"the job did not ask for a recording within {ask.timeout:g} s: it may not have imported PyTorch yet "
+                "(--timeout waits longer), or its PyTorch is built without libkineto")
+
+    def _why(self, one: _Request, ask: Ask) -> str:
+        """Why a process that was asked has written nothing whole."""
+        part = one.file.path
+        if disk_is_full(ask.out if part is None else part.parent):
+            return f"the disk of {ask.out} is full" + (f"; {part} is cut" if part else "")
+        if not is_alive(one.pid):
+            return f"process {one.pid} ended " + (f"while it was writing: {part} is cut" if part else "before it wrote")
+        if part is not None:
+            return f"process {one.pid} has not finished {part} within {ask.timeout:g} s"
+        if one.began:
+            return f"process {one.pid} records, and wrote nothing within {ask.timeout:g} s"
+        return f"process {one.pid} did not begin to record: " + (
+            "it may mark no steps (--ms records by time)" if ask.cycles else "a profiler of its own may be running")
+
+
+def _moved(file: Path, target: Path) -> Path:
+    """The file at its new place; where it cannot be moved, where it is."""
+    if file == target:
+        return file
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(file, target)
+    except OSError:
+        return file
+    return target
+
+
+def command(words: Sequence[str], out: Path, socket: str | None, shared: bool, output: Path | None) -> KinetoJob:
+    """Start the command so that it can be recorded. ``socket``: the folder to ask in instead of a private one;
+    ``output``: the file for what it prints. Raises Failure, UsageError."""
+    sweep()
+    if socket is not None and len(os.fsencode(os.path.abspath(socket))) > MOST_FOLDER:
+        raise UsageError(f"--socket {socket}: the path has more than {MOST_FOLDER} characters, so the job could not "
+                         "open its own socket there")
+    folder = None if shared else os.path.abspath(socket) if socket is not None else str(private_folder())
+    if socket is not None:
+        os.makedirs(folder or "", 0o700, exist_ok=True)
+    endpoint = Endpoint(folder)
+    try:
+        process = _start(words, folder, out, output)
+    except Failure:
+        endpoint.remove()
+        raise
+    return KinetoJob([endpoint], process=process, pids=[process.pid] if shared else [])
+
+
+def processes(pids: Sequence[int], socket: str | None, shared: bool) -> KinetoJob:
+    """Processes that run already. Raises Failure, status 3, if one of them cannot be asked; then none is."""
+    sweep()
+    folders = dict.fromkeys(prepared(pid, shared, socket) for pid in pids)
+    endpoints: list[Endpoint] = []
+    try:
+        for folder in folders:
+            endpoints.append(Endpoint(folder))
+    except Failure:
+        for one in endpoints:
+            one.remove()
+        raise
+    return KinetoJob(endpoints, pids=pids)
+
+
+def _start(words: Sequence[str], folder: str | None, out: Path, output: Path | None) -> subprocess.Popen[bytes]:
+    surroundings = {**os.environ, DAEMON: "1", TRACE_FOLDER: str(out)}
+    surroundings.pop(SOCKET_FOLDER, None)
+    if folder is not None:
+        surroundings[SOCKET_FOLDER] = folder
+    with contextlib.ExitStack() as stack:
+        printed = stack.enter_context(output.open("ab")) if output is not None else None
+        try:
+            return subprocess.Popen(list(words), env=surroundings, stdout=printed, stderr=printed,
+                                    stdin=None if printed is None else subprocess.DEVNULL)
+        except OSError as error:
+            raise Failure(f"{words[0]}: {(error.strerror or str(error)).lower()}") from None
