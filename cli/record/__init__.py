@@ -24,7 +24,7 @@ from ..arguments import FINE, GATE_FAILED, Command, Failure, whole_number
 
 if TYPE_CHECKING:
     from .live import Rounds
-    from .road import Ask, Recording, Road
+    from .road import Ask, Result, Road
 
 MS, AFTER, TIMEOUT, KEEP = 500, 2.0, 120.0, 20
 _HELP = ("Record a job that runs: a command, a process, a serving engine or a JAX program.")
@@ -181,7 +181,7 @@ class _Run:
             _say(self._reason)
         return FINE
 
-    def _take(self, recording: Recording) -> None:
+    def _take(self, recording: Result) -> None:
         """Open a recording and say what it holds."""
         from ...analysis.core.text import display
         from ..output import print_path

@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, urlsplit
 from ...analysis.core.text import display
 from ...library import UsageError
 from ..arguments import Failure
-from .road import Arrival, Ask, Recording, Stopped, new_stem
+from .road import Arrival, Ask, Result, Stopped, new_stem
 
 _SHOWN = 200
 """Characters of an engine's answer that are shown."""
@@ -53,7 +53,7 @@ class Engine:
             raise UsageError(f"{display(url)} is not the address of an engine", "It looks like http://127.0.0.1:30000.")
         self._shown = display(f"{self._at.scheme}://{self._at.netloc}", 100)
 
-    def record(self, ask: Ask) -> Recording:
+    def record(self, ask: Ask) -> Result:
         """Record once."""
         begun, moment, stem = time.monotonic(), time.time(), new_stem(ask.out)
         if self.stopping.wait(ask.after):
@@ -80,7 +80,7 @@ class Engine:
         reason = "" if files else (
             f"{self._shown} was asked, and wrote nothing whole to {display(str(ask.out))} within {ask.timeout:g} s: a "
             "vLLM writes where its torch_profiler_dir says, so name that with -o; an engine elsewhere, on its own disk")
-        return Recording(files, 1, reason, time.monotonic() - begun)
+        return Result(files, 1, reason, time.monotonic() - begun)
 
     def idle(self, seconds: float) -> None:
         """Wait."""

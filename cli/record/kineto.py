@@ -23,7 +23,7 @@ from ...library import UsageError
 from ..arguments import Failure
 from . import wire
 from .processes import DAEMON, SOCKET_FOLDER, TRACE_FOLDER, environment, is_alive, prepared, ranks_here
-from .road import Arrival, Ask, Recording, Stopped, disk_is_full, new_stem
+from .road import Arrival, Ask, Result, Stopped, disk_is_full, new_stem
 from .sockets import MOST_FOLDER, Endpoint, private_folder, sweep
 
 TICK = 0.1
@@ -61,7 +61,7 @@ class KinetoJob:
         self._requests: dict[int, _Request] = {}
         self._checked_at = 0.0
 
-    def record(self, ask: Ask) -> Recording:
+    def record(self, ask: Ask) -> Result:
         """Ask every process of the job once, and wait until what they write is whole."""
         begun, self._requests = time.monotonic(), {}
         deadline, stem, start_ms = begun + ask.timeout, new_stem(ask.out), 0
@@ -190,7 +190,7 @@ class KinetoJob:
         waiting = [one for one in self._requests.values() if not one.is_done]
         return bool(waiting) and all(one.file.is_quiet(now) for one in waiting) and disk_is_full(ask.out)
 
-    def _outcome(self, ask: Ask, stem: str, begun: float) -> Recording:
+    def _outcome(self, ask: Ask, stem: str, begun: float) -> Result:
         whole = [one for one in self._requests.values() if one.is_done and one.file.path is not None]
         home = ask.out / stem if len(whole) > 1 else ask.out  # the ranks of one recording open as a folder
         files = []
@@ -202,7 +202,7 @@ class KinetoJob:
         reason = self._why_nothing(ask) if not self._requests else self._why(lost[0], ask) if lost else ""
         if len(lost) > 1:
             reason += f" ({len(lost)} of {len(self._requests)} processes)"
-        return Recording(files, len(self._requests), reason, time.monotonic() - begun)
+        return Result(files, len(self._requests), reason, time.monotonic() - begun)
 
     def _why_nothing(self, ask: Ask) -> str:
         """Why no process was asked."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..arguments import Failure
-from .road import Ask, Recording, Road, Stopped
+from .road import Ask, Result, Road, Stopped
 
 _LAST = 2.0
 """Seconds the app waits for a recording that is given up."""
@@ -27,10 +27,10 @@ class Rounds:
         self._begun_at = time.monotonic()
         self._wanted = threading.Event()
         self.is_recording = False
-        self.recordings = deque[Recording]()
+        self.recordings = deque[Result]()
         self.asked = 0
 
-    def next(self) -> Recording:
+    def next(self) -> Result:
         """Record once, now. Raises Failure, Stopped."""
         self._begun_at, self.is_recording = time.monotonic(), True
         try:
@@ -61,7 +61,7 @@ class Rounds:
         self._wanted.set()
 
 
-def _remove(recording: Recording) -> None:
+def _remove(recording: Result) -> None:
     """Remove the files of an old recording, which this command wrote."""
     for file in recording.files:
         with contextlib.suppress(OSError):

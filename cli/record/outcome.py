@@ -51,10 +51,10 @@ def why_no_kernel(run: Trace) -> str:
     if run.has("kernels") or run.has("kernel_stats"):
         return ""
     if not run.has("host"):
-        return "No kernel was recorded: the job did nothing while it was recorded."
+        return "No kernel was recorded: no operator ran while it was recorded."
     calls = run.host.filter(pl.col("kind") == "runtime").select(
-        (pl.col("name").str.contains(_GRAPH)).sum().alias("graphs"),
-        (pl.col("name").str.contains(_LAUNCH)).sum().alias("launches"),
+        pl.col("name").cast(pl.String).str.contains(_GRAPH).sum().alias("graphs"),
+        pl.col("name").cast(pl.String).str.contains(_LAUNCH).sum().alias("launches"),
         pl.len().alias("calls"),
     ).collect().row(0, named=True)
     if calls["launches"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from ..arguments import Failure
@@ -12,6 +13,8 @@ DAEMON, SOCKET_FOLDER, TRACE_FOLDER = "KINETO_USE_DAEMON", "KINETO_IPC_SOCKET_DI
 August 2026 and later; else /tmp)."""
 _RANKS_HERE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE")
 MOST_RANKS = 1024
+_STARTING = 10
+"""Looks at the environment of a process that has none yet, 10 ms apart."""
 
 
 def is_alive(pid: int) -> bool:
@@ -51,6 +54,11 @@ def prepared(pid: int, shared: bool, socket: str | None) -> str | None:
     if not is_alive(pid):
         raise Failure(f"process {pid} has ended")
     given = environment(pid)
+    for _ in range(_STARTING):  # the moment between two programs of one process, as in `job & warplens record $!`
+        if given or not is_alive(pid):
+            break
+        time.sleep(0.01)
+        given = environment(pid)
     if DAEMON not in given:  # libkineto looks at no value
         raise Failure(f"process {pid} was not started to be recorded",
                       f"Start it with `warplens record -- …` or {DAEMON}=1.")

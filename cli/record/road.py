@@ -36,7 +36,7 @@ class Ask(Struct, frozen=True):
     timeout: float
 
 
-class Recording(Struct):
+class Result(Struct):
     """What came of it: whole files, how many processes were asked, and why one of them wrote nothing."""
 
     files: list[Path] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Road(Protocol):
     dropped: int
     stopping: Event
 
-    def record(self, ask: Ask) -> Recording:
+    def record(self, ask: Ask) -> Result:
         """Record once; blocks. Raises Failure where it cannot even be tried, Stopped."""
         ...
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from ...analysis.core.text import display
 from ...library import UsageError
 from ..arguments import Failure
-from .road import Ask, Recording, Stopped, new_stem
+from .road import Ask, Result, Stopped, new_stem
 
 _COLLECT = """
 import sys
@@ -46,7 +46,7 @@ class Wrapped:
         if self._program is None:
             raise Failure(f"{tool} is not installed" + (f" (no {program} on the path)" if program != tool else ""))
 
-    def record(self, ask: Ask) -> Recording:
+    def record(self, ask: Ask) -> Result:
         """Run the command to its end."""
         begun, stem = time.monotonic(), new_stem(ask.out)
         line = [str(self._program), *self._options(ask, stem), *self._words]
@@ -62,7 +62,7 @@ class Wrapped:
         files += sorted((ask.out / stem).rglob("*_results.*"))
         reason = "" if files else f"{self._tool} wrote nothing to {display(str(ask.out))} (it ended with status " \
             f"{process.returncode})"
-        return Recording(files, 1, reason, time.monotonic() - begun)
+        return Result(files, 1, reason, time.monotonic() - begun)
 
     def _options(self, ask: Ask, stem: str) -> list[str]:
         if self._tool == "nsys":
@@ -103,7 +103,7 @@ class ProfilerServer:
         host = f"[{at.hostname}]" if ":" in at.hostname else at.hostname
         self._address, self._python = f"{host}:{at.port}", _python_with_xprof()
 
-    def record(self, ask: Ask) -> Recording:
+    def record(self, ask: Ask) -> Result:
         """Collect once."""
         begun, stem = time.monotonic(), new_stem(ask.out)
         if self.stopping.wait(ask.after):
@@ -121,7 +121,7 @@ class ProfilerServer:
                 if self.stopping.is_set():
                     raise Stopped
                 if time.monotonic() > deadline:
-                    return Recording([], 1, f"{self._address} did not answer within {ask.timeout:g} s",
+                    return Result([], 1, f"{self._address} did not answer within {ask.timeout:g} s",
                                      time.monotonic() - begun)
         finally:
             if collector.poll() is None:
@@ -131,8 +131,8 @@ class ProfilerServer:
         if not files:
             last = next((line for line in reversed(said.decode(errors="replace").splitlines()) if line.strip()), "")
             reason = f"{self._address} gave no profile" + (f": {display(last.strip()[:_SHOWN])}" if last else "")
-            return Recording([], 1, reason, time.monotonic() - begun)
-        return Recording(files, 1, "", time.monotonic() - begun)
+            return Result([], 1, reason, time.monotonic() - begun)
+        return Result(files, 1, "", time.monotonic() - begun)
 
     def idle(self, seconds: float) -> None:
         """Wait."""
