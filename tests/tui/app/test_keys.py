@@ -384,6 +384,12 @@ async def open_trace(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert [run.path for run in app.session.inputs] == ["b"]
 
 
+@key("record")
+async def record(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "R")
+    assert "warplens record" in said(app)  # tests of it with a recorder: test_recording.py
+
+
 @key("palette")
 async def palette(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "colon", *"theme: light")

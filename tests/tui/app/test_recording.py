@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from app_runs import Shelf, app_on, press, said, settled, small_run
+
+from warplens.tui.app import background
 
 
 class Recorder:
@@ -52,7 +55,8 @@ async def test_each_recording_is_shown_beside_the_one_before() -> None:
         assert "process 7 ended before it wrote" in said(app)
 
 
-async def test_a_recording_waits_while_an_overlay_is_open() -> None:
+async def test_a_recording_waits_while_an_overlay_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_HANDS_OFF", 0.005)
     recorder = Recorder()
     app = app_on("first", shelf=shelf(), recorder=recorder)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -62,8 +66,8 @@ async def test_a_recording_waits_while_an_overlay_is_open() -> None:
         await settled(pilot)
         assert opened(app) == ["first"]
         await press(pilot, "escape")
-        app.take_recording(Path("second"), "")
-        await settled(pilot)
+        while len(opened(app)) < 2:
+            await pilot.pause(0.005)
         assert opened(app) == ["first", "second"]
 
 
