@@ -333,3 +333,27 @@ def chosen_runs(arguments: argparse.Namespace, runs: tuple[Trace, ...]) -> tuple
     if len(runs) < 2:
         raise UsageError(f"--run {run} chooses one of two runs; only one is given")
     return (runs[:1], options) if run == "a" else (runs[1:], options.swapped())
+
+
+def labelled(sides: tuple[list[Trace], list[Trace]]) -> tuple[Trace, ...]:
+    """The only run of each side, with distinct labels."""
+    from ..analysis.core.run_labels import distinct_labels
+
+    return distinct_labels((sides[0][0], sides[1][0]))
+
+
+def repeated(sides: tuple[list[Trace], list[Trace]], arguments: argparse.Namespace) -> Table:
+    """The diff of repeated runs, each restricted to the requested scope. Raises UsageError."""
+    from ..analysis.contract.options import SIDES
+    from ..analysis.contract.view import CannotAnswer
+    from ..analysis.cycles.scope import scoped
+    from ..analysis.diff.pooled import pooled
+
+    options = options_of(arguments)
+    try:
+        baseline, candidate = (
+            [scoped(run, options, of) for run in side] for side, of in zip(sides, SIDES, strict=True)
+        )
+        return pooled(baseline, candidate, options.without_part().any_cycle())
+    except CannotAnswer as error:
+        raise UsageError(str(error)) from error

@@ -16,21 +16,21 @@ from .arguments import (
     GATE_FAILED,
     Command,
     ask,
+    labelled,
     open_runs,
     open_sides,
     opening_arguments,
-    options_of,
     output_arguments,
+    repeated,
     scope_arguments,
     side_arguments,
     view_arguments,
 )
-from .junit import JUNIT, Case, junit, require_gate
-from .output import emit, write
+from .junit import Case, junit, require_gate
+from .output import JUNIT, emit, write
 
 if TYPE_CHECKING:
     from ..analysis.table.table import Table
-    from ..loaders.trace import Trace
 
 
 def _diff_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,30 +79,6 @@ def _compared(arguments: argparse.Namespace) -> Table:
     if all(len(side) == 1 for side in sides):
         return ask(arguments, labelled(sides), "diff")[0]
     return repeated(sides, arguments)
-
-
-def labelled(sides: tuple[list[Trace], list[Trace]]) -> tuple[Trace, ...]:
-    """The only run of each side, with distinct labels."""
-    from ..analysis.core.run_labels import distinct_labels
-
-    return distinct_labels((sides[0][0], sides[1][0]))
-
-
-def repeated(sides: tuple[list[Trace], list[Trace]], arguments: argparse.Namespace) -> Table:
-    """The diff of repeated runs, each restricted to the requested scope. Raises UsageError."""
-    from ..analysis.contract.options import SIDES
-    from ..analysis.contract.view import CannotAnswer
-    from ..analysis.cycles.scope import scoped
-    from ..analysis.diff.pooled import pooled
-
-    options = options_of(arguments)
-    try:
-        baseline, candidate = (
-            [scoped(run, options, of) for run in side] for side, of in zip(sides, SIDES, strict=True)
-        )
-        return pooled(baseline, candidate, options.without_part().any_cycle())
-    except CannotAnswer as error:
-        raise UsageError(str(error)) from error
 
 
 COMMAND = Command("diff", "Compare two runs; the same as report --view diff.", _diff_arguments, _diff)

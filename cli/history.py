@@ -10,9 +10,9 @@ import sys
 
 from ..library import UsageError
 from .arguments import FINE, GATE_FAILED, Command, limit_argument, output_arguments, worker_argument
-from .junit import JUNIT, Case, junit, require_gate
+from .junit import Case, junit, require_gate
 from .many_runs import open_history, print_history
-from .output import write
+from .output import JUNIT, write
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,8 +8,7 @@ from html import escape  # XML needs the same escapes; xml.sax would import all 
 from typing import NamedTuple
 
 from ..library import UsageError
-
-JUNIT = "junit"
+from .output import JUNIT
 
 
 class Case(NamedTuple):

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..library import UsageError
-from .junit import JUNIT
 
 if TYPE_CHECKING:
     from ..analysis.table.table import Table
 
 _READ = ("text", "md")
 """Formats read by people and assistants: capped on stdout unless more rows are requested."""
+JUNIT = "junit"
+"""The format of a gate, which writes its own file."""
 MOST_ROWS, MOST_BYTES = 50, 24_500
 _ACTING = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]")
 """Characters that JSON does not escape but a terminal may act on."""
@@ -42,7 +43,7 @@ def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
     from ..analysis.table.export import WrongFormat, pieces, render
 
     chosen = format_of(arguments, tables)
-    if chosen == JUNIT:  # the gate writes its own file
+    if chosen == JUNIT:
         return
     if getattr(arguments, "ids", False):
         tables = [table.with_ids() for table in tables]

@@ -12,17 +12,17 @@ from .arguments import (
     Command,
     ask,
     chosen_runs,
+    labelled,
     open_runs,
     open_sides,
     opening_arguments,
     options_of,
     output_arguments,
+    repeated,
     scope_arguments,
     side_arguments,
     view_arguments,
 )
-from .diff import labelled, repeated
-from .many_runs import open_history, print_history
 from .output import emit, format_of
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ def _print_many(arguments: argparse.Namespace) -> int:
     if (options := options_of(arguments)) != Options(columns=options.columns):
         raise UsageError("a history is of whole recordings: no cycle, rank, device, process, time or change applies",
                          f"Views of more runs in a scope: {', '.join(ANSWERED)}.")
+    from .many_runs import open_history, print_history
+
     print_history(open_history(arguments.runs, arguments)[0], arguments)
     return FINE
 

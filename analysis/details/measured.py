@@ -10,8 +10,7 @@ from ..contract.sections import MOST, Section
 from ..core import units
 from ..core.text import display
 from ..measured.limits import occupancy_of, rooflines_of, stalls_of
-from ..measured.sentences import estimate
-from ..measured.titles import section_title
+from ..measured.rules import estimate, section_title
 from ..measured.values import measure
 from .listed import Row, Runs, sides
 

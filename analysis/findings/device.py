@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from ..core import units
 from ..core.names.short_name import fit_name
 from ..core.text import display
-from ..measured.sentences import rule_sentence
+from ..measured.rules import rule_sentence
 from .evidence.below_peak import Below
 from .evidence.kernel_times import SHORT_NS
 from .rule import Evidence, Rule, Said, Unchecked, rule

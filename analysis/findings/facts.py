@@ -7,7 +7,7 @@ from typing import Any
 from ..core import units
 from ..core.names.short_name import fit_name
 from ..core.text import display
-from ..measured.sentences import verdict_sentence
+from ..measured.rules import verdict_sentence
 from .rule import Evidence, Said, rule
 from .spread import share_text, spread
 

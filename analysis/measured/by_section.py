@@ -12,7 +12,7 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..core.text import display
-from .titles import section_title
+from .rules import section_title
 from .values import measure
 
 KEYS = ("name", "what", "section", "metric", "unit")

@@ -2,6 +2,7 @@
 
 Estimates are NVIDIA's and are passed on as such. A global estimate is of the kernel's run time, so findings are ranked
 by estimate × kernel time; a local one is of a single bottleneck and says nothing about the run time.
+Sentences attribute them to the profiler. Rules name a section by identifier, pages by title, raw metrics by unit.
 """
 
 from __future__ import annotations
@@ -12,9 +13,30 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
+from ..core import units
+from ..core.names.short_name import fit_name
 from ..core.text import display
-from .titles import section_title
 
+_TITLES = {
+    "SpeedOfLight": "GPU Speed Of Light Throughput", "ComputeWorkloadAnalysis": "Compute Workload Analysis",
+    "MemoryWorkloadAnalysis": "Memory Workload Analysis", "SchedulerStats": "Scheduler Statistics",
+    "WarpStateStats": "Warp State Statistics", "InstructionStats": "Instruction Statistics",
+    "LaunchStats": "Launch Statistics", "SourceCounters": "Source Counters", "PmSampling": "PM Sampling",
+    "WorkloadDistribution": "GPU and Memory Workload Distribution", "NumaAffinity": "NUMA Affinity",
+    "SpeedOfLight_RooflineChart": "GPU Speed Of Light Roofline Chart",
+    "MemoryWorkloadAnalysis_Tables": "Memory Workload Analysis Tables",
+    "MemoryWorkloadAnalysis_Chart": "Memory Workload Analysis Chart",
+}
+"""Identifier of a section in Nsight Compute → its title; from the section files that come with the tool."""
+_UNITS = {
+    "dram": "DRAM", "fbpa": "Frame buffer", "gpc": "GPC", "gpu": "GPU", "l1tex": "L1/TEX cache", "lts": "L2 cache",
+    "ltc": "L2 cache", "launch": "Launch", "device": "Device", "sm": "SM", "smsp": "SM sub-partition",
+    "idc": "Constant cache", "sys": "System", "pcie": "PCIe", "nvlrx": "NVLink", "nvltx": "NVLink", "tpc": "TPC",
+    "derived": "Derived", "profiler": "Profiler", "pmsampling": "PM Sampling", "group": "Groups",
+}
+"""Hardware unit of a raw metric, the part of its name before ``__`` → its display name (Kernel Profiling Guide)."""
+OTHER = "Other metrics"
+_KERNEL = 40
 _VERDICTS = (
     (r"typically indicates? latency", "latency"), (r"grid is too small", "grid too small"),
     (r"well-balanced", "compute and memory alike"), (r"(?i)compute is more\b.*utilized than memory", "compute"),
@@ -97,3 +119,30 @@ def _verdicts(rows: pl.DataFrame, run: Trace) -> dict[str, float]:
     total = run.kernels.select(pl.col("dur_ns").sum()).collect().item() or 0
     sums = about.group_by("verdict").agg(pl.col("dur_ns").sum()).sort("dur_ns", "verdict", descending=[True, False])
     return {verdict: ns / total for verdict, ns in sums.rows()} if total else {}
+
+
+def section_title(section: str | None, metric: str) -> str:
+    """The title of a section; on a raw page, which has no sections, that of the metric's hardware unit."""
+    if section:
+        return _TITLES.get(section, section)
+    unit = re.match(r"([a-z0-9]+?)_{2}", metric)
+    return OTHER if unit is None else _UNITS.get(unit[1], unit[1])
+
+
+def rule_sentence(finding: RuleFinding) -> str:
+    """One rule with its estimate: NVIDIA's rule on Occupancy of k, est. speed-up 80.3% (global): The theoretical ..."""
+    about = f"NVIDIA's rule on {display(finding.section, 60)} of {fit_name(finding.kernel, _KERNEL)}"
+    gain = estimate(finding.speedup, finding.scope)
+    return f"{about}, {gain}{finding.brief}" if gain else f"{about}: {finding.brief}"
+
+
+def estimate(speedup: float | None, scope: str | None) -> str:
+    """The tool's estimate as a prefix of its message: 'est. speed-up 80.3% (global): '; '' if it has none."""
+    of = f" ({scope})" if scope else ""
+    return "" if speedup is None else f"est. speed-up {units.percent(100 * speedup)}{of}: "
+
+
+def verdict_sentence(verdicts: dict[str, float]) -> str:
+    """The tool's own bottleneck verdicts, by kernel time."""
+    parts = ", ".join(f"{units.percent(100 * share, places=0)} {name}" for name, share in verdicts.items())
+    return f"NVIDIA's verdict on the bottleneck, by kernel time: {parts}."

@@ -18,8 +18,7 @@ from ..core import units
 from ..cycles.scope import scoped
 from ..details.measured import measured_sections
 from ..measured.by_section import METRIC, RULE, has_measurements, rows_of
-from ..measured.rules import recorded_of
-from ..measured.sentences import rule_sentence, verdict_sentence
+from ..measured.rules import recorded_of, rule_sentence, verdict_sentence
 from ..measured.values import measured_change
 from ..table.sides import paired_rows
 

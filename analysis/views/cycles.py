@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
@@ -10,6 +10,7 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..contract.column import Column
 from ..contract.options import SIDES, Options
+from ..contract.sections import Section
 from ..contract.view import Answer, CannotAnswer, Runs, View, lettered, neither
 from ..core import units
 from ..core.distribution import histogram
@@ -19,8 +20,6 @@ from ..cycles.detection import Cycles, facts_of, find_cycles, homeless, left_out
 from ..cycles.reduced import is_reduced
 from ..cycles.scope import require_cycle
 from ..cycles.whole import steps_of
-from ..details.cycle_differences import glance
-from ..details.row_details import cycle_sections
 from ..findings.spread import Spread
 from ..work.roofline import mfu_by_cycle
 
@@ -241,7 +240,19 @@ def _by_kind(left: dict[str, Any], right: dict[str, Any], moved: bool) -> list[s
     return ["mean per kind: " + " · ".join(f"{kind} {_change(was, now, moved)}" for kind, was, now in means)]
 
 
+def _details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
+    from ..details.row_details import cycle_sections  # needed only when a row is opened
+
+    return cycle_sections(row, runs, options)
+
+
+def _glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Section]]:
+    from ..details.cycle_differences import glance  # needed only in the app
+
+    return glance(runs, options)
+
+
 VIEW = View(
     "cycles", COLUMNS, _build, PAIR_COLUMNS, alternates=("dur_ns", "cycle_a"), scopes_itself=True, noun="cycles",
-    row_id=("cycle", "rank"), details=cycle_sections, glance=glance, lists_cycles=True,
+    row_id=("cycle", "rank"), details=_details, glance=_glance, lists_cycles=True,
 )

@@ -6,7 +6,9 @@ is of the summed activity time, which counts overlapping streams twice; it is no
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import polars as pl
 from msgspec.structs import replace
@@ -14,13 +16,12 @@ from msgspec.structs import replace
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..contract.options import SIDES, Options, Side
+from ..contract.sections import Section
 from ..contract.view import Answer, Runs, View
 from ..core import units
 from ..core.device_pairs import together
 from ..core.quantiles import on_one_axis
 from ..cycles.paired import OneRun, paired
-from ..details.glances import kernel_glance
-from ..details.row_details import kernel_sections
 from ..kernels.by_name import coverage, facts_of, notes_of, sentence, several_ranks, table
 from ..kernels.columns import COLUMNS, EXTREMES, PAIR_COLUMNS
 from ..kernels.family import family_sums
@@ -90,9 +91,21 @@ def _extremes(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
+    from ..details.row_details import kernel_sections  # needed only when a row is opened
+
+    return kernel_sections(row, runs, options)
+
+
+def _glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Section]]:
+    from ..details.glances import kernel_glance  # needed only in the app
+
+    return kernel_glance(runs, options)
+
+
 VIEW = View(
-    "kernels", COLUMNS, build, pair_columns=PAIR_COLUMNS, scopes_itself=True, noun="kernels", details=kernel_sections,
-    glance=kernel_glance,
+    "kernels", COLUMNS, build, pair_columns=PAIR_COLUMNS, scopes_itself=True, noun="kernels", details=_details,
+    glance=_glance,
 )
 BY_NAME = replace(VIEW, columns=(*COLUMNS, *EXTREMES), build=build_by_name, other=VIEW)  # Summed over devices.
 

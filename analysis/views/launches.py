@@ -6,18 +6,20 @@ frame, cycle) are in memory. A ``sync`` is not a launch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import polars as pl
 
 from ...loaders.trace import Trace
 from ..contract.column import Column
 from ..contract.options import Options
+from ..contract.sections import Section
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core.callers import FRAME as CALLER_COLUMNS
 from ..core.callers import callers_of
 from ..cycles.scope import scoped
 from ..cycles.whole import MANY, cycle_of
-from ..details.glances import launch_glance
-from ..details.row_details import launch_sections
 from ..kernels.peak_shares import SHARES, shares_of_launches
 
 COLUMNS = (
@@ -114,7 +116,19 @@ def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.Lazy
     return rows, notes
 
 
+def _details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
+    from ..details.row_details import launch_sections  # needed only when a row is opened
+
+    return launch_sections(row, runs, options)
+
+
+def _glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Section]]:
+    from ..details.glances import launch_glance  # needed only in the app
+
+    return launch_glance(runs, options)
+
+
 VIEW = View(
     "launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", row_id=("index",), scopes_itself=True,
-    details=launch_sections, glance=launch_glance,
+    details=_details, glance=_glance,
 )
