@@ -42,6 +42,15 @@ def covered(
     return keys.with_columns(pl.Series(name, sums)).group_by(by, maintain_order=True).agg(pl.col(name).sum())
 
 
+def per_owner(
+    starts: Ints, ends: Ints, owner: Ints, owners: int, without: Intervals | None = None
+) -> Ints:
+    """The time that the intervals of each owner (numbered from 0) cover, ns, less what ``without`` covers of it."""
+    first, last, of = union_per_owner(starts, ends, owner)
+    time = last - first if without is None else last - first - without.within(first, last)
+    return np.bincount(of, weights=time, minlength=owners).astype(np.int64)
+
+
 def _taken(keys: pl.DataFrame, without: pl.DataFrame, first: Ints, last: Ints, of: Ints) -> Ints:
     """How much of each interval the other rows cover on the place of its owner: places are laid end to end."""
     places = pl.concat([keys.select(PLACE), without.select(PLACE)]).unique(maintain_order=True).with_row_index("_place")

@@ -2,8 +2,9 @@
 
 The host runs ahead of the device, so an activity belongs to the cycle in which the call that *launched* it began,
 whenever it ran. A cycle's window goes from its start to the later of its end and the end of the last activity launched
-in it, and the next window begins no earlier. An activity without a recorded launch belongs to the window it ran in,
-unless it precedes, on its stream, the first activity that has one: then it was launched before the recording began.
+in it, and the next window begins no earlier. An activity without a recorded launch belongs to the latest cycle whose
+known work had begun on its device by then, unless it precedes, on its stream, the first activity that has one: then it
+was launched before the recording began. On a device without any recorded launch it belongs to the cycle it began in.
 All others belong to no cycle. Where cycles were found on the device itself, their bounds are the windows; without
 timestamps a cycle is a range of launch indices.
 """
@@ -17,9 +18,8 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..core.batches import ABSENT, CALLS, batches, by_number, in_order, integer_arrays, match, numbered, values_at
+from ..core.batches import ABSENT, CALLS, batches, in_order, integer_arrays, match, numbered, values_at
 from ..core.derived import derived
-from ..core.intervals import union
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -29,9 +29,10 @@ _NEVER, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def launched(run: Trace) -> pl.LazyFrame:
-    """The kernels with ``launch_ns``, the start of the earliest call with their correlation (null: none recorded), and
-    ``earlier``, whether they were launched before the recording began. A kernel without a process gets that of its
-    call, so that both sides of a launch have the same one."""
+    """The kernels with ``launch_ns``, the start of the earliest call with their correlation (null: none recorded),
+    ``earlier``, whether they were launched before the recording began, and for the others without a launch
+    ``assumed_ns``: the latest launch of what had begun on their device by then; where none was recorded on it, their
+    start. A kernel without a process gets that of its call, so that both sides of a launch have the same one."""
     calls = run.remember("launches", (), lambda: derived(run, "launches", lambda: _launches_of_kernels(run))).lazy()
     joined = pl.concat([run.kernels, calls], how="horizontal")
     return joined.with_columns(pl.coalesce("pid", "launch_pid").alias("pid")).drop("launch_pid")
@@ -46,37 +47,48 @@ def _launches_of_kernels(run: Trace) -> pl.DataFrame:
     earliest = in_order(calls["rank"], order), in_order(calls["correlation"], order)
     call = match((rows["rank"], rows["correlation"]), earliest)
     call = np.where(call >= 0, order[np.maximum(call, 0)], -1) if len(order) else call
+    launch = values_at(moments, call)
+    assumed, earlier = _without_launch(run, call >= 0, launch)
     return pl.DataFrame({
-        "launch_ns": values_at(moments, call), "launch_pid": values_at(calls["pid"], call),
-        "earlier": _earlier(run, call >= 0),
+        "launch_ns": launch, "launch_pid": values_at(calls["pid"], call), "assumed_ns": assumed, "earlier": earlier,
     })
 
 
-def _earlier(run: Trace, with_launch: Flags) -> Flags:
-    """Which activities precede, on their stream, the first one with a recorded launch."""
-    if with_launch.all() or not with_launch.any():
-        return np.zeros(len(with_launch), dtype=bool)
+def _without_launch(run: Trace, with_launch: Flags, launch: pl.Series) -> tuple[pl.Series, Flags]:
+    """For the activities without a recorded launch: the latest launch among those that had begun on their device (null:
+    none, or not needed), and whether they precede, on their stream, the first one with a recorded launch."""
+    none = pl.repeat(None, len(with_launch), dtype=pl.Int64, eager=True)
+    if with_launch.all():
+        return none, np.zeros(len(with_launch), dtype=bool)
     rows = integer_arrays(run.kernels.select(
         "start_ns", "rank", "stream", device=pl.col("device").to_physical().cast(pl.Int64)))
-    stream, starts = numbered(rows["rank"], rows["device"], rows["stream"]), rows["start_ns"]
-    first = np.full(int(stream.max()) + 1, _NEVER)  # stays so for a stream without any recorded launch: unknown
+    starts, device = rows["start_ns"], numbered(rows["rank"], rows["device"])
+    stream = numbered(device, rows["stream"])
+    has_launches = np.zeros(int(device.max()) + 1, dtype=bool)
+    has_launches[device[with_launch]] = True
+    first = np.full(int(stream.max()) + 1, _LAST)
     order = np.flatnonzero(with_launch)[np.argsort(-starts[with_launch], kind="stable")]
     first[stream[order]] = starts[order]
-    return ~with_launch & (starts < first[stream])
+    unknown = ~with_launch & has_launches[device]
+    earlier = unknown & (starts < first[stream])
+    frame = pl.DataFrame({"device": device, "start": starts, "launch": launch}).with_row_index("row")
+    latest = frame.sort("device", "start", pl.col("launch").is_null()).select(
+        "row", latest=pl.col("launch").cum_max().forward_fill().over("device")).sort("row")["latest"]
+    begun = pl.Series(np.where(has_launches[device], ABSENT, starts))
+    assumed = pl.select(pl.when(pl.Series(unknown & ~earlier)).then(latest).when(pl.Series(~has_launches[device]))
+                        .then(begun)).to_series()
+    return assumed.set(assumed == ABSENT, None), earlier
 
 
-def with_windows(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataFrame:
-    """The cycles with their ``WINDOW`` (ns; null without timestamps); ``cycles`` comes from a cycle source."""
+def with_windows(cycles: pl.DataFrame, work: tuple[Times, Times] | None) -> pl.DataFrame:
+    """The cycles with their ``WINDOW`` (ns; null without timestamps), the step of torch_tb_profiler's breakdown.
+    ``work``: of each activity the row of its cycle (-1: none) and its end; None where marks are device times."""
     start, end = WINDOW
     marked = cycles.with_columns(pl.col("start_ns").alias(start), (pl.col("start_ns") + pl.col("dur_ns")).alias(end))
-    if device_time or cycles.is_empty() or cycles["start_ns"].null_count() or not run.has("kernels"):
+    if work is None or cycles.is_empty() or cycles["start_ns"].null_count():
         return marked
-    last = marked[end].to_numpy().copy()
-    for work in batches(launched(run).filter(pl.col("kind") != "sync").drop_nulls(["start_ns", "launch_ns"]).select(
-        "launch_ns", "rank", (pl.col("start_ns") + pl.col("dur_ns").fill_null(0)).alias("end")
-    )):
-        at = row_at(work["launch_ns"], work["rank"], cycles, ("start_ns", "dur_ns"))
-        np.maximum.at(last, at[at >= 0], work["end"].to_numpy()[at >= 0])
+    last, (at, ends) = marked[end].to_numpy().copy(), work
+    np.maximum.at(last, at[at >= 0], ends[at >= 0])
     order = ["rank", "start_ns", "dur_ns"]
     marked = marked.with_columns(pl.Series(end, last)).with_row_index("_row").sort(order, maintain_order=True)
     marked = marked.with_columns(pl.col(end).cum_max().over("rank"))
@@ -90,7 +102,7 @@ def in_cycles(run: Trace, cycles: pl.DataFrame, device_time: bool, some: pl.Seri
     if cycles["start_ns"].null_count():
         return _by_index(run, cycles if some is None else cycles.filter(some))
     # only the columns that decide are collected; the others stay lazy
-    rows = launched(run).select("launch_ns", "start_ns", "rank", "pid", "earlier").collect(engine="streaming")
+    rows = launched(run).select("launch_ns", "assumed_ns", "start_ns", "rank", "pid").collect(engine="streaming")
     at = _only(place(rows, cycles, device_time), some)
     number = pl.Series("cycle", cycles["cycle"].to_numpy()[at] if cycles.height else at)
     belongs = pl.Series("_row", np.flatnonzero(at >= 0).astype(np.uint32))
@@ -118,16 +130,20 @@ def _only(at: Times, some: pl.Series | None) -> Times:
 
 
 def place(rows: pl.DataFrame, cycles: pl.DataFrame, device_time: bool) -> Times:
-    """The row of ``cycles`` that each activity (``launch_ns start_ns rank earlier``) belongs to, -1 for none."""
+    """The row of ``cycles`` that each activity (``launch_ns assumed_ns start_ns rank``) belongs to, -1 for none."""
     marks = ("start_ns", "dur_ns")
     if device_time:
         return row_at(rows["start_ns"], rows["rank"], cycles, marks)
     at = row_at(rows["launch_ns"], rows["rank"], cycles, marks)
-    unknown = (rows["launch_ns"].is_null() & ~rows["earlier"]).to_numpy()
+    unknown = rows["launch_ns"].is_null() & rows["assumed_ns"].is_not_null()
     if unknown.any():
-        windows = WINDOW if WINDOW[0] in cycles.columns else marks
-        some = rows.filter(pl.Series(unknown))
-        at[unknown] = row_at(some["start_ns"], some["rank"], cycles, windows)
+        begun = cycles.select("start_ns", "rank", next_ns=pl.col("start_ns").sort().shift(-1, fill_value=_LAST)
+                              .over(pl.col("rank"), order_by="start_ns"))
+        some = rows.filter(unknown)
+        latest = row_at(some["assumed_ns"], some["rank"], begun, ("start_ns", "next_ns"))
+        inside = row_at(some["assumed_ns"], some["rank"], cycles, marks)
+        no_launches = (some["assumed_ns"] == some["start_ns"]).to_numpy()
+        at[unknown.to_numpy()] = np.where(no_launches, inside, latest)
     return at
 
 
@@ -141,7 +157,7 @@ def activities_in_cycles(
     if cycles["start_ns"].null_count():
         yield from batches(_by_index(run, cycles).filter(condition).select("cycle", *columns))
         return
-    for rows in batches(launched(run).filter(condition).select("launch_ns", "earlier", *columns)):
+    for rows in batches(launched(run).filter(condition).select("launch_ns", "assumed_ns", *columns)):
         yield _numbered(rows, place(rows, cycles, device_time), cycles)
 
 
@@ -211,33 +227,3 @@ def _by_index(run: Trace, cycles: pl.DataFrame) -> pl.LazyFrame:
         .join_asof(bounds.lazy(), left_on="index", right_on="first_index", strategy="backward", coalesce=False)
         .filter(pl.col("index") <= pl.col("last_index")).drop("first_index", "last_index")
     )
-
-
-def busy_and_idle_ns(run: Trace, cycles: pl.DataFrame) -> tuple[list[int | None], list[int | None]]:
-    """Per cycle, the busy and the idle time of its devices within its window, as means over the devices that ran
-    anything; idle from their first to their last activity of the recording. None without times."""
-    if cycles.is_empty() or cycles["start_ns"].null_count():
-        return [None] * cycles.height, [None] * cycles.height
-    work = integer_arrays(run.kernels.filter(pl.col("kind") != "sync").drop_nulls(["start_ns", "dur_ns"]).select(
-        "start_ns", "dur_ns", "rank", device=pl.col("device").to_physical().cast(pl.Int64)))
-    starts, spans = work["start_ns"], work["dur_ns"]
-    begin, end = (cycles[name].to_numpy() for name in WINDOW)
-    total, idle, devices = np.zeros((3, cycles.height))
-    rank_of = cycles["rank"].fill_null(_NEVER).to_numpy()
-    by_rank = {rank: np.flatnonzero(rank_of == rank) for rank in np.unique(rank_of)}
-    everywhere, nobody = by_rank.get(_NEVER, np.empty(0, np.int64)), np.empty(0, np.int64)
-    for rows in by_number(numbered(work["rank"], work["device"])):
-        rank = int(work["rank"][rows[0]])
-        own = np.arange(cycles.height)
-        if rank != ABSENT:
-            own = np.concatenate((everywhere, by_rank.get(rank, nobody)))
-        busy = union(starts[rows], starts[rows] + spans[rows])
-        inside = busy.within(begin[own], end[own])
-        if len(busy.starts):  # not of activities of no length alone
-            first, last = np.clip((begin[own], end[own]), busy.starts[0], busy.ends[-1])
-            idle[own] += last - first - inside
-        total[own] += inside
-        devices[own] += 1
-    spent, spared = (
-        [int(time / count) if count else None for time, count in zip(of, devices, strict=True)] for of in (total, idle))
-    return spent, spared

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import RLock
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,13 +21,13 @@ from ...loaders import schema
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..core import units
-from ..core.batches import batches
 from ..core.derived import derived_value
 from ..core.distribution import fence, statistics
 from . import assignment, completeness, launch_runs, reduced
 from . import sources as cycle_sources
 from .completeness import with_phases
 from .sourced_cycles import LIMITED, SourcedCycles, why_ignored
+from .step_times import BOUNDS, FIGURES, NOTHING, StepTimes, Work, main_devices, step_times, work_of
 
 WARM_UP_FACTOR = 1.5  # A first cycle this many times the median is warm-up, and so are those after it while they are...
 WARM_UP_SHARE = 0.25  # ...this slow, up to this share of all cycles.
@@ -35,12 +35,14 @@ LEAST_HELD = 0.5
 """Share of the device time that cycles found by regularity must contain; with less they do not explain the run."""
 TOGETHER = 1_000_000  # Rows of a profile that are deduplicated at once.
 
-EXTRA = {
-    "busy_ns": pl.Int64, "idle_ns": pl.Int64, "warm_up": pl.Boolean, "outlier": pl.Boolean, "records": pl.Int64,
-    **dict.fromkeys(assignment.WINDOW, pl.Int64),
+EXTRA: dict[str, Any] = {
+    "row": pl.Int64, "main_device": schema.NAME, **dict.fromkeys(FIGURES, pl.Int64), "warm_up": pl.Boolean,
+    "outlier": pl.Boolean, "records": pl.Int64,
+    **dict.fromkeys((*BOUNDS, *assignment.WINDOW), pl.Int64),
 }
-"""The columns of ``cycles_of`` beyond those of the table: device time, flags, the number of device activities, and the
-cycle's window, which covers host and devices."""
+"""The columns of ``cycles_of`` beyond those of the table: the cycle's ``row`` among all of the run, its times and
+window on its rank's main device (``step_times``), flags, the number of device activities, and the window of the
+breakdown, which covers host and devices."""
 
 
 class Cycles(Struct, frozen=True):
@@ -50,7 +52,7 @@ class Cycles(Struct, frozen=True):
     the others. ``held``: the share of device time that belongs to cycles, None where not measured. ``earlier``: the
     number of activities launched before the recording began. ``marked``: the ``complete`` flags that the source itself
     gave. ``guessed``: the recording does not mark the cycles; ``ignored``: why such a guess is not used, None where it
-    is.
+    is. ``times``: what each cycle took on each device, by its row among all cycles of the run.
     """
 
     frame: pl.DataFrame
@@ -65,6 +67,7 @@ class Cycles(Struct, frozen=True):
     guessed: bool = False
     ignored: str | None = None
     marked: pl.Series | None = None
+    times: StepTimes = NOTHING
 
 
 _finding = RLock()
@@ -117,61 +120,83 @@ def _none(note: str) -> Cycles:
 
 def _complete(run: Trace, sourced: SourcedCycles) -> Cycles:
     """The source's cycles with everything that is derived from the rest of the recording."""
-    anchor = sourced.anchor
+    anchor, times = sourced.anchor, NOTHING
     if reduced.is_reduced(run):
         frame, anchor = reduced.with_figures(run, sourced.frame), reduced.anchor(run) or anchor
-        records = _Records([], [], [], *reduced.outside(run))
+        times = reduced.times(frame)
+        records = _Records([], *reduced.outside(run))
     else:
-        frame = assignment.with_windows(run, sourced.frame, sourced.device_time)
+        frame = sourced.frame
+        timed = run.has("kernels") and not frame["start_ns"].null_count()
+        work = work_of(run, frame, sourced.device_time) if timed else None
+        frame = assignment.with_windows(frame, None if sourced.device_time or work is None else (work.row, work.end))
         frame = with_phases(run, frame, sourced.device_time)
-        records = _records(run, frame, sourced.device_time)
-        frame = frame.with_columns(
-            pl.Series("records", records.count, dtype=pl.Int64), pl.Series("busy_ns", records.busy_ns, dtype=pl.Int64),
-            idle_ns=pl.Series(records.idle_ns or [None] * frame.height, dtype=pl.Int64),
-        )
+        if work is not None:
+            times, records = step_times(run, frame, work, sourced.device_time), _records_of(work, frame.height)
+            frame = _with_times(frame, times)
+        else:
+            records = _records(run, frame, sourced.device_time)
+            frame = _without_times(frame, records.busy_ns)
+        frame = frame.with_columns(pl.Series("records", records.count, dtype=pl.Int64))
     marked = frame["complete"]
-    complete = pl.col("complete").fill_null(True) & completeness.whole(frame)
+    on_device = pl.col("device_ns").is_not_null() | pl.lit(times.devices.is_empty() or reduced.is_reduced(run))
+    complete = pl.col("complete").fill_null(True) & completeness.whole(frame) & on_device
     frame = frame.with_columns(complete=complete).with_columns(
-        pl.when("complete").then(pl.col("busy_ns", "idle_ns")), _warm_up(frame),
+        pl.when("complete").then(pl.col(*FIGURES[1:])), _warm_up(frame),
     )
-    timed = pl.col("start_ns").is_not_null()  # without timestamps the time between launches is unknown
-    window = pl.col(assignment.WINDOW[1]) - pl.col(assignment.WINDOW[0])
     marks = [False] * frame.height  # the only rule for outliers: every view uses these marks
-    for _, group in frame.with_row_index("row").group_by(completeness.like(frame)):
+    frame = frame.with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64))
+    for _, group in frame.group_by(completeness.like(frame)):
         limit = fence(group.filter(~pl.col("warm_up"))["dur_ns"].cast(pl.Float64).to_numpy())
         for row, span, warm_up in group.select("row", "dur_ns", "warm_up").iter_rows():
             marks[row] = span > limit and not warm_up
-    frame = frame.with_columns(
-        pl.coalesce("idle_ns", pl.when((pl.col("busy_ns") <= window) & timed).then(window - pl.col("busy_ns"))),
-        pl.Series("outlier", marks, dtype=pl.Boolean),
-    )
     order = [*schema.polars_schema("cycles"), *EXTRA]
     return Cycles(
-        frame.select(order), sourced.source, anchor, sourced.device_time, sourced.notes,
-        records.before, records.elsewhere, records.held, records.earlier, sourced.guessed,
-        why_ignored(run, frame, records.held) if sourced.guessed else None, marked,
+        frame.with_columns(pl.Series("outlier", marks, dtype=pl.Boolean)).select(order), sourced.source, anchor,
+        sourced.device_time, sourced.notes, records.before, records.elsewhere, records.held, records.earlier,
+        sourced.guessed, why_ignored(run, frame, records.held) if sourced.guessed else None, marked, times,
     )
+
+
+def _with_times(frame: pl.DataFrame, times: StepTimes) -> pl.DataFrame:
+    """The cycles with their times on the main device of their rank; cycles of no rank, on the device with most work."""
+    if frame["rank"].null_count() and times.devices["rank"].n_unique() > 1:
+        main = main_devices(times.devices.with_columns(rank=pl.lit(None, pl.Int64)))
+        own = times.devices.join(main, on="device", how="semi", nulls_equal=True).unique("row", keep="first")
+    else:
+        own = times.main()
+    return frame.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64)).join(
+        own.drop("rank").rename({"device": "main_device"}), on="row", how="left", maintain_order="left", validate="1:1",
+    ).with_columns(pl.col("host_ns").fill_null(pl.col("dur_ns"))).drop("row")
+
+
+def _without_times(frame: pl.DataFrame, busy_ns: Sequence[int | None]) -> pl.DataFrame:
+    """The cycles of a run without device activities that have times: step time is the recorded length."""
+    spans = {name: pl.lit(None).cast(EXTRA[name]) for name in ("main_device", *FIGURES, *BOUNDS)}
+    busy, timed = pl.col("busy_ns"), pl.col("start_ns").is_not_null()
+    return frame.with_columns(**spans | {"host_ns": pl.col("dur_ns"), "step_ns": pl.col("dur_ns")}).with_columns(
+        pl.Series("busy_ns", busy_ns, dtype=pl.Int64)
+    ).with_columns(  # without timestamps the time between launches is unknown
+        idle_ns=pl.when((busy <= pl.col("dur_ns")) & timed).then(pl.col("dur_ns") - busy))
 
 
 class _Records(Struct, frozen=True):
-    """Per cycle, its number of device activities and the busy time of devices; and the activities in no cycle."""
+    """Per cycle, its number of device activities; and the activities in no cycle. ``busy_ns``: per cycle, the mean over
+    devices, of runs without times."""
 
     count: Sequence[int | None]
-    busy_ns: Sequence[int | None]
-    idle_ns: Sequence[int | None] = ()
     before: int = 0
     elsewhere: int = 0
     held: float | None = None
     earlier: int = 0
+    busy_ns: Sequence[int | None] = ()
 
 
 def _records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
     if run.has("kernels") and frame["start_ns"].null_count():
         counts = assignment.in_cycles(run, frame, device_time).filter(pl.col("kind") != "sync").group_by("cycle").len()
         counted = frame.join(counts.collect(engine="streaming"), on="cycle", how="left", maintain_order="left")
-        return _Records(counted["len"].fill_null(0).to_list(), [int(span) for span in frame["dur_ns"]])
-    if run.has("kernels"):
-        return _timed_records(run, frame, device_time)
+        return _Records(counted["len"].fill_null(0).to_list(), busy_ns=[int(span) for span in frame["dur_ns"]])
     if run.has("profile"):
         # two processes may each have a cycle 3, which began at different times
         same = ["cycle", "start_ns"]
@@ -185,8 +210,9 @@ def _records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
             for some in _some_cycles(run)
         ])
         joined = frame.join(sums, on=same, how="left", nulls_equal=True, maintain_order="left")
-        return _Records(joined["records"].fill_null(0).to_list(), (joined["busy"] // joined["devices"]).to_list())
-    return _Records([None] * frame.height, [None] * frame.height)
+        return _Records(joined["records"].fill_null(0).to_list(),
+                        busy_ns=(joined["busy"] // joined["devices"]).to_list())
+    return _Records([None] * frame.height, busy_ns=[None] * frame.height)
 
 
 def _some_cycles(run: Trace) -> list[pl.Series]:
@@ -197,26 +223,13 @@ def _some_cycles(run: Trace) -> list[pl.Series]:
     return [rows["cycle"].implode() for rows in batches_of]
 
 
-def _timed_records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
-    first = cast(int | None, frame["start_ns"].min())
-    count = np.zeros(frame.height, dtype=np.int64)
-    homeless, before, earlier = 0, 0, 0
-    total, held = 0.0, 0.0  # floats, because the sum of durations may overflow an integer
-    for work in batches(assignment.launched(run).filter(pl.col("kind") != "sync").select(
-        "launch_ns", "start_ns", "dur_ns", "rank", "earlier"
-    )):
-        at = assignment.place(work, frame, device_time)
-        inside, spent = at >= 0, work["dur_ns"].fill_null(0).to_numpy()
-        count += np.bincount(at[inside], minlength=frame.height)
-        total, held = total + float(spent.sum(dtype=np.float64)), held + float(spent[inside].sum(dtype=np.float64))
-        early = work["earlier"].to_numpy() & ~inside
-        earlier += int(early.sum())
-        starts = work.filter(pl.Series(~inside & ~early)).select(pl.coalesce("launch_ns", "start_ns")).to_series()
-        homeless += len(starts)
-        before += 0 if first is None else int((starts < first).sum())
+def _records_of(work: Work, cycles: int) -> _Records:
+    inside, spent = work.row >= 0, (work.end - work.start).astype(np.float64)  # the sum may overflow an integer
+    total, early = float(spent.sum()), work.before > 0
+    unlaunched = work.unlaunched > 0
     return _Records(
-        count.tolist(), *assignment.busy_and_idle_ns(run, frame), before, homeless - before,
-        held / total if total else None, earlier,
+        np.bincount(work.row[inside], minlength=cycles).tolist(), int((early & ~unlaunched).sum()),
+        int((~inside & ~early).sum()), float(spent[inside].sum()) / total if total else None, int(unlaunched.sum()),
     )
 
 

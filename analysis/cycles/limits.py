@@ -105,7 +105,7 @@ def _of_process(run: Trace, pid: int) -> Trace:
         there |= _distinct((run.comparison,), column)
     if pid not in there:
         raise _refuse(run, "process", pid, sorted(there), "processes")
-    kernels = assignment.launched(run).drop("launch_ns", "earlier")
+    kernels = assignment.launched(run).drop("launch_ns", "assumed_ns", "earlier")
     if len(there) == 1:  # an activity without a process and without a launch call can only belong to this one
         kernels = kernels.with_columns(pl.col("pid").fill_null(pid))
     matching = pl.col("pid") == pid

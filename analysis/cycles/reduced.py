@@ -17,8 +17,9 @@ from ...loaders.trace import REDUCED, PartOf, Trace
 from ..contract.options import Scope
 from ..contract.view import ScopeRefused
 from .assignment import WINDOW
+from .step_times import BOUNDS, FIGURES, NOTHING, StepTimes
 
-FIGURES = (*WINDOW, "records", "busy_ns", "idle_ns")
+MEASURED = (*WINDOW, "records", "main_device", *FIGURES, *BOUNDS)
 _KEYS = ("rank", "cycle", "start_ns")
 _BY_RANK = (
     "cycles", "profile", "kernel_stats", "breakdown", "rank_sums", "device_sums", "cycle_sums", "cycle_device_sums",
@@ -44,9 +45,15 @@ def is_reduced(run: Trace) -> bool:
 
 
 def with_figures(run: Trace, cycles: pl.DataFrame) -> pl.DataFrame:
-    """The cycles with ``FIGURES`` as measured; null where the dataset has none."""
-    sums = run.cycle_sums.select(*_KEYS, *FIGURES).unique(_KEYS, keep="first").collect(engine="streaming")
+    """The cycles with ``MEASURED`` as it was; null where the dataset has none."""
+    sums = run.cycle_sums.select(*_KEYS, *MEASURED).unique(_KEYS, keep="first").collect(engine="streaming")
     return cycles.join(sums, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
+
+
+def times(cycles: pl.DataFrame) -> StepTimes:
+    """The times of the cycles (with ``MEASURED``) on their main devices: the dataset holds no others."""
+    rows = cycles.with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64)).filter(pl.col("device_ns").is_not_null())
+    return replace(NOTHING, devices=rows.rename({"main_device": "device"}).select(NOTHING.devices.columns))
 
 
 def outside(run: Trace) -> tuple[int, int, float | None]:

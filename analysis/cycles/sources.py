@@ -61,10 +61,43 @@ def recorded(run: Trace) -> SourcedCycles | None:
     anchor = _common(frame["label"].cast(pl.String).drop_nulls().to_list())
     sources = frame["source"].cast(pl.String).drop_nulls().unique().to_list()
     source = sources[0] if len(sources) == 1 else "recorded"
-    frame = frame.with_columns(pl.col("complete").fill_null(True))
     device_time = source in GUESSES or frame["first_index"].null_count() == 0
     guessed = bool(run.info.facts.get(GUESSED, source in GUESSES))
-    return SourcedCycles(frame, source, anchor, device_time=device_time, guessed=guessed)
+    frame, notes = frame.with_columns(pl.col("complete").fill_null(True)), tuple[str, ...]()
+    if not device_time and not frame["start_ns"].null_count():
+        frame, notes = apart(frame)
+    return SourcedCycles(frame, source, anchor, device_time=device_time, guessed=guessed, notes=notes)
+
+
+ROUNDED_NS = 1_000
+"""Marks that overlap by no more than this do not overlap: recorders round."""
+
+
+def apart(marks: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The marks of each rank (``start_ns dur_ns rank``) that overlap no other: of two that do, the outer one counts, of
+    equal ones the earlier. Marks of no length do not count. A note says how many were left out."""
+    real = marks.filter(pl.col("dur_ns") > 0) if (marks["dur_ns"] > 0).any() else marks
+    ordered = real.sort("rank", "start_ns", "dur_ns", descending=[False, False, True], maintain_order=True)
+    end = pl.col("start_ns") + pl.col("dur_ns")
+    over = ordered.select((end.cum_max().shift(1).over("rank") > pl.col("start_ns") + ROUNDED_NS).fill_null(False))
+    lacking = marks.height - real.height
+    if over.to_series().any():
+        last: dict[int | None, int] = {}
+        kept = []
+        for rank, start, span in ordered.select("rank", "start_ns", "dur_ns").iter_rows():
+            kept.append(start >= last.get(rank, start) - ROUNDED_NS)
+            if kept[-1]:
+                last[rank] = start + span
+        ordered = ordered.filter(pl.Series(kept))
+    notes = []
+    if inside := real.height - ordered.height:
+        lie = "step mark lies" if inside == 1 else "step marks lie"
+        notes.append(f"{inside:,} {lie} inside another one of the same rank and {'is' if inside == 1 else 'are'} no "
+                     "step.")
+    if lacking:
+        notes.append(f"{lacking:,} step mark{'s have' if lacking > 1 else ' has'} no length and "
+                     f"{'are' if lacking > 1 else 'is'} no step.")
+    return ordered, tuple(notes)
 
 
 def annotated(run: Trace) -> SourcedCycles | None:
@@ -75,7 +108,8 @@ def annotated(run: Trace) -> SourcedCycles | None:
     names = rows["name"].unique()
     steps = [name for name in names if STEP.match(name)]
     if steps:
-        return _from_slices(_outermost(rows.filter(pl.col("name").is_in(steps))), "annotation")
+        marks, notes = apart(rows.filter(pl.col("name").is_in(steps)))
+        return replace(_from_slices(marks, "annotation"), notes=notes)
     rows = rows.filter(~pl.col("name").is_in([name for name in names if _NO_STEP.search(name) or _WAITS.search(name)]))
     extent = _extent(run)
     return _most_regular(rows, extent, "annotation", stem=True) or _rounds(rows, extent)
@@ -106,7 +140,7 @@ def overridden(run: Trace, pattern: str) -> SourcedCycles | None:
     wanted = [name for name in names if expression.search(name)]
     if wanted:
         rows = _slices(run, pl.col("name").cast(pl.String).is_in(wanted))
-        return None if rows is None else _from_slices(_outermost(rows), "anchor", anchor=pattern)
+        return None if rows is None else _from_slices(apart(rows)[0], "anchor", anchor=pattern)
     return _between_launches(run, expression)
 
 
@@ -149,20 +183,6 @@ def _stem(name: str) -> str:
     return re.sub(r"\d+", "N", name)
 
 
-def _outermost(rows: pl.DataFrame) -> pl.DataFrame:
-    """Per rank, the slices of its thread with the most time that lie in no other slice of the frame."""
-    keys = ["rank"]
-    threads = rows.group_by("rank", "pid", "tid").agg(pl.col("dur_ns").sum().alias("_sum"), pl.len().alias("_n"))
-    best = threads.sort("_sum", "_n", "pid", "tid", descending=[True, True, False, False]).group_by(
-        keys, maintain_order=True
-    ).first()
-    rows = rows.join(best.select("rank", "pid", "tid"), on=["rank", "pid", "tid"], nulls_equal=True, how="semi")
-    rows = rows.sort("start_ns", "dur_ns", descending=[False, True])
-    end = pl.col("start_ns") + pl.col("dur_ns")
-    inside = (end.cum_max().shift(1).over(keys) > pl.col("start_ns")).fill_null(False)
-    return rows.filter(~inside)
-
-
 def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> SourcedCycles | None:
     """The slices of the name that fills most of the recording, of those that repeat regularly and without nesting."""
     names = pl.DataFrame({"name": rows["name"].unique().sort()})
@@ -192,7 +212,7 @@ def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> S
     close = totals.filter(pl.col("busy") >= 0.99 * pl.col("busy").max())
     winner = close.sort("n", "busy", "stem", descending=[False, True, False])["stem"][0]
     chosen = rows.join(good.filter(pl.col("stem") == winner).select(keys), on=keys, how="semi", nulls_equal=True)
-    return _from_slices(_outermost(chosen), source, certain=False)
+    return _from_slices(apart(chosen)[0], source, certain=False)
 
 
 def _rounds(rows: pl.DataFrame, extent: int) -> SourcedCycles | None:
@@ -200,7 +220,7 @@ def _rounds(rows: pl.DataFrame, extent: int) -> SourcedCycles | None:
     to the next. The last cycle ends with the last annotation of its round."""
     if rows.is_empty():
         return None
-    rows = _outermost(rows).with_columns(end=pl.col("start_ns") + pl.col("dur_ns"))
+    rows = apart(rows)[0].with_columns(end=pl.col("start_ns") + pl.col("dur_ns"))
     pieces = []
     for _, group in rows.group_by("rank", maintain_order=True):
         stems = [_stem(name) for name in group["name"]]

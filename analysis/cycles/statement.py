@@ -22,11 +22,12 @@ _MOST_AHEAD = 1_000_000_000
 
 
 def cycle_facts(runs: Sequence[Trace], options: Options) -> dict[str, Any]:
-    """The facts ``cycles`` of one run, or of each run by its side, the same for every cycle a view is limited to."""
+    """The facts ``cycles`` and ``step`` of one run, or of each run by its side: the same in every view, and for every
+    cycle a view is limited to. Whatever every answer states about a run is added here."""
     statements = [_statement(run, options, side) for run, side in zip(runs, SIDES, strict=False)]
     if len(statements) == 1:
-        return {"cycles": statements[0]}
-    return {name: {"cycles": one} for name, one in zip(SIDES, statements, strict=True)}
+        return statements[0]
+    return dict(zip(SIDES, statements, strict=True))
 
 
 def find_ahead(runs: Sequence[Trace], options: Options) -> Thread | None:
@@ -53,8 +54,10 @@ def _statement(run: Trace, options: Options, side: Side) -> dict[str, Any]:
     def compute() -> dict[str, Any]:
         from .detection import view_cycles
         from .scope import scoped_any_cycle
+        from .step_facts import step_facts
 
-        return _stated(view_cycles(scoped_any_cycle(run, options, side), options))
+        cycles = view_cycles(scoped_any_cycle(run, options, side), options)
+        return {"cycles": _stated(cycles), "step": step_facts(cycles)}
 
     return derived_value(run, _KEPT, dict, compute) if options == Options() else compute()
 

@@ -18,10 +18,10 @@ from ..contract.options import Options
 from ..contract.sections import MOST, Section
 from ..core import units
 from ..core.names.short_name import fit_name
-from ..cycles.assignment import WINDOW, in_cycles
+from ..cycles.assignment import in_cycles
 from ..cycles.completeness import like
 from ..cycles.detection import Cycles, find_cycles
-from ..idle.by_cycle import NOT_COVERED, idle_by_cycle
+from ..idle.by_cycle import idle_by_cycle
 from ..idle.cause_meanings import idle_name
 
 LEAST = 3  # Fewest similar cycles for a meaningful median.
@@ -106,9 +106,7 @@ def _median(values: pl.Series) -> float | None:
 def differences(run: Trace, options: Options) -> Differences:
     """The cycles of a run with the data to compare similar ones."""
     cycles = find_cycles(run, options)
-    window = pl.col(WINDOW[1]) - pl.col(WINDOW[0])  # one that holds start-up has less idle time, and waited no less
-    covered = pl.col("busy_ns") + pl.col("idle_ns") >= (1 - NOT_COVERED) * window
-    frame = cycles.frame.with_columns(pl.when(covered).then("idle_ns"))
+    frame = cycles.frame
     keys = frame.select(pl.col("rank").fill_null(-1), pl.col(like(frame)).cast(pl.String).alias("kind"))
     group = keys.select(pl.struct("rank", "kind").rank("dense")).to_series().cast(pl.Int64).fill_null(0).to_numpy()
     usual = (frame["complete"].fill_null(True) & ~frame["warm_up"].fill_null(False)).to_numpy()

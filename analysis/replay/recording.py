@@ -123,7 +123,7 @@ def recording_of(run: Trace, options: Options) -> Recording | str:
     account = counted_cycles(run, options)
     cycles = account.frame.filter(pl.col("start_ns").is_not_null())
     calls, number = _calls(every, outer, call, slices, cycles if not account.device_time else cycles.clear())
-    placed = assignment.launched(run).select("launch_ns", "start_ns", "rank", "earlier").collect(engine="streaming")
+    placed = assignment.launched(run).select("launch_ns", "assumed_ns", "start_ns", "rank").collect(engine="streaming")
     cycle = assignment.place(placed, cycles, account.device_time)[ids["row"]]
     named = run.kernels.select("name", "kind").collect(engine="streaming")[ids["row"]]
     process = np.where(call >= 0, every.pid[np.maximum(call, 0)], ids["pid"])

@@ -80,7 +80,7 @@ class Table(Struct, frozen=True):
         under ``a`` and ``b`` for two. Raises CannotAnswer for a bad cycle anchor."""
         facts = dict(self.facts)
         for name, value in (self.cycle_facts() if self.cycle_facts is not None else {}).items():
-            facts[name] = {**facts.get(name, {}), **value}
+            facts[name] = {**(facts.get(name) or {}), **value} if isinstance(value, dict) else value
         return facts
 
     def __len__(self) -> int:

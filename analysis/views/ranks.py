@@ -27,6 +27,7 @@ from ..cycles.assignment import row_at
 from ..cycles.detection import view_cycles
 from ..cycles.paired import OneRun, on_the_same_devices
 from ..cycles.reduced import lacking
+from ..cycles.step_facts import step_by_rank
 from ..ranks.beginnings import Beginnings, Straggler, beginnings_of, straggler_of
 from ..ranks.memory import memory_of, of_place
 from ..table.sides import paired_rows
@@ -35,7 +36,7 @@ COLUMNS = (
     Column("rank", "rank", "number", "rank of the job", width=6, order=0, pinned=True, role="order", pairs="key"),
     Column("device", "device", "text", "its device", width=7, order=6, role="where", pairs="key"),
     Column("host", "host", "text", "machine it ran on", width=14, order=9, role="where"),
-    Column("cycle_ns", "mean cycle", "ns", "mean duration of its cycles", width=10, order=3),
+    Column("cycle_ns", "step", "ns", "mean step time: lead + device + tail", width=10, order=3),
     Column("busy_ns", "busy", "ns", "device busy time over the whole recording", width=10, order=4),
     Column("comm_ns", "communication", "ns", "time with a collective running", width=13, order=5),
     Column("exposed_ns", "exposed", "ns", "communication not overlapped with computation", width=10, order=2),
@@ -162,8 +163,7 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, beginnings: Beginn
     """One row per rank and device, most caused wait first; null where not recorded."""
     busy = _busy(run)
     talk = {(one.rank, one.device): one for one in communication(run)}
-    lengths = view_cycles(run, options).frame.drop_nulls("dur_ns").group_by("rank").agg(pl.col("dur_ns").mean())
-    cycles = dict(lengths.rows())  # key None: cycles without a rank
+    cycles = step_by_rank(view_cycles(run, options))
     hosts = run.info.facts.get("hosts") or {}
     waited = _waited(arrivals)
     place = {(one.rank, one.device): number for number, one in enumerate(arrivals.members)}

@@ -26,7 +26,7 @@ from ..trace import REDUCED, Device, Info, Trace
 from .layout import LAYOUT, PACKED, Description, packed_file, table_file
 
 MOMENTS = {
-    "cycles": ("start_ns",), "cycle_sums": ("start_ns", "window_start_ns", "window_end_ns"),
+    "cycles": ("start_ns",), "cycle_sums": ("start_ns", "window_start_ns", "window_end_ns", "from_ns", "to_ns"),
     "profile": ("cycle_start_ns",), "collectives": ("start_ns",), "idle_gaps": ("start_ns",),
 }
 """Columns with points in time, stored relative to the zero of their rank's recording."""

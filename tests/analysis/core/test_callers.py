@@ -69,7 +69,8 @@ def test_of_a_graph_s_kernels_nobody_knows_who_captured_them() -> None:
 
 def test_launches_carry_their_caller_and_cycle_and_a_scope_keeps_frames_that_began_before() -> None:
     run = run_of(
-        host=FORWARD, kernels=[kernel(0, 100, 5, correlation=1), kernel(1, 2000, 5)],
+        host=[*FORWARD, call(1990, 2, 9)],
+        kernels=[kernel(0, 100, 5, correlation=1), kernel(1, 2000, 5, correlation=9)],
         cycles=[{**one, "start_ns": one["start_ns"] + 25} for one in steps(100, 3000)],
     )
     rows = ask(view("launches"), (run,)).frame.to_dicts()

@@ -18,7 +18,6 @@ from warplens.analysis.cycles.detection import cycles_of, find_cycles, homeless,
 from warplens.analysis.cycles.scope import scoped
 from warplens.analysis.query.ask import ask
 from warplens.analysis.query.report import report
-from warplens.analysis.views import view
 from warplens.analysis.views.cycles import VIEW
 from warplens.loaders.schema_limits import LONGEST_NS
 from warplens.loaders.trace import Trace
@@ -74,20 +73,18 @@ def test_without_timestamps_a_cycle_is_the_summed_latency_of_its_launches() -> N
     assert rows == [(None, 21, 21, None), (None, 25, 25, None)]
 
 
-def test_a_cycle_is_idle_between_the_first_and_last_activity_as_the_idle_view_says_it() -> None:
+def test_a_step_is_lead_device_time_and_tail_and_each_part_has_one_owner() -> None:
     launches = [kernel(0, 5, 10), kernel(1, 8, 4), kernel(2, 95, 15), kernel(3, 150, 10), kernel(4, 152, 2)]
     found = cycles_of(run_of(cycles=steps(100, 100), kernels=launches), Options()).collect()
-    assert found.select("busy_ns", "idle_ns").rows() == [(15, 80), (20, 40)]
-    for cycle, (idle,) in enumerate(found.select("idle_ns").rows()):
-        gaps = ask(view("idle"), (run_of(cycles=steps(100, 100), kernels=launches),), Options(cycle=cycle))
-        assert gaps.facts["devices"][0]["idle_ns"] == idle
+    times = found.select("host_ns", "lead_ns", "device_ns", "tail_ns", "step_ns", "busy_ns", "idle_ns", "period_ns")
+    assert times.rows() == [(100, 5, 105, 0, 110, 25, 85, None), (100, 40, 10, 40, 90, 10, 80, 50)]
 
 
 def test_a_launch_belongs_to_the_cycle_whose_call_launched_it() -> None:
     calls = [host("cudaLaunchKernel", 90, 2, "runtime", correlation=7)]
     launches = [kernel(0, 10, 5, stream=1), kernel(1, 120, 5, correlation=7, stream=2)]
     found = cycles_of(run_of(cycles=steps(100, 100), kernels=launches, host=calls), Options()).collect()
-    assert found["records"].to_list() == [2, 0]
+    assert found["records"].to_list() == [1, 0], "nothing says who launched the one on stream 1"
 
 
 def test_who_launched_what_is_found_once_however_often_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +97,7 @@ def test_who_launched_what_is_found_once_however_often_it_is_asked(monkeypatch: 
     frame = find_cycles(run, Options()).frame
     for _ in range(2):
         mine = assignment.in_cycles(run, frame, device_time=False).select("index", "cycle", "pid").collect()
-        assert mine.rows() == [(0, 0, None), (1, 0, 3)]
+        assert mine.rows() == [(1, 0, 3)]
     assert [trace is run for trace in found] == [True]
 
 
@@ -153,14 +150,15 @@ def test_where_nothing_repeats_there_are_no_cycles_and_that_is_said() -> None:
 
 
 def test_scope_keeps_what_the_cycle_launched_and_what_began_in_it() -> None:
-    calls = [host("cudaLaunchKernel", 90, 2, "runtime", correlation=7), host("op", 110, 5)]
-    launches = [kernel(0, 10, 5, stream=1), kernel(1, 120, 5, correlation=7), kernel(2, 130, 5)]
+    calls = [host("cudaLaunchKernel", at, 2, "runtime", correlation=at) for at in (8, 90, 115)] + [host("op", 110, 5)]
+    launches = [kernel(0, 10, 5, stream=1, correlation=8), kernel(1, 120, 5, correlation=90),
+                kernel(2, 130, 5, correlation=115)]
     samples = [{"ts_ns": 50, "metric": "power", "value": 1.0}, {"ts_ns": 150, "metric": "power", "value": 2.0}]
     run = run_of(cycles=steps(100, 100), kernels=launches, host=calls, metrics=samples)
     first, second = scoped(run, Options(cycle=0)), scoped(run, Options(cycle_b=1), "b")
     assert first.kernels.collect()["index"].to_list() == [0, 1]
     assert second.kernels.collect()["index"].to_list() == [2]
-    assert (first.host.collect().height, second.host.collect()["name"].to_list()) == (1, ["op"])
+    assert (first.host.collect().height, second.host.collect()["name"].to_list()) == (2, ["cudaLaunchKernel", "op"])
     assert (first.metrics.collect()["value"].to_list(), second.metrics.collect()["value"].to_list()) == ([1.0], [2.0])
     assert scoped(run, Options(cycle=0), "b") is run
 
@@ -205,22 +203,21 @@ spans = st.lists(st.tuples(st.integers(0, 900), st.integers(0, 300), st.integers
 
 
 @given(work=spans, seed=st.randoms())
-def test_busy_and_idle_always_add_up_and_the_order_of_rows_does_not_matter(
+def test_the_steps_are_the_whole_and_the_order_of_rows_does_not_matter(
     work: list[tuple[int, int, int]], seed: random.Random
 ) -> None:
     launches = [kernel(i, start, dur, device=f"GPU {gpu}") for i, (start, dur, gpu) in enumerate(work)]
-    frame = cycles_of(run_of(cycles=steps(*[100] * 12), kernels=launches), Options()).collect()
-    seen = frame.filter(pl.col("busy_ns").is_not_null())
-    for begin, busy, idle in seen.select("start_ns", "busy_ns", "idle_ns").rows():
-        spans, devices = [], {gpu for *_, gpu in work}
-        for device in devices:
-            mine = [(start, start + dur) for start, dur, gpu in work if gpu == device and dur]
-            first, last = min(mine, default=(0, 0))[0], max((end for _, end in mine), default=0)
-            spans.append(max(0, min(last, begin + 100) - max(first, begin)))
-        assert busy >= 0 and abs(busy + idle - sum(spans) / len(devices)) < 2  # means, each rounded down
+    cycles = find_cycles(run_of(cycles=steps(*[100] * 12), kernels=launches), Options())
+    parts = cycles.times.parts.with_columns(length=pl.col("to_ns") - pl.col("from_ns"))
+    for (device,), own in cycles.times.devices.drop_nulls("step_ns").group_by("device"):
+        assert own.select((pl.col("busy_ns") + pl.col("other_ns") + pl.col("idle_ns") - pl.col("step_ns")).abs().max()
+                          ).item() == 0
+        assert own.select(pl.min_horizontal("busy_ns", "other_ns", "idle_ns").min()).item() >= 0
+        mine = parts.filter(pl.col("device").cast(pl.String) == str(device)).sort("from_ns")
+        assert mine["from_ns"].to_list()[1:] == mine["to_ns"].to_list()[:-1]
     seed.shuffle(launches)
     again = cycles_of(run_of(cycles=steps(*[100] * 12), kernels=launches), Options()).collect()
-    assert again.equals(frame)
+    assert again.equals(cycles.frame)
 
 
 def test_kinds_are_compared_each_for_itself() -> None:
@@ -238,22 +235,23 @@ def test_cycles_of_no_length_are_compared_without_dividing_by_it() -> None:
     assert table.frame["delta_pct"].to_list() == [None] * 4
 
 
-def test_device_figures_are_taken_over_the_window_that_ends_with_the_last_activity_launched() -> None:
+def test_device_time_ends_with_the_last_activity_launched_and_a_step_behind_takes_what_it_ran() -> None:
     calls = [host("cudaLaunchKernel", 10, 2, "runtime", correlation=1),
              host("cudaLaunchKernel", 110, 2, "runtime", correlation=2)]
     launches = [kernel(0, 50, 100, correlation=1), kernel(1, 150, 100, correlation=2)]
     found = cycles_of(run_of(cycles=steps(100, 100), kernels=launches, host=calls), Options()).collect()
-    assert found.select("dur_ns", "window_start_ns", "window_end_ns", "busy_ns", "idle_ns").rows() == [
-        (100, 0, 150, 100, 0), (100, 150, 250, 100, 0),
+    assert found.select("dur_ns", "from_ns", "to_ns", "lead_ns", "step_ns", "busy_ns", "idle_ns").rows() == [
+        (100, 50, 150, 50, 150, 100, 50), (100, 150, 250, 0, 100, 100, 0),
     ]
 
 
-def test_an_activity_without_a_launch_record_belongs_to_the_window_it_ran_in() -> None:
-    calls = [host("cudaLaunchKernel", 90, 2, "runtime", correlation=1)]
-    launches = [kernel(0, 95, 25, correlation=1), kernel(1, 110, 5), kernel(2, 130, 5), kernel(3, 125, 5)]
+def test_an_activity_without_a_launch_record_belongs_to_the_latest_step_that_had_begun_on_its_device() -> None:
+    calls = [host("cudaLaunchKernel", at, 2, "runtime", correlation=at) for at in (90, 110)]
+    launches = [kernel(0, 95, 25, correlation=90), kernel(1, 110, 5), kernel(2, 130, 5), kernel(3, 125, 5),
+                kernel(4, 122, 1, correlation=110)]
     run = run_of(cycles=steps(100, 100), kernels=launches, host=calls)
     assert scoped(run, Options(cycle=0)).kernels.collect()["index"].to_list() == [0, 1]
-    assert scoped(run, Options(cycle=1)).kernels.collect()["index"].to_list() == [2, 3]
+    assert scoped(run, Options(cycle=1)).kernels.collect()["index"].to_list() == [2, 3, 4]
 
 
 def test_a_kernel_recorded_before_its_launch_belongs_to_the_cycle_of_the_launch() -> None:
