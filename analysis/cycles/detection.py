@@ -27,7 +27,7 @@ from . import assignment, completeness, launch_runs, reduced
 from . import sources as cycle_sources
 from .completeness import with_phases
 from .sourced_cycles import LIMITED, SourcedCycles, why_ignored
-from .step_times import BOUNDS, FIGURES, NOTHING, StepTimes, Work, main_devices, step_times, work_of
+from .step_times import BOUNDS, FIGURES, NOTHING, PlacedWork, StepTimes, main_devices, step_times, work_of
 
 WARM_UP_FACTOR = 1.5  # A first cycle this many times the median is warm-up, and so are those after it while they are...
 WARM_UP_SHARE = 0.25  # ...this slow, up to this share of all cycles.
@@ -223,7 +223,7 @@ def _some_cycles(run: Trace) -> list[pl.Series]:
     return [rows["cycle"].implode() for rows in batches_of]
 
 
-def _records_of(work: Work, cycles: int) -> _Records:
+def _records_of(work: PlacedWork, cycles: int) -> _Records:
     inside, spent = work.row >= 0, (work.end - work.start).astype(np.float64)  # the sum may overflow an integer
     total, early = float(spent.sum()), work.before > 0
     unlaunched = work.unlaunched > 0

@@ -80,7 +80,7 @@ def main_devices(devices: pl.DataFrame) -> pl.DataFrame:
     ).group_by("rank", maintain_order=True).first().select("rank", "device")
 
 
-class Work(Struct, frozen=True):
+class PlacedWork(Struct, frozen=True):
     """The timed activities of a run as arrays, in recorded order: times in ns, rank and device code, the ``row`` of the
     cycle that each belongs to (-1: none), whether it ``computes`` or ``communicates``, whether it was launched
     ``before`` the first cycle, and whether (``unlaunched``) that was before the recording."""
@@ -96,7 +96,7 @@ class Work(Struct, frozen=True):
     unlaunched: Ints
 
 
-def work_of(run: Trace, cycles: pl.DataFrame, device_time: bool) -> Work:
+def work_of(run: Trace, cycles: pl.DataFrame, device_time: bool) -> PlacedWork:
     """The activities of the run with the cycle that each belongs to; ``cycles`` as for ``assignment.place``."""
     columns = Columns(("row",))
     rows = assignment.launched(run).filter(pl.col("kind") != "sync").drop_nulls(["start_ns"]).select(
@@ -113,10 +113,10 @@ def work_of(run: Trace, cycles: pl.DataFrame, device_time: bool) -> Work:
         columns.add(batch.select("start_ns", "end", "rank", "device", "computes", "communicates").with_columns(
             row=at, before=early.cast(pl.Int64), unlaunched=unlaunched.cast(pl.Int64)))
     names = ("start_ns", "end", "rank", "device", "row", "computes", "communicates", "before", "unlaunched")
-    return Work(*(columns.numbers(name) for name in names))
+    return PlacedWork(*(columns.numbers(name) for name in names))
 
 
-def step_times(run: Trace, cycles: pl.DataFrame, work: Work, device_time: bool) -> StepTimes:
+def step_times(run: Trace, cycles: pl.DataFrame, work: PlacedWork, device_time: bool) -> StepTimes:
     """The times of every cycle on every device. ``cycles`` are those of the run in their table's columns; recorded
     marks of one rank do not overlap."""
     marks = cycles.select("start_ns", "dur_ns", "rank").with_row_index("row")
@@ -156,7 +156,7 @@ def _inputs(run: Trace, rank: int | None) -> Intervals:
 
 
 def _of_device(
-    marks: pl.DataFrame, device: str | None, rank: int | None, work: Work, rows: Ints, inputs: Intervals,
+    marks: pl.DataFrame, device: str | None, rank: int | None, work: PlacedWork, rows: Ints, inputs: Intervals,
     device_time: bool,
 ) -> StepTimes:
     """The times of the cycles ``marks`` (``row start_ns dur_ns``, in order) on one device, whose activities are at
