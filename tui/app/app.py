@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -53,6 +54,8 @@ def _chosen_theme(app: Any) -> str:
     return name
 
 
+FIRST_ROWS = 2.0
+"""Seconds that keys wait for the first rows of the runs."""
 _PATIENCE = 0.4
 """Seconds the headline's query waits for the view's first answer before it starts anyway."""
 
@@ -83,6 +86,7 @@ class WarplensApp(Wired, Background):
         self.main = MainScreen(self.session, self.keys_in_force, self.tasks)
         self.headlines = QueryRunner(self)
         self.begun, self.chosen = False, ""
+        self._opened_at = 0.0
         self._due = False
         self._headline_due = False
         self._ticking: Any = None
@@ -100,6 +104,21 @@ class WarplensApp(Wired, Background):
         """Whether a query is unanswered or about to be asked."""
         untold = any(run.state == "loading" and run not in self.main.reading.runs for run in self.session.inputs)
         return waiting(self) or not self.begun or self.main.arriving > 0 or self._headline_due or untold
+
+    @property
+    def has_view(self) -> bool:
+        """Whether a first view or the picker is there; for ``FIRST_ROWS`` s after opening also wait for rows."""
+        if not self.begun or (self.screen is self.main and self.main.pane is None):
+            return False
+        return bool(self.session.traces) or not self.session.loading or (
+            time.monotonic() - self._opened_at > FIRST_ROWS)
+
+    @property
+    def takes_keys(self) -> bool:
+        """Whether the view, prompt or panel that the last key opened is there, and its input was accepted or not."""
+        if self.screen is self.main:
+            return self.main.arriving == 0 and not self.main.is_deciding
+        return not any(worker.node is self.screen and worker.is_running for worker in self.workers)
 
     def on_mount(self) -> None:
         """Paint the first frame; ``post_display_hook`` then opens the runs."""
@@ -146,7 +165,9 @@ class WarplensApp(Wired, Background):
     def _open_all(self) -> None:
         self.chosen = wanted = self.session.current or self.start.view or self.settings.view
         self.session.current = ""
-        self.main.open_view(first_view(wanted, len(self.session.inputs)))
+        self._opened_at = time.monotonic()
+        self.main.open_view(
+            first_view(wanted, len(self.session.inputs)), by_key=bool(self.start.view) and not self.start.resume)
         self._load()
 
     def _load(self) -> None:
@@ -205,7 +226,11 @@ class WarplensApp(Wired, Background):
         if run not in self.session.inputs:
             return
         self.session.epoch += 1
-        if not self.session.loading and len(self.session.traces) == 1 and self.session.current == "diff":
+        if not self.session.loading and not self.session.traces:
+            self.forget_keys()  # they were meant for what could not be read
+        if self.main.prompt.display:
+            pass  # its input is meant for the view it was opened in
+        elif not self.session.loading and len(self.session.traces) == 1 and self.session.current == "diff":
             self.main.open_view(first_view("overview", 1))  # the second run could not be opened
         elif not self.session.loading and self.session.current in ("overview", "diff") and (views := self._elsewhere):
             self.session.current = ""  # keeps a view the user never chose out of the history

@@ -113,7 +113,7 @@ class Background(HookedApp):
 
     def on_view_request(self, event: ViewRequest) -> None:
         """Another view was requested."""
-        self.main.open_view(event.view)
+        self.main.open_view(event.view, by_key=True)
 
     def on_action_request(self, event: ActionRequest) -> None:
         """A key's action was chosen by name, in the palette."""
@@ -250,7 +250,8 @@ class Background(HookedApp):
         if sequence is not None and self.driver is not None:
             self.driver.write(sequence)
             self.driver.flush()
-            self.notify(f"Copied {units.counted(len(text.splitlines()), 'line', 'lines')}.", markup=False)
+            lines = units.counted(len(text.splitlines()), "line", "lines")
+            self.notify(f"Sent {lines} to the terminal's clipboard.", markup=False)
             return
         written = new_file(Path(name), [text.encode()])
         self.notify(f"No clipboard here; written to {display(str(written))}", markup=False)

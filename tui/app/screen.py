@@ -83,15 +83,15 @@ class MainScreen(Screen[None]):
         """An overlay closed: drop Textual's style cache, which would keep every line drawn in it alive."""
         drop_style_cache()
 
-    def open_view(self, name: str) -> None:
-        """Show that view, creating its pane on first use."""
+    def open_view(self, name: str, by_key: bool = False) -> None:
+        """Show that view, creating its pane on first use; ``by_key``: the user asked for it by its key or name."""
         entry = next((entry for entry in VIEWS if entry.name == name), None)
         if entry is None or not self.panes.is_attached:  # not attached: a key pressed while a signal ends the app
             return
         self.session.visit(name)
-        self._show(entry)
+        self._show(entry, by_key)
 
-    def _show(self, entry: Entry) -> None:
+    def _show(self, entry: Entry, by_key: bool = False) -> None:
         pane = next((pane for pane in self.panes.query_children(TablePane) if pane.entry is entry), None)
         if pane is None:
             pane = pane_class(entry.name)(entry, self.session)
@@ -103,23 +103,25 @@ class MainScreen(Screen[None]):
         self.pane, pane.display = pane, True
         self.tabs.choose(entry.name)
         self.arriving += 1
-        pane.call_after_refresh(self._arrive, pane)
+        pane.call_after_refresh(self._arrive, pane, by_key)
         self.update_lines()
 
-    def _arrive(self, pane: TablePane) -> None:
+    def _arrive(self, pane: TablePane, by_key: bool) -> None:
         """The pane is mounted: focus it and let it run its query."""
         self.arriving -= 1
         if pane is self.pane:
             if not self.prompt.display:
                 self.set_focus(pane.focused_part)
             pane.query_if_stale()
+            if by_key:
+                pane.opened_by_key()
 
     def action_view(self, name: str) -> None:
         """Open a view by its key; the key of the current view is passed to its pane."""
         if self.pane is not None and self.pane.entry.name == name:
             self.pane.view_key_repeated()
         else:
-            self.open_view(name)
+            self.open_view(name, by_key=True)
 
     def action_back(self) -> None:
         """Return to the previous view, else to the history that the runs were opened from."""
@@ -210,6 +212,11 @@ class MainScreen(Screen[None]):
             self.pane.prompt_cancelled(event.kind)
             self.set_focus(self.pane.focused_part)
         self.close_prompt()
+
+    @property
+    def is_deciding(self) -> bool:
+        """Whether the prompt is open only until its last input has been judged."""
+        return bool(self.prompt.display) and self.pane is not None and self.pane.is_deciding
 
     def ask_for(self, kind: Any, text: str = "", placeholder: str = "", helper: Any = None) -> None:
         """Open the prompt; ``helper`` provides completions and earlier input."""

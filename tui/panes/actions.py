@@ -47,6 +47,7 @@ class PaneActions(Container):
     is_picture = False
     """Whether a picture of named boxes is in place of the rows: / goes to a name in it, nothing is filtered."""
     _sought = ""
+    _search_due = False
 
     def find_name(self, text: str) -> None:
         """Go to the next box whose name contains the text."""
@@ -217,14 +218,24 @@ class PaneActions(Container):
     def view_key_repeated(self) -> None:
         """The key of this view was pressed while it is open."""
 
+    def opened_by_key(self) -> None:
+        """The view was opened by its key, or by its name in the palette."""
+
     def search(self, text: str) -> None:
         """Go to the first row that contains the text, and keep it for n and N; '' ends the search."""
         self.state.search = text
         row = self.rows.search(text)
         self.state.matches = self.rows.table.matches(text) if row and self.rows.table is not None else 0
+        self._search_due = bool(text) and not row and (
+            self.shown is None or self.session.partial or self.runner.busy)
         if text and not row and self.shown is not None:
             self.main.refuse("No match.")
         self.report_change()
+
+    def search_again(self) -> None:
+        """Repeat a search that was typed before there were rows to find."""
+        if self._search_due:
+            self.search(self.state.search)
 
     def row(self) -> dict[str, Any]:
         """The row under the cursor, by column name; empty if there is none."""

@@ -34,17 +34,23 @@ class SqlPane(TablePane):
         self._past: list[str] | None = None
 
     def query_if_stale(self, force: bool = False) -> None:
-        """Run the last query again if runs or scope changed; if there is none, open the prompt."""
+        """Run the last query again if runs or scope changed."""
         if not self.session.traces or self.session.query:
             super().query_if_stale(force)
             return
-        first = self._epoch == -1
         self._epoch = 0
         self.show_text("Type a query at the prompt: Tab completes, ↑ brings back queries typed before, Enter runs. "
                  f"0 opens the prompt again. {self._names()}.")
         self.report_change()
-        if first:
-            self.view_key_repeated()
+
+    @property
+    def is_deciding(self) -> bool:
+        """Whether a typed query is being computed."""
+        return bool(self._typed) and self.runner.busy
+
+    def opened_by_key(self) -> None:
+        """Open the prompt."""
+        self.view_key_repeated()
 
     def _tables(self) -> Mapping[str, tuple[str, ...]]:
         from ...analysis.table.sql import tables
@@ -63,14 +69,15 @@ class SqlPane(TablePane):
 
     def _first(self) -> str:
         """Placeholder of the empty prompt, short enough for a narrow terminal."""
+        if not self.session.traces:
+            return "select * from kernels limit 10"
         table = next(iter(self._filled()), "kernels")
         prefix = "" if len(self.session.traces) == 1 else "a_" if self.session.traces[0].has(table) else "b_"
         return f"select * from {prefix}{table} limit 10"
 
     def view_key_repeated(self) -> None:
         """Open the prompt with the last query."""
-        if self.session.traces:
-            self.main.ask_for("sql", self._typed or self.session.query, self._first(), self)
+        self.main.ask_for("sql", self._typed or self.session.query, self._first(), self)
 
     def completions(self, before: str, after: str) -> tuple[int, tuple[str, ...]]:
         """Complete tables, columns, keywords and functions."""
@@ -88,6 +95,8 @@ class SqlPane(TablePane):
         """Run a query typed at the prompt."""
         if kind != "sql":
             super().prompt_changed(kind, text, final)
+        elif final and text.strip() and not self.session.traces:
+            self.main.refuse("Nothing is read yet; Enter runs the query then.")
         elif final and text.strip():
             self._typed = text.strip()
             self._past = resume.keep_query(self._typed)

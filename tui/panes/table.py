@@ -85,6 +85,11 @@ class TablePane(PaneActions, can_focus=False):
         return self.runner, self.arranger, self.rows.runner
 
     @property
+    def is_deciding(self) -> bool:
+        """Whether what was entered at the prompt is still being computed."""
+        return self.arranger.busy
+
+    @property
     def table(self) -> Table | None:
         """The rows shown, filtered and sorted."""
         return self.shown.table if self.shown else None
@@ -201,6 +206,7 @@ class TablePane(PaneActions, can_focus=False):
                 self.side_panel.about(self._glance())
             self.show_text("")
             self.show(value)
+            self.search_again()
         else:
             self.forget()
             self.show_text(sentence(value))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 REPLACEMENT = "\ufffd"
 
-_ACTING = re.compile(
+ACTING = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 """Characters that a terminal, or the bidi algorithm, acts on instead of displaying."""
@@ -46,8 +46,8 @@ _OWN = re.compile(
         )
     )
 )
-_TOKEN = re.compile(f"({_OWN.pattern})|{_ACTING.pattern}")
-_HARMLESS = re.compile(f"(?:[^{_ACTING.pattern[1:-1]}]++|{_OWN.pattern})*+").fullmatch
+_TOKEN = re.compile(f"({_OWN.pattern})|{ACTING.pattern}")
+_HARMLESS = re.compile(f"(?:[^{ACTING.pattern[1:-1]}]++|{_OWN.pattern})*+").fullmatch
 """Matches if nothing is to be replaced, the usual case; possessive, so it never backtracks on any input."""
 
 
@@ -58,7 +58,7 @@ def display_content(raw: str, style: str = "", width: int | None = None) -> Cont
 
 def printable(text: str) -> str:
     """Text of a cell with all acting characters replaced; plain text is returned unchanged."""
-    return text if text.isascii() and text.isprintable() else _ACTING.sub(REPLACEMENT, text)
+    return text if text.isascii() and text.isprintable() else ACTING.sub(REPLACEMENT, text)
 
 
 _SINGLE = re.compile("[ -~\u00a1-\u00ac\u00ae-\u02ff\u2013\u2014\u2026\u2190-\u2193\u2500-\u259f]*").fullmatch

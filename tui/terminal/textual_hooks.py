@@ -6,6 +6,8 @@ version is in the range these hooks were tested with (both ends run in ``make te
 paints and reads keys itself and everything else still works. No other file uses a private name of Textual, which
 ``tests/tui/terminal/test_textual_hooks.py`` checks.
 
+Keys and pastes go through ``keyboard.TypeAhead``, one after another; everything else is posted at once.
+
 Invariants of the driver: a lone Escape is told from the start of a sequence after the usual delay; there is at most one
 input thread, whatever the order of signals; a terminal that is gone ends the app like a dropped connection; no input
 bytes end the thread.
@@ -31,8 +33,11 @@ from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.driver import Driver
 from textual.geometry import Size
+from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
+
+from .keyboard import Pastes, TypeAhead, TypedAhead
 
 try:
     from textual._compositor import ChopsUpdate, LayoutUpdate
@@ -66,7 +71,7 @@ def within(packages: Path) -> bool:
     return all(OLDEST <= version <= NEWEST for version in versions)
 
 
-class HookedApp(App[None]):
+class HookedApp(TypedAhead):
     """An App whose ``paint`` gets each update of the screen, instead of Textual writing it."""
 
     by_difference = False
@@ -87,6 +92,12 @@ class HookedApp(App[None]):
     def crash_report(self, error: BaseException | None) -> str | None:
         """The text to print after the app failed; None prints Textual's traceback."""
         return None
+
+    def forget_keys(self) -> None:
+        """Discard keys that were typed ahead."""
+        forget = getattr(self.driver, "forget_keys", None)
+        if forget is not None:
+            forget()
 
     @property
     def driver(self) -> Driver | None:
@@ -202,6 +213,8 @@ def tolerant(palette: type[Any]) -> type[Any]:
     return Tolerant
 
 
+LONGEST_PAUSE = 5.0
+"""Seconds after the last byte of a paste whose end never comes."""
 LOOKS = 2
 """Timeouts after input until the thread blocks again, each one Escape delay long."""
 INTRODUCERS = "[]OP_^X"
@@ -209,9 +222,13 @@ INTRODUCERS = "[]OP_^X"
 
 
 class Keys(XTermParser):
-    """Textual's parser without Alt: Escape and a key that arrive together are Escape and that key."""
+    """Textual's parser without Alt: Escape and a key that arrive together are Escape and that key.
+
+    ^J is Enter: so the terminal passes on an Enter typed before the app switched its line editing off.
+    """
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
+        sequence = "\r" if sequence == "\n" else sequence
         escaped = len(sequence) == 2 and sequence[0] == "\x1b" and sequence[1] not in INTRODUCERS
         if escaped or alt:
             yield events.Key("escape", "\x1b")
@@ -231,6 +248,7 @@ def quiet(driver: type[Driver]) -> type[Driver]:
             self._file = next((file for file in (sys.__stderr__, sys.__stdout__) if file and file.isatty()), self._file)
             self._wake_read, self._wake_write = os.pipe()
             self._suspended = False
+            self._typed = TypeAhead(self._app)  # type: ignore[arg-type]
             loop = asyncio.get_running_loop()  # between its callbacks the terminal is never half taken over
             loop.add_signal_handler(signal.SIGTSTP, self._sigtstp_application)
             loop.add_signal_handler(signal.SIGCONT, self._sigcont_application)
@@ -274,17 +292,31 @@ def quiet(driver: type[Driver]) -> type[Driver]:
             if self._suspended:
                 self.resume_application_mode()
 
+        def process_message(self, message: Message) -> None:
+            if isinstance(message, (events.Key, events.Paste)):
+                message.set_sender(self._app)
+                with suppress(RuntimeError):  # the loop is closed already
+                    self._loop.call_soon_threadsafe(self._typed.take, message)
+            else:
+                super().process_message(message)
+
+        def forget_keys(self) -> None:
+            self._typed.forget()
+
         def run_input_thread(self) -> None:
-            parser = Keys(self._debug)
+            parser, pastes = Keys(self._debug), Pastes()
             decode = getincrementaldecoder("utf-8")("replace").decode
             looks = 0
             while True:
-                patience = constants.ESCAPE_DELAY if looks else None
+                patience = constants.ESCAPE_DELAY if looks else LONGEST_PAUSE if pastes.inside else None
                 ready = select.select([self.fileno, self._wake_read], [], [], patience)[0]
                 if self._wake_read in ready:
                     os.read(self._wake_read, 64)
                     return
-                looks -= 1
+                if not ready and not looks:
+                    self.process_message(events.Paste(pastes.rest()))
+                    continue
+                looks = max(0, looks - 1)
                 if ready:
                     looks = LOOKS
                     try:
@@ -295,10 +327,14 @@ def quiet(driver: type[Driver]) -> type[Driver]:
                         os.kill(os.getpid(), signal.SIGHUP)
                         return
                 try:
-                    for event in parser.feed(decode(data)) if ready else ():
-                        self.process_message(event)
+                    for is_paste, text in pastes.feed(decode(data)) if ready else ():
+                        for event in [events.Paste(text)] if is_paste else parser.feed(text):
+                            if is_paste or not isinstance(event, events.Paste):
+                                self.process_message(event)
                     for event in parser.tick():
                         self.process_message(event)
+                    if not ready:
+                        pastes.pause()
                 except Exception:  # bytes that no terminal sends: start over after them
                     parser = Keys(self._debug)
 
@@ -311,6 +347,7 @@ def quiet(driver: type[Driver]) -> type[Driver]:
                 os.read(self._wake_read, 64)
 
         def close(self) -> None:
+            self._typed.end()
             super().close()
             if self._wake_read >= 0:
                 os.close(self._wake_read)

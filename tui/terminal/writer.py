@@ -26,6 +26,8 @@ from .textual_hooks import HookedApp, quiet
 PATIENCE = 2.0
 """Seconds after which a frame without a reply no longer delays the next one."""
 
+BETWEEN = 0.1
+"""Seconds between two frames while keys are held back."""
 _BEGIN, _END, _QUESTION = "\x1b[?2026h", "\x1b[?2026l", "\x1b[?2026$p"
 _SMALL = 200
 """Frames of at most this many characters are sent without synchronised-output brackets against tearing."""
@@ -91,6 +93,7 @@ class Wired(HookedApp):
         super().__init__(*args, **kwargs)
         self._picture: TerminalPicture | None = None
         self._sent_at: float | None = None  # when the frame without a reply was sent
+        self._painted_at = 0.0
         self._ignored = 0  # consecutive queries without a reply
         self._waiting = False
         self._erase = not os.environ.get("TERM", "").startswith("screen") or bool(os.environ.get("TMUX"))
@@ -126,6 +129,8 @@ class Wired(HookedApp):
         if (self._picture.width, self._picture.height) != self.size:
             return  # the terminal was resized, and nothing has been drawn for the new size yet
         now = time.monotonic()
+        if self.is_behind and now - self._painted_at < BETWEEN:
+            return
         if self._sent_at is not None:
             if now - self._sent_at < PATIENCE:
                 if not self._waiting:
@@ -135,6 +140,7 @@ class Wired(HookedApp):
             self._ignored += 1
         self._sent_at = None
         cursor = self.size.clamp_offset(self.cursor_position)  # a prompt may have been cut off on the left
+        self._painted_at = now
         body = self._picture.difference(self._erase, (cursor.x, cursor.y))
         if not body:
             return
@@ -146,6 +152,11 @@ class Wired(HookedApp):
                 self._sent_at = now
         driver.write(body)
         driver.flush()
+
+    def caught_up(self) -> None:
+        """Paint what the keys typed ahead have changed."""
+        if self._picture is not None and self.by_difference and self.paints:
+            self._paint()
 
     def _give_up(self) -> None:
         self._waiting = False
