@@ -42,7 +42,8 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("pid", pl.Int64, "", "process that launched it, where recorded"),
         _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
         _f("correlation", pl.Int64, "", "correlation id, shared with the runtime call that launched it"),
-        _f("op_id", pl.Int64, "", "external id of the operator that launched it"),
+        _f("op_id", pl.Int64, "", "External id as recorded, which may be that of an operator"),
+        _f("flow", pl.Int64, "", "row in host of the call at which a recorded flow to it begins"),
         _f("graph", pl.Int64, "", "id of the graph (or graph launch) it was replayed by; null outside graphs"),
         _f("grid", NAME, "", "grid size as 'x,y,z'"),
         _f("block", NAME, "", "block size as 'x,y,z'"),
@@ -66,6 +67,7 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("offset", pl.Int64, "B", "byte offset of its arguments in the (decompressed) source, or record number"),
     ),
     "host": (
+        _f("index", pl.Int64, "", "recorded order of slices, from 0"),
         _f("start_ns", pl.Int64, "ns", "start"),
         _f("dur_ns", pl.Int64, "ns", "duration"),
         _f("name", NAME, "", "name as recorded"),
@@ -74,8 +76,8 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("tid", pl.Int64, "", "thread"),
         _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
         _f("correlation", pl.Int64, "", "correlation id, shared with the device activity it launched"),
-        _f("external_id", pl.Int64, "", "external id, shared with its calls and activities; negative: linked by a flow "
-           "event"),
+        _f("external_id", pl.Int64, "", "external id, shared with its calls and activities; negative: made by the "
+           "reader from a link that the recording names"),
         _f("sequence", pl.Int64, "", "sequence number, shared by a backward operator and its forward operator"),
         _f("forward_tid", pl.Int64, "", "thread of the forward operator; null unless it is a backward operator"),
         _f("parent", pl.Int64, "", "row in this table of the innermost slice around it on its thread"),

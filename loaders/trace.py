@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from .account import CALL_BY as CALL_BY
+from .account import OP_BY as OP_BY
+from .account import Account
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -250,6 +254,18 @@ class Trace(Struct, frozen=True):
         changes: dict[str, Any] = {**tables}
         # the copy gets its own ``filled`` and ``memo``, or this run would keep the copies' tables alive
         return replace(self, filled=self.filled.copy(), memo={}, **changes)
+
+    def account(self) -> Account:
+        """The launch call and the operator of each activity; see ``loaders.account``."""
+        from .account.account_of import account_of
+
+        return self.remember("account", (), lambda: account_of(self))
+
+    @property
+    def links(self) -> dict[str, Any]:
+        """How launch calls and operators of the activities are known: ``call`` and ``op`` (activities by evidence),
+        ``external_id`` (``agree tested used``), ``processes``, ``lost cut launch_calls repeats timeless``."""
+        return self.account().facts
 
     def warn(self, *sentences: str) -> Trace:
         """The same recording with warnings added."""

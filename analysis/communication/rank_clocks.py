@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import polars as pl
+from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from .arrivals import arrivals_of
@@ -39,4 +40,4 @@ def on_first_clock(run: Trace, clocks: Mapping[int, int]) -> Trace:
     if not any(clocks.values()):
         return run
     shifted = {name: run.table(name).with_columns(pl.col(time) - ahead(clocks)) for name, time in _TIMES.items()}
-    return run.with_tables(**shifted)
+    return replace(run, part_of=None).with_tables(**shifted)  # of its own: its times are not those of a parent

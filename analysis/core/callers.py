@@ -1,15 +1,15 @@
 """Launch call, operator, module and Python frame of every device activity.
 
-The operator is the one with the activity's External id, else the innermost one around the launch call, else, for calls
-recorded apart from the thread that made them, the one with the call's External id. A backward
-operator runs without any Python line of its own, so its module and frame are those of the forward operator with the
-same sequence number. The kernels of a graph are launched by a replay, which does not say who captured them: without an
-External id of their own they get operator, module and frame from the graph's capture, or null if it was not recorded.
+Call and operator are those of the run's account (``loaders.account``). A backward operator runs without any Python
+line of its own, so its module and frame are those of the forward operator with the same sequence number. The kernels
+of a graph are launched by a replay, which does not say who captured them: they get operator, module and frame from the
+graph's capture, or what is around the replay if it was not recorded.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,13 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.schema import NAME
-from ...loaders.trace import Trace
-from .batches import ABSENT, CALLS, in_order, integer_arrays, match, numbered, values_at
+from ...loaders.trace import OP_BY, Trace
+from .batches import integer_arrays, numbered
 from .call_tree import HostSlices, Ints, Mask, nearest, pack, slices_of
 from .captures import Joined, joined
-from .derived import derived, stored_frame
+from .derived import derived
 
 MODULE = "nn.Module: "  # Recorded prefix of a module's name.
-_GRAPH = re.compile(r"GraphLaunch", re.IGNORECASE)
 _LINE = re.compile(r".+\.pyx?\(\d+\)")
 _LIBRARY = re.compile(r"(.*[/\\])?(torch|site-packages[/\\]torch|functorch|triton)[/\\]|<")
 _BACKWARD = re.compile(r"autograd::engine::|.*Backward\d*$")
@@ -35,7 +34,7 @@ FRAME = {name: NAME for name in ("op", "op_forward", "module", "frame")} | {"lau
 class Callers(Struct, frozen=True):
     """One entry per row of ``run.kernels``, in order. ``frame`` has the columns ``FRAME``; ``call`` and ``operator``
     are the host-table rows of the launch call and the operator, -1 for none. ``replayed`` counts graph activities whose
-    operator was not recorded."""
+    operator was not recorded: theirs is that around the replay."""
 
     frame: pl.DataFrame
     call: Ints
@@ -93,20 +92,20 @@ def callers_of(run: Trace) -> Callers | None:
     return run.remember(_MEMO, (), lambda: _callers(run))
 
 
-def operator_rows(run: Trace) -> Ints | None:
-    """``Callers.operator`` of a run, without the names, which take most of the time of finding the callers; None as in
-    ``callers_of``."""
-    callers: Callers | None = run.remembered(_MEMO)
-    if callers is not None:
-        return callers.operator
-    if not run.has("host") or not run.has("kernels"):
-        return None
-    frame = stored_frame(run, _MEMO)
-    return _launchers(run, slices_of(run))["operator"] if frame is None else frame["operator"].cast(pl.Int64).to_numpy()
+def call_rows(run: Trace) -> Ints:
+    """The host row of each activity's launch call, -1 for none."""
+    return run.account().activities["call"].fill_null(-1).cast(pl.Int64).to_numpy()
+
+
+def operator_rows(run: Trace, replays: bool = True) -> Ints:
+    """The host row of each activity's operator, -1 for none. ``replays``: of a graph's kernels that of its replay."""
+    activities = run.account().activities
+    rows = activities["op"].fill_null(-1).cast(pl.Int64).to_numpy()
+    return rows if replays else np.where((activities["op_by"] == OP_BY.index("replay")).to_numpy(), -1, rows)
 
 
 def operators_of_launches(run: Trace) -> pl.Series | None:
-    """The operator of each activity (column ``op`` of ``FRAME``), by External id alone if that resolves all of them."""
+    """The operator of each activity (column ``op`` of ``FRAME``); None as in ``callers_of``."""
     callers: Callers | None = run.remembered(_MEMO)
     if callers is not None:
         return callers.frame["op"]
@@ -115,16 +114,15 @@ def operators_of_launches(run: Trace) -> pl.Series | None:
         return None if callers is None else callers.frame["op"]
     if not run.has("host") or not run.has("kernels"):
         return None
-    if (frame := stored_frame(run, _MEMO)) is not None:
-        return frame["op"]
-    operators = integer_arrays(run.host.filter(pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
-        "rank", "external_id", name=pl.col("name").to_physical().cast(pl.Int64)), "external_id", "name")
-    rows = integer_arrays(run.kernels.select("rank", "op_id", "graph"), "op_id")
-    result = match((rows["rank"], rows["op_id"]), (operators["rank"], operators["external_id"]))
-    if ((result < 0) & (rows["graph"] == ABSENT)).any():
-        callers = callers_of(run)
-        return None if callers is None else callers.frame["op"]
-    return values_at(operators["name"], result).cast(pl.UInt32).cat.to(NAME).alias("op")
+    return slices_of(run).names_of(operator_rows(run)).alias("op")
+
+
+def launchers(run: Trace, index: pl.Series, columns: Sequence[str] = ("op",)) -> pl.DataFrame:
+    """``op`` of some activities (values of ``kernels.index``) and, where asked for, ``call``, the host row of that
+    operator's call, -1 for none."""
+    every = run.kernels.select("index").collect(engine="streaming").with_columns(
+        op=operators_of_launches(run), call=pl.Series(operator_rows(run)))
+    return index.to_frame("index").join(every, on="index", how="left", maintain_order="left").select(columns)
 
 
 def _callers(run: Trace) -> Callers | None:
@@ -160,63 +158,25 @@ def _with_captures(frame: pl.DataFrame, captures: Joined) -> pl.DataFrame:
 
 def _callers_frame(run: Trace, slices: HostSlices) -> pl.DataFrame:
     """``FRAME`` with ``call`` and ``operator``, as in ``Callers``, and whether each was ``replayed`` by a graph."""
-    rows = _launchers(run, slices)
-    call, operator, replayed = rows["call"], rows["operator"], rows["replayed"] > 0
-    base = np.where(operator >= 0, operator, np.where(replayed, -1, call))
+    activities = run.account().activities
+    call, operator = call_rows(run), operator_rows(run)
+    base = np.where(operator >= 0, operator, call)
+    unknown = activities["op_by"].is_in([OP_BY.index(how) for how in ("none", "replay")])
     forward = forward_of(run, slices, operator)
     module, frame = places_of(slices).around(slices, np.where(forward >= 0, forward, base))
     columns = {
         "op": slices.names_of(operator), "op_forward": slices.names_of(forward), "module": module, "frame": frame,
-        "launch_ns": values_at(rows["launch_ns"], np.arange(len(call))),
+        "launch_ns": activities["launch_ns"],
     }
     return pl.DataFrame(columns, schema=FRAME).with_columns(
         call=pl.Series(call.astype(np.int32)), operator=pl.Series(operator.astype(np.int32)),
-        replayed=pl.Series(replayed),
+        replayed=activities["graph"] & unknown,
     )
-
-
-def _launchers(run: Trace, slices: HostSlices) -> dict[str, Ints]:
-    """``call``, ``operator`` and ``replayed`` as in ``_callers_frame``; ``launch_ns``: start of the launch call, ns."""
-    rows = integer_arrays(run.kernels.select("rank", "correlation", "op_id", "graph"), "correlation", "op_id", "graph")
-    calls = integer_arrays(_with_rows(run, pl.col("kind").is_in(CALLS), pl.col("correlation") != 0).select(
-        "row", "rank", "correlation", pl.col("start_ns").fill_null(0), op_id="external_id",
-    ), "row", "correlation", "op_id")
-    order = np.argsort(calls["start_ns"], kind="stable")
-    calls = {name: in_order(values, order) for name, values in calls.items()}
-    result = match((rows["rank"], rows["correlation"]), (calls["rank"], calls["correlation"]))
-    call = at_or_none(calls["row"], result)
-    is_operator = slices.of_kind("op")
-    operator = _by_external_id(run, rows)
-    replays = slices.named(lambda text: _GRAPH.search(text), slices.of_kind(*CALLS))
-    replayed = (rows["graph"] != ABSENT) | ((call >= 0) & replays[call])
-    unclaimed = (operator < 0) & ~replayed
-    operator[unclaimed] = nearest(slices.parent, call[unclaimed], is_operator)
-    alone = np.flatnonzero((operator < 0) & ~replayed & (result >= 0))
-    if len(alone):
-        operator[alone] = _by_external_id(run, {key: calls[key][result[alone]] for key in ("rank", "op_id")})
-    replayed &= operator < 0
-    launch_ns = np.where(result >= 0, calls["start_ns"][np.maximum(result, 0)], ABSENT) if len(calls["row"]) else call
-    return {"call": call, "operator": operator, "replayed": replayed.astype(np.int64), "launch_ns": launch_ns}
-
-
-def _by_external_id(run: Trace, rows: dict[str, Ints]) -> Ints:
-    """The row of the operator with each activity's External id, -1 for none."""
-    operators = integer_arrays(_with_rows(run, pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
-        "row", "rank", "external_id"), "row", "external_id")
-    result = match((rows["rank"], rows["op_id"]), (operators["rank"], operators["external_id"]))
-    return at_or_none(operators["row"], result)
 
 
 def _with_rows(run: Trace, *conditions: pl.Expr) -> pl.LazyFrame:
     """The host slices that meet the conditions, with their ``row``."""
     return run.host.with_row_index("row").filter(*conditions)
-
-
-def at_or_none(values: Ints, places: Ints) -> Ints:
-    """The value at each place, -1 for -1."""
-    if not len(values):
-        return np.full(len(places), -1, dtype=np.int64)
-    return np.where(places >= 0, values[np.maximum(places, 0)], -1).astype(np.int64, copy=False)
 
 
 def forward_of(run: Trace, slices: HostSlices, rows: Ints) -> Ints:

@@ -18,18 +18,18 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..core.batches import ABSENT, CALLS, batches, in_order, integer_arrays, match, numbered, values_at
+from ..core.batches import ABSENT, batches, integer_arrays, numbered
 from ..core.derived import derived
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 _BLOCK = 1 << 17
 WINDOW = ("window_start_ns", "window_end_ns")
-_NEVER, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_NEVER = np.iinfo(np.int64).min
 
 
 def launched(run: Trace) -> pl.LazyFrame:
-    """The kernels with ``launch_ns``, the start of the earliest call with their correlation (null: none recorded),
+    """The kernels with ``launch_ns``, the start of their launch call (null: none recorded),
     ``earlier``, whether they were launched before the recording began, and for the others without a launch
     ``assumed_ns``: the latest launch of what had begun on their device by then; where none was recorded on it, their
     start. A kernel without a process gets that of its call, so that both sides of a launch have the same one."""
@@ -39,19 +39,9 @@ def launched(run: Trace) -> pl.LazyFrame:
 
 
 def _launches_of_kernels(run: Trace) -> pl.DataFrame:
-    calls = integer_arrays(run.host.filter(pl.col("kind").is_in(CALLS), pl.col("correlation") > 0).select(
-        "rank", "correlation", "start_ns", "pid"), "correlation")
-    moments = calls["start_ns"]
-    order = np.argsort(np.where(moments == ABSENT, _LAST, moments), kind="stable")
-    rows = integer_arrays(run.kernels.select("rank", "correlation"), "correlation")
-    earliest = in_order(calls["rank"], order), in_order(calls["correlation"], order)
-    call = match((rows["rank"], rows["correlation"]), earliest)
-    call = np.where(call >= 0, order[np.maximum(call, 0)], -1) if len(order) else call
-    launch = values_at(moments, call)
-    assumed, earlier = _without_launch(run, call >= 0, launch)
-    return pl.DataFrame({
-        "launch_ns": launch, "launch_pid": values_at(calls["pid"], call), "assumed_ns": assumed, "earlier": earlier,
-    })
+    calls = run.account().activities.select("launch_ns", "launch_pid")
+    assumed, earlier = _without_launch(run, calls["launch_ns"].is_not_null().to_numpy(), calls["launch_ns"])
+    return calls.with_columns(assumed_ns=assumed, earlier=pl.Series(earlier))
 
 
 def _without_launch(run: Trace, with_launch: Flags, launch: pl.Series) -> tuple[pl.Series, Flags]:

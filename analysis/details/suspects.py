@@ -15,6 +15,7 @@ from ...loaders.trace import Trace
 from ..contract.options import SIDES, Options
 from ..contract.sections import MOST, Section
 from ..core import units
+from ..core.callers import operators_of_launches
 from ..core.distribution import histogram
 from ..core.metrics import metric
 from ..core.text import display
@@ -206,15 +207,13 @@ def _launches(run: Trace, function: str, device: str | None, rank: int | None) -
 
 
 def _launchers(run: Trace, function: str) -> pl.DataFrame:
-    """The operators that launch the function (by external id), most launches first; empty where not recorded."""
-    if not run.has("kernels") or not run.has("host"):
+    """The operators that launch the function, most launches first; empty where not recorded."""
+    operators = operators_of_launches(run)
+    if operators is None:
         return pl.DataFrame()
-    ids = run.kernels.filter((pl.col("name") == function) & pl.col("op_id").is_not_null()).select("op_id", "rank")
-    ops = run.host.filter((pl.col("kind") == "op") & pl.col("external_id").is_not_null()).select(
-        pl.col("name").cast(pl.String), "external_id", "rank"
-    )
-    named = ids.join(ops, left_on=["op_id", "rank"], right_on=["external_id", "rank"], nulls_equal=True)
-    return named.group_by("name").len().sort("len", "name", descending=[True, False]).head(MOST_LAUNCHERS).collect()
+    names = run.kernels.select("name").collect(engine="streaming").with_columns(op=operators)
+    named = names.filter(pl.col("name") == function).select(name=pl.col("op").cast(pl.String)).drop_nulls()
+    return named.group_by("name").len().sort("len", "name", descending=[True, False]).head(MOST_LAUNCHERS)
 
 
 def suspect_sections(row: Row, runs: Runs, options: Options) -> list[Section]:

@@ -11,10 +11,11 @@ import polars as pl
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.callers import callers_of
+from ..core.call_tree import slices_of
+from ..core.callers import callers_of, operator_rows
 from ..kernels.tensor_cores import by_tensor_cores, share_on_tensor_cores
 from ..work.attribution import attribution_of
-from .tree import Operators, launching_operators
+from .tree import Operators
 
 _SUMS = ("calls", "device_self_ns", "device_total_ns", "host_self_ns", "host_total_ns")
 _RATIOS = {"tc_self_ratio": "device_self_ns", "tc_total_ratio": "device_total_ns"}
@@ -29,7 +30,7 @@ def with_captures(run: Trace, own: Operators | None) -> Operators | None:
     rows = np.flatnonzero((callers.joined.capture >= 0) & (attribution.signature >= 0))
     if not len(rows):
         return own
-    replayed = run.kernels.select("name", "dur_ns", "correlation", "rank").collect(engine="streaming")[pl.Series(rows)]
+    replayed = run.kernels.select("name", "dur_ns").collect(engine="streaming")[pl.Series(rows)]
     names = pl.Series([one.name for one in attribution.signatures]).gather(pl.Series(attribution.signature[rows]))
     on, unsure = by_tensor_cores(replayed["name"])
     of_captures = _sums(pl.DataFrame({
@@ -37,7 +38,8 @@ def with_captures(run: Trace, own: Operators | None) -> Operators | None:
     if own is None:
         total = run.kernels.filter(pl.col("kind") != "sync").select(pl.col("dur_ns").sum())
         return Operators(_ordered(of_captures), int(total.collect(engine="streaming").item() or 0))
-    launching = replayed.select("dur_ns", name=launching_operators(run, replayed).cast(pl.String)).drop_nulls()
+    around = slices_of(run).names_of(operator_rows(run)[rows])  # these have the time so far: those of the replays
+    launching = replayed.select("dur_ns", name=around.cast(pl.String)).drop_nulls()
     taken = launching.group_by("name").agg(pl.col("dur_ns").sum().alias("taken"))
     before = own.frame.with_columns(pl.col("name").cast(pl.String)).join(taken, on="name", how="left").with_columns(
         pl.col("device_self_ns") - pl.col("taken").fill_null(0)).drop("taken")

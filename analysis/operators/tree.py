@@ -16,8 +16,9 @@ from msgspec import Struct
 
 from ...loaders import schema
 from ...loaders.trace import Trace
-from ..core.batches import ABSENT, CALLS, Columns, batches, gathered, ids, in_order, integer_arrays, match, numbered
+from ..core.batches import CALLS, Columns, batches, in_order, integer_arrays, numbered
 from ..core.call_tree import HostSlices, Ints, Parents, crossings, nearest, pack, parent_within, slices_of, sum_below
+from ..core.callers import operator_rows
 from ..core.derived import derived_value
 from ..core.quantiles import Codes, dense, order_by
 from ..kernels.tensor_cores import OPERATORS, by_tensor_cores, share_on_tensor_cores
@@ -81,7 +82,7 @@ def _operators(run: Trace) -> Operators | None:
     into = _folded_into(nodes.parent, name, is_op)
     calls = calls_of(run)
     owner = _owners(calls, nodes)
-    device, tensor, unsure, total = _device_time(run, calls, owner, len(into))
+    device, tensor, unsure, total = _device_time(run, nodes)
     no_operators = np.array([no_operator(text) or is_data_loader(text) for text in names], dtype=bool)
     counted = is_op & (into == np.arange(len(into))) & ~no_operators[name]
     if not counted.any():
@@ -101,19 +102,6 @@ def _operators(run: Trace) -> Operators | None:
     return Operators(frame, total, crossings(run.host))
 
 
-def launching_operators(run: Trace, activities: pl.DataFrame) -> pl.Series:
-    """Name of the operator whose call launched each activity (rows with ``rank correlation``), null for none."""
-    return launching_calls(run, activities)["op"]
-
-
-def launching_calls(run: Trace, activities: pl.DataFrame) -> pl.DataFrame:
-    """``op`` as ``launching_operators``, and ``call``, the number of the operator call, -1 for none."""
-    nodes, calls = _nodes(run), calls_of(run)
-    node = _node_of(activities, calls, _owners(calls, nodes))
-    name = nodes.frame.select(pl.when(pl.col("kind") == "op").then("name")).to_series()
-    return pl.DataFrame({"op": gathered(name, node), "call": node})
-
-
 def _nodes(run: Trace) -> Nodes:
     """Operators, and the annotations that belong in the tree."""
     marked = pl.col("kind").is_in(["annotation", "dataloader"])
@@ -126,7 +114,7 @@ def _nodes(run: Trace) -> Nodes:
     result = integer_arrays(nodes.select("row", pl.col("depth").fill_null(0)), "row", "depth")
     is_node, depth = np.zeros(len(above), dtype=bool), result["depth"]
     is_node[result["row"]] = True
-    frame = nodes.select("name", "kind", "start_ns", "dur_ns", "rank", "external_id").collect(engine="streaming")
+    frame = nodes.select("name", "kind", "start_ns", "dur_ns").collect(engine="streaming")
     starts = frame["start_ns"].to_numpy()
     return Nodes(
         frame, starts, starts + frame["dur_ns"].to_numpy(), parent_within(above, is_node), depth, above,
@@ -147,48 +135,28 @@ def _folded_into(parent: Ints, name: Codes, is_op: Mask) -> Ints:
 
 
 def _owners(calls: Calls, nodes: Nodes) -> Ints:
-    """The node that made each call, -1 for none. An external id is trusted only if its operator was running when the
-    call began and if it differs from the correlation id: some recorders wrote other numbers there, which match an
-    operator by chance. A negative id was made by the loader from a recorded flow arrow; it holds even if the call came
-    later, from the thread that drains a queue."""
+    """The innermost node around each call, -1 for none."""
     if not len(nodes.starts):
         return np.full(len(calls.starts), -1, dtype=np.int64)
-    rank, external = ids(nodes.frame["rank"]), ids(nodes.frame["external_id"])
-    earliest = np.argsort(nodes.starts, kind="stable")
-    result = match((calls.rank, calls.external_id), (rank[earliest], external[earliest]))
-    owner = np.where(result >= 0, earliest[np.maximum(result, 0)], -1)
-    owned = np.maximum(owner, 0)
-    late = (calls.starts > nodes.ends[owned]) & (calls.external_id >= 0)
-    strange = (calls.starts < nodes.starts[owned]) | late
-    owner[strange | (calls.external_id == calls.correlation)] = -1
-    by_time = np.flatnonzero((owner < 0) & (calls.external_id != 0))
-    around = nearest(nodes.host_parent, nodes.host_parent[calls.row[by_time]].astype(np.int64), nodes.number >= 0)
-    owner[by_time] = np.where(around >= 0, nodes.number[np.maximum(around, 0)], -1)
-    return owner
+    around = nearest(nodes.host_parent, nodes.host_parent[calls.row].astype(np.int64), nodes.number >= 0)
+    return np.where(around >= 0, nodes.number[np.maximum(around, 0)], -1)
 
 
-def _device_time(run: Trace, calls: Calls, owner: Ints, nodes: int) -> tuple[Ints, Ints, Ints, int]:
+def _device_time(run: Trace, nodes: Nodes) -> tuple[Ints, Ints, Ints, int]:
     """Device time launched per node: total, on tensor cores, possibly on them; then the sum overall."""
-    rows = (
-        run.kernels.filter(pl.col("kind") != "sync")
-        .select("name", "dur_ns", "correlation", "rank").drop_nulls("dur_ns").collect(engine="streaming")
-    )
-    durations = rows["dur_ns"].to_numpy()
-    node = _node_of(rows, calls, owner)
+    counts = pl.col("kind") != "sync", pl.col("dur_ns").is_not_null()
+    rows = run.kernels.with_row_index("row").filter(*counts).select("row", "name", "dur_ns").collect(engine="streaming")
+    durations, op = rows["dur_ns"].to_numpy(), operator_rows(run)[rows["row"].to_numpy()]
+    node = np.where(op >= 0, nodes.number[np.maximum(op, 0)], -1) if len(nodes.number) else op
+    size = len(nodes.starts)
 
     def per_node(some: Mask) -> Ints:
-        return np.bincount(node[some], weights=durations[some], minlength=nodes).astype(np.int64)
+        return np.bincount(node[some], weights=durations[some], minlength=size).astype(np.int64)
 
     have = node >= 0
     device = per_node(have)
     tensor, unsure = (per_node(mask & have) for mask in by_tensor_cores(rows["name"]))
     return device, tensor, unsure, int(durations.sum())
-
-
-def _node_of(activities: pl.DataFrame, calls: Calls, owner: Ints) -> Ints:
-    """The node whose call launched each activity, -1 for none."""
-    call = match((ids(activities["rank"]), ids(activities["correlation"])), (calls.rank, calls.correlation))
-    return np.where(call >= 0, owner[np.maximum(call, 0)] if len(owner) else -1, -1)
 
 
 def _gathered(values: Ints, into: Ints) -> Ints:
@@ -201,8 +169,7 @@ def _own_host_time(nodes: Nodes, into: Ints, calls: Calls, owner: Ints) -> Ints:
     durations = nodes.frame["dur_ns"].to_numpy()
     child = (nodes.parent >= 0) & (into == np.arange(len(into)))
     inner = np.bincount(into[nodes.parent[child]], weights=durations[child], minlength=len(into))
-    elsewhere = (calls.external_id < 0) & (calls.external_id != ABSENT)
-    result = (owner >= 0) & calls.outermost & ~elsewhere
+    result = (owner >= 0) & calls.outermost
     called = np.bincount(into[owner[result]], weights=(calls.ends - calls.starts)[result], minlength=len(into))
     return (durations - inner - called).astype(np.int64)
 
@@ -235,7 +202,6 @@ class Calls(Struct, frozen=True):
     starts: Ints
     ends: Ints
     correlation: Ints
-    external_id: Ints
     pid: Ints
     tid: Ints
     rank: Ints
@@ -259,7 +225,7 @@ class Calls(Struct, frozen=True):
         return np.asarray(self.outer == np.arange(len(self.row)))
 
 
-_KEYS = ("correlation", "external_id", "pid", "tid", "rank")
+_KEYS = ("correlation", "pid", "tid", "rank")
 
 
 def calls_of(run: Trace) -> Calls:
@@ -279,7 +245,7 @@ def calls_and_slices(run: Trace) -> tuple[Calls, HostSlices]:
         columns.add(_calls(batch.lazy().with_row_index("row", begin)).collect())
         begin += batch.height
 
-    slices.read(_KEYS[:2], add)
+    slices.read(_KEYS[:1], add)
     return _by_start(columns), slices
 
 

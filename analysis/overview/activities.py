@@ -34,7 +34,6 @@ class Activities(Struct, frozen=True):
     may_use_them: Mask
     blocks_per_sm: Floats
     occupancy: Floats
-    correlation: Ints
     rank: Ints
 
     def of(self, *kinds: str) -> Mask:
@@ -59,8 +58,7 @@ def activities_of(run: Trace, asks: Ints = _NOBODY) -> Activities | None:
     (external ids of host slices that request a collective) count as communication, whatever their name."""
     rows = (
         run.kernels.filter(pl.col("kind").is_in(ACTIVITIES))
-        .select("start_ns", "dur_ns", "name", "kind", "device", "op_id", "blocks_per_sm", "occupancy", "correlation",
-                "rank")
+        .select("start_ns", "dur_ns", "name", "kind", "device", "op_id", "blocks_per_sm", "occupancy", "rank")
         .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
     )
     if rows.is_empty():
@@ -73,7 +71,7 @@ def activities_of(run: Trace, asks: Ints = _NOBODY) -> Activities | None:
         starts, starts + np.maximum(rows["dur_ns"].to_numpy(), 0), kind, device, devices,
         (rows["kind"] == "collective").to_numpy() | np.isin(ids(rows["op_id"]), asks),
         *by_tensor_cores(rows["name"]),
-        rows["blocks_per_sm"].to_numpy(), rows["occupancy"].to_numpy(), ids(rows["correlation"]), ids(rows["rank"]),
+        rows["blocks_per_sm"].to_numpy(), rows["occupancy"].to_numpy(), ids(rows["rank"]),
     )
 
 

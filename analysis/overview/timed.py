@@ -17,11 +17,10 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...loaders.trace import NO_DEVICE, REDUCED, Trace
+from ...loaders.trace import NO_DEVICE, REDUCED, PartOf, Trace
 from ..communication.devices import Communication, communication
 from ..contract.options import Options
 from ..core import units
-from ..core.batches import ABSENT, match
 from ..core.derived import derived_value
 from ..core.intervals import EMPTY, Intervals, Ints, union
 from ..core.run_labels import Place, device_labels
@@ -32,10 +31,11 @@ from ..findings.evidence.outside import recorded_span
 from ..idle.attribution import DeviceIdle, Idle, idle_of
 from ..idle.facts import busy_share, headline_devices, in_recording_of, in_steps_of
 from ..idle.reduced import reduced_idle
+from ..kernels.sources import ACTIVITIES
 from .activities import Activities, activities_of
 from .categories import CATEGORIES
 from .devices import gauges
-from .host_times import HostTimes, RuntimeCalls, host_times
+from .host_times import HostTimes, host_times
 from .overview import Basis, Overview, kernels, median_length, overview, span
 from .windows import Windows, WindowSums, of_cycles, of_recording
 
@@ -123,7 +123,8 @@ def _by_rank(run: Trace) -> Iterator[tuple[int | None, Trace]]:
         return
     for rank in run.info.ranks:
         matching = pl.col("rank") == rank
-        yield rank, replace(run, kernels=run.kernels.filter(matching), host=run.host.filter(matching))
+        yield rank, replace(run, part_of=run.part_of or PartOf(run)).with_tables(
+            kernels=run.kernels.filter(matching), host=run.host.filter(matching))
 
 
 def _part(run: Trace, cycles: Cycles, rank: int | None, usual: bool) -> RankFigures | None:
@@ -151,19 +152,21 @@ def _figures(run: Trace, windows: Windows) -> Figures:
     figures = Figures(times, [])
     if activities is None:
         return figures
-    early, launched = _early(activities, host.calls.timed)
+    early, launched = _early(run)
     return replace(
         figures, devices=gauges(activities, windows.time, run.info.devices), early=early, launched=launched,
         communication=tuple(communication(run, union(windows.starts, windows.ends))),
     )
 
 
-def _early(activities: Activities, calls: RuntimeCalls) -> tuple[int, int]:
+def _early(run: Trace) -> tuple[int, int]:
     """Two counts: activities that began before their launch call, and activities with a recorded launch call."""
-    correlation = np.where(activities.correlation > 0, activities.correlation, ABSENT)
-    call = match((activities.rank, correlation), (calls.rank, calls.correlation))
-    launched = call >= 0
-    return int((activities.starts[launched] < calls.starts[call[launched]]).sum()), int(launched.sum())
+    rows = run.kernels.select("start_ns", "kind").collect(engine="streaming")
+    launched = pl.col("kind").is_in(ACTIVITIES) & pl.col("start_ns").is_not_null() & pl.col("launch_ns").is_not_null()
+    early = launched & (pl.col("start_ns") < pl.col("launch_ns"))
+    counted = rows.with_columns(run.account().activities["launch_ns"]).select(early.sum(), all=launched.sum())
+    first, of = counted.row(0)
+    return int(first), int(of)
 
 
 def overview_from_ranks(

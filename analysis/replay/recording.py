@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..contract.options import Options
-from ..core.batches import ABSENT, TextColumn, integer_arrays, match, numbered
+from ..core.batches import TextColumn, integer_arrays, numbered
 from ..core.call_tree import HostSlices, Ints, Mask, Rows, pack
+from ..core.callers import call_rows
 from ..core.quantiles import order_by
 from ..cycles import assignment
 from ..cycles.detection import counted_cycles
@@ -105,8 +106,8 @@ def recording_of(run: Trace, options: Options) -> Recording | str:
     timed = pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
     kernels = run.kernels.with_row_index("row").filter(timed, pl.col("kind") != "sync")
     ids = integer_arrays(kernels.select(
-        pl.col("row").cast(pl.Int64), "start_ns", "dur_ns", "stream", "pid", "rank", "correlation",
-        device=pl.col("device").to_physical().cast(pl.Int64)), "row", "correlation")
+        pl.col("row").cast(pl.Int64), "start_ns", "dur_ns", "stream", "pid", "rank",
+        device=pl.col("device").to_physical().cast(pl.Int64)), "row")
     if not len(ids["row"]):
         return "nothing ran on a device, or its times were not recorded"
     if not run.has("host"):
@@ -114,8 +115,9 @@ def recording_of(run: Trace, options: Options) -> Recording | str:
     order = order_by(ids["start_ns"], ids["dur_ns"])
     ids = {name: values[order] for name, values in ids.items()}
     every, slices = calls_and_slices(run)
-    asked = np.where(ids["correlation"] == 0, np.int64(ABSENT), ids["correlation"])
-    call = match((ids["rank"], asked), (every.rank, every.correlation)) if len(every.row) else np.full(len(order), -1)
+    number_of = np.full(len(slices.name.number) + 1, -1, dtype=np.int64)  # of each host row among the calls; -1: none
+    number_of[every.row] = np.arange(len(every.row))
+    call = number_of[call_rows(run)[ids["row"]]]
     if not (call >= 0).any():
         return "no launch calls were recorded"
     outer, names = every.outer, slices.name

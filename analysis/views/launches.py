@@ -80,7 +80,7 @@ def build(runs: Runs, options: Options) -> Answer:
         notes = (*notes, f"{waits:,} synchronisations only wait and are left out.")
     keep = pl.col("kind") != "sync" if waits else None
     callers = callers_of(runs[0])
-    facts = callers.facts if callers is not None else {}
+    facts = {"links": runs[0].links} | (callers.facts if callers is not None else {})
     return Answer(rows.select(column.name for column in COLUMNS), facts, notes=notes, recorded=True, keep=keep)
 
 

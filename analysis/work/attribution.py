@@ -74,9 +74,7 @@ def _attribution(run: Trace) -> Attribution | None:
     kernels = run.kernels.select("name").collect(engine="streaming")["name"]
 
     def owners() -> tuple[pl.DataFrame, pl.DataFrame]:
-        operator = operator_rows(run) if captures is None else captures.operator
-        assert operator is not None  # the run has launches and a host side
-        return _arguments(run, _owners(run, operator, kernels))
+        return _arguments(run, _owners(run, operator_rows(run, replays=False), kernels))
 
     activities, texts = derived_value(run, "work-owners", tuple[pl.DataFrame, pl.DataFrame], owners)
     owner, signature = (activities[name].cast(pl.Int64).to_numpy() for name in ("owner", "signature"))

@@ -176,9 +176,14 @@ def _concatenated(info: Info, traces: Sequence[Trace], ranks: Sequence[int | Non
             if shift and name in _CLOCKED:
                 moved.append(pl.col(_CLOCKED[name]) + shift)
             if rows["kernels"]:
-                moved += [pl.col(c) + rows["kernels"] for c in ("index", "first_index", "last_index") if c in columns]
+                moved += [
+                    pl.col(c) + rows["kernels"] for c in ("index", "first_index", "last_index")
+                    if c in columns and name != "host"
+                ]
             if rows["host"] and name == "host":
-                moved.append(pl.col("parent") + rows["host"])
+                moved += [pl.col("parent") + rows["host"], pl.col("index") + rows["host"]]
+            if rows["host"] and name == "kernels":
+                moved.append(pl.col("flow") + rows["host"])
             if rank is None and ties:  # ids of 0 or less link nothing
                 moved += [pl.when(pl.col(c) > 0).then(pl.col(c) + ties).otherwise(c) for c in _TIES.get(name, ())]
             if rank is None and "offset" in columns:  # without a rank the file of an offset is unknown

@@ -40,10 +40,10 @@ def tie_hlo(trace: Trace, job: Job) -> Trace:
         slices.sort("start_ns"), on="start_ns", by_left="op", by_right="name", check_sortedness=False,
     ).filter(pl.col("end_ns") >= pl.col("start_ns"))
     ids = pl.concat([
-        slices.select("row", external_id=pl.col("row").cast(pl.Int64) + 1, kind=pl.lit("op").cast(NAME)),
-        around.select("row", external_id=pl.col("row_right").cast(pl.Int64) + 1, kind=pl.lit(None, NAME)),
+        slices.select("row", external_id=-1 - pl.col("row").cast(pl.Int64), kind=pl.lit("op").cast(NAME)),
+        around.select("row", external_id=-1 - pl.col("row_right").cast(pl.Int64), kind=pl.lit(None, NAME)),
     ])
-    tied = around.select("correlation", op_id=pl.col("row_right").cast(pl.Int64) + 1).unique("correlation")
+    tied = around.select("correlation", op_id=-1 - pl.col("row_right").cast(pl.Int64)).unique("correlation")
     kernels = trace.kernels.select("correlation").with_row_index("row").collect().join(tied, on="correlation")
     return trace.with_tables(
         host=changed("host", trace.host, ids, job),

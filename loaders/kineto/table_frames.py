@@ -94,7 +94,7 @@ def frame(
         if names is not None and name not in names:
             continue
         values = joined(chunks, name)
-        if name == "index":
+        if name == "index" and table == "kernels":  # the host table numbers its rows when they are read
             columns[name] = pl.Series(name, np.arange(first, first + rows, dtype=_unsigned(first + rows)))
         elif values is not None:
             columns[name] = _series(table, texts, name, values, basis)

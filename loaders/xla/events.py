@@ -166,17 +166,18 @@ class Operators:
         return map_distinct(names, lambda code: code in self._ops or texts[code].endswith(_MODULE), bool)
 
     def learn(self, events: XPlaneEvents) -> None:
-        """Register the slices that are operators; their ids are their positions in the file."""
+        """Register the slices that are operators; their ids are negative, as all that a
+        reader makes: they count from their positions in the file."""
         self.add_names(events.statistics.texts("hlo_op"))
         at = np.flatnonzero(self._is_operator(events.name) & (events.start != NULL) & (events.dur >= 0))
         if len(at):
             ends = events.start[at] + events.dur[at]
-            self._launches.append((events.name[at], events.start[at], ends, events.offset[at]))
+            self._launches.append((events.name[at], events.start[at], ends, -1 - events.offset[at]))
 
     def of(self, events: XPlaneEvents) -> tuple[Ints, Mask]:
         """The external id of each event (NULL for none), and which events are operators themselves."""
         external, is_operator = np.full(events.rows, NULL, np.int64), self._is_operator(events.name)
-        external[is_operator] = events.offset[is_operator]
+        external[is_operator] = -1 - events.offset[is_operator]
         op = events.statistics.texts("hlo_op")
         calls = np.flatnonzero((op >= 0) & ~is_operator & (events.start != NULL))
         if len(calls) and self._launches:

@@ -100,13 +100,13 @@ def _launched(run: Trace, work: Work, functions: pl.DataFrame, there: dict[str, 
     cycles = rows.group_by("device").agg(pl.struct("cycle", "rank").n_unique().alias("cycles"))
     own = rows.join(cycles, on="device").join(wanted, on=["name", "device"]).select(
         pl.col("name").alias("function"), pl.col("called").alias("device"),
-        "kind", "rank", "correlation", "place", "cycles",
+        "kind", "index", "place", "cycles",
     )
     if own.is_empty():
         return pl.DataFrame(schema=dict.fromkeys(_KEYS, pl.String) | dict.fromkeys(["per_cycle", *_PLACES], pl.Float64))
-    from ...operators.tree import launching_operators
+    from ...core.callers import launchers
 
-    own = own.with_columns(launching_operators(run, own).alias("op"))
+    own = own.with_columns(launchers(run, own["index"])["op"])
     whole = pl.len().over("function", "device")
     counted = own.with_columns(whole.alias("launches")).drop_nulls("op").group_by(_KEYS).agg(
         (pl.len() / pl.col("launches").first()).alias("share"),
@@ -119,7 +119,7 @@ def _launched(run: Trace, work: Work, functions: pl.DataFrame, there: dict[str, 
 
 def placed(run: Trace, work: Work, options: Options) -> pl.DataFrame:
     """Every launch in a whole compared cycle, with its ``place``; empty without operators or timestamps."""
-    columns = ("cycle", "rank", "device", "name", "correlation", "start_ns")
+    columns = ("cycle", "rank", "device", "name", "index", "start_ns")
     cycles = find_cycles(run, options)
     if run.has("profile") or not run.has("host.kind=op") or cycles.frame.is_empty():
         none = {"cycle": pl.lit(None, pl.Int64), "place": pl.lit(None, pl.Float64)}
@@ -186,9 +186,9 @@ def _launchers(work: Work, called: dict[Place, Place], options: Options) -> dict
     rows = rows.filter(pl.col("name").is_in(wanted.implode()))
     if rows.is_empty():
         return {}
-    from ...operators.tree import launching_operators  # imported late: most pairs, and all cycle profiles, return above
+    from ...core.callers import launchers  # imported late: most pairs, and all cycle profiles, return above
 
-    rows = rows.with_columns(launching_operators(work.run, rows).alias("op"))
+    rows = rows.with_columns(launchers(work.run, rows["index"])["op"])
     counted = rows.group_by(pl.col("name", "device", "op").cast(pl.String)).len()
     share = pl.col("len") / pl.col("len").sum().over("name", "device")
     mostly = counted.filter(share >= MOSTLY).drop_nulls("op").select("name", "device", "op")

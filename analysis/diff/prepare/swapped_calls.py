@@ -82,9 +82,10 @@ def _launched(run: Trace, rows: pl.LazyFrame, shown: Mapping[Place, Place], chan
     if frame.is_empty() or not run.has("host"):
         return pl.DataFrame(schema={"kernel": pl.String, "device": pl.String, "dur_ns": pl.Int64, "op": pl.String,
                                     "call": pl.Int64})
-    from ...operators.tree import launching_calls  # imported late: most pairs return above
+    from ...core.callers import launchers  # imported late: most pairs return above
 
-    return frame.select("kernel", "dur_ns", device="on").hstack(launching_calls(run, frame).cast({"op": pl.String}))
+    called = launchers(run, frame["index"], ("op", "call")).cast({"op": pl.String})
+    return frame.select("kernel", "dur_ns", device="on").hstack(called)
 
 
 def _per_call(launched: pl.DataFrame, operators: Sequence[str], kernels: Sequence[Place]) -> dict[str, Floats]:

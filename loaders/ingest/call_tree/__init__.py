@@ -22,7 +22,8 @@ ROWS = 1 << 19
 def deferred(
     trace: Trace, compiled: bool = True, parts: Sequence[pl.LazyFrame] = (), derived_store: DerivedStore | None = None
 ) -> Trace:
-    """The trace with the call tree columns in its host table, computed when a query first selects one of them.
+    """The trace with the call tree columns in its host table, computed when a query first selects one of them, and
+    the number of each row.
 
     ``parts`` are scans of the files of that table, which are then yielded one by one.
     """
@@ -44,13 +45,15 @@ def deferred(
         columns = list(types) if names is None else names
         needed = {*columns, *(predicate.meta.root_names() if predicate is not None else ())}
         of_tree = [name for name in COLUMNS if name in needed]
-        plain = [name for name in types if name in needed and name not in COLUMNS]
+        numbered = "index" in needed
+        plain = [name for name in types if name in needed and name not in COLUMNS and name != "index"]
         if of_tree and not trees:
             trees.append(_tree(host, compiled, derived_store))
         begin, parts_of_tree, tree = 0, iter(trees[0] if of_tree else ()), pl.DataFrame()
         for block in _blocks(frames) if of_tree else frames:
             block = block if limit is None else block.head(limit - begin)
-            height = int(block.select(pl.len()).collect().item()) if of_tree or limit is not None else 0
+            counted = of_tree or numbered or limit is not None
+            height = int(block.select(pl.len()).collect().item()) if counted else 0
             if of_tree:
                 table = block.select(plain or pl.first()).collect(engine="streaming").select(plain)
                 while tree.height < height:  # each part is decompressed only once, even if it spans several blocks
@@ -58,6 +61,9 @@ def deferred(
                 own = tree.head(height).select(pl.col(name).cast(types[name]) for name in of_tree)
                 tree = tree.slice(height)
                 block = pl.concat([table, own], how="horizontal").lazy()
+            if numbered:
+                block = block.drop("index", strict=False).with_columns(
+                    pl.int_range(begin, begin + height, dtype=pl.Int64).alias("index"))
             matches = block if predicate is None else block.filter(predicate)
             # of a row index alone no columns are asked: ``select`` of none would give no rows
             yield matches.select(columns).collect(engine="streaming") if columns else pl.DataFrame(

@@ -59,10 +59,11 @@ def test_a_backward_operator_has_the_line_of_its_forward_operator() -> None:
         ("aten::mm", "aten::addmm", "Linear_0", "train.py(41): main")]
 
 
-def test_of_a_graph_s_kernels_nobody_knows_who_captured_them() -> None:
+def test_a_graph_s_kernels_have_the_operator_around_the_replay_and_nobody_knows_who_captured_them() -> None:
     replay = [host("aten::linear", 0, 100), call(10, 20, 1, name="cudaGraphLaunch")]
     run = run_of(host=replay, kernels=[kernel(0, 50, 5, correlation=1), kernel(1, 60, 5, correlation=1)])
-    assert told(run, "op", "frame", "launch_ns") == [(None, None, 10), (None, None, 10)]
+    assert told(run, "op", "frame", "launch_ns") == [("aten::linear", None, 10)] * 2
+    assert run.links["op"] == {"replay": 2}
     table = ask(view("launches"), (run,))
     assert table.notes == ("2 launches came from graph replays; the capturing operators were not recorded.",)
 

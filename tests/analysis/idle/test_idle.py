@@ -261,7 +261,8 @@ def test_causes_are_those_of_the_definition_step_by_step(
     around: list[Any], ran: list[tuple[int, int, int]], launched: list[tuple[int, int, int, int]]
 ) -> None:
     rows = [host(name, start * STEP, dur * STEP, kind, tid=tid) for (name, kind), start, dur, tid in around]
-    rows += [call(start * STEP, dur * STEP, correlation, tid=tid) for correlation, start, dur, tid in launched]
+    numbers = {correlation: one for one in launched[::-1] if (correlation := one[0])}  # two launches: neither is known
+    rows += [call(start * STEP, dur * STEP, number, tid=tid) for number, (_, start, dur, tid) in numbers.items()]
     kernels = [kernel(n, start * STEP, dur * STEP, correlation=its) for n, (start, dur, its) in enumerate(ran)]
     if not rows or not any(dur for _, dur, _ in ran):
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warplens.analysis.contract.view import CannotAnswer
-from warplens.analysis.operators.tree import launching_calls
+from warplens.analysis.core.callers import launchers
 
 
 def op(name, start_ns, dur_ns, external_id=None, kind="op", tid=1):
@@ -44,12 +44,11 @@ def test_a_call_without_an_external_id_belongs_to_the_innermost_operator_around_
     assert table(rows_of("ops", run))["outer"][1:3] == (0, 300)
 
 
-def test_an_external_id_of_zero_belongs_to_no_operator(run_of, asked):
+def test_a_call_belongs_to_the_operator_around_it_whatever_its_external_id_says(run_of, asked):
     run = run_of(host=[op("outer", 0, 100, 1), call(20, 5, 7, 0)], kernels=[launch(300, 7)])
     answer = asked("ops", run)
-    assert table(answer.frame.to_dicts()) == {"outer": (1, 0, 0, 100, 100)}
-    assert answer.facts["unclaimed_device_ns"] == 300 and answer.notes == (
-        "100.0% of the device time was launched by no recorded operator.",)
+    assert table(answer.frame.to_dicts()) == {"outer": (1, 300, 300, 95, 100)}
+    assert answer.facts["unclaimed_device_ns"] == 0 and not answer.notes
 
 
 def test_what_an_annotation_among_the_operators_launched_was_launched_by_no_operator(run_of, asked):
@@ -142,5 +141,5 @@ def test_operators_that_cross_are_counted_in_a_note(run_of, asked) -> None:
 def test_a_run_whose_calls_no_operator_made_has_none_that_launched(run_of) -> None:
     """The diff of two devices, one recorded without operators, ended with an IndexError."""
     run = run_of(host=[call(0, 10, 7)], kernels=[launch(300, 7)])
-    found = launching_calls(run, run.kernels.collect())
+    found = launchers(run, run.kernels.collect()["index"], ("op", "call"))
     assert found.rows() == [(None, -1)]

@@ -90,8 +90,8 @@ def test_what_went_through_a_queue_belongs_to_the_range_of_its_operator(run_of, 
 
 
 def test_what_a_call_under_a_thread_of_its_own_launched_belongs_to_the_range_of_the_operator_it_names(run_of, asked):
-    operator = {"name": "fusion", "kind": "op", "start_ns": 5, "dur_ns": 10, "pid": 1, "tid": 1, "external_id": 40}
-    host = [marked("Execute", 0, 100), operator, {**call(1, 7, tid=9), "external_id": 40}, call(2, 8, tid=9)]
+    operator = {"name": "fusion", "kind": "op", "start_ns": 5, "dur_ns": 10, "pid": 1, "tid": 1, "external_id": -40}
+    host = [marked("Execute", 0, 100), operator, {**call(1, 7, tid=9), "external_id": -40}, call(2, 8, tid=9)]
     row = asked("ranges", run_of(host=host, kernels=[ran(1, 400, 10), ran(2, 500, 3)])).frame.row(0, named=True)
     assert (row["device_ns"], row["launches"], row["elsewhere_ns"]) == (10, 1, 3)
 

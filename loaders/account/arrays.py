@@ -1,0 +1,108 @@
+"""Columns as arrays for the account, and keys of (process, id) pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+NONE = np.iinfo(np.int64).min  # Stands for null.
+
+
+def integers(frame: pl.DataFrame, name: str, none: int = NONE) -> Ints:
+    """An integer column, ``none`` for null."""
+    column = frame[name]
+    if column.dtype == pl.Categorical:
+        column = column.to_physical()
+    return column.cast(pl.Int64).fill_null(none).to_numpy()
+
+
+def matches(frame: pl.DataFrame, conditions: dict[str, Callable[[str], Any]], name: str = "name") -> dict[str, Mask]:
+    """Which rows have a text that meets each condition, asked once per distinct text."""
+    codes = frame[name].to_physical()
+    distinct = frame[name].unique()
+    texts = distinct.cast(pl.String).to_list()
+    numbers = distinct.to_physical().to_list()
+    size = 2 + max((number for number in numbers if number is not None), default=0)
+    result = {}
+    rows = codes.cast(pl.Int64).fill_null(size - 1).to_numpy()
+    for key, condition in conditions.items():
+        table = np.zeros(size, dtype=bool)
+        for number, text in zip(numbers, texts, strict=True):
+            if number is not None and text is not None:
+                table[number] = bool(condition(text))
+        result[key] = table[rows]
+    return result
+
+
+def keyed(process: tuple[Ints, ...], values: tuple[Ints, ...]) -> tuple[Ints, ...]:
+    """One number per (process, value) in each pair of arrays, equal across the arrays exactly where the pairs are;
+    ``NONE`` where the value is. Of one process the values themselves."""
+    every = np.concatenate(process)
+    if not len(every) or (every == every[0]).all():
+        return values
+    number = np.unique(every, return_inverse=True)[1].astype(np.int64)
+    distinct, place = np.unique(np.concatenate(values), return_inverse=True)
+    joint = number * np.int64(len(distinct) + 1) + place
+    joint[np.concatenate(values) == NONE] = NONE
+    return tuple(np.split(joint, np.cumsum([len(one) for one in values])[:-1]))
+
+
+class Groups:
+    """Rows by key, ``NONE`` keys left out: ``order`` has the rows by key (in given order within one), ``first`` and
+    ``count`` describe the group of each distinct key."""
+
+    def __init__(self, keys: Ints) -> None:
+        some = np.flatnonzero(keys != NONE)
+        self.order = some[np.argsort(keys[some], kind="stable")]
+        ordered = keys[self.order]
+        heads = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1) != 0) if len(ordered) else some
+        self.keys, self.first = ordered[heads], heads
+        self.count = np.diff(heads, append=len(ordered))
+
+    def find(self, keys: Ints) -> Ints:
+        """The group of each key, -1 for none."""
+        if not len(self.keys):
+            return np.full(len(keys), -1, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where((self.keys[at] == keys) & (keys != NONE), at, -1)
+
+    def numbers(self) -> Ints:
+        """The group of each row of ``order``."""
+        return np.repeat(np.arange(len(self.first)), self.count)
+
+    def only(self, keys: Ints) -> Ints:
+        """The row of the group of each key if the group has one row only, else -1."""
+        group = self.find(keys)
+        if not len(self.first):
+            return group
+        alone = (group >= 0) & (self.count[group] == 1)
+        return np.where(alone, self.order[self.first[np.maximum(group, 0)]], -1)
+
+
+def numbered(*keys: Ints) -> Ints:
+    """A number for each distinct tuple of keys."""
+    number = np.zeros(len(keys[0]), dtype=np.int64)
+    for key in keys:
+        if len(key) and not (key == key[0]).all():
+            distinct, place = np.unique(key, return_inverse=True)
+            number = np.unique(number * len(distinct) + place, return_inverse=True)[1].astype(np.int64)
+    return number
+
+
+def rows_of(rows: Ints, at: Ints) -> pl.Series:
+    """The host row at each position, null for -1."""
+    found = rows[np.maximum(at, 0)] if len(rows) else at
+    return pl.select(pl.when(pl.Series(at >= 0)).then(pl.Series(found.astype(np.int32)))).to_series()
+
+
+def values_of(values: Ints, at: Ints) -> pl.Series:
+    """The value at each position, null for -1 and ``NONE``."""
+    found = np.where(at >= 0, values[np.maximum(at, 0)], NONE) if len(values) else np.full(len(at), NONE)
+    return pl.select(pl.when(pl.Series(found != NONE)).then(pl.Series(found))).to_series()

@@ -1,0 +1,125 @@
+"""The operator of each activity, by the evidence that holds.
+
+It is the one with the activity's External id where these ids are sound in its process, else the innermost one around
+the launch call, else the one with the External id of that call. External ids are sound where, of the activities whose
+call and an operator around it are known otherwise, at least ``SOUND`` have that operator among those around the call:
+in 61 recordings it was all of them or none. Ids below 0 were made by a reader from a link that the recording names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ..ingest.call_tree.columns import call_tree
+from .arrays import Bytes, Groups, Ints, Mask, integers, keyed, numbered
+from .calls import RUNTIME_ID
+from .tables import DeviceWork, LinkedSlices
+
+SOUND = 0.9
+_BY_ID, _NESTED, _REPLAY, _BY_CALL = 1, 2, 3, 4  # Positions in ``OP_BY``.
+
+
+def operators_of(
+    work: DeviceWork, calls: LinkedSlices, ops: LinkedSlices, call: Ints, by: Bytes
+) -> tuple[Ints, Bytes, dict[str, Any]]:
+    """The position in ``ops`` of the operator of each activity, -1 for none, its evidence, and how External ids
+    agree with the launches."""
+    size = len(work.start)
+    op, how = np.full(size, -1, dtype=np.int64), np.zeros(size, dtype=np.uint8)
+    external: dict[str, Any] = {"agree": 0, "tested": 0, "used": False}
+    if not len(ops.row) or not size:
+        return op, how, external
+    own, theirs, of_calls = keyed(
+        (work.rank, ops.rank, calls.rank), (work.external, ops.external, calls.external))
+    by_id = Groups(theirs)
+    named = by_id.only(own)
+    inner = Innermost(ops)
+    process = np.unique(np.concatenate((work.rank, calls.rank)), return_inverse=True)[1]
+    process, of_call = process[:size], process[size:]
+    count = int(max(process.max(initial=0), of_call.max(initial=0))) + 1
+    testable = np.flatnonzero((call >= 0) & (by != RUNTIME_ID) & (named >= 0) & work.counted & ~(work.external < 0))
+    fits = _around(ops, named[testable], calls, call[testable])
+    agree, lacking = testable[fits], testable[~fits]
+    testable = np.concatenate((agree, lacking[inner.of(calls, call[lacking]) >= 0]))
+    agreeing, tested = (np.bincount(process[rows], minlength=count) for rows in (agree, testable))
+    some = np.flatnonzero((named >= 0) & work.counted)
+    before = np.bincount(process[some], weights=ops.start[named[some]] <= work.start[some], minlength=count)
+    every = np.bincount(process[some], minlength=count)
+    sound = np.where(tested > 0, agreeing >= SOUND * tested, (every > 0) & (before >= SOUND * every))
+    has_calls = np.bincount(of_call, minlength=count) > 0
+    stand_in = (call < 0) & has_calls[process] & (work.external == work.correlation)
+    use = (named >= 0) & ((sound[process] & ~stand_in) | (work.external < 0))
+    op[use], how[use] = named[use], _BY_ID
+    rest = np.flatnonzero(~use & (call >= 0))
+    if len(rest):
+        op[rest] = inner.of(calls, call[rest])
+        replay = calls.named["graph"][call[rest]]
+        how[rest] = np.where(op[rest] < 0, 0, np.where(replay, _REPLAY, _NESTED))
+        rest = rest[(op[rest] < 0)]
+        theirs_of = by_id.only(of_calls[call[rest]])
+        fits = (theirs_of >= 0) & (sound[process[rest]] | (calls.external[call[rest]] < 0))
+        op[rest[fits]], how[rest[fits]] = theirs_of[fits], _BY_CALL
+    external = {"agree": len(agree), "tested": len(testable), "used": bool((sound & (every > 0)).any())}
+    return op, how, external
+
+
+def _around(ops: LinkedSlices, op: Ints, calls: LinkedSlices, call: Ints) -> Mask:
+    """Whether each operator is around the start of the call, on its thread."""
+    same: Mask = (ops.rank[op] == calls.rank[call]) & (ops.pid[op] == calls.pid[call])
+    same &= ops.tid[op] == calls.tid[call]
+    same &= _holds(ops, op, calls, call)
+    return same
+
+
+def _holds(ops: LinkedSlices, op: Ints, calls: LinkedSlices, call: Ints) -> Mask:
+    start, end = calls.start[call], calls.end[call]
+    begun: Mask = (ops.start[op] < start) | ((ops.start[op] == start) & (ops.end[op] >= end))
+    begun &= ops.end[op] > start
+    return begun
+
+
+class Innermost:
+    """The innermost operator around a call. The tree of the operators is made when it is first asked for: where
+    External ids name them all, nobody needs it."""
+
+    def __init__(self, ops: LinkedSlices) -> None:
+        self._ops = ops
+        self._parent: Ints | None = None
+
+    def of(self, calls: LinkedSlices, call: Ints) -> Ints:
+        """The position in the operators of the innermost one around the start of each call, -1 for none."""
+        ops, size = self._ops, len(self._ops.row)
+        if not len(call) or not size:
+            return np.full(len(call), -1, dtype=np.int64)
+        thread = numbered(*(np.concatenate((getattr(ops, name), getattr(calls, name)[call]))
+                             for name in ("rank", "pid", "tid")))
+        start = np.concatenate((ops.start, calls.start[call]))
+        end = np.concatenate((ops.end, calls.end[call]))
+        order = np.lexsort((np.arange(len(start)) >= size, -end, start, thread))
+        last = np.maximum.accumulate(np.where(order < size, np.arange(len(order)), -1))
+        at = np.empty(len(call), dtype=np.int64)
+        is_call = order >= size
+        before = order[np.maximum(last[is_call], 0)]
+        same = (last[is_call] >= 0) & (thread[before] == thread[order[is_call]])
+        at[order[is_call] - size] = np.where(same, before, -1)
+        return self._climbed(at, calls, call)
+
+    def _climbed(self, at: Ints, calls: LinkedSlices, call: Ints) -> Ints:
+        moving = np.flatnonzero(at >= 0)
+        while len(moving := moving[~_holds(self._ops, at[moving], calls, call[moving])]):
+            if self._parent is None:
+                self._parent = self._tree()
+            at[moving] = self._parent[at[moving]]
+            moving = moving[at[moving] >= 0]
+        return at
+
+    def _tree(self) -> Ints:
+        ops = self._ops
+        frame = pl.DataFrame({
+            "kind": pl.Series(["op"]).new_from_index(0, len(ops.row)), "start_ns": ops.start,
+            "dur_ns": ops.end - ops.start, "rank": ops.rank, "pid": ops.pid, "tid": ops.tid,
+        })
+        return integers(call_tree(frame.lazy()), "parent", -1)
