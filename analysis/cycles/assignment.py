@@ -25,7 +25,7 @@ Times = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 _BLOCK = 1 << 17
 WINDOW = ("window_start_ns", "window_end_ns")
-_NEVER = np.iinfo(np.int64).min
+_NEVER, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def launched(run: Trace) -> pl.LazyFrame:
