@@ -46,6 +46,9 @@ def test_a_launch_and_what_it_launched_are_joined():
     assert [(e["ph"], e["id"], e["ts"]) for e in flows] == [
         ("s", 1, 0.5), ("f", 1, 1.001), ("s", 2, 6.0), ("f", 2, 10.0),
     ]
+    assert {(e["pid"], e["tid"]) for e in flows if e["ph"] == "s"} == {(1, 1)}
+    slices = {(e["pid"], e["tid"], e["ts"]) for e in events(a_run()) if e["ph"] == "X"}
+    assert all((e["pid"], e["tid"], e["ts"]) in slices for e in flows)
 
 
 def test_a_cycle_keeps_what_it_launched_and_the_call_that_did():
