@@ -22,7 +22,6 @@ from ..kernels.by_name import table as kernel_table
 from .categories import CATEGORIES
 from .devices import GAUGES
 from .overview import Basis, Overview, kernels, median_length, overview, span
-from .reduced import reduced_overview
 from .timed import timed
 
 BY_KIND = {"kernel": "Kernel", "collective": "Communication", "memcpy": "Memcpy", "memset": "Memset"}
@@ -34,6 +33,8 @@ def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bo
     limited = scoped(run, options, side)
     cycle = options.cycle if side == "a" else options.cycle_b
     if REDUCED in run.info.facts:
+        from .reduced import reduced_overview
+
         return reduced_overview(limited, options, cycle)
     if run.has("kernels") or run.has("host"):
         timed_overview = timed(run, limited, options, cycle, whole)

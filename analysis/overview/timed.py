@@ -30,7 +30,6 @@ from ..findings.evidence.measured import measured
 from ..findings.evidence.outside import recorded_span
 from ..idle.attribution import DeviceIdle, Idle, idle_of
 from ..idle.facts import busy_share, headline_devices, in_recording_of, in_steps_of
-from ..idle.reduced import reduced_idle
 from ..kernels.sources import ACTIVITIES
 from .activities import Activities, activities_of
 from .categories import CATEGORIES
@@ -174,6 +173,8 @@ def overview_from_ranks(
 ) -> Overview:
     """The overview of a run from the figures of its ranks; its sentences describe the steps."""
     if REDUCED in run.info.facts:
+        from ..idle.reduced import reduced_idle
+
         steps, idle = None, reduced_idle(run)
     else:
         steps = steps_of(cycles) if cycle is None else steps_of_cycle(cycles)

@@ -15,7 +15,6 @@ from ..contract.options import Options
 from ..contract.sections import Section
 from ..contract.view import Answer, Runs, View
 from ..diff import by_cycle
-from ..diff.finished import finished
 from ..diff.headline import prepared_pair
 from ..diff.present.columns import COLUMNS, arrows
 
@@ -35,6 +34,8 @@ def build(runs: Runs, options: Options) -> Answer:
 def _compared(runs: Runs, options: Options) -> Answer:
     run_a, run_b = runs
     if run_a.has("comparison"):
+        from ..diff.finished import finished  # only recordings that hold a finished comparison
+
         return finished(runs)
     ready = prepared_pair((run_a, run_b), options)
     if ready is None:

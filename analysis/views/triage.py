@@ -32,7 +32,6 @@ from ..metrics.findings import counter_findings
 from ..overview.sources import overview_of
 from ..table.export.state import repeats
 from ..table.table import Table
-from .diff import VIEW as DIFF
 
 _NAME = 64
 KERNELS, DEVICES, CAUSES = 5, 8, 4
@@ -225,7 +224,9 @@ def with_marked(table: Table, marked: Sequence[tuple[str, str, str]]) -> Table:
 
 def _changes(runs: Runs, options: Options) -> PageSection:
     try:
-        return PageSection("What changed", DIFF.build(runs, options).summary)
+        from . import diff  # thirty modules that a single run does not need
+
+        return PageSection("What changed", diff.build(runs, options).summary)
     except ScopeRefused:
         raise
     except CannotAnswer as why:
