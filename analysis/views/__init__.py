@@ -71,19 +71,24 @@ OURS: tuple[Entry, ...] = (
           ("host.shapes", "kernels.tensor", "kernels.dram"), short="Roof"),
     Entry("sections", "d", "Sections", "What did the profiler measure for each kernel, and what do its own rules say?",
           "..reported.sections:VIEW", ("launch_metrics", "launch_rules"), short="Sect"),
-    Entry("samples", "", "Samples", "What did each counter read, sample by sample?", ".metrics:SAMPLES"),
+    Entry("samples", "", "Samples", "What did each counter read, sample by sample?", ".metrics:SAMPLES",
+          ("metrics",)),
     Entry("memory", "M", "Memory", "What was peak memory, and what held it?", "memory",
           ("allocations", "metrics.metric=memory allocated"), short="Mem"),
-    Entry("ranges", "", "Ranges", "How long do NVTX and other ranges take on the host and on the device?", "ranges"),
+    Entry("ranges", "", "Ranges", "How long do NVTX and other ranges take on the host and on the device?", "ranges",
+          ("host.kind=annotation", "host_stats.kind=annotation")),
     Entry("calls", "", "Host calls", "Which CUDA, HIP and OS calls take time, and which wait for the device?",
-          "calls"),
+          "calls", ("host.kind=runtime", "host.kind=driver", "host.kind=io", "host_stats")),
     Entry("stacks", "", "CPU stacks", "Which functions ran on the CPU, and who called them?",
           "..reported.stacks:VIEW", ("call_chains",)),
-    Entry("copies", "", "Copies", "How much is copied, in which direction, and how fast?", "copies"),
-    Entry("triage", "", "Triage", "What are the main findings, on one page?", "triage"),
+    Entry("copies", "", "Copies", "How much is copied, in which direction, and how fast?", "copies",
+          ("kernels.kind=memcpy", "kernels.kind=memset", "kernel_stats.kind=memcpy")),
+    Entry("triage", "", "Triage", "What are the main findings, on one page?", "triage",
+          ("kernels", "host", "kernel_stats", "profile", "breakdown", "device_sums")),
     Entry("history", "", "History", "What changed over many runs, when, and by how much?", "history", ("history",),
           short="Hist"),
-    Entry("pairs", "", "Pairs", "How does the reference method score every function and metric?", "pairs"),
+    Entry("pairs", "", "Pairs", "How does the reference method score every function and metric?", "pairs",
+          runs=2),
 )
 
 
@@ -107,7 +112,8 @@ _NEEDS = {
     "call_chains": "CPU samples (nsys profile --sample=process-tree)",
     "kernels.op_type": "types of operators (Ascend has them)",
     "allocations": "allocations (profile_memory=True, or a memory snapshot)",
-    "host.shapes": "shapes of operators (record_shapes=True)",
+    "host.shapes": "shapes of operators (record_shapes=True)", "host.kind=annotation": "NVTX or other ranges",
+    "host.kind=runtime": "calls of the CUDA or HIP API", "kernels.kind=memcpy": "copies",
 }
 """Contents of each table or column in words, for the message that a recording lacks it."""
 

@@ -152,10 +152,14 @@ class WarplensApp(Wired, Background):
 
     def action_command_palette(self) -> None:
         """Open the palette of all commands."""
-        from ..overlays.palette import Palette
+        self.open_palette()
+
+    def open_palette(self, views: Sequence[str] = ()) -> None:
+        """Open the palette of all commands, or of these views alone."""
+        from ..overlays.palette import Palette, of_views
 
         if not any(isinstance(screen, Palette) for screen in self.screen_stack):
-            self.push_screen(Palette())
+            self.push_screen(Palette(providers=[of_views(views)]) if views else Palette())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters, and with the setting ``ascii`` one that replaces non-ASCII glyphs."""

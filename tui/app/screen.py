@@ -138,6 +138,17 @@ class MainScreen(Screen[None]):
         """A tab was clicked."""
         self.open_view(event.view)
 
+    def on_tabs_more_chosen(self) -> None:
+        """The last tab was clicked."""
+        self.action_more()
+
+    def action_more(self) -> None:
+        """Choose among the views that have no tab in sight."""
+        if self.tabs.more:
+            self.app.open_palette(self.tabs.more)  # type: ignore[attr-defined]
+        else:
+            self.notify("Every view with data has a tab.", markup=False)
+
     def inputs_changed(self) -> None:
         """Inputs or scope changed: update the current view, tabs and lines."""
         self.reading.watch_runs(self.session.inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -52,6 +52,22 @@ class Commands(Provider):
             score = matcher.match(name)
             if score > 0:
                 yield Hit(score, matcher.highlight(name), act, text=name, help=help)
+
+
+class _Views(Commands):
+    """Some views alone."""
+
+    names: Sequence[str] = ()
+
+    def _all(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
+        for entry in VIEWS:
+            if entry.name in self.names:
+                yield f"View: {entry.title}", entry.question, partial(self.app.post_message, ViewRequest(entry.name))
+
+
+def of_views(names: Sequence[str]) -> type[Provider]:
+    """The provider of these views alone."""
+    return type("MoreViews", (_Views,), {"names": tuple(names)})
 
 
 Palette = tolerant(CommandPalette)

@@ -88,6 +88,8 @@ KEYS: tuple[Key, ...] = (
     Key("open_trace", "o", "open", "open", "Open another trace", "screen"),
     Key("record", "R", "record", "record", "Record the job again, in the app of warplens record --open", "screen"),
     Key("palette", "colon", "palette", "all", "List every command; themes are here", "screen", rank=14),
+    Key("more", "full_stop,horizontal_ellipsis", "more", "more views",
+        "Choose among the views that have no tab in sight", "screen"),
     Key("help", "question_mark", "help", "help", "Explain the keys and columns of this view", "screen"),
     Key("stop", "ctrl+c", "stop", "stop", "Cancel the running query or task", "screen"),
     Key("suspend", "ctrl+z", "suspend", "suspend", "Suspend to the shell; fg returns", "screen"),
@@ -158,7 +160,8 @@ def view_bindings() -> list[BindingType]:
 
 
 _SPELLED = {
-    "slash": "/", "exclamation_mark": "!", "less_than_sign": "<", "greater_than_sign": ">", "colon": ":",
+    "slash": "/", "full_stop": ".", "horizontal_ellipsis": "…", "exclamation_mark": "!", "less_than_sign": "<",
+    "greater_than_sign": ">", "colon": ":",
     "question_mark": "?", "plus": "+", "minus": "-", "equals_sign": "=", "percent_sign": "%", "number_sign": "#",
     "left_square_bracket": "[", "right_square_bracket": "]", "enter": "Enter", "space": "Space",
     "escape": "Esc", "backspace": "Backspace", "tab": "Tab", "shift+tab": "S-Tab", "pagedown": "PgDn",

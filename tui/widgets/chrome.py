@@ -87,7 +87,8 @@ def _brief(headline: str, room: int) -> str:
 
 
 class Tabs(Line):
-    """The views that have something to show, by key; the current one is highlighted. A click opens a view."""
+    """The views that have something to show, by key; the current one is highlighted. A click opens a view. The last tab
+    counts the views that have no tab in sight; it opens the palette with them."""
 
     class Chosen(Message):
         """A tab was clicked."""
@@ -96,10 +97,15 @@ class Tabs(Line):
             super().__init__()
             self.view = view
 
+    class MoreChosen(Message):
+        """The tab that counts the views out of sight was clicked."""
+
     def __init__(self, entries: Iterable[Entry]) -> None:
         super().__init__()
         self._all = list(entries)
         self._entries = [entry for entry in self._all if entry.key]
+        self.more: tuple[str, ...] = ()
+        """The views with data that have no tab in sight, by name."""
         self._spans: list[tuple[int, int, str]] = []
         self._current = ""
 
@@ -111,17 +117,24 @@ class Tabs(Line):
 
     def offer(self, names: Container[str]) -> None:
         """Show tabs for these views only, plus the current one."""
-        entries = [entry for entry in self._all if entry.key and entry.name in names]
+        entries = [entry for entry in self._all if entry.name in names]
         if entries != self._entries:
             self._entries = entries
             self.refresh()
 
     def render(self) -> RenderResult:
-        """Titles as far as they fit; long ones are abbreviated first, then the last ones reduced to their keys."""
+        """Titles as far as they fit; long ones are abbreviated first, then the last ones reduced to their keys, then
+        left to the last tab."""
         key, here_style, quiet = content_style("focus"), f"reverse bold {content_style('focus')}", content_style("dim")
-        shown = [one for one in self._all if one in self._entries or one.name == self._current]
+        shown = [one for one in self._all if (one.key and one in self._entries) or one.name == self._current]
+        names, dropped = self._names(shown), list[Entry]()
+        while sum(len(name) + 2 + bool(name) for name in names) + 1 > self._room(len(dropped)) and len(shown) > 1:
+            at = max(at for at, one in enumerate(shown) if one.name != self._current)
+            dropped.append(shown.pop(at))
+            names = self._names(shown)
+        self.more = tuple(one.name for one in self._entries if one not in shown)
         result, self._spans, at, gap = list[tuple[str, str]](), [], 0, (" ", "")
-        for entry, name in zip(shown, self._names(shown), strict=True):
+        for entry, name in zip(shown, names, strict=True):
             here = entry.name == self._current
             if here:
                 result += [(TAB_LEFT, key), (f"{entry.key} {name}".strip(), here_style)]
@@ -131,7 +144,16 @@ class Tabs(Line):
             self._spans.append((at, at + len(name) + 1 + len(entry.key) + bool(name and entry.key), entry.name))
             at = self._spans[-1][1]
         result.append(gap)
+        if self.more:
+            text = f" {len(self.more)} more"
+            self._spans.append((at + 1, at + 2 + len(text), ""))
+            result += [("…", key), (text, quiet)]
         return Content.assemble(*result).truncate(self.size.width)
+
+    def _room(self, dropped: int) -> int:
+        """The cells for tabs, beside the last tab if there is one."""
+        hidden = dropped + sum(not one.key for one in self._entries)
+        return self.size.width - (len(f"… {hidden} more") + 1 if hidden else 0)
 
     def _names(self, shown: Sequence[Entry]) -> list[str]:
         """The text of each tab at the current width."""
@@ -139,7 +161,7 @@ class Tabs(Line):
         saves = sorted(range(len(shown)), key=lambda at: len(brief[at]) - len(names[at]))
         others = [at for at in reversed(range(len(shown))) if shown[at].name != self._current]
         for at, name in [*((at, brief[at]) for at in saves), *((at, "") for at in others)]:
-            if sum(len(one) + 2 + bool(one) for one in names) + 1 <= self.size.width:
+            if sum(len(one) + 2 + bool(one) for one in names) + 1 <= self._room(0):
                 break
             names[at] = name
         return names
@@ -148,7 +170,7 @@ class Tabs(Line):
         """Open the view under the pointer."""
         for start, stop, view in self._spans:
             if start <= event.x < stop:
-                self.post_message(self.Chosen(view))
+                self.post_message(self.Chosen(view) if view else self.MoreChosen())
 
 
 class Footer(Line):

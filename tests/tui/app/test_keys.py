@@ -69,6 +69,16 @@ async def details(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert app.screen is app.main
 
 
+@key("more")
+async def more(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    hidden = app.main.tabs.more
+    assert hidden and f"… {len(hidden)} more" in screen_text(app)
+    await press(pilot, "full_stop")
+    assert "View: Triage" in screen_text(app) and "Theme:" not in screen_text(app)
+    await press(pilot, "escape")
+    assert app.screen is app.main
+
+
 @key("side_panel")
 async def beside(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert "Launched by" in screen_text(app) or "Latency" in screen_text(app)
