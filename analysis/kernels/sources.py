@@ -71,16 +71,19 @@ def from_launches(launches: pl.LazyFrame, grain: Grain = "device") -> Kernels | 
     waits = rows["kind"] == "sync"
     if waits.any():
         rows = rows.filter(~waits)
-    unmeasured = rows["dur_ns"].null_count()
-    if not unmeasured:
+    if not rows["dur_ns"].null_count():
         return Kernels(_ordered(_measured(rows)), "kernels")
     timed = _measured(rows.filter(pl.col("dur_ns").is_not_null()))
     bare = rows.filter(pl.col("dur_ns").is_null()).group_by(KEYS).agg(
         pl.col("tensor", "dram").cast(pl.Float64).mean(), count=pl.len().cast(pl.Int64))
+    more = timed.select(KEYS).join(bare.select(*KEYS, "count"), on=KEYS, how="left", nulls_equal=True,
+                                   maintain_order="left")["count"]
+    timed = timed.with_columns(pl.col("count") + more.fill_null(0))  # launches without a time count, and nothing else
     unknown = bare.join(timed.select(KEYS), on=KEYS, how="anti", nulls_equal=True)
-    counted = units.counted(unmeasured, "launch", "launches")
+    untimed = rows["dur_ns"].null_count()
     return Kernels(_ordered(pl.concat([_complete(timed), _complete(unknown)])), "kernels", (
-        f"{counted} without a duration: counted only for kernels without any timed launch.",))
+        f"{untimed:,} of {units.counted(rows.height, 'launch', 'launches')} have no time: they count, and are in no "
+        "sum, mean or percentile.",))
 
 
 def _measured(rows: pl.DataFrame) -> pl.DataFrame:

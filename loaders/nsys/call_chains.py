@@ -24,14 +24,16 @@ _STATES = (
 _FRAME = ("symbol", "module", "unresolved")
 
 
-def blocks(database: NsysDatabase, strings: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Blocks in the columns of ``call_chains``, times as recorded; rows without a chain are left out."""
+def blocks(database: NsysDatabase, strings: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Pairs of table and block in the columns of ``call_chains``; rows without a chain are left out."""
     for table, chains, key in (("COMPOSITE_EVENTS", "SAMPLING_CALLCHAINS", "id"), ("OSRT_API", "OSRT_CALLCHAINS",
                                                                                    "callchainId")):
         if database.has(table, "start", "globalTid", key) and database.has(chains, "id", "symbol", "stackDepth"):
             if (rows := database.count(table)) > MOST:
-                database.faults.append(f"call chains are read for the first {MOST:,} of {rows:,} rows of {table} only")
-            yield from _with_chains(database, strings, table, key, _stacks(database, strings, chains))
+                sentence = f"call chains are read for the first {MOST:,} of {rows:,} rows of {table} only"
+                database.wrong.sentences.append(sentence)
+            for block in _with_chains(database, strings, table, key, _stacks(database, strings, chains)):
+                yield table, block
 
 
 def _with_chains(
@@ -43,7 +45,7 @@ def _with_chains(
         rows = rows.join(stacks, left_on=key, right_on="id", how="inner", maintain_order="left")
         rows = rows.join(names, left_on="nameId", right_on="id", how="left", maintain_order="left")
         return rows.select(
-            pl.col("start").alias("start_ns"), (pl.col("end") - pl.col("start")).alias("dur_ns"), "call",
+            "start", "end", "call",
             lookups.pid("globalTid").alias("pid"), lookups.tid("globalTid").alias("tid"),
             pl.when(pl.col("threadState").is_not_null()).then(lookups.listed("threadState", _STATES)).alias("state"),
             "function", "stack",

@@ -2,7 +2,7 @@
 
 Exports differ in which tables exist (they are created when needed) and in their columns (schema 3.6 to 3.25, and 2020
 ones without a version), so readers get null for a missing column. A table that cannot be read, wholly or from some row
-on, adds a sentence to ``faults``.
+on, adds a sentence to the faults.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import polars as pl
 from .. import parquet_check
 from ..errors import Unreadable
 from ..ingest import sqlite_file
-from ..recording.database import SqliteTables, clause, dtypes, quoted
+from ..recording.database import CountedOnce, SqliteTables, clause, dtypes, frame_of, kind_of, quoted
+from ..recording.values import Faults, columns, numbers
 from ..schema import columns_of
 from .pages import Ints, Pages, RecordBlock, Unusual
 
@@ -40,12 +41,12 @@ class NsysDatabase(SqliteTables):
     """The tables of one export. Raises sqlite3.Error if the file is damaged or not a database."""
 
     def __init__(
-        self, path: str | os.PathLike[str], fast: bool = True,
+        self, path: str | os.PathLike[str], faults: Faults, fast: bool = True,
         on_block: Callable[[int, int], None] = lambda size, rows: None,
     ) -> None:
         """``on_block`` is called with the bytes and rows of each block; ``fast=False`` reads all through SQLite."""
         self.path, self.on_block = Path(os.path.abspath(path)), on_block
-        super().__init__(self.path, [])
+        super().__init__(self.path, faults)
         self._pages: Pages | None = None
         try:
             rows = sqlite_file.schema(self._connection)
@@ -91,8 +92,7 @@ class NsysDatabase(SqliteTables):
         """The table StringIds as ``id`` and ``text``; empty if it is missing."""
         if not self.has("StringIds", "id", "value"):
             return pl.DataFrame(schema={"id": pl.Int64, "text": pl.String})
-        expression = "cast(id as integer), cast(value as text)"  # any column may hold any type
-        query = f"select {expression} from StringIds where typeof(id) = 'integer'"
+        query = "select id, cast(value as text) from StringIds where typeof(id) = 'integer'"
         rows = [row for rows in self._until_damage("StringIds", query) for row in rows]
         return pl.DataFrame(rows, schema={"id": pl.Int64, "text": pl.String}, orient="row", strict=False).unique("id")
 
@@ -112,7 +112,7 @@ class NsysDatabase(SqliteTables):
         """
         if table not in self.tables:
             return
-        selection, row_count = _Wanted(self.tables[table], tuple(ints), tuple(texts), tuple(reals)), 0
+        selection, row_count = _Wanted(self, table, tuple(ints), tuple(texts), tuple(reals)), 0
         try:
             for rows, block in self._fast(table, selection, build):
                 row_count += rows
@@ -165,7 +165,7 @@ class NsysDatabase(SqliteTables):
         """The rows after the first ``skip``, read through SQLite up to any damage."""
         rest = f" limit -1 offset {skip}" if skip else ""
         for rows in self._until_damage(table, f"select {selection.expressions()} from {quoted(table)}{rest}"):
-            yield derive(pl.DataFrame(rows, schema=selection.schema(), orient="row", strict=False))
+            yield derive(selection.plain(rows))
             self.on_block(0, len(rows))
 
 
@@ -173,9 +173,11 @@ class _Wanted:
     """The columns requested of one table, and their positions in it."""
 
     def __init__(
-        self, have: dict[str, int], ints: tuple[str, ...], texts: tuple[str, ...], reals: tuple[str, ...]
+        self, database: NsysDatabase, table: str, ints: tuple[str, ...], texts: tuple[str, ...], reals: tuple[str, ...]
     ) -> None:
-        self._have, self._ints, self._texts, self._reals = have, ints, texts, reals
+        self._table, self._have = table, database.tables[table]
+        self._ints, self._texts, self._reals = ints, texts, reals
+        self._faults = database.faults_of(table, (*ints, *reals))
 
     def numbers(self) -> list[int]:
         """Positions of the numeric columns in a record."""
@@ -190,12 +192,15 @@ class _Wanted:
         return dtypes(self._ints, self._texts, self._reals)
 
     def expressions(self) -> str:
-        """The columns as SQL expressions; values stored as another type are cast, not refused."""
-        kinds = {pl.Int64: "integer", pl.String: "text", pl.Float64: "real"}
+        """The columns as SQL expressions: numbers as stored, names as text."""
         return ", ".join(
-            f"cast({quoted(name)} as {kinds[dtype]})" if name in self._have else "null"
+            (f"cast({quoted(name)} as text)" if dtype == pl.String else quoted(name)) if name in self._have else "null"
             for name, dtype in self.schema().items()
         )
+
+    def plain(self, rows: Sequence[tuple[object, ...]]) -> pl.DataFrame:
+        """Rows as SQLite returned them as a frame."""
+        return frame_of(rows, self._ints, self._texts, self._reals, self._faults, self._table)
 
     def frame(self, block: RecordBlock) -> pl.DataFrame:
         """A decoded block as a frame. Raises Unusual if an integer column holds another type."""
@@ -211,16 +216,18 @@ class _Wanted:
             else:
                 column = block.columns[at]
                 values = pl.Series(name, column.floats() if name in self._reals else column.integers())
-                columns.append(values if bool(column.valid.all()) else values.set(pl.Series(~column.valid), None))
+                valid = values if bool(column.valid.all()) else values.set(pl.Series(~column.valid), None)
+                kind = "real" if name in self._reals else kind_of(name)
+                columns.append(numbers(valid, kind, self._faults[name], self._table))
         return pl.DataFrame(columns)
 
 
 class ParquetTables(NsysDatabase):
     """The Parquet files of one folder, one table per file, named after it. Raises Unreadable if none can be read."""
 
-    def __init__(self, folder: Path, on_block: Callable[[int, int], None]) -> None:
+    def __init__(self, folder: Path, faults: Faults, on_block: Callable[[int, int], None]) -> None:
+        CountedOnce.__init__(self, faults)
         self.path, self.on_block = folder, on_block
-        self.faults: list[str] = []
         self._frames: dict[str, pl.LazyFrame] = {}
         self.tables = {}
         for file in sorted(folder.glob("*.parquet")):
@@ -229,12 +236,12 @@ class ParquetTables(NsysDatabase):
                 frame = pl.scan_parquet(file, glob=False)
                 names = columns_of(frame).names()
             except _DAMAGED as error:
-                self.faults.append(f"{file.name} could not be read ({clause(error)})")
+                faults.sentences.append(f"{file.name} could not be read ({clause(error)})")
                 continue
             self._frames[file.stem] = frame
             self.tables[file.stem] = {name: at for at, name in enumerate(names)}
         if not self._frames:
-            why = self.faults[0] if self.faults else "no file in it is a table"
+            why = faults.sentences[0] if faults.sentences else "no file in it is a table"
             raise Unreadable(folder, f"is a Parquet export without a table ({why})", "Export it again.")
 
     def close(self) -> None:
@@ -264,9 +271,9 @@ class ParquetTables(NsysDatabase):
         if not self.has("StringIds", "id", "value"):
             return empty
         try:
-            return self._frames["StringIds"].select(
-                pl.col("id").cast(pl.Int64, strict=False), pl.col("value").cast(pl.String, strict=False).alias("text")
-            ).drop_nulls("id").unique("id", keep="first").collect()
+            rows = self._frames["StringIds"].select("id", pl.col("value").cast(pl.String).alias("text")).collect()
+            ids = numbers(rows["id"], "id", self.wrong, "StringIds")
+            return rows.with_columns(ids).drop_nulls("id").unique("id", keep="first")
         except _DAMAGED as error:
             self._fault("StringIds", error)
             return empty
@@ -279,11 +286,10 @@ class ParquetTables(NsysDatabase):
             return
         kinds = dtypes(ints, texts, reals)
         plan = self._frames[table].select(
-            (pl.col(name) if name in self.tables[table] else pl.lit(None)).cast(kind, strict=False).alias(name)
+            (pl.col(name) if name in self.tables[table] else pl.lit(None, kind)).alias(name)
             for name, kind in kinds.items()
         )
-        columns = columns_of(self._frames[table].head(0))
-        rows, skipped = self.count(table) if columns else 0, 0
+        rows, skipped = self.count(table) if self.tables[table] else 0, 0
         while skipped < rows:
             try:
                 block = plan.slice(skipped, _PARQUET_ROWS).collect()
@@ -296,7 +302,9 @@ class ParquetTables(NsysDatabase):
                                       for name, kind in kinds.items()}).slice(skipped, _PARQUET_ROWS)
             skipped += block.height
             self.on_block(0, block.height)
-            yield build(block)
+            whole = {name: kind_of(name) for name in ints}
+            block = block.with_columns(pl.col(list(texts)).cast(pl.String)) if texts else block
+            yield build(columns(block, table, self.wrong, {**whole, **dict.fromkeys(reals, "real")}))
 
     def _fault(self, table: str, error: BaseException) -> None:
-        self.faults.append(f"{table} could be read only in part ({clause(error)})")
+        self.wrong.sentences.append(f"{table} could be read only in part ({clause(error)})")

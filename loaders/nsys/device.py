@@ -10,6 +10,7 @@ from ..schema import NAME
 from . import lookups
 from .database import NsysDatabase
 
+_GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _EVENT = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
 _SHAPE = {"grid": ("gridX", "gridY", "gridZ"), "block": ("blockX", "blockY", "blockZ")}
 _KERNEL = (
@@ -27,18 +28,19 @@ class Devices:
         self._mapped = lookups.devices(database)
         self.whole_graphs = 0
 
-    def blocks(self) -> Iterator[pl.DataFrame]:
-        """Blocks of rows, one kind of record after another."""
-        read = self._database.blocks
-        yield from read("CUPTI_ACTIVITY_KIND_KERNEL", _KERNEL, build=self._kernels)
-        for graphs in read("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", (*_EVENT, "graphId"), build=self._graphs):
-            self.whole_graphs += graphs.height
-            yield graphs
-        copies = (*_EVENT, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId")
-        yield from read("CUPTI_ACTIVITY_KIND_MEMCPY", copies, build=self._copies)
-        sets = (*_EVENT, "bytes", "memKind", "graphNodeId")
-        yield from read("CUPTI_ACTIVITY_KIND_MEMSET", sets, build=self._sets)
-        yield from read("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", (*_EVENT, "syncType"), build=self._waits)
+    def blocks(self) -> Iterator[tuple[str, pl.DataFrame]]:
+        """Pairs of table and block of its rows, one kind of record after another."""
+        sizes = ("bytes", "graphNodeId")
+        for table, columns, build in (
+            ("CUPTI_ACTIVITY_KIND_KERNEL", _KERNEL, self._kernels),
+            (_GRAPHS, (*_EVENT, "graphId"), self._graphs),
+            ("CUPTI_ACTIVITY_KIND_MEMCPY", (*_EVENT, *sizes, "copyKind", "srcKind", "dstKind"), self._copies),
+            ("CUPTI_ACTIVITY_KIND_MEMSET", (*_EVENT, *sizes, "memKind"), self._sets),
+            ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", (*_EVENT, "syncType"), self._waits),
+        ):
+            for rows in self._database.blocks(table, columns, build=build):
+                self.whole_graphs += rows.height if table == _GRAPHS else 0
+                yield table, rows
 
     def _kernels(self, rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.with_columns(id=pl.coalesce("demangledName", "shortName"))
@@ -51,7 +53,7 @@ class Devices:
             rows = _shaped(rows, name, columns)
         return self._events(rows).select(
             *_COMMON, "name", "kind", _graph().alias("graph"), "grid", "block",
-            pl.col("registersPerThread").cast(pl.Int32, strict=False).alias("registers"),
+            pl.col("registersPerThread").alias("registers"),
             (pl.col("staticSharedMemory") + pl.col("dynamicSharedMemory")).alias("shared_bytes"),
         )
 
@@ -82,7 +84,6 @@ class Devices:
     def _events(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows with the columns that all device records share."""
         rows = rows.with_columns(
-            pl.col("start").alias("start_ns"), (pl.col("end") - pl.col("start")).alias("dur_ns"),
             lookups.pid("globalPid").alias("pid"), pl.col("streamId").alias("stream"),
             pl.when(pl.col("correlationId") > 0).then("correlationId").alias("correlation"),
         )
@@ -95,7 +96,7 @@ class Devices:
         return rows.with_columns(gpu_number=number).join(distinct, on="gpu_number", how="left", maintain_order="left")
 
 
-_COMMON = ("start_ns", "dur_ns", "device", "stream", "pid", "correlation")
+_COMMON = ("start", "end", "device", "stream", "pid", "correlation")
 
 
 def _graph() -> pl.Expr:

@@ -36,22 +36,24 @@ class Host:
         self._database, self._strings = database, strings
         self.open_ranges = 0
 
-    def blocks(self) -> Iterator[pl.DataFrame]:
-        """Blocks of rows, one kind of record after another."""
-        yield from self._named("CUPTI_ACTIVITY_KIND_RUNTIME", _call_kind())
-        for table in ("CUDNN_EVENTS", "CUBLAS_EVENTS"):
-            yield from self._named(table, pl.lit("op"))
+    def blocks(self) -> Iterator[tuple[str, pl.DataFrame]]:
+        """Pairs of table and block of its rows, one kind of record after another."""
         io = pl.col("text").str.contains(_IO)
-        yield from self._named("OSRT_API", pl.when(io).then(pl.lit("io")).otherwise(pl.lit("sched")))
+        named = {
+            "CUPTI_ACTIVITY_KIND_RUNTIME": _call_kind(), "CUDNN_EVENTS": pl.lit("op"), "CUBLAS_EVENTS": pl.lit("op"),
+            "OSRT_API": pl.when(io).then(pl.lit("io")).otherwise(pl.lit("sched")),
+        }
+        for table, kind in named.items():
+            yield from ((table, rows) for rows in self._named(table, kind))
         for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
-            yield from self._overhead(table)
+            yield from ((table, rows) for rows in self._overhead(table))
         for table in _MPI:
-            yield from self._named(table, pl.lit("annotation"), "textId")
+            yield from ((table, rows) for rows in self._named(table, pl.lit("annotation"), "textId"))
         for ranges in self._ranges():
-            closed = ranges.drop_nulls("dur_ns")
+            closed = ranges.drop_nulls("end")
             self.open_ranges += ranges.height - closed.height
-            yield closed
-        yield from self._scheduled()
+            yield "NVTX_EVENTS", closed
+        yield from (("SCHED_EVENTS", rows) for rows in self._scheduled())
 
     def _named(self, table: str, kind: pl.Expr, name: str = "nameId") -> Iterator[pl.DataFrame]:
         """Events whose name is a string id; ``kind`` is an expression over its ``text``."""
@@ -135,9 +137,9 @@ def _on_processor(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _slice() -> tuple[pl.Expr, ...]:
+def _slice() -> tuple[str | pl.Expr, ...]:
     return (
-        pl.col("start").alias("start_ns"), (pl.col("end") - pl.col("start")).alias("dur_ns"),
+        "start", "end",
         lookups.pid("globalTid").alias("pid"), lookups.tid("globalTid").alias("tid"),
     )
 

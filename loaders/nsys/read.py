@@ -22,7 +22,7 @@ from ..loader import Job
 from ..native.allocator import keep_freed
 from ..recording.database import unpacked
 from ..recording.recording import Recording
-from ..schema_limits import LATEST_NS, LONGEST_NS
+from ..recording.values import Faults
 from ..trace import Device, Info, Trace
 from . import call_chains, samples
 from .database import NsysDatabase, ParquetTables
@@ -50,7 +50,7 @@ def load(job: Job) -> Trace:
                 bytes_read[0], bytes_read[1] = min(bytes_read[0] + more, size), bytes_read[1] + rows
                 job.progress(bytes_read[0], size, bytes_read[1])
 
-        database = NsysDatabase(path, on_block=on_block)
+        database = NsysDatabase(path, Faults(), on_block=on_block)
         try:
             with ThreadPoolExecutor(1) as writer:
                 trace = _read(job, database, writer)
@@ -71,7 +71,7 @@ def load_parquet(job: Job) -> Trace:
         bytes_read += rows
         job.progress(min(bytes_read * _ROW_BYTES, size), size, bytes_read)
 
-    tables = ParquetTables(folder, on_block)
+    tables = ParquetTables(folder, Faults(), on_block)
     with ThreadPoolExecutor(1) as writer:
         trace = _read(replace(job, path=folder), tables, writer)
     job.progress(size, size, bytes_read)
@@ -85,21 +85,22 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
         source=str(job.path), label=_label(job.path), format="nsys", tool=tool, bytes=job.path.stat().st_size,
         clock="session, ns", facts={"schema": version} if version else {},
     )
-    recording, devices, host = Recording(job, info, writer), Devices(database, strings), Host(database, strings)
+    recording = Recording(job, info, writer, database.wrong)
+    devices, host = Devices(database, strings), Host(database, strings)
     pids = set[int | None]()
-    for block in devices.blocks():
-        recording.add_kernels(block := _plausible(block))
+    for table, block in devices.blocks():
+        recording.activities(block, table)
         pids |= set(block["pid"].unique())
-    for block in host.blocks():
-        recording.add_host(block := _plausible(block))
+    for table, block in host.blocks():
+        recording.calls(block, table)
         pids |= set(block.filter(pl.col("correlation").is_not_null())["pid"].unique())
     for block in samples.blocks(database):
         recording.add_metrics(block)
-    for block in call_chains.blocks(database, strings):
-        recording.add_call_chains(_plausible(block))
+    for table, block in call_chains.blocks(database, strings):
+        recording.call_chains(block, table)
     recording.described.update(_devices(database))
     info.facts["threads"] = _threads(database, strings, pids)
-    recording.faults.sentences += [*_recorded_warnings(database), *database.faults]
+    recording.faults.sentences += _recorded_warnings(database)
     ranks, start, zero = _ranks(database), _epoch(database), recording.earliest or 0
 
     rank = pl.col("pid").replace_strict(ranks, default=None, return_dtype=pl.Int64).alias("rank")
@@ -123,12 +124,6 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
     if host.open_ranges:
         trace = trace.warn(f"{host.open_ranges:,} NVTX ranges were still open at the end and are left out")
     return trace
-
-
-def _plausible(rows: pl.DataFrame) -> pl.DataFrame:
-    """Drop rows with an impossible start time; set impossible durations to null."""
-    inside = pl.col("start_ns").is_between(-LATEST_NS, LATEST_NS) | pl.col("start_ns").is_null()
-    return rows.filter(inside).with_columns(pl.when(pl.col("dur_ns") <= LONGEST_NS).then("dur_ns"))
 
 
 def _label(path: Path) -> str:

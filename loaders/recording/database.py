@@ -1,8 +1,8 @@
 """SQLite databases of profilers, read as untrusted files.
 
 A view may be any query, even one that never ends, so views are never executed, only parsed for the tables they name.
-Columns are read with an expected type: values of another type become null and are counted, and texts are truncated to
-the maximum length of a name. From a damaged table the rows before the damage are read.
+SQLite stores any value in any column: cells are read as stored and become numbers through ``values``; texts are
+truncated to the maximum length of a name. From a damaged table the rows before the damage are read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,18 +21,17 @@ from ..errors import Unreadable
 from ..ingest import sqlite_file, stream
 from ..loader import Job
 from ..trace import Info, Trace
-from .recording import Faults, Recording
+from . import values
+from .recording import Recording
+from .values import Faults
 
 _BLOCK_ROWS = 65_536
 _LONGEST = 64 << 20  # Bytes of one value or row; SQLite raises an error for longer ones.
 _LONGEST_NAME = 1 << 16  # Maximum characters read of a text.
-_SQL: dict[type[pl.DataType], str] = {
-    pl.Int64: "case when typeof({0}) = 'integer' then {0} end",
-    pl.String: "case when typeof({0}) in ('text', 'integer', 'real') "
-               f"then substr(cast({{0}} as text), 1, {_LONGEST_NAME}) end",
-    pl.Float64: "case when typeof({0}) in ('integer', 'real') then cast({0} as real) end",
-}
-"""dtype → SQL expression that reads a column; values stored with another type become null."""
+_TEXT = f"case when typeof({{0}}) != 'blob' then substr(cast({{0}} as text), 1, {_LONGEST_NAME}) end"
+"""SQL expression that reads a column of names; they may be stored as numbers."""
+_TIMES = frozenset("start end timestamp rawTimestamp enqueue".split())
+_SIZES = frozenset("bytes size memorySize".split())
 _STEPS = 200_000  # SQLite virtual machine steps between two checks for cancellation.
 _TABLE = re.compile(r"\s*create table", re.IGNORECASE)
 _PLAIN_VIEW = re.compile(
@@ -41,11 +40,26 @@ _PLAIN_VIEW = re.compile(
 _BRANCH = re.compile(r"\s*select\s+\*\s+from\s+([`\"\[]?)([\w-]+)[`\"\]]?\s*;?\s*\Z", re.IGNORECASE)
 
 
-class SqliteTables:
-    """An open database. A clause about each damaged table is appended to ``faults``. Raises sqlite3.Error."""
+class CountedOnce:
+    """Where the wrong cells of a database are counted: in ``wrong`` at the first reading of a column, then nowhere."""
 
-    def __init__(self, path: str | os.PathLike[str], faults: list[str]) -> None:
-        self.faults = faults
+    wrong: Faults
+
+    def __init__(self, wrong: Faults) -> None:
+        self.wrong, self._read = wrong, set[tuple[str, str]]()
+
+    def faults_of(self, table: str, columns: Sequence[str]) -> dict[str, Faults]:
+        """Column → where to count for this reading."""
+        result = {column: Faults() if (table, column) in self._read else self.wrong for column in columns}
+        self._read |= {(table, column) for column in columns}
+        return result
+
+
+class SqliteTables(CountedOnce):
+    """An open database. A clause about each damaged table is appended to its faults. Raises sqlite3.Error."""
+
+    def __init__(self, path: str | os.PathLike[str], wrong: Faults) -> None:
+        super().__init__(wrong)
         self._connection = sqlite_file.connect(path)
         self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         self._stopped: BaseException | None = None
@@ -62,8 +76,8 @@ class SqliteTables:
             if self._stopped is not None:
                 raise self._stopped from None
             reason = f"{table} could be read only in part ({clause(error)})"
-            if reason not in self.faults:
-                self.faults.append(reason)
+            if reason not in self.wrong.sentences:
+                self.wrong.sentences.append(reason)
 
 
 class Database(SqliteTables):
@@ -71,8 +85,7 @@ class Database(SqliteTables):
 
     def __init__(self, path: Path, faults: Faults, tick: Callable[[], None] = lambda: None) -> None:
         """``tick`` is called periodically while rows are read; an exception from it stops the reading."""
-        super().__init__(path, faults.sentences)
-        self._values = faults.values
+        super().__init__(path, faults)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
 
         def look() -> int:
@@ -86,7 +99,6 @@ class Database(SqliteTables):
         self._connection.set_progress_handler(look, _STEPS)
         self.tables: dict[str, tuple[str, ...]] = {}
         self._views: dict[str, str] = {}
-        self._counted: set[tuple[str, str]] = set()
         try:
             for kind, name, _, text in sqlite_file.schema(self._connection):
                 if kind == "view" and isinstance(name, str):
@@ -126,25 +138,42 @@ class Database(SqliteTables):
     ) -> Iterator[pl.DataFrame]:
         """Blocks of rows: Int64, String and Float64 columns, and ``source``, the index of the table they come from.
 
-        A column missing from the table is null. Values of another type are null, and counted the first time the column
-        is read. From a damaged table the rows before the damage are returned.
+        A column missing from the table is null. From a damaged table the rows before the damage are returned.
         """
-        schema = dtypes(ints, texts, reals)
-        for number, table in enumerate(self.sources(name)):
+        wanted = (*ints, *texts, *reals)
+        faults = self.faults_of(name, wanted)
+        for source, table in enumerate(self.sources(name)):
             have = {column: quoted(column) for column in self.tables[table]}
-            columns = [_SQL[schema[column]].format(have[column]) if column in have else "null" for column in schema]
-            wrong = [
-                f"(typeof({have[c]}) not in ({numbers}, 'null'))"
-                for columns_of_kind, numbers in ((ints, "'integer'"), (reals, "'integer', 'real'"))
-                for c in columns_of_kind if c in have and (table, c) not in self._counted
+            selection = [
+                (_TEXT.format(have[column]) if column in texts else have[column]) if column in have else "null"
+                for column in wanted
             ]
-            self._counted |= {(table, column) for column in (*ints, *reals)}
-            query = f"select {', '.join([*columns, ' + '.join(wrong) or '0'])} from {quoted(table)}"
-            for rows in self._until_damage(name, query):
-                frame = pl.DataFrame(rows, schema={**schema, "wrong": pl.Int64}, orient="row")
-                if count := int(frame["wrong"].sum()):
-                    self._values[name] += count
-                yield frame.select(pl.lit(number, pl.Int64).alias("source"), *schema)
+            for rows in self._until_damage(name, f"select {', '.join(selection) or '0'} from {quoted(table)}"):
+                yield frame_of(rows, ints, texts, reals, faults, name).select(
+                    pl.lit(source, pl.Int64).alias("source"), *wanted)
+
+
+def frame_of(
+    rows: Sequence[tuple[object, ...]], ints: Sequence[str], texts: Sequence[str], reals: Sequence[str],
+    faults: Mapping[str, Faults], table: str,
+) -> pl.DataFrame:
+    """Rows as stored, in the order ints, texts, reals, as Int64, String and Float64 columns."""
+    cells: list[Sequence[object]] = list(zip(*rows, strict=True)) or [()] * (len(ints) + len(texts) + len(reals))
+    kinds: list[values.Kind | None] = [*map(kind_of, ints), *[None] * len(texts), *_reals(len(reals))]
+    return pl.DataFrame([
+        pl.Series(name, column, dtype=pl.String) if kind is None
+        else values.series(name, column, kind, faults[name], table)
+        for name, column, kind in zip((*ints, *texts, *reals), cells, kinds, strict=True)
+    ])
+
+
+def _reals(count: int) -> list[values.Kind]:
+    return ["real"] * count
+
+
+def kind_of(column: str) -> values.Kind:
+    """What a whole-number column of a profiler's database holds: times, sizes, or else ids and counts."""
+    return "ns" if column in _TIMES else "bytes" if column in _SIZES else "id"
 
 
 @contextmanager

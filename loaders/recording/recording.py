@@ -1,13 +1,12 @@
 """Collects the rows of one recording, in any order and with times as recorded, and sorts them into a Trace at the end.
 
 Readers pass frames with ``start`` and ``end`` (Int64, ns of the recorder's clock) and columns named as in the schema.
-Invalid times are counted, collectives are recognised among kernels by name, and the earliest time of the whole
-recording becomes zero. An unreadable value is null, never 0, and is counted under the name of its table.
+Collectives are recognised among kernels by name, and the earliest time of the whole recording becomes zero. Readers
+make their columns with ``values``; an activity without a start has no place and no duration, and is kept.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
@@ -21,37 +20,19 @@ from ..loader import Job
 from ..schema import NAME
 from ..trace import Device, Info, Trace
 from .spool import TableSpool, warnings_of
+from .values import Clock, Faults
 
-LIMIT = 1 << 62  # Times must be below this, so that differences cannot overflow.
 _FIRST_ROWS = 100_000
 _MOST_MEASURED = 20_000_000  # Maximum rows of ``launch_metrics``, which stay in memory until the end.
 _UNNAMED = "[no name recorded]"
 
 
-class Faults:
-    """Problems in the tables of a recording: counts of unreadable values and of dropped rows, and sentences."""
-
-    def __init__(self) -> None:
-        self.values: Counter[str] = Counter()
-        self.left_out: Counter[str] = Counter()
-        self.sentences: list[str] = []
-
-    def warnings(self) -> list[str]:
-        """All problems as sentences."""
-        return [
-            *self.sentences,
-            *(f"{count:,} values of {table} could not be read and are left empty"
-              for table, count in self.values.items()),
-            *(f"{count:,} rows of {table} without a time or a name were left out"
-              for table, count in self.left_out.items()),
-        ]
-
-
 class Recording:
     """Collects the rows of five tables. ``described`` are devices by id; others found in rows are added to them."""
 
-    def __init__(self, job: Job, info: Info, writer: Executor) -> None:
-        self.faults = Faults()
+    def __init__(self, job: Job, info: Info, writer: Executor, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.clock = Clock(self.faults)
         self.described: dict[str, Device] = {}
         self._job, self._info = job, info
         self._kernels, self._host = (TableSpool(table, job.workspace, writer) for table in ("kernels", "host"))
@@ -88,11 +69,16 @@ class Recording:
         return self._by_stream
 
     def activities(self, rows: pl.DataFrame, what: str, kind: str | None = None) -> None:
-        """Add device activities. Without ``kind``, their column of that name or else their name decides the kind."""
-        rows = self._timed(rows, what)
+        """Add device activities. Without ``kind``, their column of that name or else their name decides the kind. A row
+        with neither start nor name is none."""
+        given = rows.height
+        rows = self._timed(rows.filter(pl.col("name").is_not_null() | pl.col("start").is_not_null()), what)
+        if lost := given - rows.height:
+            self.faults.left_out[what] += lost
         if kind is not None:
             rows = rows.with_columns(kind=pl.lit(kind))
         elif "kind" not in rows.columns:
+            rows = rows.with_columns(pl.col("name").cast(pl.String))
             names = rows["name"].unique()
             kinds = pl.DataFrame({"name": names, "kind": [kernel_kind(name) for name in names]}, schema=_KINDS)
             rows = rows.join(kinds, on="name", how="left", maintain_order="left")
@@ -114,16 +100,19 @@ class Recording:
     def calls(self, rows: pl.DataFrame, what: str, kind: str | None = None) -> None:
         """Add host slices, all of one ``kind`` or with a column ``kind``."""
         rows = self._timed(rows, what)
-        self.add_host(rows if kind is None else rows.with_columns(kind=pl.lit(kind)))
+        placed = rows.drop_nulls("start_ns")
+        if lost := rows.height - placed.height:
+            self.faults.left_out[what] += lost
+        self.add_host(placed if kind is None else placed.with_columns(kind=pl.lit(kind)))
 
     def add_host(self, rows: pl.DataFrame) -> None:
         """Add rows of ``host`` with times as recorded."""
         self._host.add(_conformed("host", rows))
 
     def samples(self, rows: pl.DataFrame, what: str) -> None:
-        """Add samples: ``ts_ns metric value`` and, if known, ``device unit pid``; invalid ones are counted, dropped."""
-        good = (pl.col("ts_ns") >= 0) & (pl.col("ts_ns") < LIMIT) & pl.col("value").is_finite()
-        valid = rows.filter(good & pl.col("metric").is_not_null())
+        """Add samples: ``ts_ns metric value`` and, if known, ``device unit pid``; those without a time or name are
+        counted and dropped."""
+        valid = rows.filter(pl.col("ts_ns").is_not_null() & pl.col("metric").is_not_null())
         if lost := rows.height - valid.height:
             self.faults.left_out[what] += lost
         if "device" in valid.columns:
@@ -134,9 +123,10 @@ class Recording:
         """Add rows of ``metrics`` with times as recorded."""
         self._metrics.add(_conformed("metrics", rows))
 
-    def add_call_chains(self, rows: pl.DataFrame) -> None:
-        """Add rows of ``call_chains`` with times as recorded."""
-        self._chains.add(_conformed("call_chains", rows))
+    def call_chains(self, rows: pl.DataFrame, what: str) -> None:
+        """Add call chains of samples and calls; their times are counted where the calls are read, too."""
+        timed = Clock(Faults()).timed(rows, what).drop_nulls("start_ns")
+        self._chains.add(_conformed("call_chains", timed))
 
     def counters(self, rows: pl.DataFrame, what: str) -> None:
         """Add counters of kernel dispatches, as samples and as metrics of their launch: ``ts_ns`` (its start) ``metric
@@ -181,18 +171,9 @@ class Recording:
         ), "memory allocations")
 
     def _timed(self, rows: pl.DataFrame, what: str) -> pl.DataFrame:
-        """Rows with a valid start, with ``start_ns`` and ``dur_ns``; an invalid end leaves the duration null."""
-        start, end = (pl.when((pl.col(name) >= 0) & (pl.col(name) < LIMIT)).then(name) for name in ("start", "end"))
-        bad = rows.select(
-            start=(pl.col("start").is_not_null() & start.is_null()).sum(),
-            end=(pl.col("end").is_not_null() & end.is_null()).sum(),
-        ).row(0)
-        if sum(bad):
-            self.faults.values[what] += sum(bad)
-        valid = rows.with_columns(start_ns=start, dur_ns=end - start).drop_nulls("start_ns")
-        if lost := rows.height - valid.height:
-            self.faults.left_out[what] += lost
-        return valid.with_columns(pl.col("name").fill_null(_UNNAMED).cast(pl.String))
+        """The rows with ``start_ns`` and ``dur_ns``, null where the start or end is no time, and a name for all."""
+        timed = self.clock.timed(rows, what)
+        return timed.with_columns(pl.col("name").fill_null(_UNNAMED)) if timed["name"].null_count() else timed
 
     def finish(
         self, shape: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows, derived: tuple[str, ...] = (),
@@ -201,8 +182,9 @@ class Recording:
         """The finished Trace; ``about`` are additional fields of its Info. ``shape`` transforms kernels and host and
         adds the columns ``derived``. Raises Unreadable if nothing was recorded."""
         zero = self.earliest
-        if zero is None:
+        if zero is None and not self._kernels.rows:
             raise Unreadable(self._job.path, "holds no event with a time", "Check that the recording has any.")
+        zero = zero or 0
         devices = sorted(self._devices | self.described.keys(), key=lambda name: (len(name), name))
         if self.notes:
             about["facts"] = {**self._info.facts, "measured_notes": self.notes}
@@ -244,7 +226,7 @@ def counter_section(counter: str) -> str:
 
 
 def _moved(rows: pl.LazyFrame, zero: int) -> pl.LazyFrame:
-    return rows.with_columns(pl.col("start_ns") - zero, pl.col("dur_ns").clip(lower_bound=0))
+    return rows.with_columns(pl.col("start_ns") - zero)
 
 
 def _conformed(table: str, rows: pl.DataFrame) -> pl.DataFrame:

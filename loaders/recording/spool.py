@@ -2,7 +2,8 @@
 
 A recording has tens of millions of events, and each table arrives in its own order. Blocks wait in memory and are
 spilled to workspace files as they accumulate. If the rows did not arrive in time order, they are sorted one time range
-after the other, each collected from the few files that overlap it. Rows with equal times keep their order.
+after the other, each collected from the few files that overlap it. Rows with equal times keep their order; rows without
+a time are few, stay in memory and come last.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ class _Part(Struct, frozen=True):
 class TableSpool:
     """Collects blocks of rows with times as recorded; ``time`` is the column to sort by.
 
-    ``writer`` runs file writes in parallel with reading and decoding. ``rows``, ``earliest`` (None without rows) and
-    ``negative`` (number of negative durations) cover all rows so far.
+    ``writer`` runs file writes in parallel with reading and decoding. ``rows``, ``earliest`` (None without times) and
+    ``timeless`` (rows without a time) cover all rows so far.
     """
 
     def __init__(self, table: str, workspace: Path, writer: Executor, time: str = "start_ns") -> None:
         self.table, self.workspace, self.time = table, workspace, time
-        self.rows = self.negative = 0
+        self.rows = 0
+        self.timeless: list[pl.DataFrame] = []
         self.earliest: int | None = None
         self._latest: int | None = None
         self._in_order = True
@@ -56,8 +58,13 @@ class TableSpool:
         self._times: list[pl.Series] = []
 
     def add(self, block: pl.DataFrame) -> None:
-        """Append rows, without those whose time is null; missing columns of the table are null."""
-        block = block.drop_nulls(self.time)
+        """Append rows; missing columns of the table are null."""
+        if block[self.time].null_count():
+            timeless = block.filter(pl.col(self.time).is_null())
+            self.timeless.append(timeless)
+            self.rows += timeless.height
+            self._filled |= {column.name for column in timeless if column.null_count() < timeless.height}
+            block = block.drop_nulls(self.time)
         if block.is_empty():
             return
         times = block[self.time]
@@ -66,8 +73,6 @@ class TableSpool:
         self._latest = high if self._latest is None else max(self._latest, high)
         self.earliest = low if self.earliest is None else min(self.earliest, low)
         self.rows += block.height
-        if "dur_ns" in block.columns:
-            self.negative += int((block["dur_ns"] < 0).sum())
         self._filled |= {column.name for column in block if column.null_count() < block.height}
         self._times.append(times.gather_every(_SAMPLED))
         self._waiting.append(block)
@@ -87,14 +92,15 @@ class TableSpool:
         if not self.rows:
             return schema.empty(self.table)
         if not self._parts:
-            rows = self._sorted(pl.concat(self._waiting, how="diagonal"))
-            return schema.conform(self.table, shape(rows.lazy()))
+            timed = [self._sorted(pl.concat(self._waiting, how="diagonal"))] if self._waiting else []
+            return schema.conform(self.table, shape(pl.concat([*timed, *self.timeless], how="diagonal").lazy()))
         self._spill()
         written = [run.result() for run in self._parts]
         runs = written if self._in_order else list(self._put_in_order(written))
         path = self.workspace / f"{self.table}.arrow"
         columns = [name for name in schema.polars_schema(self.table) if name in self._filled or name in derived]
-        shaped = schema.conform(self.table, shape(_scan(runs))).select(columns)
+        rows = pl.concat([_scan(runs), *(frame.lazy() for frame in self.timeless)], how="diagonal")
+        shaped = schema.conform(self.table, shape(rows)).select(columns)
         shaped.sink_ipc(path, compression="zstd", record_batch_size=_BATCH, maintain_order=True)
         for run in runs:
             run.path.unlink()
@@ -158,7 +164,6 @@ def warnings_of(kernels: TableSpool, host: TableSpool, kinds: set[str]) -> list[
         warnings.append(f"{NO_DEVICE}: no kernels, copies or sets")
     elif not kinds & {"kernel", "collective"}:
         warnings.append("no kernels were recorded, only copies, sets or waits")
-    for spool, what in ((kernels, "device activities"), (host, "host slices")):
-        if spool.negative:
-            warnings.append(f"{spool.negative:,} {what} end before they start: their duration is taken as 0")
+    if timeless := sum(frame.height for frame in kernels.timeless):
+        warnings.append(f"{timeless:,} of {kernels.rows:,} launches have no time: they are counted, and in no sum")
     return warnings

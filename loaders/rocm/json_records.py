@@ -1,6 +1,7 @@
 """The records of rocprofv3's JSON, reduced to the fields that are used; other fields are never decoded.
 
-Everything that may be large or broken stays encoded (``msgspec.Raw``) until it is needed.
+Everything that may be large or broken stays encoded (``msgspec.Raw``) until it is needed, and numbers are of any type:
+``recording.values`` decides what they are.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from msgspec import Raw, Struct, field
 class Handle(Struct):
     """An id wrapped in an object."""
 
-    handle: int = -1
+    handle: Any = -1
 
 
 class Extent(Struct):
     """A grid or a workgroup."""
 
-    x: int | None = None
-    y: int | None = None
-    z: int | None = None
+    x: Any = None
+    y: Any = None
+    z: Any = None
 
 
 class Ids(Struct):
     """Correlation ids."""
 
-    internal: int | None = None
+    internal: Any = None
 
 
 class Dispatch(Struct):
@@ -36,8 +37,8 @@ class Dispatch(Struct):
     agent_id: Handle = field(default_factory=Handle)
     queue_id: Handle = field(default_factory=Handle)
     kernel_id: int = -1
-    dispatch_id: int | None = None
-    group_segment_size: int | None = None
+    dispatch_id: Any = None
+    group_segment_size: Any = None
     workgroup_size: Extent = field(default_factory=Extent)
     grid_size: Extent = field(default_factory=Extent)
 
@@ -47,18 +48,18 @@ class Record(Struct):
 
     kind: int = -1
     operation: int = -1
-    thread_id: int | None = None
+    thread_id: Any = None
     correlation_id: Ids = field(default_factory=Ids)
-    start_timestamp: int | None = None
-    end_timestamp: int | None = None
+    start_timestamp: Any = None
+    end_timestamp: Any = None
     dispatch_info: Dispatch | None = None
     stream_id: Handle = field(default_factory=Handle)
     src_agent_id: Handle = field(default_factory=Handle)
     dst_agent_id: Handle = field(default_factory=Handle)
     agent_id: Handle = field(default_factory=Handle)
     queue_id: Handle = field(default_factory=Handle)
-    bytes: int | None = None
-    allocation_size: int | None = None
+    bytes: Any = None
+    allocation_size: Any = None
     address: Any = None
 
 
@@ -66,7 +67,7 @@ class Value(Struct):
     """The value of one counter of a dispatch."""
 
     counter_id: Handle = field(default_factory=Handle)
-    value: float | None = None
+    value: Any = None
 
 
 class Counted(Struct):
@@ -81,14 +82,14 @@ class Agent(Struct):
 
     id: Handle = field(default_factory=Handle)
     type: int = 0
-    node_id: int | None = None
-    logical_node_type_id: int | None = None
+    node_id: Any = None
+    logical_node_type_id: Any = None
     name: str = ""
     product_name: str = ""
-    cu_count: int | None = None
-    num_xcc: int | None = None
-    simd_per_cu: int | None = None
-    wave_front_size: int | None = None
+    cu_count: Any = None
+    num_xcc: Any = None
+    simd_per_cu: Any = None
+    wave_front_size: Any = None
 
 
 class Symbol(Struct):
@@ -97,7 +98,7 @@ class Symbol(Struct):
     kernel_id: int = -1
     kernel_name: str = ""
     demangled_kernel_name: str = ""
-    arch_vgpr_count: int | None = None
+    arch_vgpr_count: Any = None
 
 
 class Kind(Struct):
@@ -131,7 +132,7 @@ class NameTables(Struct):
 class Metadata(Struct):
     """The process id; the rest of the metadata, such as the command line, is not decoded."""
 
-    pid: int | None = None
+    pid: Any = None
 
 
 class Process(Struct):

@@ -21,10 +21,11 @@ import polars as pl
 from ..ingest import stream
 from ..loader import Job
 from ..recording.recording import Recording, one_axis
+from ..recording.values import columns, number, numbers
 from ..trace import Device, Info, Trace
-from . import panels, values
+from . import panels
 from .csv_files import COUNTERS, SYSTEM, TIMES, files_of_workload, frames
-from .values import fraction
+from .values import fraction, kinds
 
 _INTS = (
     "dispatch_id", "gpu_id", "queue-id", "queue_id", "pid", "tid", "grid_size", "workgroup_size", "lds_per_workgroup",
@@ -38,9 +39,12 @@ _NOT_COUNTERS = re.compile(
 _INSTANCE = re.compile(r"(\w+)\[\d+\]")
 _LIMITS = (
     "gpu_model", "gpu_arch", "cu_per_gpu", "simd_per_cu", "hbm_bw", "num_xcd", "max_sclk", "total_l2_chan",
-    "lds_banks_per_cu", "max_waves_per_cu",
+    "lds_banks_per_cu", "max_waves_per_cu", "max_mclk", "num_hbm_channels",
 )
 """The columns read from ``sysinfo.csv``; its profiled command line and host names are not read."""
+
+
+_HBM_BYTES = 32  # Bytes per HBM channel and memory clock.
 
 
 def load(job: Job) -> Trace:
@@ -86,7 +90,7 @@ def load(job: Job) -> Trace:
 
 
 def _rows(path: Path, recording: Recording) -> pl.DataFrame:
-    """The rows of a file of dispatches, with the counters still as text."""
+    """The rows of a file of dispatches: everything that is no text is a number."""
     try:
         with stream.Source(path) as source:
             blocks = list(frames(source))
@@ -96,7 +100,11 @@ def _rows(path: Path, recording: Recording) -> pl.DataFrame:
         recording.faults.sentences.append(f"{path.name} cannot be read ({(error.strerror or str(error)).lower()})")
         blocks = []
     rows = pl.concat(blocks) if blocks else pl.DataFrame(schema={"kernel_name": pl.String})
-    rows = values.numbers(rows, path.name, recording.faults, _INTS, texts=["kernel_name"])
+    rows = columns(rows, path.name, recording.faults, kinds(_INTS), ["kernel_name"])
+    rows = rows.with_columns(
+        numbers(rows[name], "real", recording.faults, path.name) for name in rows.columns
+        if name not in _INTS and not _NOT_COUNTERS.fullmatch(name)
+    )
     return rows.with_columns(
         start="start_timestamp", end="end_timestamp", device=pl.format("GPU {}", "gpu_id")
     )
@@ -142,11 +150,11 @@ def _limits(path: Path | None, recording: Recording) -> dict[str, str]:
 
 
 def _number(limits: dict[str, str], name: str) -> float | None:
-    try:
-        number = float(limits[name])
-    except (KeyError, ValueError):
-        return None
-    return number if 0 < number < 1e12 else None
+    if name == "hbm_bw" and name not in limits:  # version 3 left it out; version 2 wrote this product, in GB/s
+        clock, channels = _number(limits, "max_mclk"), _number(limits, "num_hbm_channels")
+        return clock / 1000 * _HBM_BYTES * channels if clock is not None and channels is not None else None
+    value, _ = number(limits.get(name))
+    return float(value) if value is not None and 0 < value < 1e12 else None
 
 
 def _describe(recording: Recording, rows: pl.DataFrame, limits: dict[str, str]) -> None:
@@ -173,7 +181,7 @@ def _counter(rows: pl.DataFrame, *names: str) -> pl.Series | None:
     """The values of the first of these counters that was collected; None if none was."""
     for name in names:
         if name.lower() in rows.columns:
-            return values.reals(rows[name.lower()].cast(pl.String))[0]
+            return rows[name.lower()]
     return None
 
 
@@ -213,13 +221,14 @@ def _moved(rows: pl.DataFrame, limits: dict[str, str]) -> tuple[pl.Series, pl.Se
 
 def _share(numerator: pl.Series, denominator: pl.Series) -> pl.Series:
     """The fraction of the requests; 0 if there are none."""
-    return (numerator / denominator).fill_nan(0.0).clip(0.0, 1.0)
+    share = numerator / denominator
+    return share.set((denominator == 0).fill_null(False), 0.0)
 
 
 def _placed(counted: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     """The counters of each dispatch as numbers, with the columns of its launch."""
     return counted.select("launch", *(
-        values.reals(counted[name].cast(pl.String))[0].alias(name) for name in counted.columns
+        name for name in counted.columns
         if not _NOT_COUNTERS.fullmatch(name) and name not in ("start", "end", "device", "launch", "at", "of")
     )).join(launches, on="launch", how="left", maintain_order="left")
 
@@ -272,7 +281,7 @@ def _samples(recording: Recording, placed: pl.DataFrame, names: dict[str, str]) 
             continue
         key = _recorded_name(f"{single[1]}_sum") if single else name
         sums[key] = sums[key] + placed[column] if key in sums else placed[column]
-    for name, numbers in sums.items():
+    for name, total in sums.items():
         recording.samples(placed.select(
-            "device", "pid", ts_ns="start", metric=pl.lit(name), unit=pl.lit(""), value=numbers
+            "device", "pid", ts_ns="start", metric=pl.lit(name), unit=pl.lit(""), value=total
         ).drop_nulls(["value", "ts_ns"]), "counters")

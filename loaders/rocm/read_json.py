@@ -9,7 +9,7 @@ fit the type are dropped and counted. A truncated file is closed after its last 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import GenericAlias
 from typing import Any
@@ -21,7 +21,9 @@ from msgspec import Raw
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
-from ..recording.recording import LIMIT, Recording, size
+from ..recording import values
+from ..recording.recording import Recording, size
+from ..recording.values import Faults, series
 from ..trace import Device, Info, Trace
 from .json_records import (
     Agent,
@@ -136,9 +138,14 @@ def _list(raw: Raw | None, kind: type[Any]) -> tuple[list[Any], int]:
     return [one for block, _ in blocks for one in block], sum(lost for _, lost in blocks)
 
 
-def _int(value: object) -> int | None:
-    """The value if it is an integer that fits a column, else None."""
-    return value if type(value) is int and -LIMIT < value < LIMIT else None
+def _id(value: object) -> int | None:
+    """An id, a device number or a property; None if it is no whole number."""
+    read, _ = values.number(value, "count")
+    return None if read is None else int(read)
+
+
+Columns = Mapping[str, tuple[list[Any], values.Kind | type[pl.String] | type[pl.Boolean]]]
+"""Column → its cells, and what they hold."""
 
 
 class _Reader:
@@ -148,7 +155,7 @@ class _Reader:
         self._recording, self._job, self._total = recording, job, total
         self._lists: dict[str, Raw] = _decoded(process.buffer_records, dict[str, Raw], {})
         self._callbacks: dict[str, Raw] = _decoded(process.callback_records, dict[str, Raw], {})
-        self._pid = _int(_decoded(process.metadata, Metadata, Metadata()).pid)
+        self._pid = _id(_decoded(process.metadata, Metadata, Metadata()).pid)
         strings = _decoded(process.strings, NameTables, NameTables())
         self._kinds: list[Kind] = self._few(strings.buffer_records, Kind)
         self._marker_texts = self._messages(strings.marker_api)
@@ -161,7 +168,7 @@ class _Reader:
     def _few(self, raw: Raw | None, kind: type[Any]) -> list[Any]:
         records, lost = _list(raw, kind)
         if lost:
-            self._recording.faults.values["the lists of agents and kernels"] += lost
+            self._recording.faults.sentences.append(f"{lost:,} entries of the lists of agents and kernels are damaged")
         return records
 
     def _messages(self, raw: Raw) -> dict[int, str]:
@@ -169,18 +176,18 @@ class _Reader:
         if pairs:
             return {one.key: one.value for one in pairs}
         table = _decoded(raw, dict[str, str], {})
-        return {int(key): value for key, value in table.items() if key.isascii() and key.isdigit() and len(key) < 19}
+        return {number: value for key, value in table.items() if (number := _id(key)) is not None}
 
     def _agent(self, agent: Agent) -> None:
         number = agent.logical_node_type_id if agent.logical_node_type_id is not None else agent.node_id
-        if agent.type != _GPU or _int(number) is None:
+        if agent.type != _GPU or _id(number) is None:
             self._agents[agent.id.handle] = "Host"
             return
         device = f"GPU {number}"
         self._agents[agent.id.handle] = device
         facts = {"chip": agent.name, "cu_count": agent.cu_count, "num_xcc": agent.num_xcc,
                  "simd_per_cu": agent.simd_per_cu, "wave_front_size": agent.wave_front_size}
-        properties = {key: value for key, value in facts.items() if value and (isinstance(value, str) or _int(value))}
+        properties = {key: value for key, value in facts.items() if value and (isinstance(value, str) or _id(value))}
         self._recording.described[device] = Device(device, agent.product_name or agent.name or None, properties)
 
     def read(self) -> Trace:
@@ -211,14 +218,17 @@ class _Reader:
             self._job.progress(self._total // 2, self._total, self._recording.rows)
             yield rows
 
-    def _frame(self, rows: list[Record], **more: tuple[list[Any], Any]) -> pl.DataFrame:
-        columns: dict[str, tuple[list[Any], Any]] = {
-            "start": ([_int(one.start_timestamp) for one in rows], pl.Int64),
-            "end": ([_int(one.end_timestamp) for one in rows], pl.Int64),
-            "tid": ([_int(one.thread_id) for one in rows], pl.Int64),
-            "correlation": ([_int(one.correlation_id.internal) or None for one in rows], pl.Int64), **more,
+    def _frame(self, rows: list[Record], table: str, more: Columns) -> pl.DataFrame:
+        cells: Columns = {
+            "start": ([one.start_timestamp for one in rows], "ns"), "end": ([one.end_timestamp for one in rows], "ns"),
+            "tid": ([one.thread_id for one in rows], "id"),
+            "correlation": ([one.correlation_id.internal or None for one in rows], "id"), **more,
         }
-        frame = pl.DataFrame({name: pl.Series(values, dtype=dtype) for name, (values, dtype) in columns.items()})
+        faults = self._recording.faults
+        frame = pl.DataFrame([
+            series(name, column, kind, faults, table) if isinstance(kind, str) else pl.Series(name, column, dtype=kind)
+            for name, (column, kind) in cells.items()
+        ])
         return frame.with_columns(pid=pl.lit(self._pid, pl.Int64))
 
     def _dispatches(self, rows: list[Record]) -> None:
@@ -227,23 +237,23 @@ class _Reader:
             self._recording.faults.left_out["kernel_dispatch"] += len(rows) - len(complete)
         dispatches = [one.dispatch_info for one in complete if one.dispatch_info is not None]
         symbols = [self._symbols.get(one.kernel_id) for one in dispatches]
-        streams = [_int(one.stream_id.handle) for one in complete]
+        streams = [_id(one.stream_id.handle) for one in complete]
         if not self._recording.by_stream(pl.Series(streams, dtype=pl.Int64)):
-            streams = [_int(one.queue_id.handle) for one in dispatches]
-        extents = {
-            f"{name}_{axis}": ([_int(getattr(getattr(one, name), axis)) for one in dispatches], pl.Int64)
+            streams = [_id(one.queue_id.handle) for one in dispatches]
+        extents: Columns = {
+            f"{name}_{axis}": ([getattr(getattr(one, name), axis) for one in dispatches], "count")
             for name in ("grid_size", "workgroup_size") for axis in "xyz"
         }
-        frame = self._frame(
-            complete, name=([
+        frame = self._frame(complete, "kernel_dispatch", {
+            "name": ([
                 (one.demangled_kernel_name or one.kernel_name) if one else f"[kernel {dispatches[at].kernel_id}]"
                 for at, one in enumerate(symbols)
             ], pl.String),
-            device=([self._agents.get(one.agent_id.handle) for one in dispatches], pl.String),
-            stream=([stream if stream != -1 else None for stream in streams], pl.Int64),
-            registers=([_int(one.arch_vgpr_count) if one else None for one in symbols], pl.Int64),
-            shared_bytes=([_int(one.group_segment_size) for one in dispatches], pl.Int64), **extents,
-        )
+            "device": ([self._agents.get(one.agent_id.handle) for one in dispatches], pl.String),
+            "stream": ([stream if stream != -1 else None for stream in streams], "id"),
+            "registers": ([one.arch_vgpr_count if one else None for one in symbols], "count"),
+            "shared_bytes": ([one.group_segment_size for one in dispatches], "bytes"), **extents,
+        })
         self._recording.activities(frame.with_columns(
             grid=size("grid_size_x", "grid_size_y", "grid_size_z"),
             block=size("workgroup_size_x", "workgroup_size_y", "workgroup_size_z"),
@@ -251,13 +261,13 @@ class _Reader:
 
     def _copies(self, rows: list[Record]) -> None:
         sides = [(self._agents.get(one.dst_agent_id.handle), self._agents.get(one.src_agent_id.handle)) for one in rows]
-        streams = [_int(one.stream_id.handle) for one in rows]
-        self._recording.activities(self._frame(
-            rows, name=([self._operation(one) for one in rows], pl.String),
-            device=([next((side for side in both if side not in (None, "Host")), None) for both in sides], pl.String),
-            stream=([stream if stream != -1 else None for stream in streams], pl.Int64),
-            bytes=([_int(one.bytes) for one in rows], pl.Int64),
-        ), "memory_copy", "memcpy")
+        streams = [_id(one.stream_id.handle) for one in rows]
+        self._recording.activities(self._frame(rows, "memory_copy", {
+            "name": ([self._operation(one) for one in rows], pl.String),
+            "device": ([next((one for one in both if one not in (None, "Host")), None) for both in sides], pl.String),
+            "stream": ([stream if stream != -1 else None for stream in streams], "id"),
+            "bytes": ([one.bytes for one in rows], "bytes"),
+        }), "memory_copy", "memcpy")
 
     def _calls(self, rows: list[Record], name: str) -> None:
         domains = [self._domain(one) or name for one in rows]
@@ -267,9 +277,9 @@ class _Reader:
             or self._operation(one) or domain
             for one, domain in zip(rows, domains, strict=True)
         ]
-        self._recording.calls(self._frame(
-            rows, name=(names, pl.String), kind=([kinds[domain] for domain in domains], pl.String)
-        ), name)
+        self._recording.calls(self._frame(rows, name, {
+            "name": (names, pl.String), "kind": ([kinds[domain] for domain in domains], pl.String)
+        }), name)
 
     def _domain(self, one: Record) -> str | None:
         return self._kinds[one.kind].kind if 0 <= one.kind < len(self._kinds) else None
@@ -285,12 +295,12 @@ class _Reader:
         for rows in self._records("memory_allocation"):
             self._calls(rows, "memory_allocation")
             names = [self._operation(one) or "" for one in rows]
-            frame = self._frame(
-                rows, key=([_address(one.address) for one in rows], pl.String),
-                free=(["FREE" in name for name in names], pl.Boolean),
-                size=([_int(one.allocation_size) for one in rows], pl.Int64),
-                device=([self._agents.get(one.agent_id.handle) for one in rows], pl.String),
-            )
+            frame = self._frame(rows, "memory_allocation", {
+                "key": ([_address(one.address) for one in rows], pl.String),
+                "free": (["FREE" in name for name in names], pl.Boolean),
+                "size": ([one.allocation_size for one in rows], "bytes"),
+                "device": ([self._agents.get(one.agent_id.handle) for one in rows], pl.String),
+            })
             blocks.append(frame.rename({"end": "at"}))
         self._recording.allocations(blocks)
 
@@ -307,15 +317,18 @@ class _Reader:
             self._dispatches(alone)
         samples = [
             (
-                _int(one.dispatch_data.start_timestamp), self._counters.get(value.counter_id.handle), value.value,
+                one.dispatch_data.start_timestamp, self._counters.get(value.counter_id.handle), value.value,
                 self._agents.get(one.dispatch_data.dispatch_info.agent_id.handle)
             )
             for one in records if one.dispatch_data.dispatch_info for value in one.records
         ]
         if samples:
-            frame = pl.DataFrame(samples, orient="row", schema={
-                "ts_ns": pl.Int64, "metric": pl.String, "value": pl.Float64, "device": pl.String,
-            })
+            times, metrics, measured, devices = zip(*samples, strict=True)
+            faults, table = self._recording.faults, "counter_collection"
+            frame = pl.DataFrame([
+                series("ts_ns", times, "ns", Faults(), table), pl.Series("metric", metrics, dtype=pl.String),
+                series("value", measured, "real", faults, table), pl.Series("device", devices, dtype=pl.String),
+            ])
             summed = frame.group_by("ts_ns", "device", "metric", maintain_order=True).agg(pl.col("value").sum())
             self._recording.counters(summed.with_columns(unit=pl.lit("")), "counter_collection")
 

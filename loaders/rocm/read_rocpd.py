@@ -120,7 +120,7 @@ def _dispatches(recording: Recording, tables: _Tables, rows: pl.DataFrame) -> No
         name=pl.coalesce("name", unknown), stream=_stream(recording, rows), shared_bytes="group_segment_size",
         grid=size(*_SIZES[:3]), block=size(*_SIZES[3:]),
         graph=pl.when(pl.col("graph_exec_id") > 0).then("graph_exec_id"),
-    ), "kernel dispatches")
+    ), "rocpd_kernel_dispatch")
 
 
 def _stream(recording: Recording, rows: pl.DataFrame) -> str:
@@ -133,7 +133,7 @@ def _copies(recording: Recording, tables: _Tables, rows: pl.DataFrame) -> None:
     rows = tables.named(tables.named(rows, agents, "dst_agent_id", device="to"), agents, "src_agent_id", device="from")
     gpu = pl.coalesce(*(pl.when(pl.col(side) != "Host").then(side) for side in ("to", "from")))
     recording.activities(
-        rows.with_columns(device=gpu, stream=_stream(recording, rows), bytes="size"), "memory copies", "memcpy"
+        rows.with_columns(device=gpu, stream=_stream(recording, rows), bytes="size"), "rocpd_memory_copy", "memcpy"
     )
 
 
@@ -150,7 +150,7 @@ def _regions(recording: Recording, tables: _Tables, rows: pl.DataFrame) -> None:
     if marks.any():
         rows = rows.join(tables.messages, on=["source", "event_id"], how="left", maintain_order="left")
         rows = rows.with_columns(name=pl.coalesce("message", "name"))
-    recording.calls(rows, "regions")
+    recording.calls(rows, "rocpd_region")
 
 
 def _message(text: str) -> str | None:
@@ -168,7 +168,7 @@ def _allocations(recording: Recording, tables: _Tables) -> None:
         rows = tables.named(tables.placed(rows), tables.agents.select("source", "id", "device"), "agent_id")
         rows = tables.named(rows, tables.threads, "tid").with_columns(tid="thread")
         name = pl.format("{} {}", pl.col("level").fill_null("MEMORY"), pl.col("type").fill_null("OPERATION"))
-        recording.calls(rows.with_columns(name=name), "memory allocations", "driver")
+        recording.calls(rows.with_columns(name=name), "rocpd_memory_allocate", "driver")
         blocks.append(rows.filter(pl.col("level") == "REAL").select(
             "device", "size", at="end", key=pl.format("{}:{}", "source", "address"),
             free=(pl.col("type") == "FREE").fill_null(False),

@@ -13,9 +13,10 @@ import polars as pl
 from ..ingest import stream
 from ..loader import Job
 from ..recording.recording import Recording, one_axis
+from ..recording.values import columns, numbers
 from ..trace import Info, Trace
-from . import values
 from .csv_files import COLUMNS, frames, has_header
+from .values import kinds
 
 _INTS = ("beginns", "endns", "gpu-id", "queue-id", "pid", "tid", "grd", "wgr", "lds", "vgpr", "arch_vgpr")
 _NO_COUNTERS = frozenset((
@@ -34,7 +35,7 @@ def load(job: Job) -> tuple[Trace, ...]:
         recording, counted = Recording(job, info, writer), False
         header = None if has_header(stream.head(job.path, 8192)) else list(COLUMNS)
         for block in frames(source, header=header):
-            rows = values.numbers(block, table, recording.faults, _INTS, texts=["kernelname"])
+            rows = columns(block, table, recording.faults, kinds(_INTS), ["kernelname"])
             rows = rows.with_columns(start="beginns", end="endns", device=pl.format("GPU {}", "gpu-id"))
             recording.activities(rows.select(
                 "start", "end", "pid", "device", name="kernelname", stream="queue-id", grid=one_axis("grd"),
@@ -43,9 +44,9 @@ def load(job: Job) -> tuple[Trace, ...]:
             names = [name for name in block.columns if name not in _NO_COUNTERS]
             counted = counted or bool(names)
             for name in names:
-                numbers, _ = values.reals(block[name])
+                counter = numbers(block[name], "real", recording.faults, table)
                 recording.counters(rows.select(
-                    "device", "pid", ts_ns="start", metric=pl.lit(name.upper()), unit=pl.lit(""), value=numbers
+                    "device", "pid", ts_ns="start", metric=pl.lit(name.upper()), unit=pl.lit(""), value=counter
                 ).drop_nulls("value"), table)
             job.progress(source.position, source.size, recording.rows)
         if source.fault:

@@ -20,11 +20,11 @@ from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
-from ..recording.recording import LIMIT, Faults, Recording, one_axis, size
+from ..recording.recording import Recording, one_axis, size
+from ..recording.values import Faults, columns, numbers
 from ..trace import Device, Info, Trace
-from . import values
 from .csv_files import files_of_run, frames, run_of, table_of
-from .values import fraction, kind_of_domain
+from .values import fraction, kind_of_domain, kinds
 
 _FAR = 3_600 * 10**9  # ns; files whose events are further apart are not of one run, whatever their names.
 _LOOK = 1 << 16  # Bytes read at each end of a file to find its time span.
@@ -117,15 +117,15 @@ class _Reader:
                 source.skip(max(source.size - source.position - _LOOK, 0))
                 lines = source.read(2 * _LOOK).partition(b"\n")[2]
                 starts.append(csv_table.read(lines, first.columns)["start_timestamp"])
-        times = values.integers(pl.concat(starts))[0]
-        times = times.filter((times > 0) & (times < LIMIT))
+        times = numbers(pl.concat(starts), "ns", Faults(), path.name)
+        times = times.filter(times > 0)
         low, high = times.min(), times.max()
         return (low, high) if isinstance(low, int) and isinstance(high, int) else None
 
     def _list_agents(self, rows: pl.DataFrame, name: str) -> None:
-        rows = values.numbers(
-            rows, name, self._recording.faults, ["node_id", "logical_node_type_id"],
-            texts=["agent_type", "product_name", "name"],
+        rows = columns(
+            rows, name, self._recording.faults, kinds(["node_id", "logical_node_type_id"]),
+            ["agent_type", "product_name", "name"],
         )
         rows = rows.drop_nulls("node_id").sort("node_id")
         gpus = 0
@@ -150,7 +150,7 @@ class _Reader:
 
     def _timed(self, rows: pl.DataFrame, table: str, ints: tuple[str, ...]) -> pl.DataFrame:
         """The rows with numeric columns, ``start``, ``end``, and a ``correlation`` that is unique across processes."""
-        rows = values.numbers(rows, table, self._recording.faults, (*_TIMES, *ints), texts=_TEXTS)
+        rows = columns(rows, table, self._recording.faults, kinds((*_TIMES, *ints)), _TEXTS)
         rows = rows.with_columns(start="start_timestamp", end="end_timestamp")
         good = (pl.col("correlation_id") > 0) & (pl.col("correlation_id") < _WIDTH)
         number: pl.Expr = pl.lit(0, pl.Int64)
@@ -170,8 +170,8 @@ class _Reader:
         rows = self._timed(rows, table, ("process_id", "thread_id"))
         for run, pid in rows.select("run", "process_id").unique().drop_nulls().iter_rows():
             self._pids.setdefault(run, set()).add(pid)
-        kinds = {domain: kind_of_domain(domain) for domain in rows["domain"].unique().drop_nulls()}
-        kind = pl.col("domain").replace_strict(kinds, default="annotation", return_dtype=pl.String)
+        kind_of = {domain: kind_of_domain(domain) for domain in rows["domain"].unique().drop_nulls()}
+        kind = pl.col("domain").replace_strict(kind_of, default="annotation", return_dtype=pl.String)
         self._recording.calls(rows.select(
             "start", "end", "correlation", name="function", kind=kind, pid="process_id", tid="thread_id"
         ), table)
@@ -218,7 +218,7 @@ class _Reader:
 
     def _count(self, rows: pl.DataFrame, table: str) -> None:
         rows = self._process(self._timed(rows, table, (*_KERNEL, "dispatch_id", "grid_size", "workgroup_size")))
-        rows = values.numbers(rows, table, self._recording.faults, floats=["counter_value"])
+        rows = columns(rows, table, self._recording.faults, {"counter_value": "real"})
         self._counts.append(rows.select(
             "start", "end", "run", "pid", "correlation", "dispatch_id", "grid_size", "workgroup_size",
             pl.coalesce("lds_block_size", "group_segment_size").alias("shared_bytes"), name="kernel_name",
@@ -254,18 +254,20 @@ def _statistics(job: Job, label: str) -> Trace:
     if not blocks:
         raise Unreadable(job.path, "is a summary without rows", "Check that the recording has any.")
     rows, faults = pl.concat(blocks), Faults()
-    rows = values.numbers(
-        rows, job.path.name, faults, ["calls", "totaldurationns", "minns", "maxns"], ["averagens"], ["name"]
-    ).drop_nulls(["name", "calls", "totaldurationns"])
+    rows = columns(
+        rows, job.path.name, faults, kinds(["calls", "totaldurationns", "minns", "maxns"], ["averagens"]), ["name"]
+    ).drop_nulls(["name", "calls"])
     names = rows["name"].to_list()
     if names and all(name.isupper() and "_" in name and not name.startswith("MEMORY_COPY_") for name in names):
         raise Unreadable(
             job.path, "is a summary by domain: it names no kernels or calls",
             "Open kernel_trace.csv or kernel_stats.csv of the same run.",
         )
-    calls = rows.filter(pl.Series([bool(_API_NAME.match(name)) for name in names], dtype=pl.Boolean))
-    work = rows.join(calls.select("name"), on="name", how="anti", maintain_order="left")
-    kinds = {name: "memcpy" if name.startswith("MEMORY_COPY") else kernel_kind(name) for name in work["name"].unique()}
+    api_calls = rows.filter(pl.Series([bool(_API_NAME.match(name)) for name in names], dtype=pl.Boolean))
+    work = rows.join(api_calls.select("name"), on="name", how="anti", maintain_order="left")
+    kind_of = {
+        name: "memcpy" if name.startswith("MEMORY_COPY") else kernel_kind(name) for name in work["name"].unique()
+    }
     if rows.is_empty():
         raise Unreadable(job.path, "is a summary without readable rows", "Write or copy it again.")
     info = Info(
@@ -275,10 +277,10 @@ def _statistics(job: Job, label: str) -> Trace:
     return Trace(
         info,
         kernel_stats=schema.conform("kernel_stats", work.lazy().select(
-            "name", kind=pl.col("name").replace_strict(kinds, default="kernel", return_dtype=pl.String),
+            "name", kind=pl.col("name").replace_strict(kind_of, default="kernel", return_dtype=pl.String),
             count="calls", total_ns="totaldurationns", mean_ns="averagens", min_ns="minns", max_ns="maxns",
         )),
-        host_stats=schema.conform("host_stats", calls.lazy().select(
+        host_stats=schema.conform("host_stats", api_calls.lazy().select(
             "name", kind=pl.lit("runtime"), count="calls", total_ns="totaldurationns", mean_ns="averagens",
             min_ns="minns", max_ns="maxns",
         )),

@@ -14,8 +14,8 @@ import polars as pl
 from ..loader import Job
 from ..recording.database import Database, read_database
 from ..recording.recording import Recording, size
+from ..recording.values import columns
 from ..trace import Trace
-from . import values
 
 KERNEL_TYPES = ("KernelExecution", "Task")
 """Operation types that are kernels; ``Task`` is HIP's name for a kernel inside a graph."""
@@ -87,19 +87,19 @@ def _operations(
         name=pl.coalesce(pl.when(pl.col("description") != "").then("description"), "type"),
         device=pl.format("GPU {}", "gpuId"), stream="queueId", correlation="api_id",
     )
-    recording.activities(rows.filter(kernel).drop("bytes"), "operations")
+    recording.activities(rows.filter(kernel).drop("bytes"), "rocpd_op")
     others = rows.filter(~kernel.fill_null(False)).drop("grid", "block", "shared_bytes")
-    recording.activities(others.filter(copy), "operations", "memcpy")
-    recording.activities(others.filter(fill & ~copy), "operations", "memset")
+    recording.activities(others.filter(copy), "rocpd_op", "memcpy")
+    recording.activities(others.filter(fill & ~copy), "rocpd_op", "memset")
     rest = others.filter(~(copy | fill).fill_null(False)).drop("bytes")
     waits = pl.col("type").str.contains(_WAITS).fill_null(False)
-    recording.activities(rest.filter(waits), "operations", "sync")
+    recording.activities(rest.filter(waits), "rocpd_op", "sync")
     unknown = rest.filter(~waits)
     if unknown.height:
         kinds = ", ".join(sorted({str(kind)[:40] for kind in unknown["type"].unique()})[:4])
         warning = f"{unknown.height:,} operations of unknown type are taken as kernels ({kinds})"
         recording.faults.sentences.append(warning)
-        recording.activities(unknown, "operations")
+        recording.activities(unknown, "rocpd_op")
 
 
 def _operators(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
@@ -121,13 +121,13 @@ def _calls(recording: Recording, rows: pl.DataFrame, strings: pl.DataFrame, oper
         .otherwise(pl.lit("annotation"))
     )
     recording.calls(
-        rows.with_columns(name=pl.coalesce("operator", label, "api"), kind=kind, correlation="id"), "API calls"
+        rows.with_columns(name=pl.coalesce("operator", label, "api"), kind=kind, correlation="id"), "rocpd_api"
     )
 
 
 def _monitor(recording: Recording, rows: pl.DataFrame) -> None:
     """Add each monitor value as a sample at the start of its interval, and the last one of a metric also at its end."""
-    rows = values.numbers(rows, "the monitor", recording.faults, floats=["value"])
+    rows = columns(rows, "rocpd_monitor", recording.faults, {"value": "real"})
     device = pl.when(pl.col("deviceType").str.to_lowercase() == "gpu").then(pl.format("GPU {}", "deviceId"))
     rows = rows.drop_nulls("value").with_columns(
         device=device.otherwise(pl.lit("Host")), metric="monitorType",
@@ -137,4 +137,4 @@ def _monitor(recording: Recording, rows: pl.DataFrame) -> None:
     both = pl.concat([
         rows.with_columns(ts_ns="start"), lasts.with_columns(ts_ns="end").select(*rows.columns, "ts_ns"),
     ])
-    recording.samples(both, "the monitor")
+    recording.samples(both, "rocpd_monitor")

@@ -15,6 +15,7 @@ from polars.testing import assert_frame_equal
 from warplens.loaders.nsys import database
 from warplens.loaders.nsys.database import NsysDatabase
 from warplens.loaders.nsys.pages import PAD, Pages, Unusual, decoded
+from warplens.loaders.recording.values import Faults
 
 
 def test_records_that_begin_anywhere_are_decoded_within_their_page_or_not_at_all() -> None:
@@ -77,7 +78,7 @@ def test_any_record_decodes_as_sqlite_decodes_it(
         connection.execute("create table t (a integer, b, c integer, d real)")
         connection.executemany("insert into t values (?, ?, ?, ?)", records * 9)
     connection.close()
-    fast, plain = NsysDatabase(path), NsysDatabase(path, fast=False)
+    fast, plain = NsysDatabase(path, Faults()), NsysDatabase(path, Faults(), fast=False)
     wanted = ("a", "missing", "c"), (), ("d",)
     left, right = fast.read("t", *wanted), plain.read("t", *wanted)
     fast.close()

@@ -1,0 +1,249 @@
+"""From a recorded cell to a number: the one way in which every reader makes its columns.
+
+A cell is a *number*, *empty* (absent, ``N/A``, ``-`` …) or *wrong*: no number, not finite, beyond what a time, size or
+count can be, or rounded by a spreadsheet. Empty and wrong cells are null; wrong ones are counted by table, column and
+reason in ``Faults``, whose sentences are the same in every format. Nothing is cast, filled, clipped or repaired:
+readers call ``numbers`` for a column, ``number`` for a single cell and ``timed`` for starts and ends, and nothing else
+turns a recorded cell into a number (tests/test_values.py searches for that).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Literal
+
+import polars as pl
+
+from ..schema_limits import LATEST_NS, LONGEST_NS
+
+Kind = Literal["ns", "bytes", "count", "id", "real"]
+"""Times, sizes and counts are whole and at most 2^62; an id is any whole number of 64 bits; a real is a Float64."""
+
+LIMIT = 1 << 62  # Times, sizes and counts lie within this, so that differences cannot overflow.
+NO_NUMBER, NOT_FINITE, OUT_OF_RANGE = "no number", "not finite", "out of range"
+ROUNDED = "rounded by a spreadsheet: the last digits are gone"
+NO_TIME, BACKWARDS = "no time (0)", "ends before it starts"
+SINCE_BOOT = 10**12
+"""Where every other time of a file is later than this (ns, 17 minutes), a time of 0 is no time."""
+
+EMPTY = frozenset((
+    "", "-", "--", "–", "n/a", "na", "none", "null", "[n/a]", "[not supported]", "not supported", "[unknown error]",
+    "err!", "[insufficient permissions]", "[gpu requires reset]", "unknown", "[n/f]", "n/f",
+))  # fmt: skip
+"""What tools write, in lower case, where they have no value."""
+_NUMBER = re.compile(r"([+-]?)(\d[\d,']*|\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?")
+_WORDS = ("inf", "infinity", "nan")
+_MOST_EXPONENT = 400
+_INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
+
+
+class Faults:
+    """What was wrong in a file: wrong cells by table, column and reason, rows left out, and sentences."""
+
+    def __init__(self) -> None:
+        self.left_out: Counter[str] = Counter()
+        self.sentences: list[str] = []
+        self._wrong: Counter[tuple[str, str, str]] = Counter()
+        self._lock = Lock()  # blocks of a table are decoded on several threads
+
+    def wrong(self, table: str, column: str, reason: str, count: int = 1) -> None:
+        """Count wrong cells of a column."""
+        if count:
+            with self._lock:
+                self._wrong[table, column, reason] += count
+
+    def warnings(self) -> list[str]:
+        """All problems as sentences, one per table and reason."""
+        columns: dict[tuple[str, str], dict[str, int]] = {}
+        for (table, column, reason), count in self._wrong.items():
+            columns.setdefault((table, reason), {})[column] = count
+        return [
+            *self.sentences,
+            *(_sentence(table, reason, counts) for (table, reason), counts in columns.items()),
+            *(f"{count:,} rows of {table} without a time or a name were left out"
+              for table, count in self.left_out.items()),
+        ]
+
+
+def _sentence(table: str, reason: str, counts: Mapping[str, int]) -> str:
+    total = sum(counts.values())
+    what = "1 value" if total == 1 else f"{total:,} values"
+    return f"{what} of {table} ({', '.join(counts)}) could not be read: {reason}"
+
+
+def number(cell: object, kind: Kind = "real") -> tuple[int | float | None, str | None]:
+    """The value of one cell, None if it is empty or wrong, and the reason if it is wrong."""
+    if cell is None:
+        return None, None
+    digits_lost = False
+    value: int | float
+    if isinstance(cell, str):
+        text = cell.strip()
+        if text.lower() in EMPTY:
+            return None, None
+        if text.lower().lstrip("+-") in _WORDS:
+            return None, NOT_FINITE
+        match = _NUMBER.fullmatch(text)
+        if match is None or not (match[2] or match[3]):
+            return None, NO_NUMBER
+        value, digits_lost = _decimal(match, text)
+    elif isinstance(cell, bool) or not isinstance(cell, (int, float)):
+        return None, NO_NUMBER
+    else:
+        value = cell
+    if isinstance(value, float) and not math.isfinite(value):
+        return None, NOT_FINITE
+    if kind == "real":
+        try:
+            return float(value), None
+        except OverflowError:
+            return None, NOT_FINITE
+    if abs(value) > (LIMIT if kind != "id" else (1 << 63) - 1):
+        return None, OUT_OF_RANGE
+    return (None, ROUNDED) if digits_lost else (round(value), None)
+
+
+def _decimal(match: re.Match[str], text: str) -> tuple[int | float, bool]:
+    """The value of a decimal text, exact where it is whole, and whether an exponent hides its last whole digits."""
+    whole, part, exponent = match[2].replace(",", "").replace("'", ""), match[3] or "", match[4]
+    shift = int(exponent or 0) if len(exponent or "") < 6 else _MOST_EXPONENT
+    if abs(shift) >= _MOST_EXPONENT:
+        return (0.0 if shift < 0 or not (whole + part).strip("0") else math.inf), False
+    if shift >= len(part):
+        return int(match[1] + whole + part) * 10 ** (shift - len(part)), exponent is not None and shift > len(part)
+    return float(text.replace(",", "").replace("'", "")), False
+
+
+def numbers(cells: pl.Series, kind: Kind, faults: Faults, table: str, column: str = "") -> pl.Series:
+    """A column of cells of any type as Int64 or, for reals, Float64; empty and wrong cells are null, and wrong ones
+    counted under ``table`` and ``column`` (the series' own name if empty)."""
+    column, dtype = column or cells.name, pl.Float64 if kind == "real" else pl.Int64
+    if cells.dtype == dtype or cells.dtype in _INTEGERS:
+        result = cells.cast(dtype, strict=False)
+    elif cells.dtype in (pl.Float32, pl.Float64) and dtype == pl.Int64:
+        # beyond 2^53 a float has lost digits that the recorder may have had, but the cell holds no others
+        fits = cells.is_finite() & (cells.abs() <= float(LIMIT))
+        result = cells.set(~fits.fill_null(False), None).round().cast(dtype)
+    elif cells.dtype == pl.Float32:
+        result = cells.cast(dtype)
+    elif cells.dtype in (pl.String, pl.Categorical, pl.Enum):
+        return _of_texts(cells.cast(pl.String), dtype, kind, faults, table, column)
+    elif cells.dtype == pl.Null:
+        return pl.repeat(None, cells.len(), dtype=dtype, eager=True).alias(cells.name)
+    else:
+        return _of_objects(cells.to_list(), cells.name, kind, faults, table, column)
+    if cells.dtype in (pl.Float32, pl.Float64):
+        infinite = int((~cells.is_finite()).sum())
+        faults.wrong(table, column, NOT_FINITE, infinite)
+        if dtype == pl.Float64:
+            return result.set((~result.is_finite()).fill_null(False), None) if infinite else result
+        faults.wrong(table, column, OUT_OF_RANGE, result.null_count() - cells.null_count() - infinite)
+        return result
+    if kind in ("ns", "bytes", "count"):
+        beyond = ((result > LIMIT) | (result < -LIMIT)).fill_null(False)
+        result = result.set(beyond, None) if bool(beyond.any()) else result
+    faults.wrong(table, column, OUT_OF_RANGE, result.null_count() - cells.null_count())
+    return result
+
+
+def _of_texts(
+    cells: pl.Series, dtype: type[pl.DataType], kind: Kind, faults: Faults, table: str, column: str
+) -> pl.Series:
+    """A text column: polars reads plain numbers, and ``number`` the few distinct texts that are none."""
+    result = cells.str.strip_chars().cast(dtype, strict=False)
+    doubtful = result.is_null() & cells.is_not_null()
+    if dtype == pl.Float64:
+        doubtful = doubtful | (~result.is_finite()).fill_null(False)
+    elif kind != "id":
+        doubtful = doubtful | (result.abs() > LIMIT).fill_null(False)
+    if not bool(doubtful.any()):
+        return result
+    texts = cells.filter(doubtful).value_counts(name="count")
+    values: list[int | float | None] = []
+    for text, count in texts.rows():
+        value, reason = number(text, kind)
+        values.append(value)
+        if reason is not None:
+            faults.wrong(table, column, reason, count)
+    known = pl.Series(values, dtype=dtype)
+    read = cells.replace_strict(texts[texts.columns[0]], known, default=None, return_dtype=dtype)
+    return result.set(doubtful, None).zip_with(~doubtful, read).alias(cells.name)
+
+
+def _of_objects(
+    cells: Sequence[object], name: str, kind: Kind, faults: Faults, table: str, column: str
+) -> pl.Series:
+    values: list[int | float | None] = []
+    for cell in cells:
+        value, reason = number(cell, kind)
+        values.append(value)
+        if reason is not None:
+            faults.wrong(table, column, reason)
+    return pl.Series(name, values, dtype=pl.Float64 if kind == "real" else pl.Int64)
+
+
+def series(name: str, cells: Sequence[object], kind: Kind, faults: Faults, table: str) -> pl.Series:
+    """A column of Python values, as databases and JSON give them."""
+    dtype = pl.Float64 if kind == "real" else pl.Int64
+    try:
+        plain = pl.Series(name, cells, dtype=dtype, strict=True)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        return _of_objects(cells, name, kind, faults, table, name)
+    return numbers(plain, kind, faults, table, name)
+
+
+def columns(
+    rows: pl.DataFrame, table: str, faults: Faults, kinds: Mapping[str, Kind], texts: Sequence[str] = ()
+) -> pl.DataFrame:
+    """The frame with these columns as numbers; missing ones, and missing ``texts``, are added as null."""
+    have = set(rows.columns)
+    read = [
+        numbers(rows[name], kind, faults, table) if name in have
+        else pl.repeat(None, rows.height, dtype=pl.Float64 if kind == "real" else pl.Int64, eager=True).alias(name)
+        for name, kind in kinds.items()
+    ]
+    missing = [pl.lit(None, pl.String).alias(name) for name in texts if name not in have]
+    return rows.with_columns(*read, *missing)
+
+
+class Clock:
+    """The starts and ends of one file. ``least`` is its earliest time above 0 so far."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.faults, self.least = faults, LATEST_NS
+
+    def timed(self, rows: pl.DataFrame, table: str, start: str = "start", end: str = "end") -> pl.DataFrame:
+        """The rows with ``start_ns`` and ``dur_ns`` of the whole numbers ``start`` and ``end`` (ns).
+
+        No row is dropped: a start of 0 among times since boot or since 1970, or of an activity without an end, is no
+        time; an end of 0 or before the start is none either, and leaves the duration null.
+        """
+        begin, finish = pl.col(start), pl.col(end)
+        least = rows.select(begin.filter(begin > 0).min()).item()
+        self.least = min(self.least, least) if least is not None else self.least
+        since_boot = SINCE_BOOT < self.least < LATEST_NS
+        zero = (begin == 0) & ((finish == 0) | pl.lit(since_boot))
+        beyond = ~begin.is_between(0 if since_boot else -LATEST_NS, LATEST_NS)
+        late = finish - begin > LONGEST_NS
+        rows = rows.with_columns(
+            _why=pl.when(begin.is_null()).then(None).when(zero).then(1).when(beyond).then(2)
+            .when(finish.is_null()).then(None).when((finish == 0) & (begin > 0)).then(3)
+            .when(finish < begin).then(4).when(late).then(5)
+        )
+        counts = dict(rows["_why"].drop_nulls().value_counts().rows())
+        for code, (of_start, reason) in _REASONS.items():
+            self.faults.wrong(table, start if of_start else end, reason, counts.get(code, 0))
+        placed = pl.col("_why").is_null() | (pl.col("_why") > 2)
+        return rows.with_columns(
+            start_ns=pl.when(placed).then(begin),
+            dur_ns=pl.when(pl.col("_why").is_null()).then(finish - begin),
+        ).drop("_why")
+
+
+_REASONS = {1: (True, NO_TIME), 2: (True, OUT_OF_RANGE), 3: (False, NO_TIME), 4: (False, BACKWARDS),
+            5: (False, OUT_OF_RANGE)}  # fmt: skip
+"""Code in ``Clock.timed`` → whether it is the start that is wrong, else the end, and the reason."""
