@@ -216,7 +216,7 @@ def overview_from_ranks(
                       median_length(cycles))
         headline = span(cycles, word)
         of_whole = cycles.frame.filter("complete")["dur_ns"].mean() or step_ns
-        longer = window_ns / float(of_whole) - 1  # type: ignore[arg-type]
+        longer = window_ns / float(of_whole) - 1 if of_whole else 0.0  # type: ignore[arg-type]
         if longer > MUCH_LONGER:
             headline += f", {units.duration(window_ns)} with the device work launched in it"
     notes = _notes(cycles, parts, basis, word, cycle, longer)

@@ -196,7 +196,7 @@ def _kernels(run: Trace, options: Options, side: Side, prefix: str) -> list[Page
     for name, count, time in top.rows():
         by = ""
         if callers is not None:
-            by = _caller(callers.filter(pl.col("name") == name))
+            by = _caller(callers.filter(pl.col("name").eq_missing(pl.lit(name, pl.String))))
         share = units.percent(100 * time / total, places=0)
         rows.append((fit_name(name, _NAME), units.duration(time), share, units.count(count), by))
     return [PageSection(

@@ -60,6 +60,8 @@ INSTANT_INTS = "ts pid tid rank offset device_type device_id allocated reserved 
 """``INSTANT_KEYS`` are read from ``args`` of memory instants; ``INSTANT_INTS`` are all columns of an instant."""
 
 NULL = -(1 << 63)
+NO_TIME_TEXT, FAR_TIME = NULL + 1, NULL + 2
+"""A ``ts`` or ``dur`` that is no number, and one beyond 64 bits; ``tables`` counts both and makes them ``NULL``."""
 
 _NUMBER = re.compile(r"(-?)(\d{1,15})(?:\.(\d+))?\Z", re.ASCII)
 _DECIMAL = re.compile(r"-?\d{1,18}\Z", re.ASCII)
@@ -176,6 +178,14 @@ def nanoseconds(value: Any) -> int:
     if fraction:
         amount += int(fraction[:3].ljust(3, "0")) + (len(fraction) > 3 and fraction[3] >= "5")
     return -amount if sign else amount
+
+
+def time_cell(value: Any) -> int:
+    """``nanoseconds``, with the reason where a value is there but is no time."""
+    amount = nanoseconds(value)
+    if amount != NULL or value is None:
+        return amount
+    return FAR_TIME if type(value) is int or (isinstance(value, str) and _FLOAT.match(value)) else NO_TIME_TEXT
 
 
 def _odd_nanoseconds(text: str) -> int:
@@ -326,7 +336,7 @@ def _reals(values: Sequence[Any]) -> Floats:
 
 
 def _times(values: Sequence[Any]) -> Ints:
-    return np.array([nanoseconds(value) for value in values], np.int64)
+    return np.array([time_cell(value) for value in values], np.int64)
 
 
 def quantity(value: Any) -> int:

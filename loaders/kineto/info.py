@@ -18,14 +18,14 @@ _ABSOLUTE = 10**18  # ns: from this value on (September 2001) a time is absolute
 class Tally(Struct):
     """Counts collected while reading, which become warnings. ``whole``: the list of events was closed; ``closed``: the
     document around it, too; ``ended``: why decompression stopped early; ``fault``: another fault of a compressed file;
-    ``unread``: a clause about text after the document."""
+    ``unread``: a clause about text after the document; ``times``: sentences about times that are none."""
 
     events: int = 0
     flows: int = 0
     repaired: int = 0
     odd: int = 0
     dropped: int = 0
-    negative: int = 0
+    times: list[str] = field(default_factory=list)
     summed: int = 0
     skipped_bytes: int = 0
     skipped_stretches: int = 0
@@ -57,8 +57,7 @@ class Tally(Struct):
             out.append(f"repaired {_count(self.repaired, 'event')}: bare nan or inf, or control characters in strings")
         if self.dropped:
             out.append(f"dropped {_count(self.dropped, 'event')} without a usable timestamp")
-        if self.negative:
-            out.append(f"{_count(self.negative, 'negative duration')} taken as not recorded")
+        out += self.times
         if self.summed:
             out.append(f"{self.summed:,} memory changes are too many to track single blocks: which ones held the "
                        "peak is unknown")

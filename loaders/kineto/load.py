@@ -93,7 +93,7 @@ def _scan(job: Job) -> Scanned:
         tally.skipped_stretches += deferred.broken
         tally.skipped_bytes += deferred.broken_bytes
         tally.dropped += tables.untimed
-        tally.negative += tables.negative
+        tally.times = tables.time_warnings()
         tally.summed = tables.allocations.beyond
         ignored = {dialect.REPEATS: tables.ignored, **deferred.ignored}
         tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count}}

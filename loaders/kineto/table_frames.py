@@ -107,6 +107,15 @@ def frame(
     return all_columns.with_columns(more) if more else all_columns
 
 
+def with_timeless(
+    kernels: pl.LazyFrame, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, first: int
+) -> pl.LazyFrame:
+    """The table with launches behind it that have neither start nor duration."""
+    rows = frame("kernels", texts, chunks, basis, first).with_columns(
+        start_ns=pl.lit(None, pl.Int64), dur_ns=pl.lit(None, pl.Int64))
+    return pl.concat([kernels, schema.conform("kernels", rows.lazy())])
+
+
 def _series(table: str, texts: InternedTexts, name: str, values: Column, basis: Basis) -> pl.Series:
     if name in TEXTS:
         return _texts(texts.spelled(name), values)

@@ -8,6 +8,7 @@ rows are spilled only numpy is used.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,11 +20,12 @@ from msgspec import Struct, field
 
 from ..ingest import limits
 from ..native.processor import threads
+from ..recording.faults import BACKWARDS, NO_NUMBER, NO_TIME, OUT_OF_RANGE, SINCE_BOOT, Faults, timeless_launches
 from ..schema_limits import LATEST_NS, LONGEST_NS
 from . import dialect
 from .allocations import Allocations
 from .chunk import Basis, Chunk, Column, chunk, floats_of, merged
-from .columns import CODES, INTS, NULL, Block, Codes, Ints, Strings
+from .columns import CODES, FAR_TIME, INTS, NO_TIME_TEXT, NULL, Block, Codes, Ints, Strings
 from .dialect import KIND, LOADING, STEP, InternedTexts
 from .scan.layout import DEVICE, HOST, UNKNOWN
 from .spool import Spool
@@ -52,7 +54,8 @@ class SortedRows(Struct):
     launchers: set[tuple[int, int]] = field(default_factory=set)
     sequenced: bool = False
     earliest: int | None = None
-    negative: int = 0
+    timeless: Chunk | None = None
+    wrong: Counter[tuple[str, str]] = field(default_factory=Counter)
     untimed: int = 0
     ignored: int = 0
 
@@ -60,9 +63,11 @@ class SortedRows(Struct):
 class Tables:
     """Collects blocks and samples; ``finish`` returns the tables. ``rows_of`` may be called from any thread, everything
     else only in file order. ``launchers`` are the (rank, pid) that made runtime calls, ``cycles`` tuples of (number,
-    start, duration, label, rank); ``sequenced``: some operator has a sequence number."""
+    start, duration, label, rank); ``sequenced``: some operator has a sequence number. ``faults`` counts times that are
+    none; a device activity without a start is kept in ``timeless``, a host event without one is ``untimed``."""
 
-    def __init__(self, strings: Strings, workspace: Path, early: bool = True) -> None:
+    def __init__(self, strings: Strings, workspace: Path, early: bool = True, source: str = "traceEvents") -> None:
+        self.source = source
         self.strings, self.texts = strings, InternedTexts(strings)
         self._writer = writer = ThreadPoolExecutor(threads(*_WRITERS))
         self.spools = {
@@ -71,7 +76,8 @@ class Tables:
         self.allocations = Allocations()
         self.cycles: list[Cycle] = []
         self.earliest: int | None = None
-        self.negative = 0
+        self.faults = Faults()
+        self.timeless: list[Chunk] = []
         self.untimed = 0
         self.ignored = 0
         self.launchers: set[tuple[int, int]] = set()
@@ -87,44 +93,70 @@ class Tables:
         """The rows of a block and of two optional blocks with only device or only host events, copied and in file
         order. Durations in the blocks may be modified."""
         rows = SortedRows()
-        block = _plausible(block, rows)
+        bare: list[Block] = []
+        block = self._placed(block, rows, bare)
         devices, hosts = self._sorted_out(block, rows) if block.rows else (None, None)
-        rows.kernels = self._chunk((device, devices), self._kernels, rows)
-        rows.host = self._chunk((host, hosts), self._host, rows)
+        rows.kernels = self._chunk((device, devices), self._kernels, rows, bare)
+        rows.host = self._chunk((host, hosts), self._host, rows, bare)
+        if bare:
+            rows.timeless = chunk(merged([self._kernels(each, rows) for each in bare]))
         return rows
 
     def _chunk(
         self, blocks: Sequence[Block | None], columns: Callable[[Block, SortedRows], dict[str, Column]],
-        rows: SortedRows,
+        rows: SortedRows, bare: list[Block],
     ) -> Chunk | None:
         """The rows of one table from all blocks."""
-        plausible = [_plausible(block, rows) for block in blocks if block is not None]
-        chunks = [columns(block, rows) for block in plausible if block.rows]
+        placed = [self._placed(block, rows, bare) for block in blocks if block is not None]
+        chunks = [columns(block, rows) for block in placed if block.rows]
         for each in chunks:
-            start, dur = int(each["start_ns"].min()), each["dur_ns"]
+            start = int(each["start_ns"].min())
             rows.earliest = start if rows.earliest is None else min(rows.earliest, start)
-            rows.negative += int(np.count_nonzero(dur < 0) - np.count_nonzero(dur == NULL))
         return chunk(merged(chunks)) if chunks else None
 
     def _sorted_out(self, block: Block, rows: SortedRows) -> tuple[Block, Block]:
         """The device events and the host events of a block; others are counted, profiler ranges recorded."""
         ints, kind = block.ints, self.texts.kind[block.texts("cat")]
-        timed = ints[_INT["ts"]] != NULL
-        device = np.flatnonzero((kind < _DEVICE_END) & timed)
-        host = np.flatnonzero((kind >= _DEVICE_END) & (kind < _RANGE) & timed)
-        ranges = np.flatnonzero((kind == _RANGE) & timed)
-        rows.untimed += (untimed := int(len(timed) - timed.sum()))
-        rows.ignored = block.rows - len(device) - len(host) - len(ranges) - untimed
+        device = np.flatnonzero(kind < _DEVICE_END)
+        host = np.flatnonzero((kind >= _DEVICE_END) & (kind < _RANGE))
+        ranges = np.flatnonzero(kind == _RANGE)
+        rows.ignored = block.rows - len(device) - len(host) - len(ranges)
         spans = zip(ints[_INT["offset"], ranges].tolist(), ints[_INT["end"], ranges].tolist(), strict=True)
         rows.ranges = list(spans)
         return block.take(device), block.take(host)
+
+    def _placed(self, block: Block, rows: SortedRows, bare: list[Block]) -> Block:
+        """The events of a block that have a start. Times that are none are counted and become NULL; device activities
+        without a start are added to ``bare``, other events without one are untimed."""
+        if not block.rows:
+            return block
+        ts, dur = block.ints[_INT["ts"]], block.ints[_INT["dur"]]
+        timeless = _marked(ts, dur, rows.wrong)
+        if timeless is None:
+            return block
+        activities = timeless & (self.texts.kind[block.texts("cat")] < _DEVICE_END)
+        rows.untimed += int(np.count_nonzero(timeless) - np.count_nonzero(activities))
+        if activities.any():
+            without = block.take(np.flatnonzero(activities))
+            without.ints[_INT["ts"]], without.ints[_INT["dur"]] = 0, NULL
+            bare.append(without)
+        return block.take(np.flatnonzero(~timeless))
+
+    def time_warnings(self) -> list[str]:
+        """Sentences about times that are none, and about launches without one."""
+        count = sum(each.rows for each in self.timeless)
+        more = [timeless_launches(count, count + self.spools["kernels"].rows)] if count else []
+        return [*self.faults.warnings(), *more]
 
     def add(self, rows: SortedRows) -> None:
         """Append the rows of the next block."""
         self.cycles += rows.cycles
         self.launchers |= rows.launchers
         self.sequenced |= rows.sequenced
-        self.negative += rows.negative
+        for (column, reason), count in rows.wrong.items():
+            self.faults.wrong(self.source, column, reason, count)
+        if rows.timeless is not None:
+            self.timeless.append(rows.timeless)
         self.untimed += rows.untimed
         self.ignored += rows.ignored
         self.begin(rows.earliest)
@@ -218,6 +250,12 @@ class Tables:
         for table, spool in self.spools.items():
             spool.close(self._basis(table), lasting)
         out = {table: spool.finish(self._basis(table), lasting) for table, spool in self.spools.items()}
+        if self.timeless:
+            from .table_frames import with_timeless
+
+            basis = self._basis("kernels")
+            first = self.spools["kernels"].rows
+            out["kernels"] = with_timeless(out["kernels"], self.texts, self.timeless, basis, first)
         out["cycles"] = self._cycles(rank)
         out["allocations"] = self.allocations.table(self.earliest or 0, rank)
         return out
@@ -270,15 +308,26 @@ def _above(values: npt.NDArray[np.int64], none: int) -> npt.NDArray[np.int64]:
     return np.where(values > none, values, NULL)
 
 
-def _plausible(block: Block, rows: SortedRows) -> Block:
-    """The block without events at implausible times, which count as untimed; implausible durations become NULL."""
-    if not block.rows:
-        return block
-    dur, ts = block.ints[_INT["dur"]], block.ints[_INT["ts"]]
-    if int(dur.max()) > LONGEST_NS:
-        dur[dur > LONGEST_NS] = NULL
-    if int(ts.max()) > LATEST_NS or bool(((ts < -LATEST_NS) & (ts != NULL)).any()):
-        near = (np.abs(np.maximum(ts, -LATEST_NS - 1)) <= LATEST_NS) | (ts == NULL)
-        rows.untimed += int(len(near) - near.sum())
-        return block.take(np.flatnonzero(near))
-    return block
+def _marked(ts: Ints, dur: Ints, wrong: Counter[tuple[str, str]]) -> npt.NDArray[np.bool_] | None:
+    """Sets durations that are none to NULL, counts every time that is none by column and reason, and returns which
+    events have no start; None if all have one."""
+    low, high = int(dur.min()), int(dur.max())
+    if low < 0 or high > LONGEST_NS:
+        recorded = dur != NULL
+        reasons = ((NO_NUMBER, dur == NO_TIME_TEXT), (OUT_OF_RANGE, (dur == FAR_TIME) | (dur > LONGEST_NS)),
+                   (BACKWARDS, (dur < 0) & (dur > FAR_TIME)))
+        for reason, rows in reasons:
+            wrong["dur", reason] += int(np.count_nonzero(rows & recorded))
+        dur[(dur < 0) | (dur > LONGEST_NS)] = NULL
+    low, high = int(ts.min()), int(ts.max())
+    if low > 0 and high <= LATEST_NS:
+        return None
+    absent, text = ts == NULL, ts == NO_TIME_TEXT
+    positive = ts[ts > 0]
+    since_boot = len(positive) > 0 and int(positive.min()) > SINCE_BOOT
+    zero = (ts == 0) if since_boot else np.zeros(len(ts), np.bool_)
+    far = ((ts < -LATEST_NS) | (ts > LATEST_NS)) & ~absent & ~text
+    for reason, rows in ((NO_NUMBER, text), (NO_TIME, zero), (OUT_OF_RANGE, far)):
+        wrong["ts", reason] += int(np.count_nonzero(rows))
+    timeless: npt.NDArray[np.bool_] = absent | text | zero | far
+    return timeless if timeless.any() else None

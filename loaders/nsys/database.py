@@ -20,7 +20,8 @@ from .. import parquet_check
 from ..errors import Unreadable
 from ..ingest import sqlite_file
 from ..recording.database import CountedOnce, SqliteTables, clause, dtypes, frame_of, kind_of, quoted
-from ..recording.values import Faults, columns, numbers
+from ..recording.faults import Faults
+from ..recording.values import columns, numbers
 from ..schema import columns_of
 from .pages import Ints, Pages, RecordBlock, Unusual
 

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from ..loader import Job
 from ..native.allocator import keep_freed
 from ..recording.database import unpacked
+from ..recording.faults import Faults
 from ..recording.recording import Recording
-from ..recording.values import Faults
 from ..trace import Device, Info, Trace
 from . import call_chains, samples
 from .database import NsysDatabase, ParquetTables

@@ -57,7 +57,7 @@ class _Load:
     def __init__(self, job: Job, source: Source, scratch: BinaryIO) -> None:
         self.job, self.source, self.scratch = job, source, scratch
         self.strings = Strings()
-        self.tables = Tables(self.strings, job.workspace, job.lasting)
+        self.tables = Tables(self.strings, job.workspace, job.lasting, "TrackEvent")
         self.sequences, self.tracks, self.slices = Sequences(self.strings), Tracks(), Slices()
         self.begins = Begins(self.strings, self.sequences)
         self.counters = Counters(self.tables, self.tracks)
@@ -214,9 +214,9 @@ class _Load:
             (self.untimed + self.tables.untimed, "events have no usable time and are left out"),
             (self.slices.open, "slices were still open at the end: their duration is not known"),
             (self.slices.stray, "ends of slices have no begin and are left out"),
-            (self.tables.negative, "negative durations are taken as not recorded"),
         )
         warnings += [f"{count:,} {what}" for count, what in counted if count]
+        warnings += self.tables.time_warnings()
         return tuple(warnings)
 
 

@@ -22,8 +22,8 @@ from ..ingest import sqlite_file, stream
 from ..loader import Job
 from ..trace import Info, Trace
 from . import values
+from .faults import Faults
 from .recording import Recording
-from .values import Faults
 
 _BLOCK_ROWS = 65_536
 _LONGEST = 64 << 20  # Bytes of one value or row; SQLite raises an error for longer ones.

@@ -19,8 +19,9 @@ from ..errors import Unreadable
 from ..loader import Job
 from ..schema import NAME
 from ..trace import Device, Info, Trace
+from .faults import Faults
 from .spool import TableSpool, warnings_of
-from .values import Clock, Faults
+from .values import Clock
 
 _FIRST_ROWS = 100_000
 _MOST_MEASURED = 20_000_000  # Maximum rows of ``launch_metrics``, which stay in memory until the end.

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from .. import schema
 from ..trace import NO_DEVICE
+from .faults import timeless_launches
 
 Shape = Callable[[pl.LazyFrame], pl.LazyFrame]
 WAITING_BYTES = 32 << 20  # Bytes of a table in memory before it is spilled; as much again may be in the writer.
@@ -165,5 +166,5 @@ def warnings_of(kernels: TableSpool, host: TableSpool, kinds: set[str]) -> list[
     elif not kinds & {"kernel", "collective"}:
         warnings.append("no kernels were recorded, only copies, sets or waits")
     if timeless := sum(frame.height for frame in kernels.timeless):
-        warnings.append(f"{timeless:,} of {kernels.rows:,} launches have no time: they are counted, and in no sum")
+        warnings.append(timeless_launches(timeless, kernels.rows))
     return warnings

@@ -11,24 +11,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import Literal
 
 import polars as pl
 
 from ..schema_limits import LATEST_NS, LONGEST_NS
+from .faults import BACKWARDS, NO_NUMBER, NO_TIME, NOT_FINITE, OUT_OF_RANGE, ROUNDED, SINCE_BOOT, Faults
 
 Kind = Literal["ns", "bytes", "count", "id", "real"]
 """Times, sizes and counts are whole and at most 2^62; an id is any whole number of 64 bits; a real is a Float64."""
 
 LIMIT = 1 << 62  # Times, sizes and counts lie within this, so that differences cannot overflow.
-NO_NUMBER, NOT_FINITE, OUT_OF_RANGE = "no number", "not finite", "out of range"
-ROUNDED = "rounded by a spreadsheet: the last digits are gone"
-NO_TIME, BACKWARDS = "no time (0)", "ends before it starts"
-SINCE_BOOT = 10**12
-"""Where every other time of a file is later than this (ns, 17 minutes), a time of 0 is no time."""
 
 EMPTY = frozenset((
     "", "-", "--", "–", "n/a", "na", "none", "null", "[n/a]", "[not supported]", "not supported", "[unknown error]",
@@ -39,40 +33,6 @@ _NUMBER = re.compile(r"([+-]?)(\d[\d,']*|\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?")
 _WORDS = ("inf", "infinity", "nan")
 _MOST_EXPONENT = 400
 _INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
-
-
-class Faults:
-    """What was wrong in a file: wrong cells by table, column and reason, rows left out, and sentences."""
-
-    def __init__(self) -> None:
-        self.left_out: Counter[str] = Counter()
-        self.sentences: list[str] = []
-        self._wrong: Counter[tuple[str, str, str]] = Counter()
-        self._lock = Lock()  # blocks of a table are decoded on several threads
-
-    def wrong(self, table: str, column: str, reason: str, count: int = 1) -> None:
-        """Count wrong cells of a column."""
-        if count:
-            with self._lock:
-                self._wrong[table, column, reason] += count
-
-    def warnings(self) -> list[str]:
-        """All problems as sentences, one per table and reason."""
-        columns: dict[tuple[str, str], dict[str, int]] = {}
-        for (table, column, reason), count in self._wrong.items():
-            columns.setdefault((table, reason), {})[column] = count
-        return [
-            *self.sentences,
-            *(_sentence(table, reason, counts) for (table, reason), counts in columns.items()),
-            *(f"{count:,} rows of {table} without a time or a name were left out"
-              for table, count in self.left_out.items()),
-        ]
-
-
-def _sentence(table: str, reason: str, counts: Mapping[str, int]) -> str:
-    total = sum(counts.values())
-    what = "1 value" if total == 1 else f"{total:,} values"
-    return f"{what} of {table} ({', '.join(counts)}) could not be read: {reason}"
 
 
 def number(cell: object, kind: Kind = "real") -> tuple[int | float | None, str | None]:
@@ -227,7 +187,7 @@ class Clock:
         self.least = min(self.least, least) if least is not None else self.least
         since_boot = SINCE_BOOT < self.least < LATEST_NS
         zero = (begin == 0) & ((finish == 0) | pl.lit(since_boot))
-        beyond = ~begin.is_between(0 if since_boot else -LATEST_NS, LATEST_NS)
+        beyond = ~begin.is_between(-LATEST_NS, LATEST_NS)
         late = finish - begin > LONGEST_NS
         rows = rows.with_columns(
             _why=pl.when(begin.is_null()).then(None).when(zero).then(1).when(beyond).then(2)

@@ -22,8 +22,9 @@ from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
 from ..recording import values
+from ..recording.faults import Faults
 from ..recording.recording import Recording, size
-from ..recording.values import Faults, series
+from ..recording.values import series
 from ..trace import Device, Info, Trace
 from .json_records import (
     Agent,

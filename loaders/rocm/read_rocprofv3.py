@@ -20,8 +20,9 @@ from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
+from ..recording.faults import Faults
 from ..recording.recording import Recording, one_axis, size
-from ..recording.values import Faults, columns, numbers
+from ..recording.values import columns, numbers
 from ..trace import Device, Info, Trace
 from .csv_files import files_of_run, frames, run_of, table_of
 from .values import fraction, kind_of_domain, kinds

@@ -64,7 +64,7 @@ class _Load:
         self.job, self.file, self.size, self.fault = job, file, size, fault
         self.walk = walk_for(size, job.compiled)
         self.strings = Strings()
-        self.tables = Tables(self.strings, job.workspace, job.lasting)
+        self.tables = Tables(self.strings, job.workspace, job.lasting, "XEvent")
         self.reader = XPlaneReader(file, self.walk, self.strings)
         self.details = Details(self.strings)
         self.operators = Operators(self.strings)
@@ -242,8 +242,7 @@ class _Load:
             warnings.append(f"{broken:,} damaged stretches of the file were skipped")
         if self.tables.untimed:
             warnings.append(f"dropped {self.tables.untimed:,} events without a usable time")
-        if self.tables.negative:
-            warnings.append(f"{self.tables.negative:,} negative durations taken as not recorded")
+        warnings += self.tables.time_warnings()
         if not self.tables.spools["kernels"].rows:
             warnings.append(f"{NO_DEVICE}, only the host")
         warnings += [f"the profiler reported: {' '.join(text.split())[:200]}" for text in space.complaints[:5]]

@@ -123,7 +123,7 @@ def accepted(data: bytes) -> bool:
 
 
 def reference(data: bytes) -> tuple[list[Row], list[Row]]:
-    """Kernels and host slices of a document by json with Decimal, those without a category last."""
+    """Kernels and host slices of a document by json with Decimal, those without a category and then those without a time last."""
     document = json.loads(data, parse_float=_Written)
     events = document["traceEvents"] if isinstance(document, dict) else document
     kernels: list[list[Any]] = []
@@ -139,13 +139,14 @@ def reference(data: bytes) -> tuple[list[Row], list[Row]]:
         name = name if isinstance(name, str) else None
         kind = dialect.kind_of_name(kind, name) if name is not None else kind
         start = _ns(event.get("ts"))
-        if start is None or abs(start) > LATEST_NS or kind in (dialect.RANGE, dialect.IGNORED):
+        start = None if start is None or abs(start) > LATEST_NS else start
+        if kind in (dialect.RANGE, dialect.IGNORED) or (start is None and kind not in dialect.DEVICE_KINDS):
             continue
         args = event["args"] if isinstance(event.get("args"), dict) else {}
         external = args.get("External id", None)
         external = _id(args.get("external id") if external is None else external)
         dur = _ns(event.get("dur"))
-        dur = None if dur is not None and dur > LONGEST_NS else dur
+        dur = None if start is None or (dur is not None and dur > LONGEST_NS) else dur
         common = [start, None if dur is not None and dur < 0 else dur, name, kind]
         rank, correlation = _id(args.get("rank")), _id(args.get("correlation"))
         pid, tid = _lane(event.get("pid")), _lane(event.get("tid"))
@@ -186,14 +187,19 @@ def _collective(args: dict[str, Any]) -> list[Any]:
 
 
 def _relative(rows: list[list[Any]]) -> list[Row]:
-    first = min((row[0] for row in rows), default=0)
-    return [(row[0] - first, *(_single(cell) for cell in row[1:])) for row in rows]
+    first = min((row[0] for row in rows if row[0] is not None), default=0)
+    ordered = sorted(rows, key=lambda row: row[0] is None)
+    return [(_later(row[0], first), *(_single(cell) for cell in row[1:])) for row in ordered]
+
+
+def _later(time: int | None, first: int) -> int | None:
+    return None if time is None else time - first
 
 
 def relative(rows: list[Row]) -> list[Row]:
     """Rows of a reading without their offsets, times from the earliest of them, to hold against ``reference``."""
-    first = min((row[0] for row in rows), default=0)
-    return [(row[0] - first, *row[1:-1]) for row in rows]
+    first = min((row[0] for row in rows if row[0] is not None), default=0)
+    return [(_later(row[0], first), *row[1:-1]) for row in rows]
 
 
 def _single(cell: Any) -> Any:

@@ -28,7 +28,7 @@ from warplens.loaders.loader import Job
 from warplens.loaders.nsys import LOADER, database, host
 from warplens.loaders.nsys.database import NsysDatabase
 from warplens.loaders.recording import spool
-from warplens.loaders.recording.values import Faults
+from warplens.loaders.recording.faults import Faults
 from warplens.loaders.trace import Trace
 
 BEFORE, AFTER = "nsys-ai/mfu_2gpu_before.sqlite", "nsys-ai/mfu_2gpu_after.sqlite"

@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 from warplens.loaders.nsys import database
 from warplens.loaders.nsys.database import NsysDatabase
 from warplens.loaders.nsys.pages import PAD, Pages, Unusual, decoded
-from warplens.loaders.recording.values import Faults
+from warplens.loaders.recording.faults import Faults
 
 
 def test_records_that_begin_anywhere_are_decoded_within_their_page_or_not_at_all() -> None:
