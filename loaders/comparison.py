@@ -181,7 +181,7 @@ class Comparison(FormatLoader):
 
     def sniff(self, head: bytes) -> bool:
         """Accept a document that starts like a report or like the detail table and has that table's header."""
-        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        start = head.lstrip()
         if not start.startswith((b"#", b"|", b"Function Name,")):
             return False
         if TITLE.match(start) and b"Time Rank" in start:
@@ -192,7 +192,7 @@ class Comparison(FormatLoader):
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Two Traces, A and B: A's ``comparison`` holds the table, ``cycles`` of each its sorted cycle times."""
         data, fault = stream.read_all(job.path)
-        text = data.decode("utf-8-sig", "replace")
+        text = data.decode("utf-8", "replace")
         report = _csv(text) if text.startswith("Function Name") else _markdown(text)
         report.fault = fault
         if not report.rows and not report.times[0]:

@@ -43,7 +43,7 @@ def cells(line: str, separator: str = ",") -> list[str]:
 def _by_line(lines: bytes, separator: str) -> pl.DataFrame:
     import polars as pl
 
-    header, *rest = [line.rstrip("\r") for line in lines.decode("utf-8-sig", "replace").split("\n")]
+    header, *rest = [line.rstrip("\r") for line in lines.decode("utf-8", "replace").split("\n")]
     columns = list(dict.fromkeys(cells(header, separator) or [header]))
     rows = [(row + [None] * len(columns))[: len(columns)] for line in rest if (row := [*cells(line, separator)])]
     return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")

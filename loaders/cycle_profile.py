@@ -214,7 +214,7 @@ class CycleProfile(FormatLoader):
 
     def sniff(self, head: bytes) -> bool:
         """Accept the header of the perf file, or of a counters file by itself."""
-        first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode("utf-8", "replace")
+        first = head.split(b"\n", 1)[0].decode("utf-8", "replace")
         columns = [column.strip().strip('"') for column in first.split(",")]
         return set(PERF_COLUMNS) <= set(columns) or columns[:3] == list(COUNTER_COLUMNS)
 
@@ -230,7 +230,7 @@ class CycleProfile(FormatLoader):
         warnings: list[str] = []
         profile = pl.DataFrame(schema=schema.polars_schema("profile"))
         metrics = pl.DataFrame(schema=schema.polars_schema("metrics"))
-        if stream.head(path, 64).removeprefix(b"\xef\xbb\xbf").startswith(b"counter_name"):
+        if stream.head(path, 64).startswith(b"counter_name"):
             metrics = _read(path, COUNTER_COLUMNS, _metrics, warnings)
         else:
             profile = _read(path, PERF_COLUMNS, _profile, warnings)

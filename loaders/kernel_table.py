@@ -142,7 +142,7 @@ class KernelTable(FormatLoader):
 
     def sniff(self, head: bytes) -> bool:
         """Accept a header line; without one, two or more lines that are all rows (the last may be cut off)."""
-        lines = [line for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 8)[:8] if line.strip()]
+        lines = [line for line in head.split(b"\n", 8)[:8] if line.strip()]
         if lines and HEADER.fullmatch(lines[0]):
             return True
         return len(lines) > 1 and all(ROW.fullmatch(line) for line in lines[:-1])

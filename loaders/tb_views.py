@@ -249,7 +249,7 @@ class TensorBoardViews(FormatLoader):
 
     def sniff(self, head: bytes) -> bool:
         """Accept a file whose first document is one of the five views."""
-        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        start = head.lstrip()
         first, _, rest = start.partition(b"\n")
         try:
             document = orjson.loads(first)
@@ -265,7 +265,7 @@ class TensorBoardViews(FormatLoader):
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace per worker, in file order."""
         data, fault = stream.read_all(job.path)
-        documents, broken = _documents(data.removeprefix(b"\xef\xbb\xbf"))
+        documents, broken = _documents(data)
         workers, unknown = _workers(documents)
         if not workers:
             raise Unreadable(job.path, "has no view of the PyTorch TensorBoard profiler", "Give the view documents.")

@@ -76,7 +76,7 @@ def _sentence(facts: dict[str, Any]) -> str:
 
 
 
-CALL_KINDS = (*CALLS, "sched", "io")
+CALL_KINDS = (*CALLS, "sched", "io", "mpi", "openmp", "openacc")
 """Host-slice kinds that are API calls; ``sched`` and ``io`` are calls into the operating system's libraries."""
 _LAUNCHES = re.compile(r"Launch")  # Identifies launch calls for which no activity is recorded.
 _PURPOSE = {"sync": "wait", "allocation": "allocate", "copy": "copy", "runtime": "other"}

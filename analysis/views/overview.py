@@ -42,10 +42,13 @@ SHOWN = 3  # Devices named in the comparison of busy shares, largest difference 
 def _frame(overview: Overview) -> pl.DataFrame:
     total = sum(time for time in overview.times.values())
     return pl.DataFrame(
-        [(name, round(time), time / total if total else None, _on(name, "Kernel" in overview.times))
+        [(name, round(time), time / total if total else None, _on(name, not _ON_DEVICE.isdisjoint(overview.times)))
          for name, time in overview.times.items()],
         schema={"category": pl.String, "time_ns": pl.Int64, "share": pl.Float64, "on": pl.String}, orient="row",
     )
+
+
+_ON_DEVICE = frozenset(("Kernel", "Memcpy", "Memset"))
 
 
 def _on(category: str, devices: bool) -> str | None:

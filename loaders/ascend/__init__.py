@@ -30,7 +30,7 @@ class Ascend(FormatLoader):
 
     def sniff(self, head: bytes) -> bool:
         """The header of any version of ``kernel_details.csv``."""
-        header = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+        header = head.split(b"\n", 1)[0]
         cells = {cell.strip().strip(b'"') for cell in header.split(b",")}
         return cells.issuperset(COLUMNS)
 

@@ -64,7 +64,7 @@ class Layout(Struct, frozen=True):
 
 def layout(head: bytes) -> Layout | None:
     """The first line that is not empty or a comment, as a header; None if it has fewer than two columns."""
-    text = head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    text = head.decode("utf-8", "replace")
     for number, line in enumerate(text.split("\n")[:50]):
         if not line.strip() or line.startswith("#"):
             continue

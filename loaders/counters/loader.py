@@ -52,10 +52,9 @@ def read(text: bytes, unit_of: Callable[[str], str] = lambda name: "") -> Readin
 
 def _frame(text: bytes, columns: Layout) -> pl.DataFrame:
     """The rows as text, under their headings."""
-    lines = text.removeprefix(b"\xef\xbb\xbf")
     for _ in range(columns.line):
-        lines = lines[lines.find(b"\n") + 1 :]
-    frame = csv_table.read(lines, separator=columns.separator)
+        text = text[text.find(b"\n") + 1 :]
+    frame = csv_table.read(text, separator=columns.separator)
     frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))  # empty lines
     return frame.rename(_stripped(frame.columns))
 

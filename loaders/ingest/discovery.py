@@ -23,7 +23,7 @@ MOST_FILES = 20_000
 _NOT_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "proc", "sys"})
 _NOT_TRACES = frozenset(
     ".py .pyc .pyi .so .o .a .c .h .cc .cpp .cu .cuh .rs .go .js .ts .css .html .toml .yaml .yml .ini .cfg .lock .sh "
-    ".png .jpg .jpeg .gif .svg .pdf .mp4 .whl .zip .tar .tgz .bz2 .xz .pt .pth .safetensors .onnx .npy .npz .bin "
+    ".png .jpg .jpeg .gif .svg .pdf .mp4 .whl .zip .tar .tgz .pt .pth .safetensors .onnx .npy .npz .bin "
     ".parquet .arrow .ipynb .rst .tmp .swp".split()
 )
 

@@ -125,7 +125,7 @@ def is_archive(path: Path) -> bool:
             return True
         if start[257:262] == _TAR:
             return True
-        return start.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")) and stream.head(path, 512)[257:262] == _TAR
+        return start.startswith(stream.COMPRESSED) and stream.head(path, 512)[257:262] == _TAR
     except (OSError, EOFError, zlib.error):
         return False
 

@@ -1,4 +1,7 @@
-"""Decompressed bytes of a file: the head for format recognition, and blocks for reading.
+"""The bytes of a file, decompressed and decoded: the head for format recognition, and blocks for reading.
+
+Nobody looks at content before that: gzip, zstd, xz and bzip2 are unpacked, a byte order mark is dropped, UTF-16 and
+UTF-32 become UTF-8, and the line ends of such texts, or of one without any line feed, become line feeds.
 
 Files come from killed jobs and full disks, so a compressed stream may end or turn to garbage anywhere. All data decoded
 up to that point are returned, and ``Source.ended`` gives the reason; data with a wrong checksum are returned in full,
@@ -9,13 +12,15 @@ file name. The memory per block is bounded whatever size the stream declares, an
 
 from __future__ import annotations
 
+import codecs
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..loader import HEAD_BYTES
 from . import limits
@@ -27,6 +32,8 @@ _PIECE_BYTES = 1 << 20
 enough that the decompressing thread rarely waits for the GIL among scanning threads."""
 
 GZIP, ZSTD, SQLITE = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"SQLite format 3\0"
+XZ, BZIP2 = b"\xfd7zXZ\0", b"BZh"
+COMPRESSED = (GZIP, ZSTD, XZ, BZIP2)
 
 
 class _Decoder(Protocol):
@@ -130,11 +137,81 @@ class _Zstd:
         return self._decoder.unused_data if self.done else b""
 
 
+class _Whole:
+    """Decoder of one xz or bzip2 stream, with the standard library's."""
+
+    chunk = 64 << 10
+    sound = True
+    magic = b""
+
+    def __init__(self) -> None:
+        self._decoder = self._new()
+        self.done = False
+
+    def _new(self) -> Any:
+        raise NotImplementedError
+
+    def feed(self, data: bytes, room: int) -> bytes:
+        decoded: bytes = self._decoder.decompress(data, room)
+        self.done = self._decoder.eof
+        return decoded
+
+    def rest(self) -> bytes:
+        return bytes(self._decoder.unused_data) if self.done else b""
+
+
+class _Xz(_Whole):
+    magic = XZ
+
+    def _new(self) -> Any:
+        import lzma
+
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=1 << 30)
+
+
+class _Bzip2(_Whole):
+    magic = BZIP2
+
+    def _new(self) -> Any:
+        import bz2
+
+        return bz2.BZ2Decompressor()
+
+
+class _Text:
+    """Text in another encoding, or with other line ends, as UTF-8 with line feeds."""
+
+    def __init__(self, encoding: str) -> None:
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        self._held = ""
+
+    def feed(self, data: bytes, final: bool) -> bytes:
+        """The next bytes; a carriage return at the end is held until it is known what follows it."""
+        text = self._held + self._decoder.decode(data, final)
+        self._held = "\r" if text.endswith("\r") and not final else ""
+        text = text[: len(text) - len(self._held)]
+        return text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace")
+
+
+_MARKS = ((codecs.BOM_UTF8, ""), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
+          (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
+"""(Byte order mark, encoding; '' for UTF-8, whose mark is only dropped). UTF-32's begin as UTF-16's."""
+_MARK_BYTES = 4096  # Bytes searched for a byte order mark and for line ends.
+
+
+def _encoding(start: bytes) -> tuple[int, str] | None:
+    """(bytes to drop, encoding to decode from; '' for none) of a text that begins so; None if it is to be left."""
+    for mark, encoding in _MARKS:
+        if start.startswith(mark):
+            return (len(mark), encoding) if not encoding else (0, encoding)
+    return (0, "utf-8") if b"\r" in start[:-1] and not {10, 0} & set(start) else None
+
+
 _UNSOUND = "damaged: the gzip checksum is wrong; the data was read in full, but values may be wrong"
 
 
 class Source:
-    """A file read from its beginning and decompressed if necessary.
+    """A file read from its beginning, decompressed and decoded if necessary.
 
     ``size`` is the file's length and ``position`` the bytes consumed, both as stored: their ratio is the progress.
     ``decompressed`` counts the bytes returned. ``ended`` is None, or a clause saying why a compressed stream stopped
@@ -151,11 +228,13 @@ class Source:
         self._unsound = 0
         self._pending = b""
         self._spare = memoryview(b"")
-        magic = self._file.read(4) or b""
+        magic = self._file.read(_MARK_BYTES) or b""
         self._file.seek(0)
-        kinds: tuple[type[_Gzip] | type[_Zstd], ...] = (_Gzip, _Zstd)
+        kinds: tuple[type[_Gzip | _Zstd | _Whole], ...] = (_Gzip, _Zstd, _Xz, _Bzip2)
         self._kind = next((kind for kind in kinds if magic.startswith(kind.magic)), None)
-        self.compressed = self._kind is not None
+        self._text: _Text | None = None
+        self._begun = False
+        self.compressed = self._kind is not None or _encoding(magic) is not None
         self._most = max(limits.UNCOUNTED_BYTES, self.size * limits.limit("unfolded"))
         self._decoder: _Decoder | None = None
         self._lock = threading.Lock()
@@ -169,13 +248,13 @@ class Source:
 
     def read(self, size: int = BLOCK_BYTES) -> bytes:
         """The next ``size`` decompressed bytes; fewer only at the end, b"" after it."""
-        if self._kind is None:
+        if not self.compressed:
             return self._plain(size)
         return b"".join(self._pieces(size))
 
     def readinto(self, view: memoryview) -> int:
         """Fill a buffer with the next decompressed bytes; returns their number, less than its size only at the end."""
-        if self._kind is not None:
+        if self.compressed:
             filled = 0
             for piece in self._pieces(len(view)):
                 view[filled : filled + len(piece)] = piece
@@ -202,7 +281,7 @@ class Source:
 
     def skip(self, size: int) -> None:
         """Skip decompressed bytes: a seek in an uncompressed file; otherwise they must all be decompressed."""
-        if self._kind is None:
+        if not self.compressed:
             self._file.seek(size, os.SEEK_CUR)
             self.position += size
             self.decompressed += size
@@ -233,7 +312,7 @@ class Source:
     def _pieces(self, size: int) -> Iterator[memoryview]:
         """The next ``size`` decoded bytes, in pieces; fewer only at the end."""
         while size > 0:
-            piece = self._spare or memoryview(self._piece(min(size, _PIECE_BYTES)))
+            piece = self._spare or memoryview(self._decoded(min(size, _PIECE_BYTES)))
             if not piece:
                 return
             piece, self._spare = piece[:size], piece[size:]
@@ -244,9 +323,28 @@ class Source:
                 raise limits.Exceeded("unfolded", what).unreadable(os.fspath(self._path))
             yield piece
 
+    def _decoded(self, room: int) -> bytes:
+        """Some bytes of the text as UTF-8; b"" at the end of the stream or at a fault."""
+        while True:
+            piece = self._piece(room)
+            if not self._begun:
+                self._begun = True
+                while piece and len(piece) < _MARK_BYTES and (more := self._piece(room)):
+                    piece += more
+                drop, encoding = _encoding(piece[:_MARK_BYTES]) or (0, "")
+                piece, self._text = piece[drop:], _Text(encoding) if encoding else None
+            if self._text is None:
+                return piece
+            text = self._text.feed(piece, not piece)
+            if text or not piece:
+                return text
+
     def _piece(self, room: int) -> bytes:
-        """Some decoded bytes; b"" at the end of the stream or at a fault."""
-        assert self._kind is not None
+        """Some decompressed bytes; b"" at the end of the stream or at a fault."""
+        if self._kind is None:
+            data = self._file.read(room) or b""
+            self.position += len(data)
+            return data
         while self.ended is None:
             data = self._pending or self._file.read(self._kind.chunk) or b""
             if self._decoder is None:
@@ -288,11 +386,20 @@ def head(path: str | os.PathLike[str], size: int = HEAD_BYTES) -> bytes:
     """
     with Source(path) as source:
         first = source.read(size)
-        if first.startswith(SQLITE) and not source.compressed:
-            from .sqlite_file import schema_text
+        if not first.startswith(SQLITE):
+            return first
+        from .sqlite_file import schema_text
 
-            return (first[:100] + b"\n" + schema)[:size] if (schema := schema_text(path)) else first
-        return first
+        if not source.compressed:
+            schema = schema_text(path)
+        else:
+            with tempfile.NamedTemporaryFile(suffix=".sqlite") as plain:
+                plain.write(first)
+                for block in source:
+                    plain.write(block)
+                plain.flush()
+                schema = schema_text(plain.name)
+        return (first[:100] + b"\n" + schema)[:size] if schema else first
 
 
 def plain_file(

@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from .. import csv_table
+from .. import csv_table, kineto
+from ..nsys_stats.reports import title_of
 
 _ANOTHER = "Give the profiler's trace, not this file."
 _UNPACK = "Unpack it and give the trace inside."
@@ -29,8 +30,6 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"%PDF", "is a PDF document", _ANOTHER),
     (b"PK\x03\x04", "is a zip archive", _UNPACK),
     (b"7z\xbc\xaf", "is a 7z archive", _UNPACK),
-    (b"\xfd7zXZ", "is compressed with xz", _RECOMPRESS),
-    (b"BZh", "is compressed with bzip2", _RECOMPRESS),
     (b"\x04\x22\x4d\x18", "is compressed with lz4", _RECOMPRESS),
     (b"\x7fELF", "is a program", _ANOTHER),
     (b"PAR1", "is a Parquet table", _ANOTHER),
@@ -52,14 +51,29 @@ _SUFFIX: tuple[tuple[tuple[str, ...], str, str], ...] = (
 
 _KERNEL_TRACE = "Open the kernel trace of the same run (`rocprofv3 --kernel-trace --output-format csv`)."
 _WORKLOAD = "Open its folder, or the pmc_perf.csv in it."
+_STATS = ("Print another (`nsys stats --report cuda_gpu_trace,cuda_api_sum --format csv FILE`) or open the report's "
+          "export: `nsys export --type sqlite FILE`.")
+_ATT = "Open the kernel trace of the same run (`rocprofv3 --kernel-trace --output-format csv`)."
+_NVIDIA = ("Record it with its header and an index: `nvidia-smi "
+           "--query-gpu=timestamp,index,utilization.gpu,power.draw --format=csv -lms 100`.")
+_AMD = "Record it as CSV: `amd-smi monitor --csv -w 1` or `rocm-smi --showuse --showpower --csv`."
 _HEADERS: tuple[tuple[frozenset[str], str, str], ...] = tuple(
-    (frozenset(columns.split()), reason, advice)
+    (frozenset(columns.split("," if "," in columns or columns == "virtual address" else None)), reason, advice)
     for columns, reason, advice in (
         ("sample_timestamp exec_mask dispatch_id", "holds program-counter samples, but no kernels", _KERNEL_TRACE),
         ("node_id logical_node_id agent_type", "is the list of agents of a rocprofv3 run, not a trace", _KERNEL_TRACE),
         ("counter_name counter_value kernel_name", "holds counters of kernels without their times", _KERNEL_TRACE),
         ("workload_name gpu_model gpu_arch", "describes the machine of a rocprofiler-compute workload", _WORKLOAD),
         ("dispatch_id kernel_name gpu_id", "lists kernels of a rocprofiler-compute workload without times", _WORKLOAD),
+        ("codeobj vaddr instruction hitcount", "is a thread trace (ATT) of rocprofv3, which names instructions, not "
+         "kernels", _ATT),
+        ("correlation_id instruction instruction_comment", "holds program-counter samples of rocprofv3", _ATT),
+        ("virtual address", "is a report of nsys stats about unified memory, which warplens does not use", _STATS),
+        ("api name,kernel name,kavg (ns)", "is a report of nsys stats that warplens does not use", _STATS),
+        ("range,style,total proj time (ns)", "is a report of nsys stats about ranges projected on the device, which "
+         "warplens does not use", _STATS),
+        ("nvtx range,style,kernel name", "is a report of nsys stats about kernels by range, which warplens does not "
+         "use", _STATS),
         (
             "index kernelname gpu-id", "is a result of rocprof without times",
             "Record it again with `rocprof --timestamp on` and open that.",
@@ -73,6 +87,19 @@ _PRINTED: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
      "Record with Nsight Systems: `nsys profile -o run PROGRAM`."),
     (re.compile(rb"Self CPU %"), "is the table that key_averages() prints, not a trace", _KINETO),
     (re.compile(rb"Projected Start \("), "holds ranges of nsys stats, but no activities", _NSYS),
+    (re.compile(rb"\A[^\n]*\bRAM \d+/\d+MB"), "is a log of tegrastats, which warplens does not read",
+     "Record with Nsight Systems on the board (`nsys profile PROGRAM`, `nsys export --type sqlite FILE`)."),
+    (re.compile(rb"\A\s*GPU +[^\n]*\b(?:POWER|GFX|VRAM|XCP|TEMP)"), "is the table that amd-smi prints", _AMD),
+    (re.compile(rb"(?:=+ ROCm System Management Interface =+|\bconcise info\b)", re.I), "is printed by rocm-smi", _AMD),
+    (re.compile(rb"\A\s*GPU: \d+\s"), "is printed by amd-smi", _AMD),
+    (re.compile(rb"\| NVIDIA-SMI \d|=+NVSMI LOG=+|<nvidia_smi_log>|\bnvidia_smi_log\b"),
+     "is a status printed by nvidia-smi, one moment only", _NVIDIA),
+    (re.compile(rb"\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}, "), "is a query of nvidia-smi without its header", _NVIDIA),
+    (re.compile(rb"\A#? *(?:gpu|GPU) +(?:pid|gi|ci)\b"), "is a log of nvidia-smi that warplens does not read", _NVIDIA),
+    (re.compile(rb"\A(?:Kind|Domain|Guid|\"Kind\"|\"Domain\");"), "is a table of rocprofv3 with semicolons",
+     "Replace the semicolons with commas, as rocprofv3 wrote it."),
+    (re.compile(rb"\A[^\n,]*;[^\n,]*;[^\n,]*\n"), "is a table with semicolons, as spreadsheets write it",
+     "Save it with commas, as its tool wrote it (nsys, rocprof, ncu and nvidia-smi all write commas)."),
 )
 """(pattern in a text file, what the file is, advice)."""
 
@@ -82,17 +109,33 @@ _ASCEND = "is a database of Ascend's profiler without the tables of tasks and te
 )
 
 
+_FLIGHT_RECORDER = "is an NCCL flight recorder dump, not a trace", (
+    "It lists collectives of one rank without their kernels: record with PyTorch's profiler to see both."
+)
+_AUTOGRAD = "is a list of torch.autograd.profiler, from before Kineto, without categories", (
+    "Record it again with `torch.profiler.profile(…)` and `prof.export_chrome_trace('trace.json')`."
+)
+_NSYS_TEXT = re.compile(rb'\A\s*\{\s*"(?:Type|data|table|CudaEvent|NvtxEvent|TraceProcessEvent|GpuInfo|id)"\s*:')
+_NSYS_KEYS = re.compile(rb'"(?:CudaEvent|NvtxEvent|TraceProcessEvent|startNs|StringTable)"')
+_SMI_JSON = re.compile(rb'\A\s*\{\s*"(?:card\d+|system)"\s*:\s*\{')
+_AMD_JSON = re.compile(rb'\A\s*\[?\s*\{\s*"gpu"\s*:\s*\d')
+
+
 def recognise(path: Path, head: bytes) -> tuple[str, str] | None:
     """(what the file is, as a clause that follows its name; advice); None for unknown files."""
     name = path.name.lower()
     for suffixes, reason, advice in _SUFFIX:
         if name.endswith(suffixes):
             return reason, advice
+    if re.match(rb"(?s)\x80.{0,300}?(?:pg_config|nccl_comm_state|pg_status)", head):
+        return _FLIGHT_RECORDER
     for magic, reason, advice in _MAGIC:
         if head.startswith(magic):
             return reason, advice
     if head[257:262] == b"ustar":
         return "is a tar archive", _UNPACK
+    if title_of(path.name) and b"," in head:
+        return f"is the report {title_of(path.name)} of nsys stats, which warplens does not use", _STATS
     if head.startswith(b"SQLite format 3\0"):
         if name.startswith(("ascend_pytorch_profiler", "msprof_")) or b"COMPUTE_TASK_INFO" in head:
             return _ASCEND
@@ -112,11 +155,24 @@ def _database(head: bytes) -> tuple[str, str]:
     return "is an SQLite database, but not an Nsight Systems export", _NSYS
 
 
+_NS_COLUMN = re.compile(rb"(?:Avg|Med|Min|Max|StdDev|Time|Duration|Start) \((?:ns|us|ms|s)\)")
+
+
 def _text(head: bytes) -> tuple[str, str] | None:
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = head.lstrip()
     if re.match(rb"\[\s*\[\s*-?\d", start):
         return "is a list of numbers (a memory timeline?), not a trace", _KINETO
     if start.startswith((b"{", b"[")):
+        if re.search(rb'"(?:pg_config|nccl_comm_state)"', start[:4096]):
+            return _FLIGHT_RECORDER
+        if re.match(rb"\[", start) and kineto.LEGACY.search(start):
+            return _AUTOGRAD
+        if _NSYS_TEXT.match(start) and _NSYS_KEYS.search(start):
+            return "is an export of Nsight Systems as JSON, which warplens does not read", _NSYS
+        if _SMI_JSON.match(start):
+            return "is JSON of rocm-smi, one moment only", _AMD
+        if _AMD_JSON.match(start):
+            return "is JSON of amd-smi", _AMD
         if b'"schema"' in head and (b'"nodes"' in head or b"chakra" in head):
             return "is an execution graph (ExecutionTraceObserver), not a trace", _KINETO
         if re.match(rb'\{\s*"(segments|device_traces)"', start):
@@ -131,7 +187,7 @@ def _text(head: bytes) -> tuple[str, str] | None:
     for needed, reason, advice in _HEADERS:
         if {column.encode() for column in needed} <= columns:
             return reason, advice
-    if b"** CUDA GPU" in head or b"[cuda_gpu_" in head or b"Time (%)" in head:
+    if b"** CUDA GPU" in head or b"[cuda_gpu_" in head or b"Time (%)" in head or len(_NS_COLUMN.findall(head)) > 1:
         return "is an nsys stats report that warplens does not use", (
             "Print another (`nsys stats --report cuda_gpu_trace,cuda_api_sum FILE`) or open the .sqlite export."
         )
@@ -169,7 +225,7 @@ RECORD = ("Record with PyTorch's profiler (`prof.export_chrome_trace('trace.json
 
 def nearest(head: bytes) -> tuple[str, str] | None:
     """(nearest format, as a clause that follows the file's name; advice); None if no format is near."""
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     if text.startswith((b"{", b"[")):
         return _document(text)
     return None if b"\0" in head[:4096] else _table(text)

@@ -18,23 +18,29 @@ _KINETO_KEYS = (
 _EVENT_KEYS = rb'"ph"\s*:\s*"[A-Za-z]"', rb'"pid"\s*:'
 
 
+LEGACY = re.compile(rb'"pid"\s*:\s*"(?:CPU|CUDA) functions"')
+"""What ``torch.autograd.profiler`` wrote before Kineto, without categories."""
+
+
 class Kineto(FormatLoader):
     """Loader for Chrome trace JSON."""
 
     name = "kineto"
     title = "PyTorch Kineto / Chrome trace JSON (also Ascend and JAX), .gz and .zst"
     suffixes = (".pt.trace.json", ".json")
-    version = 9
+    version = 10
     reader = "load"
     fills = ("kernels", "host", "metrics", "cycles", "allocations")
     ready_tables = True
 
     def sniff(self, head: bytes) -> bool:
         """Accept a list of events, or an object with one or with the keys that Kineto writes before it."""
-        text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        text = head.lstrip()
         inside = text[1:].lstrip()
         if text.startswith(b"{") and inside.startswith((b'"', b"}")):
             return b'"traceEvents"' in head or (b'"schemaVersion"' in head and bool(re.search(_KINETO_KEYS, head)))
+        if text.startswith(b"[") and LEGACY.search(text):
+            return False
         return text.startswith(b"[") and inside.startswith(b"{") and all(re.search(key, head) for key in _EVENT_KEYS)
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:

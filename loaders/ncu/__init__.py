@@ -12,10 +12,10 @@ import re
 from pathlib import Path
 
 from ..errors import Unreadable
-from ..ingest.stream import Source, line_blocks
+from ..ingest.stream import Source, head, line_blocks
 from ..loader import FormatLoader, Job
 from ..trace import Trace
-from . import csv_pages, text_report
+from . import csv_pages, summary, text_report
 
 MESSAGE = re.compile(rb"^==PROF== (Connected to process|Profiling )", re.MULTILINE)
 TEXT_LAUNCH = re.compile(rb"^ +\S[^\n]*, Context \d+, Stream \d+[^\n]*\n\s+Section: ", re.MULTILINE)
@@ -30,14 +30,14 @@ class NsightCompute(FormatLoader):
     name = "ncu"
     title = "Nsight Compute: ncu --csv (long or raw page) or text output, with its messages or without"
     suffixes = (".csv", ".txt", ".log")
-    version = 5
-    fills = ("kernels", "launch_metrics", "launch_rules")
+    version = 6
+    fills = ("kernels", "launch_metrics", "launch_rules", "kernel_stats")
     one_recording = True
 
     def sniff(self, head: bytes) -> bool:
         """A CSV header, a launch with its section, or the tool's own messages, which may be longer than ``head``."""
-        text = head.removeprefix(b"\xef\xbb\xbf")
-        return any(pattern.search(text) for pattern in (csv_pages.HEADER, TEXT_LAUNCH, MESSAGE))
+        return any(pattern.search(head) for pattern in (
+            csv_pages.HEADER, summary.HEADER, TEXT_LAUNCH, MESSAGE))
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """The other pages of the same profile."""
@@ -57,6 +57,8 @@ class NsightCompute(FormatLoader):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``kernels`` in launch order. Raises Unreadable if there is no launch."""
+        if summary.HEADER.search(head(job.path)):
+            return (summary.load(job),)
         records = csv_pages.NcuRecords()
         files = (job.path, *self.companions(job.path))
         size, fault = 0, None

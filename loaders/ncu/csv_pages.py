@@ -17,6 +17,8 @@ from msgspec import Struct, field
 
 from .. import csv_table, schema
 from ..collective_names import kernel_kind
+from ..recording.faults import Faults
+from ..recording.values import Kind, numbers
 from ..trace import Device, Info, Trace
 from . import metrics as ncu_metrics
 
@@ -174,8 +176,12 @@ def _text(rows: pl.DataFrame, column: str) -> pl.Expr:
 
 def key_columns() -> tuple[pl.Expr, ...]:
     """The columns that identify a launch, ``metrics.KEY``, from rows of text."""
-    number = {name: pl.col(name).str.strip_chars().cast(pl.Int64, strict=False) for name in ("ID", "Process ID")}
-    return pl.col("segment"), number["Process ID"].alias("pid"), number["ID"].alias("id")
+    return pl.col("segment"), _whole("Process ID").alias("pid"), _whole("ID").alias("id")
+
+
+def _whole(column: str) -> pl.Expr:
+    """A column of whole numbers; a line whose number is none is no launch, and is counted as malformed."""
+    return pl.col(column).map_batches(lambda cells: numbers(cells, "id", Faults(), ""), return_dtype=pl.Int64)
 
 
 def _launches(rows: pl.DataFrame) -> pl.DataFrame:
@@ -187,13 +193,13 @@ def _launches(rows: pl.DataFrame) -> pl.DataFrame:
         name: texts[name].str.replace_all(r"[()\s]", "").replace("", None) if name in texts else pl.lit(None, pl.String)
         for name in ("grid", "block")
     }
-    device = pl.format("GPU {}", texts["device"]) if "device" in texts else pl.lit(None, pl.String)
+    device = pl.format("GPU {}", _whole("Device")) if "device" in texts else pl.lit(None, pl.String)
     return rows.select(
         *key_columns(),
         name=pl.col("Kernel Name") if "name" in texts else pl.lit(None, pl.String),
         **size,
         device=device,
-        stream=texts["stream"].cast(pl.Int64, strict=False) if "stream" in texts else pl.lit(None, pl.Int64),
+        stream=_whole("Stream") if "stream" in texts else pl.lit(None, pl.Int64),
         cc=texts["cc"] if "cc" in texts else pl.lit(None, pl.String),
     ).filter(pl.col("name") != "")
 
@@ -202,10 +208,11 @@ def trace_of(path: Path, format_name: str, records: NcuRecords, size: int, fault
     """The Trace of the records, which must contain a launch."""
     launches = pl.concat(records.launches).unique(list(ncu_metrics.KEY), keep="first", maintain_order=True)
     samples = pl.concat(records.samples)
-    kernels = _kernels(launches, samples)
+    faults = Faults()
+    kernels = _kernels(launches, samples, faults)
     info = Info(
         source=str(path), label=path.name.split(".")[0], format=format_name, tool="Nsight Compute", bytes=size,
-        devices=_devices(launches), serialised=True, warnings=tuple(_warnings(records, kernels, fault)),
+        devices=_devices(launches), serialised=True, warnings=(*_warnings(records, kernels, fault), *faults.warnings()),
     )
     index = launches.select(ncu_metrics.KEY).with_row_index("index").with_columns(pl.col("index").cast(pl.Int64))
     tables = {"kernels": kernels, "launch_metrics": ncu_metrics.listed(index, samples)}
@@ -214,21 +221,25 @@ def trace_of(path: Path, format_name: str, records: NcuRecords, size: int, fault
     return Trace(info).with_tables(**{name: schema.conform(name, frame.lazy()) for name, frame in tables.items()})
 
 
-def _kernels(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+def _kernels(launches: pl.DataFrame, samples: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     """The rows of ``kernels``: launches with their measured values, in file order."""
-    frame = ncu_metrics.measured(launches, samples)
+    frame = ncu_metrics.measured(launches, samples, faults)
     kinds = {name: kernel_kind(name) for name in launches["name"].unique()}
     return frame.with_row_index("index").with_columns(
-        pl.col("dur_ns").round().cast(pl.Int64, strict=False),
+        _rounded("dur_ns", "ns", faults),
         ncu_metrics.printable(frame["tensor"]),
         ncu_metrics.printable(frame["dram"]),
-        pl.col("registers").round().cast(pl.Int32, strict=False),
-        pl.coalesce("shared_bytes", pl.sum_horizontal("shared_static", "shared_dynamic", ignore_nulls=False))
-        .round()
-        .cast(pl.Int64, strict=False)
-        .alias("shared_bytes"),
+        _rounded("registers", "count", faults),
+        _rounded(pl.coalesce("shared_bytes", pl.sum_horizontal("shared_static", "shared_dynamic", ignore_nulls=False)),
+                 "bytes", faults).alias("shared_bytes"),
         kind=pl.col("name").cast(pl.String).replace_strict(kinds, return_dtype=pl.String),
     )
+
+
+def _rounded(column: str | pl.Expr, kind: Kind, faults: Faults) -> pl.Expr:
+    """A measured column as whole ns, bytes or counts."""
+    measured = pl.col(column) if isinstance(column, str) else column
+    return measured.map_batches(lambda cells: numbers(cells, kind, faults, "metrics"), return_dtype=pl.Int64)
 
 
 def _devices(launches: pl.DataFrame) -> tuple[Device, ...]:

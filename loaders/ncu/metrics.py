@@ -14,6 +14,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from ..recording.faults import Faults
+from ..recording.values import numbers
 from ..schema import NAME
 
 KEY = ("segment", "pid", "id")
@@ -103,21 +105,23 @@ def meaning_of(metric: str) -> MetricMeaning | None:
     return None
 
 
-def numbers(values: pl.Series) -> pl.Series:
-    """Printed numbers as floats. If a comma precedes the last one or two digits, commas are decimal and dots group
-    thousands, unless another value has a dot in that place: lists of two numbers contain such a comma, too."""
-    text = values.str.strip_chars()
+def printed_numbers(cells: pl.Series, faults: Faults) -> pl.Series:
+    """Printed numbers as floats; texts among them, which some metrics are, are null. If a comma precedes the last one
+    or two digits, commas are decimal and dots group thousands, unless another value has a dot in that place: lists of
+    two numbers contain such a comma, too."""
+    text = cells.str.strip_chars()
     if text.str.contains(r"^-?[\d.]+,\d{1,2}$").any() and not text.str.contains(r"^-?\d+\.\d{1,2}$").any():
         text = text.str.replace_all(".", "", literal=True).str.replace_all(",", ".", literal=True)
     else:
         text = text.str.replace_all(",", "", literal=True)
-    return text.cast(pl.Float64, strict=False).fill_nan(None)
+    is_number = text.str.contains(r"^[+-]?[\d.,']|(?i)^[+-]?(?:inf|nan)")
+    return numbers(text.set(~is_number.fill_null(False), None), "real", faults, "metrics", "Metric Value")
 
 
-def measured(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+def measured(launches: pl.DataFrame, samples: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     """The launches (``LAUNCH``) with a float column for each of MEANINGS, from their samples (``SAMPLE``)."""
     values = (
-        samples.select(*KEY, "metric", pl.col("unit").fill_null(""), number=numbers(samples["value"]))
+        samples.select(*KEY, "metric", pl.col("unit").fill_null(""), number=printed_numbers(samples["value"], faults))
         .drop_nulls("number")
         .join(_meanings(samples), ["metric", "unit"])
         .select(*KEY, "column", "rank", number=pl.col("number") * pl.col("times") / pl.col("over"))
@@ -137,7 +141,7 @@ def measured(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 def listed(index: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     """The samples as rows of ``launch_metrics``, without duplicates: pages of one profile repeat each other. ``index``
     has the launches' numbers by ``KEY``."""
-    number = numbers(samples["value"])
+    number = printed_numbers(samples["value"], Faults())
     scales = {unit: natural(unit) for unit in samples["unit"].unique().drop_nulls()}
     unit, text = pl.col("unit").cast(pl.String), pl.when(number.is_null()).then(pl.col("value").str.strip_chars())
     rows = samples.with_columns(
@@ -151,7 +155,7 @@ def listed(index: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 
 def rule_rows(index: pl.DataFrame, rules: pl.DataFrame) -> pl.DataFrame:
     """Rule results as rows of ``launch_rules``, without duplicates."""
-    speedup = numbers(rules["speedup"].str.strip_chars_end("% ")) / 100.0
+    speedup = printed_numbers(rules["speedup"].str.strip_chars_end("% "), Faults()) / 100.0
     return _once(rules.with_columns(speedup=speedup), index, "section", "rule", "message")
 
 

@@ -7,7 +7,7 @@ report starts another recording. This module only recognises them; ``read`` does
 from __future__ import annotations
 
 from ..loader import FormatLoader
-from .reports import reports_in
+from .reports import HOST_SUMS, reports_in
 
 
 class NsysStats(FormatLoader):
@@ -18,11 +18,12 @@ class NsysStats(FormatLoader):
              "nvtx_pushpop_trace) or sums (kernels, copies, API, OS runtime, NVTX)")
     suffixes = (".csv", ".txt")
     version = 3
+    named = tuple(f"{report}.csv" for report in HOST_SUMS)
     reader = "read"
     fills = ("kernels", "host", "kernel_stats", "host_stats")
 
     def sniff(self, head: bytes) -> bool:
-        """The header of a supported report, at the start of a line."""
+        """The header of a supported report, at the start of a line; some are known by their file's name only."""
         return any(report.kind for report in reports_in(head))
 
 

@@ -12,10 +12,11 @@ from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
+from ..recording.faults import Faults
+from ..recording.values import Clock, Kind, numbers, scaled
 from ..schema import NAME
-from ..schema_limits import LATEST_NS, LONGEST_NS
 from ..trace import Device, Info, Trace
-from .reports import COUNTS, StatsReport, printed_rows, recordings, reports_in
+from .reports import COUNTS, HOST_SUMS, StatsReport, printed_rows, recordings, reports_in
 
 _TIMES = {"ns": 1, "nsec": 1, "us": 10**3, "usec": 10**3, "ms": 10**6, "msec": 10**6, "s": 10**9, "sec": 10**9}
 _SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -23,17 +24,11 @@ _DRIVER, _RUNTIME = re.compile(r"cu[A-Z]"), re.compile(r"cuda|hip|nv|cudnn|cubla
 _IO = re.compile(r"f?(read|write|open|close|puts|gets|flush|seek|stat|sync)|p(read|write)|(send|recv|connect|accept)")
 
 
-def _lost(warnings: list[str], what: str, read: int, usable: int, why: str) -> None:
-    """Add a warning with the number of unusable rows of a report, if there are any."""
-    if read > usable:
-        warnings.append(f"{read - usable:,} of {read:,} rows of {what} were left out: they {why}")
-
-
 def load(job: Job) -> tuple[Trace, ...]:
     """One Trace per recording in the file. Raises Unreadable if no row can be read."""
     text, fault = stream.read_all(job.path)
     job.progress(len(text) // 2, len(text), 0)
-    runs = recordings(reports_in(text))
+    runs = recordings(reports_in(text, job.path.name))
     traces = []
     for number, reports in enumerate(runs):
         label = job.path.name.split(".")[0] + (f" {number}" if len(runs) > 1 else "")
@@ -47,7 +42,7 @@ def load(job: Job) -> tuple[Trace, ...]:
 
 def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) -> Trace | None:
     """The Trace of one recording; None if none of its reports has a usable row."""
-    faults = list[str]()
+    faults = Faults()
 
     def of(kind: str) -> list[tuple[StatsReport, pl.DataFrame]]:
         return [(report, _rows(text, report)) for report in reports if report.kind == kind]
@@ -65,19 +60,21 @@ def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) ->
         if not host:
             host.append(_host_sums(report, rows.filter(~device), "operation", faults))
     totals, hosts = _together(sums), _together(host)
-    sizes = _together([_sizes(*one) for one in of("size sums")])
+    sizes = _together([_sizes(*one, faults) for one in of("size sums")])
     if not any(frame.height for frame in (launches, calls, totals, hosts, sizes)):
         return None
     if unread := sorted({one.title or next(iter(one.columns), "?") for one in reports if not one.kind}):
-        faults.append(f"not shown: {len(unread)} reports that no table of warplens holds ({', '.join(unread[:6])})")
+        names = ", ".join(unread[:6])
+        faults.sentences.append(f"not shown: {len(unread)} reports that no table of warplens holds ({names})")
     if sizes.height:
         totals = _with_sizes(totals, sizes)
-    zero = min((frame["start_ns"].to_numpy().min() for frame in (launches, calls) if frame.height), default=0)
+    starts = [frame["start_ns"].min() for frame in (launches, calls) if frame.height]
+    zero = min((start for start in starts if isinstance(start, int)), default=0)
     devices = launches.select("device", "_device").unique().drop_nulls("device").sort("device") if (
         launches.height) else pl.DataFrame(schema={"device": NAME, "_device": pl.String})
     info = Info(
         source=str(job.path), label=label, format="nsys-stats", tool="nsys stats", bytes=job.path.stat().st_size,
-        warnings=tuple(faults), clock="session, ns" if launches.height or calls.height else None,
+        warnings=tuple(faults.warnings()), clock="session, ns" if launches.height or calls.height else None,
         devices=tuple(Device(str(device), name or None) for device, name in devices.rows()),
     )
     return Trace(
@@ -95,7 +92,7 @@ def _together(frames: list[pl.DataFrame]) -> pl.DataFrame:
 def _table(name: str, rows: pl.DataFrame, zero: int, index: str = "") -> pl.LazyFrame:
     if not rows.height:
         return schema.empty(name)
-    rows = rows.sort("start_ns", maintain_order=True).with_columns(pl.col("start_ns") - int(zero))
+    rows = rows.sort("start_ns", maintain_order=True, nulls_last=True).with_columns(pl.col("start_ns") - zero)
     return schema.conform(name, (rows.with_row_index(index) if index else rows).lazy())
 
 
@@ -114,22 +111,27 @@ def _rows(text: bytes, report: StatsReport) -> pl.DataFrame:
     )
 
 
-def _number(report: StatsReport, column: str, units: dict[str, int]) -> pl.Expr:
-    """A column as a number in its smallest unit (ns, bytes); null where it is missing or not a number."""
-    if column not in report.columns:
-        return pl.lit(None, dtype=pl.Float64)
-    plain = pl.col(column).str.strip_chars().str.replace_all(",", "", literal=True)
-    return plain.cast(pl.Float64, strict=False) * units.get(report.columns[column][1], 1)
+class _Cells:
+    """The columns of one report as numbers in their smallest unit (ns, bytes); null where one is missing."""
 
+    def __init__(self, report: StatsReport, rows: pl.DataFrame, faults: Faults) -> None:
+        self._report, self._rows, self._faults = report, rows, faults
+        self._table = report.title or "the report"
 
-def _integer(report: StatsReport, column: str, units: dict[str, int] | None = None) -> pl.Expr:
-    """A column as an integer in its smallest unit; exact if the text is an integer that needs no unit conversion."""
-    scale = (units or {}).get(report.columns.get(column, ("", ""))[1], 1)
-    rounded = _number(report, column, units or {}).round().cast(pl.Int64, strict=False)
-    if column in report.columns and scale == 1:
-        plain = pl.col(column).str.strip_chars().str.replace_all(",", "", literal=True)
-        return pl.coalesce(plain.cast(pl.Int64, strict=False), rounded)
-    return rounded
+    def of(self, column: str, kind: Kind = "id") -> pl.Series:
+        """A column; ``ns`` and ``bytes`` by the unit in its heading."""
+        if column not in self._report.columns:
+            dtype = pl.Float64 if kind == "real" else pl.Int64
+            return pl.repeat(None, self._rows.height, dtype=dtype, eager=True)
+        written, unit = self._report.columns[column]
+        factor = (_TIMES if kind in ("ns", "real") else _SIZES).get(unit, 1) if kind not in ("id", "count") else 1
+        if kind == "real":
+            return numbers(self._rows[column], "real", self._faults, self._table, written) * factor
+        return scaled(self._rows[column], kind, factor, self._faults, self._table, written)
+
+    def first(self, kind: Kind, *columns: str) -> pl.Series:
+        """The first of these columns that the report has."""
+        return self.of(next((name for name in columns if name in self._report.columns), columns[0]), kind)
 
 
 def _kinds(rows: pl.DataFrame, name: str, kind: Callable[[str], str]) -> pl.DataFrame:
@@ -152,19 +154,21 @@ def _call(name: str) -> str:
     return "driver" if _DRIVER.match(name) else _system(name)
 
 
-def _timed(report: StatsReport, rows: pl.DataFrame, what: str, faults: list[str]) -> pl.DataFrame:
-    """The rows with a name and plausible times, with ``start_ns`` and ``dur_ns`` added."""
-    valid = rows.with_columns(
-        start_ns=_integer(report, "start", _TIMES), dur_ns=_integer(report, "duration", _TIMES),
-    ).drop_nulls(["start_ns", "dur_ns", "name"]).filter(
-        pl.col("start_ns").is_between(-LATEST_NS, LATEST_NS), pl.col("dur_ns") <= LONGEST_NS, pl.col("name") != "",
-    ).with_columns(pl.col("dur_ns").clip(lower_bound=0))
-    _lost(faults, what, rows.height, valid.height, "are not activities")
+def _timed(report: StatsReport, rows: pl.DataFrame, what: str, faults: Faults, keep: bool = False) -> pl.DataFrame:
+    """The rows with a name and, unless ``keep``, a start, with ``start_ns`` and ``dur_ns`` added."""
+    cells = _Cells(report, rows, faults)
+    start, dur = cells.of("start", "ns"), cells.of("duration", "ns")
+    placed = Clock(faults).timed(rows.with_columns(start=start, end=start + dur), report.title or "the report")
+    valid = placed.drop_nulls("name").filter(pl.col("name") != "")
+    valid = valid if keep else valid.drop_nulls("start_ns")
+    if lost := rows.height - valid.height:
+        faults.left_out[what] += lost
     return valid
 
 
-def _launches(report: StatsReport, rows: pl.DataFrame, faults: list[str]) -> pl.DataFrame:
-    rows = _kinds(_timed(report, rows, "the trace", faults), "name", _activity)
+def _launches(report: StatsReport, rows: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+    rows = _kinds(_timed(report, rows, "the trace", faults, keep=True), "name", _activity)
+    cells = _Cells(report, rows, faults)
     device = pl.col("device") if "device" in report.columns else pl.lit(None, dtype=pl.String)
     rows = rows.with_columns(
         _number=device.str.extract(r"(?:\(|^GPU ?)(\d+)\)?\s*$"), _device=device.str.replace(r"\s*\(\d+\)\s*$", ""),
@@ -172,72 +176,73 @@ def _launches(report: StatsReport, rows: pl.DataFrame, faults: list[str]) -> pl.
     return rows.select(
         "start_ns", "dur_ns", pl.col("name").cast(NAME), "kind",
         pl.format("GPU {}", "_number").cast(NAME).alias("device"), "_device",
-        _integer(report, "strm").alias("stream"), _integer(report, "corrid").alias("correlation"),
-        _shape(report, "grd").alias("grid"), _shape(report, "blk").alias("block"),
-        _integer(report, "reg/trd").cast(pl.Int32, strict=False).alias("registers"),
-        (_integer(report, "stcsmem", _SIZES) + _integer(report, "dymsmem", _SIZES)).alias("shared_bytes"),
-        _integer(report, "bytes", _SIZES).alias("bytes"),
+        cells.of("strm").alias("stream"), cells.of("corrid").alias("correlation"),
+        _shape(cells, "grd").alias("grid"), _shape(cells, "blk").alias("block"),
+        cells.of("reg/trd", "count").alias("registers"),
+        (cells.of("stcsmem", "bytes") + cells.of("dymsmem", "bytes")).alias("shared_bytes"),
+        cells.of("bytes", "bytes").alias("bytes"),
     )
 
 
-def _shape(report: StatsReport, start: str) -> pl.Expr:
-    columns = [f"{start}{axis}" for axis in "xyz"]
-    if not set(columns) <= report.columns.keys():
-        return pl.lit(None, dtype=NAME)
-    return pl.format("{},{},{}", *(_integer(report, column) for column in columns)).cast(NAME)
+def _shape(cells: _Cells, start: str) -> pl.Series:
+    sides = [cells.of(f"{start}{axis}", "count").alias(axis) for axis in "xyz"]
+    return pl.DataFrame(sides).select(pl.format("{},{},{}", *"xyz").cast(NAME)).to_series()
 
 
-def _calls(report: StatsReport, rows: pl.DataFrame, faults: list[str]) -> pl.DataFrame:
-    return _kinds(_timed(report, rows, "the calls", faults), "name", _call).select(
-        "start_ns", "dur_ns", pl.col("name").cast(NAME), "kind", _integer(report, "pid").alias("pid"),
-        _integer(report, "tid").alias("tid"), _integer(report, "corrid").alias("correlation"),
+def _calls(report: StatsReport, rows: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+    rows = _kinds(_timed(report, rows, "the calls", faults), "name", _call)
+    cells = _Cells(report, rows, faults)
+    return rows.select(
+        "start_ns", "dur_ns", pl.col("name").cast(NAME), "kind", cells.of("pid").alias("pid"),
+        cells.of("tid").alias("tid"), cells.of("corrid").alias("correlation"),
     )
 
 
-def _ranges(report: StatsReport, rows: pl.DataFrame, faults: list[str]) -> pl.DataFrame:
-    return _timed(report, rows, "the ranges", faults).select(
+def _ranges(report: StatsReport, rows: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+    rows = _timed(report, rows, "the ranges", faults)
+    cells = _Cells(report, rows, faults)
+    return rows.select(
         "start_ns", "dur_ns", pl.col("name").cast(NAME), pl.lit("annotation", NAME).alias("kind"),
-        _integer(report, "pid").alias("pid"), _integer(report, "tid").alias("tid"),
+        cells.of("pid").alias("pid"), cells.of("tid").alias("tid"),
     )
 
 
-def _statistics(report: StatsReport, count: str) -> list[pl.Expr]:
+def _statistics(cells: _Cells, count: str) -> list[pl.Series]:
     """Count, total, mean, median, minimum and maximum of a summary."""
-    def time(*names: str) -> pl.Expr:
-        return _number(report, next((name for name in names if name in report.columns), names[0]), _TIMES)
-
-    def whole(*names: str) -> pl.Expr:
-        return time(*names).round().cast(pl.Int64, strict=False)
-
     return [
-        _integer(report, count).alias("count"), _integer(report, "total time", _TIMES).alias("total_ns"),
-        time("avg", "average").alias("mean_ns"), whole("med", "median").alias("p50_ns"),
-        whole("min", "minimum").alias("min_ns"), whole("max", "maximum").alias("max_ns"),
+        cells.of(count, "count").alias("count"), cells.of("total time", "ns").alias("total_ns"),
+        cells.first("real", "avg", "average").alias("mean_ns"), cells.first("ns", "med", "median").alias("p50_ns"),
+        cells.first("ns", "min", "minimum").alias("min_ns"), cells.first("ns", "max", "maximum").alias("max_ns"),
     ]
 
 
-def _sums(report: StatsReport, rows: pl.DataFrame, faults: list[str]) -> pl.DataFrame:
+def _sums(report: StatsReport, rows: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     name = "name" if "name" in report.columns else "operation"
     count = next(column for column in COUNTS if column in report.columns)
     derived = _kinds(rows, name, _activity).select(
-        pl.col(name).cast(NAME).alias("name"), "kind", *_statistics(report, count)
-    ).drop_nulls(["name", "count", "total_ns"])
-    _lost(faults, "a summary", rows.height, derived.height, "could not be read")
+        pl.col(name).cast(NAME).alias("name"), "kind", *_statistics(_Cells(report, rows, faults), count)
+    ).drop_nulls(["name", "count"])
+    if lost := rows.height - derived.height:
+        faults.left_out["a summary"] += lost
     return derived
 
 
-def _host_sums(report: StatsReport, rows: pl.DataFrame, name: str, faults: list[str]) -> pl.DataFrame:
+def _host_sums(report: StatsReport, rows: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
     """A summary of calls or ranges, in the columns of ``host_stats``."""
     kind: Callable[[str], str] = _call
     if name == "range":
         kind = lambda _: "annotation"  # noqa: E731
-    elif report.title.startswith("osrt"):
-        kind = _system
-    count = "num calls" if "num calls" in report.columns else "instances"
+    elif report.title in HOST_SUMS:
+        host_kind = HOST_SUMS[report.title]
+        kind = _system if host_kind == "os" else lambda _: host_kind
+    counts = ("num calls", *COUNTS)
+    count = next(column for column in counts if column in report.columns)
     derived = _kinds(rows, name, kind).select(
-        pl.col(name).str.strip_prefix(":").cast(NAME).alias("name"), "kind", *_statistics(report, count)
-    ).drop_nulls(["name", "count", "total_ns"])
-    _lost(faults, "a summary", rows.height, derived.height, "could not be read")
+        pl.col(name).str.strip_prefix(":").cast(NAME).alias("name"), "kind",
+        *_statistics(_Cells(report, rows, faults), count)
+    ).drop_nulls(["name", "count"])
+    if lost := rows.height - derived.height:
+        faults.left_out["a summary"] += lost
     return derived
 
 
@@ -245,12 +250,13 @@ def _system(name: str) -> str:
     return "io" if _IO.match(name) else "sched"
 
 
-def _sizes(report: StatsReport, rows: pl.DataFrame) -> pl.DataFrame:
+def _sizes(report: StatsReport, rows: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     """Bytes per kind of copy. Sizes are printed in MB with three decimals: one printed as 0 is unknown (null)."""
-    sizes = _integer(report, "total", _SIZES)
+    cells = _Cells(report, rows, faults)
+    sizes = cells.of("total", "bytes")
     return rows.select(
-        pl.col("operation").cast(NAME).alias("name"), _integer(report, "count").alias("count"),
-        pl.when(sizes > 0).then(sizes).alias("bytes"),
+        pl.col("operation").cast(NAME).alias("name"), cells.of("count", "count").alias("count"),
+        sizes.set((sizes <= 0).fill_null(False), None).alias("bytes"),
     ).drop_nulls("name").unique("name", keep="first", maintain_order=True)
 
 

@@ -15,7 +15,33 @@ _PRINTED = re.compile(rb"(?m)^( *(?:Start|Time|Total)\b[^\r\n]*)\r?\n( *-{3,}(?:
 _UNIT = re.compile(r"\(([^()]*)\)\s*$")
 _TITLE = re.compile(rb"\(([a-z][a-z_0-9:]+)\):|'([a-z][a-z_0-9:]+)' stats report")
 _END = re.compile(rb"\r?\n(?:[ \t]*\r?(?:\n|\Z)| ?\*\* )")  # an empty line, or the next report's title
+REPORTS = (
+    "cuda_api_gpu_sum cuda_api_sum cuda_api_trace cuda_gpu_kern_gb_sum cuda_gpu_kern_sum cuda_gpu_mem_size_sum "
+    "cuda_gpu_mem_time_sum cuda_gpu_sum cuda_gpu_trace cuda_kern_exec_sum cuda_kern_exec_trace dx11_pix_sum "
+    "dx12_gpu_marker_sum dx12_pix_sum mpi_event_sum mpi_event_trace mpi_msg_size_sum network_congestion "
+    "nvtx_gpu_proj_sum nvtx_gpu_proj_trace nvtx_kern_sum nvtx_pushpop_sum nvtx_pushpop_trace nvtx_startend_sum "
+    "nvtx_sum nvvideo_api_sum openacc_sum opengl_khr_gpu_range_sum opengl_khr_range_sum openmp_sum osrt_sum "
+    "syscall_sum um_cpu_page_faults_sum um_sum um_total_sum vulkan_api_sum vulkan_api_trace vulkan_gpu_marker_sum "
+    "vulkan_marker_sum wddm_queue_sum apigpusum cudaapisum cudaapitrace gpukerngbsum gpukernsum gpumemsizesum "
+    "gpumemtimesum gpusum gputrace kernexecsum kernexectrace mpievtsum nvtxgpuproj nvtxkernsum nvtxppsum nvtxpptrace "
+    "nvtxsssum nvtxsum openaccsum openmpevtsum osrtsum pixsum umcpupagefaults umsum umtotalsum vulkanapisum "
+    "vulkanapitrace vulkangpumarkersum vulkanmarkerssum khrdebuggpusum khrdebugsum"
+).split()
+"""Every report of `nsys stats --help-reports`, and the names of those before 2023."""
+_FILE = re.compile(rf"(?:^|[_.\-])({'|'.join(sorted(REPORTS, key=len, reverse=True))})(?:[_.\-](?:base|nvtx)?)?[_\w]*\."
+                   r"(?:csv|txt|tsv)(?:\.\w+)?$")
 COUNTS = ("instances", "count", "operations")  # Names of a summary's column of counts.
+HOST_SUMS = {
+    "mpi_event_sum": "mpi", "mpievtsum": "mpi", "openmp_sum": "openmp", "openmpevtsum": "openmp",
+    "openacc_sum": "openacc", "openaccsum": "openacc", "osrt_sum": "os", "osrtsum": "os", "syscall_sum": "os",
+}
+"""Name of a report about the host → the kind of its calls."""
+OTHER_SUMS = frozenset((
+    "vulkan_api_sum", "vulkanapisum", "vulkan_gpu_marker_sum", "vulkangpumarkersum", "vulkan_marker_sum",
+    "vulkanmarkerssum", "opengl_khr_gpu_range_sum", "khrdebuggpusum", "opengl_khr_range_sum", "khrdebugsum",
+    "dx11_pix_sum", "dx12_gpu_marker_sum", "dx12_pix_sum", "wddm_queue_sum", "nvtx_gpu_proj_sum", "nvtx_kern_sum",
+))  # fmt: skip
+"""Reports of graphics and of ranges projected on the device, which no table of a trace holds."""
 Columns = dict[str, tuple[str, str]]
 """Plain name ('start', 'total time') → the column's name as written, and its unit."""
 
@@ -39,8 +65,15 @@ class StatsReport(NamedTuple):
         return (self.title, *self.columns)
 
 
-def reports_in(text: bytes) -> list[StatsReport]:
-    """All reports, in file order."""
+def title_of(file_name: str) -> str:
+    """The name of the report that a file is named after; '' if it is named after none."""
+    match = _FILE.search(file_name.lower())
+    return match[1] if match else ""
+
+
+def reports_in(text: bytes, file_name: str = "") -> list[StatsReport]:
+    """All reports, in file order. A report without a title is the one that its file is named after."""
+    named = title_of(file_name)
     headers = [(one.start(), one.end(), one) for one in _CSV.finditer(text) if b"  " not in one.group().strip()]
     headers += [(one.start(), one.end(), one) for one in _PRINTED.finditer(text)]
     headers.sort(key=lambda one: one[0])
@@ -50,7 +83,7 @@ def reports_in(text: bytes) -> list[StatsReport]:
             continue
         limit = headers[number + 1][0] if number + 1 < len(headers) else len(text)
         titles = _TITLE.findall(text, before, start)
-        title = next((cell.decode() for cell in titles[-1] if cell), "") if titles else ""
+        title = next((cell.decode() for cell in titles[-1] if cell), "") if titles else named
         blank = _END.search(text, end, limit)
         stop = blank.start() if blank else limit
         if header.re is _PRINTED:
@@ -100,6 +133,7 @@ def _columns(written: list[str]) -> Columns:
 def _kind(columns: Columns, title: str) -> str:
     """The kind of a report, '' if it is not read."""
     have = columns.keys()
+    host = HOST_SUMS.get(title) or ("mpi" if "source" in have and not title else None)
     if {"start", "duration", "name"} <= have:
         if "strm" in have:
             return "launches"
@@ -112,8 +146,16 @@ def _kind(columns: Columns, title: str) -> str:
         return ""
     if "category" in have:
         return "mixed sums" if "operation" in have and "instances" in have else ""
+    if title in OTHER_SUMS:
+        return ""
+    counted = any(count in have for count in COUNTS)
+    if host is not None and "name" in have and (counted or "num calls" in have):
+        return "call sums"
     if "num calls" in have:
-        return "call sums" if "name" in have and not title.startswith(("mpi", "openacc", "vulkan", "opengl")) else ""
+        return "call sums" if "name" in have else ""
     if "range" in have:
         return "range sums" if "instances" in have else ""
-    return "sums" if any(count in have for count in COUNTS) and {"name", "operation"} & have else ""
+    if "operation" in have:
+        return "sums" if counted else ""
+    # an unknown table of names and totals may be anything: only the report of kernels counts instances
+    return "sums" if {"name", "instances"} <= have else ""

@@ -110,6 +110,16 @@ def numbers(cells: pl.Series, kind: Kind, faults: Faults, table: str, column: st
     return result
 
 
+def scaled(
+    cells: pl.Series, kind: Kind, factor: float, faults: Faults, table: str, column: str = ""
+) -> pl.Series:
+    """A column that is recorded in a larger unit, as whole ns, bytes or counts: its values times ``factor``."""
+    if factor == 1:
+        return numbers(cells, kind, faults, table, column)
+    column = column or cells.name
+    return numbers(numbers(cells, "real", faults, table, column) * factor, kind, faults, table, column)
+
+
 def _of_texts(
     cells: pl.Series, dtype: type[pl.DataType], kind: Kind, faults: Faults, table: str, column: str
 ) -> pl.Series:

@@ -66,7 +66,7 @@ class RocprofJson(RocmLoader):
 
     def sniff(self, head: bytes) -> bool:
         """An object whose first key is the tool's name."""
-        return re.match(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:', head.removeprefix(b"\xef\xbb\xbf")) is not None
+        return re.match(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:', head) is not None
 
 
 class RocprofCsv(RocmLoader):

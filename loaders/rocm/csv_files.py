@@ -40,7 +40,7 @@ TABLES: dict[str, frozenset[str]] = {
 
 def columns(head: bytes) -> list[str]:
     """The column names of the first line, in lower case; [] if the line is binary."""
-    line = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip()
+    line = head.split(b"\n", 1)[0].strip()
     if b"\0" in line:
         return []
     return [cell.replace('"', "").strip().lower() for cell in line.decode("utf-8", "replace").split(",")]

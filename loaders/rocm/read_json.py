@@ -94,7 +94,6 @@ def _label(job: Job, number: int, of: int) -> str:
 
 def _document(job: Job, text: bytes) -> tuple[RocprofDocument, float | None]:
     """The document, and the fraction of it that was read if it is truncated, else None."""
-    text = text.removeprefix(b"\xef\xbb\xbf")
     decoder = msgspec.json.Decoder(RocprofDocument)
     try:
         return decoder.decode(text), None
