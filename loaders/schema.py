@@ -98,6 +98,8 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("unit", NAME, "", "unit of the value: MHz, B/s, W, %, C, B or ''"),
         _f("pid", pl.Int64, "", "process of the sample; null for the whole machine"),
         _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
+        _f("dur_ns", pl.Int64, "ns", "how long the value holds; null for the value of a moment"),
+        _f("kind", NAME, "", "event or mixed for numbers without a mean; null for all others"),
     ),
     "call_chains": (
         _f("start_ns", pl.Int64, "ns", "time of the CPU sample, or start of the call"),

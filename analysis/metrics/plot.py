@@ -76,6 +76,8 @@ def _range(unit: str, series: Sequence[Series]) -> tuple[float, float, float]:
         return low, 100.0, 25.0
     if high <= low:
         high = low + (abs(low) * 0.1 or 1.0)
+    if not math.isfinite(2 * (high - low)):  # at the end of the number range no round numbers are left
+        return low, high, high / 2 - low / 2
     step = 2.0 ** math.ceil(math.log2((high - low) / 4)) if unit == "B" else _round_up((high - low) / 4)
     return math.floor(low / step) * step, math.ceil(high / step) * step, step
 
@@ -119,7 +121,8 @@ def drawn(panel: Panel, window: Window, height: int) -> Drawn:
 
 
 def _row(values: Floats, panel: Panel, rows: int) -> npt.NDArray[np.int64]:
-    share = (np.nan_to_num(values, nan=panel.low) - panel.low) / (panel.high - panel.low)
+    half = panel.high / 2 - panel.low / 2  # the whole range may be more than a number holds
+    share = (np.nan_to_num(values, nan=panel.low) / 2 - panel.low / 2) / half
     return np.rint((1 - np.clip(share, 0, 1)) * (rows - 1)).astype(np.int64)
 
 

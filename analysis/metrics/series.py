@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -152,10 +153,15 @@ def summarised(run: Trace, owners: tuple[str, ...] = OWNERS) -> pl.DataFrame:
     timed = pl.when(measured).then(pl.col("ts_ns"))
     frame = run.metrics.group_by(keys).agg(
         measured.fill_null(False).sum().cast(pl.Int64).alias("samples"), value.min().alias("min"),
-        value.mean().alias("mean"), value.quantile(0.5, "lower").alias("p50"), value.max().alias("max"),
-        timed.min().alias("first_ns"), timed.max().alias("last_ns"),
+        mean(value, "kind").alias("mean"), value.quantile(0.5, "lower").alias("p50"), value.max().alias("max"),
+        timed.min().alias("first_ns"),
+        pl.max_horizontal((timed + pl.col("dur_ns")).max(), timed.max()).alias("last_ns"),
+        pl.col("kind").cast(pl.String).drop_nulls().first().alias("kind"),
+        (measured & pl.col("dur_ns").is_not_null()).any().alias("held"),
     ).collect(engine="streaming")
     result = frame.join(_trends(run, keys), on=keys, how="left", nulls_equal=True)
+    result = _held(run, keys, result) if result["held"].any() else result
+    result = result.with_columns(pl.when(pl.col("kind").is_null()).then(pl.col("p50")))
     result = result.with_columns(
         pl.struct("metric", "unit", "max").map_elements(
             lambda row: display_unit(str(row["metric"]), row["unit"], row["max"]), return_dtype=pl.String,
@@ -166,6 +172,49 @@ def summarised(run: Trace, owners: tuple[str, ...] = OWNERS) -> pl.DataFrame:
     number = pl.col("device").cast(pl.String).str.extract(r"(\d+)$").cast(pl.Int64, strict=False)
     ordered = result.sort(texts[0], number, texts[1], *OWNERS, nulls_last=True)
     return ordered.select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())
+
+
+def mean(value: pl.Expr, kind: str) -> pl.Expr:
+    """The mean of the known values, which does not leave the number range; null for numbers that have none."""
+    known = value.drop_nulls()
+    return pl.when(pl.col(kind).is_null().all() & (known.len() > 0)).then((known / known.len()).sum())
+
+
+def _held(run: Trace, keys: list[str], rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with mean, median and trend of values that hold for a time weighted by that time."""
+    bounds = run.metrics.select(
+        pl.col("ts_ns").min(),
+        last=pl.max_horizontal((pl.col("ts_ns") + pl.col("dur_ns")).max(), pl.col("ts_ns").max()),
+    ).collect().row(0)
+    edges = np.linspace(bounds[0], bounds[1], PARTS + 1)
+    held = run.metrics.filter(pl.col("value").is_finite(), pl.col("dur_ns") > 0).select(
+        *keys, "ts_ns", "dur_ns", "value").collect(engine="streaming").sort("ts_ns")
+    result = [{**dict(zip(keys, key, strict=True)), **_weighted(part, edges)}
+              for key, part in held.partition_by(keys, as_dict=True, maintain_order=True).items()]
+    schema: dict[str, Any] = {**{name: rows.schema[name] for name in keys}, "_mean": pl.Float64, "_p50": pl.Float64,
+              "_trend": pl.List(pl.Float64)}
+    weighted = pl.DataFrame(result, schema=schema)
+    joined = rows.join(weighted, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return joined.with_columns(
+        pl.coalesce(f"_{name}", name).alias(name) for name in ("mean", "p50", "trend")
+    ).drop("_mean", "_p50", "_trend")
+
+
+def _weighted(rows: pl.DataFrame, edges: Floats) -> dict[str, Any]:
+    """Mean, median and trend of intervals: each value counts as long as it holds, and the last one until the next."""
+    start, length, value = (rows[name].to_numpy() for name in ("ts_ns", "dur_ns", "value"))
+    order = np.argsort(value, kind="stable")
+    half = np.searchsorted(np.cumsum(length[order]), length.sum() / 2)
+    trend = []
+    for low, high in pairwise(edges.tolist()):
+        inside = np.minimum(start + length, high) - np.maximum(start, low)
+        inside = np.maximum(inside, 0)
+        before = int(np.searchsorted(start, low, side="right")) - 1
+        trend.append(float((value * (inside / inside.sum())).sum()) if inside.sum() > 0
+                     else float(value[before]) if before >= 0 else None)
+    share = length / length.sum()
+    return {"_mean": float((value * share).sum()), "_p50": float(value[order[min(half, len(order) - 1)]]),
+            "_trend": trend}
 
 
 def _trends(run: Trace, keys: list[str]) -> pl.DataFrame:
@@ -181,7 +230,7 @@ def _trends(run: Trace, keys: list[str]) -> pl.DataFrame:
     parts = (
         run.metrics.filter(pl.col("value").is_finite()).with_columns(place.cast(pl.Int64).alias("part"))
         .filter(pl.col("part").is_between(0, PARTS - 1))
-        .group_by(*keys, "part").agg(pl.col("value").mean()).collect(engine="streaming")
+        .group_by(*keys, "part").agg((pl.col("value") / pl.len()).sum()).collect(engine="streaming")
     )
     every = pl.DataFrame({"part": range(PARTS)}, schema={"part": pl.Int64})
     whole = parts.select(keys).unique().join(every, how="cross")

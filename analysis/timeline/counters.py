@@ -19,7 +19,8 @@ from .coverage import Floats, Ints
 
 
 class Counter(Struct, frozen=True):
-    """One counter of one device: sample times (ns, sorted), running sum of the values from 0, minimum and maximum."""
+    """One counter of one device: sample times (ns, sorted), running sum from 0 of the values divided by
+    ``scale``, minimum and maximum."""
 
     metric: str
     device: str | None
@@ -28,11 +29,12 @@ class Counter(Struct, frozen=True):
     sums: Floats
     low: float
     high: float
+    scale: float = 1.0
 
     @property
     def mean(self) -> float:
         """The mean of all samples."""
-        return float(self.sums[-1]) / len(self.moments)
+        return float(self.sums[-1]) / len(self.moments) * self.scale
 
     @property
     def constant(self) -> bool:
@@ -46,7 +48,10 @@ class Counter(Struct, frozen=True):
         total = self.sums[at[1:]] - self.sums[at[:-1]]
         last = self.sums[at[1:]] - self.sums[np.maximum(at[1:] - 1, 0)]
         held = np.where(at[1:] > 0, last, np.nan)
-        return np.where(count > 0, total / np.maximum(count, 1), held)
+        return np.where(count > 0, total / np.maximum(count, 1), held) * self.scale
+
+
+_MOST_SUMMED = 1e290
 
 
 class Strip(Struct, frozen=True):
@@ -147,9 +152,11 @@ def counters_of(run: Trace) -> tuple[Counter, ...]:
     for (metric, device), group in frame.group_by(keys, maintain_order=True):
         values = group["value"].to_numpy()
         unit = metrics.display_unit(str(metric), group["unit"][0], float(values.max()))
-        sums = np.concatenate(([0.0], np.cumsum(values)))
+        most = float(np.abs(values).max())  # a sum of numbers at the end of the range leaves it
+        scale = most if most > _MOST_SUMMED else 1.0
+        sums = np.concatenate(([0.0], np.cumsum(values / scale)))
         result.append(Counter(
             str(metric), None if device is None else str(device), unit, group["ts_ns"].to_numpy(), sums,
-            float(values.min()), float(values.max()),
+            float(values.min()), float(values.max()), scale,
         ))
     return tuple(sorted(result, key=lambda one: -len(one.moments)))

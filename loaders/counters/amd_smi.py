@@ -13,6 +13,7 @@ from itertools import pairwise
 import polars as pl
 
 from ..loader import Job
+from ..recording.faults import Faults
 from .loader import CounterLoader, read
 from .recording import COLUMNS, Reading
 
@@ -35,13 +36,14 @@ class AmdSmi(CounterLoader):
     name = "amd-smi"
     title = "amd-smi and rocm-smi as CSV (counters)"
     suffixes = (".csv",)
-    version = 2
+    version = 3
     advice = "Record it again, as in `amd-smi monitor --csv -w 1` or `rocm-smi --showuse --showpower --csv`."
 
     def read(self, text: bytes, job: Job) -> Reading:
         """The samples of all tables of the file, concatenated."""
         blocks = _blocks(text)
-        reading = _together([one for block in blocks[:_MOST_TABLES] if (one := read(block, unit_of)) is not None])
+        reading = _together([one for block in blocks[:_MOST_TABLES] if (
+            one := read(block, job.path.name, unit_of, binary=True)) is not None])
         if (lost := len(blocks) - _MOST_TABLES) > 0:
             reading.warnings.append(f"{lost:,} tables with other headers were left out.")
         return reading
@@ -63,9 +65,16 @@ def _together(readings: list[Reading]) -> Reading:
         pl.concat([reading.samples for reading in readings]) if readings else pl.DataFrame(schema=COLUMNS),
         clocks.pop() if len(clocks) == 1 else None, "amd-smi",
         {name: product for reading in readings for name, product in reading.devices.items()},
-        left_out=[column for reading in readings for column in reading.left_out],
+        faults=_all(readings), left_out=[column for reading in readings for column in reading.left_out],
         untimed="the log has no timestamps: samples are shown in file order (amd-smi monitor -w records times)",
     )
+
+
+def _all(readings: list[Reading]) -> Faults:
+    faults = Faults()
+    for reading in readings:
+        faults.add(reading.faults)
+    return faults
 
 
 LOADER = AmdSmi()

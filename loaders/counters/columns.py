@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from .. import csv_table
+from ..recording.faults import Faults
 from . import quantities
 
 _SEPARATORS = (",", ";", "\t")
@@ -163,9 +164,10 @@ def _samples(columns: Layout, head: bytes) -> bool:
         return False
     if what.metric is None and not moments.ns.drop_nulls().is_sorted():
         return False
+    reader = quantities.Columns(Faults(), "")
     others = [number for number, column in enumerate(columns.columns) if number != at and column != what.date]
     return any(
-        quantities.numbers(pl.Series([row[number] for row in rows], dtype=pl.String)) is not None for number in others
+        reader.read(pl.Series([row[number] for row in rows], dtype=pl.String), "") is not None for number in others
     )
 
 

@@ -17,10 +17,15 @@ from .. import csv_table
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import FormatLoader, Job
+from ..recording.faults import Faults
+from ..recording.quantities import MIXED, is_key
+from ..recording.values import EMPTY, numbers
 from ..trace import Trace
 from . import quantities, times
 from .columns import ColumnRoles, Layout, family, layout, plain, roles
+from .quantities import Columns
 from .recording import COLUMNS, CounterColumn, Reading, melted, trace
+from .ticks import ordered
 
 MOST_COLUMNS = 1024
 """Maximum columns of a table. Monitors write dozens, or a few hundred with many devices side by side; each column takes
@@ -34,11 +39,15 @@ class TooWide(Exception):
     """The table has more than ``MOST_COLUMNS`` columns; the message is their number."""
 
 
-def read(text: bytes, unit_of: Callable[[str], str] = lambda name: "") -> Reading | None:
+def read(
+    text: bytes, table: str, unit_of: Callable[[str], str] = lambda name: "", binary: bool = False
+) -> Reading | None:
     """The samples of a table that begins with its header; None if it has no header.
 
-    ``unit_of`` gives the unit of a counter by its plain name, if neither heading nor values have one. Raises TooWide.
+    ``unit_of`` gives the unit of a counter by its plain name, if neither heading nor values have one; ``binary``: MB
+    is 2^20 bytes. Wrong cells are counted under ``table``. Raises TooWide.
     """
+    cells = Columns(Faults(), table, binary)
     columns = layout(text[: 1 << 20])
     if columns is None:
         return None
@@ -47,7 +56,9 @@ def read(text: bytes, unit_of: Callable[[str], str] = lambda name: "") -> Readin
     frame = _frame(text, columns)
     what = roles(tuple(frame.columns))
     frame = _without_headers(frame, what)
-    return _long(frame, what) if what.metric is not None else _wide(frame, what, unit_of)
+    reading = _long(frame, what, cells) if what.metric is not None else _wide(frame, what, unit_of, cells)
+    reading.faults = cells.faults
+    return reading
 
 
 def _frame(text: bytes, columns: Layout) -> pl.DataFrame:
@@ -89,34 +100,44 @@ def moments(frame: pl.DataFrame, what: ColumnRoles) -> times.Times | None:
 def device_names(texts: pl.Series) -> pl.Series:
     """Device names as in the data model, 'GPU 3'; a device without a number keeps its own name."""
     text = pl.col("text").str.strip_chars()
-    number = text.str.extract(_DEVICE).cast(pl.Int64, strict=False)
-    display_name = pl.when(number.is_not_null()).then(pl.format("GPU {}", number)).when(text != "").then(text)
+    number = text.str.extract(_DEVICE).str.replace(r"^0+(\d)", "$1")
+    known = ~text.str.to_lowercase().is_in(list(EMPTY | {"nan"}))
+    display_name = pl.when(number.is_not_null()).then(pl.format("GPU {}", number)).when(known).then(text)
     return texts.to_frame("text").select(display_name.alias("device")).to_series()
 
 
-def _wide(frame: pl.DataFrame, what: ColumnRoles, unit_of: Callable[[str], str]) -> Reading:
+def _wide(frame: pl.DataFrame, what: ColumnRoles, unit_of: Callable[[str], str], cells: Columns) -> Reading:
     at = moments(frame, what)
     whose = what.device or what.identity
     devices = None if whose is None else device_names(frame[whose])
-    pids = None if what.process is None else frame[what.process].str.strip_chars().cast(pl.Int64, strict=False)
+    parts = ordered(at, None if what.product is None else frame[what.product]) if devices is None else None
+    devices = parts.devices if parts is not None else devices
+    pids = _processes(frame, what, cells)
     used = {what.time, what.date, what.device, what.identity, what.process, what.product, None}
     tracks: list[CounterColumn] = []
     left_out: list[str] = []
     for column in frame.columns:
-        if column in used:
+        if column in used or is_key(plain(column)):
             continue
         name, unit = quantities.heading(column)
         unit = unit or unit_of(plain(column))
-        numbers = quantities.numbers(frame[column], unit)
+        numbers = cells.read(frame[column], column, unit)
         if numbers is None:
             left_out.append(column)
             continue
         metric, device = (name, None) if devices is not None else _of_device(name)
         tracks.append(CounterColumn(metric, *numbers, device))
     samples = melted(tracks, at, devices, pids)
+    if parts is not None and parts.mixed:
+        samples = samples.with_columns(kind=pl.lit(MIXED))
     return Reading(
         samples, None if at is None else at.clock, devices=_products(frame, what, devices, samples), left_out=left_out,
+        warnings=[parts.note] if parts is not None else [],
     )
+
+
+def _processes(frame: pl.DataFrame, what: ColumnRoles, cells: Columns) -> pl.Series | None:
+    return None if what.process is None else numbers(frame[what.process], "id", cells.faults, cells.table)
 
 
 def _of_device(name: str) -> tuple[str, str | None]:
@@ -144,7 +165,7 @@ def _few(devices: pl.Series) -> list[str]:
     return [str(name) for name in devices.drop_nulls().unique(maintain_order=True)]
 
 
-def _long(frame: pl.DataFrame, what: ColumnRoles) -> Reading:
+def _long(frame: pl.DataFrame, what: ColumnRoles, cells: Columns) -> Reading:
     """A long table: one row per sample, with its counter's name in one column and its value in another."""
     assert what.metric is not None and what.value is not None
     at = moments(frame, what)
@@ -152,8 +173,8 @@ def _long(frame: pl.DataFrame, what: ColumnRoles) -> Reading:
     written = frame[what.metric].replace_strict({text: pair[1] for text, pair in headings.items()},
                                                 return_dtype=pl.String)
     unit = frame[what.unit_column].fill_null("").str.strip_chars() if what.unit_column is not None else written
-    numbers = quantities.numbers(frame[what.value], unit)
-    if numbers is None:
+    read_values = cells.read(frame[what.value], what.value, unit)
+    if read_values is None:
         return Reading(pl.DataFrame(schema=COLUMNS))
     devices = device_names(frame[what.device]) if what.device is not None else pl.Series(
         [None], dtype=pl.String).extend_constant(None, frame.height - 1)
@@ -166,8 +187,8 @@ def _long(frame: pl.DataFrame, what: ColumnRoles) -> Reading:
     samples = pl.DataFrame({
         "ts_ns": at.ns if at is not None else pl.Series([None] * frame.height, dtype=pl.Int64), "metric": metric,
         "device": devices.to_frame("d").select(pl.coalesce("d", in_name)).to_series(),
-        "value": numbers[0], "unit": numbers[1],
-        "pid": None if what.process is None else frame[what.process].cast(pl.Int64, strict=False),
+        "value": read_values[0], "unit": read_values[1], "pid": _processes(frame, what, cells),
+        "kind": pl.repeat(None, frame.height, dtype=pl.String, eager=True),
     }, schema=COLUMNS).drop_nulls("metric")
     return Reading(samples, None if at is None else at.clock, devices=dict.fromkeys(_few(samples["device"])))
 
@@ -221,13 +242,13 @@ class CounterCsv(CounterLoader):
     name = "counters-csv"
     title = "CSV with a time column: one column per counter, or one row per sample (metric, value)"
     suffixes = (".csv", ".tsv")
-    version = 2
+    version = 3
     too_wide = ""
     advice = "A table of samples needs a time column (timestamp, time or ts) and numeric columns."
 
     def read(self, text: bytes, job: Job) -> Reading | None:
         """The samples of the table."""
-        return read(text)
+        return read(text, job.path.name)
 
 
 LOADER = CounterCsv()

@@ -17,6 +17,9 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from ..loader import Job
+from ..recording.faults import Faults
+from ..recording.quantities import is_key
+from ..recording.values import numbers
 from . import quantities, times
 from .columns import dmon_cells, dmon_header
 from .loader import MOST_COLUMNS, CounterLoader, read
@@ -73,36 +76,41 @@ class NvidiaSmi(CounterLoader):
     name = "nvidia-smi"
     title = "nvidia-smi: --query-gpu as CSV, dmon as text or CSV (counters)"
     suffixes = (".csv", ".txt", ".log")
-    version = 2
+    version = 3
     advice = "Record it again, as in `nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv -lms 100`."
 
     def read(self, text: bytes, job: Job) -> Reading | None:
         """The samples of a dmon log, or of a query's table."""
-        reading = _smi_dmon(text) if dmon_header(text[: 1 << 16]) is not None else read(text, unit_of)
+        cells = quantities.Columns(Faults(), job.path.name, binary=True)
+        monitored = dmon_header(text[: 1 << 16]) is not None
+        reading = _smi_dmon(text, cells) if monitored else read(text, cells.table, unit_of, binary=True)
         if reading is not None:
             reading.tool = "nvidia-smi"
         return reading
 
 
-def _smi_dmon(text: bytes) -> Reading:
+def _smi_dmon(text: bytes, reader: quantities.Columns) -> Reading:
     log, names = _Log(), list[str]()
     for line in text.decode("utf-8", "replace").split("\n"):
         cells = dmon_cells(line)
         if not line.startswith("#"):
             if line.strip():
-                log.row("", "", cells)
+                last = len(names) - 1  # the name of a process may hold spaces
+                log.row("", "", [*cells[:last], " ".join(cells[last:])] if len(cells) > last > 0 else cells)
         elif "gpu" in cells:
-            names = cells
+            names = cells  # of dmon, or of pmon, whose rows are processes
             log.end()
         elif "Idx" in cells and len(names) == len(cells) <= MOST_COLUMNS:
             log.header((tuple(names), tuple(cells)))
-    blocks = [_smi_block(names, units, [cells for *_, cells in rows]) for (names, units), rows in log.blocks.items()
-              if rows]
+    blocks = [_smi_block(reader, names, units, [cells for *_, cells in rows])
+              for (names, units), rows in log.blocks.items() if rows]
     untimed = "the nvidia-smi dmon log has no timestamps: samples are shown in file order (-o DT records times)"
-    return reading_of(blocks, "nvidia-smi", untimed, log.stray)
+    return reading_of(blocks, "nvidia-smi", untimed, log.stray, reader.faults)
 
 
-def _smi_block(names: Sequence[str], units: Sequence[str], rows: list[list[str]]) -> tuple[pl.DataFrame, str | None]:
+def _smi_block(
+    reader: quantities.Columns, names: Sequence[str], units: Sequence[str], rows: list[list[str]]
+) -> tuple[pl.DataFrame, str | None]:
     columns = {name: pl.Series([row[at] for row in rows], dtype=pl.String) for at, name in enumerate(names)}
     lowered = {name.lower(): name for name in names}
     moments = columns[lowered["time"]] if "time" in lowered else None
@@ -113,22 +121,30 @@ def _smi_block(names: Sequence[str], units: Sequence[str], rows: list[list[str]]
         pl.when(pl.col("gpu").str.contains(r"^\d+$")).then(pl.format("GPU {}", "gpu")).otherwise("gpu")
     ).to_series()
     values = [
-        (name, columns[name], "MiB" if unit == "MB" else unit) for name, unit in zip(names, units, strict=True)
-        if name.lower() not in ("gpu", "date", "time")
+        (name, columns[name], unit) for name, unit in zip(names, units, strict=True)
+        if name.lower() not in ("gpu", "date", "time", "type", "command") and not is_key(name)
     ]
-    return _samples(values, moments, devices)
+    pids = numbers(columns["pid"], "id", reader.faults, reader.table) if "pid" in columns else None
+    for key in ("gi", "ci"):  # an instance of a partitioned GPU is a device of its own
+        if key in columns:
+            part = pl.col("part").str.strip_chars()
+            devices = pl.DataFrame({"device": devices, "part": columns[key]}).select(
+                pl.when(part.str.contains(r"^\d+$")).then(pl.format(f"{{}} {key.upper()} {{}}", "device", part))
+                .otherwise("device")).to_series()
+    return _samples(reader, values, moments, devices, pids)
 
 
 def _samples(
-    columns: Iterable[tuple[str, pl.Series, str]], moments: pl.Series | None, devices: pl.Series
+    reader: quantities.Columns, columns: Iterable[tuple[str, pl.Series, str]], moments: pl.Series | None,
+    devices: pl.Series, pids: pl.Series | None = None,
 ) -> tuple[pl.DataFrame, str | None]:
     """The samples of the numeric columns (name, texts, unit), and the clock of their times."""
     at = None if moments is None else times.read(moments)
     tracks = [
-        CounterColumn(name, *numbers) for name, texts, unit in columns
-        if (numbers := quantities.numbers(texts, unit)) is not None
+        CounterColumn(name, *read_values) for name, texts, unit in columns
+        if (read_values := reader.read(texts, name, unit)) is not None
     ]
-    return melted(tracks, at, devices, None), None if at is None else at.clock
+    return melted(tracks, at, devices, pids), None if at is None else at.clock
 
 
 class Dcgmi(CounterLoader):
@@ -137,12 +153,12 @@ class Dcgmi(CounterLoader):
     name = "dcgmi"
     title = "dcgmi dmon (counters)"
     suffixes = (".txt", ".log")
-    version = 2
+    version = 3
     advice = "Record it again, as in `dcgmi dmon -e 203,1002,155 -d 100`."
 
     def read(self, text: bytes, job: Job) -> Reading:
         """The samples of all rows, by the header above them."""
-        log = _Log()
+        log, reader = _Log(), quantities.Columns(Faults(), job.path.name)
         for line in text.decode("utf-8", "replace").split("\n"):
             before, mark, names = line.partition("#")
             if mark and len(before) <= 40 and names.strip().startswith("Entity"):
@@ -152,16 +168,18 @@ class Dcgmi(CounterLoader):
             elif line.strip() and not _DCGMI_UNITS.search(line[:60]):
                 log.stray += 1
         untimed = "dcgmi dmon logs have no timestamps: samples are shown in file order"
-        blocks = [_dcgmi_block(fields, rows) for (fields,), rows in log.blocks.items() if rows]
-        return reading_of(blocks, "dcgmi dmon", untimed, log.stray)
+        blocks = [_dcgmi_block(reader, fields, rows) for (fields,), rows in log.blocks.items() if rows]
+        return reading_of(blocks, "dcgmi dmon", untimed, log.stray, reader.faults)
 
 
-def _dcgmi_block(fields: tuple[str, ...], rows: list[Line]) -> tuple[pl.DataFrame, str | None]:
+def _dcgmi_block(
+    reader: quantities.Columns, fields: tuple[str, ...], rows: list[Line]
+) -> tuple[pl.DataFrame, str | None]:
     when, devices, cells = zip(*rows, strict=True)
     spaced = [re.sub(r"^(GPU) ?(\d)", r"\1 \2", device) for device in devices]
     columns = ((name, pl.Series([row[number] for row in cells], dtype=pl.String), quantities.dcgm_unit(name))
                for number, name in enumerate(fields))
-    return _samples(columns, pl.Series(when, dtype=pl.String), pl.Series(spaced, dtype=pl.String))
+    return _samples(reader, columns, pl.Series(when, dtype=pl.String), pl.Series(spaced, dtype=pl.String))
 
 
 NVIDIA_SMI, DCGMI = NvidiaSmi(), Dcgmi()

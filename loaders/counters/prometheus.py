@@ -17,6 +17,8 @@ import polars as pl
 from ..errors import Unreadable
 from ..ingest import limits
 from ..loader import Job
+from ..recording.faults import Faults
+from ..recording.values import number, series
 from ..schema_limits import LATEST_NS
 from . import quantities
 from .loader import CounterLoader
@@ -61,13 +63,13 @@ class SeriesNames:
             if device is not None and (product := _first(labels, _PRODUCTS)):
                 self.products.setdefault(device, product)
         groups: dict[tuple[str, str | None], list[int]] = defaultdict(list)
-        for number, ((name, _), device) in enumerate(zip(self._series_labels, devices, strict=True)):
-            groups[name, device].append(number)
+        for place, ((name, _), device) in enumerate(zip(self._series_labels, devices, strict=True)):
+            groups[name, device].append(place)
         metrics = [name for name, _ in self._series_labels]
         for (name, _), indices in groups.items():
             if len(indices) > 1:
-                for number in indices:
-                    metrics[number] = _with_labels(name, self._series_labels[number][1], self._differing(indices))
+                for place in indices:
+                    metrics[place] = _with_labels(name, self._series_labels[place][1], self._differing(indices))
         measures = [_measure(name, units) for name, _ in self._series_labels]
         return pl.DataFrame(
             {"place": range(len(metrics)), "metric": metrics, "device": devices,
@@ -139,13 +141,13 @@ class Prometheus(CounterLoader):
     name = "prometheus"
     title = "Prometheus: an exporter's text (DCGM exporter), range queries as JSON (counters)"
     suffixes = (".prom", ".txt", ".json")
-    version = 2
+    version = 3
     holds_nothing = "holds no sample"
 
     def read(self, text: bytes, job: Job) -> Reading:
         """The samples of an exposition or a query response. Raises Unreadable if a response is damaged or too deep."""
         try:
-            return _of_answer(text) if _is_answer(text) else _of_text(text)
+            return (_of_answer if _is_answer(text) else _of_text)(text, job.path.name)
         except limits.Exceeded as error:
             raise error.unreadable(job.path) from None
         except (msgspec.DecodeError, RecursionError, ValueError):
@@ -160,17 +162,17 @@ def _is_answer(text: bytes) -> bool:
     return text.lstrip()[:1] == b"{"
 
 
-def _of_answer(text: bytes) -> Reading:
+def _of_answer(text: bytes, table: str) -> Reading:
     answer = msgspec.json.decode(text, type=_Answer)
-    names, indices, moments, values = SeriesNames(), [], [], []
+    names, indices, moments, values = SeriesNames(), list[int](), list[int | None](), list[str]()
     for one in answer.data.result:
         labels = dict(one.metric)
         place = names.add(labels.pop("__name__", "query"), labels)
         for at, value in [*one.values, *([one.value] if one.value is not None else [])]:
             indices.append(place)
             moments.append(_moment(at))
-            values.append(_number(value))
-    reading = _reading(names, indices, moments, values, {})
+            values.append(value)
+    reading = _reading(names, indices, moments, values, {}, table)
     reading.warnings += [f"Prometheus warns: {warning}" for warning in answer.warnings[:5]]
     return reading
 
@@ -181,15 +183,12 @@ def _moment(seconds: float) -> int | None:
 
 
 def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+    value, _ = number(text)
+    return value
 
 
-def _of_text(text: bytes) -> Reading:
-    names, indices, moments, values = SeriesNames(), [], [], []
+def _of_text(text: bytes, table: str) -> Reading:
+    names, indices, moments, values = SeriesNames(), list[int](), list[int | None](), list[str]()
     units: dict[str, str] = {}
     stray = 0
     for line in text.decode("utf-8", "replace").split("\n"):
@@ -203,9 +202,9 @@ def _of_text(text: bytes) -> Reading:
             stray += 1
             continue
         indices.append(names.add_text(sample[0]))
-        values.append(_number(sample[1]))
+        values.append(sample[1])
         moments.append(sample[2])
-    reading = _reading(names, indices, moments, values, units)
+    reading = _reading(names, indices, moments, values, units, table)
     reading.untimed = "the exporter wrote no timestamps: samples are shown in file order (a range query has times)"
     if stray:
         reading.warnings.append(f"{stray:,} lines that are not samples were left out.")
@@ -231,7 +230,7 @@ def _sample(line: str) -> tuple[str, str, int | None] | None:
     if end <= 0 or not 1 <= len(rest) <= 2 or not (name[0].isalpha() or name[0] in "_:"):
         return None
     value = _number(rest[0])
-    if value is None and rest[0].lower().lstrip("+-") not in ("nan", "inf"):
+    if value is None and rest[0].lower().lstrip("+-") not in ("nan", "inf", "infinity"):
         return None
     if len(rest) == 1:
         return name, rest[0], None
@@ -242,22 +241,23 @@ def _sample(line: str) -> tuple[str, str, int | None] | None:
 
 
 def _reading(
-    names: SeriesNames, indices: list[int], moments: list[int | None], values: list[float | None],
-    units: dict[str, str],
+    names: SeriesNames, indices: list[int], moments: list[int | None], values: list[str], units: dict[str, str],
+    table: str,
 ) -> Reading:
     """The samples of numbered series, in ``COLUMNS``."""
     described = names.table(units)
     frame = pl.DataFrame(
-        {"place": indices, "ts_ns": moments, "raw": values},
-        schema={"place": pl.Int64, "ts_ns": pl.Int64, "raw": pl.Float64},
+        {"place": indices, "ts_ns": moments}, schema={"place": pl.Int64, "ts_ns": pl.Int64},
     ).join(described, on="place", how="left", maintain_order="left")
+    faults = Faults()
+    recorded = series("value", values, "real", faults, table)
     samples = frame.select(
-        "ts_ns", "metric", "device", value=quantities.measured(pl.col("raw")) * pl.col("scale"), unit=pl.col("unit"),
-        pid=pl.lit(None, pl.Int64),
+        "ts_ns", "metric", "device", value=quantities.measured(recorded) * pl.col("scale"), unit=pl.col("unit"),
+        pid=pl.lit(None, pl.Int64), kind=pl.lit(None, pl.String),
     ).select(list(COLUMNS))
     timed = frame["ts_ns"].is_not_null().any()
     devices = {str(name): names.products.get(str(name)) for name in described["device"].drop_nulls().unique()}
-    return Reading(samples, "utc" if timed else None, "Prometheus", dict(sorted(devices.items())))
+    return Reading(samples, "utc" if timed else None, "Prometheus", dict(sorted(devices.items())), faults=faults)
 
 
 LOADER = Prometheus()

@@ -11,8 +11,12 @@ MiB, PCIe throughput in KB/s for device counters and in B/s, like NVLink's, for 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import polars as pl
+
+from ..recording.faults import Faults
+from ..recording.values import EMPTY, numbers
 
 NATURAL: dict[str, tuple[str, float]] = {
     "%": ("%", 1.0), "pct": ("%", 1.0), "percent": ("%", 1.0), "ratio": ("%", 100.0), "fraction": ("%", 100.0),
@@ -37,7 +41,7 @@ _ENDINGS = ("mib", "gib", "kib", "mb", "gb", "kb", "bytes", "mhz", "ghz", "watts
 """Units that a name may end with: memory_used_mib, power_watts."""
 
 _HEADING = re.compile(r"^(.*?)\s*[\[(]\s*([^\[\]()]{1,16}?)\s*[\])]\s*$")
-_NUMBER = r"^([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\s\d][^\s]{0,11})?$"
+_NUMBER = r"^([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:[-+]?(?:inf|infinity|nan)))\s*([^\s\d][^\s]{0,11})?$"
 
 _LONGEST = 200  # Longest heading (characters) that is searched for a unit.
 
@@ -71,44 +75,56 @@ def blank(value: pl.Expr) -> pl.Expr:
     return doubles | short | (value >= BLANK_INT64)
 
 
-def measured(value: pl.Expr) -> pl.Expr:
-    """The number; null if it is blank or not finite."""
-    return pl.when(value.is_finite() & ~blank(value)).then(value)
+def measured(value: pl.Series) -> pl.Series:
+    """The numbers; null where they are blank."""
+    return value.to_frame("v").select(pl.when(~blank(pl.col("v"))).then("v")).to_series()
 
 
-def numbers(texts: pl.Series, unit: str | pl.Series = "") -> tuple[pl.Series, pl.Series] | None:
-    """Values (Float64, null where blank) and units of a text column; None if it is not numeric.
-
-    ``unit`` is that of the heading, or of each row; a unit after a number overrides it. A column is numeric if three
-    quarters of its texts are numbers or blanks and, unless its heading has a unit, at least one is a number.
-    """
-    given = texts.to_frame("text").with_columns(given=pl.lit(unit) if isinstance(unit, str) else unit)
-    word = pl.col("text").str.strip_chars(' "')
-    frame = given.select(
-        word.str.extract_groups(_NUMBER).alias("found"), "given",
-        empty=word.is_null() | word.str.to_lowercase().is_in(_NOTHING),
-    ).select(
-        pl.col("found").struct[0].cast(pl.Float64, strict=False).alias("number"),
-        pl.col("found").struct[1].fill_null(pl.col("given")).alias("unit"), "empty",
-    )
-    if frame.is_empty():
-        return None
-    stray = frame.filter(pl.col("number").is_null() & ~pl.col("empty")).height
-    if stray * 4 > len(texts) or (isinstance(unit, str) and not unit and frame["number"].is_null().all()):
-        return None
-    units = {text: natural(text) or ("", 1.0) for text in frame["unit"].unique()}
-    of, scale = ({text: pair[at] for text, pair in units.items()} for at in (0, 1))
-    derived = frame.select(
-        value=measured(pl.col("number")) * pl.col("unit").replace_strict(scale, return_dtype=pl.Float64),
-        unit=pl.col("unit").replace_strict(of, return_dtype=pl.String),
-    )
-    return derived["value"], derived["unit"]
+_BINARY = {"kb": "KiB", "mb": "MiB", "gb": "GiB", "tb": "TiB"}
+"""What the monitors of AMD and NVIDIA mean by these units."""
 
 
-_NOTHING = ("", "-", "–", "n/a", "[n/a]", "na", "nan", "null", "none", "[not supported]", "not supported",
-            "[unknown error]", "[insufficient permissions]", "[gpu requires reset]", "unknown", "inf", "-inf", "+inf",
-            "err!", "[n/f]", "n/f")  # fmt: skip
-"""Words, in lower case, for a value that could not be read."""
+class Columns(NamedTuple):
+    """Where the wrong cells of a table are counted, and whether its MB is 2^20 bytes."""
+
+    faults: Faults
+    table: str
+    binary: bool = False
+
+    def read(self, cells: pl.Series, column: str, unit: str | pl.Series = "") -> tuple[pl.Series, pl.Series] | None:
+        """Values (Float64, null where blank or wrong) and units of a text column; None if it is not numeric.
+
+        ``unit`` is that of the heading, or of each row; a unit after a number overrides it. A column is numeric if
+        three quarters of its texts are numbers or blanks and, unless its heading has a unit, at least one is a number.
+        """
+        given = cells.to_frame("text").with_columns(given=pl.lit(unit) if isinstance(unit, str) else unit)
+        word = pl.col("text").str.strip_chars(' "')
+        empty = word.is_null() | word.str.to_lowercase().is_in(list(EMPTY))
+        frame = given.select(
+            word.str.extract_groups(_NUMBER).alias("parts"), "given", word=pl.when(~empty).then(word), empty=empty,
+        ).select(
+            pl.coalesce(pl.col("parts").struct[0], "word").alias("number"),
+            pl.col("parts").struct[1].fill_null(pl.col("given")).alias("unit"), "empty",
+            matches=pl.col("parts").struct[0].is_not_null(),
+        )
+        if frame.is_empty():
+            return None
+        stray = frame.filter(~pl.col("matches") & ~pl.col("empty")).height
+        if stray * 4 > len(cells):
+            return None
+        own = Faults()
+        values = numbers(frame["number"], "real", own, self.table, column)
+        if isinstance(unit, str) and not unit and values.null_count() == values.len():
+            return None
+        self.faults.add(own)
+        units = {text: natural(_BINARY.get(text.strip().lower(), text) if self.binary else text) or ("", 1.0)
+                 for text in frame["unit"].unique()}
+        of, scale = ({text: pair[at] for text, pair in units.items()} for at in (0, 1))
+        result = frame.select(
+            value=measured(values) * pl.col("unit").replace_strict(scale, return_dtype=pl.Float64),
+            unit=pl.col("unit").replace_strict(of, return_dtype=pl.String),
+        )
+        return result["value"], result["unit"]
 
 
 _DCGM_NAMES: tuple[tuple[str, str], ...] = (

@@ -16,11 +16,13 @@ from msgspec import Struct, field
 from .. import schema
 from ..errors import Unreadable
 from ..loader import Job
+from ..recording import quantities
+from ..recording.faults import Faults
 from ..trace import Device, Info, Trace
 from .times import Times
 
 COLUMNS = {"ts_ns": pl.Int64, "metric": pl.String, "device": pl.String, "value": pl.Float64, "unit": pl.String,
-           "pid": pl.Int64}  # fmt: skip
+           "pid": pl.Int64, "kind": pl.String}  # fmt: skip
 """The columns of a reader's samples; times are as parsed by ``times``."""
 _CLOCKS = {
     "utc": "since 1970", "local": "date and time without a zone", "day": "time of day without a date",
@@ -37,6 +39,7 @@ class Reading(Struct):
     devices: dict[str, str | None] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    faults: Faults = field(default_factory=Faults)
     untimed: str = ""
 
 
@@ -63,24 +66,27 @@ def melted(
             "metric": pl.repeat(track.metric, height, dtype=pl.String, eager=True), "device": device,
             "value": track.values, "unit": track.units,
             "pid": pids if pids is not None else pl.repeat(None, height, dtype=pl.Int64, eager=True),
+            "kind": pl.repeat(None, height, dtype=pl.String, eager=True),
         }, schema=COLUMNS))
     return pl.concat(frames) if frames else pl.DataFrame(schema=COLUMNS)
 
 
 def reading_of(
-    blocks: Sequence[tuple[pl.DataFrame, str | None]], tool: str, untimed: str, stray: int
+    blocks: Sequence[tuple[pl.DataFrame, str | None]], tool: str, untimed: str, stray: int, faults: Faults
 ) -> Reading:
     """The Reading of a log's blocks (samples, clock); ``stray`` is the number of lines that are not rows of it."""
     clocks = {clock for _, clock in blocks}
     samples = pl.concat([rows for rows, _ in blocks]) if blocks else pl.DataFrame(schema=COLUMNS)
     devices: dict[str, str | None] = dict.fromkeys(map(str, samples["device"].drop_nulls().unique(maintain_order=True)))
     lost = [f"{stray:,} lines that are not table rows were left out."] if stray else []
-    return Reading(samples, clocks.pop() if len(clocks) == 1 else None, tool, devices, lost, untimed=untimed)
+    return Reading(samples, clocks.pop() if len(clocks) == 1 else None, tool, devices, lost, faults=faults,
+                   untimed=untimed)
 
 
 def trace(job: Job, format: str, reading: Reading, size: int) -> Trace:
     """The Trace of the samples, sorted by time, which starts at zero. Raises Unreadable if no sample has a value."""
-    samples, warnings = reading.samples, list(reading.warnings)
+    samples = quantities.checked(reading.samples, reading.faults, job.path.name)
+    warnings = [*reading.warnings, *reading.faults.warnings()]
     timed = reading.clock is not None
     if timed and (lost := samples.filter(pl.col("ts_ns").is_null()).height):
         warnings.append(f"{lost:,} of {samples.height:,} samples without a readable time were left out.")

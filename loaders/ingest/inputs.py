@@ -20,6 +20,7 @@ from typing import IO, Any, cast
 
 from ..errors import Unreadable
 from . import limits, stream
+from .decoders import COMPRESSED
 
 _CHUNK = 1 << 20
 
@@ -125,7 +126,7 @@ def is_archive(path: Path) -> bool:
             return True
         if start[257:262] == _TAR:
             return True
-        return start.startswith(stream.COMPRESSED) and stream.head(path, 512)[257:262] == _TAR
+        return start.startswith(COMPRESSED) and stream.head(path, 512)[257:262] == _TAR
     except (OSError, EOFError, zlib.error):
         return False
 

@@ -12,7 +12,6 @@ file name. The memory per block is bounded whatever size the stream declares, an
 
 from __future__ import annotations
 
-import codecs
 import os
 import tempfile
 import threading
@@ -20,10 +19,10 @@ from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
 
 from ..loader import HEAD_BYTES
 from . import limits
+from .decoders import DECODERS, MARK_BYTES, Decoder, Text, encoding_of
 
 BLOCK_BYTES = 8 << 20  # Decompressed bytes in one block.
 
@@ -31,180 +30,7 @@ _PIECE_BYTES = 1 << 20
 """Bytes decompressed at a time: few enough to stay in the CPU cache until they are copied to their destination, and
 enough that the decompressing thread rarely waits for the GIL among scanning threads."""
 
-GZIP, ZSTD, SQLITE = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"SQLite format 3\0"
-XZ, BZIP2 = b"\xfd7zXZ\0", b"BZh"
-COMPRESSED = (GZIP, ZSTD, XZ, BZIP2)
-
-
-class _Decoder(Protocol):
-    """Decoder of one compressed member or frame; ``feed`` is asked for at most ``room`` bytes."""
-
-    done: bool
-    sound: bool
-    """Whether the data match their checksum; a decoder without this information raises on a mismatch."""
-
-    def feed(self, data: bytes, room: int) -> bytes: ...
-
-    def rest(self) -> bytes: ...
-
-
-class _Gzip:
-    """Decoder of one gzip member (RFC 1952); a file may have several.
-
-    Header and checksum are handled here, because isal's own reader drops the last block on a checksum mismatch.
-    """
-
-    chunk = 64 << 10
-    magic = GZIP
-
-    def __init__(self) -> None:
-        from isal import isal_zlib
-
-        self._decoder, self._crc32 = isal_zlib.decompressobj(wbits=-15), isal_zlib.crc32
-        self._header = self._trailer = self._rest = b""
-        self._begun = self.done = False
-        self.sound = True
-        self._crc = self._size = 0
-
-    def feed(self, data: bytes, room: int) -> bytes:
-        if not self._begun:
-            self._header += data
-            if (begin := _after_header(self._header)) < 0:
-                self._rest = b""
-                return b""
-            self._begun, data = True, self._header[begin:]
-        decoded = b""
-        if not self._decoder.eof:
-            decoded = self._decoder.decompress(data, room)
-            self._crc = self._crc32(decoded, self._crc)
-            self._size += len(decoded)
-            self._rest = self._decoder.unconsumed_tail
-            if not self._decoder.eof:
-                return decoded
-            data = self._decoder.unused_data
-        self._trailer += data
-        self._trailer, self._rest = self._trailer[:_TRAILER], self._trailer[_TRAILER:]
-        self.done = len(self._trailer) == _TRAILER
-        expected = self._crc.to_bytes(4, "little") + (self._size & 0xFFFFFFFF).to_bytes(4, "little")
-        self.sound = not self.done or self._trailer == expected
-        return decoded
-
-    def rest(self) -> bytes:
-        return self._rest
-
-
-_TRAILER = 8  # Bytes after the data of a gzip member: checksum and size.
-_LONGEST_HEADER = 1 << 20  # A gzip header may hold a file name and a comment.
-
-
-def _after_header(data: bytes) -> int:
-    """The offset after a gzip header; -1 if ``data`` does not hold all of it. Raises ValueError if it is invalid."""
-    if len(data) < 10:
-        return -1
-    flags, place = data[3], 10
-    if data[2] != 8 or flags & 0xE0:
-        raise ValueError("unknown method or flags")
-    if flags & 4:
-        place += 2 + int.from_bytes(data[10:12], "little")
-    for flag in (8, 16):
-        if flags & flag:
-            place = data.find(b"\0", place) + 1 or len(data) + 1
-    place += 2 if flags & 2 else 0
-    if place > _LONGEST_HEADER:
-        raise ValueError("a header without an end")
-    return place if place <= len(data) else -1
-
-
-class _Zstd:
-    """Decoder of one zstd frame. Four bytes can expand to 128 KiB, so it is fed in small chunks."""
-
-    chunk = 4 << 10
-    magic = ZSTD
-    sound = True
-
-    def __init__(self) -> None:
-        import zstandard
-
-        self._decoder = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
-        self.done = False
-
-    def feed(self, data: bytes, room: int) -> bytes:
-        decoded = self._decoder.decompress(data)
-        self.done = self._decoder.eof
-        return decoded
-
-    def rest(self) -> bytes:
-        return self._decoder.unused_data if self.done else b""
-
-
-class _Whole:
-    """Decoder of one xz or bzip2 stream, with the standard library's."""
-
-    chunk = 64 << 10
-    sound = True
-    magic = b""
-
-    def __init__(self) -> None:
-        self._decoder = self._new()
-        self.done = False
-
-    def _new(self) -> Any:
-        raise NotImplementedError
-
-    def feed(self, data: bytes, room: int) -> bytes:
-        decoded: bytes = self._decoder.decompress(data, room)
-        self.done = self._decoder.eof
-        return decoded
-
-    def rest(self) -> bytes:
-        return bytes(self._decoder.unused_data) if self.done else b""
-
-
-class _Xz(_Whole):
-    magic = XZ
-
-    def _new(self) -> Any:
-        import lzma
-
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=1 << 30)
-
-
-class _Bzip2(_Whole):
-    magic = BZIP2
-
-    def _new(self) -> Any:
-        import bz2
-
-        return bz2.BZ2Decompressor()
-
-
-class _Text:
-    """Text in another encoding, or with other line ends, as UTF-8 with line feeds."""
-
-    def __init__(self, encoding: str) -> None:
-        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
-        self._held = ""
-
-    def feed(self, data: bytes, final: bool) -> bytes:
-        """The next bytes; a carriage return at the end is held until it is known what follows it."""
-        text = self._held + self._decoder.decode(data, final)
-        self._held = "\r" if text.endswith("\r") and not final else ""
-        text = text[: len(text) - len(self._held)]
-        return text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace")
-
-
-_MARKS = ((codecs.BOM_UTF8, ""), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
-          (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
-"""(Byte order mark, encoding; '' for UTF-8, whose mark is only dropped). UTF-32's begin as UTF-16's."""
-_MARK_BYTES = 4096  # Bytes searched for a byte order mark and for line ends.
-
-
-def _encoding(start: bytes) -> tuple[int, str] | None:
-    """(bytes to drop, encoding to decode from; '' for none) of a text that begins so; None if it is to be left."""
-    for mark, encoding in _MARKS:
-        if start.startswith(mark):
-            return (len(mark), encoding) if not encoding else (0, encoding)
-    return (0, "utf-8") if b"\r" in start[:-1] and not {10, 0} & set(start) else None
+SQLITE = b"SQLite format 3\0"
 
 
 _UNSOUND = "damaged: the gzip checksum is wrong; the data was read in full, but values may be wrong"
@@ -228,15 +54,14 @@ class Source:
         self._unsound = 0
         self._pending = b""
         self._spare = memoryview(b"")
-        magic = self._file.read(_MARK_BYTES) or b""
+        magic = self._file.read(MARK_BYTES) or b""
         self._file.seek(0)
-        kinds: tuple[type[_Gzip | _Zstd | _Whole], ...] = (_Gzip, _Zstd, _Xz, _Bzip2)
-        self._kind = next((kind for kind in kinds if magic.startswith(kind.magic)), None)
-        self._text: _Text | None = None
+        self._kind = next((kind for kind in DECODERS if magic.startswith(kind.magic)), None)
+        self._text: Text | None = None
         self._begun = False
-        self.compressed = self._kind is not None or _encoding(magic) is not None
+        self.compressed = self._kind is not None or encoding_of(magic) is not None
         self._most = max(limits.UNCOUNTED_BYTES, self.size * limits.limit("unfolded"))
-        self._decoder: _Decoder | None = None
+        self._decoder: Decoder | None = None
         self._lock = threading.Lock()
 
     @property
@@ -329,10 +154,10 @@ class Source:
             piece = self._piece(room)
             if not self._begun:
                 self._begun = True
-                while piece and len(piece) < _MARK_BYTES and (more := self._piece(room)):
+                while piece and len(piece) < MARK_BYTES and (more := self._piece(room)):
                     piece += more
-                drop, encoding = _encoding(piece[:_MARK_BYTES]) or (0, "")
-                piece, self._text = piece[drop:], _Text(encoding) if encoding else None
+                drop, encoding = encoding_of(piece[:MARK_BYTES]) or (0, "")
+                piece, self._text = piece[drop:], Text(encoding) if encoding else None
             if self._text is None:
                 return piece
             text = self._text.feed(piece, not piece)

@@ -155,7 +155,7 @@ def _database(head: bytes) -> tuple[str, str]:
     return "is an SQLite database, but not an Nsight Systems export", _NSYS
 
 
-_NS_COLUMN = re.compile(rb"(?:Avg|Med|Min|Max|StdDev|Time|Duration|Start) \((?:ns|us|ms|s)\)")
+_NS_COLUMN = re.compile(rb"(?:Avg|Med|Min|Max|StdDev) \((?:ns|us|ms|s)\)")
 
 
 def _text(head: bytes) -> tuple[str, str] | None:

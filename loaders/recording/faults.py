@@ -31,6 +31,13 @@ class Faults:
             with self._lock:
                 self._wrong[table, column, reason] += count
 
+    def add(self, other: Faults) -> None:
+        """Add what another counted."""
+        for (table, column, reason), count in other._wrong.items():
+            self.wrong(table, column, reason, count)
+        self.left_out.update(other.left_out)
+        self.sentences += other.sentences
+
     def warnings(self) -> list[str]:
         """All problems as sentences, one per table and reason."""
         columns: dict[tuple[str, str], dict[str, int]] = {}

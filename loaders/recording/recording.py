@@ -19,6 +19,7 @@ from ..errors import Unreadable
 from ..loader import Job
 from ..schema import NAME
 from ..trace import Device, Info, Trace
+from . import quantities
 from .faults import Faults
 from .spool import TableSpool, warnings_of
 from .values import Clock
@@ -122,7 +123,7 @@ class Recording:
 
     def add_metrics(self, rows: pl.DataFrame) -> None:
         """Add rows of ``metrics`` with times as recorded."""
-        self._metrics.add(_conformed("metrics", rows))
+        self._metrics.add(_conformed("metrics", quantities.checked(rows, self.faults, "the counters")))
 
     def call_chains(self, rows: pl.DataFrame, what: str) -> None:
         """Add call chains of samples and calls; their times are counted where the calls are read, too."""

@@ -126,15 +126,12 @@ def _calls(recording: Recording, rows: pl.DataFrame, strings: pl.DataFrame, oper
 
 
 def _monitor(recording: Recording, rows: pl.DataFrame) -> None:
-    """Add each monitor value as a sample at the start of its interval, and the last one of a metric also at its end."""
+    """Add each monitor value at the start of its interval, for which it holds."""
     rows = columns(rows, "rocpd_monitor", recording.faults, {"value": "real"})
     device = pl.when(pl.col("deviceType").str.to_lowercase() == "gpu").then(pl.format("GPU {}", "deviceId"))
     rows = rows.drop_nulls("value").with_columns(
         device=device.otherwise(pl.lit("Host")), metric="monitorType",
         unit=pl.col("monitorType").replace_strict(_UNITS, default="", return_dtype=pl.String),
     )
-    lasts = rows.group_by("device", "metric", maintain_order=True).agg(pl.all().sort_by("end").last())
-    both = pl.concat([
-        rows.with_columns(ts_ns="start"), lasts.with_columns(ts_ns="end").select(*rows.columns, "ts_ns"),
-    ])
-    recording.samples(both, "rocpd_monitor")
+    timed = recording.clock.timed(rows, "rocpd_monitor")
+    recording.samples(timed.with_columns(ts_ns="start_ns"), "rocpd_monitor")

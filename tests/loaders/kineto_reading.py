@@ -123,7 +123,7 @@ def accepted(data: bytes) -> bool:
 
 
 def reference(data: bytes) -> tuple[list[Row], list[Row]]:
-    """Kernels and host slices of a document by json with Decimal, those without a category and then those without a time last."""
+    """Kernels and host slices of a document by json with Decimal, those without category and time last."""
     document = json.loads(data, parse_float=_Written)
     events = document["traceEvents"] if isinstance(document, dict) else document
     kernels: list[list[Any]] = []

@@ -11,7 +11,7 @@ import pytest
 
 from warplens.loaders.nsys.database import NsysDatabase
 from warplens.loaders.recording.database import Database
-from warplens.loaders.recording.recording import Faults
+from warplens.loaders.recording.faults import Faults
 
 
 class Counted(sqlite3.Connection):
@@ -24,7 +24,8 @@ class Counted(sqlite3.Connection):
         super().close()
 
 
-@pytest.mark.parametrize("opened", [NsysDatabase, lambda path: Database(path, Faults())], ids=["nsys", "rocm"])
+@pytest.mark.parametrize("opened", [
+    lambda path: NsysDatabase(path, Faults()), lambda path: Database(path, Faults())], ids=["nsys", "rocm"])
 def test_a_damaged_database_does_not_stay_open(
     opened: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from ...core.metrics import metric as metric_of
 
 DROPPED = 0.75  # A clock below this share of its usual high has dropped.
 HIGH = 0.95  # Quantile of the samples that is the usual high.
-_CLOCK = re.compile(r"(sm|gpu|gr|graphics|core|gfx|sclk).*(freq|clock)|^sclk|^clock", re.I)
+_CLOCK = re.compile(r"(sm|gpu|gpc|sys|gr|graphics|core|gfx|sclk).*(freq|clock|clk)|^sclk|^clock", re.I)
 _OTHER_CLOCK = re.compile(r"mem|cpu|video|dram|throttle", re.I)
 _MEMORY = re.compile(r"memory reserved|mem(ory)?[ _](used|usage)|fb_used|vram.*used", re.I)
 OF_ALL = 0.7  # A clock below this share of the usual high over all devices of the recording has dropped.

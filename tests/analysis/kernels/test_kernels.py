@@ -185,8 +185,8 @@ def test_launches_without_a_duration_are_counted_and_never_take_zero(run_of, ask
     kernels = [launch("known", 5), launch("known", None), launch("bare", None, tensor=0.5)]
     table = asked("kernels", run_of(kernels=kernels))
     assert table.frame.select("name", "count", "total_ns", "p50_ns", "tensor", "share").rows() == [
-        ("known", 1, 5, 5, None, 1.0), ("bare", 1, None, None, 0.5, None)]
-    assert "2 launches without a duration" in table.notes[0]
+        ("known", 2, 5, 5, None, 1.0), ("bare", 1, None, None, 0.5, None)]
+    assert "2 of 3 launches have no time" in table.notes[0]
 
 
 def test_runs_of_one_job_on_different_devices_are_compared_by_the_devices_order(run_of, asked):

@@ -85,7 +85,7 @@ def test_doctor_says_what_was_found_dropped_and_assumed(samples: Path, tmp_path:
     cut = tmp_path / "cut.csv"
     cut.write_text("Start (ns),Duration (ns),Strm,Name\n1,2,7,k\n3,x,7,k\n")
     assert main(["doctor", str(cut), "--no-cache"]) == 0
-    assert "1 of 2 rows of the trace were left out" in capsys.readouterr().out
+    assert "1 value of the report (Duration (ns)) could not be read: no number" in capsys.readouterr().out
     assert main(["doctor", str(tmp_path / "none.csv"), "--no-cache"]) == 3
 
 

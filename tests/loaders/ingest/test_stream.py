@@ -13,7 +13,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from warplens.loaders.ingest import stream
+from warplens.loaders.ingest import decoders, stream
 
 TEXT = random.Random(7).randbytes(300_000).hex().encode()
 STORED = {
@@ -124,7 +124,7 @@ def test_whole_data_behind_a_wrong_checksum_are_handed_out(tmp_path: Path, wrong
 @pytest.mark.parametrize("flags", [0, 1, 2, 4, 8, 16, 31])
 def test_a_gzip_header_is_passed_over_wherever_it_is_cut(tmp_path: Path, flags: int, monkeypatch) -> None:
     file, stored = tmp_path / "file", member(TEXT[:500], flags)
-    monkeypatch.setattr(stream._Gzip, "chunk", 1)
+    monkeypatch.setattr(decoders.Gzip, "chunk", 1)
     file.write_bytes(stored * 2)
     text, source = everything(file, 64)
     assert text == 2 * TEXT[:500] and source.fault is None
@@ -143,7 +143,8 @@ def test_a_gzip_header_that_is_none_is_said(tmp_path: Path, stored: bytes) -> No
     assert not text and source.fault is not None and "damaged near byte" in source.fault
 
 
-@given(magic=st.sampled_from([stream.GZIP, stream.GZIP + b"\x08", stream.ZSTD, b""]), rest=st.binary(max_size=300))
+@given(
+    magic=st.sampled_from([decoders.GZIP, decoders.GZIP + b"\x08", decoders.ZSTD, b""]), rest=st.binary(max_size=300))
 def test_noise_never_raises(tmp_path_factory: pytest.TempPathFactory, magic: bytes, rest: bytes) -> None:
     file = tmp_path_factory.getbasetemp() / "noise"
     file.write_bytes(magic + rest)

@@ -13,6 +13,7 @@ from warplens.loaders.errors import Unreadable
 from warplens.loaders.loader import HEAD_BYTES, Job
 from warplens.loaders.ncu import LOADER, csv_pages
 from warplens.loaders.ncu import metrics as ncu_metrics
+from warplens.loaders.recording.faults import Faults
 from warplens.loaders.trace import Trace
 
 PEAK = ".avg.pct_of_peak_sustained_elapsed"
@@ -109,8 +110,11 @@ def test_processes_and_tables_after_each_other_do_not_mix(tmp_path: Path) -> Non
 
 
 def test_a_comma_may_be_the_decimal_sign() -> None:
-    assert ncu_metrics.numbers(pl.Series(["1.013,5", "45,35", "7"])).to_list() == [1013.5, 45.35, 7.0]
-    assert ncu_metrics.numbers(pl.Series(["1,013.5", "45,350", "n/a"])).to_list() == [1013.5, 45350.0, None]
+    def read(*cells: str) -> list[float | None]:
+        return ncu_metrics.printed_numbers(pl.Series(cells), Faults()).to_list()
+
+    assert read("1.013,5", "45,35", "7") == [1013.5, 45.35, 7.0]
+    assert read("1,013.5", "45,350", "n/a") == [1013.5, 45350.0, None]
 
 
 def test_where_the_blocks_end_does_not_matter() -> None:
