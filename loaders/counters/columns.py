@@ -164,7 +164,7 @@ def _samples(columns: Layout, head: bytes) -> bool:
         return False
     if what.metric is None and not moments.ns.drop_nulls().is_sorted():
         return False
-    reader = quantities.Columns(Faults(), "")
+    reader = quantities.CounterCells(Faults(), "")
     others = [number for number, column in enumerate(columns.columns) if number != at and column != what.date]
     return any(
         reader.read(pl.Series([row[number] for row in rows], dtype=pl.String), "") is not None for number in others

@@ -23,7 +23,7 @@ from ..recording.values import EMPTY, numbers
 from ..trace import Trace
 from . import quantities, times
 from .columns import ColumnRoles, Layout, family, layout, plain, roles
-from .quantities import Columns
+from .quantities import CounterCells
 from .recording import COLUMNS, CounterColumn, Reading, melted, trace
 from .ticks import ordered
 
@@ -47,7 +47,7 @@ def read(
     ``unit_of`` gives the unit of a counter by its plain name, if neither heading nor values have one; ``binary``: MB
     is 2^20 bytes. Wrong cells are counted under ``table``. Raises TooWide.
     """
-    cells = Columns(Faults(), table, binary)
+    cells = CounterCells(Faults(), table, binary)
     columns = layout(text[: 1 << 20])
     if columns is None:
         return None
@@ -106,7 +106,7 @@ def device_names(texts: pl.Series) -> pl.Series:
     return texts.to_frame("text").select(display_name.alias("device")).to_series()
 
 
-def _wide(frame: pl.DataFrame, what: ColumnRoles, unit_of: Callable[[str], str], cells: Columns) -> Reading:
+def _wide(frame: pl.DataFrame, what: ColumnRoles, unit_of: Callable[[str], str], cells: CounterCells) -> Reading:
     at = moments(frame, what)
     whose = what.device or what.identity
     devices = None if whose is None else device_names(frame[whose])
@@ -136,7 +136,7 @@ def _wide(frame: pl.DataFrame, what: ColumnRoles, unit_of: Callable[[str], str],
     )
 
 
-def _processes(frame: pl.DataFrame, what: ColumnRoles, cells: Columns) -> pl.Series | None:
+def _processes(frame: pl.DataFrame, what: ColumnRoles, cells: CounterCells) -> pl.Series | None:
     return None if what.process is None else numbers(frame[what.process], "id", cells.faults, cells.table)
 
 
@@ -165,7 +165,7 @@ def _few(devices: pl.Series) -> list[str]:
     return [str(name) for name in devices.drop_nulls().unique(maintain_order=True)]
 
 
-def _long(frame: pl.DataFrame, what: ColumnRoles, cells: Columns) -> Reading:
+def _long(frame: pl.DataFrame, what: ColumnRoles, cells: CounterCells) -> Reading:
     """A long table: one row per sample, with its counter's name in one column and its value in another."""
     assert what.metric is not None and what.value is not None
     at = moments(frame, what)

@@ -81,7 +81,7 @@ class NvidiaSmi(CounterLoader):
 
     def read(self, text: bytes, job: Job) -> Reading | None:
         """The samples of a dmon log, or of a query's table."""
-        cells = quantities.Columns(Faults(), job.path.name, binary=True)
+        cells = quantities.CounterCells(Faults(), job.path.name, binary=True)
         monitored = dmon_header(text[: 1 << 16]) is not None
         reading = _smi_dmon(text, cells) if monitored else read(text, cells.table, unit_of, binary=True)
         if reading is not None:
@@ -89,7 +89,7 @@ class NvidiaSmi(CounterLoader):
         return reading
 
 
-def _smi_dmon(text: bytes, reader: quantities.Columns) -> Reading:
+def _smi_dmon(text: bytes, reader: quantities.CounterCells) -> Reading:
     log, names = _Log(), list[str]()
     for line in text.decode("utf-8", "replace").split("\n"):
         cells = dmon_cells(line)
@@ -109,7 +109,7 @@ def _smi_dmon(text: bytes, reader: quantities.Columns) -> Reading:
 
 
 def _smi_block(
-    reader: quantities.Columns, names: Sequence[str], units: Sequence[str], rows: list[list[str]]
+    reader: quantities.CounterCells, names: Sequence[str], units: Sequence[str], rows: list[list[str]]
 ) -> tuple[pl.DataFrame, str | None]:
     columns = {name: pl.Series([row[at] for row in rows], dtype=pl.String) for at, name in enumerate(names)}
     lowered = {name.lower(): name for name in names}
@@ -135,7 +135,7 @@ def _smi_block(
 
 
 def _samples(
-    reader: quantities.Columns, columns: Iterable[tuple[str, pl.Series, str]], moments: pl.Series | None,
+    reader: quantities.CounterCells, columns: Iterable[tuple[str, pl.Series, str]], moments: pl.Series | None,
     devices: pl.Series, pids: pl.Series | None = None,
 ) -> tuple[pl.DataFrame, str | None]:
     """The samples of the numeric columns (name, texts, unit), and the clock of their times."""
@@ -158,7 +158,7 @@ class Dcgmi(CounterLoader):
 
     def read(self, text: bytes, job: Job) -> Reading:
         """The samples of all rows, by the header above them."""
-        log, reader = _Log(), quantities.Columns(Faults(), job.path.name)
+        log, reader = _Log(), quantities.CounterCells(Faults(), job.path.name)
         for line in text.decode("utf-8", "replace").split("\n"):
             before, mark, names = line.partition("#")
             if mark and len(before) <= 40 and names.strip().startswith("Entity"):
@@ -173,7 +173,7 @@ class Dcgmi(CounterLoader):
 
 
 def _dcgmi_block(
-    reader: quantities.Columns, fields: tuple[str, ...], rows: list[Line]
+    reader: quantities.CounterCells, fields: tuple[str, ...], rows: list[Line]
 ) -> tuple[pl.DataFrame, str | None]:
     when, devices, cells = zip(*rows, strict=True)
     spaced = [re.sub(r"^(GPU) ?(\d)", r"\1 \2", device) for device in devices]

@@ -84,7 +84,7 @@ _BINARY = {"kb": "KiB", "mb": "MiB", "gb": "GiB", "tb": "TiB"}
 """What the monitors of AMD and NVIDIA mean by these units."""
 
 
-class Columns(NamedTuple):
+class CounterCells(NamedTuple):
     """Where the wrong cells of a table are counted, and whether its MB is 2^20 bytes."""
 
     faults: Faults

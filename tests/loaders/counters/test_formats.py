@@ -300,5 +300,5 @@ def test_the_samples_are_what_the_script_makes(samples: Path) -> None:
 
 
 def test_headings_that_differ_by_blanks_only_are_columns_of_their_own() -> None:
-    read = tables.read(b"timestamp, power [W],  power [W]\n2026/03/02 14:07:30.250, 7 W, 8 W\n")
+    read = tables.read(b"timestamp, power [W],  power [W]\n2026/03/02 14:07:30.250, 7 W, 8 W\n", "table")
     assert read is not None and sorted(read.samples["value"].to_list()) == [7.0, 8.0]

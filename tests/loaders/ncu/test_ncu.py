@@ -127,7 +127,8 @@ def test_where_the_blocks_end_does_not_matter() -> None:
         parts.feed(piece)
     frames = [
         ncu_metrics.measured(
-            pl.concat(reader.records.launches).unique("id", maintain_order=True), pl.concat(reader.records.samples)
+            pl.concat(reader.records.launches).unique("id", maintain_order=True), pl.concat(reader.records.samples),
+            Faults(),
         )
         for reader in (whole, parts)
     ]
