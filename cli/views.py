@@ -50,7 +50,8 @@ def _described(entry: Entry, facts: dict[str, str]) -> dict[str, Any]:
     runs = [count for count, answers in ((1, one.one_run), (2, one.two_runs)) if answers]
     for count in runs:
         columns["columns_of_two_runs" if columns else "columns"] = [
-            {"name": column.name, "unit": column.unit, "type": column.dtype, "meaning": column.help}
+            {"name": column.name, "unit": column.unit, "type": column.dtype, "meaning": column.help,
+             **({"of": column.of} if column.of else {})}
             for column in one.columns_for(count)
         ] or [{"name": "*", "unit": "", "type": "", "meaning": "what the query selects"}]
     ids = [named.word for count in runs if (named := row_ids(one, count)) is not None]

@@ -70,6 +70,7 @@ class Column(Struct, frozen=True):
     only if they are compared on that basis. ``estimate`` names the column whose value is shown instead, marked ``~``,
     if this has none. A ``heading`` is not repeated below an equal value, and is shown once above a list in which all
     rows share it. If a row includes rows nested in it, ``nests`` names the column without them, whose sum is the total.
+    ``of`` says what 1 is in a column of fractions: ``base`` (the answer's fact ``base``) or words ('of peak FLOP/s').
     """
 
     name: str
@@ -95,6 +96,7 @@ class Column(Struct, frozen=True):
     estimate: str = ""
     heading: bool = False
     nests: str = ""
+    of: str = ""
 
     def mark(self, value: float | None, estimated: bool) -> str:
         """The mark before a share of a peak: ``!`` if it is impossible, ``~`` if it is estimated, not counted."""

@@ -22,8 +22,8 @@ _MOST_AHEAD = 1_000_000_000
 
 
 def cycle_facts(runs: Sequence[Trace], options: Options) -> dict[str, Any]:
-    """The facts ``cycles`` and ``step`` of one run, or of each run by its side: the same in every view, and for every
-    cycle a view is limited to. Whatever every answer states about a run is added here."""
+    """The facts ``cycles``, ``step`` and ``base`` of one run, or of each run by its side: the same in every view, and
+    for every cycle a view is limited to. Whatever every answer states about a run is added here."""
     statements = [_statement(run, options, side) for run, side in zip(runs, SIDES, strict=False)]
     if len(statements) == 1:
         return statements[0]
@@ -52,12 +52,15 @@ def find_ahead(runs: Sequence[Trace], options: Options) -> Thread | None:
 
 def _statement(run: Trace, options: Options, side: Side) -> dict[str, Any]:
     def compute() -> dict[str, Any]:
+        from .base import base_facts
         from .detection import view_cycles
         from .scope import scoped_any_cycle
         from .step_facts import step_facts
 
-        cycles = view_cycles(scoped_any_cycle(run, options, side), options)
-        return {"cycles": _stated(cycles), "step": step_facts(cycles)}
+        scoped = scoped_any_cycle(run, options, side)
+        cycles = view_cycles(scoped, options)
+        step = step_facts(cycles)
+        return {"cycles": _stated(cycles), "step": step, "base": base_facts(scoped, step)}
 
     return derived_value(run, _KEPT, dict, compute) if options == Options() else compute()
 

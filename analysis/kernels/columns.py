@@ -34,7 +34,8 @@ COLUMNS = (
     Column("total_ns", "total", "ns", "summed duration", width=10, order=0, role="time", pairs="sum",
            pair_order=(1, 1, 0)),
     Column("share", "share", "fraction", "share of the summed duration of all device activities (the longest bar is "
-           "full)", width=24, order=0, role="share", bar="share", pairs="sum", pair_order=(4, 3, 9)),
+           "full)", width=24, order=0, role="share", bar="share", pairs="sum", pair_order=(4, 3, 9),
+           of="of the summed activity time"),
     Column("count", "count", "count", "launches", width=7, order=2, role="count", pairs="sum", pair_order=(5, 5, 9)),
     Column("mean_ns", "mean", "ns", "mean duration", width=9, order=7, pair_order=(6, 6, 4), pairs="single"),
     Column("min_ns", "min", "ns", "shortest launch", width=9, order=None, pairs="single"),
@@ -44,17 +45,17 @@ COLUMNS = (
     Column("trend", "latency", "trend", "histogram of launch durations, log axis from shortest to longest; one axis "
            "for both runs", width=12, order=6, pairs="single", pair_order=(2,)),
     Column("tensor", "tensor", "fraction", "tensor-core utilisation, share of peak, weighted by duration", width=12,
-           order=3, bar="tensor", pair_order=(8, 8, 9), estimate="compute_of_peak"),
+           order=3, bar="tensor", pair_order=(8, 8, 9), estimate="compute_of_peak", of="of tensor-core peak"),
     Column("dram", "DRAM", "fraction", "DRAM throughput, share of peak, weighted by duration", width=12, order=3,
-           bar="dram", pair_order=(8, 8, 9), estimate="memory_of_peak"),
+           bar="dram", pair_order=(8, 8, 9), estimate="memory_of_peak", of="of DRAM peak"),
     Column("bound", "bound", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=8, order=3,
            pair_order=(7,)),
     Column("op", "operator", "text", "operator that launched it most often; empty where not recorded", width=22,
            order=7, pair_order=(12,), role="label"),
     Column("compute_of_peak", "of compute", "fraction", "achieved FLOP/s, share of peak, from the FLOPs of its "
-           "operators", width=11, order=None),
+           "operators", width=11, order=None, of="of peak FLOP/s"),
     Column("memory_of_peak", "of memory", "fraction", "achieved B/s, share of peak, from the bytes of its operators",
-           width=11, order=None),
+           width=11, order=None, of="of peak B/s"),
 )
 PAIR_COLUMNS = tuple(replace(one, width=8) if one.unit == "trend" else one for one in pair_columns(COLUMNS))
 EXTREMES = (

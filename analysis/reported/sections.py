@@ -31,7 +31,7 @@ COLUMNS = (
     Column("shown", "value", "measure", "mean over the kernel's launches with its unit, or n/a (for a rule its kind "
            "and the scope of its estimate)", width=18, order=0, sorts="value", pairs="side"),
     Column("speedup", "est. speedup", "fraction", "speed-up estimated by the tool's own rule (NVIDIA's figure)",
-           width=12, order=2),
+           width=12, order=2, of="of the kernel's time"),
     Column("severity", "kind", "text", "the rule's own severity: OPT, WRN or INF", width=4, order=None),
     Column("scope", "of", "text", "scope of the estimate: global (the kernel's run time) or local (the bottleneck)",
            width=6, order=None),
@@ -51,7 +51,7 @@ PAIR_COLUMNS = (
     Column("values", "A → B", "measure", "value in each run (for a rule its estimate)", width=22, order=0,
            sorts="change"),
     Column("change", "Δ%", "fraction", "change of the value (for a rule of its estimate), relative to A", width=8,
-           order=0, signed=True),
+           order=0, signed=True, of="of A"),
     *(replace(one, order=None if one.name.startswith(_LISTED_ONCE) else one.order) for one in _PAIRED[3:]),
 )
 _BEST = 1  # Rules that the summary puts into sentences; all rules are rows.

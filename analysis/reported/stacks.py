@@ -34,13 +34,13 @@ _OWN = (
     Column("self_samples", "self", "count", "samples in the function itself", width=7, order=2, role="count",
            pairs="side"),
     Column("self_share", "self %", "fraction", "share of the samples with a call stack in the function itself", width=7,
-           order=1, role="share", pairs="sum"),
+           order=1, role="share", pairs="sum", of="of the samples"),
 )
 _TOTAL = (
     Column("samples", "total", "count", "samples in it or its callees, among samples with a call stack", width=7,
            order=3, role="count", pairs="side"),
     Column("share", "total %", "fraction", "share of the samples with a call stack in it or its callees", width=7,
-           order=0, role="share", pairs="sum"),
+           order=0, role="share", pairs="sum", of="of the samples"),
 )
 COLUMNS = (  # sorted by self %, which a narrow list shows
     _NAME, _OWN[0], replace(_OWN[1], order=0), replace(_TOTAL[0], order=None), replace(_TOTAL[1], order=1), _MODULE,

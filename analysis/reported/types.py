@@ -26,13 +26,14 @@ COLUMNS = (
     Column("count", "count", "count", "launches", width=8, order=1, role="count", pairs="sum"),
     Column("total_ns", "total", "ns", "summed duration", width=10, order=0, role="time", pairs="sum"),
     Column("share", "share", "fraction", "share of the time of all kernels with a type", width=8, order=1, role="share",
-           bar="share"),
+           bar="share", of="of the time of kernels with a type"),
     Column("mean_ns", "mean", "ns", "mean duration", width=9, order=3),
     Column("min_ns", "min", "ns", "shortest launch", width=9, order=5),
     Column("p50_ns", "p50", "ns", "median duration (nearest rank)", width=9, order=4),
     Column("max_ns", "max", "ns", "longest launch", width=9, order=4),
     Column("kernels", "kernels", "count", "distinct kernels of the type", width=8, order=2),
-    Column("tensor", "tensor", "fraction", "matrix-unit utilisation weighted by duration", width=8, order=3),
+    Column("tensor", "tensor", "fraction", "matrix-unit utilisation weighted by duration", width=8, order=3,
+           of="of the matrix units' peak"),
 )
 _KEYS = ("op_type", "core", "device")
 

@@ -127,7 +127,8 @@ def _column(name: str, frame: pl.DataFrame, at: int) -> Column:
         longest = frame[name].head(1000).cast(pl.String).str.len_chars().max()
         width = min(max(len(name), int(longest) if isinstance(longest, int) else 1), _WIDEST)
     return Column(name, name, unit, f"{name}, as the query gives it", width=width, order=0 if at == 0 else at,
-                  pinned=at == 0, role=role, elastic=unit == "text" and width == _WIDEST)
+                  pinned=at == 0, role=role, elastic=unit == "text" and width == _WIDEST,
+                  of="as the query gives it" if unit == "fraction" else "")
 
 
 def _sentence(message: str, statement: str, words: Words) -> str:

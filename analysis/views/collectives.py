@@ -49,7 +49,7 @@ COLUMNS = (
     Column("last_rank", "last", "number", "rank that arrived last most often", width=5, order=1),
     Column("trend", "duration", "trend", "durations on a log axis, shortest to longest", width=12, order=6),
     Column("last_share", "last at", "fraction", "share of the collectives at which that rank arrived last", width=8,
-           order=3),
+           order=3, of="of the collectives"),
     Column("last_device", "last device", "text", "device of that rank", width=11, order=None),
     Column("last_lead_ns", "behind", "ns", "median lag of the last rank behind the second last", width=9, order=7),
     Column("p50_ns", "p50", "ns", "median transfer", width=9, order=7),

@@ -56,7 +56,7 @@ BY_CAUSE = (
     Column("cause", "cause", "text", _MEANINGS, width=12, order=0, pinned=True, pairs="key"),
     Column("total_ns", "idle", "ns", "idle time with that cause", width=10, order=0, role="time", pairs="sum"),
     Column("share", "share", "fraction", "share of the time from the device's first to its last activity", width=8,
-           order=1, role="share", pairs="sum"),
+           order=1, role="share", pairs="sum", of="of first to last activity"),
 )
 
 

@@ -33,9 +33,9 @@ COLUMNS = (
     Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=3, role="where"),
     Column("stream", "stream", "number", "stream or queue", width=6, order=5, role="where"),
     Column("tensor", "tensor", "fraction", "tensor-core utilisation, share of peak", width=12, order=2, bar="tensor",
-           estimate="compute_of_peak"),
+           estimate="compute_of_peak", of="of tensor-core peak"),
     Column("dram", "DRAM", "fraction", "DRAM throughput, share of peak", width=12, order=2, bar="dram",
-           estimate="memory_of_peak"),
+           estimate="memory_of_peak", of="of DRAM peak"),
     Column("grid", "grid", "text", "blocks in the grid as x,y,z", width=12, order=8),
     Column("block", "block", "text", "threads in a block as x,y,z", width=10, order=9),
     Column("op", "operator", "text", "operator that launched it; empty where not recorded", width=22, order=3,
@@ -52,13 +52,13 @@ COLUMNS = (
     Column("correlation", "corr", "number", "correlation id, shared with the call that launched it", width=9,
            order=None),
     Column("compute_of_peak", "of compute", "fraction", "achieved FLOP/s, share of peak, from the FLOPs of its "
-           "operator", width=11, order=None),
+           "operator", width=11, order=None, of="of peak FLOP/s"),
     Column("memory_of_peak", "of memory", "fraction", "achieved B/s, share of peak, from the bytes of its operator",
-           width=11, order=None),
+           width=11, order=None, of="of peak B/s"),
     Column("registers", "regs", "number", "registers per thread", width=5, order=9),
     Column("shared_bytes", "shared", "bytes", "shared memory per block", width=9, order=10),
     Column("occupancy", "occupancy", "fraction", "achieved occupancy, measured or estimated by the profiler", width=9,
-           order=9),
+           order=9, of="of warps"),
 )
 FOUND = ("op", "op_forward", "module", "frame", "launch_ns")
 

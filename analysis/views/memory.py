@@ -26,7 +26,7 @@ COLUMNS = (
            order=0, elastic=True, pinned=True, role="label", pairs="key"),
     Column("bytes", "at peak", "bytes", "held at the device's peak", width=10, order=0, role="value", pairs="sum"),
     Column("share", "share", "fraction", "of the device's peak", width=8, order=2, role="share", bar="share",
-           pairs="sum"),
+           pairs="sum", of="of the device's peak"),
     Column("block_bytes", "takes", "bytes", "their size on the device, rounded up by the allocator; empty unless "
            "recorded for all of them", width=10, order=4, pairs="sum"),
     Column("held", "over time", "trend", "the most it held in each part of the recording", width=24, order=2),

@@ -46,7 +46,7 @@ _PAIRED = side_by_side(COLUMNS)
 PAIR_COLUMNS = (
     *_PAIRED[:3],
     Column("mean_change", "mean A → B", "measure", "mean of the samples in each run", width=22, order=0),
-    Column("change", "Δ%", "fraction", "change of the mean, relative to A", width=8, order=0, signed=True),
+    Column("change", "Δ%", "fraction", "change of the mean, relative to A", width=8, order=0, signed=True, of="of A"),
     Column("max_change", "max A → B", "measure", "largest sample in each run", width=22, order=3),
     *_PAIRED[3:],
 )

@@ -48,9 +48,9 @@ COLUMNS = (
     Column("tc_eligible", "TC able", "bool", "whether it, or an operator it called, can use tensor cores (empty if "
            "names do not tell)", width=7, order=6),
     Column("tc_self_ratio", "TC self", "fraction", "share of its own device time on tensor cores, by kernel name "
-           "(empty if names do not tell)", width=8, order=5, bar="share"),
+           "(empty if names do not tell)", width=8, order=5, bar="share", of="of its device time"),
     Column("tc_total_ratio", "TC total", "fraction", "share of its total device time on tensor cores", width=8,
-           order=7, bar="share"),
+           order=7, bar="share", of="of its device time"),
 )
 
 

@@ -30,7 +30,7 @@ COLUMNS = (
     Column("time_ns", "time", "ns", "mean per cycle; the sum over launches without timestamps", width=10, order=0,
            role="time", pairs="sum"),
     Column("share", "share", "fraction", "share of the mean cycle", width=16, order=0, bar="share", role="share",
-           pairs="sum"),
+           pairs="sum", of="of the step by torch_tb_profiler's rule"),
     Column("on", "on", "text", "device: time on the device; host: host time while devices are idle", width=6, order=2,
            pairs="key"),
 )

@@ -55,7 +55,7 @@ COLUMNS = (
     Column("memory_reserved", "reserved", "bytes", "peak device memory reserved by the allocator, where recorded",
            width=9, order=8),
     Column("memory_share", "of device", "fraction", "share of the device's memory in use at the peak, where both are "
-           "recorded", width=9, order=8),
+           "recorded", width=9, order=8, of="of device memory"),
     Column("matched", "of", "count", "collectives it shares with other ranks", width=6, order=8),
 )
 

@@ -41,8 +41,10 @@ COLUMNS = (
     Column("intensity", "FLOP/B", "number", "FLOPs per byte", 8, order=7, pairs="side"),
     Column("flops_per_s", "FLOP/s", "number", "achieved FLOP/s", 9, order=None),
     Column("bytes_per_s", "achieved", "rate", "achieved B/s, for the minimum bytes", 9, order=None),
-    Column("compute_of_peak", "compute", "fraction", "achieved FLOP/s, share of peak", 8, order=0, bar="tensor"),
-    Column("memory_of_peak", "memory", "fraction", "achieved B/s, share of peak", 8, order=0, bar="dram"),
+    Column("compute_of_peak", "compute", "fraction", "achieved FLOP/s, share of peak", 8, order=0, bar="tensor",
+           of="of peak FLOP/s"),
+    Column("memory_of_peak", "memory", "fraction", "achieved B/s, share of peak", 8, order=0, bar="dram",
+           of="of peak B/s"),
     Column("bound", "bound", "text", "peak that sets its least time: compute or memory; link: a copy to the host or "
            "another device", 7, order=3, role="label"),
     Column("least_ns", "least", "ns", "time all its calls take at peak", 9, order=5, pairs="sum"),

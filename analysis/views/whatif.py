@@ -24,12 +24,12 @@ COLUMNS = (
            "host code, an idle cause, a call that no longer waits", width=34, order=0, pinned=True, elastic=True,
            role="name"),
     Column("share", "of time", "fraction", "saved / cycle (recording, where there are not two cycles); ░ behind it: "
-           "the time it takes / cycle", width=46, order=2, role="share", bar="share", under="takes"),
+           "the time it takes / cycle", width=46, order=2, role="share", bar="share", under="takes", of="base"),
     Column("device_ns", "takes", "ns", "device time per cycle; empty for host code and waits, which overlap the device",
            width=10, order=1),
     Column("saved_ns", "wins", "ns", "how much shorter the cycle would be; wins do not add up: two changes may shorten "
            "the same wait", width=10, order=0, role="time", pairs="alone"),
-    Column("takes", "takes", "fraction", "device time / cycle time", order=None),
+    Column("takes", "takes", "fraction", "device time / cycle time", order=None, of="base"),
     Column("saved_at_peak_ns", "at peak", "ns", "saved if it took the least time its work allows; – where unknown",
            width=10, order=4),
     Column("saved_with_host_ns", "host ×0.5 too", "ns", "saved if all host code also took half its time; far more than "
@@ -116,7 +116,7 @@ PATH_COLUMNS = (
     Column("start_ns", "start", "ns", "recorded start", width=10, order=4, role="moment"),
     Column("dur_ns", "takes", "ns", "time on the critical path", width=10, order=0, role="time"),
     Column("share", "share", "fraction", "share of the cycle; the steps of the path add up to 100%", width=20, order=2,
-           role="share", bar="share"),
+           role="share", bar="share", of="base"),
 )
 
 

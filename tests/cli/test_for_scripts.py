@@ -203,6 +203,11 @@ def test_a_gate_is_a_case_of_junit(samples: Path, tmp_path: Path, capsys: Captur
     assert main(["diff", *pair, "--format", "junit"]) == USAGE
 
 
+def test_every_column_of_fractions_says_what_1_is() -> None:
+    columns = [column for entry in VIEWS for count in (1, 2) for column in entry.load().columns_for(count)]
+    assert not [column.name for column in columns if column.unit == "fraction" and not column.of]
+
+
 def test_the_guide_names_what_there_is(capsys: Captured) -> None:
     assert main(["guide"]) == FINE
     text = capsys.readouterr().out

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from ...contract.column import Column
 from ..table import Table
 from .state import notes, state
 
@@ -25,7 +26,7 @@ def document(table: Table) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "view": table.view,
-        "columns": [{"name": column.name, "unit": column.unit} for column in table.columns if column.name != "id"],
+        "columns": [_column(column) for column in table.columns if column.name != "id"],
         "total_rows": table.total_rows,
         "summary": list(table.summary),
         "facts": table.all_facts,
@@ -39,6 +40,11 @@ def document(table: Table) -> dict[str, Any]:
             for source in table.sources
         ],
     }
+
+
+def _column(column: Column) -> dict[str, str]:
+    said = {"name": column.name, "unit": column.unit}
+    return said | {"of": column.of} if column.unit == "fraction" else said
 
 
 def _plain(value: object) -> Any:
