@@ -254,7 +254,7 @@ def sparkline(values: Sequence[float | None] | None, width: int | None = None) -
         values = [max((v for v in part if v is not None and v == v), default=None) for part in parts]
     top = max((v for v in values if v is not None and v == v), default=0)
     return "".join(
-        " " if v is None or v != v else LEVELS[min(7, int(8 * v / top))] if top > 0 and v > 0 else LEVELS[0]
+        " " if v is None or v != v else LEVELS[min(7, int(8 * (v / top)))] if top > 0 and v > 0 else LEVELS[0]
         for v in values
     )
 
@@ -278,6 +278,6 @@ def series(values: Sequence[float | None] | None, width: int | None = None) -> s
     height = max(high - low, _LEAST_RANGE * abs(middle))
     floor = middle - height / 2
     return "".join(
-        " " if v is None or v != v else LEVELS[min(7, int(8 * (v - floor) / height))] if height > 0 else LEVELS[0]
+        " " if v is None or v != v else LEVELS[min(7, int(8 * ((v - floor) / height)))] if height > 0 else LEVELS[0]
         for v in values
     )

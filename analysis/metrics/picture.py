@@ -27,7 +27,7 @@ def telling(rows: pl.DataFrame, most: int = MOST_PANELS) -> list[list[dict[str, 
     """The counters worth plotting, as rows per device: those that vary, capacities before own use."""
     varying = rows.filter(pl.col("samples") > 1, pl.col("max") > pl.col("min"))
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in varying.iter_rows(named=True):
+    for row in varying.filter((pl.col("max") - pl.col("min")).is_finite()).iter_rows(named=True):
         groups.setdefault((str(row["metric"]), str(row["unit"])), []).append(row)
 
     def weight(name: tuple[str, str]) -> tuple[int, float, str]:

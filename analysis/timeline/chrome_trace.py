@@ -7,16 +7,15 @@ left out. Format: the Trace Event Format, with the categories and arguments PyTo
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 import polars as pl
 
+from ... import files
 from ...loaders.schema import columns_of
 from ...loaders.trace import Trace
 from ..communication.rank_clocks import clocks_of, on_first_clock
@@ -55,32 +54,17 @@ def sliced(run: Trace, options: Options) -> Iterator[bytes]:
     return document(on_first_clock(scope, clocks_of(scoped_any_cycle(run, options, window=False))))
 
 
-def save(pieces: Iterable[bytes], path: Path) -> None:
-    """Write the pieces of a trace to ``path``, compressed if it ends in ``.gz``. Raises OSError. The pieces go to a
-    temporary file beside it, renamed when complete, so that nobody opens half a trace."""
-    half = half_of(path)
-    try:
-        with _opened(half, packed=path.suffix == ".gz") as out:
-            for piece in pieces:
-                out.write(piece)
-        half.replace(path)
-    finally:
-        with suppress(OSError):
-            half.unlink()
+def save(pieces: Iterable[bytes], path: Path, fresh: bool = False) -> None:
+    """Write the pieces of a trace to ``path``, compressed if it ends in ``.gz``, whole or not at all. ``fresh``: under
+    an unused name only. Raises OSError."""
+    with files.replacing(path, fresh) as out:
+        if path.suffix != ".gz":
+            out.writelines(pieces)
+            return
+        from isal import igzip
 
-
-def half_of(path: Path) -> Path:
-    """The temporary file of ``save``."""
-    return path.with_name(f".{path.name}.{os.getpid()}")
-
-
-def _opened(path: Path, packed: bool) -> BinaryIO:
-    if not packed:
-        return path.open("wb")
-    from isal import igzip
-
-    packing: BinaryIO = igzip.open(path, "wb")
-    return packing
+        with igzip.open(out, "wb") as packing:
+            packing.writelines(pieces)
 
 
 def document(run: Trace) -> Iterator[bytes]:

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import math
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from threading import Event
 from urllib.parse import urlsplit
 
+from ... import files
 from ...analysis.core.text import display
 from ...library import UsageError
 from ..arguments import Failure
@@ -42,7 +42,7 @@ class Wrapped:
         self.exit_status: int | None = None
         self._tool, self._words, self._ms = tool, list(words), ms
         program = "rocprofv3" if tool == "rocprof" else tool
-        self._program = shutil.which(program)
+        self._program = files.program(program)
         if self._program is None:
             raise Failure(f"{tool} is not installed" + (f" (no {program} on the path)" if program != tool else ""))
 
@@ -147,7 +147,7 @@ def _python_with_xprof() -> str:
     if importlib.util.find_spec("xprof") is not None:
         return sys.executable
     for name in ("python", "python3"):
-        other = shutil.which(name)
+        other = files.program(name)
         if other is None or Path(other).resolve() == Path(sys.executable).resolve():
             continue
         asked = [other, "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('xprof') is None)"]

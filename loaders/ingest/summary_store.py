@@ -14,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
+from ... import files
 from .. import parquet_check, private
 from ..errors import Unreadable
 from . import cache, spill
@@ -65,13 +66,8 @@ def add(file: Path, rows: Sequence[tuple[str, str]]) -> pl.DataFrame:
         if not new and file.exists():
             return before
         frame = pl.concat([before, pl.DataFrame(list(new.values()), schema=_SCHEMA, orient="row")])
-        written = file.with_name(f"{file.name}.{os.getpid()}")
-        try:
-            frame.write_parquet(written, metadata={_MARK: str(VERSION)})
-            os.replace(written, file)
-        except BaseException:
-            private.discard(written)
-            raise
+        with files.replacing(file) as out:
+            frame.write_parquet(out, metadata={_MARK: str(VERSION)})
         return frame
 
 

@@ -7,7 +7,6 @@ because the tables are cached; otherwise the error message gives the command to 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from ... import files
 from ..errors import Unreadable
 from ..loader import FormatLoader, Job
 from ..trace import Trace
@@ -81,7 +81,7 @@ def _label(path: Path) -> str:
 
 def _exported(job: Job) -> Path:
     """An export made by ``nsys`` in the job's workspace. Raises Unreadable; kills ``nsys`` if ``progress`` raises."""
-    program = shutil.which("nsys")
+    program = files.program("nsys")
     if program is None:
         raise Unreadable(job.path, "is an Nsight Systems report and needs nsys, which is not installed here", ELSEWHERE)
     target, log_path = job.workspace / "export.sqlite", job.workspace / "export.log"

@@ -19,11 +19,11 @@ from textual.binding import BindingType
 from textual.filter import LineFilter
 from textual.reactive import Initialize, Reactive
 
+from ... import files
 from ...analysis.core import units
 from ...analysis.core.text import display
 from ..list import glyphs
 from ..session import resume, themes
-from ..session.exporting import drop_unfinished
 from ..session.jobs import TURN, Answered, QueryRunner, anything_working, waiting
 from ..session.keys import remapped
 from ..session.messages import PickerRequest, RunsRequest
@@ -351,7 +351,7 @@ def run(
         run_.wait_for_end()
     code = app.return_code or report_failed_inputs(app.session.inputs)
     if anything_working():
-        drop_unfinished()
+        files.drop_unfinished()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

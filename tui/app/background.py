@@ -17,10 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ... import files
 from ...analysis.core import units
 from ...analysis.core.text import display
 from ..session import resume
-from ..session.exporting import clipboard_text, drop_unfinished, new_file
+from ..session.exporting import clipboard_text, new_file
 from ..session.jobs import QueryRunner
 from ..session.keys import spelled
 from ..session.messages import (
@@ -39,6 +40,7 @@ from ..session.opening import Found
 from ..session.session import Session
 from ..session.watch import EVERY, Watch
 from ..terminal import clipboard
+from ..terminal.painting import PaintFailed
 from ..terminal.textual_hooks import HookedApp
 from .screen import MainScreen
 from .start import Start
@@ -100,7 +102,7 @@ class Background(HookedApp):
 
     def _end_at_once(self, number: int) -> NoReturn:
         self.stop_all()
-        drop_unfinished()
+        files.drop_unfinished()
         resume.keep(self.session)
         atexit.unregister(logging.shutdown)  # it would block on the terminal as well
         atexit._run_exitfuncs()
@@ -143,11 +145,19 @@ class Background(HookedApp):
 
     def on_copy_request(self, event: CopyRequest) -> None:
         """Compute a pane's table and copy it as markdown."""
-        self.run_task("copying", lambda: clipboard_text(event.job(), event.view), self._take_copy)
+        self._copy(lambda: clipboard_text(event.job(), event.view))
 
     def on_text_copied(self, event: TextCopied) -> None:
         """Copy a pane's text."""
-        self._take_copy((event.text, "warplens-command.txt"))
+        self._copy(lambda: (event.text, "warplens-command.txt"))
+
+    def _copy(self, make: Callable[[], tuple[str, str]]) -> None:
+        """Make a text and the name of a file for it, and copy the text."""
+        def job() -> tuple[str, str, bool | None]:
+            text, name = make()
+            return text, name, clipboard.in_tmux(text, os.environ)
+
+        self.run_task("copying", job, self._take_copy)
 
     def run_task(self, name: str, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Run ``job`` in the background, shown as ``name`` in the header; ^C discards its result."""
@@ -238,23 +248,38 @@ class Background(HookedApp):
         pane = self.main.pane
         if pane is not None and pane.table is not None and pane.table.notes:
             sections.append((f"{pane.entry.title}: notes", list(pane.table.notes)))
+        if self.main.not_drawn:
+            sections.append(("Drawing", [self.main.not_drawn]))
         self.push_screen(WarningsScreen(sections or [("Nothing is open", ["o opens a trace"])]))
 
+    def on_paint_failed(self, event: PaintFailed) -> None:
+        """Something could not be drawn: the warnings say so, once per recording."""
+        if not self.main.not_drawn:
+            self.main.not_drawn = f"A value of this recording could not be drawn ({display(event.reason, 200)})."
+            self.main.update_lines()
+
     def _take_copy(self, value: Any) -> None:
-        """Send text to the terminal's clipboard, or write it to a file if the terminal has none."""
+        """Say where the text is: with tmux, else send it to the terminal's clipboard, else write a file."""
         if isinstance(value, Exception):
             self.notify(display(str(value), 300), severity="error", markup=False)
             return
-        text, name = value
-        sequence = clipboard.sequence(text, os.environ)
+        text, name, in_tmux = value
+        lines = units.counted(len(text.splitlines()), "line", "lines")
+        sequence = clipboard.sequence(text, os.environ) if in_tmux is None else None
+        if in_tmux:
+            self.notify(f"Copied {lines} to tmux's buffer and the terminal's clipboard.", markup=False)
+            return
         if sequence is not None and self.driver is not None:
             self.driver.write(sequence)
             self.driver.flush()
-            lines = units.counted(len(text.splitlines()), "line", "lines")
             self.notify(f"Sent {lines} to the terminal's clipboard.", markup=False)
             return
-        written = new_file(Path(name), [text.encode()])
-        self.notify(f"No clipboard here; written to {display(str(written))}", markup=False)
+        try:
+            written = new_file(Path(name), [text.encode()])
+        except OSError as error:
+            self.notify(f"Not copied: {display(str(error), 200)}", severity="error", markup=False)
+            return
+        self.notify(f"{lines} written to {display(str(written))}.", markup=False)
 
 
 def neighbour(numbers: list[int], now: int | None, step: int) -> int | None:

@@ -64,6 +64,7 @@ class MainScreen(Screen[None]):
         self.arriving = 0
         self.headline = ""
         self.warnings: tuple[str, ...] = ()
+        self.not_drawn = ""
 
     def compose(self) -> ComposeResult:
         """Header, tabs and load progress above the panes; prompt and footer below."""
@@ -171,7 +172,7 @@ class MainScreen(Screen[None]):
 
     def forget(self) -> None:
         """Other runs are being opened: clear every pane and discard its queries."""
-        self.headline, self.warnings = "", ()
+        self.headline, self.warnings, self.not_drawn = "", (), ""
         for pane in self.panes.query_children(TablePane):
             for runner in pane.runners:
                 runner.drop()
@@ -188,7 +189,8 @@ class MainScreen(Screen[None]):
         doing = [*self._running_tasks.values(), *(["computing"] if slow else [])]
         busy = f"{doing[0][:1].upper()}{doing[0][1:]}… ^C cancels" if doing else ""
         self.header.show_state(
-            header_text(self.session, self.headline), len(self.warnings), busy, spelled(self.keys_of("help"))
+            header_text(self.session, self.headline), len(self.warnings) + bool(self.not_drawn), busy,
+            spelled(self.keys_of("help"))
         )
         if pane is not None:
             pane.caption(frame_text(

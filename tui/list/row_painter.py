@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from ...analysis.core import text
+from ...analysis.core import text, units
 from ...analysis.kernels.family import LETTERS, WITH_FAMILY, family, family_column
 from ..terminal import sanitiser
 from . import cells, glyphs
@@ -89,6 +89,7 @@ class Page:
         self.values = table.window(top, top + height, names) if layout.placed else []
         self._texts: list[list[str] | None] = [None] * len(self.values)
         self._strips: dict[int, tuple[object, Strip]] = {}
+        self.failures: list[Exception] = []
         self._head: tuple[int | None, Strip] | None = None
         bars = [one.column.name for one in layout.placed if one.column.bar in ("share", "lost")]
         wholes = [one.column.under for one in layout.placed if one.column.under in columns]
@@ -253,8 +254,12 @@ class Page:
     def _cell(self, placed: Placed, value: Any, row: tuple[Any, ...]) -> str:
         if self._wraps is not None and placed.column.name == self._wraps.column:
             return cells.fit(self._wraps.texts[self.values.index(row)][0], placed.width)
-        value, mark = self._value_and_mark(placed.column, value, row)
-        return cells.cell(value, placed.column, placed.width, self._most.get(placed.column.name) or 1.0, mark)
+        try:
+            value, mark = self._value_and_mark(placed.column, value, row)
+            return cells.cell(value, placed.column, placed.width, self._most.get(placed.column.name) or 1.0, mark)
+        except Exception as error:
+            self.failures = [error]
+            return cells.fit(units.MISSING, placed.width, right=not is_text(placed.column))
 
     def _value_and_mark(self, column: Column, value: Any, row: tuple[Any, ...]) -> tuple[Any, str]:
         """The value, or the estimate of one that was not recorded, and its mark."""

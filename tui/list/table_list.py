@@ -24,6 +24,7 @@ from ..session import themes
 from ..session.jobs import QueryRunner
 from ..session.keys import bindings
 from ..session.session import Choice
+from ..terminal.painting import lines_or_sentence, report
 from . import columns, frame, row_painter
 from .wrapping import wrapped
 
@@ -174,9 +175,7 @@ class TableList(ScrollView, can_focus=True):
             return
         old, self.cursor = self.cursor, max(0, min(len(self.table) - 1, position))
         self._home = self.table.row_id(self.cursor)
-        top = self._clamped(self._top)
-        if top != self._top:
-            self._top = top
+        if self._top != self._clamped(self._top):
             self._repaint()
         elif old != self.cursor:
             self._refresh_rows(old, self.cursor)
@@ -290,14 +289,14 @@ class TableList(ScrollView, can_focus=True):
         self._repaint()
         self.go(max(self._top, min(self._top + height - 1, self.cursor)))
 
+    @lines_or_sentence
     def render_lines(self, crop: Region) -> list[Strip]:
         """The visible lines, bypassing Textual's cache: the page has its own, and the border is drawn here."""
         filters, background = self.get_line_filters(), self.background_colors[1]
         strips = self._drawn(crop.line_range)
         for each in filters:
             strips = [strip.apply_filter(each, background) for strip in strips]
-        whole = crop.column_span == (0, self.size.width)
-        return strips if whole else [strip.crop(*crop.column_span) for strip in strips]
+        return [strip.crop(*crop.column_span) for strip in strips]
 
     def render_line(self, y: int) -> Strip:
         """The border on line 0, the header on line 1, rows below it."""
@@ -316,6 +315,8 @@ class TableList(ScrollView, can_focus=True):
         style = look.cursor if self.has_focus else look.cursor_blurred
         inner = range(max(1, lines.start) - 1, max(1, min(lines.stop, last)) - 1)
         strips = self._lines().strips(inner, self.cursor, style, self.marks, self.needle, self._column)
+        if self._lines().failures:
+            report(self, self._lines().failures.pop())
         if lines.start == 0:
             upper = frame.upper(self._frame if self._inset else self._frame.on_one_line, width, self.has_focus)
             strips.insert(0, frame.strip(upper, look))
@@ -328,8 +329,8 @@ class TableList(ScrollView, can_focus=True):
     def _lines(self) -> row_painter.Page:
         assert self.table is not None
         self._top = self._clamped(self._top)  # the list may be drawn at a new height before ``on_resize``
-        inset, height, look = self._inset, self._rows(), themes.look(self.app.theme)
-        width, focus = self.size.width - FRAME * inset, self.has_focus
+        inset, height, look, focus = self._inset, self._rows(), themes.look(self.app.theme), self.has_focus
+        width = self.size.width - FRAME * inset
         key = (self._top, height, width, id(self.table), id(look), self._first, focus)
         if self._page is None or self._page.key != key:
             line = look.focus if focus else look.frame
@@ -386,9 +387,9 @@ class TableList(ScrollView, can_focus=True):
     def _find(self, start: int, backwards: bool) -> bool:
         if self.table is None or not len(self.table):
             return False
-        position = self.table.find(self.needle, start, backwards) if 0 <= start < len(self.table) else None
-        if position is None:
-            position = self.table.find(self.needle, len(self.table) - 1 if backwards else 0, backwards)
+        end = len(self.table) - 1 if backwards else 0
+        places = (self.table.find(self.needle, at, backwards) for at in (start, end) if 0 <= at < len(self.table))
+        position = next((place for place in places if place is not None), None)
         if position is None:
             return False
         self.go(position)

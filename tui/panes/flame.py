@@ -22,6 +22,7 @@ from ...analysis.kernels.family import family
 from ..list import cells, frame
 from ..session import themes
 from ..session.keys import bindings
+from ..terminal.painting import lines_or_sentence
 
 if TYPE_CHECKING:
     from ...analysis.table.flame import Flame, Frame
@@ -133,6 +134,7 @@ class FlameCanvas(Widget, can_focus=True):
         """Switch between device time and idle time."""
         self.post_message(self.Weighed())
 
+    @lines_or_sentence
     def render_lines(self, crop: Region) -> list[Strip]:
         """The visible lines."""
         strips = self._draw()[crop.y : crop.bottom]

@@ -10,6 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
+from ..terminal.painting import content_or_sentence
+
 MOST_HEIGHT = 0.75
 """Largest share of the pane's height, as in ``max-height`` of its style."""
 
@@ -51,7 +53,7 @@ class Picture(Widget):
     def _content(self, width: int) -> Content:
         height = self._pane.size.height
         if self._drawn is None or self._drawn[:2] != (width, height):
-            self._drawn = (width, height, self._draw(width))
+            self._drawn = (width, height, content_or_sentence(self._pane, self._draw, width))
         return self._drawn[2]
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:

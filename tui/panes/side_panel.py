@@ -18,6 +18,7 @@ from textual.widget import Widget
 from ...analysis.core.text import cut, display
 from ..list.frame import Frame, boxed
 from ..session.jobs import QueryRunner
+from ..terminal.painting import content_or_sentence
 from ..widgets.sections import HISTOGRAM_LINES, heading, section_lines
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class SidePanel(Widget):
         """As many sections as fit, in as many columns as there is room for."""
         width, height = self.size
         if self._drawn is None or self._drawn[:3] != (self._detail, width, height):
-            self._drawn = (self._detail, width, height, self._draw(width, height))
+            self._drawn = (self._detail, width, height, content_or_sentence(self, self._draw, width, height))
         return self._drawn[3]
 
     def _draw(self, width: int, height: int) -> Content:

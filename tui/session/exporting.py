@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ... import files
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
@@ -47,45 +48,17 @@ def exported(table: Table, view: str, name: str | None) -> Path:
 
 def new_trace(pieces: Iterable[bytes], label: str) -> Path:
     """Write the pieces of a trace, gzipped, under an unused name; a failed write leaves no partial file."""
-    from ...analysis.timeline.chrome_trace import half_of, save
+    from ...analysis.timeline.chrome_trace import save
 
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.")[:60]
-    path = new_file(Path(f"warplens-slice-{name}.json.gz"), ())
-    with _unfinished(path, half_of(path)):
-        save(pieces, path)
+    path = free_name(f"warplens-slice-{name}.json.gz")
+    save(pieces, path, fresh=True)
     return path
-
-
-_writing: set[tuple[Path, ...]] = set()
-
-
-@contextmanager
-def _unfinished(*paths: Path) -> Iterator[None]:
-    """Files that must not stay unless the block succeeds."""
-    _writing.add(paths)
-    try:
-        yield
-    except BaseException:
-        _remove(paths)
-        raise
-    finally:
-        _writing.discard(paths)
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
-
-
-def drop_unfinished() -> None:
-    """Remove what is half written: the process ends before its threads do."""
-    for paths in tuple(_writing):
-        _remove(paths)
 
 
 def free_name(name: str) -> Path:
     """That name, or with the first number appended that makes it unused."""
-    return next(path for path in _names(Path(name)) if not path.exists())
+    return next(path for path in _names(Path(name)) if not os.path.lexists(path))
 
 
 def _names(path: Path) -> Iterator[Path]:
@@ -95,16 +68,11 @@ def _names(path: Path) -> Iterator[Path]:
         yield path if number == 1 else path.with_name(f"{stem.removesuffix(whole)}-{number}{whole}")
 
 
-def new_file(path: Path, pieces: Iterable[bytes]) -> Path:
+def new_file(path: Path, made: Iterable[bytes]) -> Path:
     """Write the pieces under that name, or with the first free number appended; a failure leaves no partial file."""
-    for wanted in _names(path):
-        try:
-            with open(wanted, "xb") as file, _unfinished(wanted):
-                file.writelines(pieces)
-            return wanted
-        except FileExistsError:
-            continue
-    raise AssertionError("numbers end")
+    unused = next(wanted for wanted in _names(path) if not os.path.lexists(wanted))
+    files.write(unused, made, fresh=True)
+    return unused
 
 
 def clipboard_text(table: Table, view: str) -> tuple[str, str]:

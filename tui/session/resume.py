@@ -16,6 +16,7 @@ from typing import Any, get_args
 from msgspec import ValidationError, convert
 from msgspec.structs import asdict, replace
 
+from ... import files
 from .session import SUBJECTS, Arrangement, Choice, Session, TimeNote, ViewState
 
 MOST_RECENT = 20
@@ -46,9 +47,7 @@ def _write(state: dict[str, Any]) -> None:
     path = state_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps(state), encoding="utf-8")
-        temporary.replace(path)
+        files.write(path, [json.dumps(state).encode()])
     except OSError:
         return
 

@@ -39,7 +39,6 @@ _OWN = re.compile(
             r"\x1b\[\?[0-9]+\$p",  # query: is a mode supported
             r"\x1b\[[56]n",  # query: status, cursor position
             rf"\x1b\]52;c;{_BASE64}\x07",  # clipboard
-            rf"\x1bPtmux;\x1b\x1b\]52;c;{_BASE64}\x07\x1b\\",  # clipboard through tmux
             rf"\x1bP(?:\x1b\]52;c;)?{_BASE64}\x07?\x1b\\",  # clipboard through screen, in parts
             r"\x1b\]22;[a-z-]*\x07",  # pointer shape
             r"[\x07\r\n]",

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from .... import files
+
 if TYPE_CHECKING:
     from ..table import Table
 
@@ -60,15 +62,8 @@ def render(table: Table | Sequence[Table], format: str) -> bytes:
 
 
 def save(pieces: Iterable[bytes], path: str | os.PathLike[str]) -> None:
-    """Writes pieces to a file; on failure a new file is removed. Raises OSError and whatever ``pieces`` raises."""
-    new = not os.path.lexists(path)
-    with open(path, "wb") as file:
-        try:
-            file.writelines(pieces)
-        except BaseException:
-            if new:
-                os.unlink(path)
-            raise
+    """Write pieces to a file, whole or not at all. Raises OSError and whatever ``pieces`` raises."""
+    files.write(path, pieces)
 
 
 def pieces(table: Table | Sequence[Table], format: str) -> Iterable[bytes]:

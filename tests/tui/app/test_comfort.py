@@ -461,7 +461,6 @@ def test_a_watched_folder_offers_what_is_new_and_complete(tmp_path: Path) -> Non
 def test_the_clipboard_is_reached_through_tmux_and_screen() -> None:
     data = base64.b64encode(b"text").decode()
     assert sequence("text", {"TERM": "xterm"}) == f"\x1b]52;c;{data}\a"
-    assert sequence("text", {"TERM": "tmux-256color", "TMUX": "x"}) == f"\x1bPtmux;\x1b\x1b]52;c;{data}\a\x1b\\"
     assert sequence("text", {"TERM": "screen"}) == f"\x1bP\x1b]52;c;{data}\a\x1b\\"
     assert sequence("text", {"TERM": "linux"}) is None
     assert sequence("x" * (LONGEST + 1), {"TERM": "xterm"}) is None
@@ -474,7 +473,7 @@ async def test_without_a_clipboard_a_copy_is_a_file(tmp_path: Path, monkeypatch:
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "y")
-        assert "No clipboard here" in said(app)
+        assert "written to" in said(app)
         assert "softmax" in Path("warplens-kernels-normal.md").read_text()
 
 

@@ -168,7 +168,7 @@ async def copy_command(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "f", *"softmax", "enter", "Y")
     command = pane(app).command
     assert command.startswith("warplens report ") and command.endswith("--view kernels --filter softmax")
-    assert "Copied" in said(app) or "written to" in said(app)
+    assert "Sent" in said(app) or "written to" in said(app)
 
 
 @key("sort_left")
@@ -335,7 +335,7 @@ async def export_as(app: WarplensApp, pilot: Pilot[Any]) -> None:
 @key("copy")
 async def copy(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "y")
-    assert "Copied" in said(app)
+    assert "Sent" in said(app)
 
 
 @key("maximise")

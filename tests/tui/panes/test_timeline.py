@@ -25,7 +25,7 @@ from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.strip import Strip
 
-from warplens import __version__
+from warplens import __version__, files
 from warplens.analysis.core import units
 from warplens.analysis.timeline import chrome_trace, place
 from warplens.analysis.timeline.lanes import Marks
@@ -506,8 +506,8 @@ def test_a_trace_that_is_half_written_when_the_app_ends_leaves_nothing(
     thread = threading.Thread(target=write)
     thread.start()
     writing.wait()
-    assert len(list(tmp_path.iterdir())) == 2
-    exporting.drop_unfinished()
+    assert len(list(tmp_path.iterdir())) == 1
+    files.drop_unfinished()
     over.set()
     thread.join()
     assert not list(tmp_path.iterdir())

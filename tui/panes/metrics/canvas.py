@@ -25,6 +25,7 @@ from ....analysis.core.text import display
 from ...list import frame
 from ...session import themes
 from ...session.keys import bindings
+from ...terminal.painting import lines_or_sentence
 
 if TYPE_CHECKING:
     from ....analysis.metrics.plot import Drawn, Panel
@@ -187,6 +188,7 @@ class MetricsCanvas(Widget, can_focus=True):
         if self.series:
             self._changed()
 
+    @lines_or_sentence
     def render_lines(self, crop: Region) -> list[Strip]:
         """The visible lines."""
         look, (width, height) = themes.look(self.app.theme), self.size

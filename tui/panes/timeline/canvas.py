@@ -14,6 +14,7 @@ from textual.strip import Strip
 from ...list import frame
 from ...session import themes
 from ...session.keys import bindings
+from ...terminal.painting import lines_or_sentence
 from . import painter, scene
 from .view import LEAST_NS, LaneView
 
@@ -225,6 +226,7 @@ class TimelineCanvas(LaneView):
                 self._painted[1][-len(foot):] = foot
             self.refresh(Region(0, self.size.height - self.chosen_lines - 2, self.size.width, self.chosen_lines + 2))
 
+    @lines_or_sentence
     def render_lines(self, crop: Region) -> list[Strip]:
         """The visible lines, drawn once per state: Textual asks for all of them when one changed."""
         key = (themes.look(self.app.theme), self.size, self.background_colors[1])
