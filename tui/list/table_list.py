@@ -189,8 +189,7 @@ class TableList(ScrollView, can_focus=True):
 
     def action_page(self, pages: float) -> None:
         """Move by pages."""
-        step = max(1, int(abs(pages) * self._rows()))
-        step = step if pages > 0 else -step
+        step = max(1, int(abs(pages) * self._rows())) * (1 if pages > 0 else -1)
         if self.table is not None:
             self._top = max(0, min(len(self.table) - self._rows(), self._top + step))
             self._page = None
