@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from runs import kernel, run_of
 
 from warplens.analysis.contract.options import Options
+from warplens.analysis.cycles import patterns
 from warplens.analysis.cycles.detection import cycles_of
 from warplens.analysis.cycles.patterns import find_patterns
 from warplens.analysis.query.ask import ask
@@ -167,3 +168,10 @@ def test_a_rhythm_that_was_interrupted_is_still_one() -> None:
     pause = np.random.default_rng(5).integers(100, 200, 900).tolist()
     pattern, = find_patterns(np.array([*STEP * 6, *pause, *STEP * 8]))
     assert (len(pattern.bounds), pattern.period) == (14, 608)
+
+
+@pytest.mark.parametrize(("other", "alike"), [([0] * 10, True), ([0] * 6 + [1] * 4, False), ([0] * 8 + [1] * 2, True)])
+def test_patterns_are_alike_where_at_most_a_quarter_of_their_launches_differ(other: list[int], alike: bool) -> None:
+    codes = np.array([*[0] * 30, *other * 3])
+    one, two = (patterns.Pattern(tuple((at + 10 * n, at + 10 * n + 10) for n in range(3)), 0.0) for at in (0, 30))
+    assert patterns._alike(codes, one, two) == alike

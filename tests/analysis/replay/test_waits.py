@@ -12,7 +12,7 @@ from warplens.analysis.contract.options import Options
 from warplens.analysis.replay.accuracy import _aligned
 from warplens.analysis.replay.answer import _place, why
 from warplens.analysis.replay.loop import NEVER
-from warplens.analysis.replay.model import Model
+from warplens.analysis.replay.model import Model, _between
 from warplens.analysis.replay.recording import Recording, recording_of
 from warplens.analysis.replay.waits import AFTER_EVENT_NS, Order, _Inference, order_of
 from warplens.loaders.trace import Trace
@@ -196,3 +196,43 @@ def test_a_row_without_a_change_or_of_a_run_that_cannot_be_replayed_has_no_path(
     assert why({"change": "kernel=0.5"}, run_of(kernels=[kernel(0, 0, 10), kernel(1, 20, 10)]), Options()) == []
     row = {"change": "kernel=0.5", "name": "all kernels"}
     assert why(row, run, Options())[0].title == "Critical path of a recording"
+
+
+def test_moments_between_marks_move_with_them_and_those_outside_keep_their_distance() -> None:
+    recorded, replayed = np.array([100, 200, 300]), np.array([1_000, 1_400, 1_500])
+    moments = np.array([50.0, 100, 150, 250, 300, 340])
+    every = np.ones(3, dtype=bool)
+    assert _between(moments, recorded, every, replayed).tolist() == [950, 1_000, 1_200, 1_450, 1_500, 1_540]
+
+
+def test_marks_of_one_moment_count_once_as_the_last_that_comes_no_earlier_in_the_replay() -> None:
+    recorded, later = np.array([100, 200, 200, 300]), np.array([True, True, False, True])
+    forward = _between(np.array([250.0]), recorded, later, np.array([0, 100, 200, 400]))
+    backward = _between(np.array([250.0]), recorded, later, np.array([0, 100, 50, 400]))
+    assert forward.tolist() == [300] and backward.tolist() == [250]
+
+
+def graph_run() -> Trace:
+    """A graph of three kernels on two streams, launched four times: the second 5, the third 8 µs after the first."""
+    calls, kernels = list[dict[str, object]](), list[dict[str, object]]()
+    for n in range(4):
+        at = 100_000 * n
+        calls.append(host("cudaGraphLaunch", at, 4_000, "runtime", correlation=n + 1))
+        kernels += [kernel(len(kernels) + k, at + 10_000 + begin, 3_000, name, correlation=n + 1, pid=1, stream=stream)
+                    for k, (begin, name, stream) in enumerate([(0, "a", 7), (5_000, "b", 7), (8_000, "c", 8)])]
+    return run_of(kernels=kernels, host=calls)
+
+
+def test_a_kernel_of_a_graph_keeps_its_gap_to_the_one_before_it_or_its_offset_to_the_first() -> None:
+    order = order_of(recording(graph_run()))
+    assert order.base.tolist() == [-1, -1, 0, -1, -1, 3, -1, -1, 6, -1, -1, 9]
+    assert order.base_lag.tolist() == [0, 0, 8_000] * 4
+    assert order.before_lag[1::3].tolist() == [2_000] * 4
+    assert (order.launch_lag[0::3] > 0).all() and (order.launch_lag[1::3] == NEVER).all()
+
+
+def test_host_code_before_a_call_begins_where_the_call_before_it_returned() -> None:
+    work = recording(run_of(host=launches(0, 40_000, 60_000), kernels=[
+        kernel(n, 100_000 + 10_000 * n, 5_000, correlation=n + 1, pid=1, stream=7) for n in range(3)]))
+    model = Model(work)
+    assert model.events.gap.tolist() == [0, 35_000, 15_000] and model.events.anchor.tolist() == [-1, 0, 1]

@@ -28,7 +28,17 @@ from warplens.analysis.timeline.picture import axis, cycle_line, lines_of, minim
 from warplens.analysis.timeline.place import arrow, counterpart, describe, find, launcher
 from warplens.analysis.timeline.queue_depth import queue_depths
 from warplens.analysis.timeline.rows import levels
-from warplens.analysis.timeline.window import Window, at_moment, counts, fractions, gap_at, longest, same_name, wide
+from warplens.analysis.timeline.window import (
+    Window,
+    at_moment,
+    counts,
+    cycle_at,
+    fractions,
+    gap_at,
+    longest,
+    same_name,
+    wide,
+)
 from warplens.analysis.views import timeline as timeline_view
 from warplens.analysis.views.timeline import VIEW, picture
 
@@ -531,3 +541,10 @@ def test_a_cycle_that_is_no_room_for_its_name_has_its_number_or_nothing() -> Non
         "9", "10", "11", "12", "13", "14", "15"]
     ranges = lanes.Marks(edges, edges + 100, tuple(f"Step {at} to {at + 10}" for at in range(7)))
     assert not cycle_line(ranges, Window(0, 700, 40)).strip("├─")
+
+
+def test_the_cycle_at_a_moment_is_the_last_that_began_and_has_not_ended() -> None:
+    timeline = timeline_of(run_of(kernels=[kernel(0, 0, 10, stream=7)], cycles=steps(100, 100, 50)), Options())
+    found = [cycle_at(timeline, moment) for moment in (-1, 0, 99, 100, 249, 250)]
+    assert [one and (one[0], one[1]) for one in found] == [None, (0, 100), (0, 100), (100, 200), (200, 250), None]
+    assert found[3] is not None and "1" in found[3][2]
