@@ -39,6 +39,7 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("kind", NAME, "", "kernel, collective, memcpy, memset or sync"),
         _f("device", NAME, "", "device, as 'GPU 0'; null where the input names none"),
         _f("stream", pl.Int64, "", "stream or queue"),
+        _f("lane", pl.Int64, "", "process id of its lane as recorded, where it is not the number of the device"),
         _f("pid", pl.Int64, "", "process that launched it, where recorded"),
         _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
         _f("correlation", pl.Int64, "", "correlation id, shared with the runtime call that launched it"),

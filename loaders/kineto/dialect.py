@@ -101,6 +101,35 @@ def number_in(text: str) -> int:
     return int(match[1]) if match else -1 - zlib.crc32(text.encode("utf-8", "replace"))
 
 
+_LABEL = re.compile(r"\[([A-Za-z]+\d{1,6}(?:[-_ ]*[A-Za-z]+\d{1,6})*)\]")
+_PART = re.compile(r"([A-Za-z]+)(\d+)")
+_LAYOUT = ("node", "pp", "dp", "cp", "ep", "tp")
+MOST_LABELLED = 1 << 20
+"""Ranks of labels with one number are below this; above, they only have the order of the ranks."""
+
+
+def label_in(text: str) -> str | None:
+    """The label at the head of a pid ('[TP00-PP01] 83'), which tells the process; None without one."""
+    match = _LABEL.match(text)
+    return match[1] if match else None
+
+
+def rank_in(text: str) -> int:
+    """The rank that the label of a pid tells: its number or, of several, a number that orders them as a layout does;
+    NULL without a label."""
+    label = label_in(text)
+    if label is None:
+        return NULL
+    parts = [(word.lower(), int(number)) for word, number in _PART.findall(label)]
+    if len(parts) == 1:
+        return parts[0][1]
+    parts.sort(key=lambda part: _LAYOUT.index(part[0]) if part[0] in _LAYOUT else -1)
+    order = 1
+    for _, number in parts[:4]:
+        order = order * (1 << 10) + min(number, (1 << 10) - 1)
+    return MOST_LABELLED + order
+
+
 _GPU_IN_NAME = re.compile(r"\b(?:GPU|gpu|device)[ :#]?(\d{1,4})\b[ :_-]*")
 _UNITS = (
     (re.compile(r"freq|clock", re.I), "MHz"),
@@ -202,7 +231,7 @@ class CodeMeaning:
 class InternedTexts:
     """All properties of texts that the tables need. ``names``, ``triples``, ``lists`` and ``ranks`` are codes of the
     process-wide polars Categorical: 'x,y,z' for grids and blocks, '0,1,2' for ranks, whatever the spacing in the file.
-    ``device_word`` is the prefix of device names ('GPU')."""
+    ``device_word`` is the prefix of device names ('GPU'); ``labelled`` the rank that the label of a pid tells."""
 
     def __init__(self, strings: Strings) -> None:
         self.strings, self.device_word = strings, "GPU"
@@ -220,6 +249,7 @@ class InternedTexts:
         self.collective = property_of(lambda text: _named("kernel", text), False, bool)
         self.role = property_of(_role, ORDINARY, np.uint8)
         self.number = property_of(lambda text: number_in(text[:64]), NULL, np.int64)
+        self.labelled = property_of(rank_in, NULL, np.int64)
 
     def spelled(self, column: str) -> CodeMeaning:
         """The property that gives the categorical codes of a table column."""

@@ -21,11 +21,12 @@ import numpy as np
 import polars as pl
 
 from .. import schema
+from ..account.processes import LANE
 from ..ingest.stream import Source
 from ..loader import Job
 from ..trace import Trace
-from .columns import NULL, integer, nanoseconds
-from .dialect import BACKWARD_ARROW
+from .columns import NULL, Number, integer, nanoseconds
+from .dialect import BACKWARD_ARROW, number_in
 from .document import decode
 
 _BLOCK = 4 << 20
@@ -34,6 +35,7 @@ _MOST = 50_000_000
 _NESTED = 2  # Objects nested in a flow event after its name, such as its arguments.
 _SIBLINGS = 64  # Earlier calls on the thread, ended before the arrow, that are skipped to find the enclosing one.
 _CALLS = ("runtime", "driver")
+_AGAIN_BYTES = 64 << 20
 
 
 class Arrows(NamedTuple):
@@ -108,7 +110,12 @@ def changed(name: str, table: pl.LazyFrame, rows: pl.DataFrame, job: Job) -> pl.
     merged = table.with_row_index("row").join(changes, on="row", how="left", maintain_order="left").with_columns(
         pl.coalesce(f"{column}_new", column).alias(column) for column in columns
     )
-    merged = schema.conform(name, merged.drop("row", *(f"{column}_new" for column in columns)))
+    return rewritten(name, schema.conform(name, merged.drop("row", *(f"{column}_new" for column in columns))), job)
+
+
+def rewritten(name: str, table: pl.LazyFrame, job: Job) -> pl.LazyFrame:
+    """The table in place of the one that the load has written; in memory where it has not (``lasting``)."""
+    merged = schema.conform(name, table)
     if not job.lasting:
         return merged.collect().lazy()
     unfinished, path = job.workspace / f".{name}.arrow", job.workspace / f"{name}.arrow"
@@ -190,6 +197,54 @@ def _enclosing(calls: pl.DataFrame, arrows: pl.DataFrame) -> pl.Series:
         inside = (at >= 0) & (end[np.maximum(at, 0)] >= times[thread_rows])
         out[thread_rows[inside]] = correlation[at[inside]]
     return pl.Series(out).replace(NULL, None)
+
+
+def tie_calls(trace: Trace, job: Job, origin: int, words: tuple[str, ...]) -> Trace:
+    """The trace with the call at which a flow to each activity begins, where no call has its correlation id. The text
+    is read again for that, so of a big file only where more than one activity in a thousand is without."""
+    calls = trace.host.with_row_index("row").filter(pl.col("kind").is_in(_CALLS)).select(
+        pl.col("row").cast(pl.Int64), "pid", "tid", "start_ns", "rank", "correlation").collect(engine="streaming")
+    have = calls.select("rank", "correlation").filter(pl.col("correlation") != 0).unique()
+    work = trace.kernels.with_row_index("row").filter(pl.col("kind") != "sync").select(
+        "row", "start_ns", "stream", "rank", "correlation", pid=LANE)
+    lone = work.join(have.lazy(), on=["rank", "correlation"], how="anti", nulls_equal=False).drop_nulls(
+        "start_ns").collect(engine="streaming")
+    if have["rank"].null_count():
+        linked = lone.join(have.filter(pl.col("rank").is_null()), on="correlation", how="semi")
+        lone = lone.join(linked, on="row", how="anti")
+    if lone.is_empty() or calls.is_empty() or (
+            (trace.info.bytes or 0) > _AGAIN_BYTES and lone.height < 0.001 * work.select(pl.len()).collect().item()):
+        return trace
+    at = {(pid, tid, start): row for row, start, tid, pid in lone.select("row", "start_ns", "stream", "pid").rows()}
+    begins: dict[tuple[str, Any], set[tuple[int, int, int]]] = {}
+    ends: dict[int, list[tuple[str, Any]]] = {}
+    for event in _events(job.path, [f'"{word}"'.encode() for word in words]):
+        key, phase = event.get("id"), event.get("ph")
+        if event.get("cat") not in words or phase not in ("s", "f") or not isinstance(key, (int, str)):
+            continue
+        place = _number(event.get("pid")), _number(event.get("tid")), nanoseconds(event.get("ts")) - origin
+        if phase == "s":
+            begins.setdefault((event["cat"], key), set()).add(place)
+        elif (row := at.get(place)) is not None and (event["cat"], key) not in ends.setdefault(row, []):
+            ends[row].append((event["cat"], key))
+    by_place: dict[tuple[int, int, int], list[int]] = {}
+    for row, pid, tid, start in calls.select("row", "pid", "tid", "start_ns").rows():
+        by_place.setdefault((pid, tid, start), []).append(row)
+    found = []
+    for row, keys in sorted(ends.items()):
+        for key in keys:
+            rows = {one for place in begins.get(key, ()) for one in by_place.get(place, ())}
+            if len(rows) == 1:
+                found.append((row, rows.pop()))
+                break
+    if not found:
+        return trace
+    ties = pl.DataFrame(found, schema={"row": pl.UInt32, "flow": pl.Int64}, orient="row")
+    return trace.with_tables(kernels=changed("kernels", trace.kernels, ties, job))
+
+
+def _number(value: Any) -> int:
+    return number_in(value) if isinstance(value, str) and not isinstance(value, Number) else integer(value)
 
 
 def tie_backward(trace: Trace, job: Job, origin: int) -> Trace:

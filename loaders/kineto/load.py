@@ -134,6 +134,10 @@ def _trace(job: Job, scanned: Scanned) -> Trace:
         from .hlo import tie_hlo
 
         trace = tie_hlo(trace, job)
+    if not scanned.xla and scanned.tables.texts.device_word != ASCEND:
+        from .merged import untangled
+
+        trace = untangled(trace, job, scanned.tables, origin)
     texts = scanned.tables.strings
     if dialect.BACKWARD_ARROW in texts and not scanned.tables.sequenced and any(map(dialect.is_backward, texts.texts)):
         from .flows import tie_backward

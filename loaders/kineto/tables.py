@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 _WRITERS = 2, 4
 """Minimum and maximum number of writing threads: the last and largest files are written after scanning."""
+_MOST_PRINTS = 1_000_000
+_PRIMES = [np.int64(value) for value in (
+    0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 0x14D049BB133111EB, 0x2545F4914F6CDD1D, 0x27D4EB2F165667C5,
+    0x165667B19E3779F9, 0x1B873593CC9E2D51)]
 _DEVICE_END, _RANGE = len(dialect.DEVICE_KINDS), KIND[dialect.RANGE]
 _INT = {name: row for row, name in enumerate(INTS)}
 _CODE = {name: row for row, name in enumerate(CODES)}
@@ -58,6 +62,7 @@ class SortedRows(Struct):
     wrong: Counter[tuple[str, str]] = field(default_factory=Counter)
     untimed: int = 0
     ignored: int = 0
+    prints: dict[str, Ints] = field(default_factory=dict)
 
 
 class Tables:
@@ -83,6 +88,7 @@ class Tables:
         self.launchers: set[tuple[int, int]] = set()
         self.sequenced = False
         self.rank: int | None = None
+        self._prints: dict[str, list[Ints]] = {"kernels": [], "host": []}
 
     def places(self, categories: Codes) -> npt.NDArray[np.uint8]:
         """Route of each category: DEVICE, HOST or UNKNOWN."""
@@ -96,14 +102,14 @@ class Tables:
         bare: list[Block] = []
         block = self._placed(block, rows, bare)
         devices, hosts = self._sorted_out(block, rows) if block.rows else (None, None)
-        rows.kernels = self._chunk((device, devices), self._kernels, rows, bare)
-        rows.host = self._chunk((host, hosts), self._host, rows, bare)
+        rows.kernels = self._chunk("kernels", (device, devices), self._kernels, rows, bare)
+        rows.host = self._chunk("host", (host, hosts), self._host, rows, bare)
         if bare:
             rows.timeless = chunk(merged([self._kernels(each, rows) for each in bare]))
         return rows
 
     def _chunk(
-        self, blocks: Sequence[Block | None], columns: Callable[[Block, SortedRows], dict[str, Column]],
+        self, table: str, blocks: Sequence[Block | None], columns: Callable[[Block, SortedRows], dict[str, Column]],
         rows: SortedRows, bare: list[Block],
     ) -> Chunk | None:
         """The rows of one table from all blocks."""
@@ -112,7 +118,11 @@ class Tables:
         for each in chunks:
             start = int(each["start_ns"].min())
             rows.earliest = start if rows.earliest is None else min(rows.earliest, start)
-        return chunk(merged(chunks)) if chunks else None
+        if not chunks:
+            return None
+        columns_by_name = merged(chunks)
+        rows.prints[table] = _prints(columns_by_name)
+        return chunk(columns_by_name)
 
     def _sorted_out(self, block: Block, rows: SortedRows) -> tuple[Block, Block]:
         """The device events and the host events of a block; others are counted, profiler ranges recorded."""
@@ -160,9 +170,18 @@ class Tables:
         self.untimed += rows.untimed
         self.ignored += rows.ignored
         self.begin(rows.earliest)
+        for table, prints in rows.prints.items():
+            if table == "kernels" or self.spools[table].rows < _MOST_PRINTS:
+                self._prints[table].append(prints)
         for table, new_chunk in (("kernels", rows.kernels), ("host", rows.host)):
             if new_chunk is not None:
                 self._put(table, new_chunk)
+
+    def may_repeat(self, table: str) -> bool:
+        """Whether two rows of the table could be one event recorded twice; of a long host table, among its first."""
+        parts = self._prints[table]
+        prints = np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+        return bool((prints[1:] == prints[:-1]).any())
 
     def _put(self, table: str, rows: Chunk) -> None:
         spool = self.spools[table]
@@ -182,12 +201,13 @@ class Tables:
         kind = self.texts.kind[block.texts("cat")]
         kind[(kind == KIND["kernel"]) & self.texts.collective[block.texts("name")]] = KIND["collective"]
         stream = np.where(ints[_INT["stream"]] != NULL, ints[_INT["stream"]], self._thread(block, "tid"))
-        device = np.where(ints[_INT["device"]] != NULL, ints[_INT["device"]], self._thread(block, "pid"))
+        lane = self._thread(block, "pid")
+        device = np.where(ints[_INT["device"]] != NULL, ints[_INT["device"]], lane)
         graph, node = ints[_INT["graph"]], ints[_INT["graph_node"]]
         graph = np.where((graph == NULL) | (graph == 0), np.where(node > 0, node >> 32, 0), graph)
         return {
             "start_ns": ints[_INT["ts"]], "dur_ns": ints[_INT["dur"]], "name": block.texts("name"), "kind": kind,
-            "device": device, "stream": stream, "rank": ints[_INT["rank"]],
+            "device": device, "stream": stream, "lane": np.where(lane != device, lane, NULL), "rank": self._rank(block),
             "correlation": ints[_INT["correlation"]], "op_id": ints[_INT["external_id"]],
             "graph": np.where(graph == 0, NULL, graph), "grid": block.texts("grid"), "block": block.texts("block"),
             "registers": ints[_INT["registers"]], "shared_bytes": ints[_INT["shared"]], **floats_of(block.floats),
@@ -201,7 +221,7 @@ class Tables:
         ints, names = block.ints, block.texts("name")
         kind, role = self.texts.kind[block.texts("cat")], self.texts.role[block.texts("name")]
         pid, tid = (self._thread(block, name) for name in ("pid", "tid"))
-        start, dur, rank = (ints[_INT[name]] for name in ("ts", "dur", "rank"))
+        start, dur, rank = ints[_INT["ts"]], ints[_INT["dur"]], self._rank(block)
         calls = np.flatnonzero((kind == KIND["runtime"]) | (kind == KIND["driver"]))
         first = rank[calls]
         second = pid[calls]
@@ -232,6 +252,15 @@ class Tables:
         if int(block.codes[_CODE[f"{name}_text"]].max()) < 0:
             return value
         return np.where(value == NULL, self.texts.number[block.texts(f"{name}_text")], value)
+
+    def _rank(self, block: Block) -> npt.NDArray[np.int64]:
+        """The rank of each row: that of the label of its pid, else as recorded."""
+        recorded: npt.NDArray[np.int64] = block.ints[_INT["rank"]]
+        codes = block.texts("pid_text")
+        if int(codes.max()) < 0:
+            return recorded
+        labelled = self.texts.labelled[codes]
+        return np.where(labelled != NULL, labelled, recorded)
 
     def cycle(self, label: str, start: int, dur: int) -> None:
         """Add a recorded step; its number is the digits of its label or, without any, its position."""
@@ -301,6 +330,17 @@ class Tables:
             kind=pl.lit("step"), source=pl.lit("recorded"), complete=True,
         )  # fmt: skip
         return schema.conform("cycles", frame.lazy())
+
+
+def _prints(columns: dict[str, Column]) -> Ints:
+    """A number for each row with a duration, different for rows that differ, but for chance."""
+    result = np.zeros(len(columns["start_ns"]), np.int64)
+    for at, name in enumerate(("start_ns", "dur_ns", "name", "correlation", "tid", "stream", "device")):
+        if name in columns:
+            result ^= columns[name].astype(np.int64) * _PRIMES[at]
+            result *= _PRIMES[0]
+    real: Ints = result[columns["dur_ns"] > 0]
+    return real
 
 
 def _above(values: npt.NDArray[np.int64], none: int) -> npt.NDArray[np.int64]:

@@ -54,8 +54,9 @@ def test_a_kernel_keeps_all_that_was_recorded(tmp_path: Path) -> None:
 
 
 def test_a_grid_is_the_same_however_it_is_spaced(tmp_path: Path) -> None:
-    text = json.dumps([kernel(args={"grid": [4, 1, 1]})])
-    spaced = [text.replace("[4, 1, 1]", grid)[1:-1] for grid in ("[4,1,1]", "[4, 1, 1]", "[ 4,\t1,\r\n  1 ]")]
+    grids = "[4,1,1]", "[4, 1, 1]", "[ 4,\t1,\r\n  1 ]"
+    spaced = [json.dumps(kernel(ts=at, args={"grid": [4, 1, 1]})).replace("[4, 1, 1]", grid)
+              for at, grid in enumerate(grids, 1)]
     assert rows(load(tmp_path, f"[{','.join(spaced)}]".encode()).kernels, "grid") == [("4,1,1",)] * 3
 
 
@@ -348,7 +349,8 @@ def test_columns_asked_for_one_by_one_are_those_of_the_table(
 def test_values_that_fit_no_column_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spill: int) -> None:
     monkeypatch.setattr(spool, "SPILL_BYTES", spill)
     wide = [4294967295, -2147483649, -(2**31), 2**31 - 1, 2**63, 255, None]
-    trace = load(tmp_path, [kernel(args={"registers per thread": value, "stream": value}) for value in wide])
+    args = [{"registers per thread": value, "stream": value} for value in wide]
+    trace = load(tmp_path, [kernel(ts=at, args=one) for at, one in enumerate(args, 1)])
     fits = [None, None, -(2**31), 2**31 - 1, None, 255, None]
     assert [row[0] for row in rows(trace.kernels, "registers")] == fits
     assert [row[0] for row in rows(trace.kernels, "stream")] == [*wide[:4], 7, 255, 7]
@@ -371,7 +373,7 @@ def test_a_device_has_one_name_however_late_it_is_known(tmp_path: Path, monkeypa
 
 
 def test_times_that_are_too_far_apart_do_not_end_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    far = [*(kernel(ts=3_900_000_000_000_000) for _ in range(30)), kernel(ts=-3_900_000_000_000_000)]
+    far = [*(kernel(ts=3_900_000_000_000_000, dur=1 + at) for at in range(30)), kernel(ts=-3_900_000_000_000_000)]
     far.append(kernel(ts=9_200_000_000_000_000))  # later than any clock: no time
     found = []
     for spill in (1, 1 << 30):
