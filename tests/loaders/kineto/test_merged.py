@@ -52,7 +52,7 @@ def test_labelled_processes_are_ranks(tmp_path: Path) -> None:
 
 def test_labels_of_several_numbers_are_ranks_in_the_order_of_the_layout(tmp_path: Path) -> None:
     events = [process(f"[TP0{tp}-PP0{pp}] 9", f"[TP0{tp}-PP0{pp}] 0", f"op{tp}{pp}") for tp in (0, 1) for pp in (0, 1)]
-    trace = opened(tmp_path, sum(events, []))
+    trace = opened(tmp_path, [one for some in events for one in some])
     assert sorted(set(ops(trace))) == [(0, "op00"), (1, "op10"), (2, "op01"), (3, "op11")]
 
 
