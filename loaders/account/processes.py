@@ -21,7 +21,7 @@ LANE = pl.coalesce("lane", pl.col("device").cast(pl.String).str.extract(r"(\d+)$
 _CALLS = ("runtime", "driver")
 
 
-class Tables(Protocol):
+class RecordedTables(Protocol):
     """The tables of a Trace."""
 
     @property
@@ -39,7 +39,7 @@ class Collision(Exception):
     """The numbers of several processes collide and nothing tells whose the activities are."""
 
 
-def homes_of(tables: Tables) -> dict[int, int]:
+def homes_of(tables: RecordedTables) -> dict[int, int]:
     """Host process of each process of device lanes, and each host process that made calls itself; empty where the
     file is the recording of one process. Raises Collision."""
     calls = tables.host.filter(pl.col("kind").is_in(_CALLS), pl.col("pid").is_not_null()).select(
@@ -55,7 +55,7 @@ def homes_of(tables: Tables) -> dict[int, int]:
     return _by_steps(tables, calls, work)
 
 
-def _by_time(tables: Tables, calls: pl.DataFrame, work: pl.DataFrame) -> dict[int, int]:
+def _by_time(tables: RecordedTables, calls: pl.DataFrame, work: pl.DataFrame) -> dict[int, int]:
     """Each device lane goes to the process in which most of its activities have a call that begins no later; of several
     as good ones to the last that begins in the file before the lane does."""
     last = calls.unique(["pid", "correlation"], keep="last", maintain_order=True)
@@ -78,7 +78,7 @@ def _by_time(tables: Tables, calls: pl.DataFrame, work: pl.DataFrame) -> dict[in
     return homes
 
 
-def _by_steps(tables: Tables, calls: pl.DataFrame, work: pl.DataFrame) -> dict[int, int]:
+def _by_steps(tables: RecordedTables, calls: pl.DataFrame, work: pl.DataFrame) -> dict[int, int]:
     """Where processes have the same step marks, each device lane goes to the one that launches most on it."""
     marks = tables.host.filter(pl.col("kind").is_in(["annotation", "op"])).select(
         "pid", pl.col("name").cast(pl.String)).filter(pl.col("name").str.starts_with(STEP_MARK)).collect()
