@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .road import Ask, Result, Road
 
 MS, AFTER, TIMEOUT, KEEP = 500, 2.0, 120.0, 20
+_PRINTED = "output.txt"
+"""What a command prints while the app has the screen, in the folder of the recordings."""
 _HELP = ("Record a job that runs: a command, a process, a serving engine or a JAX program.")
 
 
@@ -144,7 +146,7 @@ def _ways(kind: str, arguments: argparse.Namespace, ask: Ask) -> Road:
     from .kineto import command, processes
 
     if kind == "command":
-        output = ask.out / "output.txt" if arguments.open and _has_terminal() else None
+        output = ask.out / _PRINTED if arguments.open and _has_terminal() else None
         return command(arguments.command, ask.out, arguments.socket, arguments.shared_socket, output)
     return processes([int(word) for word in arguments.job], arguments.socket, arguments.shared_socket)
 
@@ -167,6 +169,8 @@ class _Run:
             if self._arguments.open and _has_terminal() and self._rounds.recordings:
                 status = self._show()
                 _say(f"{len(self._rounds.recordings)} of the recordings are in {self._arguments.output}")
+                if self._arguments.command and not self._road.over:
+                    _say(f"the command goes on; what it prints is in {self._arguments.output}/{_PRINTED}")
                 return status
             if self._arguments.every is not None:
                 while self._rounds.wait():
@@ -192,17 +196,22 @@ class _Run:
             if self._arguments.every is not None:
                 _say(recording.reason)
             return
-        reading = read(recording.path)
-        if reading.fault:
-            self._reason = reading.fault
+        readings = {recording.path: read(recording.path)}
+        if readings[recording.path].fault and len(recording.files) > 1:  # processes that are not the ranks of one job
+            readings = {file: read(file) for file in recording.files}
+        for path, reading in readings.items():
+            if reading.fault:
+                self._reason = reading.fault
+                recording.files = [file for file in recording.files if file not in (path, path / file.name)]
+        if not recording.files:
             self._rounds.recordings.pop()
             return
         _say(f"recorded in {recording.seconds:.1f} s")
-        if not self._as_json:
-            print_path(recording.path)
-            print(f"  {display(reading.sentence)}" if reading.sentence else "", flush=True)
-        elif reading.sentence:
-            _say(reading.sentence)
+        for path, reading in readings.items():
+            if not reading.fault and not self._as_json:
+                print_path(path)
+            if reading.sentence:
+                print(f"  {display(reading.sentence)}", file=sys.stderr if self._as_json else sys.stdout, flush=True)
 
     def _wait_for_command(self) -> None:
         """Stay until a command that was started has ended."""

@@ -13,6 +13,7 @@ import select
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
@@ -22,7 +23,17 @@ from msgspec import Struct
 from ...library import UsageError
 from ..arguments import Failure
 from . import wire
-from .processes import DAEMON, SOCKET_FOLDER, TRACE_FOLDER, environment, is_alive, prepared, ranks_here
+from .processes import (
+    DAEMON,
+    SOCKET_FOLDER,
+    TRACE_FOLDER,
+    environment,
+    has_children,
+    is_alive,
+    prepared,
+    rank_of,
+    ranks_here,
+)
 from .road import Arrival, Ask, Result, Stopped, disk_is_full, new_stem
 from .sockets import MOST_FOLDER, Endpoint, private_folder, sweep
 
@@ -32,18 +43,23 @@ _TURN = 12.0
 """Seconds in which every process has asked at least once: they ask every 5 to 10 s."""
 _ROUND_UP = 10
 """Ranks that count steps begin at the next multiple of this, each from when it asked."""
+_AGAIN = 2
+"""How often a process is asked again whose recording is empty."""
 _LATE = 2.0
 """Seconds before a common start until which a process can still be told of it."""
 
 
 class _Request(Struct):
-    """One process that was asked, its file, and whether it has been seen to record since."""
+    """One process that was asked: its rank in the job, its file, whether it has been seen to record since. One that is
+    done and ``is_idle`` has recorded nothing of its own, as a launcher."""
 
     pid: int
+    rank: int | None
     asked_at: float
     file: Arrival
     began: bool = False
     is_done: bool = False
+    is_idle: bool = False
 
 
 class KinetoJob:
@@ -59,11 +75,13 @@ class KinetoJob:
         self._endpoints, self._process, self._pids = list(endpoints), process, tuple(pids)
         self._born: dict[int, float] = {}
         self._requests: dict[int, _Request] = {}
+        self._launchers = set[int]()
+        self._empty = Counter[int]()
         self._checked_at = 0.0
 
     def record(self, ask: Ask) -> Result:
         """Ask every process of the job once, and wait until what they write is whole."""
-        begun, self._requests = time.monotonic(), {}
+        begun, self._requests, self._empty = time.monotonic(), {}, Counter()
         deadline, stem, start_ms = begun + ask.timeout, new_stem(ask.out), 0
         if not all([one.take_back() for one in self._endpoints]):
             raise Failure("another recorder is recording this job", "Wait until it has ended.", status=1)
@@ -75,15 +93,16 @@ class KinetoJob:
                     endpoint.answer(wire.NOTHING, address)
                     continue
                 several = max(ranks_here(pid), len(self._alive())) > 1
-                if several and not self._requests and ask.cycles is None:
+                if several and not start_ms and ask.cycles is None:
                     start_ms = int((time.time() + _TURN) * 1000)
                 waits = max(0.0, start_ms / 1000 - time.time())
                 told, names = self._names(ask.out, stem, pid)
                 sent = endpoint.answer(wire.settings(
-                    told, ms=ask.ms, cycles=ask.cycles, stack=ask.stack, start_ms=start_ms if waits > _LATE else 0,
+                    told, ms=ask.ms << self._empty[pid], cycles=ask.cycles, stack=ask.stack,
+                    start_ms=start_ms if waits > _LATE else 0,
                     round_up=_ROUND_UP if several else 1), address)
                 if sent:
-                    self._requests[pid] = _Request(pid, now, Arrival(names, time.time() - 1))
+                    self._requests[pid] = _Request(pid, rank_of(pid), now, Arrival(names, time.time() - 1))
                     deadline = max(deadline, now + waits + ask.ms / 1000 + ask.timeout)
             now = time.monotonic()
             if self.stopping.is_set():
@@ -91,7 +110,9 @@ class KinetoJob:
             if not self._requests and self._born:
                 deadline = max(deadline, min(self._born.values()) + ask.after + ask.timeout)
             for one in self._requests.values():
-                one.is_done = one.is_done or one.file.look(now, not is_alive(one.pid))
+                if not one.is_done and one.file.look(now, not is_alive(one.pid)):
+                    one.is_done, one.is_idle = True, one.file.is_empty
+            self._ask_idle_again()
             grown = sum(one.file.size for one in self._requests.values())
             if grown != sizes:
                 sizes, deadline = grown, max(deadline, now + ask.timeout)
@@ -151,6 +172,7 @@ class KinetoJob:
                     endpoint.answer(wire.NOTHING, address)  # somebody else's job on the same socket
                     continue
                 pid = message.pids[0]
+                self._launchers.update(message.pids[1:])
                 if message.kind == "ctxt":
                     if not self._pids:
                         self._born.setdefault(pid, time.monotonic())
@@ -176,10 +198,22 @@ class KinetoJob:
             names.append(Path(f"/tmp/libkineto_activities_{pid}.json"))
         return folder / f"{stem}.{pid}.json", names
 
+    def _ask_idle_again(self) -> None:
+        """Ask processes again, for twice the time, whose recording is empty: libkineto ends one when it was meant to
+        end, however late it began, and on a busy machine a short one can be over by then. Not so launchers."""
+        for one in list(self._requests.values()):
+            if one.is_idle and one.pid not in self._launchers and is_alive(one.pid) and self._empty[one.pid] < _AGAIN:
+                self._empty[one.pid] += 1
+                if one.file.path is not None:
+                    one.file.path.unlink(missing_ok=True)
+                del self._requests[one.pid]
+
     def _is_complete(self, now: float) -> bool:
         """Whether all processes of the job were asked, as far as is known, and none still writes."""
         if not self._requests or any(not one.is_done and is_alive(one.pid) for one in self._requests.values()):
             return False
+        if all(one.is_idle and has_children(one.pid) for one in self._requests.values()):
+            return False  # a launcher, whose ranks have not asked yet
         first = min(one.asked_at for one in self._requests.values())
         expected = max(ranks_here(pid) for pid in self._requests)
         everybody = len(self._requests) >= expected and all(pid in self._requests for pid in self._alive())
@@ -191,13 +225,13 @@ class KinetoJob:
         return bool(waiting) and all(one.file.is_quiet(now) for one in waiting) and disk_is_full(ask.out)
 
     def _outcome(self, ask: Ask, stem: str, begun: float) -> Result:
-        whole = [one for one in self._requests.values() if one.is_done and one.file.path is not None]
-        home = ask.out / stem if len(whole) > 1 else ask.out  # the ranks of one recording open as a folder
-        files = []
-        for one in whole:
-            assert one.file.path is not None
-            name = one.file.path.name
-            files.append(_moved(one.file.path, home / (name if name.startswith(stem) else f"{stem}.{one.pid}.json")))
+        whole = [(one, one.file.path) for one in self._requests.values() if one.is_done and one.file.path is not None]
+        if any(not one.is_idle for one, _ in whole):
+            for one, file in whole:
+                if one.is_idle:
+                    file.unlink(missing_ok=True)
+            whole = [(one, file) for one, file in whole if not one.is_idle]
+        files = _placed(whole, ask.out, stem)
         lost = [one for one in self._requests.values() if not one.is_done]
         reason = self._why_nothing(ask) if not self._requests else self._why(lost[0], ask) if lost else ""
         if len(lost) > 1:
@@ -221,7 +255,7 @@ class KinetoJob:
 
     def _why(self, one: _Request, ask: Ask) -> str:
         """Why a process that was asked has written nothing whole."""
-        part = one.file.path
+        part = one.file.part
         if disk_is_full(ask.out if part is None else part.parent):
             return f"the disk of {ask.out} is full" + (f"; {part} is cut" if part else "")
         if not is_alive(one.pid):
@@ -232,6 +266,18 @@ class KinetoJob:
             return f"process {one.pid} records, and wrote nothing within {ask.timeout:g} s"
         return f"process {one.pid} did not begin to record: " + (
             "it may mark no steps (--ms records by time)" if ask.cycles else "a profiler of its own may be running")
+
+
+def _placed(whole: Sequence[tuple[_Request, Path]], out: Path, stem: str) -> list[Path]:
+    """The files where they belong: one in ``out``; several in a folder of their own, with the names of ranks."""
+    if len(whole) == 1:
+        file = whole[0][1]
+        return [_moved(file, out / (file.name if file.name.startswith(stem) else f"{stem}.{whole[0][0].pid}.json"))]
+    ranks = [one.rank for one, _ in whole]
+    named = None not in ranks and len(set(ranks)) == len(ranks)
+    order = sorted(whole, key=lambda pair: pair[0].rank or 0 if named else pair[0].pid)
+    names = [f"rank-{one.rank}.json" if named else f"process-{at}.json" for at, (one, _) in enumerate(order)]
+    return [_moved(file, out / stem / name) for (_, file), name in zip(order, names, strict=True)]
 
 
 def _moved(file: Path, target: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..arguments import Failure
@@ -11,6 +12,7 @@ from ..arguments import Failure
 DAEMON, SOCKET_FOLDER, TRACE_FOLDER = "KINETO_USE_DAEMON", "KINETO_IPC_SOCKET_DIR", "KINETO_ONDEMAND_TRACE_DIR"
 """libkineto's variables: ask a daemon; the folder of its socket; the only folder it may be told to write to (kineto of
 August 2026 and later; else /tmp)."""
+_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 _RANKS_HERE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE")
 MOST_RANKS = 1024
 _STARTING = 10
@@ -36,11 +38,27 @@ def environment(pid: int) -> dict[str, str]:
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
+def has_children(pid: int) -> bool:
+    """Whether it has started processes that have not ended."""
+    try:
+        return any(file.read_text().split() for file in Path(f"/proc/{pid}/task").glob("*/children"))
+    except OSError:
+        return False
+
+
 def ranks_here(pid: int) -> int:
     """How many processes the launcher of this one started on this machine, as far as its environment says."""
+    return min(max(_numbers(pid, _RANKS_HERE), default=1), MOST_RANKS) or 1
+
+
+def rank_of(pid: int) -> int | None:
+    """Its rank in the job, as far as its environment says."""
+    return next(iter(_numbers(pid, _RANK)), None)
+
+
+def _numbers(pid: int, names: Sequence[str]) -> list[int]:
     given = environment(pid)
-    numbers = [int(value) for name in _RANKS_HERE if (value := given.get(name, "")).isascii() and value.isdigit()]
-    return min(max(numbers, default=1), MOST_RANKS) or 1
+    return [int(value) for name in names if (value := given.get(name, "")).isascii() and value.isdigit()]
 
 
 def prepared(pid: int, shared: bool, socket: str | None) -> str | None:

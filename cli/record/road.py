@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ _QUIET = 0.2
 _QUIET_ODD = 2.0
 """The same for one that no JSON reader accepts: the loader says what is wrong with it."""
 _END = 64
+_FEW = 1 << 16
+"""Bytes of a file that may hold no event at all."""
 
 
 class Stopped(Exception):
@@ -100,8 +103,27 @@ class Arrival:
 
     @property
     def size(self) -> int:
-        """Bytes it had when it was looked at."""
-        return max(self._size, 0)
+        """Bytes it had when it was looked at, or what libkineto has written to the name it is renamed from."""
+        part = self.part
+        try:
+            return max(0, self._size) if part is None or part == self.path else part.lstat().st_size
+        except OSError:
+            return 0
+
+    @property
+    def part(self) -> Path | None:
+        """The file as far as it is written; None before there is one."""
+        unfinished = (name.with_name(f"{name.name}.tmp") for name in self._names)
+        return self.path or next((one for one in unfinished if one.is_file()), None)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no event with a duration is in it."""
+        if self.path is None or self._size > _FEW:
+            return False
+        with contextlib.suppress(OSError):
+            return re.search(rb'"ph":\s*"[XB]"', self.path.read_bytes()) is None
+        return False
 
     def is_quiet(self, now: float) -> bool:
         """Whether it has not grown for a while."""

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from threading import Event
 from urllib.parse import urlsplit
 
@@ -148,7 +147,7 @@ def _python_with_xprof() -> str:
         return sys.executable
     for name in ("python", "python3"):
         other = files.program(name)
-        if other is None or Path(other).resolve() == Path(sys.executable).resolve():
+        if other is None or other == sys.executable:  # not resolved: environments link to the same program
             continue
         asked = [other, "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('xprof') is None)"]
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):

@@ -17,6 +17,7 @@ from kineto_client import Client, context, document, in_thread, parsed, request
 from warplens.cli.arguments import Failure
 from warplens.cli.record import kineto, processes, road, sockets
 from warplens.cli.record.road import Ask, Stopped
+from warplens.loaders.ingest.opening import open_run
 
 
 @pytest.fixture(autouse=True)
@@ -135,33 +136,48 @@ def test_a_job_of_others_on_the_same_socket_is_never_asked(
 
 
 def test_the_launcher_stands_for_the_ranks_it_started(
-    folder: str, tmp_path: Path, sleeper: Callable[..., subprocess.Popen[bytes]]
+    folder: str, tmp_path: Path, sleeper: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launcher = sleeper()
-    ranks = [sleeper(LOCAL_WORLD_SIZE="2") for _ in range(2)]
+    """The launcher asks too, before its ranks do; it records nothing of its own, and is left out."""
+    launcher, ranks = sleeper(), [sleeper(LOCAL_WORLD_SIZE="2", RANK=str(rank)) for rank in (5, 4)]
+    monkeypatch.setattr(kineto, "has_children", lambda pid: pid == launcher.pid)
     job = kineto.KinetoJob([sockets.Endpoint(folder)], pids=[launcher.pid])
-    clients, told = [Client(folder, launcher.pid, pid=one.pid) for one in ranks], []
+    clients = [Client(folder, pid=launcher.pid), *(Client(folder, launcher.pid, pid=one.pid) for one in ranks)]
+    told: list[str] = []
 
     def work() -> None:
         for client in clients:
-            told.append(parsed(client.wait_for_settings())["PROFILE_START_TIME"])
-            client.file(f"ACTIVITIES_LOG_FILE={next_name(tmp_path, client)}").write_text(document())
+            settings = client.wait_for_settings()
+            client.file(settings).write_text(document(0 if client is clients[0] else 50))
+            told.append(parsed(settings)["PROFILE_START_TIME"])
 
-    def next_name(out: Path, client: Client) -> Path:
-        return out / f"{stem}.{client.pids[0]}.json"
-
-    stem = road.new_stem(tmp_path)
-    kineto_stem = pytest.MonkeyPatch()
-    kineto_stem.setattr(kineto, "new_stem", lambda out: stem)
     thread = in_thread(work)
     result = job.record(wanted(tmp_path))
     thread.join()
-    kineto_stem.undo()
-    assert result.asked == 2 and len(result.files) == 2
-    assert result.path == tmp_path / stem and {one.parent for one in result.files} == {tmp_path / stem}
-    assert told[0] == told[1] and int(told[0]) > time.time() * 1000  # one moment, when all have asked
+    assert [one.name for one in result.files] == ["rank-4.json", "rank-5.json"] and result.asked == 3
+    assert {*tmp_path.rglob("*.json")} == {*result.files}
+    assert result.path.parent == tmp_path and len(open_run(str(result.path))[0].info.ranks) == 2
+    assert told[0] == "0" and told[1] == told[2] and int(told[1]) > time.time() * 1000  # when all have asked
     for client in clients:
         client.close()
+    job.close()
+
+
+def test_an_empty_recording_is_asked_for_again_for_longer(folder: str, tmp_path: Path) -> None:
+    job, client = kineto.KinetoJob([sockets.Endpoint(folder)], pids=[os.getpid()]), Client(folder)
+    told = []
+
+    def work() -> None:
+        for kernels in (0, 0, 50):
+            settings = client.wait_for_settings()
+            told.append(parsed(settings)["ACTIVITIES_DURATION_MSECS"])
+            client.file(settings).write_text(document(kernels))
+
+    thread = in_thread(work)
+    result = job.record(wanted(tmp_path, ms=100))
+    thread.join()
+    assert told == ["100", "200", "400"] and result.files[0].read_text() == document()
+    client.close()
     job.close()
 
 
