@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ...library import UsageError
 from ..arguments import Failure
@@ -50,16 +50,35 @@ _LATE = 2.0
 
 
 class _Request(Struct):
-    """One process that was asked: its rank in the job, its file, whether it has been seen to record since. One that is
-    done and ``is_idle`` has recorded nothing of its own, as a launcher."""
+    """One process that was asked: its file, and whether it has been seen to record since. One that is done and
+    ``is_idle`` has recorded nothing of its own, as a launcher."""
 
     pid: int
+    ancestors: tuple[int, ...]
     rank: int | None
     asked_at: float
     file: Arrival
     began: bool = False
     is_done: bool = False
     is_idle: bool = False
+
+
+class _Round(Struct):
+    """One recording of the job. ``start_ms``: the moment at which its ranks begin, ms since 1970; 0: at once.
+    ``empty``: how many empty recordings each process has made."""
+
+    ask: Ask
+    stem: str
+    begun: float
+    deadline: float
+    start_ms: int = 0
+    size: int = 0
+    requests: dict[int, _Request] = field(default_factory=dict)
+    empty: Counter[int] = field(default_factory=Counter)
+
+    def put_off(self, until: float) -> None:
+        """There is progress: give up later."""
+        self.deadline = max(self.deadline, until + self.ask.timeout)
 
 
 class KinetoJob:
@@ -74,51 +93,67 @@ class KinetoJob:
         self.dropped = 0
         self._endpoints, self._process, self._pids = list(endpoints), process, tuple(pids)
         self._born: dict[int, float] = {}
-        self._requests: dict[int, _Request] = {}
         self._launchers = set[int]()
-        self._empty = Counter[int]()
+        self._round: _Round | None = None
         self._checked_at = 0.0
 
     def record(self, ask: Ask) -> Result:
         """Ask every process of the job once, and wait until what they write is whole."""
-        begun, self._requests, self._empty = time.monotonic(), {}, Counter()
-        deadline, stem, start_ms = begun + ask.timeout, new_stem(ask.out), 0
         if not all([one.take_back() for one in self._endpoints]):
             raise Failure("another recorder is recording this job", "Wait until it has ended.", status=1)
-        sizes = 0
+        begun = time.monotonic()
+        current = self._round = _Round(ask, new_stem(ask.out), begun, begun + ask.timeout)
         while True:
-            for pid, endpoint, address in self._serve(TICK):
-                now = time.monotonic()
-                if now - self._born[pid] < ask.after or pid in self._requests:
-                    endpoint.answer(wire.NOTHING, address)
-                    continue
-                several = max(ranks_here(pid), len(self._alive())) > 1
-                if several and not start_ms and ask.cycles is None:
-                    start_ms = int((time.time() + _TURN) * 1000)
-                waits = max(0.0, start_ms / 1000 - time.time())
-                told, names = self._names(ask.out, stem, pid)
-                sent = endpoint.answer(wire.settings(
-                    told, ms=ask.ms << self._empty[pid], cycles=ask.cycles, stack=ask.stack,
-                    start_ms=start_ms if waits > _LATE else 0,
-                    round_up=_ROUND_UP if several else 1), address)
-                if sent:
-                    self._requests[pid] = _Request(pid, rank_of(pid), now, Arrival(names, time.time() - 1))
-                    deadline = max(deadline, now + waits + ask.ms / 1000 + ask.timeout)
-            now = time.monotonic()
+            for message, endpoint, address in self._serve(TICK):
+                self._answer(current, message, endpoint, address)
             if self.stopping.is_set():
                 raise Stopped
-            if not self._requests and self._born:
-                deadline = max(deadline, min(self._born.values()) + ask.after + ask.timeout)
-            for one in self._requests.values():
-                if not one.is_done and one.file.look(now, not is_alive(one.pid)):
-                    one.is_done, one.is_idle = True, one.file.is_empty
-            self._ask_idle_again()
-            grown = sum(one.file.size for one in self._requests.values())
-            if grown != sizes:
-                sizes, deadline = grown, max(deadline, now + ask.timeout)
-            if self._is_complete(now) or self._has_ended or now >= deadline or self._is_stuck(ask, now):
-                break
-        return self._outcome(ask, stem, begun)
+            now = time.monotonic()
+            self._look(current, now)
+            if self._is_complete(current, now) or self._has_ended or now >= current.deadline or _is_stuck(current, now):
+                return self._outcome(current)
+
+    def _answer(self, current: _Round, message: wire.Message, endpoint: Endpoint, address: str | bytes) -> None:
+        """Ask a process that could record now, or put it off."""
+        ask, pid, now = current.ask, message.pids[0], time.monotonic()
+        if now - self._born[pid] < ask.after or pid in current.requests:
+            endpoint.answer(wire.NOTHING, address)
+            return
+        several = max(ranks_here(pid), len(self._alive())) > 1
+        if several and not current.start_ms and ask.cycles is None:
+            current.start_ms = int((time.time() + _TURN) * 1000)
+        waits = max(0.0, current.start_ms / 1000 - time.time())
+        told, names = _names(ask.out, current.stem, pid)
+        settings = wire.settings(
+            told, ms=ask.ms << current.empty[pid], cycles=ask.cycles, stack=ask.stack,
+            start_ms=current.start_ms if waits > _LATE else 0, round_up=_ROUND_UP if several else 1)
+        if endpoint.answer(settings, address):
+            file = Arrival(names, time.time() - 1)
+            current.requests[pid] = _Request(pid, message.pids[1:], rank_of(pid), now, file)
+            current.put_off(now + waits + ask.ms / 1000)
+
+    def _look(self, current: _Round, now: float) -> None:
+        """See what has been written, and ask again where it is empty."""
+        if not current.requests and self._born:
+            current.put_off(min(self._born.values()) + current.ask.after)
+        for one in list(current.requests.values()):
+            if not one.is_done and one.file.look(now, not is_alive(one.pid)):
+                one.is_done, one.is_idle = True, one.file.is_empty
+                if one.is_idle:
+                    self._ask_again(current, one)
+        size = sum(one.file.size for one in current.requests.values())
+        if size != current.size:
+            current.size = size
+            current.put_off(now)
+
+    def _ask_again(self, current: _Round, one: _Request) -> None:
+        """Ask a process again, for twice the time, whose recording is empty: libkineto ends one when it was meant to
+        end, however late it began, and on a busy machine a short one can be over by then. Not so a launcher."""
+        if one.pid not in self._launchers and is_alive(one.pid) and current.empty[one.pid] < _AGAIN:
+            current.empty[one.pid] += 1
+            if one.file.path is not None:
+                one.file.path.unlink(missing_ok=True)
+            del current.requests[one.pid]
 
     def idle(self, seconds: float) -> None:
         """Answer "nothing" for so long, and let another recorder have the job if one comes."""
@@ -158,8 +193,8 @@ class KinetoJob:
         """The processes that have shown themselves and still live."""
         return [pid for pid in self._born if is_alive(pid)]
 
-    def _serve(self, seconds: float) -> list[tuple[int, Endpoint, str | bytes]]:
-        """Take what comes within that time. Returns the processes that could begin to record now, to be answered."""
+    def _serve(self, seconds: float) -> list[tuple[wire.Message, Endpoint, str | bytes]]:
+        """Take what comes within that time. Returns the requests of processes that could record now, to be answered."""
         able = []
         readable, _, _ = select.select(self._endpoints, [], [], seconds)
         for endpoint in readable:
@@ -180,69 +215,47 @@ class KinetoJob:
                     continue
                 self._born.setdefault(pid, time.monotonic())
                 if message.ready:
-                    able.append((pid, endpoint, address))
+                    able.append((message, endpoint, address))
                 else:
-                    if pid in self._requests:
-                        self._requests[pid].began = True
+                    if self._round is not None and pid in self._round.requests:
+                        self._round.requests[pid].began = True
                     endpoint.answer(wire.NOTHING, address)
         return able
 
-    def _names(self, out: Path, stem: str, pid: int) -> tuple[Path, list[Path]]:
-        """The name to tell the process, and those it may make of it."""
-        allowed = environment(pid).get(TRACE_FOLDER)
-        folder = Path(allowed) if allowed and not out.is_relative_to(allowed) else out
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-        names = [folder / f"{stem}.{pid}_{pid}.json", folder / f"{stem}_{pid}.json", folder / f"{stem}.{pid}.json"]
-        if not allowed and not out.is_relative_to("/tmp"):  # a kineto that writes to its own name instead
-            names.append(Path(f"/tmp/libkineto_activities_{pid}.json"))
-        return folder / f"{stem}.{pid}.json", names
-
-    def _ask_idle_again(self) -> None:
-        """Ask processes again, for twice the time, whose recording is empty: libkineto ends one when it was meant to
-        end, however late it began, and on a busy machine a short one can be over by then. Not so launchers."""
-        for one in list(self._requests.values()):
-            if one.is_idle and one.pid not in self._launchers and is_alive(one.pid) and self._empty[one.pid] < _AGAIN:
-                self._empty[one.pid] += 1
-                if one.file.path is not None:
-                    one.file.path.unlink(missing_ok=True)
-                del self._requests[one.pid]
-
-    def _is_complete(self, now: float) -> bool:
+    def _is_complete(self, current: _Round, now: float) -> bool:
         """Whether all processes of the job were asked, as far as is known, and none still writes."""
-        if not self._requests or any(not one.is_done and is_alive(one.pid) for one in self._requests.values()):
+        requests = current.requests
+        if not requests or any(not one.is_done and is_alive(one.pid) for one in requests.values()):
             return False
-        if all(one.is_idle and has_children(one.pid) for one in self._requests.values()):
+        if all(one.is_idle and has_children(one.pid) for one in requests.values()):
             return False  # a launcher, whose ranks have not asked yet
-        first = min(one.asked_at for one in self._requests.values())
-        expected = max(ranks_here(pid) for pid in self._requests)
-        everybody = len(self._requests) >= expected and all(pid in self._requests for pid in self._alive())
+        first, expected = min(one.asked_at for one in requests.values()), max(map(ranks_here, requests))
+        everybody = len(requests) >= expected and all(pid in requests for pid in self._alive())
         return everybody or now - first > _TURN
 
-    def _is_stuck(self, ask: Ask, now: float) -> bool:
-        """Whether waiting is in vain: the disk is full and nothing has grown for a while."""
-        waiting = [one for one in self._requests.values() if not one.is_done]
-        return bool(waiting) and all(one.file.is_quiet(now) for one in waiting) and disk_is_full(ask.out)
-
-    def _outcome(self, ask: Ask, stem: str, begun: float) -> Result:
-        whole = [(one, one.file.path) for one in self._requests.values() if one.is_done and one.file.path is not None]
-        if any(not one.is_idle for one, _ in whole):
-            for one, file in whole:
-                if one.is_idle:
-                    file.unlink(missing_ok=True)
-            whole = [(one, file) for one, file in whole if not one.is_idle]
-        files = _placed(whole, ask.out, stem)
-        lost = [one for one in self._requests.values() if not one.is_done]
-        reason = self._why_nothing(ask) if not self._requests else self._why(lost[0], ask) if lost else ""
+    def _outcome(self, current: _Round) -> Result:
+        requests = list(current.requests.values())
+        whole = [one for one in requests if one.is_done and one.file.path is not None]
+        if busy := [one for one in whole if not one.is_idle]:
+            for one in whole:
+                if one.is_idle and one.file.path is not None:
+                    one.file.path.unlink(missing_ok=True)
+            pids = {one.pid for one in busy}
+            whole = [one for one in busy if pids.isdisjoint(one.ancestors)]  # a DataLoader's worker is no rank
+        lost = [one for one in requests if not one.is_done]
+        reason = self._why_nothing(current) if not requests else _why(lost[0], current.ask) if lost else ""
         if len(lost) > 1:
-            reason += f" ({len(lost)} of {len(self._requests)} processes)"
-        return Result(files, len(self._requests), reason, time.monotonic() - begun)
+            reason += f" ({len(lost)} of {len(requests)} processes)"
+        files = _placed(whole, current.ask.out, current.stem)
+        return Result(files, len(requests), reason, time.monotonic() - current.begun)
 
-    def _why_nothing(self, ask: Ask) -> str:
+    def _why_nothing(self, current: _Round) -> str:
         """Why no process was asked."""
-        ended = self._has_ended
+        ended, after = self._has_ended, current.ask.after
+        if current.empty:
+            return "nothing ran in the job while it was recorded" + (", and it ended" if ended else "")
         if self._born:
-            return f"the job ended before the {ask.after:g} s of --after were over" if ended else (
+            return f"the job ended before the {after:g} s of --after were over" if ended else (
                 "the job was always busy recording: a profiler of its own may be running")
         if ended and self._process is not None:
             status = self._process.returncode
@@ -250,34 +263,55 @@ class KinetoJob:
             return f"the command {by} before it asked for a recording"
         if ended:
             return "the job ended before it asked for a recording"
-        return (f"the job did not ask for a recording within {ask.timeout:g} s: it may not have imported PyTorch yet "
-                "(--timeout waits longer), or its PyTorch is built without libkineto")
-
-    def _why(self, one: _Request, ask: Ask) -> str:
-        """Why a process that was asked has written nothing whole."""
-        part = one.file.part
-        if disk_is_full(ask.out if part is None else part.parent):
-            return f"the disk of {ask.out} is full" + (f"; {part} is cut" if part else "")
-        if not is_alive(one.pid):
-            return f"process {one.pid} ended " + (f"while it was writing: {part} is cut" if part else "before it wrote")
-        if part is not None:
-            return f"process {one.pid} has not finished {part} within {ask.timeout:g} s"
-        if one.began:
-            return f"process {one.pid} records, and wrote nothing within {ask.timeout:g} s"
-        return f"process {one.pid} did not begin to record: " + (
-            "it may mark no steps (--ms records by time)" if ask.cycles else "a profiler of its own may be running")
+        return (f"the job did not ask for a recording within {current.ask.timeout:g} s: it may not have imported "
+                "PyTorch yet (--timeout waits longer), or its PyTorch is built without libkineto")
 
 
-def _placed(whole: Sequence[tuple[_Request, Path]], out: Path, stem: str) -> list[Path]:
+def _names(out: Path, stem: str, pid: int) -> tuple[Path, list[Path]]:
+    """The name to tell the process, and those it may make of it."""
+    allowed = environment(pid).get(TRACE_FOLDER)
+    folder = Path(allowed) if allowed and not out.is_relative_to(allowed) else out
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    names = [folder / f"{stem}.{pid}_{pid}.json", folder / f"{stem}_{pid}.json", folder / f"{stem}.{pid}.json"]
+    if not allowed and not out.is_relative_to("/tmp"):  # a kineto that writes to its own name instead
+        names.append(Path(f"/tmp/libkineto_activities_{pid}.json"))
+    return folder / f"{stem}.{pid}.json", names
+
+
+def _is_stuck(current: _Round, now: float) -> bool:
+    """Whether waiting is in vain: the disk is full and nothing has grown for a while."""
+    waiting = [one for one in current.requests.values() if not one.is_done]
+    return bool(waiting) and all(one.file.is_quiet(now) for one in waiting) and disk_is_full(current.ask.out)
+
+
+def _why(one: _Request, ask: Ask) -> str:
+    """Why a process that was asked has written nothing whole."""
+    part = one.file.part
+    if disk_is_full(ask.out if part is None else part.parent):
+        return f"the disk of {ask.out} is full" + (f"; {part} is cut" if part else "")
+    if not is_alive(one.pid):
+        return f"process {one.pid} ended " + (f"while it was writing: {part} is cut" if part else "before it wrote")
+    if part is not None:
+        return f"process {one.pid} has not finished {part} within {ask.timeout:g} s"
+    if one.began:
+        return f"process {one.pid} records, and wrote nothing within {ask.timeout:g} s"
+    return f"process {one.pid} did not begin to record: " + (
+        "it may mark no steps (--ms records by time)" if ask.cycles else "a profiler of its own may be running")
+
+
+def _placed(whole: Sequence[_Request], out: Path, stem: str) -> list[Path]:
     """The files where they belong: one in ``out``; several in a folder of their own, with the names of ranks."""
-    if len(whole) == 1:
-        file = whole[0][1]
-        return [_moved(file, out / (file.name if file.name.startswith(stem) else f"{stem}.{whole[0][0].pid}.json"))]
-    ranks = [one.rank for one, _ in whole]
+    ranks = [one.rank for one in whole]
     named = None not in ranks and len(set(ranks)) == len(ranks)
-    order = sorted(whole, key=lambda pair: pair[0].rank or 0 if named else pair[0].pid)
-    names = [f"rank-{one.rank}.json" if named else f"process-{at}.json" for at, (one, _) in enumerate(order)]
-    return [_moved(file, out / stem / name) for (_, file), name in zip(order, names, strict=True)]
+    files = []
+    for at, one in enumerate(sorted(whole, key=lambda one: one.rank or 0 if named else one.pid)):
+        assert one.file.path is not None
+        name = one.file.path.name if one.file.path.name.startswith(stem) else f"{stem}.{one.pid}.json"
+        if len(whole) > 1:
+            name = f"{stem}/rank-{one.rank}.json" if named else f"{stem}/process-{at}.json"
+        files.append(_moved(one.file.path, out / name))
+    return files
 
 
 def _moved(file: Path, target: Path) -> Path:
