@@ -39,7 +39,7 @@ class MainScreen(Screen[None]):
     """The views of the open runs."""
 
     BLANK = True
-    """For the same reason as ``PaneActions.BLANK``."""
+    """For the same reason as ``AnsweredPane.BLANK``."""
     AUTO_FOCUS = ""
     """None: Textual would focus the hidden prompt, which would swallow keys typed before the first view is there."""
 
@@ -178,7 +178,7 @@ class MainScreen(Screen[None]):
                 runner.drop()
             pane.forget()
 
-    def on_table_pane_changed(self) -> None:
+    def on_answered_pane_changed(self) -> None:
         """Something changed in a pane that the lines around it show."""
         self.update_lines()
 

@@ -15,10 +15,11 @@ from ..list.table_list import TableList
 from ..session.jobs import QueryRunner
 from ..session.session import Session
 from ..widgets.drawing import fitting, joined, summary, with_number
+from .answered import COMPUTING
 from .diff_evidence import diff_evidence
 from .picture import Picture
 from .shown import Shown, arranged
-from .table import COMPUTING, TablePane
+from .table import TablePane
 
 if TYPE_CHECKING:
     from ...analysis.metrics.series import Series

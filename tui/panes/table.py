@@ -1,7 +1,6 @@
-"""The pane of any view: queries the view in the background, filters and sorts the answer, and shows it as a list.
+"""The pane of any view: what its keys do with the rows of the answer: search, filter, scope, details, export, copy.
 
-Panes with a picture derive from it and draw above or beside the list. Invariants: a query never blocks the UI, a stale
-answer is never shown, and filter, order, scope and marks are kept when a new answer arrives.
+Panes with a picture derive from it and draw above or beside the list.
 """
 
 from __future__ import annotations
@@ -9,41 +8,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from msgspec.structs import asdict, replace
-from textual.app import ComposeResult
+from msgspec.structs import replace
 from textual.binding import BindingType
-from textual.content import Content
-from textual.message import Message
-from textual.widget import Widget
 
-from ...analysis.views import Entry
-from ..list.frame import Frame, boxed
+from ...analysis.core.text import display
+from ...analysis.views import VIEWS, lacking
 from ..list.table_list import TableList
 from ..session import resume
-from ..session.jobs import QueryRunner
+from ..session.command_line import command_line
+from ..session.exporting import exported, file_name
 from ..session.keys import Key, bindings
-from ..session.messages import ScopeChanged
-from ..session.session import Arrangement, Session
-from ..widgets.drawing import NUMBER_LINES, fitting, joined, summary, with_number
-from ..widgets.notice import Notice
-from .actions import PaneActions
-from .picture import MOST_HEIGHT, Picture
-from .shown import Shown, arranged, rows_of, scoped_table, sentence
-from .side_panel import AMPLE, BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, SidePanel
+from ..session.messages import CopyRequest, CycleStepped, ScopeChanged, TaskRequest, TextCopied, ViewRequest
+from ..session.session import Choice
+from .answered import AnsweredPane
 
 if TYPE_CHECKING:
-    from ...analysis.contract.view import View
-    from ...analysis.details.row_details import Glance
     from ...analysis.table.table import Table
 
 
-COMPUTING = "Rows appear here once they are computed."
-LEAST_LED = 24
-"""Lines of a pane from which its key figure is drawn in large digits."""
+TIMELINE = next(entry for entry in VIEWS if entry.name == "timeline")
+MOST_NOTE = 500
+"""Characters of a note that are saved; longer ones are cut."""
 
 
-class TablePane(PaneActions, can_focus=False):
-    """One view of the open runs."""
+class TablePane(AnsweredPane, can_focus=False):
+    """One view of the open runs, and the actions on its rows."""
 
     DEFAULT_CSS = """
     TablePane { height: 1fr; width: 1fr; }
@@ -51,221 +40,254 @@ class TablePane(PaneActions, can_focus=False):
     TablePane .message { height: auto; display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings("pane")
+    is_picture = False
+    """Whether a picture of named boxes is in place of the rows: / goes to a name in it, nothing is filtered."""
+    _sought = ""
 
-    class Changed(Message):
-        """The state shown in the lines around the pane changed."""
+    def find_name(self, text: str) -> None:
+        """Go to the next box whose name contains the text."""
 
-    def __init__(self, entry: Entry, session: Session) -> None:
-        super().__init__(id=f"pane-{entry.name}")
-        self.entry, self.session = entry, session
-        self.shown: Shown | None = None
-        self.own_options: dict[str, Any] = {}  # query options of this view only
-        self.subject = ""
-        self.message = ""
-        self._epoch = -1
-        self.runner, self.arranger = QueryRunner(self.app), QueryRunner(self.app)
-        self.rows = TableList()
-        self.side_panel = SidePanel()
-        self.drawing = Picture(self, self.picture)
-        self.notice = Notice(entry.title, classes="message")
+    def action_search(self) -> None:
+        """Open the search prompt."""
+        self.main.ask_for("search", "", "next name that contains this; Enter alone: one more" if self.is_picture
+                          else "text in any column")
 
-    def compose(self) -> ComposeResult:
-        """Picture above, list below; a message instead of the list if there is no answer."""
-        yield self.drawing
-        yield self.notice
-        yield self.side_panel
-        yield self.rows
-
-    @property
-    def runners(self) -> tuple[QueryRunner, ...]:
-        """The query runners that ^C cancels: of the view, of filtering and sorting, and of the list's own sorting.
-
-        They are separate, so that filtering the previous answer does not discard the view's query in progress.
-        """
-        return self.runner, self.arranger, self.rows.runner
-
-    @property
-    def is_deciding(self) -> bool:
-        """Whether what was entered at the prompt is still being computed."""
-        return self.arranger.busy
-
-    @property
-    def table(self) -> Table | None:
-        """The rows shown, filtered and sorted."""
-        return self.shown.table if self.shown else None
-
-    @property
-    def focused_part(self) -> Widget:
-        """The widget to focus when the view is opened: the list, or the message in its place."""
-        return self.notice if self.message else self.rows
-
-    @property
-    def view(self) -> View | None:
-        """The view whose answer is on the screen; None if there is none."""
-        return None if self.shown is None else self.shown.view
-
-    @property
-    def exported(self) -> Table | None:
-        """The table an export writes: the rows as shown."""
-        return self.table
-
-    def queried_view(self) -> View:
-        """The view to query, in its first shape."""
-        return self.entry.load()
-
-    def query_if_stale(self, force: bool = False) -> None:
-        """The view came into sight: query it if runs or scope changed since the last query."""
-        if not self.session.traces:
-            self.forget()
-            self.show_text(COMPUTING if self.session.loading else "")
-        elif force or self._epoch != self.session.epoch:
-            self._epoch = self.session.epoch
-            self._ask_anew()
-        else:
-            self.make_room()
-        self.report_change()
-
-    def forget(self) -> None:
-        """Clear the rows."""
-        self.shown = None
-        self.rows.show(None)
-        self.side_panel.about(None)  # its lookup would keep the recordings in memory
-
-    def _ask_anew(self) -> None:
-        """Query the view; if filter or sort changed meanwhile, apply them to the answer."""
-        arrangement = self.state.arrangement
-
-        def take(value: Any) -> None:
-            self._take(value)
-            if self.shown is not None and arrangement != self.state.arrangement:
-                self.rearrange()
-
-        self.runner.ask(self._question(), take)
-
-    def _question(self) -> Any:
-        session, arrangement, own = self.session, self.state.arrangement, dict(self.own_options)
-
-        def job() -> Shown:
-            view = arrangement.shape(self.queried_view())
-            runs, options = session.question(view)
-            options = replace(options, **own)
-            table = session.answers.ask(view, runs, options, session.cached_runs).compared(session.per)
-            return arranged(view, scoped_table(table.without_empty_rows(), runs, options), arrangement)
-
-        return job
-
-    def rearrange(self) -> None:
-        """Filter and sort the current answer by the view's state."""
-        self.apply_arrangement(self.state.arrangement)
-
-    def apply_arrangement(self, arrangement: Arrangement, keep_bad: bool = True) -> None:
-        """Filter and sort the current answer; a bad filter is rejected at the prompt unless ``keep_bad``."""
-        shown = self.shown
-        if shown is None or self._other_shape(arrangement, shown):
-            self.arranger.drop()
-            self.state.change(arrangement)
-            self.main.close_prompt()
-            self.query_if_stale(force=True)
+    def action_filter(self) -> None:
+        """Open the filter prompt with the current filter."""
+        if self.is_picture:
+            self.hint("Only lists are filtered; / goes to a name here.")
             return
+        self.main.ask_for("filter", self.state.arrangement.filter, "gemm   total>1ms   share>5%   name~^void   !copy")
 
-        def take(value: Any) -> None:
-            if self.shown is None or self.shown.base is not shown.base:  # a new answer arrived meanwhile
-                self.apply_arrangement(arrangement, keep_bad)
-                return
-            if not keep_bad:
-                if isinstance(value, Shown) and value.bad_filter:
-                    self.main.refuse(value.bad_filter)
-                    self.report_change()
-                    return
+    def action_columns(self) -> None:
+        """Choose the columns of the list."""
+        from ..overlays.columns import ColumnsScreen
+
+        if self.rows.table is None or self.shown is None:
+            self.app.bell()
+            return
+        view = self.shown.view.name
+
+        def choose(choices: dict[str, Choice]) -> None:
+            self.session.columns[view] = choices
+            self.rows.choose(choices)
+            resume.keep_columns(view, choices)
+
+        offered = [one for one in self.rows.table.columns if one.per in ("", self.rows.table.per)]
+        self.app.push_screen(
+            ColumnsScreen(offered, lambda: self.rows.in_sight, self.session.columns.get(view, {}), choose))
+
+    def action_fold(self, step: int) -> None:
+        """Open or close a row of a tree; overridden where rows have groups."""
+        self.hint("This list has no groups; + and - open and close those of the diff and of the ops tree.")
+
+    def action_try_change(self) -> None:
+        """Try a change; overridden by the what-if view, the only one that replays changes."""
+        self.hint("a tries a change in the what-if view; b opens it.")
+
+    def leave(self) -> bool:
+        """Esc: cancel the pane's own mode; False if there is none."""
+        return False
+
+    def action_note(self) -> None:
+        """Open the prompt with the note on the row under the cursor."""
+        if self.rows.table is None or not len(self.rows.table):
+            self.app.bell()
+            return
+        self.main.ask_for("note", self.state.notes.get(self.rows.table.row_id(self.rows.cursor), ""),
+                          "what to remember of this row")
+
+    def _note(self, text: str) -> None:
+        """Save the note on the row under the cursor and mark the row; '' removes the note."""
+        if self.rows.table is None or not len(self.rows.table):
+            return
+        row = self.rows.table.row_id(self.rows.cursor)
+        self.state.notes.pop(row, None)
+        if text:
+            self.state.notes[row] = text
+            self.rows.add_mark(row)
+            self.remember_marks()
+
+    def remember_marks(self) -> bool:
+        """Save the marks and the text of newly marked rows, which are at most one row from the cursor; whether their
+        number changed."""
+        table, state = self.rows.table, self.state
+        changed = len(self.rows.marks) != len(state.marks)
+        state.marks = set(self.rows.marks)
+        for marks in (state.notes, state.words):
+            for gone in marks.keys() - state.marks:
+                del marks[gone]
+        if table is None or state.marks <= state.words.keys():
+            return changed
+        for position in range(max(0, self.rows.cursor - 1), min(len(table), self.rows.cursor + 2)):
+            row = table.row_id(position)
+            if row in state.marks and row not in state.words:
+                from ...analysis.table.table import row_words
+
+                state.words[row] = row_words(table.columns, table.window(position, position + 1)[0])
+        return changed
+
+    def action_export_as(self) -> None:
+        """Prompt for a file name; its suffix selects the format."""
+        if self.exported is not None:
+            self.main.ask_for("export", file_name(self.entry.name, self.exported, ".md"))
+
+    def prompt_changed(self, kind: str, text: str, final: bool) -> None:
+        """Prompt input for this view; ``final`` on Enter."""
+        if kind == "search" and self.is_picture:
+            if final and (text or self._sought):
+                self._sought = text or self._sought
+                self.find_name(self._sought)
+        elif kind == "search":
+            self.search(text)
+            if final:
                 self.main.close_prompt()
-            self.state.change(arrangement)
-            self.session.undo_stack.append(self.entry.name)
-            self._take(value)
+        elif kind == "filter" and final:
+            self.apply_arrangement(replace(self.state.arrangement, filter=text.strip()), keep_bad=False)
+        elif kind == "note" and final:
+            self._note(text.strip()[:MOST_NOTE])
+            self.main.close_prompt()
+            self.report_change()
+        elif kind == "export" and final:
+            self.main.close_prompt()
+            self._export(text.strip())
 
-        self.arranger.ask(lambda: arranged(shown.view, shown.base, arrangement), take)
+    def prompt_cancelled(self, kind: str) -> None:
+        """The prompt was cancelled."""
+        if kind == "search":
+            self.search("")
 
-    def _other_shape(self, arrangement: Arrangement, shown: Shown) -> bool:
-        """Whether this arrangement needs another shape of the view than the one shown."""
-        view = self.queried_view()
-        return view.other is not None and arrangement.shape(view) is not shown.view
+    def view_key_repeated(self) -> None:
+        """The key of this view was pressed while it is open."""
 
-    def caption(self, border: Frame) -> None:
-        """Set the text in the border of the rows."""
-        self.rows.caption(border)
+    def opened_by_key(self) -> None:
+        """The view was opened by its key, or by its name in the palette."""
 
-    def report_change(self) -> None:
-        """Report that the lines around the pane may have changed."""
-        self.post_message(self.Changed())
+    def row(self) -> dict[str, Any]:
+        """The row under the cursor, by column name; empty if there is none."""
+        values = self.rows.row(self.rows.cursor)
+        if values is None or self.rows.table is None:
+            return {}
+        return {column.name: value for column, value in zip(self.rows.table.columns, values, strict=True)}
 
-    def _take(self, value: Any) -> None:
-        if isinstance(value, Shown):
-            other = self.shown is None or self.shown.base is not value.base
-            self.state.switch_rows(rows_of(value, self.queried_view(), self.session))
-            self.shown, self.subject = value, self.session.subject
-            if other:
-                self.side_panel.about(self._glance())
-            self.show_text("")
-            self.show(value)
-            self.search_again()
-        else:
-            self.forget()
-            self.show_text(sentence(value))
-        self.main.update_lines()  # a call, not a message: the lines around the pane belong to the same frame
+    def action_place(self) -> None:
+        """Show the row under the cursor in the timeline."""
+        row = self.row()
+        if not row:
+            self.app.bell()
+            return
+        run = 1 if self.subject == "B" and len(self.session.traces) > 1 else 0
+        self.session.place = run, row
+        self.app.post_message(ViewRequest("timeline"))
 
-    def show(self, shown: Shown) -> None:
-        """Show the answer on the screen."""
-        self.make_room()
-        if (name := shown.view.name) not in self.session.columns:
-            self.session.columns[name] = dict(resume.columns(name))
-        self.rows.choose(self.session.columns[name])
-        before, marked = self.rows.table, (set(self.state.marks), self.state.cursor)
-        self.rows.show(shown.table)
-        if not self.session.partial and not (before is not None and before.same_rows(shown.table)):
-            self.rows.marks.update(mark for mark in marked[0] if self.still_there(mark, shown.table))
-            self.rows.go(marked[1])
-        self.follow_cursor()
-        self.rows.empty = "No row matches the filter: Esc clears it, f changes it." if len(shown.base) else (
-            "Nothing to list here; w says what the recording lacks.")
-        self.drawing.redraw()
-        self.call_after_refresh(self._settle)  # an early answer comes before the pane has a height
+    def action_scope(self) -> None:
+        """Limit every view to the cycle under the cursor, and for a job to the rank in that row."""
+        row = self.row()
+        a, b = row.get("cycle_a", row.get("cycle")), row.get("cycle_b")
+        ranks = row.get("rank_a", row.get("rank")), row.get("rank_b")
+        if "cycle" in row and self.subject == "B" and len(self.session.traces) > 1:
+            a, b, ranks = None, row["cycle"], (None, row.get("rank"))
+        if a is None and b is None:
+            self.hint("This row belongs to no cycle; choose a cycle in view 2.")
+            return
+        self.session.scope(a, b, *ranks)
+        self.session.undo_stack.append("")
+        self.app.post_message(ScopeChanged())
 
-    def _settle(self) -> None:
-        self.drawing.redraw()
-        self.make_room()
+    def action_unscope(self) -> None:
+        """Show all cycles again."""
+        if (self.session.cycle, self.session.cycle_b, self.session.ranges) != (None, None, (None, None)):
+            self.session.scope(None, None)
+            self.session.undo_stack.append("")
+            self.app.post_message(ScopeChanged())
 
-    def _glance(self) -> Callable[[], Glance] | None:
-        """Makes the details lookup of this answer; None where rows have no details or loading is not finished."""
-        shown = self.shown
-        if shown is None or shown.view.details is None or self.session.partial:
+    def action_step_cycle(self, step: int) -> None:
+        """Scope to the previous or next cycle in each run."""
+        self.app.post_message(CycleStepped(step))
+
+    def on_table_list_opened(self, event: TableList.Opened) -> None:
+        """Enter on a row: show its details."""
+        event.stop()
+        self.open_details(event.position)
+
+    def open_details(self, position: int) -> None:
+        """Show the details of the row at that position in the list."""
+        if self.rows.table is None or self.shown is None:
+            return
+        from ..overlays.details import DetailsScreen
+
+        runs, options = self.session.question(self.shown.view, self.subject)  # those the rows on screen came from
+        self.app.push_screen(DetailsScreen(self.entry, self.shown.view, self.rows.table, position, runs, options))
+
+    def export_job(self) -> Callable[[], Table] | None:
+        """A job that returns the table to export, for a thread; None where there is nothing to export."""
+        table = self.exported
+        if table is None:
             return None
-        view, asked = shown.view, self.session.question(shown.view, self.subject)  # those the rows on screen came from
+        drawn = self.drawn_text()
+        picture = {"picture": (drawn,), "rows_below": True} if drawn and not table.picture else {}
+        asked = replace(table, command=self.command, **picture)
+        return lambda: asked
 
-        def make() -> Glance:
-            from ...analysis.details.row_details import glance_of
+    def action_export(self) -> None:
+        """Write this view as markdown under an unused file name."""
+        self._export(None)
 
-            return glance_of(view, *asked)
+    def _export(self, name: str | None) -> None:
+        self.write_out(self.export_job(), self.entry.name, name)
 
-        return make
+    def write_out(self, job: Callable[[], Table] | None, view: str, name: str | None) -> None:
+        """Write the table the job returns to a file in the background, and report where."""
+        if job is not None:
+            self.app.post_message(TaskRequest("writing", lambda: exported(job(), view, name), self.report_written))
 
-    def list_lines(self) -> int:
-        """Lines the list needs to show all its rows."""
-        return self.rows.lines + 3
+    def report_written(self, value: Any) -> None:
+        """Report the written file, or why writing failed."""
+        if isinstance(value, Exception):
+            text = str(value)
+            if isinstance(value, OSError) and value.strerror:
+                text = f"{value.filename or 'output'}: {value.strerror}"
+            self.notify(display(text, 300), severity="error", markup=False)
+        else:
+            self.notify(f"Written to {display(str(value), 300)}", markup=False)
 
-    def make_room(self) -> None:
-        """Place the side panel where there is room, or hide it."""
-        (width, height), shown = self.app.size, self.shown
-        wanted = shown is not None and shown.view.details is not None and len(shown.table) > 0
-        wanted = wanted and self.session.details and not self.message
-        left = self.size.height - self.drawing.lines - self.list_lines()
-        right = wanted and width >= WIDE and height > LEAST_LINES and left < AMPLE
-        small = width < BELOW_WIDTH or height < BELOW_HEIGHT or left < LEAST_LINES
-        if self.side_panel.place(right, 0 if right or small or not wanted else left, width):
-            self.follow_cursor()
-            self.call_after_refresh(self._settle)  # the picture above wraps at another width now
+    @property
+    def command(self) -> str:
+        """The command line that prints this view."""
+        return command_line(self.session, self.entry.name, self.state, self.exported, self.subject)
 
-    def follow_cursor(self) -> None:
-        """Show the details of the row under the cursor in the side panel."""
-        self.side_panel.follow(self.rows.table, self.rows.cursor)
+    def action_copy_command(self) -> None:
+        """Copy the command line that prints this view."""
+        self.app.post_message(TextCopied(self.command))
+
+    def action_copy(self) -> None:
+        """Copy this view as markdown."""
+        job = self.export_job()
+        if job is not None:
+            self.app.post_message(CopyRequest(job, self.entry.name))
+
+    def footer_keys(self) -> list[str]:
+        """The names of the keys to show in the footer."""
+        names, table = ["palette", "quit"], self.table
+        if self.shown is not None and len(self.shown.base):
+            names += "details search filter columns undo".split()
+            names += ["place"] if self.places_rows() else []
+        if self.exported is not None:
+            names += ["export", "copy_command"]
+        if self.shown is not None and len(self.session.subjects(self.shown.view)) > 1:
+            names.append("other_run")
+        if self.has_other_order():
+            names.append("order")
+        if table is not None and table.per is not None and table.has_both_bases:
+            names.append("per")
+        if table is not None and {"cycle", "cycle_a"} & {column.name for column in table.columns}:
+            names.append("scope")
+        return names
+
+    def places_rows(self) -> bool:
+        """Whether its rows can be found in the timeline."""
+        named = {"start_ns", "name", "function"} & {column.name for column in self.table.columns} if self.table else ()
+        return bool(named) and not lacking(TIMELINE, self.session.traces)
 
     def action_side_panel(self) -> None:
         """Toggle the side panel."""
@@ -282,61 +304,6 @@ class TablePane(PaneActions, can_focus=False):
         if not self.session.partial and self.remember_marks():
             self.report_change()
 
-    def show_text(self, text: str) -> None:
-        """Show a sentence in place of the list; '' shows the list again."""
-        self.message = text
-        self.notice.show_text(text)
-        self.notice.display = bool(text)
-        self.rows.display = not text
-        if text:
-            self.side_panel.place(False, 0, 0)
-        self._keep_keys()
-        self.drawing.redraw()
-
-    def _keep_keys(self) -> None:
-        """Move the focus between the list and the sentence in its place, whichever is visible."""
-        if self.is_attached and self.screen.focused in (self.rows, self.notice):
-            self.screen.set_focus(self.focused_part)
-
-    def picture(self, width: int) -> Content:
-        """The drawing above the list: the summary and its evidence."""
-        if self.shown is None or self.message:
-            return Content("")
-        from ...analysis.overview.leads import lead_of
-
-        shown = self.shown
-        number = lead_of(shown.base) if self.size.height >= LEAST_LED else None
-        led = None if number is None else asdict(number)
-        sentences, below = self.sentences(shown), self.evidence(width - 4)
-        most = max(4, int(MOST_HEIGHT * self.size.height) - 2 - len(below))
-        beside = False
-
-        def drawn(cells: int, room: int) -> list[Content]:
-            nonlocal beside
-            words = summary(fitting(sentences, lambda lines: summary(lines, cells), room), cells)
-            beside = led is not None and len(words) + len(below) <= NUMBER_LINES
-            return [*words, *(self.evidence(cells) if beside else ())]
-
-        lines = [*with_number(led, drawn, width - 4, most), *(() if beside else below)]
-        return joined(boxed(lines, self.answer_frame(), width, self.drawing.has_focus)) if lines else Content("")
-
-    def sentences(self, shown: Shown) -> tuple[str, ...]:
-        """The summary above the list."""
-        return shown.table.summary
-
-    def evidence(self, width: int) -> list[Content]:
-        """The drawing below the summary."""
-        return []
-
-    def drawn_text(self) -> tuple[str, ...]:
-        """The evidence as text, for an export."""
-        lines = self.evidence(96) if self.shown is not None and not self.message else []
-        return tuple(line.plain.rstrip() for line in lines)
-
-    def answer_frame(self) -> Frame:
-        """Texts in the border of the answer."""
-        return Frame(self.entry.title)
-
     def on_table_list_rearranged(self, event: TableList.Rearranged) -> None:
         """The user sorted in the list: save that as the arrangement."""
         event.stop()
@@ -347,10 +314,6 @@ class TablePane(PaneActions, can_focus=False):
         )
         self.session.undo_stack.append(self.entry.name)
         self.post_message(self.Changed())
-
-    def on_resize(self) -> None:
-        """Lay out again: the drawings depend on the height."""
-        self.call_after_refresh(self._settle)
 
     def change(self, **fields: Any) -> None:
         """Change fields of the arrangement and apply it."""

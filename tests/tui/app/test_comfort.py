@@ -27,7 +27,7 @@ from warplens.tui.app.crash import crash_report
 from warplens.tui.overlays.details import DetailsScreen
 from warplens.tui.overlays.help import HelpScreen
 from warplens.tui.overlays.overlay import ClosesOnce
-from warplens.tui.panes import table
+from warplens.tui.panes import answered
 from warplens.tui.panes.shown import arranged
 from warplens.tui.session import resume
 from warplens.tui.session.exporting import exported
@@ -165,7 +165,7 @@ async def test_a_filter_that_takes_longer_than_all_the_rest_is_one_of_all(monkey
                 hold.wait()
             return arranged(view, base, arrangement)
 
-        monkeypatch.setattr(table, "arranged", slowly)
+        monkeypatch.setattr(answered, "arranged", slowly)
         await pilot.press("f", *"gemm", "enter")
         await until(begun.is_set)
         tell(Loaded(lambda: (small_run("whole"),)))
