@@ -7,7 +7,7 @@ import argparse
 from .arguments import FINE, Command
 
 SHELLS = ("bash", "zsh", "fish")
-_FILES = ("runs", "run", "paths", "output", "capture", "baseline", "candidate", "store", "list", "watch")
+_FILES = ("runs", "run", "paths", "output", "capture", "baseline", "candidate", "store", "list", "watch", "socket")
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

@@ -143,6 +143,8 @@ def _ways(kind: str, arguments: argparse.Namespace, ask: Ask) -> Road:
         from .tools import Wrapped
 
         return Wrapped("nsys" if arguments.nsys else "rocprof", arguments.command, arguments.ms)
+    if sys.platform != "linux":
+        raise Failure("libkineto asks a daemon on Linux only", "On other systems: torch.profiler in the program.")
     from .kineto import command, processes
 
     if kind == "command":
@@ -165,18 +167,12 @@ class _Run:
     def status(self) -> int:
         """Do it all, and return the exit status. Raises Failure where nothing was recorded."""
         try:
-            self._take(self._rounds.next())
-            if self._arguments.open and _has_terminal() and self._rounds.recordings:
-                status = self._show()
-                _say(f"{len(self._rounds.recordings)} of the recordings are in {self._arguments.output}")
-                if self._arguments.command and not self._road.over:
-                    _say(f"the command goes on; what it prints is in {self._arguments.output}/{_PRINTED}")
-                return status
-            if self._arguments.every is not None:
-                while self._rounds.wait():
-                    self._take(self._rounds.next())
-            else:
-                self._wait_for_command()
+            self._record_once()
+            while self._arguments.every is not None and not self._can_show and self._rounds.wait():
+                self._record_once()
+            if self._can_show:
+                return self._show()
+            self._wait_for_command()
         finally:
             self._end()
         if not self._written:
@@ -184,6 +180,21 @@ class _Run:
         if self._reason:
             _say(self._reason)
         return FINE
+
+    @property
+    def _can_show(self) -> bool:
+        """Whether there is a recording for the app, and the app is wanted."""
+        return bool(self._arguments.open and _has_terminal() and self._rounds.recordings)
+
+    def _record_once(self) -> None:
+        """Record and say what came of it; with ``--every`` a recording that fails is not the last one."""
+        try:
+            self._take(self._rounds.next())
+        except Failure as error:
+            if self._arguments.every is None or error.status != GATE_FAILED:
+                raise
+            self._reason = error.message
+            _say(error.message)
 
     def _take(self, recording: Result) -> None:
         """Open a recording and say what it holds."""
@@ -223,7 +234,12 @@ class _Run:
         from ..open import open_recording_in_app
         from .live import Live
 
-        return open_recording_in_app(str(self._rounds.recordings[-1].path), Live(self._rounds, self._road))
+        status = open_recording_in_app(str(self._rounds.recordings[-1].path), Live(self._rounds, self._road))
+        folder = self._arguments.output
+        _say(f"{len(self._rounds.recordings)} of the recordings are in {folder}")
+        if self._arguments.command and not self._road.over:
+            _say(f"the command goes on; what it prints is in {folder}/{_PRINTED}")
+        return status
 
     def _end(self) -> None:
         """The last lines: how the command ended, and with ``--format json`` what was recorded."""
@@ -254,7 +270,7 @@ def _signals() -> Iterator[None]:
         raise SystemExit(128 + number)
 
     before = {}
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         with contextlib.suppress(ValueError):  # not in the main thread
             before[number] = signal.signal(number, end)
     try:

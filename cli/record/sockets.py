@@ -8,7 +8,6 @@ the way, and a folder in which a job still listens is left to it: without it tha
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import socket
@@ -17,6 +16,11 @@ import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows, where no job asks on such a socket
+    pass
 
 from ..arguments import Failure
 from .processes import is_alive
