@@ -17,14 +17,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows, where no job asks on such a socket
-    pass
-
 from ..arguments import Failure
 from .processes import is_alive
 from .wire import MOST_BYTES
+
+with contextlib.suppress(ImportError):  # Windows, where no job asks on such a socket
+    import fcntl
 
 _NAME = "dynolog"
 _PREFIX = "warplens-record-"
