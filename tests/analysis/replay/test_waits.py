@@ -9,7 +9,7 @@ from runs import host, kernel, run_of
 from simulator import KINDS, RETURN, simulate
 
 from warplens.analysis.contract.options import Options
-from warplens.analysis.replay.accuracy import _aligned
+from warplens.analysis.replay.accuracy import _MOST, _aligned
 from warplens.analysis.replay.answer import _place, why
 from warplens.analysis.replay.loop import NEVER
 from warplens.analysis.replay.model import Model, _between
@@ -179,6 +179,8 @@ def test_cycles_are_compared_call_by_call_where_nearly_all_calls_match() -> None
     assert longer is not None and longer[0].tolist() == one.tolist()
     assert longer[1].tolist() == [*range(40), *range(41, 101)]
     assert _aligned(one, one[::-1].copy()) is None and _aligned(one, one + 50) is None
+    many = np.arange(_MOST + 1)
+    assert _aligned(many, many) is not None and _aligned(many, many[1:]) is None, "too many to align"
 
 
 def test_a_change_is_placed_where_it_cuts_most() -> None:
@@ -236,3 +238,15 @@ def test_host_code_before_a_call_begins_where_the_call_before_it_returned() -> N
         kernel(n, 100_000 + 10_000 * n, 5_000, correlation=n + 1, pid=1, stream=7) for n in range(3)]))
     model = Model(work)
     assert model.events.gap.tolist() == [0, 35_000, 15_000] and model.events.anchor.tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize(("name", "waits"), [("Memcpy DtoH (Device -> Pageable)", True),
+                                             ("Memcpy DtoH (Device -> Pinned)", False)])
+def test_a_short_asynchronous_copy_is_waited_for_only_if_its_memory_is_pageable(name: str, waits: bool) -> None:
+    calls, kernels = list[dict[str, object]](), list[dict[str, object]]()
+    for n in range(4):
+        calls.append(host("cudaMemcpyAsync", 100_000 * n, 30_000, "runtime", correlation=n + 1))
+        kernels.append(kernel(n, 100_000 * n + 10_000, 15_000, name, kind="memcpy", correlation=n + 1, pid=1, stream=7))
+    order = order_of(recording(run_of(kernels=kernels, host=calls)))
+    assert np.diff(order.waits.to).tolist() == [int(waits)] * 4
+    assert order.waits.on.tolist() == ([0, 1, 2, 3] if waits else [])
