@@ -281,5 +281,7 @@ TABLE_NAMES: tuple[str, ...] = tuple(
 )
 NO_DEVICE = "no device activity was recorded"
 """The start of a loader's warning; if a run has it, the overview omits its own note about missing device activity."""
+RECOGNITION = "recognition"
+"""Key in ``Info.facts`` of what a recording's communication was recognised by (``recognition.summary``)."""
 REDUCED = "reduced"
 """Key in ``Info.facts`` of a reduced dataset, which holds per-rank sums but not the events they were computed from."""

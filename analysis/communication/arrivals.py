@@ -244,7 +244,8 @@ def _lanes(frame: pl.DataFrame) -> pl.DataFrame:
     groups; ``kind`` numbers the kinds and, where all members must have the same size, the sizes."""
     pairs = pl.col("kind").is_in(PAIRED) & (pl.col("ranks").fill_null(3) > 2)
     size = pl.when(pl.col("kind").is_in(ONE_SIZE)).then("bytes")
-    rows = frame.with_row_index("row").filter(~pairs).with_columns(size=size)
+    shaped = pl.col("by").eq_missing(pl.lit("shape"))  # nothing recorded says what such a kernel belongs to
+    rows = frame.with_row_index("row").filter(~pairs, ~shaped).with_columns(size=size)
     for name, keys in (("lane", ["group", "group_ranks"]), ("same", ["kind", "size"])):
         lanes = rows.select(keys).unique(maintain_order=True)
         if name == "same":

@@ -21,7 +21,7 @@ BROADCAST, REDUCE, GATHER, SCATTER, BARRIER = "broadcast", "reduce", "gather", "
 SEND, RECEIVE, SEND_RECEIVE, UNKNOWN = "send", "recv", "sendrecv", "collective"
 _NAMES = (
     (REDUCE_SCATTER, r"reduce_?scatter"), (ALLREDUCE, r"all_?reduce|cross_device_reduce|multimem_(?:one|two)_shot"),
-    (ALLGATHER, r"all_?gather"), (ALL_TO_ALL, r"all_?to_?all|deep_?ep"), (SEND_RECEIVE, r"send_?recv"),
+    (ALLGATHER, r"all_?gather"), (ALL_TO_ALL, r"all_?to_?all|deep_?ep|dpsk::ep"), (SEND_RECEIVE, r"send_?recv"),
     (BROADCAST, r"broadcast"), (BARRIER, r"barrier"), (GATHER, r"gather"), (SCATTER, r"scatter"), (REDUCE, r"reduce"),
     (SEND, r"send"), (RECEIVE, r"recv"),
 )
@@ -60,7 +60,7 @@ def bus_factor(kind: pl.Expr, ranks: pl.Expr) -> pl.Expr:
     return pl.when(n > 1).then(factor)
 
 
-RECORDED = ("collective", "process_group", "group_ranks", "dtype")
+RECORDED = ("by", "collective", "process_group", "group_ranks", "dtype")
 BEFORE = ("before_ns", "work_ns", "copies_ns", "loading_ns", "unlaunched_ns")
 """Columns for what a member did between its previous collective and this one."""
 PREPARED = ("cycle", "exposed_ns", *BEFORE)
@@ -81,7 +81,8 @@ class Member(NamedTuple):
 
 class Collectives(Struct, frozen=True):
     """``frame`` has one row per activity, sorted by member and start, with the columns ``index member start_ns dur_ns
-    end_ns name kind group group_ranks dtype bytes ranks seq correlation stream`` and ``PREPARED``; ``member`` is an
+    end_ns name kind by group group_ranks dtype bytes ranks seq src_rank dst_rank correlation stream`` and
+    ``PREPARED``; ``member`` is an
     index into ``members``, ``ranks`` the recorded group size, ``bytes`` null where size or type was not recorded."""
 
     frame: pl.DataFrame
@@ -102,7 +103,8 @@ def collectives_of(run: Trace) -> Collectives:
     rows = (
         recorded(run)
         .select(
-            "index", "start_ns", "dur_ns", "rank", "seq", "group_size", "correlation", "stream", *PREPARED,
+            "index", "start_ns", "dur_ns", "rank", "seq", "src_rank", "dst_rank", "group_size", "correlation", "stream",
+            *PREPARED,
             pl.max_horizontal("in_elements", "out_elements").alias("elements"),
             *(pl.col(name).cast(pl.String) for name in (*RECORDED, "name", "device")),
         )
@@ -129,8 +131,8 @@ def collectives_of(run: Trace) -> Collectives:
     ).with_columns(end_ns=pl.col("start_ns") + pl.col("dur_ns")).sort("member", "start_ns", "index")
     return Collectives(
         frame.select(
-            "index", "member", "start_ns", "dur_ns", "end_ns", "name", "kind", "group", "group_ranks", "dtype", "bytes",
-            "ranks", "seq", "correlation", "stream", *PREPARED,
+            "index", "member", "start_ns", "dur_ns", "end_ns", "name", "kind", "by", "group", "group_ranks", "dtype",
+            "bytes", "ranks", "seq", "src_rank", "dst_rank", "correlation", "stream", *PREPARED,
         ),
         tuple(Member(rank, device) for rank, device in members.select("rank", "device").rows()),
     )

@@ -15,12 +15,14 @@ from ..core.intervals import Intervals
 
 
 class Communication(Struct, frozen=True):
-    """One device of one rank: time in which a collective ran, and the part without a compute kernel at the time, ns."""
+    """One device of one rank: time in which a collective ran, and the part without a compute kernel at the time, ns.
+    ``shape``: nothing but the shape of its streams says that they communicate."""
 
     device: str | None
     rank: int | None
     comm_ns: int
     exposed_ns: int
+    shape: bool = False
 
     @property
     def overlap(self) -> float | None:
@@ -33,14 +35,16 @@ def communication(run: Trace, window: Intervals | None = None) -> list[Communica
     reduced dataset has only the totals of each rank."""
     if REDUCED in run.info.facts:
         return _reduced(run)
-    rows = timed(run, COMPUTES | (pl.col("kind") == "collective"), "kind")
+    rows = timed(run, COMPUTES | (pl.col("kind") == "collective"), "kind", "by")
     if window is not None:
         rows = within(rows, window)
     talks, works = rows.filter(~COMPUTES), rows.filter(COMPUTES)
     sums = rows.select(PLACE).unique().join(covered(talks, name="comm_ns"), PLACE, "left", nulls_equal=True).join(
-        covered(talks, without=works, name="exposed_ns"), PLACE, "left", nulls_equal=True)
+        covered(talks, without=works, name="exposed_ns"), PLACE, "left", nulls_equal=True).join(
+        talks.group_by(PLACE).agg(shape=(pl.col("by") == "shape").fill_null(False).all()), PLACE, "left", nulls_equal=True)
     return [Communication(*row) for row in sums.select(
-        pl.col("device").cast(pl.String), "rank", pl.col("comm_ns", "exposed_ns").fill_null(0)
+        pl.col("device").cast(pl.String), "rank", pl.col("comm_ns", "exposed_ns").fill_null(0),
+        pl.col("shape").fill_null(False),
     ).sort("rank", "device", nulls_last=False).rows()]
 
 

@@ -136,13 +136,15 @@ class Unchecked(Struct, frozen=True):
 
 
 class Said(NamedTuple):
-    """What a rule has to say: the sentence, the rows it rests on, and what ``Finding`` tells of cost and change."""
+    """What a rule has to say: the sentence, the rows it rests on, and what ``Finding`` tells of cost and change. A
+    ``hint`` it stays where its evidence is only likely, whatever the severity of its rule."""
 
     sentence: str
     rows: tuple[dict[str, Any], ...] = ()
     cost_ns: float | None = None
     change: str | None = None
     win_ns: float | None = None
+    hint: bool = False
 
 
 Find = Callable[[Evidence], "Said | Unchecked | None"]
@@ -173,8 +175,8 @@ class Rule:
             return None
         if isinstance(said, Unchecked):
             return Finding(self.id, "unchecked", said.why)
-        return Finding(self.id, self.severity, said.sentence, said.rows, said.win_ns, self.view, self.filter,
-                       said.cost_ns, said.change)
+        return Finding(self.id, "hint" if said.hint else self.severity, said.sentence, said.rows, said.win_ns,
+                       self.view, self.filter, said.cost_ns, said.change)
 
 
 def _of_old_shape(

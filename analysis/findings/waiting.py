@@ -221,10 +221,31 @@ def communication(evidence: Evidence) -> Said | Unchecked | None:
     where = f" on {device}, the most of {len(devices):,} devices" if devices[1:] else ""
     covered = most.comm_ns - most.exposed_ns
     overlapped = f"; another {units.duration(covered)} is overlapped with kernels" if covered else ""
+    likely = " (communication by the shape of its stream, no name says so)" if most.shape else ""
     return Said(
-        f"Exposed communication takes {evidence.part.of(most.exposed_ns)}{where}{overlapped}.",
+        f"Exposed communication takes {evidence.part.of(most.exposed_ns)}{where}{overlapped}{likely}.",
         tuple({"device": one.device, "rank": one.rank, "comm_ns": one.comm_ns, "exposed_ns": one.exposed_ns}
-              for one in devices), float(most.exposed_ns) * evidence.steps_each, "collective:=0")
+              for one in devices), float(most.exposed_ns) * evidence.steps_each, "collective:=0", hint=most.shape)
+
+
+@rule("overlap", "fact", "collectives")
+def overlap(evidence: Evidence) -> Said | None:
+    """Communication that computation hides: its time, and the share of it that is overlapped."""
+    devices = tuple(one for one in evidence.communication if one.comm_ns)
+    most = max(devices, key=lambda one: one.comm_ns, default=None)
+    exposed = max((one.exposed_ns for one in devices), default=0)
+    if not evidence.step_ns or most is None or most.overlap is None or exposed > WAITING * evidence.step_ns:
+        return None
+    if most.comm_ns <= WAITING * evidence.step_ns or not evidence.times.get("Kernel"):
+        return None
+    where = f" on {display(most.device or 'one device', 24)}" if devices[1:] else ""
+    likely = " (communication by the shape of its stream, no name says so)" if most.shape else ""
+    return Said(
+        f"Communication takes {units.duration(most.comm_ns)} per {evidence.step_word}{where}, "
+        f"{units.percent(100 * most.overlap, places=0)} of it overlapped with computation and "
+        f"{units.duration(most.exposed_ns)} exposed{likely}.",
+        tuple({"device": one.device, "rank": one.rank, "comm_ns": one.comm_ns, "exposed_ns": one.exposed_ns}
+              for one in devices), hint=most.shape)
 
 
 @rule("slow cycles", "problem", "cycles", "outlier=true")

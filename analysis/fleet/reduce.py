@@ -39,8 +39,8 @@ from ..overview.timed import RankFigures, overview_from_ranks, rank_figures
 from ..ranks.memory import DeviceMemory, memory_by_cycle, memory_of, of_place
 
 _RECORDED = (
-    "collective", "process_group", "group_ranks", "group_size", "dtype", "in_elements", "out_elements", "seq", "stream",
-    "name", "device", "rank",
+    "by", "collective", "process_group", "group_ranks", "group_size", "dtype", "in_elements", "out_elements", "seq",
+    "src_rank", "dst_rank", "stream", "name", "device", "rank",
 )
 
 

@@ -161,7 +161,8 @@ def _activity(row: dict[str, Any], device: int) -> bytes:
         "blocks per SM": row["blocks_per_sm"], "bytes": row["bytes"], "graph id": row["graph"],
         "Collective name": row["collective"], "Process Group Name": row["process_group"], "dtype": row["dtype"],
         "Process Group Ranks": f"[{row['group_ranks']}]" if row["group_ranks"] else None, "Seq": row["seq"],
-        "Group size": row["group_size"], "In msg nelems": row["in_elements"], "Out msg nelems": row["out_elements"],
+        "Src Rank": row["src_rank"], "Dst Rank": row["dst_rank"], "Group size": row["group_size"],
+        "In msg nelems": row["in_elements"], "Out msg nelems": row["out_elements"],
     }
     return _slice(_ACTIVITY.get(row["kind"], "kernel"), row, device, _stream(row), arguments)
 

@@ -87,6 +87,7 @@ def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneR
 
     from ..communication.arrivals import arrivals_of
     from ..communication.by_kind import by_kind
+    from ..communication.recognised import fused_sentence, shape_sentence
     from ..communication.recorded import recorded_times, summed
     from ..cycles.reduced import lacking
 
@@ -97,12 +98,15 @@ def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneR
     notes = (*_notes(arrivals), *lacking(run))
     recorded = recorded_times(run)
     facts = facts_of(run, arrivals) | ({"recorded": [to_builtins(one) for one in recorded]} if recorded else {})
-    return OneRun(frame, facts, notes=notes, sums=(*_summary(frame), *([summed(recorded)] if recorded else [])))
+    said = (shape_sentence(run), *_summary(frame), fused_sentence(facts["fused"]))
+    return OneRun(frame, facts, notes=notes, sums=(*filter(None, said), *([summed(recorded)] if recorded else [])))
 
 
 def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
-    """``devices``: communication time (ns) and overlap (0-1) of each; and how collectives were matched across ranks."""
+    """``devices``: communication time (ns) and overlap (0-1) of each; ``recognised``: what communicates, and by what;
+    ``fused``: kernels that compute and communicate; and how collectives were matched across ranks."""
     from ..communication.devices import communication
+    from ..communication.recognised import fused, recognised
 
     return {
         "devices": [
@@ -110,6 +114,7 @@ def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
              "overlap": one.overlap}
             for one in communication(run)
         ],
+        "recognised": recognised(run), "fused": fused(run),
         "collectives": arrivals.count, "matched_by": arrivals.matching.how, "unmatched": arrivals.matching.unmatched,
     }
 

@@ -17,9 +17,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import registry
+from ..collective_names import BadPattern, of_settings, settings_path
 from ..errors import Unreadable
 from ..loader import FormatLoader, Job
 from ..native.allocator import keep_freed
+from ..recognition import recognised
 from ..trace import Trace
 from . import cache, call_tree, failures, inputs, spill, store
 from .job.files import CAPTURES, InputFile, Progress, Request, file_of, in_folder, left_out
@@ -66,6 +68,10 @@ def open_run(
 def ingest(path: str, request: Request) -> Opened:
     """Read the input into directories of tables, or find them in the cache. Raises as ``open_run`` does."""
     scratch: list[Path] = []
+    try:
+        of_settings()
+    except BadPattern as wrong:
+        raise Unreadable(settings_path(), str(wrong)) from None
 
     def spool() -> Path:
         scratch.append(spill.directory())
@@ -307,7 +313,7 @@ def _read(file: InputFile, loader: FormatLoader, request: Request, target: Path)
         job = Job(file.path, workspace, request.progress, request.first_rows, request.compiled, lasting)
         traces = loader.load(job)
         if not lasting:
-            return target, tuple(call_tree.deferred(trace, request.compiled) for trace in traces)
+            return target, tuple(recognised(call_tree.deferred(trace, request.compiled)) for trace in traces)
         store.write(traces, target)
         return target, store.read(target, request.compiled)
     except BaseException:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from .. import registry
 from ..errors import Unreadable
-from ..trace import Info, Trace
+from ..trace import RECOGNITION, Info, Trace
 from . import discovery
 
 if TYPE_CHECKING:
@@ -123,7 +123,8 @@ def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]
         infos[0], source=source, label=label, epoch_ns=zero, warnings=tuple(warnings), **totals(infos),
         ranks=tuple(rank for rank, _ in ordered),
         facts={
-            **infos[0].facts, "threads": {}, "files": {str(rank): trace.info.source for rank, trace in ordered},
+            **infos[0].facts, **_recognition(infos), "threads": {},
+            "files": {str(rank): trace.info.source for rank, trace in ordered},
             "hosts": {str(rank): trace.info.facts.get("host_name") for rank, trace in ordered},
         },
     )
@@ -140,6 +141,14 @@ def joined(source: str, label: str, windows: Sequence[Trace]) -> Trace:
         infos[0], source=source, label=label, bytes=totals(infos)["bytes"], warnings=(gap_warning, *warnings),
     )
     return _concatenated(info, ordered, [None] * len(ordered), infos[0].epoch_ns or 0)
+
+
+def _recognition(infos: Sequence[Info]) -> dict[str, Any]:
+    """What communicates in the recordings together: their kernels have kinds already, the names of fused ones add."""
+    every = [info.facts[RECOGNITION] for info in infos if RECOGNITION in info.facts]
+    fused = sorted({name for one in every for name in one["fused"]})
+    nothing: dict[str, Any] = {"shapes": [], "set": [], "unset": [], "unlabelled": False}
+    return {RECOGNITION: {**nothing, "fused": fused}} if every else {}
 
 
 def totals(infos: Sequence[Info]) -> dict[str, Any]:

@@ -23,19 +23,21 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from .. import private
+from ..collective_names import Patterns, of_settings
 from ..loader import Job
 from ..private import blake2b
-from ..trace import TABLE_NAMES, Device, Info, Trace
+from ..recognition import recognised, summary
+from ..trace import RECOGNITION, TABLE_NAMES, Device, Info, Trace
 from . import call_tree
 from .cache import DERIVED
 
 if TYPE_CHECKING:
     import polars as pl
 
-LAYOUT = 4  # Version of this file layout, incremented when older versions cannot read it.
+LAYOUT = 5  # Version of this file layout, incremented when older versions cannot read it.
 _PLACE = "in_place.json"
 
 
@@ -56,7 +58,11 @@ def write(traces: tuple[Trace, ...], directory: Path) -> None:
         for name in TABLE_NAMES:
             if not _files(inside, name) and trace.has(name):
                 sink(schema.conform(name, trace.table(name)), inside / f"{name}.arrow")
-        (inside / "info.json").write_bytes(info_to_json(trace.info))
+        info = trace.info
+        if trace.has("kernels"):
+            read_back = _read_one(inside, True, False, info)
+            info = replace(info, facts={**info.facts, RECOGNITION: summary(read_back, Patterns())})
+        (inside / "info.json").write_bytes(info_to_json(info))
 
 
 def write_preview(trace: Trace, directory: Path) -> None:
@@ -89,7 +95,8 @@ def _in_place(directory: Path) -> tuple[Trace, ...] | None:
     loader = registry.named(reference["loader"])
     if loader is None or not loader.in_place:
         raise ValueError(f"no loader reads tables of {reference['loader']!r} where they lie")
-    return loader.load(Job(Path(os.fsdecode(bytes.fromhex(reference["path"]))), directory / "0"))
+    traces = loader.load(Job(Path(os.fsdecode(bytes.fromhex(reference["path"]))), directory / "0"))
+    return tuple(recognised(trace) for trace in traces)
 
 
 def read(directory: Path, compiled: bool = True, with_call_tree: bool = True) -> tuple[Trace, ...]:
@@ -105,12 +112,12 @@ def read(directory: Path, compiled: bool = True, with_call_tree: bool = True) ->
     return tuple(_read_one(directory / str(number), compiled, with_call_tree) for number in numbers)
 
 
-def _read_one(inside: Path, compiled: bool, with_call_tree: bool) -> Trace:
+def _read_one(inside: Path, compiled: bool, with_call_tree: bool, info: Info | None = None) -> Trace:
     import polars as pl
 
     from .. import schema
 
-    info = info_from_json((inside / "info.json").read_bytes())
+    info = info or info_from_json((inside / "info.json").read_bytes())
     tables, host = {}, list[pl.LazyFrame]()
     for name in TABLE_NAMES:
         frames = [schema.conform(name, pl.scan_ipc(file)) for file in _files(inside, name)]
@@ -122,8 +129,8 @@ def _read_one(inside: Path, compiled: bool, with_call_tree: bool) -> Trace:
         return Trace(info).with_tables(**tables)
     # its own store: a bound one holds the tables, and the garbage collector cannot see that polars holds the source
     tree_files = DerivedFiles(inside / DERIVED)
-    trace = call_tree.deferred(Trace(info).with_tables(**tables), compiled, host, tree_files)
-    return DerivedFiles(inside / DERIVED).bind(trace)
+    trace = recognised(call_tree.deferred(Trace(info).with_tables(**tables), compiled, host, tree_files))
+    return DerivedFiles(inside / DERIVED, of_settings()).bind(trace)
 
 
 def _files(inside: Path, table: str) -> list[Path]:
@@ -183,16 +190,16 @@ _LIST = "-parts"
 
 
 class DerivedFiles:
-    """The derived files of one trace; a trace with any table replaced, as by a row filter, is another one."""
+    """The derived files of one trace; a trace with any table replaced, as by a row filter, is another one. What the
+    settings say of communication changes the kinds of kernels: other ``patterns`` have files of their own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patterns: Patterns | None = None) -> None:
         self._folder = folder
+        self._suffix = f"-{blake2b(repr(patterns).encode()).hexdigest()[:8]}" if patterns else ""
         self._tables: tuple[object, ...] = ()
 
     def bind(self, trace: Trace) -> Trace:
         """The trace with this store attached; ``is_of`` then accepts only traces with the same table objects."""
-        from msgspec.structs import replace
-
         bound = replace(trace, derived_store=self)
         self._tables = _tables_of(bound)
         return bound
@@ -304,7 +311,7 @@ class DerivedFiles:
     def _file(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} names no file")
-        return self._folder / name
+        return self._folder / f"{name}{self._suffix}"
 
 
 def _ipc(frame: pl.DataFrame) -> bytes:

@@ -29,7 +29,8 @@ HOST_CODES = "cat name pid_text tid_text kernel shapes types inputs".split()
 """Columns filled for host events; ``INTS`` and ``CODES`` begin with them."""
 INTS = [
     *HOST_INTS,
-    *"stream device registers shared bytes graph graph_node end group_size in_elements out_elements seq".split(),
+    *"stream device registers shared bytes graph graph_node end group_size in_elements out_elements".split(),
+    *"seq src_rank dst_rank".split(),
 ]
 """``offset`` and ``end`` are byte positions of the event in the block."""
 CODES = [*HOST_CODES, *"grid block collective process_group group_ranks dtype".split()]
@@ -47,7 +48,8 @@ ARGS_READ = {
     "Fwd thread id": ("id", "forward_tid"), "grid": ("triple", "grid"), "block": ("triple", "block"),
     "est. achieved occupancy %": ("real", "occupancy"), "blocks per SM": ("real", "blocks_per_sm"),
     "Group size": ("quantity", "group_size"), "In msg nelems": ("quantity", "in_elements"),
-    "Out msg nelems": ("quantity", "out_elements"), "Seq": ("id", "seq"), "Collective name": ("text", "collective"),
+    "Out msg nelems": ("quantity", "out_elements"), "Seq": ("id", "seq"),
+    "Src Rank": ("id", "src_rank"), "Dst Rank": ("id", "dst_rank"), "Collective name": ("text", "collective"),
     "Process Group Name": ("name", "process_group"), "Process Group Ranks": ("list", "group_ranks"),
     "dtype": ("text", "dtype"), "kernel": ("text", "kernel"), "Input Dims": ("json", "shapes"),
     "Input type": ("json", "types"), "Concrete Inputs": ("json", "inputs"),

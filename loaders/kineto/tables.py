@@ -213,7 +213,8 @@ class Tables:
             "registers": ints[_INT["registers"]], "shared_bytes": ints[_INT["shared"]], **floats_of(block.floats),
             "bytes": ints[_INT["bytes"]],
             **{name: block.texts(name) for name in ("collective", "process_group", "group_ranks", "dtype")},
-            **{name: ints[_INT[name]] for name in ("group_size", "in_elements", "out_elements", "seq")},
+            **{name: ints[_INT[name]] for name in (
+                "group_size", "in_elements", "out_elements", "seq", "src_rank", "dst_rank")},
             "offset": ints[_INT["offset"]] + block.base,
         }  # fmt: skip
 

@@ -27,7 +27,8 @@ from warplens.loaders.native.functions import Native
 
 KERNELS = (
     "start_ns dur_ns name kind device stream correlation op_id graph grid block registers shared_bytes occupancy "
-    "blocks_per_sm bytes collective process_group group_ranks dtype group_size in_elements out_elements seq rank"
+    "blocks_per_sm bytes collective process_group group_ranks dtype group_size in_elements out_elements seq "
+    "src_rank dst_rank rank"
 ).split()
 HOST = "start_ns dur_ns name kind pid tid correlation external_id rank sequence forward_tid".split()
 METRICS = "ts_ns metric device value unit pid rank".split()
@@ -183,7 +184,7 @@ def _collective(args: dict[str, Any]) -> list[Any]:
     if texts[2] is not None:
         texts[2] = "".join(sign for sign in texts[2] if sign not in " \t\r\n").strip("[]")
     sizes = [_amount(args.get(key)) for key in ("Group size", "In msg nelems", "Out msg nelems")]
-    return [*texts, *sizes, _id(args.get("Seq"))]
+    return [*texts, *sizes, *(_id(args.get(key)) for key in ("Seq", "Src Rank", "Dst Rank"))]
 
 
 def _relative(rows: list[list[Any]]) -> list[Row]:
