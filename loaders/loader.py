@@ -82,6 +82,10 @@ class FormatLoader(ABC):
     def sniff(self, head: bytes) -> bool:
         """Whether ``head``, the first 64 KiB after decompression, is of this format."""
 
+    def recognises(self, path: Path) -> bool:
+        """Whether a file that no loader recognises by its beginning is of this format; by default, by its name."""
+        return path.name.endswith(self.named or "\n")
+
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Read the whole input: one Trace, or several if the file holds several runs. Raises Unreadable."""
         from concurrent.futures import ThreadPoolExecutor  # a slow import that a cached input does not need

@@ -46,6 +46,7 @@ MODULES: tuple[str, ...] = (
     "counters.loader",
     "dataset",
     "converted",
+    "operations",
 )
 """Modules of this package that define ``LOADER``, or 'module:NAME'. A new format is one file and one line here."""
 DIRECTORY_FILES = {
@@ -129,4 +130,4 @@ def claims_of(path: Path, head: bytes) -> tuple[FormatLoader, ...]:
     module, beginning = IN_PLACE.get(path.name, ("", b""))
     if module and head.startswith(beginning):
         return (import_module(f".{module}", __package__).LOADER,)
-    return claims(head) or tuple(loader for loader in ours() if path.name.endswith(loader.named or "\n"))
+    return claims(head) or tuple(loader for loader in ours() if loader.recognises(path))

@@ -6,7 +6,7 @@ shortest of the durations: that of the member which waited for nobody.
 Activities are matched to one collective by process group and sequence number, where recorded. Else they are matched by
 their order within the group, and a member whose recording began later or ended sooner is shifted to where kinds and
 sizes agree. An activity that disagrees in kind, or in size where all must be equal, stays unmatched and is counted.
-Sends and receives between two members of a larger group are not matched: their order within the group is no evidence.
+Sends and receives are no collectives: those with a source and a target are the ends of messages (``messages``).
 
 Matched activities are one collective only if they overlap on the common clock. Order alone also matches activities that
 never met: the recording of one rank may begin at another collective than that of the next, or two files of one folder
@@ -20,15 +20,18 @@ collective, even indirectly, have unrelated clocks: the offsets of each such set
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import cast
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ...loaders.trace import Trace
+from ...loaders.trace import OPERATIONS, Trace
+from ..core import units
 from .collectives import ENDS_TOGETHER, ONE_SIZE, PAIRED, Collectives, Member, collectives_of
+from .messages import Messages, messages_of, with_messages
 
 
 def overlapping(frame: pl.DataFrame, clocks: Clocks) -> pl.DataFrame:
@@ -64,29 +67,49 @@ def _moments(rows: pl.DataFrame) -> pl.DataFrame:
     return most.unique("instance", keep="first", maintain_order=True).select("instance", "moment")
 
 
-class Arrivals(Struct, frozen=True):
+class Arrivals(Struct, frozen=True, dict=True):
     """The collectives of a run with the waits at them. ``frame`` has the columns of ``Collectives.frame``, ``instance``
     and, null for unmatched ones, ``arrival_ns`` (float, on the clock of the first member), ``wait_ns``,
-    ``transfer_ns``, ``lead_ns`` (how far the last one came behind the second last), ``last`` (whether this member was
-    last), ``parties`` (number of recorded members) and ``caused_ns`` (for the last member: the summed waits of all
-    others). ``apart`` counts activities that number or order match but that ran at different times."""
+    ``message``, ``sends``, ``certain`` and ``pair`` (``messages``), ``transfer_ns``, ``lead_ns`` (how far the last one
+    came behind the second last), ``last`` (whether this member was last), ``parties`` (number of recorded members) and
+    ``caused_ns`` (for the last member: the summed waits of all others). ``apart`` counts activities that number or
+    order match but that ran at different times."""
 
     frame: pl.DataFrame
     members: tuple[Member, ...]
     clocks: Clocks
     matching: MatchedCollectives
     apart: int = 0
+    messages: Messages = field(default_factory=lambda: Messages(pl.DataFrame()))
+
+    @cached_property
+    def met(self) -> pl.DataFrame:
+        """The activities of matched collectives, without messages: the last of a pipeline is not its slowest."""
+        return self.frame.filter(pl.col("instance").is_not_null(), pl.col("message").is_null())
 
     @property
     def count(self) -> int:
         """How many collectives were matched."""
-        return int(self.frame["instance"].drop_nulls().n_unique())
+        return int(self.met["instance"].n_unique())
+
+    @property
+    def paired(self) -> int:
+        """How many messages were paired."""
+        return int(self.frame.filter(pl.col("instance").is_not_null())["message"].drop_nulls().n_unique())
+
+    @property
+    def unpaired(self) -> int:
+        """How many sends and receives with a source and a target have no other end."""
+        return self.messages.labelled - 2 * self.paired
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Caveats about the matching and the clocks."""
         lines = []
-        if len(self.members) > 1 and not self.count:
+        if len(self.members) > 1 and self.messages.unlabelled:
+            some = units.counted(self.messages.unlabelled, "SendRecv kernel", "SendRecv kernels")
+            lines.append(f"{some} without source and target: not paired.")
+        if len(self.members) > 1 and not self.count and not self.paired:
             lines.append("No collective was found on several ranks: waits are unknown and clocks are as recorded.")
         elif self.matching.unmatched:
             lines.append(f"{self.matching.unmatched:,} of {self.frame.height:,} collectives have no counterpart on "
@@ -102,10 +125,12 @@ class Arrivals(Struct, frozen=True):
 
 def arrivals_of(run: Trace) -> Arrivals:
     """The arrivals at every collective of the run, cached."""
-    return run.remember("arrivals", (), lambda: _arrivals(collectives_of(run)))
+    return run.remember("arrivals", (), lambda: _arrivals(collectives_of(run), OPERATIONS in run.info.facts))
 
 
-def _arrivals(collectives: Collectives) -> Arrivals:
+def _arrivals(collectives: Collectives, one_clock: bool = False) -> Arrivals:
+    messages = messages_of(collectives)
+    collectives = replace(collectives, frame=with_messages(collectives.frame, messages))
     pairs = matched(collectives)
     clocks = clocks_of(pairs.frame, len(collectives.members))
     met = overlapping(pairs.frame, clocks)
@@ -113,6 +138,16 @@ def _arrivals(collectives: Collectives) -> Arrivals:
     if apart:
         pairs = replace(pairs, frame=met, unmatched=pairs.unmatched + apart)
         clocks = clocks_of(met, len(collectives.members))
+    if messages.frame.height:  # two ranks that no collective links have the clock of their messages
+        first = int(pairs.frame["instance"].max() or 0) + 1  # type: ignore[arg-type]
+        frame = pairs.frame.with_columns(instance=pl.coalesce("instance", pl.col("message") + first))
+        talking = frame.filter(pl.col("message").is_not_null())["member"].unique().to_numpy()
+        if clocks.apart > 1 or (clocks.sets[talking] < 0).any():
+            clocks = clocks_of(frame, len(collectives.members))
+        pairs = replace(pairs, frame=_overlapping_ends(frame, clocks))
+    if one_clock:
+        zeros = np.zeros(len(collectives.members))
+        clocks = Clocks(zeros, np.full(len(zeros), np.nan), zeros.astype(np.int64))
     offsets = pl.Series(np.nan_to_num(clocks.offset), dtype=pl.Float64)
     one = pl.col("instance").is_not_null()
     own = pl.lit(offsets).gather(pl.col("member")) if len(offsets) else pl.lit(0.0)
@@ -126,7 +161,18 @@ def _arrivals(collectives: Collectives) -> Arrivals:
         wait_ns=pl.when(one).then(pl.min_horizontal("behind", "dur_ns")).round().cast(pl.Int64),
         last=(pl.col("behind") == 0) & (pl.col("lead_ns") > 0),
     ).with_columns(caused_ns=pl.when("last").then(pl.col("wait_ns").sum().over("instance"))).drop("behind")
-    return Arrivals(frame, collectives.members, clocks, pairs, apart)
+    return Arrivals(frame, collectives.members, clocks, pairs, apart, messages)
+
+
+def _overlapping_ends(frame: pl.DataFrame, clocks: Clocks) -> pl.DataFrame:
+    """The activities, with ``instance`` null for the ends of messages that only order pairs and that never overlapped
+    on the common clock."""
+    own, doubt = (pl.lit(pl.Series(np.nan_to_num(one))).gather(pl.col("member"))
+                  for one in (clocks.offset, clocks.residual))
+    come, leave = pl.col("start_ns") - own - doubt, pl.col("end_ns") - own + doubt
+    apart = pl.col("message").is_not_null() & ~pl.col("certain") & (
+        come.max().over("message") > leave.min().over("message"))
+    return frame.with_columns(instance=pl.when(~apart.fill_null(False)).then("instance"))
 
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -234,7 +280,8 @@ def matched(collectives: Collectives) -> MatchedCollectives:
         place[numbered_rows["row"].to_numpy()] = _agreeing(numbered_rows)
     instance = pl.Series("instance", place)
     frame = collectives.frame.with_columns(instance.set(instance < 0, None))
-    left = int(frame["instance"].null_count()) if len(collectives.members) > 1 else 0
+    alone = frame.filter(~pl.col("kind").is_in(PAIRED))
+    left = int(alone["instance"].null_count()) if len(collectives.members) > 1 else 0
     ways = [way for way, some in ((BY_ORDER, ordered), (BY_NUMBER, numbered)) if some.height]
     return MatchedCollectives(frame, " and ".join(ways) or None, left)
 
@@ -242,7 +289,7 @@ def matched(collectives: Collectives) -> MatchedCollectives:
 def _lanes(frame: pl.DataFrame) -> pl.DataFrame:
     """The activities of groups that several members recorded: ``row lane member kind end_ns seq``. ``lane`` numbers the
     groups; ``kind`` numbers the kinds and, where all members must have the same size, the sizes."""
-    pairs = pl.col("kind").is_in(PAIRED) & (pl.col("ranks").fill_null(3) > 2)
+    pairs = pl.col("kind").is_in(PAIRED)
     size = pl.when(pl.col("kind").is_in(ONE_SIZE)).then("bytes")
     shaped = pl.col("by").eq_missing(pl.lit("shape"))  # nothing recorded says what such a kernel belongs to
     rows = frame.with_row_index("row").filter(~pairs, ~shaped).with_columns(size=size)

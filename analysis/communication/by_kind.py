@@ -18,7 +18,7 @@ from ..core.quantiles import latencies
 from .arrivals import Arrivals
 from .collectives import ONE_SIZE, Member, bus_factor
 
-KEYS = ("kind", "name", "group", "ranks", "dtype", "bytes")
+KEYS = ("kind", "name", "group", "pair", "ranks", "dtype", "bytes")
 _SIZE = "_size"
 
 

@@ -41,7 +41,8 @@ def communication(run: Trace, window: Intervals | None = None) -> list[Communica
     talks, works = rows.filter(~COMPUTES), rows.filter(COMPUTES)
     sums = rows.select(PLACE).unique().join(covered(talks, name="comm_ns"), PLACE, "left", nulls_equal=True).join(
         covered(talks, without=works, name="exposed_ns"), PLACE, "left", nulls_equal=True).join(
-        talks.group_by(PLACE).agg(shape=(pl.col("by") == "shape").fill_null(False).all()), PLACE, "left", nulls_equal=True)
+        talks.group_by(PLACE).agg(shape=pl.col("by").eq_missing(pl.lit("shape")).all()), PLACE, "left",
+        nulls_equal=True)
     return [Communication(*row) for row in sums.select(
         pl.col("device").cast(pl.String), "rank", pl.col("comm_ns", "exposed_ns").fill_null(0),
         pl.col("shape").fill_null(False),

@@ -217,6 +217,7 @@ def _explained(
     count = len(gaps.starts)
     parts = by_cause(host, gaps, launches)
     none = pl.Series([None] * count, dtype=NAME)
+    polled: dict[int, str] = {}
     reasons = {"call": none, "op": none, "frame": none, "drained_by": none,
                "drain_ns": pl.Series([None] * count, dtype=pl.Int64)}
     if host is not None and launches is not None:
@@ -225,7 +226,13 @@ def _explained(
             "call": functions(host.slices.names_of(launches.call)), "op": callers["op"].gather(rows),
             "frame": callers["frame"].gather(rows), **drained_by(host, gaps.starts, launches.call),
         }
+        polled = _polled_gaps(host, gaps, launches)
     most = parts.argmax(axis=0) if count else np.zeros(0, dtype=np.int64)
+    if polled := {at: name for at, name in polled.items() if _NAMES[most[at]] == "sync"}:
+        texts = reasons["call"].cast(pl.String).to_list()
+        for at, name in polled.items():
+            texts[at] = f"polls {name}"
+        reasons["call"] = pl.Series(texts, dtype=NAME)
     before, after = pl.Series(gaps.before), pl.Series(gaps.after)
     frame = pl.DataFrame({
         "device": pl.Series([gaps.device] * count, dtype=NAME), "rank": pl.Series([gaps.rank] * count, dtype=pl.Int64),
@@ -265,6 +272,7 @@ def by_cause(host: Host | None, gaps: DeviceGaps, launches: Launches | None) -> 
     returned = np.clip(slices.ends(launch), begin, end)
     windows = ThreadWindows(slices.thread[launch].astype(np.int64), begin, called)
     inside = time_by_cause(thread_timeline(host, windows), windows, overhead)
+    _count_polls(host, windows, inside, overhead)
     for number, cause in enumerate(BY_SLICE):
         parts[_NAMES.index(cause), some] = inside[number]
     before, during = overhead.within(begin, called), overhead.within(called, returned)
@@ -276,6 +284,49 @@ def by_cause(host: Host | None, gaps: DeviceGaps, launches: Launches | None) -> 
     parts[_NAMES.index("dispatch"), some] = dispatched - returned
     parts[_NAMES.index("queued"), some] = end - dispatched
     return parts
+
+
+def _polls_in(host: Host, windows: ThreadWindows) -> tuple[Ints, Ints]:
+    """The pairs of a window and a polled wait of its thread that overlap. Windows do not overlap each other."""
+    at, which = list[int](), list[int]()
+    for number, (thread, begin, end) in enumerate(host.polls.select("thread", "from_ns", "to_ns").rows()):
+        first = int(np.searchsorted(windows.starts, begin, side="right")) - 1
+        for window in range(max(first, 0), int(np.searchsorted(windows.starts, end, side="left"))):
+            if windows.thread[window] == thread and windows.ends[window] > begin:
+                at.append(window)
+                which.append(number)
+    return np.array(at, dtype=np.int64), np.array(which, dtype=np.int64)
+
+
+def _count_polls(host: Host, windows: ThreadWindows, inside: Ints, overhead: Intervals) -> None:
+    """Count what polled waits cover of the windows as ``sync``: it is neither the operator's nor Python's time."""
+    at, which = _polls_in(host, windows)
+    if not len(at):
+        return
+    low = np.maximum(windows.starts[at], host.polls["from_ns"].to_numpy()[which])
+    high = np.minimum(windows.ends[at], host.polls["to_ns"].to_numpy()[which])
+    parts = ThreadWindows(windows.thread[at], low, high)
+    within = time_by_cause(thread_timeline(host, parts), parts, overhead)
+    rest = high - low - overhead.within(low, high) - within.sum(axis=0)
+    for cause in ("python", "op"):
+        number = BY_SLICE.index(cause)
+        rest = rest + within[number]
+        np.subtract.at(inside[number], at, within[number])
+    np.add.at(inside[BY_SLICE.index("sync")], at, rest)
+
+
+def _polled_gaps(host: Host, gaps: DeviceGaps, launches: Launches) -> dict[int, str]:
+    """The gaps in which the launching thread polled for a kernel, and its name."""
+    if not host.polls.height:
+        return {}
+    launched = launches.call >= 0
+    row = np.maximum(launches.call, 0)
+    called = np.where(launched, host.slices.start[row], gaps.starts)
+    thread = np.where(launched, host.slices.thread[row], -1).astype(np.int64)
+    windows = ThreadWindows(thread, gaps.starts, np.clip(called, gaps.starts, gaps.ends))
+    at, which = _polls_in(host, windows)
+    names = host.polls["name"].to_list()
+    return {int(gap): names[number] for gap, number in zip(at, which, strict=True)}
 
 
 def _notes(run: Trace, host: Host | None, devices: list[DeviceIdle]) -> list[str]:

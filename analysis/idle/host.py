@@ -21,6 +21,7 @@ from ..core.intervals import Intervals, union
 from ..core.names.short_name import short_name
 from .blocking_copies import blocking_copies
 from .causes import BY_SLICE, Kinds, blocking, causes_of, functions
+from .polling import polls_of
 from .thread_time import ThreadTimeline, ThreadWindows
 
 _BLOCK = 1 << 16  # Rows per block with a known first start and last end.
@@ -40,12 +41,13 @@ class HostCauses(Struct, frozen=True):
 
 class Host(HostCauses, frozen=True):
     """``HostCauses`` with callers; ``waits``: rows of the calls that return only when the device is done, copies of
-    pageable memory included."""
+    pageable memory included; ``polls``: as ``Polls.frame``, with the ``thread``."""
 
     callers: Callers
     is_op: Mask
     places: Places
     waits: Ints
+    polls: pl.DataFrame
 
 
 def host_of(run: Trace) -> Host | None:
@@ -55,8 +57,10 @@ def host_of(run: Trace) -> Host | None:
     if callers is None:
         return None
     waits = np.union1d(np.flatnonzero(blocking(slices)), blocking_copies(run)["row"].to_numpy())
+    polls = polls_of(run).frame
+    polls = polls.with_columns(thread=pl.Series(slices.thread[polls["call"].to_numpy()].astype(np.int64)))
     return Host(**asdict(host_causes(run)), callers=callers, is_op=slices.of_kind("op"), places=places_of(slices),
-                waits=waits)
+                waits=waits, polls=polls)
 
 
 def host_causes(run: Trace) -> HostCauses:

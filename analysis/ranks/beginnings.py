@@ -90,7 +90,7 @@ def waits_for_beginning(arrivals: Arrivals, beginnings: Beginnings) -> dict[int,
     if beginnings.behind.is_empty():
         return {}
     starts = beginnings.behind.select("member", "cycle", "begin_ns", cycle_ns="start_ns").sort("cycle_ns")
-    met = arrivals.frame.drop_nulls("instance").select("instance", "member", "start_ns", "wait_ns", "last")
+    met = arrivals.met.select("instance", "member", "start_ns", "wait_ns", "last")
     inside = met.sort("start_ns").join_asof(
         starts, left_on="start_ns", right_on="cycle_ns", by="member", check_sortedness=False).drop_nulls("cycle")
     first = inside.unique(["member", "cycle"], keep="first", maintain_order=True)
@@ -153,9 +153,10 @@ class Straggler(Struct, frozen=True):
 
 
 def straggler_of(run: Trace, arrivals: Arrivals, beginnings: Beginnings | None = None) -> Straggler | None:
-    """The late rank of the run; None if none is late more often than chance and by more than the clocks' residual."""
-    frame = arrivals.frame.drop_nulls("instance")
-    if frame.is_empty():
+    """The late rank of the run; None if none is late more often than chance and by more than the clocks' residual, and
+    where ranks send each other messages: the last of a pipeline is not its slowest (``pipeline``)."""
+    frame = arrivals.met
+    if frame.is_empty() or arrivals.messages.labelled or arrivals.messages.unlabelled:
         return None
     residual = pl.Series(arrivals.clocks.residual)
     measured = frame.with_columns(residual=pl.lit(residual).gather(pl.col("member")))

@@ -21,6 +21,7 @@ from ..core.call_tree import Ints
 from ..core.derived import derived_value
 from ..core.names.short_name import short_name
 from ..idle.cause_meanings import LABELS
+from ..ranks.job_replay import JobReplay, job_replay_of
 from ..work.peaks import settings_text
 from . import path_rows
 from .accuracy import PREDICTS, TRUSTED, Accuracy
@@ -98,8 +99,8 @@ def single_changes(rows: Sequence[Prediction]) -> list[Prediction]:
     and no frame that contains nearly all host code."""
     host = next((row.saved_ns for row in rows if row.name == ALL["host"]), 0)
     return [
-        row for row in rows if row.name not in ALL.values() and row.saved_ns > 0 and row.how != NOBODY
-        and not (row.kind == "idle" and row.name in WHOLE_CAUSES)
+        row for row in rows if row.kind != "rank" and row.name not in ALL.values() and row.saved_ns > 0
+        and row.how != NOBODY and not (row.kind == "idle" and row.name in WHOLE_CAUSES)
         and not (row.kind == "host" and row.saved_ns >= MOSTLY * host)
     ]
 
@@ -114,18 +115,23 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
     run.host.select("parent").head(1).collect()  # building the call tree takes the most memory: first, and alone
     replayed = replay_of(run, options)
     accuracy = replayed.accuracy
+    together = job_replay_of(run, options) if len(run.info.ranks) > 1 else None
+    of_ranks, refused = _of_ranks(together), (together,) if isinstance(together, str) else ()
+    if replayed.model is None and of_ranks and isinstance(together, JobReplay):
+        return _of_devices(run, options, together, of_ranks)
     if replayed.model is None:
         sentence = f"{run.info.label} cannot be replayed: {accuracy.reason}. {_FORMATS} can."
         return Predictions(run.info.label, sentences=(sentence,))
     if not replayed.predicts:
         sentence = f"Nothing is predicted for {run.info.label}: {accuracy.reason}."
-        return Predictions(run.info.label, accuracy=accuracy, sentences=(sentence,))
+        return Predictions(run.info.label, of_ranks, accuracy, replayed.cycle_ns, (sentence,), refused)
     rows = run.remember("whatif", (options.cycle_anchor,), lambda: _cached_rows(run, options, replayed))
     path = path_of(run, options)
     assert path is not None
     lanes = path_rows.lanes_of(run, replayed, path)
     path_facts = path_rows.facts(path, lanes)
-    scenario, notes = None, [ASSUMED]
+    scenario, notes = None, [ASSUMED, *refused]
+    rows = tuple(sorted((*rows, *of_ranks), key=lambda row: -row.saved_ns))
     job = job_of(run, options, replayed) if len(run.info.ranks) > 1 else None
     if len(run.info.ranks) > 1:
         notes.append("Ranks are replayed together: a collective ends when the last rank has arrived, plus its transfer."
@@ -141,6 +147,33 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
         run.info.label, rows, accuracy, replayed.cycle_ns, tuple(sentences), tuple(notes),
         (path_rows.picture(path_facts),), path_facts, scenario, job,
     )
+
+
+def _of_ranks(replay: JobReplay | str | None) -> tuple[Prediction, ...]:
+    """One row per rank: what its computation, as fast as that of the others, saves per cycle."""
+    if not isinstance(replay, JobReplay):
+        return ()
+    cycle = max(replay.recorded_ns, 1.0)
+    rows = [
+        Prediction("rank", f"{who.text} as fast as the others", None, None, round(saved), saved / cycle, None,
+                   round(saved), 1.0, "even out its work; look at its clocks and its input", "")
+        for who, saved in zip(replay.workers, replay.saved_ns, strict=True)
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.saved_ns))
+
+
+def _of_devices(run: Trace, options: Options, replay: JobReplay, rows: tuple[Prediction, ...]) -> Predictions:
+    """The answer for a job without launches: its devices are replayed alone, by what its ranks wait for each other."""
+    job = job_of(run, options)
+    accuracy = Accuracy(round(replay.recorded_ns), round(replay.replayed_ns), replay.error, None, 0.0, 0.0,
+                        abs(replay.error) <= TRUSTED, None, 1)
+    best = rows[0]
+    said = [] if not best.saved_ns else [
+        f"{best.name[0].upper()}{best.name[1:]} saves {units.duration(best.saved_ns)} of "
+        f"{units.duration(replay.recorded_ns)} per cycle ({units.percent(100 * best.share, places=0)})."]
+    said += [job.sentence()] if job is not None else []
+    note = "No launches are recorded: only what ranks owe each other is replayed, and nothing of the host."
+    return Predictions(run.info.label, rows, accuracy, replay.recorded_ns, tuple(said), (note,), job=job)
 
 
 def _cached_rows(run: Trace, options: Options, replayed: Replayed) -> tuple[Prediction, ...]:

@@ -19,16 +19,16 @@ from ..kernels.family import LETTERS, TITLES, family
 from .host_time import HostTime
 from .model import Model, Outcome
 
-DEVICE, LAUNCH, HOST, CALL, RETURN, QUEUE, START = (
-    "device", "launch", "host", "call", "return", "queue", "before"
+DEVICE, LAUNCH, HOST, CALL, RETURN, QUEUE, START, WAIT = (
+    "device", "launch", "host", "call", "return", "queue", "before", "wait"
 )
-_LETTERS = {HOST: "h", CALL: "x", LAUNCH: "l", RETURN: "w", QUEUE: "q", START: "?"}
+_LETTERS = {HOST: "h", CALL: "x", LAUNCH: "l", RETURN: "w", QUEUE: "q", START: "?", WAIT: "p"}
 MEANINGS = {"kernel": "kernels", "collective": "collectives", "memcpy": "copies and sets", HOST: "host code",
             CALL: "runtime calls", LAUNCH: "launch latency", RETURN: "return from a wait",
-            QUEUE: "gaps between activities", START: "work from before"}
+            QUEUE: "gaps between activities", START: "work from before", WAIT: "waits without a call (polling)"}
 
 
-HOST_SIDE = (HOST, CALL, LAUNCH, RETURN, START)
+HOST_SIDE = (HOST, CALL, LAUNCH, RETURN, START, WAIT)
 """The kinds of steps on a host timeline."""
 
 
@@ -152,7 +152,7 @@ def _walked(
     is the outcome on each rank's own clock, ``outcome`` the same on the common clock."""
     a, c, links = model.recording.activities, model.recording.calls, model.links
     steps, cursor = list[Step](), end
-    last = _last_of(links.group, outcome.start)
+    last, polled = _last_of(links.group, outcome.start), set(model.recording.polled[0].tolist())
 
     def step(kind: str, name: str, low: int, start: int) -> None:
         nonlocal cursor
@@ -189,7 +189,7 @@ def _walked(
         elif returned:
             by, name = model.returned_after(by_own, call), c.names[c.name[call]]
             if by >= 0:
-                step(RETURN, name, outcome.end[by], a.end[by])
+                step(WAIT if call in polled else RETURN, name, outcome.end[by], a.end[by])
                 activity = by
             else:
                 step(CALL, name, outcome.begin[call], c.start[call])

@@ -23,6 +23,8 @@ from ..core import units
 from ..core.call_tree import Ints
 from ..cycles.detection import counted_cycles
 from ..ranks.beginnings import straggler_of
+from ..ranks.job_replay import JobReplay, job_replay_of
+from ..ranks.pipeline import pipeline_straggler
 from .replayed import Replayed
 from .together import balanced
 
@@ -79,7 +81,22 @@ def job_of(run: Trace, options: Options, replayed: Replayed | None = None) -> Jo
     if not arrivals.count:
         return None
     bounds = _bounds(run, arrivals, options)
+    if arrivals.paired:
+        together = job_replay_of(run, options)
+        return _of_pipeline(run, arrivals, bounds, together, options) if isinstance(together, JobReplay) else None
     return bounds if replayed is None or not replayed.predicts else _replayed(run, arrivals, replayed, bounds)
+
+
+def _of_pipeline(run: Trace, arrivals: Arrivals, bounds: Job, replay: JobReplay, options: Options) -> Job:
+    """The savings in a pipeline, where arrivals bound nothing: ranks wait for each other all the time."""
+    late = pipeline_straggler(run, arrivals, options)
+    cycles = bounds.cycles or 1
+    return replace(
+        bounds, cycles=cycles, cycle_ns=round(replay.recorded_ns),
+        straggler=None if late is None else f"rank {late['rank']}",
+        straggler_ns=None if late is None else late["saved_ns"],
+        balance_ns=max(0, round(replay.replayed_ns - replay.even_ns)),
+        hidden_ns=max(0, round(replay.replayed_ns - replay.free_ns)), replayed=True)
 
 
 def _replayed(run: Trace, arrivals: Arrivals, replayed: Replayed, bounds: Job) -> Job:
@@ -88,7 +105,7 @@ def _replayed(run: Trace, arrivals: Arrivals, replayed: Replayed, bounds: Job) -
     recorded, links, recording = model.recorded, model.links, model.recording
 
     def saved(**knobs: Ints) -> int:
-        return max(0, round(replayed.saved_with(replace(recorded, **knobs))))
+        return min(max(0, round(replayed.saved_with(replace(recorded, **knobs)))), round(replayed.cycle_ns))
 
     def even(only: int | None = None) -> int:
         dur, gap = balanced(recording, links, recorded.gap, only)
@@ -103,7 +120,7 @@ def _replayed(run: Trace, arrivals: Arrivals, replayed: Replayed, bounds: Job) -
 
 
 def _bounds(run: Trace, arrivals: Arrivals, options: Options) -> Job:
-    frame = arrivals.frame.drop_nulls("instance")
+    frame = arrivals.met
     cycles = counted_cycles(run, options).frame.filter(pl.col("dur_ns").is_not_null())
     number = int(cycles.group_by("rank").len()["len"].median() or 0) if cycles.height else 0  # type: ignore[arg-type]
     mean = float(cycles["dur_ns"].mean()) if number else None  # type: ignore[arg-type]

@@ -12,10 +12,10 @@ from msgspec import Struct
 from ..core.call_tree import Ints, Mask, Rows
 from .events import events_of
 from .loop import NEVER, run
-from .program import REPLAY
+from .program import REPLAY, plain
 from .recording import Recording
 from .together import RankLinks, no_links
-from .waits import order_of, plain
+from .waits import order_of
 
 Floats = npt.NDArray[np.float64]
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from ...loaders.trace import compiled_program
 
 _LONG, _ROWS = "int64[::1]", "int32[::1]"
@@ -19,3 +22,8 @@ REPLAY = compiled_program(
     ),
     sources=(str(Path(__file__).with_name("loop.py")),),
 )
+
+
+def plain(values: npt.NDArray[np.generic], kind: type = np.int64) -> npt.NDArray[np.generic]:
+    """The values as compiled code needs them: contiguous, writeable, owning their data."""
+    return np.require(values, kind, ["C", "W", "O"])

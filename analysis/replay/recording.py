@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
@@ -20,6 +19,7 @@ from ..core.callers import call_rows
 from ..core.quantiles import order_by
 from ..cycles import assignment
 from ..cycles.detection import counted_cycles
+from ..idle.polling import Polls, polls_of, unseen_ns
 from ..operators.tree import Calls, calls_and_slices
 
 WAITS = re.compile(
@@ -78,7 +78,8 @@ class HostCalls(Struct, frozen=True):
 
 
 class Recording(Struct, frozen=True):
-    """A run, ready for replay. ``stream_waits``: thread and start (ns) of the StreamWaitEvent calls.
+    """A run, ready for replay. ``stream_waits``: thread and start (ns) of the StreamWaitEvent calls. ``polled``: the
+    calls that stand for polled waits, and the activities they wait for; ``unseen_ns``: as in ``polling.unseen_ns``.
 
     ``cycles``: the rows of ``Cycles.frame`` that have a start; ``device_time``: as in ``Cycles``.
     """
@@ -89,6 +90,8 @@ class Recording(Struct, frozen=True):
     cycles: pl.DataFrame
     device_time: bool
     slices: HostSlices
+    polled: tuple[Ints, Ints]
+    unseen_ns: int
 
     @property
     def begin(self) -> int:
@@ -124,16 +127,20 @@ def recording_of(run: Trace, options: Options) -> Recording | str:
     call = np.where(call >= 0, outer[np.maximum(call, 0)], -1)
     account = counted_cycles(run, options)
     cycles = account.frame.filter(pl.col("start_ns").is_not_null())
-    calls, number = _calls(every, outer, call, slices, cycles if not account.device_time else cycles.clear())
+    polls = polls_of(run)
+    calls, number, waits_at = _calls(
+        every, outer, call, slices, cycles if not account.device_time else cycles.clear(), polls)
     placed = assignment.launched(run).select("launch_ns", "assumed_ns", "start_ns", "rank").collect(engine="streaming")
     cycle = assignment.place(placed, cycles, account.device_time)[ids["row"]]
     named = run.kernels.select("name", "kind").collect(engine="streaming")[ids["row"]]
     process = np.where(call >= 0, every.pid[np.maximum(call, 0)], ids["pid"])
     activities = _activities(ids, number[call], process, named, cycle)
     waits = names.where(lambda name: name is not None and STREAM_WAITS.search(name))[every.row]
+    row_order = np.argsort(ids["row"], kind="stable")
+    waited = row_order[np.searchsorted(ids["row"], polls.frame["row"].to_numpy(), sorter=row_order)]
     return Recording(
         activities, calls, (slices.thread[every.row[waits]], every.starts[waits]), cycles,
-        account.device_time, slices,
+        account.device_time, slices, (waits_at, waited), unseen_ns(slices, every.row, polls),
     )
 
 
@@ -157,9 +164,10 @@ def _activities(ids: dict[str, Ints], call: Ints, process: Ints, named: pl.DataF
 
 
 def _calls(
-    every: Calls, outer: Ints, launched: Ints, slices: HostSlices, cycles: pl.DataFrame
-) -> tuple[HostCalls, npt.NDArray[np.int64]]:
-    """The calls to replay, and the index among them of each call of ``every`` (-1: not replayed)."""
+    every: Calls, outer: Ints, launched: Ints, slices: HostSlices, cycles: pl.DataFrame, polls: Polls
+) -> tuple[HostCalls, Ints, Ints]:
+    """The calls to replay, the index among them of each call of ``every`` (-1: not replayed), and of each polled wait,
+    which is replayed as a call that returns when its kernel has ended."""
     itself = outer == np.arange(len(outer))
     use = slices.name.where(lambda name: name is not None and WAITS.search(name))[every.row] & itself
     use[launched[launched >= 0]] = True
@@ -168,22 +176,35 @@ def _calls(
     use[last[np.append(np.diff(chain[last]) != 0, True)]] = True
     rows = np.flatnonzero(use)
     texts = [text or "" for text in slices.name.texts]
-    names = (*texts, EDGE)
-    start, end, chain = every.starts[rows], every.ends[rows], chain[rows]
-    chain = numbered(chain)
-    thread, name = slices.thread[every.row[rows]].astype(np.int64), slices.name.number[every.row[rows]].astype(np.int64)
+    polled = polls.frame
+    waited = polled["name"].unique(maintain_order=True).to_list()
+    names = (*texts, EDGE, *(f"polls {name}" for name in waited))
+    by_row = np.argsort(every.row, kind="stable")
+    callers = by_row[np.searchsorted(every.row, polled["call"].to_numpy(), sorter=by_row)]
+    start = np.concatenate((every.starts[rows], polled["from_ns"].to_numpy()))
+    end = np.concatenate((every.ends[rows], polled["to_ns"].to_numpy()))
+    by_start = np.argsort(start, kind="stable")
+    place_of = np.argsort(by_start, kind="stable")
+    host, rank = every.row[np.concatenate((rows, callers))], every.rank[np.concatenate((rows, callers))[by_start]]
+    chain = numbered(chain[np.concatenate((rows, callers))])[by_start]
+    thread = slices.thread[host].astype(np.int64)[by_start]
+    name = np.concatenate((
+        slices.name.number[every.row[rows]].astype(np.int64),
+        np.array([len(texts) + 1 + waited.index(one) for one in polled["name"]], dtype=np.int64)))[by_start]
+    host[len(rows):] = -1
+    start, end, host = start[by_start], end[by_start], host[by_start]
     follows = order_by(thread, start)
     same = thread[follows[1:]] == thread[follows[:-1]]
     earlier, later = follows[:-1][same], follows[1:][same]
     end[earlier] = np.minimum(end[earlier], start[later])  # rounding makes calls overlap
-    edges, of_chain = _edges(cycles, start, end, chain, every.rank[rows])
-    host_row = np.concatenate((every.row[rows], np.full(len(edges), -1)))
+    edges, of_chain = _edges(cycles, start, end, chain, rank)
+    host_row = np.concatenate((host, np.full(len(edges), -1)))
     moment = np.concatenate((start, edges))
     order = order_by(moment, np.minimum(host_row, 0))  # an edge comes before the call that begins with its cycle
     number = np.full(len(every.row) + 1, -1, dtype=np.int64)  # the extra last entry maps -1 to -1
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
-    number[rows] = place[: len(rows)]
+    number[rows] = place[place_of[: len(rows)]]
     chains = np.concatenate((chain, of_chain))[order]
     threads = np.concatenate((thread, np.full(len(edges), -1)))[order]
     for one in np.unique(of_chain):  # an edge is on the thread of the call after it
@@ -194,8 +215,8 @@ def _calls(
     return HostCalls(
         host_row[order], moment[order], np.concatenate((end, edges))[order], chains.astype(np.int32),
         threads.astype(np.int32),
-        np.concatenate((name, np.full(len(edges), len(names) - 1)))[order], names,
-    ), number
+        np.concatenate((name, np.full(len(edges), len(texts))))[order], names,
+    ), number, place[place_of[len(rows):]]
 
 
 def _edges(cycles: pl.DataFrame, start: Ints, end: Ints, chain: Ints, rank: Ints) -> tuple[Ints, Ints]:

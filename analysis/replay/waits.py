@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..core.call_tree import Ints, Mask, Rows
 from .loop import NEVER, bind
-from .program import REPLAY
+from .program import REPLAY, plain
 from .recording import WAITS, Recording, stream_keys
 
 NEAR_NS, FAR_NS = 5_000, 25_000
@@ -36,6 +36,8 @@ _LATENCY_NS, _GAP_NS, _RETURN_NS = 8_000, 1_000, 3_000
 _BUSY_NS, _BLOCKED_NS = 8_000, 50_000
 """Minimum duration of a call that may have waited, and of a copy or launch that was blocked."""
 _EXCEPTIONS = 0.02
+UNSEEN = 0.10
+"""Share of a run above which host time without any record counts as waits that nothing explains."""
 _LOW = 0.2
 """Quantile taken as the undelayed latency."""
 _ALL = re.compile(r"(Device|Ctx)Synchronize")
@@ -128,6 +130,8 @@ class _Inference:
         self.kept["gaps between activities without a launch"] += int(own[held].sum())
         cross = _links(self.count, np.flatnonzero(source >= 0), source[source >= 0], lag[source >= 0])
         waits, wait_lag, floor = self.host_waits()
+        if self.recording.unseen_ns > UNSEEN * (self.recording.end - self.recording.begin):
+            self.unexplained["host time in which nothing was recorded"] += self.recording.unseen_ns
         blocked = np.flatnonzero(self.launched & a.first & np.isin(a.call, self.blocked))
         launch_lag[blocked] -= self.hand[a.call[blocked]]  # the call was long because it waited
         return Order(
@@ -359,10 +363,14 @@ class _Inference:
             if len(last_of):
                 at = np.full(len(last_of), call, dtype=np.int64)
                 add(at, last_of, lag[at] if waiting[call] else lags[c.name[at]])
+        polled, on_what = self.recording.polled
+        add(polled, on_what, c.end[polled] - a.end[on_what])
         bare = self.is_wait & c.named(_BLOCKING) & ~waiting & (self.length > LONG_NS)
         self.unexplained["blocking calls that nothing recorded explains"] += int(self.length[bare].sum())
         links = _links(len(c.start), np.concatenate(rows), np.concatenate(on), np.zeros(sum(map(len, on)), np.int64))
-        return links, lag, np.minimum(self.length, base[c.name])
+        floor = np.minimum(self.length, base[c.name])
+        floor[polled] = 0
+        return links, lag, floor
 
     def returned_alike(self, after: Ints) -> Mask:
         """Waits that return late after the work, but most of them in their process with the same delay: waits for
@@ -410,8 +418,3 @@ def _links(count: int, rows: Ints, on: Ints, lag: Ints) -> Links:
     order = np.argsort(rows, kind="stable")
     to = np.append(0, np.cumsum(np.bincount(rows, minlength=count))).astype(np.int32)
     return Links(to, on[order], lag[order])
-
-
-def plain(values: npt.NDArray[np.generic], kind: type = np.int64) -> npt.NDArray[np.generic]:
-    """The values as compiled code needs them: contiguous, writeable, owning their data."""
-    return np.require(values, kind, ["C", "W", "O"])

@@ -32,6 +32,8 @@ COLUMNS = (
     Column("group", "group", "text", "process group as recorded", width=7, order=5, role="where", pairs="key"),
     Column("ranks", "ranks", "number", "number of ranks in its group; if not recorded, of those that took part",
            width=5, order=4, role="where", pairs="key"),
+    Column("pair", "from→to", "text", "of a message: the ranks of its group that send and receive", width=7, order=5,
+           role="where", pairs="key"),
     Column("dtype", "type", "text", "type of the elements", width=9, order=5, role="where", pairs="key"),
     Column("bytes", "size", "bytes", "message size per rank as nccl-tests counts it; the median where it varies",
            width=9, order=1, role="label", pairs="key"),
@@ -115,7 +117,8 @@ def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
             for one in communication(run)
         ],
         "recognised": recognised(run), "fused": fused(run),
-        "collectives": arrivals.count, "matched_by": arrivals.matching.how, "unmatched": arrivals.matching.unmatched,
+        "collectives": arrivals.count, "messages": arrivals.paired, "unpaired": arrivals.unpaired,
+        "matched_by": arrivals.matching.how, "unmatched": arrivals.matching.unmatched,
     }
 
 

@@ -64,6 +64,7 @@ def build(runs: Runs, options: Options) -> Answer:
     """Every gap of one run, longest first; for two runs the idle time by cause, largest change first."""
     from ..cycles.scope import scoped
     from ..idle.facts import facts_of
+    from ..idle.polling import polls_of
     from ..idle.sampled import sampled_sentences, sampled_while_idle
 
     if len(runs) == 1:
@@ -76,6 +77,7 @@ def build(runs: Runs, options: Options) -> Answer:
         rows, many = gaps.select(c.name for c in COLUMNS), sum(one.gaps for one in idle.devices) >= MANY
         sampled = sampled_while_idle(scope, gaps)
         facts, sampled_lines = facts_of(idle, steps), sampled_sentences(sampled)
+        facts["polls"] = polls_of(runs[0]).facts
         facts |= {"host_samples": sampled} if sampled else {}
         return Answer(rows, facts, (*_summary(idle, steps), *sampled_lines), idle.notes, recorded=many)
     jobs = all(len(run.info.ranks) > 1 for run in runs)  # a one-rank run is compared with the sum over a job's ranks

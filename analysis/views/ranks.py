@@ -29,7 +29,9 @@ from ..cycles.paired import OneRun, on_the_same_devices
 from ..cycles.reduced import lacking
 from ..cycles.step_facts import step_by_rank
 from ..ranks.beginnings import Beginnings, Straggler, beginnings_of, straggler_of
+from ..ranks.job_replay import JobReplay, job_replay_of, stages_of
 from ..ranks.memory import memory_of, of_place
+from ..ranks.pipeline import PHASES, is_pipeline, pipeline_of, pipeline_straggler
 from ..table.sides import paired_rows
 
 COLUMNS = (
@@ -57,6 +59,8 @@ COLUMNS = (
     Column("memory_share", "of device", "fraction", "share of the device's memory in use at the peak, where both are "
            "recorded", width=9, order=8, of="of device memory"),
     Column("matched", "of", "count", "collectives it shares with other ranks", width=6, order=8),
+    Column("p2p_wait_ns", "waits p2p", "ns", "time in messages before the other side was there", width=10, order=3),
+    Column("stage", "stage", "number", "its stage in the pipeline", width=5, order=4, role="where"),
 )
 
 
@@ -98,13 +102,34 @@ def _one(run: Trace, options: Options) -> OneRun:
     if frame.is_empty():
         raise CannotAnswer(f"{run.info.label} holds no device activity with times to compare ranks by.")
     late = straggler_of(run, arrivals, beginnings)
+    paced = pipeline_straggler(run, arrivals, options)
+    replay = job_replay_of(run, options)
     facts: dict[str, Any] = {
-        "straggler": late.facts() if late else None, "collectives": arrivals.count,
+        "straggler": late.facts() if late else paced, "collectives": arrivals.count,
         "matched_by": arrivals.matching.how, "heat": heat_of(run, arrivals, options), "memory": _memory(frame),
-        "begin": beginnings.facts(),
+        "begin": beginnings.facts(), "pipeline": pipeline_of(run, arrivals, options),
+        "slowdown": replay.slowdown if isinstance(replay, JobReplay) else None,
     }
-    summary = (_sentence(arrivals, late, frame), *filter(None, (beginnings.sentence,)), *_nearest(facts["memory"]))
+    first = paced["sentence"] if paced else _sentence(arrivals, late, frame)
+    said = (_pipeline_sentence(facts), beginnings.sentence, replay if isinstance(replay, str) else None)
+    summary = (first, *filter(None, said), *_nearest(facts["memory"]))
     return OneRun(frame.select(column.name for column in COLUMNS), facts, summary, (*arrivals.notes, *lacking(run)))
+
+
+def _pipeline_sentence(facts: dict[str, Any]) -> str | None:
+    """Size of the pipeline and its idle time; None without one."""
+    pipeline = facts["pipeline"]
+    if pipeline is None:
+        return None
+    text = (f"Pipeline of {units.counted(pipeline['stages'], 'stage', 'stages')}, "
+            f"{units.counted(pipeline['messages'], 'message', 'messages')}")
+    if pipeline["unpaired"]:
+        text += f", {units.counted(pipeline['unpaired'], 'send or receive', 'sends and receives')} without another end"
+    idle = [sum(one[f"{phase}_idle_ns"] for phase in PHASES) for one in pipeline["ranks"]
+            if one["steady_idle_ns"] is not None]
+    if idle:
+        text += f"; a rank waits {units.duration(sum(idle) / len(idle))} a cycle in its bubbles (mean)"
+    return f"{text}."
 
 
 def _memory(frame: pl.DataFrame) -> dict[str, Any] | None:
@@ -137,6 +162,10 @@ def _nearest(memory: dict[str, Any] | None) -> tuple[str, ...]:
 def _sentence(arrivals: Arrivals, late: Straggler | None, frame: pl.DataFrame) -> str:
     if late is not None:
         return late.sentence
+    if is_pipeline(arrivals):
+        why = ("no rank's computation alone sets the pace" if arrivals.paired else
+               "sends and receives name no source and target, and the last of a pipeline is not its slowest")
+        return f"No straggler: {why}."
     if len(arrivals.members) < 2 or not arrivals.count:
         one, many = ("rank", "ranks") if frame["rank"].count() else ("device", "devices")
         ranks = units.counted(frame.height, one, many)
@@ -168,6 +197,7 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, beginnings: Beginn
     waited = _waited(arrivals)
     place = {(one.rank, one.device): number for number, one in enumerate(arrivals.members)}
     memory, behind = memory_of(run), beginnings.of_ranks
+    stages, waits = stages_of(arrivals), _message_waits(arrivals)
     rows: list[dict[str, Any]] = []
     for who in sorted({*busy, *place}, key=lambda who: (who[0] is None, who[0] or 0, len(who[1] or ""), who[1] or "")):
         rank, device = who
@@ -182,6 +212,7 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, beginnings: Beginn
             "clock_offset_ns": _finite_at(arrivals.clocks.offset, at),
             "clock_residual_ns": _finite_at(arrivals.clocks.residual, at),
             "memory_peak": taken.peak, "memory_reserved": taken.reserved, "memory_share": taken.share,
+            "p2p_wait_ns": waits.get(at), "stage": None if at is None else stages[at],
             **waited.get(at, NOTHING if at is None else {**NOTHING, "last_count": 0}),
         })
     frame = pl.DataFrame(rows, schema=SCHEMA)
@@ -194,6 +225,7 @@ SCHEMA: dict[str, Any] = {
     "comm_ns": pl.Int64, "exposed_ns": pl.Int64, "wait_ns": pl.Int64, "caused_wait_ns": pl.Int64,
     "lead_ns": pl.Float64, "behind_ns": pl.Float64, "last_count": pl.Int64, "clock_offset_ns": pl.Float64,
     "clock_residual_ns": pl.Float64, "matched": pl.Int64,
+    "p2p_wait_ns": pl.Int64, "stage": pl.Int64,
     "memory_peak": pl.Float64, "memory_reserved": pl.Float64, "memory_share": pl.Float64,
 }
 
@@ -212,12 +244,18 @@ def _busy(run: Trace) -> dict[tuple[int | None, str | None], int]:
 
 
 def _waited(arrivals: Arrivals) -> dict[int | None, dict[str, int]]:
-    rows = arrivals.frame.drop_nulls("instance").group_by("member").agg(
+    rows = arrivals.met.group_by("member").agg(
         pl.col("wait_ns").sum(), pl.col("caused_ns").sum().alias("caused_wait_ns"),
         pl.col("lead_ns").filter("last").median(), pl.col("last").sum().cast(pl.Int64).alias("last_count"),
         pl.len().cast(pl.Int64).alias("matched"),
     )
     return {row.pop("member"): row for row in rows.to_dicts()}
+
+
+def _message_waits(arrivals: Arrivals) -> dict[int | None, int]:
+    """Per member, the time in messages before the other side was there, ns."""
+    rows = arrivals.frame.filter(pl.col("instance").is_not_null(), pl.col("message").is_not_null())
+    return dict(rows.group_by("member").agg(pl.col("wait_ns").sum()).rows())
 
 
 MOST_RANKS, MOST_PARTS = 32, 120
@@ -227,7 +265,7 @@ _PARTS = 60  # Equal parts of a run without cycles.
 def heat_of(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, Any] | None:
     """Heat map of caused wait: ``ranks`` (names, most first), ``parts`` (meaning of a column), ``caused_ns`` (one list
     per rank). None without waits. Adjacent cycles are summed where there are many; ranks without waits are left out."""
-    came_last = arrivals.frame.filter(pl.col("last").fill_null(False))
+    came_last = arrivals.met.filter(pl.col("last").fill_null(False))
     last = came_last.select("member", "arrival_ns", "start_ns", "caused_ns")
     if last.is_empty():
         return None
@@ -266,7 +304,7 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
         alone = len({one.rank for one in arrivals.members}) == 1
         own = [at for at, one in enumerate(arrivals.members)
                 if one.device == here.get("device") and (alone or one.rank == here.get("rank"))]
-        sums = arrivals.frame.drop_nulls("instance").filter(pl.col("member").is_in(own)).group_by("kind").agg(
+        sums = arrivals.met.filter(pl.col("member").is_in(own)).group_by("kind").agg(
             pl.len(), pl.col("last").sum().cast(pl.Int64), pl.col("wait_ns", "caused_ns").sum())
         result += row_section(
             f"Collectives it took part in{tail}", sums.sort("caused_ns", "kind", descending=[True, False]),

@@ -51,6 +51,7 @@ _DTYPES: dict[str, Any] = {
 
 def build(runs: Runs, options: Options) -> Answer:
     """Predicted saving of each change in one run, largest first; for two runs, the changes of both."""
+    from ..idle.polling import polls_of
     from ..replay import answer
 
     changes = tuple(parse(text) for text in options.changes)
@@ -68,7 +69,7 @@ def build(runs: Runs, options: Options) -> Answer:
         for side, one in zip(SIDES, sides, strict=False) for row in one.rows
     ]
     frame = pl.DataFrame(rows, schema=_DTYPES).sort("saved_ns", descending=True, maintain_order=True)
-    facts = [_facts(one) for one in sides]
+    facts = [_facts(one) | {"polls": polls_of(run).facts} for one, run in zip(sides, runs, strict=True)]
     labels = ("",) if len(runs) == 1 else ("A: ", "B: ")
     sentences = [f"{label}{line}" for label, one in zip(labels, sides, strict=True) for line in one.sentences]
     if len(runs) == 2 and (line := answer.prediction_sentence(sides)):

@@ -111,7 +111,7 @@ def _table(trace: Trace, name: str) -> str:
     from ..schema import columns_of
 
     frame = trace.table(name)
-    columns = columns_of(frame).names()
+    columns = [column for column in columns_of(frame).names() if column != "by"]  # worked out here, never recorded
     counted = frame.select(pl.len().alias("_rows"), *(pl.col(column).null_count() for column in columns)).collect()
     rows = int(counted["_rows"][0])
     empty = [column for column in columns if counted[column][0] == rows]

@@ -104,14 +104,14 @@ def launch_bound() -> Trace:
 
 
 def queued() -> Trace:
-    """Every kernel is launched 900 µs before it starts, and the device has nothing else to do."""
+    """Every kernel is launched 750 µs before it starts, and the device has nothing else to do."""
     kernels, calls = launched([MS] * 8)
-    return on_a100(kernels=kernels, host=[{**row, "start_ns": row["start_ns"] - 900 * US} for row in calls])
+    return on_a100(kernels=kernels, host=[{**row, "start_ns": row["start_ns"] - 750 * US} for row in calls])
 
 
 def allocating() -> Trace:
     kernels, calls = launched([MS] * 8)
-    mallocs = [host("cudaMalloc", row["start_ns"] - 900 * US, 880 * US, "runtime") for row in calls]
+    mallocs = [host("cudaMalloc", row["start_ns"] - 750 * US, 730 * US, "runtime") for row in calls]
     return on_a100(kernels=kernels, host=[*calls, *mallocs])
 
 
@@ -283,7 +283,7 @@ def test_a_copy_without_a_memory_kind_is_not_called_pinned() -> None:
 
 def test_a_stream_that_waits_for_an_event_drains_nothing() -> None:
     kernels, calls = launched([MS] * 8)
-    waits = [host("cudaStreamWaitEvent", row["start_ns"] + row["dur_ns"] + 100 * US, 5 * US, "runtime")
+    waits = [host("cudaStreamWaitEvent", row["start_ns"] + row["dur_ns"] + 200 * US, 5 * US, "runtime")
              for row in kernels]
     assert "sync" not in trouble(on_a100(kernels=kernels, host=[*calls, *waits]))
 
