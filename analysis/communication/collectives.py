@@ -15,6 +15,8 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import REDUCED, Trace
+from ..core.call_tree import nearest, slices_of
+from ..core.callers import call_rows
 
 ALLREDUCE, ALLGATHER, REDUCE_SCATTER, ALL_TO_ALL = "allreduce", "allgather", "reducescatter", "alltoall"
 BROADCAST, REDUCE, GATHER, SCATTER, BARRIER = "broadcast", "reduce", "gather", "scatter", "barrier"
@@ -100,6 +102,24 @@ def recorded(run: Trace) -> pl.LazyFrame:
     )
 
 
+_ALL_TO_ALL = re.compile(r"all_?to_?all", re.IGNORECASE)
+
+
+def _in_all_to_alls(run: Trace, frame: pl.DataFrame) -> pl.Series:
+    """The kinds, ``ALL_TO_ALL`` for sends and receives launched in an operator or range of that name: NCCL makes one of
+    them, and such a kernel is that collective and no message."""
+    some = frame.with_row_index("at").filter(pl.col("kind").is_in(PAIRED))
+    if some.is_empty() or not run.has("host") or REDUCED in run.info.facts:
+        return frame["kind"]
+    slices = slices_of(run)
+    rows = run.kernels.select("index").collect(engine="streaming").with_row_index("row").join(
+        some.select("index", "at"), on="index", maintain_order="left")
+    call = call_rows(run)[rows["row"].to_numpy()]
+    kinds = slices.of_kind("op", "annotation")
+    around = nearest(slices.parent, call, slices.named(_ALL_TO_ALL.search, kinds))
+    return frame["kind"].scatter(rows["at"].filter(pl.Series(around >= 0)), ALL_TO_ALL)
+
+
 def collectives_of(run: Trace) -> Collectives:
     """Every collective of the run's devices."""
     rows = (
@@ -131,6 +151,7 @@ def collectives_of(run: Trace) -> Collectives:
         pl.col("member").cast(pl.Int64), pl.col("dur_ns").clip(lower_bound=0),
         (pl.col("elements") * pl.col("each")).alias("bytes"), group=pl.col("process_group"), ranks=pl.col("group_size"),
     ).with_columns(end_ns=pl.col("start_ns") + pl.col("dur_ns")).sort("member", "start_ns", "index")
+    frame = frame.with_columns(kind=_in_all_to_alls(run, frame))
     return Collectives(
         frame.select(
             "index", "member", "start_ns", "dur_ns", "end_ns", "name", "kind", "by", "group", "group_ranks", "dtype",

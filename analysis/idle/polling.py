@@ -13,8 +13,8 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
-from ..core.batches import ABSENT
 from ..core.call_tree import HostSlices, Ints
+from ..core.callers import call_rows
 from ..core.derived import derived
 from ..core.intervals import union
 from ..core.quantiles import order_by
@@ -50,7 +50,7 @@ def polls_of(run: Trace) -> Polls:
 
 def _polls(run: Trace) -> pl.DataFrame:
     nothing = pl.DataFrame(schema=_SCHEMA)
-    calls = calls_of(run) if run.has("host") and run.has("kernels.correlation") else None
+    calls = calls_of(run) if run.has("host") and run.has("kernels") else None
     if calls is None or not len(calls.row):
         return nothing
     outer = calls.outer
@@ -65,18 +65,20 @@ def _polls(run: Trace) -> pl.DataFrame:
         "outer": before[hole], "call": calls.row[before[hole]], "from_ns": calls.ends[before[hole]],
         "to_ns": calls.starts[after[hole]],
     })
-    inner = pl.DataFrame({"outer": outer, "rank": calls.rank, "correlation": calls.correlation}).join(
-        holes, on="outer").filter(pl.col("correlation") > 0)
-    kernels = run.kernels.with_row_index("row").filter(
-        pl.col("kind").is_in(["kernel", "collective"]), pl.col("correlation").is_in(inner["correlation"].implode())
-    ).select(
-        pl.col("row").cast(pl.Int64), pl.col("rank").fill_null(ABSENT), "correlation",
-        pl.col("name").cast(pl.String), end_ns=pl.col("start_ns") + pl.col("dur_ns"),
-    ).drop_nulls().collect(engine="streaming")
-    waits = inner.join(kernels, on=["rank", "correlation"]).filter(
+    number = np.full(int(calls.row.max()) + 1, -1, dtype=np.int64)
+    number[calls.row] = outer
+    launch = call_rows(run)
+    launch = np.where((launch >= 0) & (launch < len(number)), number[np.clip(launch, 0, len(number) - 1)], -1)
+    some = np.flatnonzero(np.isin(launch, before[hole]))
+    launched = pl.DataFrame({"row": some, "outer": launch[some]}).join(holes, on="outer", how="left")
+    kernels = run.kernels.select(
+        pl.col("kind", "name").cast(pl.String), end_ns=pl.col("start_ns") + pl.col("dur_ns"),
+    ).with_row_index("row").with_columns(pl.col("row").cast(pl.Int64)).join(
+        launched.lazy(), on="row", how="inner").filter(pl.col("kind").is_in(["kernel", "collective"])).drop_nulls()
+    waits = kernels.filter(
         pl.col("end_ns") - pl.col("from_ns") >= RUNS_ON_NS,
         (pl.col("to_ns") - pl.col("end_ns")).abs() <= NEAR_NS,
-    ).sort("end_ns").unique("outer", keep="last")
+    ).collect(engine="streaming").sort("end_ns").unique("outer", keep="last")
     return waits.filter(pl.len().over("name") >= TIMES).sort("from_ns").select(
         pl.col(name).cast(kind) for name, kind in _SCHEMA.items())
 

@@ -27,7 +27,8 @@ class BadSettings(Exception):
 
 class Settings(Struct, frozen=True):
     """The user's theme, first view, unit of durations, thresholds of ``bound``, keys by their names in ``keys.KEYS``,
-    and device peaks (only validated here: ``analysis.work.peaks`` reads the file itself)."""
+    and, only validated here, device peaks (``analysis.work.peaks`` reads the file itself) and names that communicate
+    (``loaders.collective_names`` does)."""
 
     theme: str = "dark"
     view: str = ""
@@ -36,6 +37,7 @@ class Settings(Struct, frozen=True):
     thresholds: Thresholds = field(default_factory=Thresholds)
     keys: dict[str, str] = field(default_factory=dict)
     peaks: dict[str, dict[str, float]] = field(default_factory=dict)
+    communication: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def keymap(self) -> dict[str, str]:
@@ -192,6 +194,16 @@ def _peaks(value: Any) -> dict[str, dict[str, float]]:
         raise _Wrong(str(error)) from None
 
 
+def _communication(value: Any) -> dict[str, list[str]]:
+    from ...analysis.communication.patterns import BadPattern, checked
+
+    try:
+        checked(value)
+    except BadPattern as error:
+        raise _Wrong(str(error)) from None
+    return dict(value)
+
+
 def _never_together(one: Place, other: Place) -> bool:
     """Whether two places are never on the screen together: the list and the timeline may bind the same key."""
     return {one, other} == {"list", "timeline"}
@@ -214,4 +226,5 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "thresholds": _thresholds,
     "keys": _keys,
     "peaks": _peaks,
+    "communication": _communication,
 }

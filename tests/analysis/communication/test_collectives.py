@@ -462,7 +462,7 @@ def test_per_cycle_a_collective_is_matched_over_the_whole_run_and_not_among_thos
         early = 120 * US if number == 3 else 0
         for gpu, waits in ((0, 20 * US), (1, 5 * US * number)):
             first = end - 10 * US - waits - (early if gpu == 0 else 0)
-            rows.append({**kernel(len(rows), first, end - first, "ncclDevKernel_SendRecv()", device=f"GPU {gpu}"),
+            rows.append({**kernel(len(rows), first, end - first, "ncclDevKernel_AllReduce()", device=f"GPU {gpu}"),
                          "kind": "collective"})
             rows.append(kernel(len(rows), 200 * US * number + 5 * US, 20 * US, device=f"GPU {gpu}"))
     cycles = [{**one, "complete": number != 3} for number, one in enumerate(steps(*[200 * US] * 8))]

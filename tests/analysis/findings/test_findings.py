@@ -104,14 +104,14 @@ def launch_bound() -> Trace:
 
 
 def queued() -> Trace:
-    """Every kernel is launched 750 µs before it starts, and the device has nothing else to do."""
+    """Every kernel is launched 880 µs before it starts, and the device has nothing else to do."""
     kernels, calls = launched([MS] * 8)
-    return on_a100(kernels=kernels, host=[{**row, "start_ns": row["start_ns"] - 750 * US} for row in calls])
+    return on_a100(kernels=kernels, host=[{**row, "start_ns": row["start_ns"] - 880 * US} for row in calls])
 
 
 def allocating() -> Trace:
     kernels, calls = launched([MS] * 8)
-    mallocs = [host("cudaMalloc", row["start_ns"] - 750 * US, 730 * US, "runtime") for row in calls]
+    mallocs = [host("cudaMalloc", row["start_ns"] - 880 * US, 860 * US, "runtime") for row in calls]
     return on_a100(kernels=kernels, host=[*calls, *mallocs])
 
 
@@ -177,7 +177,7 @@ CASES: list[tuple[str, Callable[[], Trace], str]] = [
     ("input", input_starved, "Input-bound: GPU 0 waits 33.95 of 39.00 ms for the DataLoader ("),
     ("sync", drained, "aten::item, loss.py:41 log"),
     ("host", launch_bound, "model.py:7 forward, before aten::mul"),
-    ("queued", queued, "Queued work is blocked for 6.22 of 11.00 ms on GPU 0, probably on an event"),
+    ("queued", queued, "Queued work is blocked for 6.08 of 11.00 ms on GPU 0, probably on an event"),
     ("allocation", allocating, ": 8 × cudaMalloc."),
     ("pageable", lambda: copying("Memcpy HtoD (Pageable -> Device)"), "8 copies, 8.0 MiB, 8.00 of 12.00 ms"),
     ("blocking copies", blocked, "8 pageable copies (64 B) block the host for 4.12 of 11.01 ms in cudaMemcpyAsync: "
