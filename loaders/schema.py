@@ -93,6 +93,8 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("inputs", NAME, "", "values of its non-tensor inputs, JSON array of strings"),
         _f("crosses", pl.Boolean, "", "true where it ends after the slice in which it begins, so not nested in it"),
         _f("offset", pl.Int64, "B", "byte offset of the event in the (decompressed) source, for full arguments"),
+        _f("domain", NAME, "", "NVTX domain of a range; null for the default domain"),
+        _f("category", NAME, "", "NVTX category of a range; null for none"),
     ),
     "metrics": (
         _f("ts_ns", pl.Int64, "ns", "time of the sample"),

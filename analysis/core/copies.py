@@ -36,6 +36,8 @@ def direction(name: str) -> str | None:
 def memory(name: str) -> str | None:
     """pageable, pinned or managed if the name of a copy says so for either side; None if it does not."""
     text = name.lower()
+    if "unified" in text:  # a migration of managed memory
+        return "managed"
     return next((place for place in _PLACES if place in text), None)
 
 

@@ -27,7 +27,7 @@ from ..core.batches import ids, integer_arrays, numbered
 from ..core.call_tree import HostSlices, Ints, nearest, numbers_among, pack, parent_within, slices_of
 from ..core.callers import callers_of
 from ..core.intervals import union_per_owner
-from ..core.quantiles import dense, latencies
+from ..core.quantiles import codes, combined, dense, latencies
 from ..cycles.paired import OneRun, answered_by, launched_in
 from ..cycles.scope import with_host_of_parent
 from ..details.event_arguments import longest_calls
@@ -36,6 +36,9 @@ from ..details.listed import Row, kernel, row_section, sides, span, sums_by
 COLUMNS = (
     Column("name", "range", "text", "range name as recorded", width=34, order=0, elastic=True, pinned=True,
            role="label", pairs="key"),
+    Column("domain", "domain", "text", "NVTX domain; empty for the default domain", width=12, order=7, pairs="key"),
+    Column("category", "category", "text", "NVTX category; empty where none was given", width=12, order=8,
+           pairs="key"),
     Column("count", "count", "count", "ranges of that name", width=7, order=2, role="count", pairs="sum"),
     Column("device_ns", "device", "ns", "device time of the activities launched inside it on its thread (empty where "
            "launches are not recorded)", width=10, order=0, role="time", pairs="sum", nests="device_self_ns"),
@@ -99,6 +102,7 @@ def _sentence(facts: dict[str, Any]) -> str:
 
 RANGE_KINDS = ("annotation", "dataloader")  # Host-slice kinds that count as ranges.
 _KEYS = ("rank", "pid", "tid")
+_NAMES = ("name", "domain", "category")
 Mask = npt.NDArray[np.bool_]
 
 
@@ -129,10 +133,10 @@ class Launched(Struct, frozen=True):
 
 
 class Marked(Struct, frozen=True):
-    """The ranges in recorded order: ``name`` codes into ``names``, ``rows`` of the host table, times in ns. ``keys``:
+    """The ranges in recorded order: ``name`` codes into ``names`` (name, domain and category), ``rows`` of the host table, times in ns. ``keys``:
     rank, pid and tid of each."""
 
-    names: pl.Series
+    names: pl.DataFrame
     name: Ints
     rows: Ints
     keys: tuple[Ints, ...]
@@ -161,13 +165,13 @@ def ranges_of(run: Trace) -> Ranges | None:
         return None
     is_range = marked.among(len(slices.parent))
     work, total, unlaunched = _work(run, slices, marked, is_range)
-    count = len(marked.names)
+    count = marked.names.height
     stats = latencies(marked.name, marked.dur, count)
     parent = parent_within(slices.parent, is_range)
     inside = np.bincount(parent[parent >= 0], weights=marked.dur[parent >= 0], minlength=len(marked.dur))
     threads = np.bincount(np.unique(np.stack((marked.name, marked.thread)), axis=1)[0], minlength=count)
     frame = pl.DataFrame({
-        "name": marked.names.cast(NAME), "count": stats.counts, "total_ns": stats.totals,
+        **marked.names.to_dict(), "count": stats.counts, "total_ns": stats.totals,
         "self_ns": _summed(marked.name, np.maximum(marked.dur - inside, 0), count),
         "p50_ns": stats.percentile(50), "max_ns": stats.longest, "threads": threads,
         "trend": pl.Series(stats.histograms()).arr.to_list(),
@@ -195,6 +199,7 @@ def _from_sums(run: Trace) -> Ranges | None:
         trend=pl.lit(None, pl.List(pl.Int64)),
     )
     by_name = pl.col("name").cast(pl.String)
+    frame = frame.with_columns(domain=pl.lit(None, NAME), category=pl.lit(None, NAME))
     return Ranges(frame.sort(pl.col("total_ns"), by_name, descending=[True, False], nulls_last=True), None, 0)
 
 
@@ -202,20 +207,20 @@ def activities_in(run: Trace, name: str) -> pl.DataFrame:
     """``row`` of each activity in ``run.kernels`` launched inside a range of that name, once each; may be empty."""
     slices, marked = slices_of(run), _marked(run)
     work, _, _ = _work(run, slices, marked, marked.among(len(slices.parent)))
-    wanted = np.flatnonzero((marked.names.cast(pl.String) == name).to_numpy())
+    wanted = np.flatnonzero((marked.names["name"].cast(pl.String) == name).to_numpy())
     if work is None or not len(wanted):
         return pl.DataFrame({"row": pl.Series([], dtype=pl.UInt32)})
     owner, at = _inside(marked, work, work.range_thread, work.thread)
-    return pl.DataFrame({"row": pl.Series(np.sort(work.row[at[owner == wanted[0]]])).cast(pl.UInt32)})
+    return pl.DataFrame({"row": pl.Series(np.unique(work.row[at[np.isin(owner, wanted)]])).cast(pl.UInt32)})
 
 
 def _marked(run: Trace) -> Marked:
     ranges = run.host.with_row_index("row").filter(pl.col("kind").is_in(RANGE_KINDS), pl.col("name").is_not_null())
     result = integer_arrays(ranges.select("row", pl.col("start_ns", "dur_ns").fill_null(0), *_KEYS))
-    named = ranges.select("name").collect(engine="streaming").to_series()
-    code, seen = dense(named.to_physical().cast(pl.Int64).to_numpy())
+    named = ranges.select(_NAMES).collect(engine="streaming")
+    code, seen = dense(combined([codes(named[name]) for name in _NAMES]))
     return Marked(
-        named.gather(pl.Series(seen)), code.astype(np.int64), result["row"],
+        named[pl.Series(seen)], code.astype(np.int64), result["row"],
         tuple(result[key] for key in _KEYS), result["start_ns"], np.maximum(result["dur_ns"], 0),
     )
 

@@ -77,13 +77,18 @@ def run_facts(traces: tuple[Trace, ...]) -> Iterator[tuple[str, str]]:
             yield name, _table(trace, name)
         if lacking := [name for name in TABLE_NAMES if name not in filled]:
             yield "not in it", ", ".join(lacking)
+        tables = trace.info.facts.get("tables") or []
+        for table, rows, is_read in tables:
+            yield "tables", f"{table} {rows:,} rows {'read' if is_read else 'not read'}"
         ignored = trace.info.facts.get("ignored") or {}
         if ignored:
             yield "left out", _listed([f"{what}: {count:,}" for what, count in ignored.items()])
         for advice in record_next(trace):
             yield "record next", advice
-        for warning in trace.info.warnings or ("nothing was wrong",):
+        for warning in trace.info.warnings:
             yield "found", warning
+        if not trace.info.warnings and all(is_read for *_, is_read in tables) and not ignored:
+            yield "found", "nothing was wrong"
 
 
 def _about(trace: Trace) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ import polars as pl
 from .. import parquet_check
 from ..errors import Unreadable
 from ..ingest import sqlite_file
-from ..recording.database import CountedOnce, SqliteTables, clause, dtypes, frame_of, kind_of, quoted
+from ..recording.database import CountedOnce, SqliteTables, clause, dtypes, frame_of, is_of_events, kind_of, quoted
 from ..recording.faults import Faults
 from ..recording.values import columns, numbers
 from ..schema import columns_of
@@ -114,12 +114,19 @@ class NsysDatabase(SqliteTables):
         if table not in self.tables:
             return
         selection, row_count = _Wanted(self, table, tuple(ints), tuple(texts), tuple(reals)), 0
+        again = self.read_rows.pop(table, 0)
         try:
             for rows, block in self._fast(table, selection, build):
                 row_count += rows
                 yield block
         except Unusual:
             yield from self._plain(table, selection, build, row_count)
+        self.read_rows[table] = max(again, self.read_rows[table] + row_count)
+
+    def unread(self) -> dict[str, int]:
+        """Table → rows of every other table of events, by the export's own list."""
+        return {table: rows for table in self.tables if is_of_events(table) and table not in self.read_rows
+                and (rows := self.count(table))}
 
     def _columns(self, table: str) -> dict[str, int]:
         """Column → its position in a record; -1 for an INTEGER PRIMARY KEY, which is the rowid."""
@@ -166,6 +173,7 @@ class NsysDatabase(SqliteTables):
         """The rows after the first ``skip``, read through SQLite up to any damage."""
         rest = f" limit -1 offset {skip}" if skip else ""
         for rows in self._until_damage(table, f"select {selection.expressions()} from {quoted(table)}{rest}"):
+            self.read_rows[table] += len(rows)
             yield derive(selection.plain(rows))
             self.on_block(0, len(rows))
 
@@ -302,6 +310,7 @@ class ParquetTables(NsysDatabase):
                 block = pl.DataFrame({name: pl.repeat(None, rows, dtype=kind, eager=True)
                                       for name, kind in kinds.items()}).slice(skipped, _PARQUET_ROWS)
             skipped += block.height
+            self.read_rows[table] = max(self.read_rows[table], skipped)
             self.on_block(0, block.height)
             whole = {name: kind_of(name) for name in ints}
             block = block.with_columns(pl.col(list(texts)).cast(pl.String)) if texts else block

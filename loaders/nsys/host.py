@@ -17,6 +17,9 @@ _OVERHEADS = (
 _RANGES = (59, 60, 70, 71)
 """Event types of NVTX ranges: push/pop and start/end, from the C library and from NVTXT files. Other types are marks,
 names and domains."""
+_CATEGORY, _DOMAIN = 33, 75
+"""Event types that name a category of a domain, and a domain."""
+_NAMELESS = "(no name)"
 _TORCH_OP = r"^(.+?)(?:, seq = -?\d+)?(?:, op_id = \d+)?(?:, (?:sizes|input_op_ids) = .*)?$"
 """The name of a range pushed by ``torch.autograd.profiler.emit_nvtx``: the operator (group 1) and what is appended."""
 _IS_TORCH_OP = r", (?:op_id|seq) = -?\d+"
@@ -83,21 +86,48 @@ class Host:
     def _ranges(self) -> Iterator[pl.DataFrame]:
         """NVTX ranges: the text is in the row, or registered once and referenced by id. PyTorch operators become ops.
 
-        Ranges that were not closed, or have no text, get a null duration.
+        Ranges that were not closed have no end. Domains and categories are rows of the same table.
         """
+        domains, categories = self._nvtx_names()
+
         def build(rows: pl.DataFrame) -> pl.DataFrame:
             rows = rows.filter(pl.col("eventType").is_in(_RANGES) | pl.col("eventType").is_null())
             rows = rows.join(self._strings, left_on="textId", right_on="id", how="left", maintain_order="left")
             own_text = pl.when(pl.col("text") != "").then("text")
             rows = rows.with_columns(label=pl.coalesce(own_text, "text_right", "text"))
+            rows = rows.with_columns(pl.col("label").fill_null(_NAMELESS), pl.col("domainId").fill_null(0))
             rows = rows.join(_labels(rows["label"]), on="label", how="left", maintain_order="left")
-            closed = (pl.col("end") >= pl.col("start")) & pl.col("label").is_not_null()
-            return rows.with_columns(end=pl.when(closed).then("end")).select(
-                *_slice(), "name", "kind", pl.lit(None, dtype=pl.Int64).alias("correlation")
+            rows = rows.join(domains, on="domainId", how="left", maintain_order="left")
+            rows = rows.join(categories, on=["domainId", "category"], how="left", maintain_order="left")
+            return rows.select(
+                *_slice(), "name", "kind", pl.lit(None, dtype=pl.Int64).alias("correlation"),
+                "domain", category="category_name",
             )
 
-        columns = ("start", "end", "eventType", "globalTid", "textId")
+        columns = ("start", "end", "eventType", "globalTid", "textId", "domainId", "category")
         return self._database.blocks("NVTX_EVENTS", columns, ("text",), build=build)
+
+    def _nvtx_names(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The names of the domains, and of the categories of each domain."""
+        names = list[tuple[object, ...]]()
+        columns = ("eventType", "domainId", "category", "textId")
+
+        def build(rows: pl.DataFrame) -> pl.DataFrame:
+            rows = rows.filter(pl.col("eventType").is_in([_DOMAIN, _CATEGORY]))
+            rows = rows.join(self._strings, left_on="textId", right_on="id", how="left", maintain_order="left")
+            return rows.select("eventType", pl.col("domainId").fill_null(0), "category",
+                               label=pl.coalesce("text", "text_right"))
+
+        if self._database.has("NVTX_EVENTS", "domainId", "eventType"):
+            for block in self._database.blocks("NVTX_EVENTS", columns, ("text",), build=build):
+                names += block.rows()
+        domains = {number: text for kind, number, _, text in names if kind == _DOMAIN}
+        categories = {(domain, number): text for kind, domain, number, text in names if kind == _CATEGORY}
+        return (
+            pl.DataFrame(list(domains.items()), schema={"domainId": pl.Int64, "domain": NAME}, orient="row"),
+            pl.DataFrame([(*key, text) for key, text in categories.items()], orient="row",
+                         schema={"domainId": pl.Int64, "category": pl.Int64, "category_name": NAME}),
+        )
 
     def _scheduled(self) -> Iterator[pl.DataFrame]:
         """Intervals in which a thread ran on a CPU: from one schedule-in event to the schedule-out event after it.

@@ -20,11 +20,11 @@ from msgspec.structs import replace
 
 from ..loader import Job
 from ..native.allocator import keep_freed
-from ..recording.database import unpacked
+from ..recording.database import tables_of, unpacked
 from ..recording.faults import Faults
 from ..recording.recording import Recording
 from ..trace import Device, Info, Trace
-from . import call_chains, samples
+from . import call_chains, notices, samples
 from .database import NsysDatabase, ParquetTables
 from .device import Devices
 from .host import Host
@@ -34,8 +34,6 @@ _PROPERTIES = (
     "busLocation", "totalMemory", "memoryBandwidth", "clockRate", "smCount", "computeMajor", "computeMinor", "chipName",
     "l2CacheSize", "maxWarpsPerSm", "maxBlocksPerSm",
 )
-_WARNING, _ERROR = 2, 3
-_MOST_WARNINGS = 12
 _ROW_BYTES = 12  # Approximate bytes per row of a Parquet export, to estimate progress.
 
 
@@ -100,7 +98,11 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
         recording.call_chains(block, table)
     recording.described.update(_devices(database))
     info.facts["threads"] = _threads(database, strings, pids)
-    recording.faults.sentences += _recorded_warnings(database)
+    recording.allocations(notices.allocations(database))
+    said = notices.messages(database)
+    recording.faults.sentences += said
+    info.facts["notices"] = notices.findings(database, said)
+    info.facts["tables"] = tables_of(database.read_rows, database.unread())
     ranks, start, zero = _ranks(database), _epoch(database), recording.earliest or 0
 
     rank = pl.col("pid").replace_strict(ranks, default=None, return_dtype=pl.Int64).alias("rank")
@@ -122,7 +124,8 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
         trace = trace.warn(f"{devices.whole_graphs:,} graph launches were recorded as a whole: the kernels inside are "
                            "not known (record with --cuda-graph-trace=node)")
     if host.open_ranges:
-        trace = trace.warn(f"{host.open_ranges:,} NVTX ranges were still open at the end and are left out")
+        are = "NVTX range is" if host.open_ranges == 1 else "NVTX ranges are"
+        trace = trace.warn(f"{host.open_ranges:,} {are} still open: without an end, so no row")
     return trace
 
 
@@ -176,15 +179,3 @@ def _ranks(database: NsysDatabase) -> dict[int, int]:
     """MPI rank by process id."""
     pairs = database.rows("MPI_RANKS", "globalTid", "rank")
     return {tid >> 24 & 0xFFFFFF: rank for tid, rank in pairs if isinstance(tid, int) and isinstance(rank, int)}
-
-
-def _recorded_warnings(database: NsysDatabase) -> list[str]:
-    """Warnings and errors that the profiler itself recorded, without duplicates."""
-    results: dict[str, None] = {}
-    for severity, text in database.rows("DIAGNOSTIC_EVENT", "severity", "text"):
-        if severity in (_WARNING, _ERROR):
-            kind = "error" if severity == _ERROR else "warning"
-            results[f"Nsight Systems {kind}: {' '.join(str(text).split())[:300]}"] = None
-    sentences = list(results)
-    rest = len(sentences) - _MOST_WARNINGS
-    return [*sentences[:_MOST_WARNINGS], f"{rest} more warnings of Nsight Systems"] if rest > 0 else sentences

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -47,6 +48,8 @@ class CountedOnce:
 
     def __init__(self, wrong: Faults) -> None:
         self.wrong, self._read = wrong, set[tuple[str, str]]()
+        self.read_rows: Counter[str] = Counter()
+        """Table → rows that a reader took from it, for ``doctor``."""
 
     def faults_of(self, table: str, columns: Sequence[str]) -> dict[str, Faults]:
         """Column → where to count for this reading."""
@@ -143,14 +146,29 @@ class Database(SqliteTables):
         wanted = (*ints, *texts, *reals)
         faults = self.faults_of(name, wanted)
         for source, table in enumerate(self.sources(name)):
+            again = self.read_rows.pop(table, 0)
             have = {column: quoted(column) for column in self.tables[table]}
             selection = [
                 (_TEXT.format(have[column]) if column in texts else have[column]) if column in have else "null"
                 for column in wanted
             ]
             for rows in self._until_damage(name, f"select {', '.join(selection) or '0'} from {quoted(table)}"):
+                self.read_rows[table] += len(rows)
                 yield frame_of(rows, ints, texts, reals, faults, name).select(
                     pl.lit(source, pl.Int64).alias("source"), *wanted)
+            self.read_rows[table] = max(again, self.read_rows[table])
+
+    def unread(self) -> dict[str, int]:
+        """Table → rows of every other table of events, by the database's own list."""
+        return {table: rows for table in self.tables if is_of_events(table) and table not in self.read_rows
+                and (rows := self.count(table))}
+
+    def count(self, table: str) -> int:
+        """The number of rows; 0 if the table is damaged."""
+        try:
+            return int(self._connection.execute(f"select count(*) from {quoted(table)}").fetchone()[0])
+        except sqlite3.DatabaseError:
+            return 0
 
 
 def frame_of(
@@ -169,6 +187,25 @@ def frame_of(
 
 def _reals(count: int) -> list[values.Kind]:
     return ["real"] * count
+
+
+_NO_EVENTS = re.compile(
+    r"^(?:ENUM_|TARGET_INFO_|META_DATA|EXPORT_META|ANALYSIS_|StringIds$|STRING_IDS$|ThreadNames$|PROCESSES$|Process"
+    r"|DIAGNOSTIC_EVENT$|GENERIC_EVENT_(?:SOURCES|TYPES|TYPE_FIELDS|DATA)$|sqlite_|rocpd_(?:string|metadata|info_)"
+    r"|SESSION_|NPU_INFO|HOST_INFO|RANK_DEVICE_MAP|CANN_VERSION|.*_(?:INFO|IDS)$|TARGET_|.*CALLCHAINS$|ProfilerConfig)",
+    re.IGNORECASE,
+)
+
+
+def is_of_events(table: str) -> bool:
+    """Whether a table holds events: not names, enumerations, devices, or the export's own data."""
+    return _NO_EVENTS.match(table) is None
+
+
+def tables_of(read: Mapping[str, int], unread: Mapping[str, int]) -> list[tuple[str, int, bool]]:
+    """(table, rows, whether they were read) of every table of events with rows, as ``doctor`` lists them."""
+    rows = [(table, count, True) for table, count in read.items() if count and is_of_events(table)]
+    return sorted([*rows, *((table, count, False) for table, count in unread.items())])
 
 
 def kind_of(column: str) -> values.Kind:
@@ -206,6 +243,7 @@ def read_database(
         database = Database(path, recording.faults, lambda: job.progress(size // 2, size, recording.rows))
         try:
             trace = read(database, recording)
+            trace.info.facts["tables"] = tables_of(database.read_rows, database.unread())
         finally:
             database.close()
     job.progress(size, size, recording.rows)

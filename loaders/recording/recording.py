@@ -160,7 +160,7 @@ class Recording:
         if not blocks:
             return
         rows = pl.concat(blocks).drop_nulls(["at", "key"]).sort("at", maintain_order=True)
-        size = pl.col("size").clip(lower_bound=0).fill_null(0).cast(pl.Float64)
+        size = pl.col("size").cast(pl.Float64)
         rows = rows.with_columns(
             change=pl.when("free").then(-size.shift(1).over("key")).otherwise(size),
             device=pl.when("free").then(pl.col("device").shift(1).over("key")).otherwise(pl.col("device")),
