@@ -1,8 +1,9 @@
-"""Copies that blocked the host: they had ended when the call that made them returned.
+"""Copies that blocked the host: the call that made them covers them, whatever its name.
 
 A synchronous copy always blocks. An asynchronous one does if one side is pageable memory: the driver stages the copy
 and returns when that is done, after everything queued before it (CUDA Runtime API, "API synchronization behavior").
-Most of such a wait is for kernels, not for the copy.
+Most of such a wait is for kernels, not for the copy. A call that is long because of its own copy blocks, too, even if
+its name says Async: OpenMP and OpenACC programs copy through the driver.
 """
 
 from __future__ import annotations
@@ -17,17 +18,28 @@ import polars as pl
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.batches import at_rows, values_at
+from ..core.call_tree import Ints, Mask
 from ..core.callers import callers_of
 from .causes import always_waits, cause_of_call
 
 PAGEABLE = re.compile(r"pageable", re.I)
 _SCHEMA: dict[str, Any] = {"index": pl.Int64, "rank": pl.Int64, "name": NAME, "bytes": pl.Int64, "copy_ns": pl.Int64,
-           "row": pl.Int64, "call": NAME, "launch_ns": pl.Int64, "call_ns": pl.Int64}
+           "row": pl.Int64, "call": NAME, "launch_ns": pl.Int64, "call_ns": pl.Int64, "over_ns": pl.Int64}
+COVERED = 0.9  # Share of its own copy that a call covers if it waited for it.
+_OWN = 0.5  # Share of a call that its own copy takes, if nothing else says that it waited.
+
+
+def covers_copy(start: Ints, end: Ints, copy_start: Ints, copy_end: Ints) -> Mask:
+    """Which calls cover at least ``COVERED`` of their own copy; all times in ns."""
+    over = np.minimum(end, copy_end) - np.maximum(start, copy_start)
+    covers: Mask = over >= np.maximum(COVERED * (copy_end - copy_start), 1)
+    return covers
 
 
 def blocking_copies(run: Trace) -> pl.DataFrame:
     """One row per copy, in recorded order: ``index rank name bytes copy_ns`` of the copy, ``row`` (of the host table)
-    ``call launch_ns call_ns`` of the call that waited for it. Empty where copies cannot be matched to calls."""
+    ``call launch_ns call_ns`` of the call that waited for it, ``over_ns`` of it while the copy ran. Empty where copies
+    cannot be matched to calls."""
     return run.remember("blocking-copies", (), lambda: _blocking_copies(run))
 
 
@@ -49,10 +61,14 @@ def _blocking_copies(run: Trace) -> pl.DataFrame:
         pl.Series("row", row), pl.Series("launch_ns", calls["start_ns"]), pl.Series("call_ns", calls["dur_ns"]),
         values_at(calls["name"], every).cast(pl.UInt32).cat.to(NAME).alias("call"),
     )
-    over = pl.col("start_ns") + pl.col("copy_ns") <= pl.col("launch_ns") + pl.col("call_ns")
+    start, until = pl.col("launch_ns"), pl.col("launch_ns") + pl.col("call_ns")
+    over = pl.min_horizontal(until, pl.col("start_ns") + pl.col("copy_ns")) - pl.max_horizontal(start, "start_ns")
+    frame = frame.with_columns(over_ns=over)
+    covers = (pl.col("over_ns") >= COVERED * pl.col("copy_ns")) & (pl.col("over_ns") > 0)
+    own = pl.col("over_ns") >= _OWN * pl.col("call_ns")
     waits, copying = (_named(frame["call"], holds) for holds in (always_waits, lambda c: cause_of_call(c) == "copy"))
     staged = _named(frame["name"], PAGEABLE.search) & copying
-    return frame.filter(over & (waits | staged)).select(*_SCHEMA)
+    return frame.filter(covers & (waits | staged | own)).select(*_SCHEMA)
 
 
 def _named(names: pl.Series, holds: Callable[[str], object]) -> pl.Series:

@@ -5,14 +5,11 @@ Cycles and their windows are determined in one place (``cycles.detection``); thi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
-from ..core.batches import CALLS
 from ..core.intervals import Intervals, Ints, union
 from ..cycles.assignment import WINDOW
 from .activities import Activities
@@ -63,24 +60,32 @@ def of_cycles(cycles: pl.DataFrame, recorded: bool) -> Windows:
     return Windows(starts, ends, recorded and bool((np.diff(at) == 1).all()))
 
 
-def _extent(run: Trace, kinds: Sequence[str]) -> tuple[list[int], list[int]]:
-    """First start and last end of the host slices of these kinds, ns, as lists; empty if there are none."""
-    bounds = run.host.filter(pl.col("kind").is_in(kinds)).select(
-        pl.col("start_ns").min().alias("a"), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("b")
-    ).collect(engine="streaming")
-    first, last = ([moment] if moment is not None else [] for moment in bounds.row(0))
-    return first, last
+_RECORDER = ("overhead",)
+"""Kinds of host slices that the recorder made about itself."""
+
+
+def _extents(run: Trace) -> list[tuple[int, int]]:
+    """First start and last end of host slices, counters and samples of the processor, ns, of each that has times."""
+    start, length = pl.col("start_ns"), pl.col("dur_ns")
+    bounds = [
+        run.host.filter(~pl.col("kind").is_in(_RECORDER)).select(start.min().alias("a"), _last(start, length)),
+        run.metrics.select(pl.col("ts_ns").min().alias("a"), _last(pl.col("ts_ns"), length)),
+        run.call_chains.select(start.min().alias("a"), _last(start, length)),
+    ]
+    rows = [rows.collect(engine="streaming").row(0) for rows in bounds]
+    return [(first, last) for first, last in rows if first is not None and last is not None]
+
+
+def _last(start: pl.Expr, length: pl.Expr) -> pl.Expr:
+    return pl.max_horizontal((start + length).max(), start.max()).alias("b")
 
 
 def of_recording(run: Trace, activities: Activities | None) -> Windows | None:
-    """One window around all operators, DataLoader waits and device activities (around the API calls if these are all
-    there is); None without timestamps."""
-    first, last = _extent(run, ["op", "dataloader"])
-    if not first and activities is None:
-        first, last = _extent(run, CALLS)
+    """One window around everything that was recorded in time; None without timestamps."""
+    extents = _extents(run)
     if activities is not None:
-        first.append(int(activities.starts.min()))
-        last.append(int(activities.ends.max()))
-    if not first or not last:
+        extents.append((int(activities.starts.min()), int(activities.ends.max())))
+    if not extents:
         return None
-    return Windows(np.array([min(first)]), np.array([max(last)]), whole_run=True)
+    first, last = min(first for first, _ in extents), max(last for _, last in extents)
+    return Windows(np.array([first]), np.array([last]), whole_run=True)

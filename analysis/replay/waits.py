@@ -15,6 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ..core.call_tree import Ints, Mask, Rows
+from ..idle.blocking_copies import covers_copy
 from .loop import NEVER, bind
 from .program import REPLAY, plain
 from .recording import WAITS, Recording, stream_keys
@@ -97,6 +98,13 @@ class _Inference:
         self.zero = int(min(a.start.min(), c.start.min())) - LAG_NS
         self.room = int(max(a.end.max(), c.end.max())) + LAG_NS - self.zero if a.owner.any() else 0
         self.is_wait, self.length = c.named(WAITS), c.end - c.start
+        # a call that covers its own copy waited for it, whatever its name; one that does not returned before
+        copies = np.flatnonzero(self.launched & a.kind.where(lambda kind: kind == "memcpy"))
+        by = a.call[copies]
+        covers = covers_copy(c.start[by], c.end[by], a.start[copies], a.end[copies])
+        self.covered = copies[covers]
+        self.is_wait[by] = False
+        self.is_wait[by[covers]] = True
         self.launches = np.zeros(len(c.start), dtype=bool)
         self.launches[a.call[self.launched]] = True
         self.usual = _by_name(self.length, c.name, len(c.names), 0.5)
@@ -324,12 +332,13 @@ class _Inference:
 
         # copy calls that returned when the copy was done
         own = np.flatnonzero(self.launched)
-        own = own[self.is_wait[a.call[own]] & (a.end[own] <= c.end[a.call[own]] + 1_000)]
+        over = a.end[own] <= c.end[a.call[own]] + 1_000
+        own = own[self.is_wait[a.call[own]] & (over | np.isin(own, self.covered))]
         final = own[np.argsort(a.call[own], kind="stable")]
         final = final[np.append(np.diff(a.call[final]) != 0, True)] if len(final) else final
         pageable = a.name.where(lambda name: name is not None and "Pageable" in name)[final]
         by = a.call[final]
-        blocks = pageable | ~c.named(_ASYNC)[by] | (self.length[by] > _BLOCKED_NS)
+        blocks = np.isin(final, self.covered) | pageable | ~c.named(_ASYNC)[by] | (self.length[by] > _BLOCKED_NS)
         add(by[blocks], final[blocks], c.end[by[blocks]] - a.end[final[blocks]])
         # calls that returned right after work ended
         constant = self.returned_alike(c.end - done)
@@ -339,7 +348,6 @@ class _Inference:
         add(waits, ended[waits], np.where(constant[waits], c.end[waits] - done[waits], lags[c.name[waits]]))
         short = np.flatnonzero(self.is_wait & ~self.launches & ~near & (self.length < _BLOCKED_NS))
         base = _by_name(self.length[short], c.name[short], len(c.names), _LOW, default=AFTER_EVENT_NS)
-        base = np.where(np.array([bool(WAITS.search(name)) for name in c.names]), base, self.usual)
         # launches into a full queue
         owner = a.owner[self.launched]
         sent, gone = np.sort(self.of_owner(owner, self.called[self.launched])), np.sort(keys[self.launched])
@@ -368,7 +376,7 @@ class _Inference:
         bare = self.is_wait & c.named(_BLOCKING) & ~waiting & (self.length > LONG_NS)
         self.unexplained["blocking calls that nothing recorded explains"] += int(self.length[bare].sum())
         links = _links(len(c.start), np.concatenate(rows), np.concatenate(on), np.zeros(sum(map(len, on)), np.int64))
-        floor = np.minimum(self.length, base[c.name])
+        floor = np.minimum(self.length, np.where(self.is_wait, base[c.name], self.usual[c.name]))
         floor[polled] = 0
         return links, lag, floor
 

@@ -133,7 +133,8 @@ class Launched(Struct, frozen=True):
 
 
 class Marked(Struct, frozen=True):
-    """The ranges in recorded order: ``name`` codes into ``names`` (name, domain and category), ``rows`` of the host table, times in ns. ``keys``:
+    """The ranges in recorded order: ``name`` codes into ``names`` (name, domain and category), ``rows`` of the host
+    table, times in ns. ``keys``:
     rank, pid and tid of each."""
 
     names: pl.DataFrame

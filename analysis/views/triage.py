@@ -22,6 +22,7 @@ from ..core import units
 from ..core.names.short_name import fit_name, short_name
 from ..cycles.scope import scoped
 from ..cycles.whole import steps_in_scope
+from ..findings.evidence.measured import notices_of
 from ..findings.rule import Finding
 from ..idle.attribution import DeviceIdle, idle_of
 from ..idle.facts import cause_shares, headline_devices
@@ -107,7 +108,8 @@ def _as_rows(findings: list[dict[str, Any]], side: Side) -> list[tuple[Any, ...]
 
 def _without_time(run: Trace) -> list[dict[str, Any]]:
     """Findings of a recording that has no activities or calls: those on memory and counters, in device order."""
-    findings = [Finding(one.rule, "problem", one.sentence, view="memory") for one in memory_findings(memory_of(run))]
+    findings = [Finding(one["rule"], "problem", one["sentence"], view=one["view"]) for one in notices_of(run)]
+    findings += [Finding(one.rule, "problem", one.sentence, view="memory") for one in memory_findings(memory_of(run))]
     findings += [Finding(one.rule, "problem", one.sentence, view="metrics") for one in counter_findings(run)]
     if not findings and run.has("metrics"):
         findings = [Finding("counters", "fact", "Nothing found in the sampled counters: no idle device, full memory, "

@@ -18,7 +18,7 @@ from .copies import Blocking, Copies, blocking_of, copies_of
 from .cycle_times import CycleTimes, cycle_times_of
 from .kernel_times import KernelTimes, kernel_times_of
 from .outside import Outside, outside_of
-from .samples import Samples, samples_of
+from .samples import Samples, error_events, samples_of
 from .waits import Waits, waits_of
 
 
@@ -53,6 +53,13 @@ class Measured(Struct, frozen=True):
     step_trace: dict[str, Any] | None = None
     recorded: RecordedRules | None = None
     operator: dict[str, Any] | None = None
+    notices: tuple[dict[str, Any], ...] = ()
+
+
+def notices_of(run: Trace) -> tuple[dict[str, Any], ...]:
+    """What the recording itself says is wrong: ``rule sentence view``."""
+    events = [{"rule": "device error", "sentence": one, "view": "metrics"} for one in error_events(run)]
+    return (*(run.info.facts.get("notices") or ()), *events)
 
 
 def measured(
@@ -68,4 +75,5 @@ def measured(
         cycle_times_of(run, options) if cycle is None else None, samples_of(run, within),
         outside_of(run, steps, find_cycles(run, options).frame["label"].cast(pl.String)) if cycle is None else None,
         below, use, blocking_of(run, within), step_trace_of(run), recorded_of(within), operator,
+        notices_of(run),
     )

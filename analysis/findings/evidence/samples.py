@@ -9,6 +9,7 @@ import polars as pl
 from msgspec import Struct
 
 from ....loaders.trace import Device, Trace
+from ...core import units
 from ...core.intervals import EMPTY, Intervals, union
 from ...core.metrics import metric as metric_of
 
@@ -82,6 +83,29 @@ def samples_of(run: Trace, piece: Trace) -> Samples:
         max(clocks, key=lambda one: one.low / one.samples, default=None),
         max(memories, key=lambda one: one.used / one.total, default=None),
     )
+
+
+_ERRORS = re.compile(r"xid|ecc|retired|remap|bad_page|uncorrectable", re.I)
+_MOST_EVENTS = 4
+
+
+def error_events(run: Trace) -> list[str]:
+    """A sentence per device and counter of errors that was not 0: each different value, when it was first seen."""
+    if not run.has("metrics.kind=event"):
+        return []
+    rows = run.metrics.filter(pl.col("kind").cast(pl.String) == "event", pl.col("value") != 0).select(
+        "ts_ns", pl.col("metric", "device").cast(pl.String), "value").collect(engine="streaming")
+    sentences = []
+    for (metric, device), part in rows.group_by("metric", "device", maintain_order=True):
+        if not _ERRORS.search(str(metric)):
+            continue
+        values = part.group_by("value", maintain_order=True).agg(pl.col("ts_ns").min(), pl.len()).sort(
+            "ts_ns", nulls_last=True).rows()
+        xid = "xid" in str(metric).lower()
+        what = [f"{'XID ' if xid else ''}{value:,.0f}{'' if at is None else f' from {units.moment(at, 10**7)} on'}"
+                for value, at, _ in values[-_MOST_EVENTS:]]
+        sentences.append(f"{device or 'A device'} reports {'' if xid else f'{metric} '}{', '.join(what)} ({metric}).")
+    return sentences
 
 
 def _is_clock(name: str) -> bool:
