@@ -112,9 +112,25 @@ def is_library(frame: str) -> bool:
     return _LIBRARY.search(frame) is not None
 
 
-def user_frame(stack: str | None) -> str:
-    """The user's own frame in a stack (one frame per line, innermost first); the innermost frame if there is none."""
+_PYTHON_LINE = re.compile(r"\.py(?::\d+)?(?: |$)|\.py\(\d+\)")
+_BACKWARD = re.compile(r"(\w+Backward\w*)::apply")
+_OPERATOR = re.compile(r"at::(?:_ops|native)::(\w+)")
+_NATIVE = re.compile(
+    r"^\?\?|^c10::|^torch::|^at::|^void |^std::|unwind|\.(?:cpp|cc|cu|cuh|h|c|so)\b|^_?Py|^<|CachingAllocator")
+
+
+def user_frame(stack: str | None) -> str | None:
+    """The user's line in a stack (one frame per line, innermost first): the first line of Python outside libraries,
+    else the backward node, else the operator, else null; never an allocator, unwind or interpreter frame."""
     if not stack:
         return UNKNOWN
     frames = stack.split("\n")
-    return next((frame for frame in frames if not is_library(frame)), frames[0])
+    for frame in frames:
+        if _PYTHON_LINE.search(frame) and not is_library(frame):
+            return frame
+    for pattern in (_BACKWARD, _OPERATOR):
+        if (match := next((match for frame in frames if (match := pattern.search(frame))), None)) is not None:
+            return match[1]
+    # a recorder that gives no frames names an operator instead
+    return next((frame for frame in frames if not _NATIVE.search(frame) and not is_library(frame)
+                 and not _PYTHON_LINE.search(frame)), None)

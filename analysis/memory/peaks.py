@@ -171,14 +171,14 @@ def _over_time(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
     start, end = _lasting(named)
     last = max(int(start.max(initial=0)), int(end[end < _NEVER].max(initial=0)))
     edges = np.linspace(0, last + 1, _MOMENTS + 1)
-    held: dict[str, tuple[int, list[int]]] = {}
+    held: dict[object, tuple[int, list[int]]] = {}
     for (frame,), blocks in named.group_by("frame"):
         times, _, sums = _changes(blocks)
         before = np.concatenate(([0], sums))[np.searchsorted(times, edges[:-1], side="right")]
         most = before.copy()
         inside = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, _MOMENTS - 1)
         np.maximum.at(most, inside, sums)
-        held[str(frame)] = int(sums.max(initial=0)), most.tolist()
+        held[frame] = int(sums.max(initial=0)), most.tolist()
     holdings = [held.get(frame, (None, None)) for frame in rows["frame"]]
     return rows.with_columns(
         pl.Series("most_bytes", [one[0] for one in holdings], pl.Int64),

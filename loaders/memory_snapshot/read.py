@@ -8,6 +8,7 @@ Keys are those of ``torch/cuda/_memory_viz.py`` and of the allocator's snapshot;
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from .plain_pickle import NotPlain
 
 _GROWS, _SHRINKS = ("segment_alloc", "segment_map"), ("segment_free", "segment_unmap")
 _FREED = ("free_requested", "free_completed", "free")
+_PYTHON = re.compile(r"\.py(?::\d+)? ")
 _OUTER = 64  # Maximum frames kept per stack, the innermost first.
 _LONGEST = 400  # Maximum characters of a frame's file name and function name.
 _ADDRESSES = 1 << 63
@@ -100,7 +102,7 @@ class _Reader:
             return None
         key = id(frames)
         if key not in self._stacks:
-            self._stacks[key] = "\n".join(_frame(one) for one in self.rows(frames[:_OUTER])) or None
+            self._stacks[key] = "\n".join(_outer([_frame(one) for one in self.rows(frames)])) or None
         return self._stacks[key]
 
 
@@ -126,6 +128,15 @@ def read(content: Any, size: int) -> Snapshot:
 def _number(row: dict[Any, Any], key: str) -> int | None:
     value = row.get(key)
     return value if type(value) is int and 0 <= value < _ADDRESSES else None
+
+
+def _outer(frames: list[str]) -> list[str]:
+    """At most ``_OUTER`` frames, the innermost first: C++ frames give way to the Python frames behind them."""
+    if len(frames) <= _OUTER:
+        return frames
+    python = [at for at, frame in enumerate(frames) if _PYTHON.search(frame)][: _OUTER // 2]
+    chosen = sorted({*python, *range(_OUTER - len(python))})
+    return [frames[at] for at in chosen]
 
 
 def _frame(row: dict[Any, Any]) -> str:

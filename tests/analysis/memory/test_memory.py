@@ -47,10 +47,13 @@ def rows(table: Table) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(("stack", "frame"), [
     ("?? at::empty\n/x/site-packages/torch/nn/linear.py:5 forward\n/home/me/model.py:42 forward\n/home/me/train.py:1 m",
      "/home/me/model.py:42 forward"),
-    ("/x/torch/a.py:5 f\n/y/torch/b.py:6 g", "/x/torch/a.py:5 f"), (None, UNKNOWN), ("", UNKNOWN),
+    ("/x/torch/a.py:5 f\n/y/torch/b.py:6 g", None), (None, UNKNOWN), ("", UNKNOWN),
+    ("?? torch::unwind::unwind()\n?? c10::cuda::CUDACachingAllocator::Native::malloc\n?? at::_ops::bmm::call(at::Tensor)\n"
+     "?? torch::autograd::generated::BmmBackward0::apply\n/x/site-packages/torch/_tensor.py:5 backward", "BmmBackward0"),
+    ("?? c10::Allocator\n?? at::_ops::zeros_like::call(at::Tensor const&)", "zeros_like"), ("aten::empty", "aten::empty"),
     ("alloc.cpp:3 f\n<frozen runpy>:1 g\nmain.py:2 h", "main.py:2 h"),
 ])
-def test_the_line_that_asked_is_the_innermost_that_is_no_librarys(stack: str | None, frame: str) -> None:
+def test_the_line_that_asked_is_the_innermost_that_is_no_librarys(stack: str | None, frame: str | None) -> None:
     assert user_frame(stack) == frame
 
 
