@@ -47,6 +47,13 @@ def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bo
     if run.has("kernels") or run.has("kernel_stats"):
         return _untimed(limited, options)
     nothing = "no device activity, operators or calls with times"
+    if run.has("metrics"):
+        first, last = run.metrics.select(
+            pl.col("ts_ns").min(),
+            last=pl.max_horizontal((pl.col("ts_ns") + pl.col("dur_ns")).max(), pl.col("ts_ns").max()),
+        ).collect().row(0)
+        over = f" over {units.duration(last - first)}" if first is not None else ""
+        nothing = f"counters{over} (see the metrics view), but {nothing}"
     only = "only times of its cycles (see the cycles view)" if run.has("cycles") else nothing
     raise CannotAnswer(f"{run.info.label} holds {only}: no overview.")
 

@@ -22,7 +22,7 @@ from ..errors import Unreadable
 from ..loader import FormatLoader, Job
 from ..native.allocator import keep_freed
 from ..recognition import recognised
-from ..trace import Trace
+from ..trace import RECORDINGS, Trace
 from . import cache, call_tree, failures, inputs, spill, store
 from .job.files import CAPTURES, InputFile, Progress, Request, file_of, in_folder, left_out
 from .job.small_files import SmallFiles, are_many_and_small
@@ -382,6 +382,9 @@ class Opened(Struct, frozen=True):
         if worker is None:
             if len(self.files) > 1:
                 return (self._together(singles),)
+            if singles and RECORDINGS in singles[0].info.facts:
+                several = f"The file holds {len(singles)} recordings made one after another, not the ranks of one job"
+                return (singles[0].warn(f"{several}; this is the first: --worker N takes another, from 0."),)
             warning = f"The file holds {len(singles)} runs; these are the first two: --worker N takes another, from 0."
             return singles if len(singles) <= 2 else tuple(trace.warn(warning) for trace in singles[:2])
         if not 0 <= worker < len(singles):

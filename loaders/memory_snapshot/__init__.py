@@ -25,7 +25,7 @@ class MemorySnapshot(FormatLoader):
     name = "memory-snapshot"
     title = "PyTorch memory snapshot (.pickle): allocations with their stacks, allocated and reserved memory"
     suffixes = (".pickle", ".pkl")
-    version = 3
+    version = 4
     fills = ("metrics", "allocations")
     is_sidecar = True
 

@@ -25,7 +25,7 @@ class NsightSystems(FormatLoader):
     name = "nsys"
     title = "Nsight Systems SQLite export (.sqlite): kernels, graphs, copies, NVTX, CUDA and system calls, GPU metrics"
     suffixes = (".sqlite", ".db", ".nsys-rep.sqlite")
-    version = 4
+    version = 5
     reader = "read"
     fills = ("kernels", "host", "metrics", "call_chains")
 
@@ -45,7 +45,7 @@ class NsightParquet(FormatLoader):
     name = "nsys-parquet"
     title = "Nsight Systems Parquet export (the folder of nsys export --type parquetdir, or a file in it)"
     suffixes = (".parquet",)
-    version = 3
+    version = 4
     reader = "read:load_parquet"
     fills = ("kernels", "host", "metrics", "call_chains")
     named = (STRINGS, "_KIND_KERNEL.parquet", "_KIND_MEMCPY.parquet", "_KIND_MEMSET.parquet", "_KIND_RUNTIME.parquet",

@@ -27,6 +27,7 @@ class Devices:
         self._names = lookups.names(strings)
         self._mapped = lookups.devices(database)
         self.whole_graphs = 0
+        self._machines = lookups.machines(database)
 
     def blocks(self) -> Iterator[tuple[str, pl.DataFrame]]:
         """Pairs of table and block of its rows, one kind of record after another."""
@@ -93,7 +94,13 @@ class Devices:
             number = pl.coalesce("gpu", "deviceId")
         distinct = rows.select(gpu_number=number).unique()
         distinct = distinct.with_columns(pl.format("GPU {}", "gpu_number").cast(NAME).alias("device"))
-        return rows.with_columns(gpu_number=number).join(distinct, on="gpu_number", how="left", maintain_order="left")
+        rows = rows.with_columns(gpu_number=number).join(distinct, on="gpu_number", how="left", maintain_order="left")
+        if len(self._machines) < 2:
+            return rows
+        # a process and a device of another machine are others, even under the same number
+        machine = lookups.place("globalPid", self._machines)
+        return rows.with_columns(device=pl.format("VM {} GPU {}", machine, "gpu_number").cast(NAME),
+                                 pid=lookups.process("globalPid", self._machines))
 
 
 _COMMON = ("start", "end", "device", "stream", "pid", "correlation")

@@ -38,6 +38,7 @@ class Host:
     def __init__(self, database: NsysDatabase, strings: pl.DataFrame) -> None:
         self._database, self._strings = database, strings
         self.open_ranges = 0
+        self._machines = lookups.machines(database)
 
     def blocks(self) -> Iterator[tuple[str, pl.DataFrame]]:
         """Pairs of table and block of its rows, one kind of record after another."""
@@ -67,7 +68,7 @@ class Host:
         def build(rows: pl.DataFrame) -> pl.DataFrame:
             rows = rows.join(texts, left_on=name, right_on="id", how="left", maintain_order="left")
             tied = pl.when(pl.col("correlationId") > 0).then("correlationId").alias("correlation")
-            return rows.drop_nulls("name").select(*_slice(), "name", "kind", tied)
+            return rows.drop_nulls("name").select(*_slice(self._machines), "name", "kind", tied)
 
         return self._database.blocks(table, ("start", "end", "globalTid", name, "correlationId"), build=build)
 
@@ -77,7 +78,7 @@ class Host:
             listed = lookups.listed("overheadType", _OVERHEADS)
             name = pl.when(pl.col("overheadType").is_null()).then(lookups.word("Profiler overhead")).otherwise(listed)
             return rows.select(
-                *_slice(), pl.coalesce(pl.col("text").cast(NAME), name).alias("name"),
+                *_slice(self._machines), pl.coalesce(pl.col("text").cast(NAME), name).alias("name"),
                 lookups.word("overhead").alias("kind"), pl.lit(None, dtype=pl.Int64).alias("correlation"),
             )
 
@@ -100,7 +101,7 @@ class Host:
             rows = rows.join(domains, on="domainId", how="left", maintain_order="left")
             rows = rows.join(categories, on=["domainId", "category"], how="left", maintain_order="left")
             return rows.select(
-                *_slice(), "name", "kind", pl.lit(None, dtype=pl.Int64).alias("correlation"),
+                *_slice(self._machines), "name", "kind", pl.lit(None, dtype=pl.Int64).alias("correlation"),
                 "domain", category="category_name",
             )
 
@@ -142,7 +143,7 @@ class Host:
 
             rows = self._database.read("SCHED_EVENTS", ("start", "isSchedIn", "globalTid"), build=build)
             if rows is not None:
-                yield _on_processor(rows)
+                yield _on_processor(rows, self._machines)
 
 
 def _labels(labels: pl.Series) -> pl.DataFrame:
@@ -156,21 +157,21 @@ def _labels(labels: pl.Series) -> pl.DataFrame:
     )
 
 
-def _on_processor(rows: pl.DataFrame) -> pl.DataFrame:
+def _on_processor(rows: pl.DataFrame, machines: list[int]) -> pl.DataFrame:
     """Slices from scheduling events; ``rows`` has all events of each of its threads."""
     rows = rows.sort("globalTid", "start", maintain_order=True).with_columns(
         end=pl.col("start").shift(-1).over("globalTid"), then=pl.col("isSchedIn").shift(-1).over("globalTid")
     )
     return rows.filter(pl.col("isSchedIn") != 0, pl.col("then") == 0).select(
-        *_slice(), lookups.word("on CPU").alias("name"), lookups.word("sched").alias("kind"),
+        *_slice(machines), lookups.word("on CPU").alias("name"), lookups.word("sched").alias("kind"),
         pl.lit(None, dtype=pl.Int64).alias("correlation"),
     )
 
 
-def _slice() -> tuple[str | pl.Expr, ...]:
+def _slice(machines: list[int]) -> tuple[str | pl.Expr, ...]:
     return (
         "start", "end",
-        lookups.pid("globalTid").alias("pid"), lookups.tid("globalTid").alias("tid"),
+        lookups.process("globalTid", machines).alias("pid"), lookups.tid("globalTid").alias("tid"),
     )
 
 

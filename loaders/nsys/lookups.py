@@ -102,9 +102,27 @@ def devices(database: NsysDatabase) -> pl.DataFrame:
     return typed(rows, schema).drop_nulls().unique(["pid", "deviceId"])
 
 
+def machines(database: NsysDatabase) -> list[int]:
+    """The machines of a recording, bits 48 to 63 of its global ids: one, or those that it names if they are several."""
+    numbers = {number >> 48 & 0xFFFF for table, column in (("TARGET_INFO_GPU", "vmId"), ("PROCESSES", "globalPid"))
+               for (number,) in database.rows(table, column) if isinstance(number, int)}
+    return sorted(numbers)
+
+
 def pid(column: str) -> pl.Expr:
     """The process id in a serialised global id: bits 24 to 47."""
     return (pl.col(column) // (1 << 24)) & 0xFFFFFF
+
+
+def place(column: str, machines: Sequence[int]) -> pl.Expr:
+    """The position of the machine in a serialised global id, bits 48 to 63, among the machines of the recording."""
+    machine = (pl.col(column) // (1 << 48)) & 0xFFFF
+    return machine.replace_strict(list(machines), list(range(len(machines))), default=0, return_dtype=pl.Int64)
+
+
+def process(column: str, machines: Sequence[int]) -> pl.Expr:
+    """The process id; of several machines, a number that no process of another machine has."""
+    return pid(column) + place(column, machines) * (1 << 24) if len(machines) > 1 else pid(column)
 
 
 def tid(column: str) -> pl.Expr:

@@ -24,7 +24,7 @@ from ..recording.database import tables_of, unpacked
 from ..recording.faults import Faults
 from ..recording.recording import Recording
 from ..trace import Device, Info, Trace
-from . import call_chains, notices, samples
+from . import call_chains, lookups, notices, samples
 from .database import NsysDatabase, ParquetTables
 from .device import Devices
 from .host import Host
@@ -156,13 +156,17 @@ def _epoch(database: NsysDatabase) -> int | None:
 def _devices(database: NsysDatabase) -> dict[str, Device]:
     """The GPUs of the machine, with their recorded properties."""
     results: dict[str, Device] = {}
-    rows = database.rows("TARGET_INFO_GPU", "id", "cuDevice", "name", *_PROPERTIES)
-    for place, (own, cuda, name, *values) in enumerate(rows):
+    rows = database.rows("TARGET_INFO_GPU", "vmId", "id", "cuDevice", "name", *_PROPERTIES)
+    machines = lookups.machines(database)
+    for place, (vm, own, cuda, name, *values) in enumerate(rows):
         number = next((one for one in (own, cuda) if isinstance(one, int) and one >= 0), place)  # old rows lack ids
         properties: dict[str, Any] = {
             key: value for key, value in zip(_PROPERTIES, values, strict=True) if value is not None
         }
-        results[f"GPU {number}"] = Device(f"GPU {number}", str(name) if name else None, properties)
+        device = f"GPU {number}"
+        if len(machines) > 1 and isinstance(vm, int):
+            device = f"VM {machines.index(vm >> 48 & 0xFFFF)} {device}"
+        results[device] = Device(device, str(name) if name else None, properties)
     return results
 
 

@@ -38,7 +38,7 @@ class NsightReport(FormatLoader):
     name = "nsys-rep"
     title = "Nsight Systems report, through the .sqlite export next to it, or through nsys if that is installed"
     suffixes = ENDINGS
-    version = 2
+    version = 3
     fills = ("kernels", "host", "metrics")
     named = ENDINGS
     one_recording = True

@@ -12,14 +12,23 @@ from pathlib import Path
 
 from ..ingest import stream
 from ..loader import FormatLoader
-from .csv_files import COLUMNS, COUNTERS, columns, files_of_run, files_of_workload, has_header, table_of
+from .csv_files import (
+    COLUMNS,
+    COUNTERS,
+    columns,
+    files_of_program,
+    files_of_run,
+    files_of_workload,
+    has_header,
+    table_of,
+)
 
 
 class RocmLoader(FormatLoader):
     """Base of the loaders: by default they fill kernels, host calls and metrics samples."""
 
     fills: tuple[str, ...] = ("kernels", "host", "metrics")
-    version = 3
+    version = 4
 
 
 class RocmProfileData(RocmLoader):
@@ -104,6 +113,7 @@ class Rocprof(RocmLoader):
     title = "rocprof (v1) results CSV with timestamps, with header or without: kernels, counters"
     suffixes = (".csv",)
     fills = ("kernels", "metrics", "launch_metrics")
+    one_recording = True
     reader = "read_rocprof"
 
     def sniff(self, head: bytes) -> bool:
@@ -113,6 +123,11 @@ class Rocprof(RocmLoader):
         lines = [line for line in head.split(b"\n", 5)[:5] if line.strip()]
         complete = lines if len(head) < 65536 or len(lines) < 5 else lines[:-1]
         return bool(complete) and all(map(_is_bare_row, complete[:4]))
+
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """The totals and the counters of the same program, which are read by index or not added at all."""
+        return files_of_program(path)
 
 
 _SIGNAL, _OBJECT, _DISPATCH, _COMPLETE, _DURATION = 14, 15, 16, 19, 20

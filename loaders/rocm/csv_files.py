@@ -57,6 +57,36 @@ def has_header(head: bytes) -> bool:
     return set(columns(head)) >= _ROCPROF
 
 
+_COUNTED = frozenset({"index", "kernelname", "gpu-id"})
+
+
+def files_of_program(path: Path) -> tuple[Path, ...]:
+    """The other outputs of a rocprof (v1) program in the folder of its results: totals, and counters without times."""
+    if not has_header(_first_line(path)):
+        return ()
+    try:
+        files = sorted(file for file in path.parent.glob("*.csv") if file != path and file.is_file())
+    except OSError:
+        return ()
+    return tuple(file for file in files if _is_of_program(file, path))
+
+
+def _is_of_program(file: Path, results: Path) -> bool:
+    if file.name.endswith(".stats.csv"):
+        return file.name.startswith(results.name.removesuffix(".csv")) or len(
+            list(results.parent.glob("*.stats.csv"))) == 1
+    have = set(columns(_first_line(file)))
+    return have >= _COUNTED and "beginns" not in have
+
+
+def _first_line(path: Path) -> bytes:
+    try:
+        with Source(path) as source:
+            return source.read(8192)
+    except OSError:
+        return b""
+
+
 _MEMBER = re.compile(
     r"(?P<prefix>.+?)_(?:(?:kernel|memory_copy|memory_allocation|scratch_memory|regions?|marker(?:_api)?|ompt|kfd"
     r"|(?:hip|hsa|rccl|rocdecode|rocjpeg)(?:_[a-z]+){0,3})_trace|counter_collection|agent_info|[a-z_]+_stats)\.csv(?:\.gz|\.zst)?"
@@ -72,6 +102,8 @@ def run_of(path: Path) -> str | None:
 
 def files_of_run(path: Path) -> tuple[Path, ...]:
     """The other files of the same rocprofv3 run: same folder, same prefix."""
+    if _PASS.fullmatch(path.parent.name):
+        return _other_passes(path)
     prefix = run_of(path)
     if prefix is None:
         return ()
@@ -80,6 +112,25 @@ def files_of_run(path: Path) -> tuple[Path, ...]:
     except OSError:
         return ()
     return tuple(file for file in files if run_of(file) == prefix and file.name != path.name and file.is_file())
+
+
+_PASS = re.compile(r"pmc_(\d{1,6})")
+
+
+def pass_of(path: Path) -> int | None:
+    """The number of the pass whose folder, ``pmc_N``, a file is in; None for other files."""
+    match = _PASS.fullmatch(path.parent.name)
+    return int(match[1]) if match else None
+
+
+def _other_passes(path: Path) -> tuple[Path, ...]:
+    """The other tables of a program that ran once per set of counters: those of its folder and of its sisters."""
+    try:
+        folders = [one for one in path.parent.parent.iterdir() if _PASS.fullmatch(one.name) and one.is_dir()]
+        files = [file for folder in folders for file in folder.iterdir() if run_of(file) is not None and file.is_file()]
+    except OSError:
+        return ()
+    return tuple(sorted((file for file in files if file != path), key=lambda file: (pass_of(file) or 0, file.name)))
 
 
 def files_of_workload(path: Path) -> tuple[Path, ...]:

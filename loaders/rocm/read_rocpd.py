@@ -47,14 +47,17 @@ def _read(database: Database, recording: Recording) -> Trace:
             "Convert it with `rocpd convert -i FILE --output-format csv` and open the result.",
         )
     tables = _Tables(database, recording)
+    passes = _passes(database, recording)
     for block in database.blocks("rocpd_kernel_dispatch", _DISPATCH):
+        if passes is not None:  # a dispatch repeated for other counters is one launch
+            block = block.join(passes.filter(pl.col("first")), on=["source", "event_id"], how="semi")
         _dispatches(recording, tables, block)
     for block in database.blocks("rocpd_memory_copy", _COPY):
         _copies(recording, tables, block)
     for block in database.blocks("rocpd_region", ("pid", "tid", "start", "end", "name_id", "event_id")):
         _regions(recording, tables, block)
     _allocations(recording, tables)
-    _counters(recording, tables)
+    _counters(recording, tables, passes)
     version = database.read("rocpd_metadata", (), ("tag", "value")).filter(pl.col("tag") == "schema_version")["value"]
     return recording.finish(facts={"schema": version[0]} if version.len() else {})
 
@@ -176,8 +179,25 @@ def _allocations(recording: Recording, tables: _Tables) -> None:
     recording.allocations(blocks)
 
 
-def _counters(recording: Recording, tables: _Tables) -> None:
-    """Add the counters of dispatches, as samples at their start."""
+def _passes(database: Database, recording: Recording) -> pl.DataFrame | None:
+    """``source event_id first start`` of every dispatch, if each was repeated for other counters: whether it is the
+    first of its dispatch id, and the start of that one. None for an ordinary recording."""
+    rows = database.read("rocpd_kernel_dispatch", ("pid", "agent_id", "dispatch_id", "start", "event_id"))
+    rows = rows.drop_nulls(["dispatch_id", "event_id"]).sort("start", maintain_order=True)
+    own = ["source", "pid", "agent_id", "dispatch_id"]
+    counts = rows.group_by(own).len()["len"]
+    if rows.is_empty() or counts.min() == 1 or not rows["event_id"].is_unique().all():
+        return None
+    recording.faults.sentences.append(
+        f"{counts.to_list()[0]} passes: dispatches replayed for other counters are counted once, with the times of the "
+        "first pass")
+    return rows.select(
+        "source", "event_id", first=pl.col("start").is_first_distinct().over(own) & (
+            pl.int_range(pl.len()).over(own) == 0), start=pl.col("start").first().over(own))
+
+
+def _counters(recording: Recording, tables: _Tables, passes: pl.DataFrame | None) -> None:
+    """Add the counters of dispatches, as samples at their start; those of later passes at the start of the first."""
     described = tables.database.read("rocpd_info_pmc", ("id",), ("name", "symbol", "units"))
     label = pl.coalesce(pl.when(pl.col("name") != "").then("name"), "symbol")
     described = _by_id(described.with_columns(metric=label)).select("source", "id", "metric", unit="units")
@@ -186,10 +206,15 @@ def _counters(recording: Recording, tables: _Tables) -> None:
         return
     dispatches = tables.database.read("rocpd_kernel_dispatch", ("event_id", "start", "agent_id"))
     dispatches = dispatches.drop_nulls("event_id").unique(["source", "event_id"], keep="first")
+    if passes is not None:
+        dispatches = dispatches.drop("start").join(passes.drop("first"), on=["source", "event_id"], how="left")
     rows = tables.named(events.drop_nulls("value"), described, "pmc_id")
     rows = rows.join(dispatches, on=["source", "event_id"], how="inner", maintain_order="left")
     rows = tables.named(rows, tables.agents.select("source", "id", "device"), "agent_id")
     summed = rows.group_by("source", "event_id", "metric", maintain_order=True).agg(
         pl.col("value").sum(), pl.col("start", "device", "unit").first()
     )
+    if passes is not None:  # the same counter of several passes was measured once in each
+        launch = ["source", "start", "device", "metric"]
+        summed = summed.group_by(launch, maintain_order=True).agg(pl.col("value").mean(), pl.col("unit").first())
     recording.counters(summed.with_columns(ts_ns="start", unit=pl.col("unit").fill_null("")), "counters")

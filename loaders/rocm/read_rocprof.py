@@ -7,6 +7,7 @@ with counters is a serialised run.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import polars as pl
 
@@ -15,10 +16,10 @@ from ..loader import Job
 from ..recording.recording import Recording, one_axis
 from ..recording.values import columns, numbers
 from ..trace import Info, Trace
-from .csv_files import COLUMNS, frames, has_header
+from .csv_files import COLUMNS, files_of_program, frames, has_header
 from .values import kinds
 
-_INTS = ("beginns", "endns", "gpu-id", "queue-id", "pid", "tid", "grd", "wgr", "lds", "vgpr", "arch_vgpr")
+_INTS = ("index", "beginns", "endns", "gpu-id", "queue-id", "pid", "tid", "grd", "wgr", "lds", "vgpr", "arch_vgpr")
 _NO_COUNTERS = frozenset((
     *COLUMNS, "arch_vgpr", "accum_vgpr", "wave_size", "accum_offset", "dispatch_id", "correlation_id", "kernel_id",
 ))
@@ -33,6 +34,7 @@ def load(job: Job) -> tuple[Trace, ...]:
             clock="since boot, ns",
         )
         recording, counted = Recording(job, info, writer), False
+        launches: list[pl.DataFrame] = []
         header = None if has_header(stream.head(job.path, 8192)) else list(COLUMNS)
         for block in frames(source, header=header):
             rows = columns(block, table, recording.faults, kinds(_INTS), ["kernelname"])
@@ -49,6 +51,34 @@ def load(job: Job) -> tuple[Trace, ...]:
                     "device", "pid", ts_ns="start", metric=pl.lit(name.upper()), unit=pl.lit(""), value=counter
                 ).drop_nulls("value"), table)
             job.progress(source.position, source.size, recording.rows)
+            launches.append(rows.select(pl.col("index"), "start", "device", "pid"))
+        for path in files_of_program(job.path):
+            if not path.name.endswith(".stats.csv"):  # totals of the same dispatches
+                counted = True
+                _counters(recording, path, pl.concat(launches))
         if source.fault:
             recording.faults.sentences.append(source.fault)
         return (recording.finish(serialised=counted),)
+
+
+def _counters(recording: Recording, path: Path, launches: pl.DataFrame) -> None:
+    """Add the counters of a file without times to the dispatches of the same index."""
+    with stream.Source(path) as source:
+        for block in frames(source):
+            rows = columns(block, path.name, recording.faults, kinds(["index"]))
+            placed = rows.join(launches, on="index", how="left", maintain_order="left")
+            for name in block.columns:
+                if name not in _NO_COUNTERS:
+                    counter = numbers(block[name], "real", recording.faults, path.name)
+                    recording.counters(placed.select(
+                        "device", pid=pl.lit(None, pl.Int64), ts_ns="start", metric=pl.lit(_spelled(path, name)),
+                        unit=pl.lit(""), value=counter,
+                    ).drop_nulls(["value", "ts_ns"]), path.name)
+
+
+def _spelled(path: Path, name: str) -> str:
+    """A counter as its heading spells it: FetchSize."""
+    with stream.Source(path) as source:
+        line = source.read(8192).split(b"\n", 1)[0].decode("utf-8", "replace")
+    written = {cell.strip().strip('"').lower(): cell.strip().strip('"') for cell in line.split(",")}
+    return written.get(name, name)

@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
+from msgspec.structs import replace
 
 from .. import csv_table, schema
 from ..collective_names import kernel_kind
@@ -23,8 +25,8 @@ from ..loader import Job
 from ..recording.faults import Faults
 from ..recording.recording import Recording, one_axis, size
 from ..recording.values import columns, numbers
-from ..trace import Device, Info, Trace
-from .csv_files import files_of_run, frames, run_of, table_of
+from ..trace import RECORDINGS, Device, Info, Trace
+from .csv_files import files_of_run, frames, pass_of, run_of, table_of
 from .values import fraction, kind_of_domain, kinds
 
 _FAR = 3_600 * 10**9  # ns; files whose events are further apart are not of one run, whatever their names.
@@ -49,31 +51,70 @@ _API_NAME = re.compile(r"_*(?:hip|hsa|roc|rocDec|rocJpeg|roctx|[nr]ccl(?!Dev|Ker
 _ORDER = ("agents", "calls", "kernels", "copies", "memory", "counters")
 
 
-def load(job: Job) -> Trace:
+def load(job: Job) -> tuple[Trace, ...]:
     """Read the file and the others of its run. Raises Unreadable if nothing has a time."""
-    tables = {path: table_of(stream.head(path, 4096)) for path in (job.path, *files_of_run(job.path))}
+    every = (job.path, *files_of_run(job.path))
+    if (number := pass_of(job.path)) is not None:  # the first pass gives the times
+        every = tuple(sorted(every, key=lambda path: (pass_of(path) or number, path.name)))
+    tables = {path: table_of(stream.head(path, 4096)) for path in every}
     label = run_of(job.path) or job.path.name.split(".")[0]
     if tables[job.path] == "statistics":
-        return _statistics(job, label)
+        return (_statistics(job, label),)
     files = [path for table in _ORDER for path in tables if tables[path] == table]
     info = Info(
         source=str(job.path), label=label, format="rocprofv3-csv", tool="rocprofv3",
         bytes=sum(path.stat().st_size for path in files), clock="since boot, ns",
     )
-    with ThreadPoolExecutor(1) as writer:
-        return _Reader(job, Recording(job, info, writer), {path: str(tables[path]) for path in files}).read()
+    guids = _recordings_in(job.path)
+    traces = []
+    for number, guid in enumerate(guids or [None]):
+        # the workspace belongs to the first trace: the others write to folders of their own
+        own = job if not number else replace(job, workspace=_sister(job, number), first_rows=None)
+        about = replace(info, label=f"{label} [{number}]", facts={RECORDINGS: len(guids)}) if guids else info
+        with ThreadPoolExecutor(1) as writer:
+            reader = _Reader(own, Recording(own, about, writer), {path: str(tables[path]) for path in files}, guid)
+            traces.append(reader.read())
+    return tuple(traces)
+
+
+def _sister(job: Job, number: int) -> Path:
+    path = job.workspace.parent / str(number)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+_APART = 10  # Recordings further apart than this many of their lengths are not of one run.
+
+
+def _recordings_in(path: Path) -> list[str] | None:
+    """The ``Guid`` of each recording in a file that holds several made one after another; None for other files."""
+    with stream.Source(path) as source:
+        blocks = [block.select("guid", *_TIMES[:2]) for block in frames(source)
+                  if {"guid", *_TIMES[:2]} <= set(block.columns)]
+    if not blocks:
+        return None
+    rows = columns(pl.concat(blocks), path.name, Faults(), dict.fromkeys(_TIMES[:2], "ns")).filter(
+        pl.col(_TIMES[0]) > 0)
+    spans = rows.drop_nulls().group_by("guid").agg(
+        pl.col(_TIMES[0]).min().alias("first"), pl.col(_TIMES[1]).max().alias("last")).sort("first").rows()
+    if len(spans) < 2:
+        return None
+    length = max(last - first for _, first, last in spans)
+    apart = all(later[1] - earlier[2] > _APART * length for earlier, later in pairwise(spans))
+    return [str(guid) for guid, _, _ in spans] if apart else None
 
 
 class _Reader:
     """Reads the files of one run; files recorded at another time than the opened one are skipped."""
 
-    def __init__(self, job: Job, recording: Recording, files: dict[Path, str]) -> None:
-        self._job, self._recording, self._files = job, recording, files
+    def __init__(self, job: Job, recording: Recording, files: dict[Path, str], guid: str | None = None) -> None:
+        self._job, self._recording, self._files, self._guid = job, recording, files, guid
         self._agents: dict[str, str] = {}
         self._guids: dict[str, int] = {}
         self._pids: dict[int, set[int]] = {}
         self._counts: list[pl.DataFrame] = []
         self._allocated: list[pl.DataFrame] = []
+        self._pass: int | None = None
         self._total, self._done = sum(path.stat().st_size for path in files), 0
 
     def read(self) -> Trace:
@@ -90,7 +131,10 @@ class _Reader:
                 unread.append(path.name)
                 continue
             with stream.Source(path) as source:
+                self._pass = pass_of(path)
                 for frame in frames(source):
+                    if self._guid is not None and "guid" in frame.columns:
+                        frame = frame.filter(pl.col("guid") == self._guid)
                     readers[table](frame, path.name)
                     self._job.progress(self._done + source.position, self._total, self._recording.rows)
                 if source.fault:
@@ -224,8 +268,26 @@ class _Reader:
             "start", "end", "run", "pid", "correlation", "dispatch_id", "grid_size", "workgroup_size",
             pl.coalesce("lds_block_size", "group_segment_size").alias("shared_bytes"), name="kernel_name",
             stream="queue_id", registers="vgpr_count", device=self._device("agent_id"),
-            metric="counter_name", value="counter_value",
+            metric="counter_name", value="counter_value", number=pl.lit(self._pass, pl.Int64),
         ))
+
+    def _of_first_pass(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The counters of every pass (``number``) at the dispatches of the first, if all ran the same sequence."""
+        numbers_of = rows["number"].unique().drop_nulls().sort().to_list()
+        if len(numbers_of) < 2:
+            return rows.drop("number")
+        launches = rows.unique(["number", "dispatch_id"], keep="first", maintain_order=True).sort("dispatch_id")
+        names = {number: launches.filter(pl.col("number") == number)["name"].to_list() for number in numbers_of}
+        first = launches.filter(pl.col("number") == numbers_of[0])
+        if any(names[number] != names[numbers_of[0]] for number in numbers_of):
+            sentence = "the passes ran different kernels: only the first one is read"
+            self._recording.faults.sentences.append(sentence)
+            return rows.filter(pl.col("number") == numbers_of[0]).drop("number")
+        self._recording.faults.sentences.append(
+            f"{len(numbers_of)} passes of one program: launches are counted once, with the times of the first pass")
+        places = first.select("dispatch_id", "start", "end", "run", "pid", "correlation")
+        return rows.drop("number", "start", "end", "run", "pid", "correlation").join(
+            places, on="dispatch_id", how="left", maintain_order="left")
 
     def _add_counters(self, rows: pl.DataFrame) -> None:
         """Add counters as samples at the start of their dispatch, so that the metrics view shows their mean per kernel.
@@ -233,6 +295,7 @@ class _Reader:
         Without a kernel trace, their dispatches are added as kernels.
         """
         rows = rows.with_columns(pl.col("name", "metric", "device").cast(pl.String))
+        rows = self._of_first_pass(rows)
         summed = rows.drop_nulls(["metric", "value"]).group_by(*_DISPATCH, "metric", maintain_order=True).agg(
             pl.col("value").sum(), pl.col("device", "pid").first()
         )
