@@ -29,9 +29,7 @@ _SEVERAL = 8
 """Waits of a process that must return with the same delay (within NEAR_NS) for it to be taken as return latency."""
 LONG_NS = 20_000
 """Delays without a recorded cause count as unexplained above this."""
-AFTER_EVENT_NS = 2_000
-FULL = 500
-"""With more launches in flight than this, the launch queue may be full."""
+AFTER_EVENT_NS, FULL = 2_000, 500  # With more launches in flight than FULL, the launch queue may be full.
 _LATENCY_NS, _GAP_NS, _RETURN_NS = 8_000, 1_000, 3_000
 """Defaults where the recording shows none: launch latency, gap between activities, return from a wait."""
 _BUSY_NS, _BLOCKED_NS = 8_000, 50_000
@@ -101,10 +99,8 @@ class _Inference:
         # a call that covers its own copy waited for it, whatever its name; one that does not returned before
         copies = np.flatnonzero(self.launched & a.kind.where(lambda kind: kind == "memcpy"))
         by = a.call[copies]
-        covers = covers_copy(c.start[by], c.end[by], a.start[copies], a.end[copies])
-        self.covered = copies[covers]
-        self.is_wait[by] = False
-        self.is_wait[by[covers]] = True
+        self.covered = copies[covers_copy(c.start[by], c.end[by], a.start[copies], a.end[copies])]
+        self.is_wait[by], self.is_wait[a.call[self.covered]] = False, True
         self.launches = np.zeros(len(c.start), dtype=bool)
         self.launches[a.call[self.launched]] = True
         self.usual = _by_name(self.length, c.name, len(c.names), 0.5)
@@ -332,8 +328,8 @@ class _Inference:
 
         # copy calls that returned when the copy was done
         own = np.flatnonzero(self.launched)
-        over = a.end[own] <= c.end[a.call[own]] + 1_000
-        own = own[self.is_wait[a.call[own]] & (over | np.isin(own, self.covered))]
+        over = (a.end[own] <= c.end[a.call[own]] + 1_000) | np.isin(own, self.covered)
+        own = own[self.is_wait[a.call[own]] & over]
         final = own[np.argsort(a.call[own], kind="stable")]
         final = final[np.append(np.diff(a.call[final]) != 0, True)] if len(final) else final
         pageable = a.name.where(lambda name: name is not None and "Pageable" in name)[final]

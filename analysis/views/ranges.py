@@ -36,9 +36,6 @@ from ..details.listed import Row, kernel, row_section, sides, span, sums_by
 COLUMNS = (
     Column("name", "range", "text", "range name as recorded", width=34, order=0, elastic=True, pinned=True,
            role="label", pairs="key"),
-    Column("domain", "domain", "text", "NVTX domain; empty for the default domain", width=12, order=7, pairs="key"),
-    Column("category", "category", "text", "NVTX category; empty where none was given", width=12, order=8,
-           pairs="key"),
     Column("count", "count", "count", "ranges of that name", width=7, order=2, role="count", pairs="sum"),
     Column("device_ns", "device", "ns", "device time of the activities launched inside it on its thread (empty where "
            "launches are not recorded)", width=10, order=0, role="time", pairs="sum", nests="device_self_ns"),
@@ -61,6 +58,9 @@ COLUMNS = (
     Column("trend", "host time", "trend", "histogram of host durations, log axis from shortest to longest", width=12,
            order=8, pairs="single"),
     Column("threads", "threads", "count", "number of threads with that range", width=7, order=8),
+    Column("domain", "domain", "text", "NVTX domain; empty for the default domain", width=12, order=7, pairs="key"),
+    Column("category", "category", "text", "NVTX category; empty where none was given", width=12, order=8,
+           pairs="key"),
 )
 DEVICE_COLUMNS = ("device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches", "projected_ns")
 """The columns that sum the activities launched in the ranges."""
