@@ -25,20 +25,16 @@ NEAR_NS, FAR_NS = 5_000, 25_000
 wait before the launch. ROCm streams start 15 to 19 us after what they waited for, NCCL kernels 14 to 19 us."""
 LAG_NS = 30_000
 """Longest delay between the end of work and the return of a call that waited for it."""
-_SEVERAL = 8
-"""Waits of a process that must return with the same delay (within NEAR_NS) for it to be taken as return latency."""
-LONG_NS = 20_000
-"""Delays without a recorded cause count as unexplained above this."""
+_SEVERAL = 8  # Waits of a process that must return with the same delay (within NEAR_NS) for a return latency.
+LONG_NS = 20_000  # Delays without a recorded cause count as unexplained above this.
 AFTER_EVENT_NS, FULL = 2_000, 500  # With more launches in flight than FULL, the launch queue may be full.
 _LATENCY_NS, _GAP_NS, _RETURN_NS = 8_000, 1_000, 3_000
 """Defaults where the recording shows none: launch latency, gap between activities, return from a wait."""
 _BUSY_NS, _BLOCKED_NS = 8_000, 50_000
 """Minimum duration of a call that may have waited, and of a copy or launch that was blocked."""
 _EXCEPTIONS = 0.02
-UNSEEN = 0.10
-"""Share of a run above which host time without any record counts as waits that nothing explains."""
-_LOW = 0.2
-"""Quantile taken as the undelayed latency."""
+UNSEEN = 0.10  # Share of a run above which host time without any record counts as waits that nothing explains.
+_LOW = 0.2  # Quantile taken as the undelayed latency.
 _ALL = re.compile(r"(Device|Ctx)Synchronize")
 _STREAM_OR_DEVICE = re.compile(r"(Stream|Device|Ctx)Synchronize|^hipStreamSynchronize")
 _BLOCKING = re.compile(r"Synchronize|^(cuda|hip)Memcpy(?!.*Async)|MemcpyWithStream|signal_wait")
