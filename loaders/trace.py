@@ -112,11 +112,13 @@ class DerivedStore(Protocol):
 
 class PartOf(Struct, frozen=True):
     """What a part of a run was cut from. ``one_cycle``: the part is one cycle, over whose ends gaps may reach.
-    ``launched_outside``: its device work may have been launched by host slices of the parent that it does not hold."""
+    ``launched_outside``: its device work may have been launched by host slices of the parent that it does not hold.
+    ``some_cycles``: the part is some cycles of the parent, whose figures are those that they have there."""
 
     parent: Trace
     one_cycle: bool = False
     launched_outside: bool = False
+    some_cycles: bool = False
 
 
 class Trace(Struct, frozen=True):

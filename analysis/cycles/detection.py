@@ -75,6 +75,11 @@ _finding = RLock()
 
 def find_cycles(run: Trace, options: Options) -> Cycles:
     """The cycles from the first source that has any and explains the run; an empty frame and a note without any."""
+    part = run.part_of
+    if part is not None and part.some_cycles:
+        cycles, same = find_cycles(part.parent, options), ["rank", "cycle", "start_ns"]
+        own = run.cycles.select(same).collect()
+        return replace(cycles, frame=cycles.frame.join(own, on=same, how="semi", nulls_equal=True))
     with _finding:  # a second thread waits for the result of the first
         anchor = options.cycle_anchor
         return run.remember("cycles", (anchor,), lambda: (

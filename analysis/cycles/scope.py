@@ -68,7 +68,7 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
         return reduced.of_cycle(run, matching)
     windows = matching.select("rank", *assignment.WINDOW).rows()
     kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
-    part = PartOf(run, one_cycle=True, launched_outside=cycles.device_time)
+    part = PartOf(run, one_cycle=True, launched_outside=cycles.device_time, some_cycles=True)
     return replace(run, part_of=part).with_tables(
         kernels=kernels.filter(pl.col("cycle") == wanted).select(columns_of(run.kernels).names()),
         host=calls_where(run.host, moment_in("start_ns", _bounds(matching))),
@@ -105,7 +105,7 @@ def _steady(run: Trace, options: Options) -> Trace:
     theirs = kernels.join(
         first.lazy().select("rank", "cycle"), on=["rank", "cycle"], how="semi", nulls_equal=True
     ).select("index")
-    return replace(run, part_of=PartOf(run)).with_tables(
+    return replace(run, part_of=PartOf(run, some_cycles=True)).with_tables(
         kernels=run.kernels.join(theirs, on="index", how="anti", maintain_order="left"),
         host=calls_where(run.host, ~moment_in("start_ns", _bounds(first))),
         cycles=cycles.frame.select(columns_of(run.cycles).names()).lazy(),

@@ -16,7 +16,7 @@ from ..core.derived import LEAST_BYTES, derived_value, stored_value
 if TYPE_CHECKING:
     from .detection import Cycles
 
-_KEPT = "cycles-stated"
+_KEPT = "run-stated"
 _MOST_AHEAD = 1_000_000_000
 """Up to this many bytes of recordings cycles are found in parallel with an answer: at 2 GB that takes 40 MB more."""
 
@@ -54,13 +54,15 @@ def _statement(run: Trace, options: Options, side: Side) -> dict[str, Any]:
     def compute() -> dict[str, Any]:
         from .base import base_facts
         from .detection import view_cycles
+        from .outside import outside
         from .scope import scoped_any_cycle
         from .step_facts import step_facts
 
         scoped = scoped_any_cycle(run, options, side)
         cycles = view_cycles(scoped, options)
         step = step_facts(cycles)
-        return {"cycles": _stated(cycles), "step": step, "base": base_facts(scoped, step)}
+        return {"cycles": _stated(cycles), "step": step, "base": base_facts(scoped, step),
+                "outside": outside(scoped, cycles)}
 
     return derived_value(run, _KEPT, dict, compute) if options == Options() else compute()
 

@@ -20,10 +20,11 @@ from ..contract.options import SIDES, Options, Side
 from ..contract.view import Runs
 from ..core.batches import integer_arrays, match, values_at
 from ..core.call_tree import calls_where
+from ..core.intervals import Intervals, union
 from . import assignment, reduced
 from .assignment import WINDOW, in_cycles
 from .detection import Cycles, counted_cycles, find_cycles
-from .scope import moment_in
+from .step_times import StepTimes
 
 _SUMS = ("kernel_stats", "operators", "host_stats", "breakdown", "comparison")
 """Tables of sums over the recording, which cannot be split by cycle."""
@@ -44,11 +45,15 @@ class WholeCycles(Struct, frozen=True):
         """The number of cycles per rank; under None where they have no rank."""
         return dict(self.frame.group_by("rank").len().rows())
 
-    def window_ns(self, rank: int | None) -> int:
-        """Total time in the windows of that rank's cycles (None: of all cycles), ns."""
-        start, end = assignment.WINDOW
+    @property
+    def times(self) -> StepTimes:
+        """What the cycles of the run took on each device."""
+        return find_cycles(self.run, self.options).times
+
+    def step_ns(self, rank: int | None) -> int:
+        """Total step time of that rank's cycles (None: of all cycles), ns."""
         matching = pl.lit(True) if rank is None else pl.col("rank").is_null() | (pl.col("rank") == rank)
-        return int(self.frame.filter(matching).select((pl.col(end) - pl.col(start)).sum()).item())
+        return int(self.frame.filter(matching).select(pl.col("step_ns").sum()).item())
 
     @property
     def ranks(self) -> int:
@@ -148,7 +153,7 @@ def _part(cycles: WholeCycles) -> Trace:
     kernels = assignment.in_cycles(run, detected.frame, detected.device_time, cycles.mask)
     timed = not detected.frame["start_ns"].null_count()
     marks = frame.lazy().select("cycle", cycle_start_ns="start_ns").unique()
-    part = PartOf(run, launched_outside=detected.device_time)
+    part = PartOf(run, launched_outside=detected.device_time, some_cycles=True)
     return replace(run, part_of=part).with_tables(
         kernels=kernels.select(columns_of(run.kernels).names()),
         host=calls_where(run.host, assignment.begins_in(detected.frame, cycles.mask) if timed else pl.lit(False)),
@@ -162,30 +167,53 @@ Bounds = tuple[int, int]
 
 
 class Steps(Struct, frozen=True):
-    """Per rank (None: any rank), the begin and end of its steps, ns."""
+    """The steps that sentences about a run describe: its whole cycles that are no warm-up, or one cycle in scope.
 
-    windows: tuple[tuple[int | None, int, int], ...]
+    On a device they are the union of its leads, windows and tails, never the time from the first to the last. ``mask``
+    says which of ``cycles`` they are; ``devices`` and ``parts`` are their rows of ``StepTimes``.
+    """
+
+    cycles: Cycles
+    mask: pl.Series
+    devices: pl.DataFrame
+    parts: pl.DataFrame
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """What tells these steps from others of the run, to remember results by."""
+        rows = self.cycles.frame.filter(self.mask)
+        return rows.height, int(rows["start_ns"].sum()), int(rows["dur_ns"].sum())
 
     @property
     def bounds(self) -> Bounds:
         """The earliest begin and the latest end of the steps of all ranks, ns."""
-        return min(first for _, first, _ in self.windows), max(last for _, _, last in self.windows)
+        return self._bounds(self.parts, self.cycles.frame.filter(self.mask))
 
-    def of(self, rank: int | None) -> Bounds | None:
-        """Begin and end of a rank's steps, ns; None where it has none. For ``rank`` None, those of all ranks."""
-        matching = [window[1:] for window in self.windows if window[0] == rank or window[0] is None]
-        return matching[0] if matching else self.bounds if rank is None else None
+    @staticmethod
+    def _bounds(parts: pl.DataFrame, marks: pl.DataFrame) -> Bounds:
+        spans = parts.select("from_ns", "to_ns") if parts.height else marks.select(*WINDOW)
+        first, last = spans.select(pl.nth(0).min().alias("a"), pl.nth(1).max().alias("b")).row(0)
+        return int(first), int(last)
 
-    def holds(self, column: str) -> pl.Expr:
-        """Whether the moment in a column lies in the steps of the row's ``rank``."""
-        return moment_in(column, self.windows)
+    def of(self, rank: int | None, device: str | None) -> Intervals:
+        """The time of the steps on a device; empty where they ran nothing on it."""
+        own = self.parts.filter(
+            pl.col("rank").eq_missing(pl.lit(rank, pl.Int64)), pl.col("device").cast(pl.String).eq_missing(device))
+        return union(own["from_ns"].to_numpy(), own["to_ns"].to_numpy())
+
+    def busy(self) -> dict[tuple[int | None, str | None], float]:
+        """Per rank and device, the share of the steps in which it ran anything, 0-1."""
+        sums = self.devices.group_by("rank", pl.col("device").cast(pl.String)).agg(
+            pl.col("busy_ns", "other_ns", "step_ns").sum()).sort("rank", "device")
+        return {(rank, device): (busy + other) / step
+                for rank, device, busy, other, step in sums.rows() if step}
 
 
 def steps_of(cycles: Cycles) -> Steps | None:
     """The steps among the cycles; None without timed cycles, and for a guess that explains too little."""
-    if cycles.ignored is not None or cycles.frame["start_ns"].null_count():
+    if cycles.ignored is not None:
         return None
-    return _steps(cycles.frame.filter(pl.col("complete") & ~pl.col("warm_up")))
+    return _steps(cycles, cycles.frame.select(pl.col("complete") & ~pl.col("warm_up")).to_series())
 
 
 def steps_in_scope(run: Trace, options: Options, side: Side = "a") -> Steps | None:
@@ -194,28 +222,35 @@ def steps_in_scope(run: Trace, options: Options, side: Side = "a") -> Steps | No
     if cycle is None:
         return steps_of(counted_cycles(run, options))
     cycles = find_cycles(run, options)
-    return steps_of_cycle(replace(cycles, frame=cycles.frame.filter(pl.col("cycle") == cycle)))
+    return _steps(cycles, cycles.frame["cycle"] == cycle)
 
 
 def steps_of_cycle(cycles: Cycles) -> Steps | None:
-    """The window of the one cycle in ``cycles``, recorded whole or not; None without times."""
-    return None if cycles.frame["start_ns"].null_count() else _steps(cycles.frame)
+    """The one cycle in ``cycles``, recorded whole or not; None without times."""
+    return _steps(cycles, pl.repeat(True, cycles.frame.height, eager=True))
 
 
-def _steps(frame: pl.DataFrame) -> Steps | None:
-    bounds = frame.group_by("rank").agg(pl.col(WINDOW[0]).min(), pl.col(WINDOW[1]).max()).sort("rank", nulls_last=True)
-    return None if bounds.is_empty() else Steps(tuple(bounds.select("rank", *WINDOW).iter_rows()))
+def _steps(cycles: Cycles, mask: pl.Series) -> Steps | None:
+    if cycles.frame["start_ns"].null_count() or not mask.any():
+        return None
+    rows = cycles.frame.filter(mask)["row"].implode()
+    own = pl.col("row").is_in(rows)
+    return Steps(cycles, mask, cycles.times.devices.filter(own, pl.col("step_ns").is_not_null()),
+                 cycles.times.parts.filter(own))
 
 
 def in_steps(run: Trace, steps: Steps | None) -> Trace:
-    """The run limited to activities and host slices that begin in the steps; unchanged if no activity lies outside."""
+    """The run limited to the own work of the steps and the host slices that begin in their marks; unchanged without
+    steps, or if no activity lies outside."""
     if steps is None:
         return run
-    inside = steps.holds("start_ns")
-    outside = run.kernels.filter(pl.col("kind") != "sync").select((~inside).any()).collect(engine="streaming").item()
-    if not outside:
+    cycles = steps.cycles
+    if steps.mask.all() and not (cycles.before or cycles.elsewhere or cycles.earlier):
         return run
-    return run.with_tables(kernels=run.kernels.filter(inside), host=calls_where(run.host, inside))
+    kernels = in_cycles(run, cycles.frame, cycles.device_time, steps.mask)
+    return run.with_tables(
+        kernels=kernels.select(columns_of(run.kernels).names()),
+        host=calls_where(run.host, assignment.begins_in(cycles.frame, steps.mask)))
 
 
 MANY = 500_000

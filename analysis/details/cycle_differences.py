@@ -146,7 +146,8 @@ def _idle(run: Trace, cycles: Cycles) -> pl.DataFrame | None:
     """Idle time per cycle by cause; None where launches were not recorded."""
     if not run.has("kernels") or not run.has("host"):
         return None
-    return idle_by_cycle(run, cycles.frame).group_by("cycle", "rank", "cause").agg(time=pl.col("dur_ns").sum()).select(
+    idle = idle_by_cycle(run, cycles.frame, cycles.times)
+    return idle.group_by("cycle", "rank", "cause").agg(time=pl.col("dur_ns").sum()).select(
         "cycle", "rank", pl.col("cause").cast(pl.String).alias("part"), pl.lit(True).alias("idle"), "time",
         pl.lit(1, pl.Int64).alias("count"))
 

@@ -102,7 +102,7 @@ def sums_of(run: Trace) -> RunSums:
 
 def _of_cycles(cycles: WholeCycles) -> KindSums:
     count, frame = cycles.frame.height, cycles.frame
-    idle = idle_by_cycle(cycles.run, frame).filter("covered")
+    idle = idle_by_cycle(cycles.run, frame, cycles.times)
     places = idle.select("cycle", "rank", "device").n_unique()
     causes = {
         cause: Sum(ns / places)
@@ -114,10 +114,9 @@ def _of_cycles(cycles: WholeCycles) -> KindSums:
     if set(causes) - {UNKNOWN_IDLE}:
         sums[IDLE] = causes
     idle_ns = sum(one.ns for one in causes.values()) if places else None
-    length = frame["dur_ns"].median()
+    length, busy = frame["step_ns"].median(), frame.select((pl.col("busy_ns") + pl.col("other_ns")).mean()).item()
     cycle_ns = float(length) if isinstance(length, int | float) else None
-    windows = sum(cycles.window_ns(rank) for rank in cycles.by_rank()) if places else 0
-    busy_ns = windows / frame.height - idle_ns if idle_ns is not None else None
+    busy_ns = busy if idle_ns is not None else None
     return KindSums(cycles.kind, count, cycle_ns, busy_ns, idle_ns, _flops(cycles.run), sums)
 
 

@@ -11,6 +11,7 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
@@ -18,7 +19,7 @@ from ..core import units
 from ..core.batches import ABSENT, CALLS, ids
 from ..core.call_tree import HostSlices, Ints, Mask, crossing_notes, crossings
 from ..core.derived import derived_rows, derived_value
-from ..core.intervals import EMPTY, Intervals
+from ..core.intervals import EMPTY, Intervals, union
 from ..cycles.whole import Steps
 from .cause_meanings import CAUSES
 from .causes import BY_SLICE, DISPATCH_NS, functions
@@ -66,8 +67,9 @@ class Idle(Struct, frozen=True):
 def idle_of(run: Trace, piece: Trace, steps: Steps | None = None) -> Idle | None:
     """Idle time between the activities of ``piece``, the run or a part of it; None without any times. For a piece that
     is one cycle: the parts of the gaps in the cycle's window, which those that reach over its ends are cut to."""
+    key = (None if steps is None else steps.key,)
     return piece.remember(
-        "idle", (steps,), lambda: _idle_of_run(run, steps) if piece is run else _idle_of_piece(run, piece, steps))
+        "idle", key, lambda: _idle_of_run(run, steps) if piece is run else _idle_of_piece(run, piece, steps))
 
 
 def _idle_of_piece(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None:
@@ -100,7 +102,7 @@ def _idle_of_run(run: Trace, steps: Steps | None) -> Idle | None:
         attributed = found()
         return () if attributed is None else attributed.longest_first()
 
-    of_steps = "" if steps is None else f"-{crc32(repr(steps.windows).encode())}"
+    of_steps = "" if steps is None else f"-{crc32(repr(steps.key).encode())}"
     facts = derived_value(run, f"gaps-about{of_steps}", _About | None, about)
     return None if facts is None else Idle(derived_rows(run, "gaps", gaps), facts.devices, facts.notes, facts.scope)
 
@@ -141,21 +143,18 @@ def _attributed(
     host = host_of(run)
     frames, devices, scope = [], [], []
     for device in gaps:
-        bounds = (device.begin_ns, device.begin_ns + device.window_ns)
-        if steps is not None:
-            own = steps.of(device.rank) or (0, 0)
-            bounds = max(bounds[0], own[0]), min(bounds[1], own[1])
-        some, sums, within = _of_device(run, host, activities, device, bounds, cut)
+        whole = np.array([device.begin_ns]), np.array([device.begin_ns + device.window_ns])
+        scope_of = union(*whole) if steps is None else steps.of(device.rank, device.device)
+        some, sums, within = _of_device(run, host, activities, device, scope_of, cut)
         frames += some
         devices.append(sums)
-        if bounds[1] > bounds[0]:
+        if scope_of.length:
             scope.append(within)
     return _Attribution(frames, tuple(devices), tuple(_notes(run, host, devices)), tuple(scope))
 
 
 def _of_device(
-    run: Trace, host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, bounds: tuple[int, int],
-    cut: bool,
+    run: Trace, host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, steps: Intervals, cut: bool,
 ) -> tuple[list[pl.DataFrame], DeviceIdle, DeviceScope]:
     launches = None if host is None else launches_of(run, host, activities, gaps)
     frames, total, scope = [], np.zeros(len(_NAMES), dtype=np.int64), ScopeSums()
@@ -165,18 +164,20 @@ def _of_device(
         picked = gaps.pick(some)
         frame, parts = _explained(host, activities, picked, None if launches is None else launches.pick(some))
         total += parts.sum(axis=1)
-        inside = np.flatnonzero(picked.inside(*bounds))
+        inside = np.flatnonzero(picked.inside(steps))
         matching = frame if len(inside) == frame.height else frame[inside]
         scope.add(matching, parts[:, inside])
         frames.append(matching if cut else frame)
-    across = np.flatnonzero((gaps.starts < bounds[1]) & (gaps.ends > bounds[0]) & ~gaps.inside(*bounds))
-    if len(across):
-        pieces, _ = gaps.pick(across).within(*(np.array([moment]) for moment in bounds))
-        frame, parts = _explained(host, activities, pieces, None if launches is None else launches.pick(across))
-        scope.add(frame, parts)
-        if cut:
-            frames.append(frame)
-    idle, window = int(scope.by_cause.sum()), max(bounds[1] - bounds[0], 0)
+    if steps.length:
+        edged = gaps.with_edges(int(steps.starts[0]), int(steps.ends[-1]))
+        pieces, _, _ = edged.pick(np.flatnonzero(edged.is_edge | ~edged.inside(steps))).within(steps.starts, steps.ends)
+        if len(pieces.starts):
+            frame, parts = _explained(
+                host, activities, pieces, None if host is None else launches_of(run, host, activities, pieces))
+            scope.add(frame, parts)
+            if cut:
+                frames.append(frame)
+    idle, window = int(scope.by_cause.sum()), steps.length
     return frames, _sums(gaps, gaps.window_ns, gaps.busy_ns, total, count), DeviceScope(
         _sums(gaps, window, window - idle, scope.by_cause, scope.gaps), scope.parts())
 
@@ -204,7 +205,7 @@ def launches_of(run: Trace, host: Host, activities: pl.DataFrame, gaps: DeviceGa
     """The launches of the activities that end the gaps."""
     row = _rows_of(run, activities["index"].gather(pl.Series(gaps.after)))
     call, correlation = host.callers.call[row], ids(activities["correlation"])
-    graph = (call >= 0) & (correlation[gaps.before] == correlation[gaps.after])
+    graph = (call >= 0) & (correlation[gaps.before] == correlation[gaps.after]) & (gaps.before != gaps.after)
     explained = np.flatnonzero((call >= 0) & ~graph)
     rank = int(host.slices.rank[call[explained[0]]]) if len(explained) else ABSENT
     return Launches(row, call, graph, host.overhead.get(rank, EMPTY))
@@ -220,8 +221,9 @@ def _explained(
     polled: dict[int, str] = {}
     reasons = {"call": none, "op": none, "frame": none, "drained_by": none,
                "drain_ns": pl.Series([None] * count, dtype=pl.Int64)}
-    if host is not None and launches is not None:
-        rows, callers = pl.Series(launches.row), host.callers.frame
+    if host is not None and launches is not None:  # of time that no activity ends, none is named
+        rows = pl.Series(launches.row).set(pl.Series(gaps.is_open), None)
+        launches, callers = replace(launches, call=np.where(gaps.is_open, -1, launches.call)), host.callers.frame
         reasons = {
             "call": functions(host.slices.names_of(launches.call)), "op": callers["op"].gather(rows),
             "frame": callers["frame"].gather(rows), **drained_by(host, gaps.starts, launches.call),
@@ -238,8 +240,10 @@ def _explained(
         "device": pl.Series([gaps.device] * count, dtype=NAME), "rank": pl.Series([gaps.rank] * count, dtype=pl.Int64),
         "start_ns": gaps.starts, "dur_ns": gaps.ends - gaps.starts,
         "cause": pl.Series(_NAMES, dtype=NAME).gather(pl.Series(most)),
-        "cause_ns": parts[most, np.arange(count)], "before": activities["name"].gather(before),
-        "after": activities["name"].gather(after), **reasons, "index": activities["index"].gather(after),
+        "cause_ns": parts[most, np.arange(count)],
+        "before": activities["name"].gather(before).set(pl.Series(gaps.starts < gaps.begin_ns), None),
+        "after": activities["name"].gather(after).set(pl.Series(gaps.is_open), None), **reasons,
+        "index": activities["index"].gather(after),
     })
     return frame, parts
 
@@ -268,8 +272,9 @@ def by_cause(host: Host | None, gaps: DeviceGaps, launches: Launches | None) -> 
     if not len(some):
         return parts
     launch, begin, end, overhead = launches.call[some], gaps.starts[some], gaps.ends[some], launches.overhead
-    called = np.clip(slices.start[launch], begin, end)
-    returned = np.clip(slices.ends(launch), begin, end)
+    # after the last activity nothing was launched: the thread that launched it is looked at to the end
+    called = np.where(gaps.is_open[some], end, np.clip(slices.start[launch], begin, end))
+    returned = np.where(gaps.is_open[some], end, np.clip(slices.ends(launch), begin, end))
     windows = ThreadWindows(slices.thread[launch].astype(np.int64), begin, called)
     inside = time_by_cause(thread_timeline(host, windows), windows, overhead)
     _count_polls(host, windows, inside, overhead)

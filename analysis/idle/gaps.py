@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ...loaders.trace import Trace
 from ..core.batches import ids, rows_by_device
 from ..core.call_tree import Ints, Mask
-from ..core.intervals import union
+from ..core.intervals import Intervals, union
 from ..kernels.sources import ACTIVITIES
 
 _PER_GAP = ("starts", "ends", "before", "after", "since")
@@ -22,7 +22,8 @@ _PER_GAP = ("starts", "ends", "before", "after", "since")
 
 class DeviceGaps(Struct, frozen=True):
     """One device: its window from first start to last end, and its gaps in order of time. Times are in ns. ``before``
-    and ``after``: row of the activity before and after each gap, in the table that was searched. ``since``: when each
+    and ``after``: row of the activity before and after each gap, in the table that was searched, and ``first_row`` and
+    ``last_row`` those of the first and last activity. ``since``: when each
     gap began, which for a piece of a gap (``within``) may be before its start."""
 
     device: str | None
@@ -30,6 +31,8 @@ class DeviceGaps(Struct, frozen=True):
     begin_ns: int
     window_ns: int
     busy_ns: int
+    first_row: int
+    last_row: int
     starts: Ints
     ends: Ints
     before: Ints
@@ -40,8 +43,9 @@ class DeviceGaps(Struct, frozen=True):
         """Some of the gaps."""
         return replace(self, **{name: getattr(self, name)[some] for name in _PER_GAP})
 
-    def within(self, starts: Ints, ends: Ints) -> tuple[DeviceGaps, Ints]:
-        """The pieces of the gaps that lie in the windows (ns, not overlapping), and the window index of each."""
+    def within(self, starts: Ints, ends: Ints) -> tuple[DeviceGaps, Ints, Ints]:
+        """The pieces of the gaps that lie in the windows (ns, sorted, not overlapping), and the index of the window and
+        of the gap of each. Gaps without an end or a begin (``with_edges``) count."""
         first = np.searchsorted(self.ends, starts, side="right")
         count = np.maximum(np.searchsorted(self.starts, ends, side="left") - first, 0)
         window = np.repeat(np.arange(len(starts)), count)
@@ -49,11 +53,33 @@ class DeviceGaps(Struct, frozen=True):
         pieces = self.pick(gap)
         return replace(
             pieces, starts=np.maximum(pieces.starts, starts[window]), ends=np.minimum(pieces.ends, ends[window])
-        ), window
+        ), window, gap
 
-    def inside(self, first: int, last: int) -> Mask:
-        """Which gaps lie entirely between two moments (ns)."""
-        return (self.starts >= first) & (self.ends <= last)
+    def with_edges(self, begin: int, end: int) -> DeviceGaps:
+        """The gaps, and the time from ``begin`` to the first activity and from the last one to ``end``, as far as there
+        is any: a step begins and ends with the host. ``before`` and ``after`` of these edges are the same activity."""
+        stop, result = self.begin_ns + self.window_ns, self
+        for start, until, row in ((begin, self.begin_ns, self.first_row), (stop, end, self.last_row)):
+            if until > start:
+                at = 0 if start < self.begin_ns else len(result.starts)
+                new = {"starts": start, "ends": until, "before": row, "after": row, "since": start}
+                result = replace(result, **{name: np.insert(getattr(result, name), at, new[name]) for name in _PER_GAP})
+        return result
+
+    @property
+    def is_edge(self) -> Mask:
+        """Which of the gaps are edges."""
+        return (self.starts < self.begin_ns) | self.is_open
+
+    @property
+    def is_open(self) -> Mask:
+        """Which of them no activity ends."""
+        return self.starts >= self.begin_ns + self.window_ns
+
+    def inside(self, windows: Intervals) -> Mask:
+        """Which gaps lie entirely in one of the windows."""
+        at = np.searchsorted(windows.starts, self.starts, side="right") - 1
+        return (at >= 0) & (self.ends <= np.append(windows.ends, 0)[at])
 
     @property
     def idle_ns(self) -> int:
@@ -99,5 +125,6 @@ def _of_device(device: str | None, rank: int | None, rows: Ints, starts: Ints, e
     after = np.searchsorted(starts[by_start], stop, side="left")
     before = np.searchsorted(ends[by_end], begin, side="right") - 1
     return DeviceGaps(
-        device, rank, first, window, busy.length, begin, stop, rows[by_end[before]], rows[by_start[after]], begin,
+        device, rank, first, window, busy.length, int(rows[by_start[0]]), int(rows[by_end[-1]]), begin, stop,
+        rows[by_end[before]], rows[by_start[after]], begin,
     )

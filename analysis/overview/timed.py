@@ -25,10 +25,10 @@ from ..core.derived import derived_value
 from ..core.intervals import EMPTY, Intervals, Ints, union
 from ..core.run_labels import Place, device_labels
 from ..cycles.detection import Cycles, counted_cycles, homeless, left_out, view_cycles, why_guessed
-from ..cycles.whole import Steps, steps_of, steps_of_cycle
+from ..cycles.whole import steps_of, steps_of_cycle
 from ..findings.evidence.measured import measured
 from ..findings.evidence.outside import recorded_span
-from ..idle.attribution import DeviceIdle, Idle, idle_of
+from ..idle.attribution import Idle, idle_of
 from ..idle.facts import busy_share, headline_devices, in_recording_of, in_steps_of
 from ..kernels.sources import ACTIVITIES
 from .activities import Activities, activities_of
@@ -72,7 +72,6 @@ def _moments(activities: Activities | None, host: HostTimes) -> dict[str, Interv
 
 LONGER = 0.01  # Windows longer than their cycles by more than this share: said in a note...
 MUCH_LONGER = 0.5  # ...and by more than this share: in the headline.
-MOST_ACTIVE = 0.75  # A device active for less than this share of the steps: the base of its busy share is shown.
 
 
 class Figures(Struct, frozen=True):
@@ -199,8 +198,8 @@ def overview_from_ranks(
             for part in parts for one in part.figures.communication),
         steps_each=len(parts[0].windows), measured=measured(run, limited, options, steps, cycle),
         busy=[] if idle is None else [
-            {"device": labels.get((one.rank, one.device), one.device), "busy": busy_share(one),
-             "of_ns": _part_active(one, steps)} for one in headline_devices(idle)],
+            {"device": labels.get((one.rank, one.device), one.device), "busy": busy_share(one), "of_ns": None}
+            for one in headline_devices(idle)],
         in_all=_in_all(run, idle, labels) if cycle is None and limited is run else [],
         in_steps=steps is not None and cycle is None,
         early=sum(one.early for one in figures), launched=sum(one.launched for one in figures),
@@ -234,13 +233,6 @@ def _busy(idle: Idle | None, rank: int | None, device: dict[str, object]) -> flo
     matching = [one for one in idle.devices if one.device == device["device"]]
     own = [one for one in matching if one.rank == rank] if len(matching) > 1 else matching
     return busy_share(own[0]) if own else None
-
-
-def _part_active(device: DeviceIdle, steps: Steps | None) -> int | None:
-    """Time from a device's first to its last activity in the steps, ns, if clearly shorter than the steps: its busy
-    share then says little about them. Else None."""
-    bounds = None if steps is None else steps.of(device.rank)
-    return device.window_ns if bounds and device.window_ns < MOST_ACTIVE * (bounds[1] - bounds[0]) else None
 
 
 def _in_all(run: Trace, idle: Idle | None, labels: Mapping[Place, str | None]) -> list[dict[str, Any]]:

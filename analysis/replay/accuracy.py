@@ -28,9 +28,11 @@ _MOST = 5_000
 class Accuracy(Struct, frozen=True):
     """How far a replay of the unchanged run is from the recording.
 
-    ``error`` is replayed / recorded − 1; ``cross_error`` the median absolute error of cycles replayed with the next
-    cycle's durations against that next cycle (None without enough cycles); ``kept`` and ``unexplained`` are shares of
-    the recorded length. ``reason`` says why nothing is predicted; None if the replay predicts.
+    ``recorded_ns`` and ``replayed_ns`` are the lengths of ``cycles`` cycles with what lies between them, without cycles
+    those of the recording. ``error`` is replayed / recorded − 1; ``cross_error`` the median absolute error of cycles
+    replayed with the next cycle's durations against that next cycle (None without enough cycles); ``kept`` and
+    ``unexplained`` are shares of the recording's length. ``reason`` says why nothing is predicted; None if the replay
+    predicts.
     """
 
     recorded_ns: int | None = None
@@ -46,10 +48,11 @@ class Accuracy(Struct, frozen=True):
 
 def accuracy_of(model: Model, unchanged: Outcome) -> Accuracy:
     """The measures and the verdict."""
-    recorded, replayed = model.recording.end - model.recording.begin, model.total(unchanged)
+    count, length = max(model.cycles, 1), max(model.recording.end - model.recording.begin, 1)
+    recorded, replayed = (round(count * model.cycle_ns(one)) for one in (None, unchanged))
     order, error = model.order, replayed / max(recorded, 1) - 1
-    kept = sum(order.kept_ns.values()) / max(recorded, 1)
-    unexplained = sum(order.unexplained_ns.values()) / max(recorded, 1)
+    kept = sum(order.kept_ns.values()) / length
+    unexplained = sum(order.unexplained_ns.values()) / length
     crossed = _crossed(model)
     reason = None
     if kept > UNKNOWN:

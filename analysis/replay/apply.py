@@ -56,7 +56,7 @@ def _scaled(values: Ints, some: Mask, factor: float) -> Ints:
 def activities(model: Model, kind: str, pattern: re.Pattern[str]) -> Mask:
     """The activities of that kind whose name or family matches."""
     a = model.recording.activities
-    of_kind = a.kind.where(_ACTIVITIES[kind].__contains__)
+    of_kind = a.kind.where(_ACTIVITIES[kind].__contains__) & model.changeable
     if pattern.pattern.startswith(FAMILY):
         return of_kind & a.name.where(lambda name: family(name, kind) == pattern.pattern.removeprefix(FAMILY))
     return of_kind & a.name.where(lambda name: name is not None and pattern.search(name))
@@ -68,7 +68,7 @@ def launched_under(model: Model, host: HostTime, pattern: re.Pattern[str]) -> tu
         slices, a, c = model.recording.slices, model.recording.activities, model.recording.calls
         some = slices.rows_named(pattern.search, "op")
         calls = host.calls_inside(some, c.thread, c.start)
-        host.launched[pattern] = some, (a.call >= 0) & calls[np.maximum(a.call, 0)]
+        host.launched[pattern] = some, (a.call >= 0) & calls[np.maximum(a.call, 0)] & model.changeable
     return host.launched[pattern]
 
 
@@ -88,7 +88,7 @@ class _KnobEditor:
     def _take(self, spans: Ints, factor: float) -> None:
         """Scale ``spans``, a part of the host time before each call (ns)."""
         less = np.round(spans * (1 - factor)).astype(np.int64)
-        self.knobs.gap = self.knobs.gap - np.minimum(less, np.maximum(self.knobs.gap, 0))
+        self.knobs.gap = self.knobs.gap - np.minimum(less, np.maximum(self.knobs.gap - self._host.fixed, 0))
 
     def _take_slices(self, some: Ints, factor: float) -> bool:
         """Scale the time in slices, without what lies inside slices scaled before."""
@@ -124,7 +124,7 @@ class _KnobEditor:
     def host(self, pattern: re.Pattern[str], factor: float) -> bool:
         """Scale host code: all of it, or the code in slices whose name matches."""
         if not pattern.pattern:
-            self.knobs.gap = _scaled(self.knobs.gap, self.knobs.gap > 0, factor)
+            self._take(np.maximum(self.knobs.gap - self._host.fixed, 0), factor)
             return True
         return self._take_slices(self.model.recording.slices.rows_named(pattern.search, *CODE), factor)
 
@@ -142,7 +142,7 @@ class _KnobEditor:
             if cause == "launch":
                 self._shorter(model.launches, factor)
             elif cause in ("copy", "allocation", "runtime", "sync"):
-                some = ~model.launches & (causes == cause)
+                some = ~model.launches & (causes == cause) & model.callable
                 knobs.wait_share = np.where(some, knobs.wait_share * factor, knobs.wait_share)
                 self._shorter(some & (cause != "sync"), factor)
             elif cause == "dispatch":
@@ -160,7 +160,7 @@ class _KnobEditor:
         a, c, knobs = self.model.recording.activities, self.model.recording.calls, self.knobs
         waits = np.diff(self.model.order.waits.to) > 0
         time = np.where(waits, knobs.floor, c.end - c.start)
-        saved = np.where(calls, np.round(time * (1 - factor)).astype(np.int64), 0)
+        saved = np.where(calls & self.model.callable, np.round(time * (1 - factor)).astype(np.int64), 0)
         knobs.length = knobs.length - saved
         knobs.floor = knobs.floor - saved
         some = (a.call >= 0) & (knobs.launch_lag != NEVER)
@@ -170,7 +170,7 @@ class _KnobEditor:
     def sync(self, pattern: re.Pattern[str], factor: float) -> bool:
         """Scale how long calls wait for the device; at 0 they no longer wait."""
         waits = self.model.order.waits.to
-        some = self.model.recording.calls.named(pattern) & (waits[1:] > waits[:-1])
+        some = self.model.recording.calls.named(pattern) & (waits[1:] > waits[:-1]) & self.model.callable
         self.knobs.wait_share = np.where(some, self.knobs.wait_share * factor, self.knobs.wait_share)
         return bool(some.any())
 
@@ -179,13 +179,13 @@ class _KnobEditor:
         does the host time before them except input loading; what they launch directly follows its predecessor."""
         model, knobs = self.model, self.knobs
         a, c = model.recording.activities, model.recording.calls
-        launches = model.launches & (np.diff(model.order.waits.to) == 0)
+        launches = model.launches & (np.diff(model.order.waits.to) == 0) & model.callable
         joins = np.zeros(len(c.start), dtype=bool)
         for chain in np.unique(c.chain):
             matching = np.flatnonzero(c.chain == chain)
             joins[matching[1:]] = launches[matching[1:]] & launches[matching[:-1]]
         loading = self._host.by_cause.get("input", np.zeros(len(c.start), dtype=np.int64))
-        knobs.gap = np.where(joins, np.minimum(knobs.gap, loading), knobs.gap)
+        knobs.gap = np.where(joins, np.minimum(knobs.gap, np.maximum(loading, self._host.fixed)), knobs.gap)
         knobs.length = np.where(joins, 0, knobs.length)
         launched = (a.call >= 0) & joins[np.maximum(a.call, 0)]
         knobs.before_lag = np.where(launched, np.minimum(knobs.before_lag, 1_000), knobs.before_lag)

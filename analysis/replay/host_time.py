@@ -48,9 +48,32 @@ class HostTime:
             woke[handed[here]] -= np.minimum(moment[here] - busy.starts[at[here]], (end - begin)[handed[here]])
         parts = [np.concatenate(both) for both in (
             (rows, rows[handed]), (thread, previous[handed]), (woke, begin[handed]), (end, woke[handed]))]
+        parts, self.fixed = self._without(parts, recording)
         order = order_by(parts[1], parts[2])
-        self._row, thread, begin, end = (part[order] for part in parts)
-        self._begins, self._ends = self._axis(thread, begin), self._axis(thread, end)
+        self._row, threads, begin, end = (part[order] for part in parts)
+        self._begins, self._ends = self._axis(threads, begin), self._axis(threads, end)
+
+    def _without(self, parts: list[Ints], recording: Recording) -> tuple[list[Ints], Ints]:
+        """The windows (call, thread, begin, end) without what lies between cycles; and how much of the host time before
+        each call that is, which no change makes shorter."""
+        fixed = np.zeros(self.count, dtype=np.int64)
+        chain, result = recording.calls.chain[parts[0]], []
+        left = np.ones(len(chain), dtype=bool)
+        for of_chain, loose in recording.between_of_chains():
+            own = np.flatnonzero(chain == of_chain)
+            left[own] = False
+            row, of_thread, begin, end = (part[own] for part in parts)
+            np.add.at(fixed, row, np.maximum(loose.within(begin, end), 0))
+            steps = Intervals(np.append(np.iinfo(np.int64).min, loose.ends), np.append(
+                loose.starts, np.iinfo(np.int64).max))
+            first = np.searchsorted(steps.ends, begin, side="right")
+            count = np.maximum(np.searchsorted(steps.starts, end, side="left") - first, 0)
+            each = np.repeat(np.arange(len(own)), count)
+            at = np.arange(len(each)) + np.repeat(first - (np.cumsum(count) - count), count)
+            result.append([row[each], of_thread[each], np.maximum(begin[each], steps.starts[at]),
+                           np.minimum(end[each], steps.ends[at])])
+        pieces = [[part[left] for part in parts], *result]
+        return [np.concatenate(columns) for columns in zip(*pieces, strict=True)], fixed
 
     def _axis(self, thread: npt.NDArray[np.integer], moments: Ints) -> Ints:
         """Moments of threads (ns) on one axis: threads laid end to end, each as long as the span of all calls."""

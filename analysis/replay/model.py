@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 from msgspec import Struct
 
 from ..core.call_tree import Ints, Mask, Rows
@@ -94,11 +95,11 @@ class Model:
     @cached_property
     def _fixed(self) -> dict[str, Any]:
         """The loop's arguments that no change affects."""
-        order, events, a, links = self.order, self.events, self.recording.activities, self.links
+        order, events, links, within = self.order, self.events, self.links, self.recording.within
         narrow: dict[str, npt.NDArray[Any]] = {
             "events": events.code, "chain": self.recording.calls.chain, "advances": events.advances,
             "waits_to": order.waits.to, "wait_on": events.wait, "launch": events.launch, "base": events.base,
-            "before": events.before, "cross_to": order.cross.to, "cross_on": events.cross, "cycle": a.cycle,
+            "before": events.before, "cross_to": order.cross.to, "cross_on": events.cross, "cycle": within,
             "members": np.flatnonzero(links.group >= 0), "mark_at": self._marks[2], "mark_end": self._marks[3],
         }
         wide = {
@@ -254,7 +255,7 @@ class Model:
         marked, place, _, _ = self._marks
         if outcome is None:
             reach = np.full(self.recording.cycles.height + 1, NEVER, dtype=np.int64)  # the last is for no cycle
-            np.maximum.at(reach, self.recording.activities.cycle, self.recording.activities.end)
+            np.maximum.at(reach, self.recording.within, self.recording.activities.end)
         else:
             reach = outcome.reached.cycles
         ended, count = [], 0
@@ -272,18 +273,48 @@ class Model:
         chains = c.chain[a.call[matching]] if matching.any() else c.chain
         return int(np.bincount(chains).argmax())
 
-    def cycle_ns(self, outcome: Outcome) -> float:
-        """Cycle time in a replay, ns: (last cycle's end - first cycle's end) / (cycles - 1), averaged over ranks.
+    def cycle_ns(self, outcome: Outcome | None = None) -> float:
+        """Cycle time in a replay, ns, or as recorded: (the later of the last end of their work and of a mark - recorded
+        begin of the first) / cycles, over the whole ones that are no warm-up, averaged over ranks.
 
-        The length of the whole replay if no rank has two cycles.
+        The length of the whole replay without such cycles.
         """
-        spans = [(one.max() - one[0]) / (len(one) - 1) for one in self.cycle_ends(outcome) if len(one) > 1]
-        return float(np.mean(spans)) if spans else float(self.total(outcome))
+        spans = [
+            (float(ends[own].max()) - float(self._begin[rows[own]].min())) / len(own)
+            for rows, own, ends in zip(self.cycle_rows, self._used, self.cycle_ends(outcome), strict=True) if len(own)]
+        if spans:
+            return float(np.mean(spans))
+        recording = self.recording
+        return float(recording.end - recording.begin) if outcome is None else float(self.total(outcome))
+
+    @cached_property
+    def changeable(self) -> Mask:
+        """The activities that a change of the cycles applies to: their own work; all without cycles."""
+        cycle = self.recording.activities.cycle
+        return cycle >= 0 if self.cycles else np.ones(len(cycle), dtype=bool)
+
+    @cached_property
+    def callable(self) -> Mask:
+        """The calls that a change of the cycles applies to: those from the begin of the first one on."""
+        start = self.recording.calls.start
+        begin = min((int(self._begin[rows[own]].min()) for rows, own in zip(self.cycle_rows, self._used, strict=True)
+                     if len(own)), default=None)
+        return np.ones(len(start), dtype=bool) if begin is None else start >= begin
+
+    @cached_property
+    def _begin(self) -> Ints:
+        return self.recording.cycles["begin_ns"].to_numpy()
+
+    @cached_property
+    def _used(self) -> list[Ints]:
+        """Per rank, the places of those of its cycles that are whole and no warm-up."""
+        used = self.recording.cycles.select(pl.col("complete") & ~pl.col("warm_up")).to_series().to_numpy()
+        return [np.flatnonzero(used[rows]) for rows in self.cycle_rows]
 
     @cached_property
     def cycles(self) -> int:
         """How many cycles ``cycle_ns`` is the mean of; 0 where it is the length of the whole recording."""
-        return max((len(one) - 1 for one in self.cycle_ends() if len(one) > 1), default=0)
+        return max((len(own) for own in self._used), default=0)
 
 
 def _between(moments: Floats, recorded: Ints, later: Mask, replayed: Ints) -> Floats:

@@ -13,12 +13,14 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..contract.options import Options
-from ..core.batches import TextColumn, integer_arrays, numbered
+from ..core.batches import ABSENT, TextColumn, integer_arrays, numbered
 from ..core.call_tree import HostSlices, Ints, Mask, Rows, pack
 from ..core.callers import call_rows
+from ..core.intervals import Intervals, union
 from ..core.quantiles import order_by
 from ..cycles import assignment
 from ..cycles.detection import counted_cycles
+from ..cycles.step_times import StepTimes, main_devices
 from ..idle.polling import Polls, polls_of, unseen_ns
 from ..operators.tree import Calls, calls_and_slices
 
@@ -28,6 +30,7 @@ WAITS = re.compile(
 )
 """Calls that may wait for the device before they return."""
 STREAM_WAITS = re.compile("StreamWaitEvent")
+_EVER = -(1 << 62)  # Before any recording, ns.
 EDGE = "edge of a cycle"
 """Name of the zero-length calls inserted where cycles begin and end."""
 
@@ -81,7 +84,10 @@ class Recording(Struct, frozen=True):
     """A run, ready for replay. ``stream_waits``: thread and start (ns) of the StreamWaitEvent calls. ``polled``: the
     calls that stand for polled waits, and the activities they wait for; ``unseen_ns``: as in ``polling.unseen_ns``.
 
-    ``cycles``: the rows of ``Cycles.frame`` that have a start; ``device_time``: as in ``Cycles``.
+    ``cycles``: the rows of ``Cycles.frame`` that have a start, with ``begin_ns``, where each begins (the lead on its
+    main device); ``device_time``: as in ``Cycles``. ``within``: as ``cycle`` of the activities, -1 off the main device.
+    ``between``: the time before the first cycle and between cycles on the main device of each rank, which no change
+    makes shorter.
     """
 
     activities: DeviceActivities
@@ -92,6 +98,17 @@ class Recording(Struct, frozen=True):
     slices: HostSlices
     polled: tuple[Ints, Ints]
     unseen_ns: int
+    within: Rows
+    between: dict[int | None, Intervals]
+
+    def between_of_chains(self) -> list[tuple[int, Intervals]]:
+        """The time between cycles for each host timeline of ``calls`` that has any."""
+        if not self.between:
+            return []
+        owner = self.slices.rank[self.calls.row[self.calls.row >= 0]]
+        rank_of = dict(zip(self.calls.chain[self.calls.row >= 0].tolist(), owner.tolist(), strict=True))
+        return [(chain, self.between[of]) for chain, rank in rank_of.items()
+                if (of := None if rank == ABSENT else rank) in self.between]
 
     @property
     def begin(self) -> int:
@@ -135,13 +152,30 @@ def recording_of(run: Trace, options: Options) -> Recording | str:
     named = run.kernels.select("name", "kind").collect(engine="streaming")[ids["row"]]
     process = np.where(call >= 0, every.pid[np.maximum(call, 0)], ids["pid"])
     activities = _activities(ids, number[call], process, named, cycle)
+    main = cycles["main_device"].to_physical().cast(pl.Int64).fill_null(ABSENT).to_numpy()
+    on_main = (cycle >= 0) & (main[np.maximum(cycle, 0)] == ids["device"]) if len(main) else cycle >= 0
+    begins, between = _begins(account.times)
+    cycles = cycles.join(begins, on="row", how="left", maintain_order="left").with_columns(
+        pl.col("begin_ns").fill_null(pl.col("start_ns")))
     waits = names.where(lambda name: name is not None and STREAM_WAITS.search(name))[every.row]
     row_order = np.argsort(ids["row"], kind="stable")
     waited = row_order[np.searchsorted(ids["row"], polls.frame["row"].to_numpy(), sorter=row_order)]
     return Recording(
         activities, calls, (slices.thread[every.row[waits]], every.starts[waits]), cycles,
         account.device_time, slices, (waits_at, waited), unseen_ns(slices, every.row, polls),
+        np.where(on_main, cycle, -1).astype(np.int32), between,
     )
+
+
+def _begins(times: StepTimes) -> tuple[pl.DataFrame, dict[int | None, Intervals]]:
+    """Where each cycle begins on the main device of its rank (``row begin_ns``), and what lies between, by rank."""
+    parts = times.parts.join(main_devices(times.devices), on=["rank", "device"], how="semi", nulls_equal=True)
+    before = parts.group_by("rank", "device").agg(to_ns=pl.col("from_ns").min()).with_columns(
+        from_ns=pl.lit(_EVER, pl.Int64))
+    loose = pl.concat([parts.filter(pl.col("part") == "between").select(before.columns), before])
+    return parts.drop_nulls("row").group_by("row").agg(begin_ns=pl.col("from_ns").min()), {
+        rank: union(rows["from_ns"].to_numpy(), rows["to_ns"].to_numpy())
+        for (rank,), rows in loose.partition_by("rank", as_dict=True).items()}
 
 
 def _activities(ids: dict[str, Ints], call: Ints, process: Ints, named: pl.DataFrame, cycle: Ints) -> DeviceActivities:

@@ -71,10 +71,9 @@ def _with_mfu(frame: pl.DataFrame, run: Trace, cycles: Cycles) -> pl.DataFrame:
 
 
 def _busy(run: Trace, cycles: Cycles) -> str:
-    """Sentence on how busy each device is in the steps, from first to last activity; '' where unknown."""
-    from ..idle.busy import busy_in
-
-    busy = busy_in(run, None if is_reduced(run) else steps_of(cycles))
+    """Sentence on how busy each device is in the steps; '' where unknown."""
+    steps = None if is_reduced(run) else steps_of(cycles)
+    busy = {} if steps is None else steps.busy()
     labels = device_labels(busy)
     shares = Spread(tuple((labels[place] or "The device", share) for place, share in busy.items()))
     return f"{shares.who} busy {shares.text} in steps" if shares.shares else ""

@@ -94,22 +94,20 @@ def _one(run: Trace, options: Options, side: Side, by_rank: bool) -> OneRun:
 
 
 def _in_cycles(cycles: WholeCycles, options: Options, side: Side, by_rank: bool) -> pl.DataFrame:
-    """Rows of ``by_cause`` for the idle time inside the cycles' windows. Raises CannotAnswer. Idle time before a
-    device's first activity is unknown: a cycle that begins there counts with the mean of the others."""
+    """Rows of ``by_cause`` for the idle time of the cycles. Raises CannotAnswer."""
     from ..idle.by_cycle import idle_by_cycle
 
     if cycles.scoped:
         return _one(cycles.run, options, side, by_rank).frame
-    idle = idle_by_cycle(cycles.run, cycles.frame)
+    idle = idle_by_cycle(cycles.run, cycles.frame, cycles.times)
     if idle.is_empty():
         raise CannotAnswer(f"{cycles.run.info.label} has no idle time per cycle.")
     same = ["device", "rank", "cause"]
-    covered = pl.col("covered") | ~pl.col("covered").any().over(same)
-    means = idle.filter(covered).group_by(same, maintain_order=True).agg(pl.col("dur_ns").mean())
+    means = idle.group_by(same, maintain_order=True).agg(pl.col("dur_ns").mean())
     counts = cycles.by_rank()
     return _rows([
         (device, rank, cause, round(mean * (count := counts.get(rank, cycles.frame.height))),
-         mean * count / cycles.window_ns(rank))
+         mean * count / cycles.step_ns(rank))
         for device, rank, cause, mean in means.iter_rows()
     ], by_rank)
 

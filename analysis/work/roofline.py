@@ -23,7 +23,7 @@ from ..core.batches import TextColumn
 from ..core.callers import callers_of
 from ..core.copies import over_link
 from ..core.device_pairs import LINK as OVER_LINK
-from ..cycles.assignment import WINDOW, in_cycles
+from ..cycles.assignment import in_cycles
 from ..cycles.detection import Cycles
 from ..cycles.whole import whole_cycles
 from .attribution import Attribution, attribution_of
@@ -227,7 +227,7 @@ def _rows(activities: pl.DataFrame, divided: DividedWork, together: dict[str, st
 
 
 class PerCycle(Struct, frozen=True):
-    """FLOPs per whole cycle (and rank of a job), and ``mfu``: their time at peak as a share of the cycles' windows."""
+    """FLOPs per whole cycle (and rank of a job), and ``mfu``: their time at peak as a share of the step time."""
 
     flops: float | None = None
     mfu: float | None = None
@@ -243,7 +243,7 @@ def per_cycle(run: Trace, options: Options, side: Side = "a") -> PerCycle:
     inside = roofline.activities.join(indices, on="index", how="semi")
     if not inside["flops"].count():
         return PerCycle()
-    window = sum(kind.window_ns(None) for kind in cycles)
+    window = sum(kind.step_ns(None) for kind in cycles)
     devices = inside.filter(pl.col("flops") > 0)["device"].n_unique() or 1
     ranks = max(kind.ranks for kind in cycles)
     at_peak = inside.filter(pl.col("flops") > 0)["compute_ns"]
@@ -255,7 +255,7 @@ def per_cycle(run: Trace, options: Options, side: Side = "a") -> PerCycle:
 
 
 def mfu_by_cycle(run: Trace, cycles: Cycles) -> pl.Series:
-    """The MFU of each cycle (row of ``cycles.frame``): the time of its FLOPs at peak as a share of its window; null
+    """The MFU of each cycle (row of ``cycles.frame``): the time of its FLOPs at peak as a share of its step time; null
     where no work or no peak is known, or the cycle was not recorded whole."""
     roofline = shaped_roofline(run)
     if roofline is None or cycles.frame.is_empty() or cycles.frame["start_ns"].null_count():
@@ -265,8 +265,7 @@ def mfu_by_cycle(run: Trace, cycles: Cycles) -> pl.Series:
         engine="streaming")
     counted = members.join(roofline.activities.filter(pl.col("flops") > 0), on="index").group_by(keys).agg(
         pl.when(pl.col("compute_ns").null_count() == 0).then(pl.col("compute_ns").sum()), pl.col("device").n_unique())
-    first, last = WINDOW
-    window = (pl.col(last) - pl.col(first)) * pl.col("device")
+    window = pl.col("step_ns") * pl.col("device")
     share = pl.when("complete", window > 0).then(pl.col("compute_ns") / window)
     return cycles.frame.join(counted, on=keys, how="left", maintain_order="left").select(mfu=share).to_series()
 

@@ -61,7 +61,8 @@ def _by_device(run: Trace, moved: dict[str, str], options: Options) -> _Idle:
     def compute() -> pl.DataFrame:
         from ...idle.by_cycle import idle_by_cycle  # imported late: cycle profiles never need it
 
-        return idle_by_cycle(run, find_cycles(run, options).frame)
+        cycles = find_cycles(run, options)
+        return idle_by_cycle(run, cycles.frame, cycles.times)
 
     if run.has("profile"):
         return {}

@@ -26,7 +26,6 @@ from ...core.quantiles import codes, dense
 from ...cycles import assignment
 from ...cycles.detection import find_cycles
 from ...cycles.whole import steps_in_scope
-from ...idle.busy import busy_in
 from ..prepare.prepared import Prepared
 from ..prepare.samples import Matched, RunSamples, Work
 from ..stats.robust_location import Floats, centre, hodges_lehmann, location_shift
@@ -94,9 +93,10 @@ class DeviceWork(Struct, frozen=True):
 
 def device_work(ready: Prepared, cycles: CycleTime, options: Options) -> list[DeviceWork]:
     """The work of every device of every pair of processes."""
-    made, busy = [], [
-        {} if work.run is None else busy_in(work.run, steps_in_scope(work.run, options, side))
-        for work, side in zip(ready.works, SIDES, strict=True)]
+    made = []
+    steps = [None if work.run is None else steps_in_scope(work.run, options, side)
+             for work, side in zip(ready.works, SIDES, strict=True)]
+    busy = [{} if one is None else one.busy() for one in steps]
     busy[1] = {(rank, ready.moved.get(str(device), device)): share for (rank, device), share in busy[1].items()}
     for one in ready.matched:
         names = one.functions["device"]

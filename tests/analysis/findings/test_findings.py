@@ -230,12 +230,13 @@ def test_nothing_fires_on_a_healthy_run_and_everything_was_checked() -> None:
 
 def test_the_parts_of_idle_time_do_not_overlap() -> None:
     for make in (input_starved, drained, launch_bound, allocating):
+        from warplens.analysis.cycles.whole import steps_in_scope
         from warplens.analysis.idle.attribution import idle_of
 
         run = make()
         parts = [one.cost_ns or 0 for one in costly(run) if one.rule in ("input", "sync", "host", "allocation")]
-        idle = idle_of(run, run)
-        assert idle is not None and sum(parts) <= idle.devices[0].idle_ns
+        idle = idle_of(run, run, steps_in_scope(run, Options()))
+        assert idle is not None and sum(parts) <= idle.scope[0].sums.idle_ns
 
 
 def test_what_costs_most_comes_first_and_facts_after_it() -> None:
@@ -250,12 +251,12 @@ def test_what_costs_most_comes_first_and_facts_after_it() -> None:
 
 
 def test_what_a_replay_says_is_won_puts_findings_in_order(data: Path) -> None:
-    """Most of this run's kernel time is FP32, and the host sets its pace: faster products win 1% of the step."""
+    """Most of this run's kernel time is FP32, and the host sets its pace: faster products win under 1% of the step."""
     file = data / "traces/kineto/tb_plugin/samples/resnet50_num_workers_4/worker0.1623212756351.pt.trace.json.gz"
     (run,) = open_run(str(file), use_cache=False)
-    assert [one.rule for one in costly(run)].index("host") < [one.rule for one in costly(run)].index("fp32")
+    assert "host" in [one.rule for one in costly(run)] and "fp32" not in [one.rule for one in costly(run)]
     saved = ask(view("triage"), (run,)).frame["time_to_win_ns"].drop_nulls().to_list()
-    assert len(saved) >= 3 and saved == sorted(saved, reverse=True)
+    assert len(saved) >= 2 and saved == sorted(saved, reverse=True)
 
 
 def test_nothing_says_what_could_be_won_before_a_replay_does(deep: bool) -> None:

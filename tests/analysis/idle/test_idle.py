@@ -178,12 +178,14 @@ def test_a_gap_over_the_end_of_a_cycle_counts_in_both_and_each_lists_its_own_par
         kernels=[kernel(n, at, 20, correlation=n + 1) for n, at in enumerate((10, 50, 120, 170))],
         cycles=[{"cycle": n, "start_ns": 100 * n, "dur_ns": 100, "kind": "step", "complete": True} for n in range(2)],
     )
-    for cycle, parts in enumerate(([(30, 20), (70, 30)], [(100, 20), (140, 30)])):
+    cycles = dict(ask(view("cycles"), (run,)).frame.select("cycle", "idle_ns").rows())
+    for cycle, parts in enumerate((
+            [(0, 10), (30, 20), (70, 30)], [(100, 20), (140, 30), (190, 10)])):
         table = ask(view("idle"), (run,), Options(cycle=cycle))
         assert table.frame.sort("start_ns").select("start_ns", "dur_ns").rows() == parts
-        assert table.frame["cycle"].to_list() == [cycle] * 2
-        assert sum(length for _, length in parts) == table.facts["devices"][0]["idle_ns"]
-        assert table.facts["devices"][0]["gaps"] == 2
+        assert table.frame["cycle"].to_list() == [cycle] * 3
+        assert sum(length for _, length in parts) == table.facts["devices"][0]["idle_ns"] == cycles[cycle]
+        assert table.facts["devices"][0]["gaps"] == 3
     whole = ask(view("idle"), (run,)).frame.sort("start_ns").select("start_ns", "dur_ns", "cycle").rows()
     assert whole == [(30, 20, 0), (70, 50, 0), (140, 30, 1)], "the longer part decides"
 

@@ -48,7 +48,7 @@ def test_two_runs_are_compared_per_cycle(runs: tuple[Trace, Trace]) -> None:
 
 
 def test_idle_time_is_a_share_of_the_steps(runs: tuple[Trace, Trace]) -> None:
-    assert number("idle", *runs) == "79% idle on GPU 7, 94% in A"
+    assert number("idle", *runs) == "80% idle on GPU 7, 94% in A"
 
 
 def test_a_view_without_a_number_has_none(runs: tuple[Trace, Trace]) -> None:

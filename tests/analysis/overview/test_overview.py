@@ -241,9 +241,8 @@ def test_findings_name_what_devices_wait_for(run_of, asked):
     said = asked("overview", run).facts["findings"]
     rows = asked("overview", run).frame.select("category", "on").rows()
     assert {("Kernel", "device"), ("DataLoader", "host"), ("Runtime", "host")} <= set(rows)
-    assert said[1] == ("GPU 0 is busy 100% of the 390 ns from its first to its last activity in steps; 39% of the "
-                       "1.00 µs recorded in all.")
-    assert said[0].startswith("Input-bound: the host waits for the DataLoader 60% of the step")
+    assert said[1] == "GPU 0 is busy 39% of the time in steps."
+    assert said[0].startswith("Input-bound: GPU 0 waits 600 ns of 1.00 µs in steps for the DataLoader")
 
 
 def test_two_runs_stand_side_by_side_in_the_order_of_categories(run_of, asked):
@@ -255,7 +254,7 @@ def test_two_runs_stand_side_by_side_in_the_order_of_categories(run_of, asked):
     first = answer.frame.to_dicts()[0]
     assert first["category"] == "Kernel"
     assert (first["time_ns_a"], first["time_ns_b"], first["time_ns_delta"]) == (110, 410, 300)
-    assert answer.facts["findings"][-1] == "GPU 0 is busy 20.0% of the time in steps in A, 74.5% in B."
+    assert answer.facts["findings"][-1] == "GPU 0 is busy 11.0% of the time in steps in A, 41.0% in B."
 
 
 def test_nothing_to_show_is_said(run_of, asked):

@@ -204,7 +204,7 @@ def test_threads_that_launch_in_turn_without_recorded_host_code_have_untraced_ti
     replayed = Replayed(run_of(kernels=kernels, host=calls, cycles=steps(50_000, 50_000)), Options())
     assert {cause: int(time.sum()) for cause, time in replayed.host.by_cause.items() if time.any()} == {
         "untraced": int(replayed.model.gap.sum()) if replayed.model else 0}
-    assert replayed.saved_ns(Change("host", "")) == 25_000
+    assert replayed.saved_ns(Change("host", "")) == 23_000, "two steps of 50 end with the last kernel, at 54"
 
 
 @pytest.mark.parametrize("text", ["kernel", "gpu:x=0", "kernel:(=0", "kernel:x=-1", "kernel:x=fast", "sync:x=peak"])

@@ -69,7 +69,7 @@ def made(factor: Factor, seed: int, transfer: int = TRANSFER, overlapped: bool =
     for index, row in enumerate(sorted(kernels, key=lambda row: int(str(row["start_ns"])))):
         row["index"] = index
     run = run_of("job", kernels=kernels, host=host, cycles=marks)
-    return replace(run, info=replace(run.info, ranks=tuple(range(RANKS)))), (ends[-1] - ends[0]) / RANKS / (CYCLES - 1)
+    return replace(run, info=replace(run.info, ranks=tuple(range(RANKS)))), ends[-1] / RANKS / CYCLES
 
 
 def one_slow(rank: int, drawn: list[float]) -> float:
