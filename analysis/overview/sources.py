@@ -21,6 +21,7 @@ from ..findings.evidence.measured import measured
 from ..kernels.by_name import table as kernel_table
 from .categories import CATEGORIES
 from .devices import GAUGES
+from .lanes import uneven_sentence
 from .overview import Basis, Overview, kernels, median_length, overview, span
 from .timed import timed
 
@@ -55,7 +56,8 @@ def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bo
         over = f" over {units.duration(last - first)}" if first is not None else ""
         nothing = f"counters{over} (see the metrics view), but {nothing}"
     only = "only times of its cycles (see the cycles view)" if run.has("cycles") else nothing
-    raise CannotAnswer(f"{run.info.label} holds {only}: no overview.")
+    uneven = uneven_sentence(run) if run.has("host") else None
+    raise CannotAnswer(" ".join(filter(None, (f"{run.info.label} holds {only}: no overview.", uneven))))
 
 
 def _recorded(run: Trace, options: Options) -> Overview:
