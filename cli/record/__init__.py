@@ -177,7 +177,7 @@ class _Run:
             self._end()
         if not self._written:
             raise Failure(self._reason or "nothing was recorded", status=GATE_FAILED)
-        if self._reason:
+        if self._reason and self._arguments.every is None:  # which has said it
             _say(self._reason)
         return FINE
 

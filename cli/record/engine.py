@@ -77,6 +77,8 @@ class Engine:
             if running:
                 with contextlib.suppress(Failure):
                     self._post("/stop_profile", _LAST_STOP)
+        if len(files) > 1:
+            files = _together(files, ask.out / stem)
         reason = "" if files else (
             f"{self._shown} was asked, and wrote nothing whole to {display(str(ask.out))} within {ask.timeout:g} s: a "
             "vLLM writes where its torch_profiler_dir says, so name that with -o; an engine elsewhere, on its own disk")
@@ -147,6 +149,17 @@ class Engine:
             raise Failure(f"{self._shown}: {display(why.lower(), _SHOWN)}", status=1) from None
         finally:
             connection.close()
+
+
+def _together(files: list[Path], home: Path) -> list[Path]:
+    """The files of one recording in a folder without others, so that it opens as the job; where they cannot be moved,
+    where they are."""
+    if all(file.is_relative_to(home) for file in files) or len({file.name for file in files}) < len(files):
+        return files
+    with contextlib.suppress(OSError):
+        home.mkdir(exist_ok=True)
+        return [file.rename(home / file.name) for file in files]
+    return [file for file in (*files, *(home / file.name for file in files)) if file.exists()]
 
 
 def _stamps(folder: Path) -> dict[Path, tuple[int, int]]:

@@ -124,6 +124,14 @@ def test_vllm_writes_where_it_was_started_to(tmp_path: Path, servers: list[FakeE
     assert [path for path, _ in server.heard] == ["/start_profile", "/stop_profile"]
 
 
+def test_ranks_of_vllm_are_put_apart_from_older_files(tmp_path: Path, servers: list[FakeEngine]) -> None:
+    (tmp_path / "0-TP-0.trace.json.gz").write_bytes(gzip.compress(b"{}"))
+    servers.append(server := FakeEngine("vllm", tmp_path, ranks=2))
+    result = engine.Engine(server.url).record(wanted(tmp_path))
+    assert len(result.files) == 2 and {*result.path.iterdir()} == {*result.files}
+    assert [one.name for one in tmp_path.glob("*.gz")] == ["0-TP-0.trace.json.gz"]
+
+
 def test_vllm_counts_no_steps_and_is_not_begun(tmp_path: Path, servers: list[FakeEngine]) -> None:
     servers.append(server := FakeEngine("vllm", tmp_path))
     with pytest.raises(Failure, match="counts no steps") as refused:
