@@ -164,7 +164,7 @@ def _marks(database: Database, recording: Recording, strings: pl.DataFrame, step
 def _memory(database: Database, recording: Recording, strings: pl.DataFrame) -> None:
     """Add the totals of the framework's allocator as samples."""
     totals = ("totalAllocated", "totalReserved")
-    for block in database.blocks("MEMORY_RECORD", ["component", "timestamp", "deviceId"], reals=totals):
+    for block in database.blocks("MEMORY_RECORD", ["component", "timestamp", "deviceId", *totals]):
         rows = _named(block, strings, "component", "of").filter(pl.col("of") == _ALLOCATOR)
         for (metric, _), column in zip(MEMORY_TOTALS, totals, strict=True):
             recording.samples(rows.drop_nulls(column).select(

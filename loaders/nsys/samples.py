@@ -13,6 +13,8 @@ from typing import Any
 import orjson
 import polars as pl
 
+from ..recording.faults import NOT_FINITE, Faults
+from ..recording.values import number
 from ..schema import NAME
 from .database import NsysDatabase
 from .lookups import typed
@@ -52,8 +54,8 @@ def _own_table(database: NsysDatabase) -> Iterator[pl.DataFrame]:
 def _generic(database: NsysDatabase) -> Iterator[pl.DataFrame]:
     sources = {row[0]: row[1] for row in database.rows("GENERIC_EVENT_SOURCES", "sourceId", "data")}
     types = [
-        number for number, source, described in database.rows("GENERIC_EVENT_TYPES", "typeId", "sourceId", "data")
-        if isinstance(number, int) and re.search("metric", f"{described} {sources.get(source, '')}", re.IGNORECASE)
+        kind for kind, source, described in database.rows("GENERIC_EVENT_TYPES", "typeId", "sourceId", "data")
+        if isinstance(kind, int) and re.search("metric", f"{described} {sources.get(source, '')}", re.IGNORECASE)
     ]
     if not types:
         return
@@ -61,7 +63,7 @@ def _generic(database: NsysDatabase) -> Iterator[pl.DataFrame]:
     def build(rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.filter(pl.col("typeId").is_in(types), pl.col("timestamp").is_not_null())
         values = pl.DataFrame(
-            list(_values(rows)), orient="row",
+            list(_values(rows, database.wrong)), orient="row",
             schema={"ts_ns": pl.Int64, "typeId": pl.Int64, "metric": pl.String, "value": pl.Float64},
         )
         return values.with_columns(_device(), _unit()).with_columns(pl.col("metric").cast(NAME)).select(_COLUMNS)
@@ -69,7 +71,7 @@ def _generic(database: NsysDatabase) -> Iterator[pl.DataFrame]:
     yield from database.blocks("GENERIC_EVENTS", ("timestamp", "typeId"), ("data",), build=build)
 
 
-def _values(rows: pl.DataFrame) -> Iterator[tuple[int, int, str, float]]:
+def _values(rows: pl.DataFrame, faults: Faults) -> Iterator[tuple[int, int, str, float]]:
     """Every numeric field of every sample, whether written as a number or as text."""
     for time, kind, text in rows.select("timestamp", "typeId", "data").iter_rows():
         try:
@@ -77,12 +79,11 @@ def _values(rows: pl.DataFrame) -> Iterator[tuple[int, int, str, float]]:
         except orjson.JSONDecodeError:
             continue
         for name, value in fields.items() if isinstance(fields, dict) else ():
-            try:
-                number = float(value)
-            except (TypeError, ValueError, OverflowError):
-                continue
-            if number == number and not isinstance(value, bool):
-                yield time, kind, str(name), number
+            read, reason = number(value)
+            if reason == NOT_FINITE:
+                faults.wrong("GENERIC_EVENTS", str(name), reason)
+            if read is not None:  # other fields are texts
+                yield time, kind, str(name), float(read)
 
 
 def _device() -> pl.Expr:

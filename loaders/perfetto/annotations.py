@@ -23,7 +23,11 @@ _INTS = {
     "stream": "stream", "stream id": "stream", "device": "device", "device id": "device",
     "registers per thread": "registers", "shared memory": "shared", "bytes": "bytes", "graph id": "graph",
     "graph node id": "graph_node", "corr id": "correlation", "queue": "stream", "agent": "device",
+    "copy bytes": "bytes", "src agent": "source",
 }  # fmt: skip
+SOURCE = 1 << 40
+"""Added to the number of the agent that a copy comes from, in the column ``device``: it counts where the track names
+no device."""
 Reals = npt.NDArray[np.float64]
 _QUANTITIES = ("registers", "shared", "bytes")
 _CODES = {"grid": "grid", "block": "block", "grid size": "grid", "block size": "block"}
@@ -34,7 +38,14 @@ _HINTS = {
 }  # fmt: skip
 _TABLES = (("ints", _INTS), ("codes", _CODES), ("floats", _FLOATS), ("hint", _HINTS))
 _METADATA = "metadata"
+_AGENT = re.compile(r"Agent[- ](\d{1,4})", re.I)
 _LIST = re.compile(r"\s*[\[(]?\s*(\d{1,18}(?:\s*,\s*\d{1,18}){0,2})\s*[\])]?\s*\Z")
+
+
+def _agent(text: str) -> int:
+    """The number of 'Agent-2'; NULL for other texts."""
+    match = _AGENT.fullmatch(text)
+    return int(match[1]) if match else NULL
 
 
 def _spelling(name: str) -> str:
@@ -79,6 +90,8 @@ class Annotations:
         self._level(tokens, "packet.event.annotation", owner, spans, out)
         inner = owner[tokens.owners("packet.event.annotation.entry")]
         self._level(tokens, "packet.event.annotation.entry", inner, spans, out)
+        source, device = out.ints.pop("source"), out.ints["device"]
+        out.ints["device"] = np.where((device == NULL) & (source >= 0), source + SOURCE, device)
         return out
 
     def names(self, tokens: Tokens, path: str, owner: Ints, spans: Ints) -> Ints:
@@ -150,7 +163,7 @@ class Annotations:
                 self._triples(tokens, path, at, owner, texts, out.codes[column])
             elif kind == "ints":
                 whole = self._whole(tokens, path, len(owner)) if whole is None else whole
-                self._numbers(whole[at], texts[at], owner[at], out.ints[column], column in _QUANTITIES)
+                self._numbers(whole[at], texts[at], owner[at], out.ints[column], column)
             else:
                 self._reals(tokens, path, at, owner, texts, out.floats[column])
 
@@ -175,10 +188,10 @@ class Annotations:
         values[field.owners[is_integer]] = floats[is_integer].astype(np.int64)
         return values
 
-    def _numbers(self, values: Ints, texts: Ints, owner: Ints, out: Ints, is_quantity: bool) -> None:
+    def _numbers(self, values: Ints, texts: Ints, owner: Ints, out: Ints, column: str) -> None:
         """Write annotations' numbers, or numbers parsed from their texts, to the rows of their owners."""
-        as_text = np.flatnonzero((values == NULL) & (texts >= 0))
-        convert = quantity if is_quantity else integer
+        as_text, is_quantity = np.flatnonzero((values == NULL) & (texts >= 0)), column in _QUANTITIES
+        convert = _agent if column == "source" else quantity if is_quantity else integer
         for code in np.unique(texts[as_text]).tolist():
             values[as_text[texts[as_text] == code]] = convert(self._strings.texts[code].strip())
         if is_quantity:

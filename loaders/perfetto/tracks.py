@@ -19,10 +19,13 @@ from msgspec import Struct
 from ..kineto import dialect
 from ..kineto.columns import CODES, INTS, NULL, Block, Strings
 from ..protobuf.tokens import Codes, Ints, Tokens, map_distinct
+from .annotations import SOURCE
 
 _GPU = re.compile(r"\b(GPU|NPU|XPU|HPU|TPU|MTIA)[ :#_-]{0,3}(\d{1,4})\b", re.I)
 _DEVICE = re.compile(r"\bdevice[ :#_-]{0,3}(\d{1,3})\b", re.I)
-_STREAM = re.compile(r"\b(?:stream|queue)[ :#_-]{0,3}(\d{1,18})\b", re.I)
+_STREAM = re.compile(r"\b(?:stream|queue)[ :#_\[-]{0,3}(\d{1,18})\b", re.I)
+_AGENT = re.compile(r"\bAGENT \[(\d{1,4})\].*\((GPU|CPU)\)", re.I)
+"""rocprofv3's tracks: COMPUTE AGENT [2] STREAM [1] (GPU), COPY to AGENT [0] STREAM [0] (CPU)."""
 _DEEPEST = 64
 _UNITS = {1: "ns", 2: "", 3: "B"}
 
@@ -133,6 +136,10 @@ class Tracks:
         stream = next((match for text in texts if (match := _STREAM.search(text))), None)
         pid = next((track.pid for track in chain if track.pid is not None), None)
         tid = next((track.tid for track in chain if track.tid is not None), None)
+        agent = next((match for text in texts if (match := _AGENT.search(text))), None)
+        if agent is not None:
+            number = int(agent[1]) if agent[2].upper() == "GPU" else NULL
+            return Place(True, number, int(stream[1]) if stream else NULL, NULL, NULL)
         if gpu or stream:
             device = next((match for text in texts if (match := _DEVICE.search(text))), None)
             if gpu and gpu[1].upper() != "GPU":
@@ -193,8 +200,11 @@ class Lanes:
         by_track = np.array([self._places[track] for track in distinct.tolist()], np.int64).reshape(len(distinct), 5)
         on_device, device, stream, pid, tid = by_track[where].T
         ints[_INT["end"]], ints[_INT["pid"]], ints[_INT["tid"]] = on_device, pid, tid
-        for column, placed in (("device", device), ("stream", stream)):
-            ints[_INT[column]] = np.where(ints[_INT[column]] == NULL, placed, ints[_INT[column]])
+        own = ints[_INT["device"]]
+        source = np.where(own >= SOURCE, own - SOURCE, NULL)  # a copy to the host is of the agent it comes from
+        device = np.where((device == NULL) & on_device.astype(bool), source, device)
+        ints[_INT["device"]] = np.where((own == NULL) | (own >= SOURCE), device, own)
+        ints[_INT["stream"]] = np.where(ints[_INT["stream"]] == NULL, stream, ints[_INT["stream"]])
 
     def _listed(self, categories: Codes) -> Ints:
         """The categories with AMD's replaced by Kineto's; -1 for unknown ones."""

@@ -31,8 +31,8 @@ _LONGEST = 64 << 20  # Bytes of one value or row; SQLite raises an error for lon
 _LONGEST_NAME = 1 << 16  # Maximum characters read of a text.
 _TEXT = f"case when typeof({{0}}) != 'blob' then substr(cast({{0}} as text), 1, {_LONGEST_NAME}) end"
 """SQL expression that reads a column of names; they may be stored as numbers."""
-_TIMES = frozenset("start end timestamp rawTimestamp enqueue".split())
-_SIZES = frozenset("bytes size memorySize".split())
+_TIMES = frozenset("start end timestamp rawTimestamp startNs endNs timestampNs allocationTime releaseTime".split())
+_SIZES = frozenset("bytes size memorySize totalAllocated totalReserved totalActive allocationTotalAllocated".split())
 _STEPS = 200_000  # SQLite virtual machine steps between two checks for cancellation.
 _TABLE = re.compile(r"\s*create table", re.IGNORECASE)
 _PLAIN_VIEW = re.compile(

@@ -1,0 +1,71 @@
+"""A value is read or it is unknown: one function makes every number, and nothing else makes one of a recorded cell."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import warplens
+from warplens.loaders.recording.faults import Faults
+from warplens.loaders.recording.values import Clock, number, numbers, series
+
+ROOT = Path(warplens.__file__).parent
+READERS = ("nsys", "nsys_stats", "rocm", "counters", "recording", "ncu")
+CASTS = re.compile(
+    r"cast\(pl\.(?:Int|Float|UInt)\w*, strict=False|\bfloat\(value\)|cast\(\{0\} as (?:real|integer)|fill_nan\(0")
+
+
+def test_no_reader_of_tables_makes_numbers_of_its_own() -> None:
+    files = (path for room in READERS for path in (ROOT / "loaders" / room).rglob("*.py"))
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in files if path.name != "times.py"}  # dates
+    assert {name for name, text in texts.items() if CASTS.search(text)} == set()
+
+
+def test_no_unknown_counts_as_nothing_in_work_and_findings() -> None:
+    files = (path for room in ("work", "findings") for path in (ROOT / "analysis" / room).rglob("*.py"))
+    found = {path.name for path in files if re.search(r"fill_null\(0", path.read_text())}
+    assert found <= {"roofline.py"}  # durations of activities that are then left out of the division
+
+
+@pytest.mark.parametrize(("cell", "kind", "value", "reason"), [
+    ("1.62068E+14", "ns", None, "rounded by a spreadsheet: the last digits are gone"),
+    ("1.678314002982197E+15", "ns", 1678314002982197, None), ("1,832,561", "ns", 1832561, None),
+    ("inf", "real", None, "not finite"), (float("nan"), "real", None, "not finite"), ("abc", "ns", None, "no number"),
+    (True, "count", None, "no number"), ("[N/A]", "real", None, None), (None, "ns", None, None),
+    ("2.5", "real", 2.5, None), (2**63 - 1, "bytes", None, "out of range"), (2**63 - 1, "id", 2**63 - 1, None),
+    ("1e400", "real", None, "not finite"),
+])
+def test_a_cell_is_a_number_empty_or_wrong(cell: object, kind: str, value: object, reason: str | None) -> None:
+    assert number(cell, kind) == (value, reason)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["ns", "real", "id"])
+def test_a_column_says_what_its_cells_say(kind: str) -> None:
+    cells = ["1", " 7 ", "7.0", "x", "inf", "", "N/A", "1E+20", "-3", "9" * 25, None]
+    faults, alone = Faults(), Faults()
+    read = numbers(pl.Series("c", cells), kind, faults, "T").to_list()  # type: ignore[arg-type]
+    assert read == [number(cell, kind)[0] for cell in cells]  # type: ignore[arg-type]
+    assert series("c", cells, kind, alone, "T").to_list() == read  # type: ignore[arg-type]
+    assert sorted(alone.warnings()) == sorted(faults.warnings())
+
+
+def test_wrong_cells_are_one_sentence_per_table_and_reason() -> None:
+    faults = Faults()
+    numbers(pl.Series("start", ["a", "b", "3"]), "ns", faults, "KERNELS")
+    numbers(pl.Series("end", ["c", "inf", "9"]), "ns", faults, "KERNELS")
+    assert faults.warnings() == ["3 values of KERNELS (start, end) could not be read: no number",
+                                 "1 value of KERNELS (end) could not be read: not finite"]
+
+
+def test_starts_and_ends_that_are_no_times_leave_the_row() -> None:
+    faults = Faults()
+    rows = pl.DataFrame({"start": [0, 5, 9, None, 10], "end": [0, 0, 5, 7, 30]})
+    timed = Clock(faults).timed(rows, "K")
+    assert timed.select("start_ns", "dur_ns").rows() == [(None, None), (5, None), (9, None), (None, None), (10, 20)]
+    assert faults.warnings() == ["2 values of K (start, end) could not be read: no time (0)",
+                                 "1 value of K (end) could not be read: ends before it starts"]
+    since_boot = pl.DataFrame({"start": [0, 10**15], "end": [5, 10**15 + 5]})
+    assert Clock(Faults()).timed(since_boot, "K")["start_ns"].to_list() == [None, 10**15]
