@@ -154,7 +154,7 @@ def _number(limits: dict[str, str], name: str) -> float | None:
         clock, channels = _number(limits, "max_mclk"), _number(limits, "num_hbm_channels")
         return clock / 1000 * _HBM_BYTES * channels if clock is not None and channels is not None else None
     value, _ = number(limits.get(name))
-    return float(value) if value is not None and 0 < value < 1e12 else None
+    return 1.0 * value if value is not None and 0 < value < 1e12 else None
 
 
 def _describe(recording: Recording, rows: pl.DataFrame, limits: dict[str, str]) -> None:
