@@ -39,9 +39,17 @@ def _doctor(arguments: argparse.Namespace) -> int:
     runs = open_runs([arguments.run], arguments)
     from ..loaders.ingest.doctor import run_facts
 
-    _tell(run_facts(runs))
+    _tell(run_facts(runs, frozenset(number for number, run in enumerate(runs) if _refused(run))))
     _tell(line for run in runs for line in _operators(run))
     return FINE
+
+
+def _refused(run: Trace) -> bool:
+    """Whether a capture beside the run does not fit it."""
+    from ..analysis.core.callers import callers_of
+
+    callers = callers_of(run)
+    return callers is not None and callers.joined is not None and bool(callers.joined.facts["refused"])
 
 
 def _operators(run: Trace) -> Iterable[tuple[str, str]]:

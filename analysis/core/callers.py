@@ -92,6 +92,15 @@ def callers_of(run: Trace) -> Callers | None:
     return run.remember(_MEMO, (), lambda: _callers(run))
 
 
+def missing_notes(run: Trace) -> list[str]:
+    """A note on launch calls without a record of their kernel."""
+    lost = int((~run.account().missing["cut"]).sum()) if run.has("host") else 0
+    if not lost:
+        return []
+    calls = "launch call has" if lost == 1 else "launch calls have"
+    return [f"{lost:,} {calls} no kernel in the file: lost by the profiler."]
+
+
 def call_rows(run: Trace) -> Ints:
     """The host row of each activity's launch call, -1 for none."""
     return run.account().activities["call"].fill_null(-1).cast(pl.Int64).to_numpy()

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core import units
-from ..core.batches import ABSENT, CALLS, ids
+from ..core.batches import ABSENT, CALLS
 from ..core.call_tree import HostSlices, Ints, Mask, crossing_notes, crossings
+from ..core.callers import missing_notes
 from ..core.derived import derived_rows, derived_value
 from ..core.intervals import EMPTY, Intervals, union
 from ..cycles.whole import Steps
@@ -139,7 +140,7 @@ def _attributed(
     if activities.is_empty():
         return None
     gaps = gaps_of(activities)
-    activities = activities.select("index", "name", "correlation")  # frees the rest before the host side is read
+    activities = activities.select("index", "name")  # frees the rest before the host side is read
     host = host_of(run)
     frames, devices, scope = [], [], []
     for device in gaps:
@@ -189,26 +190,39 @@ def _sums(gaps: DeviceGaps, window_ns: int, busy_ns: int, by_cause: Ints, count:
 
 class Launches(Struct, frozen=True):
     """For the activity that ended each gap: its row in the kernels table, its launch ``call`` (-1: none), and whether
-    it is in the same ``graph`` launch as the one before. ``overhead``: when a profiler was at work in the process."""
+    it is in the same ``graph`` launch as the one before. ``lost``: whether a kernel was launched in the gap that has no
+    record. ``overhead``: when a profiler was at work in the process."""
 
     row: Ints
     call: Ints
     graph: Mask
+    lost: Mask
     overhead: Intervals
 
     def pick(self, some: slice | Ints) -> Launches:
         """The launches of some gaps."""
-        return Launches(self.row[some], self.call[some], self.graph[some], self.overhead)
+        return Launches(self.row[some], self.call[some], self.graph[some], self.lost[some], self.overhead)
 
 
 def launches_of(run: Trace, host: Host, activities: pl.DataFrame, gaps: DeviceGaps) -> Launches:
     """The launches of the activities that end the gaps."""
-    row = _rows_of(run, activities["index"].gather(pl.Series(gaps.after)))
-    call, correlation = host.callers.call[row], ids(activities["correlation"])
-    graph = (call >= 0) & (correlation[gaps.before] == correlation[gaps.after]) & (gaps.before != gaps.after)
+    row, before = (_rows_of(run, activities["index"].gather(pl.Series(at))) for at in (gaps.after, gaps.before))
+    call = host.callers.call[row]
+    graph = (call >= 0) & (host.callers.call[before] == call) & (gaps.before != gaps.after)
     explained = np.flatnonzero((call >= 0) & ~graph)
     rank = int(host.slices.rank[call[explained[0]]]) if len(explained) else ABSENT
-    return Launches(row, call, graph, host.overhead.get(rank, EMPTY))
+    return Launches(row, call, graph, _lost(run, gaps), host.overhead.get(rank, EMPTY))
+
+
+def _lost(run: Trace, gaps: DeviceGaps) -> Mask:
+    """Whether a launch call without a record began in each gap."""
+    missing = run.account().missing.filter(~pl.col("cut"))
+    if gaps.rank is not None:
+        missing = missing.filter(pl.col("rank").is_null() | (pl.col("rank") == gaps.rank))
+    moments = missing["start_ns"].drop_nulls().sort().to_numpy()
+    first, last = (np.searchsorted(moments, at, side="left") for at in (gaps.since, gaps.until))
+    lost: Mask = last > first
+    return lost
 
 
 def _explained(
@@ -265,10 +279,11 @@ def by_cause(host: Host | None, gaps: DeviceGaps, launches: Launches | None) -> 
     if host is None or launches is None:
         parts[_NAMES.index("unknown")] = length
         return parts
-    slices, launched = host.slices, launches.call >= 0
-    parts[_NAMES.index("unknown")] = np.where(launched, 0, length)
-    parts[_NAMES.index("graph")] = np.where(launches.graph, length, 0)
-    some = np.flatnonzero(launched & ~launches.graph)
+    slices, launched, lost = host.slices, launches.call >= 0, launches.lost
+    parts[_NAMES.index("lost")] = np.where(lost, length, 0)
+    parts[_NAMES.index("unknown")] = np.where(launched | lost, 0, length)
+    parts[_NAMES.index("graph")] = np.where(launches.graph & ~lost, length, 0)
+    some = np.flatnonzero(launched & ~launches.graph & ~lost)
     if not len(some):
         return parts
     launch, begin, end, overhead = launches.call[some], gaps.starts[some], gaps.ends[some], launches.overhead
@@ -345,19 +360,19 @@ def _notes(run: Trace, host: Host | None, devices: list[DeviceIdle]) -> list[str
     elif unknown:
         share = units.percent(100 * unknown / idle)
         notes.append(f"{share} of the idle time ended with an activity whose launch is not recorded.")
+    notes += missing_notes(run)
     if host is not None:
         notes += crossing_notes(crossings(run.host))
-    if host is not None and (bare := _bare_graphs(run, host.slices)):
+    if host is not None and (bare := _bare_graphs(host.callers.call, host.slices)):
         notes.append(
             f"{bare:,} graph launches have no recorded kernels: time that counts as idle may include them."
         )
     return notes
 
 
-def _bare_graphs(run: Trace, slices: HostSlices) -> int:
+def _bare_graphs(host_calls: Ints, slices: HostSlices) -> int:
     """The number of graph launches without a recorded device activity."""
     launches = slices.named(lambda name: "GraphLaunch" in name, slices.of_kind(*CALLS))
     if not launches.any():
         return 0
-    seen = run.kernels.select(pl.col("correlation").unique()).collect(engine="streaming")["correlation"].drop_nulls()
-    return int((~np.isin(slices.at(np.flatnonzero(launches), "correlation"), seen.to_numpy())).sum())
+    return int((~np.isin(np.flatnonzero(launches), host_calls)).sum())

@@ -36,7 +36,7 @@ def idle_by_cycle(run: Trace, cycles: pl.DataFrame, times: StepTimes) -> pl.Data
     if parts.is_empty() or activities.is_empty():
         return none
     devices = gaps_of(activities)
-    activities = activities.select("index", "name", "correlation")
+    activities = activities.select("index", "name")
     host = host_of(run)
     return pl.concat([none, *(_of_device(run, host, activities, device, parts) for device in devices)])
 

@@ -16,6 +16,7 @@ CAUSES = {
     "queued": "launched, but blocked: probably on an event, another stream or a peer",
     "graph": "between two kernels of one graph launch",
     "profiler": "profiler overhead",
+    "lost": "a kernel was launched that has no record: lost by the profiler",
     "unknown": "no launch call was recorded for the next activity",
 }
 """Every cause and its meaning; a nanosecond of idle time has exactly one."""
@@ -24,7 +25,7 @@ LABELS = {
     "input": "DataLoader (input)", "sync": "host sync", "allocation": "allocation", "copy": "copy calls",
     "runtime": "other runtime calls", "python": "Python code", "op": "host ops", "untraced": "untraced host code",
     "launch": "launch calls", "dispatch": "dispatch", "queued": "queued work", "graph": "gaps in graphs",
-    "profiler": "profiler", "unknown": "unknown launches",
+    "profiler": "profiler", "lost": "lost records", "unknown": "unknown launches",
 }
 """The label of each cause in sentences and charts; it contains the word that lists and filters use."""
 

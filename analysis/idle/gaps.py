@@ -17,14 +17,14 @@ from ..core.call_tree import Ints, Mask
 from ..core.intervals import Intervals, union
 from ..kernels.sources import ACTIVITIES
 
-_PER_GAP = ("starts", "ends", "before", "after", "since")
+_PER_GAP = ("starts", "ends", "before", "after", "since", "until")
 
 
 class DeviceGaps(Struct, frozen=True):
     """One device: its window from first start to last end, and its gaps in order of time. Times are in ns. ``before``
     and ``after``: row of the activity before and after each gap, in the table that was searched, and ``first_row`` and
-    ``last_row`` those of the first and last activity. ``since``: when each
-    gap began, which for a piece of a gap (``within``) may be before its start."""
+    ``last_row`` those of the first and last activity. ``since`` and ``until``: when each gap began and ended, for a
+    piece of a gap (``within``) those of the gap."""
 
     device: str | None
     rank: int | None
@@ -38,6 +38,7 @@ class DeviceGaps(Struct, frozen=True):
     before: Ints
     after: Ints
     since: Ints
+    until: Ints
 
     def pick(self, some: slice | Ints) -> DeviceGaps:
         """Some of the gaps."""
@@ -62,7 +63,8 @@ class DeviceGaps(Struct, frozen=True):
         for start, until, row in ((begin, self.begin_ns, self.first_row), (stop, end, self.last_row)):
             if until > start:
                 at = 0 if start < self.begin_ns else len(result.starts)
-                new = {"starts": start, "ends": until, "before": row, "after": row, "since": start}
+                new = {"starts": start, "ends": until, "before": row, "after": row, "since": start,
+                       "until": start}
                 result = replace(result, **{name: np.insert(getattr(result, name), at, new[name]) for name in _PER_GAP})
         return result
 
@@ -88,7 +90,7 @@ class DeviceGaps(Struct, frozen=True):
 
 
 def activities_of(run: Trace) -> pl.DataFrame:
-    """The device activities with a start and a duration: ``index start_ns dur_ns name device rank correlation``."""
+    """The device activities with a start and a duration: ``index start_ns dur_ns name device rank``."""
     return _timed(run).collect(engine="streaming")
 
 
@@ -104,7 +106,7 @@ def activities_around(run: Trace, first: int, last: int) -> pl.DataFrame:
 def _timed(run: Trace) -> pl.LazyFrame:
     return (
         run.kernels.filter(pl.col("kind").is_in(ACTIVITIES))
-        .select("index", "start_ns", "dur_ns", "name", "device", "rank", "correlation")
+        .select("index", "start_ns", "dur_ns", "name", "device", "rank")
         .drop_nulls(["start_ns", "dur_ns"])
     )
 
@@ -126,5 +128,5 @@ def _of_device(device: str | None, rank: int | None, rows: Ints, starts: Ints, e
     before = np.searchsorted(ends[by_end], begin, side="right") - 1
     return DeviceGaps(
         device, rank, first, window, busy.length, int(rows[by_start[0]]), int(rows[by_end[-1]]), begin, stop,
-        rows[by_end[before]], rows[by_start[after]], begin,
+        rows[by_end[before]], rows[by_start[after]], begin, stop,
     )

@@ -21,6 +21,7 @@ from ...loaders.trace import NO_DEVICE, REDUCED, PartOf, Trace
 from ..communication.devices import Communication, communication
 from ..contract.options import Options
 from ..core import units
+from ..core.callers import missing_notes
 from ..core.derived import derived_value
 from ..core.intervals import EMPTY, Intervals, Ints, union
 from ..core.run_labels import Place, device_labels
@@ -218,7 +219,7 @@ def overview_from_ranks(
         longer = window_ns / float(of_whole) - 1 if of_whole else 0.0  # type: ignore[arg-type]
         if longer > MUCH_LONGER:
             headline += f", {units.duration(window_ns)} with the device work launched in it"
-    notes = _notes(cycles, parts, basis, word, cycle, longer)
+    notes = (*_notes(cycles, parts, basis, word, cycle, longer), *missing_notes(run))
     if any(NO_DEVICE in warning for warning in run.info.warnings):
         notes = tuple(note for note in notes if note != _UNSEEN)  # exports print the warning, too
     result = overview(run, times, word, headline, evidence, basis, notes)

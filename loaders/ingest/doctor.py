@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 
 from .. import private, registry
 from ..native.build import programs
@@ -63,8 +64,9 @@ def _writable(folder: Path) -> str:
     return "can be written"
 
 
-def run_facts(traces: tuple[Trace, ...]) -> Iterator[tuple[str, str]]:
-    """(name, value) lines about an input: metadata, tables, missing tables and columns, dropped events, warnings.
+def run_facts(traces: tuple[Trace, ...], refused: frozenset[int] = frozenset()) -> Iterator[tuple[str, str]]:
+    """(name, value) lines about an input: metadata, tables, missing tables and columns, dropped events, how launch
+    calls and operators are known, warnings. ``refused``: the numbers of runs with a refused capture.
 
     Metadata about the recorded process, such as command line and environment, is not included.
     """
@@ -85,10 +87,43 @@ def run_facts(traces: tuple[Trace, ...]) -> Iterator[tuple[str, str]]:
             yield "left out", _listed([f"{what}: {count:,}" for what, count in ignored.items()])
         for advice in record_next(trace):
             yield "record next", advice
+        links = trace.links if trace.has("kernels") or trace.has("host") else {}
+        yield from _links(links)
         for warning in trace.info.warnings:
             yield "found", warning
-        if not trace.info.warnings and all(is_read for *_, is_read in tables) and not ignored:
+        all_read = all(is_read for *_, is_read in tables) and not ignored
+        if all_read and not trace.info.warnings and number not in refused and not _wrong(links):
             yield "found", "nothing was wrong"
+
+
+def _links(links: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """How launch calls, operators and processes are known, and which launch calls have no record."""
+    call, op, external = (links.get(name) or {} for name in ("call", "op", "external_id"))
+    total = sum(call.values())
+    if total > call.get("none", 0):
+        yield "launches", _by(call, total)
+    if total and (total > op.get("none", 0) or external["tested"]):
+        tested = f"{external['agree']:,} of {external['tested']:,} name the operator around the launch"
+        unused = f"; External id not used: {tested}" if external["tested"] and not external["used"] else ""
+        yield "operators", _by(op, total) + unused
+    if len(processes := links.get("processes") or []) > 1:
+        yield "processes", f"{len(processes)} ({_listed([str(one['process'] or one['rank']) for one in processes])})"
+    if links.get("lost"):
+        yield "lost", f"{links['lost']:,} of {links['launch_calls']:,} launch calls have no record of their kernel"
+    if links.get("cut"):
+        yield "cut", f"{links['cut']:,} launch calls after the last one with a record: the recording ended"
+
+
+def _by(counts: dict[str, int], total: int) -> str:
+    known = [f"{count:,} of {total:,} by {how}" for how, count in counts.items() if how != "none"]
+    return ", ".join([*known, *([f"{counts['none']:,} unknown"] if counts.get("none") else [])])
+
+
+def _wrong(links: dict[str, Any]) -> bool:
+    """Whether records are missing, repeated or without a time, or External ids name something else than operators."""
+    external = links.get("external_id") or {"tested": 0, "used": True}
+    return any(links.get(name) for name in ("lost", "repeats", "timeless")) or bool(
+        external["tested"] and not external["used"])
 
 
 def _about(trace: Trace) -> Iterator[tuple[str, str]]:

@@ -210,6 +210,9 @@ def by_definition(run: Trace) -> dict[str, int]:
     slices = run.host.collect().to_dicts()
     calls = sorted((s for s in slices if s["correlation"]), key=lambda s: s["start_ns"])
     ends = {a["index"]: a["start_ns"] + a["dur_ns"] for a in acts}
+    recorded = {a["correlation"] for a in acts}
+    last = max((c["start_ns"] for c in calls if c["correlation"] in recorded), default=10**18)
+    lost = [c["start_ns"] for c in calls if c["correlation"] not in recorded and c["start_ns"] <= last]
     out = dict.fromkeys(CAUSES, 0)
     for at in range(min(a["start_ns"] for a in acts if a["dur_ns"]), max(ends.values()), STEP):
         if any(a["start_ns"] <= at < ends[a["index"]] for a in acts):
@@ -221,7 +224,9 @@ def by_definition(run: Trace) -> dict[str, int]:
         launch = next((s for s in calls if s["correlation"] == after["correlation"]), None)
         began = max(ends[a["index"]] for a in acts if ends[a["index"]] <= at and a["dur_ns"])
         before = [a for a in acts if ends[a["index"]] == began][-1]
-        if launch is None:
+        if any(began <= moment < after["start_ns"] for moment in lost):
+            out["lost"] += STEP
+        elif launch is None:
             out["unknown"] += STEP
         elif before["correlation"] == after["correlation"]:
             out["graph"] += STEP

@@ -80,7 +80,7 @@ def test_recordings_that_are_no_ranks_are_named_with_their_folders(samples: Path
 def test_doctor_says_what_was_found_dropped_and_assumed(samples: Path, tmp_path: Path, capsys) -> None:
     assert main(["doctor", str(samples / "ncu_long.csv"), "--no-cache"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "format ncu: Nsight Compute" in said and "kernels 5 rows; never recorded: start_ns, rank" in said
+    assert "format ncu: Nsight Compute" in said and "kernels 5 rows; never recorded: start_ns, lane, rank" in said
     assert "not in it host, metrics" in said and "their sum is not wall time" in said and "nothing was wrong" in said
     cut = tmp_path / "cut.csv"
     cut.write_text("Start (ns),Duration (ns),Strm,Name\n1,2,7,k\n3,x,7,k\n")
