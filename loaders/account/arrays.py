@@ -23,19 +23,63 @@ def integers(frame: pl.DataFrame, name: str, none: int = NONE) -> Ints:
     return column.cast(pl.Int64).fill_null(none).to_numpy()
 
 
-def matches(frame: pl.DataFrame, conditions: dict[str, Callable[[str], Any]], name: str = "name") -> dict[str, Mask]:
-    """Which rows have a text that meets each condition, asked once per distinct text."""
-    codes = frame[name].to_physical()
-    distinct = frame[name].unique()
-    texts = distinct.cast(pl.String).to_list()
-    numbers = distinct.to_physical().to_list()
-    size = 2 + max((number for number in numbers if number is not None), default=0)
+def column_arrays(frame: pl.LazyFrame, *narrow: str) -> dict[str, Ints]:
+    """Integer columns as arrays, ``NONE`` for null, read in batches so that only the arrays are in memory. A column
+    with a single value takes none; ``narrow`` columns are int32 if the values fit."""
+    pieces: dict[str, list[Ints]] = {}
+    batches = getattr(frame, "collect_batches", None)  # unstable API of polars: without it all rows come at once
+    for batch in [frame.collect(engine="streaming")] if batches is None else batches(maintain_order=True):
+        for name in batch.columns:
+            values = integers(batch, name)
+            if len(values) and (values == values[0]).all():
+                values = np.broadcast_to(values[0], len(values))
+            elif name in narrow and int(values.min()) > -(1 << 31) and int(values.max()) < 1 << 31:
+                values = values.astype(np.int32)
+            else:
+                values = values.copy()  # a view would keep the batch in memory
+            pieces.setdefault(name, []).append(values)
+    names = frame.clone().collect_schema().names()
+    return {name: _joined([piece for piece in pieces.get(name, []) if len(piece)]) for name in names}
+
+
+def _joined(pieces: list[Ints]) -> Ints:
+    if not pieces:
+        return np.zeros(0, dtype=np.int64)
+    if all(piece.strides == (0,) and piece[0] == pieces[0][0] for piece in pieces):
+        return np.broadcast_to(pieces[0][0], sum(map(len, pieces)))
+    return np.concatenate(pieces)
+
+
+def in_order(values: Ints, order: Ints | None) -> Ints:
+    """The values in that order; those with a single value still take no memory."""
+    if order is None or values.strides == (0,):
+        return values
+    return values[order]
+
+
+def by_start(start: Ints, end: Ints) -> Ints:
+    """The order by start, of equal ones the longest first; recorders write long sorted runs."""
+    order = np.argsort(start, kind="stable")
+    same = np.diff(start[order]) == 0
+    if same.any():
+        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        rows = order[tied]
+        order[tied] = rows[np.lexsort((rows, -end[rows], start[rows]))]
+    return order
+
+
+def matches(codes: Ints, texts_of: Callable[[pl.Series], pl.Series], conditions: dict[str, Callable[[str], Any]]
+            ) -> dict[str, Mask]:
+    """Which rows of a categorical column, as codes, have a text that meets each condition, asked once per text."""
+    numbers = [code for code in np.unique(codes).tolist() if code != NONE]
+    texts = texts_of(pl.Series(numbers, dtype=pl.UInt32)).cast(pl.String).to_list()
+    size = 2 + max(numbers, default=0)
     result = {}
-    rows = codes.cast(pl.Int64).fill_null(size - 1).to_numpy()
+    rows = np.where(codes == NONE, size - 1, codes)
     for key, condition in conditions.items():
         table = np.zeros(size, dtype=bool)
         for number, text in zip(numbers, texts, strict=True):
-            if number is not None and text is not None:
+            if text is not None:
                 table[number] = bool(condition(text))
         result[key] = table[rows]
     return result

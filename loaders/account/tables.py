@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from .arrays import NONE, Ints, Mask, integers, matches
+from ..schema import NAME
+from .arrays import NONE, Ints, Mask, by_start, column_arrays, in_order, matches
 
 
 class Recorded(Protocol):
@@ -35,7 +36,7 @@ class Recorded(Protocol):
 
 
 class LinkedSlices(Struct, frozen=True):
-    """Host slices of some kinds in order of start, the longest first: rows of the table, times (ns) and ids."""
+    """Host slices of some kinds: rows of the table, times (ns) and ids."""
 
     row: Ints
     start: Ints
@@ -63,29 +64,39 @@ class DeviceWork(Struct, frozen=True):
 
 def work_of(trace: Recorded) -> DeviceWork:
     """The rows of ``kernels``."""
-    columns = ("start_ns", "dur_ns", "kind", "rank", "correlation", "op_id", "flow", "graph")
-    rows = trace.kernels.select(columns).collect(engine="streaming")
-    start, graph = integers(rows, "start_ns"), rows["graph"].is_not_null().to_numpy()
-    correlation, external = integers(rows, "correlation"), integers(rows, "op_id")
-    correlation = np.where(correlation == 0, NONE, correlation)
-    waits = (rows["kind"] == "sync").fill_null(False).to_numpy()
+    columns = ("start_ns", "rank", "correlation", "op_id", "flow", "graph")
+    rows = column_arrays(trace.kernels.select(*columns, waits=(pl.col("kind") == "sync").fill_null(False)))
+    start, correlation, external = rows["start_ns"], rows["correlation"], rows["op_id"]
+    graph = rows["graph"] != NONE
+    if (correlation == 0).any():
+        correlation = np.where(correlation == 0, NONE, correlation)
+    waits = rows["waits"] == 1
     timeless = (start == NONE) & ~waits
     if timeless.all():  # a format without times
         timeless = np.zeros(len(start), dtype=bool)
-    return DeviceWork(start, integers(rows, "rank"), correlation, external, integers(rows, "flow"), graph,
+    return DeviceWork(start, rows["rank"], correlation, external, rows["flow"], graph,
                 ~waits & ~timeless, timeless)
 
 
 def slices_of(trace: Recorded, condition: pl.Expr, names: dict[str, Any]) -> LinkedSlices:
-    """The host slices that meet the condition; ``names``: conditions on their names, by a word for ``named``."""
-    columns = ("row", "start_ns", "dur_ns", "rank", "pid", "tid", "correlation", "external_id")
-    rows = trace.host.with_row_index("row").filter(condition).select(
-        *columns, *(["name"] if names else [])).collect(engine="streaming")
-    start = integers(rows, "start_ns")
-    end = np.where(start == NONE, NONE, start + np.maximum(integers(rows, "dur_ns", 0), 0))
-    order = np.lexsort((-end, start)) if bool((np.diff(start) <= 0).any()) else np.arange(len(start))
-    rank, pid, tid = (integers(rows, name)[order] for name in ("rank", "pid", "tid"))
-    correlation = integers(rows, "correlation")
-    named = {key: mask[order] for key, mask in matches(rows, names).items()} if names else {}
-    return LinkedSlices(integers(rows, "row")[order], start[order], end[order], rank, pid, tid,
-                  np.where(correlation == 0, NONE, correlation)[order], integers(rows, "external_id")[order], named)
+    """The host slices that meet the condition; ``names``: conditions on their names, by a word for ``named``. With
+    names they are in order of start, the longest first; without as recorded."""
+    times = ("start_ns", pl.col("dur_ns").fill_null(0).clip(lower_bound=0))
+    some = trace.host.with_row_index("row").filter(condition).select(
+        pl.col("row").cast(pl.Int64), *times, "rank", "pid", "tid", "correlation", "external_id",
+        *([pl.col("name").to_physical().cast(pl.Int64)] if names else []))
+    columns = column_arrays(some, "row", "pid", "tid", "name", "dur_ns")
+    start = columns["start_ns"]
+    end = np.where(start == NONE, NONE, start + columns.pop("dur_ns"))
+    order = by_start(start, end) if names and bool((np.diff(start) <= 0).any()) else None
+    named = {}
+    if names:
+        masks = matches(columns.pop("name"), lambda codes: codes.cat.to(NAME), names)
+        named = {key: mask if order is None else mask[order] for key, mask in masks.items()}
+    correlation = columns["correlation"]
+    if (correlation == 0).any():
+        correlation = np.where(correlation == 0, NONE, correlation)
+    row, rank, pid, tid, external = (
+        in_order(columns[name], order) for name in ("row", "rank", "pid", "tid", "external_id"))
+    return LinkedSlices(row, in_order(start, order), in_order(end, order), rank, pid, tid,
+                        in_order(correlation, order), external, named)
