@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from ..analysis.table.table import Table
     from ..loaders.trace import Trace
 
-FINE, GATE_FAILED, USAGE, UNREADABLE = 0, 1, 2, 3
+FINE, GATE_FAILED, USAGE, UNREADABLE, NOT_JUDGED = 0, 1, 2, 3, 4
+STATUS = {"PASS": FINE, "FAIL": GATE_FAILED, "NOT JUDGED": NOT_JUDGED}
+"""The exit status of each result of a gate."""
 Moments = tuple[int, int]  # Time in A and in B, ns.
 FORMATS = ("text", "md", "json", "svg", "csv", "parquet", "folded", "speedscope", "kernel-table")
 

@@ -1,7 +1,8 @@
 """The command ``diff``: compare two runs, or two sets of repeated runs, with an exit status for CI.
 
 ``--fail-on`` makes it a gate: the table always goes to stdout, the gate's verdict to stderr, and the exit status is 1
-if the gate fails. The gate judges the whole comparison, including the rows that ``--top`` does not print.
+if the gate fails, 4 if it could not be judged. The gate judges the whole comparison, including the rows that ``--top``
+does not print.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..library import UsageError
 from .arguments import (
     FINE,
-    GATE_FAILED,
+    STATUS,
     Command,
     ask,
     labelled,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def _diff_arguments(parser: argparse.ArgumentParser) -> None:
-    from ..analysis.diff.verdict.gate_rule import HELP, METAVAR
+    from ..analysis.diff.gate_rule import HELP, METAVAR
 
     parser.add_argument("runs", nargs="*", metavar="RUN", help="two runs, or one file that holds two")
     parser.add_argument("--fail-on", action="append", metavar=METAVAR, help=HELP.replace("%", "%%"))
@@ -46,7 +47,7 @@ def _diff_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _diff(arguments: argparse.Namespace) -> int:
-    from ..analysis.diff.verdict.gate_rule import condition_of
+    from ..analysis.diff.gate_rule import condition_of
 
     try:
         conditions = [condition_of(text) for text in arguments.fail_on or ()]
@@ -56,18 +57,18 @@ def _diff(arguments: argparse.Namespace) -> int:
     top, arguments.top = arguments.top, None
     table = _compared(arguments)
     arguments.top = top
-    emit([table], arguments)
     if not conditions:
+        emit([table], arguments)
         return FINE
     from ..analysis.core.text import display
-    from ..analysis.diff.verdict.gate import gate, judge
+    from ..analysis.diff.gate import sentence, with_gates, worst
 
+    table, gates = with_gates(table, list(zip(arguments.fail_on, conditions, strict=True)))
+    emit([table], arguments)
     if arguments.format == JUNIT:
-        cases = [(text, judge(table, one)) for text, one in zip(arguments.fail_on, conditions, strict=True)]
-        write([junit("diff", [Case(text, *one) for text, one in cases])], arguments)
-    passed, sentence = gate(table, conditions)
-    print(display(sentence), file=sys.stderr)
-    return FINE if passed else GATE_FAILED
+        write([junit("diff", [Case(one.gate, one.result, one.sentence) for one in gates])], arguments)
+    print(display(sentence(table, gates, {one.name for one in conditions})), file=sys.stderr)
+    return STATUS[worst(gates)]
 
 
 def _compared(arguments: argparse.Namespace) -> Table:

@@ -52,7 +52,7 @@ def _history(arguments: argparse.Namespace) -> int:
         raise lost
     passed, sentence = gate(facts, percent)
     if arguments.format == JUNIT:
-        write([junit("history", [Case(arguments.fail_on, passed, sentence)])], arguments)
+        write([junit("history", [Case(arguments.fail_on, "PASS" if passed else "FAIL", sentence)])], arguments)
     print(display(sentence), file=sys.stderr)
     return FINE if passed else GATE_FAILED
 

@@ -12,10 +12,10 @@ from .output import JUNIT
 
 
 class Case(NamedTuple):
-    """One condition as typed, whether it passed, and a sentence that says why."""
+    """One condition as typed, its result (PASS, FAIL or NOT JUDGED), and a sentence that says why."""
 
     name: str
-    passed: bool
+    result: str
     sentence: str
 
 
@@ -29,14 +29,16 @@ def junit(command: str, cases: Sequence[Case]) -> bytes:
     """The JUnit XML document."""
     from ..analysis.core.text import clean
 
-    failed = sum(not case.passed for case in cases)
+    failed, skipped = (sum(case.result == result for case in cases) for result in ("FAIL", "NOT JUDGED"))
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuites><testsuite name="warplens {command}" tests="{len(cases)}" failures="{failed}">',
+        f'<testsuites><testsuite name="warplens {command}" tests="{len(cases)}" failures="{failed}" '
+        f'skipped="{skipped}">',
     ]
     for case in cases:
         inside = f"<system-out>{escape(clean(case.sentence), quote=False)}</system-out>"
-        if not case.passed:
-            inside = f'<failure message="{escape(clean(case.sentence))}"/>'
+        if case.result != "PASS":
+            element = "failure" if case.result == "FAIL" else "skipped"
+            inside = f'<{element} message="{escape(clean(case.sentence))}"/>'
         lines.append(f'<testcase classname="warplens.{command}" name="{escape(case.name)}">{inside}</testcase>')
     return "\n".join([*lines, "</testsuite></testsuites>", ""]).encode("utf-8", "replace")

@@ -41,6 +41,7 @@ def format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
 def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
     """Render the requested number of rows of the tables to stdout or the output file."""
     from ..analysis.table.export import WrongFormat, pieces, render
+    from ..analysis.table.parts import unfolded
 
     chosen = format_of(arguments, tables)
     if chosen == JUNIT:
@@ -52,6 +53,8 @@ def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
     to_file = arguments.output and arguments.output != "-"
     if chosen in _READ:
         tables = [table.without_empty_rows() for table in tables]
+    else:
+        tables = [unfolded(table) for table in tables]
     is_read = not to_file and arguments.top is None and chosen in _READ
     try:
         if is_read:

@@ -20,12 +20,11 @@ from ..core.distribution import histogram
 from ..core.metrics import metric
 from ..core.text import display
 from ..cycles.scope import scoped
+from ..diff.judge import Floats
 from ..diff.prepare.prepared import Prepared, prepared
 from ..diff.prepare.samples import HOST, Matched, of_process, work_of
-from ..diff.stats.reference import compare
-from ..diff.stats.robust_location import Floats
-from ..diff.verdict.cycle_time import spread
-from ..diff.verdict.resources import recorded_units
+from ..diff.reference import compare
+from ..diff.resources import recorded_units
 from ..idle.cause_meanings import idle_name
 from ..idle.causes import named_cause
 from ..kernels.launch_index import launch_index
@@ -280,7 +279,7 @@ def _parts_section(parts: tuple[PartDetails, ...]) -> Section:
 def _distribution(title: str, samples: BothSides) -> Section:
     rows = tuple(
         (f"{name} median", f"{units.duration(float(np.median(values)) * samples.unit_ns)} ± "
-         f"{units.duration(spread(values) * samples.unit_ns)}, {units.count(len(values))} cycles")
+         f"{units.duration(_spread(values) * samples.unit_ns)}, {units.count(len(values))} cycles")
         for name, values in (("A", samples.a), ("B", samples.b)) if len(values)
     )
     return Section(title, rows, shape=samples.shape)
@@ -340,3 +339,8 @@ def _thinned(values: list[float]) -> list[float]:
     if len(values) <= CELLS:
         return values
     return [max(values[len(values) * at // CELLS : len(values) * (at + 1) // CELLS]) for at in range(CELLS)]
+
+
+def _spread(values: Floats) -> float:
+    """1.48 times the median absolute deviation: a standard deviation robust to outliers."""
+    return float(1.4826 * np.median(np.abs(values - np.median(values))))

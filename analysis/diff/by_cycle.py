@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+import numpy as np
 import polars as pl
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.schema import NAME
@@ -17,16 +19,12 @@ from ..core.batches import CALLS
 from ..core.distribution import histogram
 from ..core.names.short_name import fit_name
 from ..core.processes import recorded
-from ..idle.cause_meanings import idle_name
-from .prepare.idle_time import UNKNOWN
-from .prepare.prepared import Prepared, replay_notes, replays
-from .prepare.samples import HOST, IDLE, Matched, Work
-from .present.sentences import cause_lines, cycle_line, data_line, device_lines, explanation, launches_text, line
-from .stats.robust_location import trimmed
-from .verdict.alone import predicted_alone
-from .verdict.comparability import judged
-from .verdict.device_work import DeviceWork, agreed, device_work, paths
-from .verdict.function_change import (
+from ..idle.cause_meanings import LABELS, idle_name
+from .alone import predicted_alone
+from .change import CycleChange, change_of
+from .cycle_time import CycleTime, cycle_time
+from .device_work import DeviceWork, agreed, device_work, paths
+from .function_change import (
     REGRESSIONS,
     FunctionChange,
     IdleChange,
@@ -36,22 +34,57 @@ from .verdict.function_change import (
     in_order,
     under_their_rows,
 )
-from .verdict.resources import ChangedResource, recorded_units, resources, scored_metrics, with_metrics
-from .verdict.suspects import judge_by_launch, per_launch, suspects
-from .verdict.verdict import Calibration, FunctionNoise, Verdict, cause_of
+from .prepare.idle_time import UNKNOWN
+from .prepare.prepared import Prepared, caveats, replay_notes, replays
+from .prepare.samples import HOST, IDLE, SWAPPED, Matched, Work
+from .resources import ChangedResource, recorded_units, resources, scored_metrics, with_metrics
+from .rows import function_rows
+from .sentences import (
+    cause_lines,
+    change_line,
+    cycle_line,
+    data_line,
+    device_lines,
+    explanation,
+    uniform_line,
+)
+from .verdict import Calibration, Comparability, UniformChange, Verdict, cause_of
+
+
+class JudgedCycle(Struct, frozen=True):
+    """The cycle time of two runs and where its change went."""
+
+    cycles: CycleTime
+    change: CycleChange | None
+
+
+def judged(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> JudgedCycle:
+    """The cycle time and its account; cached for the next view."""
+    def judge() -> tuple[Prepared, JudgedCycle]:
+        cycles = cycle_time(ready.matched, ready.same.proved)
+        change, cycles = change_of(ready, cycles, options)
+        return ready, JudgedCycle(cycles, change)
+
+    return runs[0].remember("judged", (runs[1], id(ready), options), judge, most=1)[1]  # keeps ``ready``, so its id
 
 
 def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Answer:
     """The ranking and the verdict of two runs whose cycles are matched."""
-    matched = ready.matched
-    cycles, comparable = judged(runs, matched, options)
-    rows = suspects(matched)
-    if not comparable.comparable:
-        judge_by_launch(rows)
+    matched, same = ready.matched, ready.same
+    one = judged(runs, ready, options)
+    cycles, change = one.cycles, one.change
+    comparable = Comparability(same.proved, same.flops_ratio, tuple(caveats(runs, options)))
+    rows = function_rows(matched, same.proved)
     for row, key in zip(rows, _places(matched), strict=True):
         row.rank = matched[key[0]].pair.rank
         row.wait_a_ms, row.wait_b_ms = ready.waits.a.get(key), ready.waits.b.get(key)
-        row.renamed = ready.names.get((row.function, row.device))
+        row.function_b = ready.names.get((row.function, row.device))
+        group = ready.groups.get((key[0], row.function, row.device)) if row.kind == SWAPPED else None
+        if group is None:
+            row.match = ready.how.get((row.function, row.device, row.kind))
+        else:
+            row.match, row.function_b = group.match, group.name_b
+    uniform = uniform_change(rows) if same.proved else None
     _fold(rows, matched, ready)
     slowed = [row for row in rows if row.verdict in REGRESSIONS]
     _locate_losses(slowed, runs, ready)
@@ -65,34 +98,64 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     changed = resources(*ready.works, pids, units, {(row.function, str(row.device)) for row in slowed}, cycles.ratio)
     table = with_metrics(table, scored_metrics(ready.works, table, units), changed)
     table, work, changed = _as_recorded(ready.works, table, work, changed)
-    calibration = _calibration(rows, ready.works[0])
-    launches = per_launch(rows) if comparable.by_launch else ()
+    calibration = _calibration(rows)
     cause = cause_of(changed, cycles, work, idle)
-    if comparable.comparable and cause.resource is not None:
+    if same.proved and cause.resource is not None:
         of_table = {(name, device): metric for name, device, metric in table.select(
             pl.col("function", "device", "metric").cast(pl.String)).iter_rows()}
         for row in rows:
             row.metric = of_table.get((row.function, row.device))
         cause = replace(cause, alone=predicted_alone(runs[0], cause.resource, rows, options))
-    regressions = len({(row.function, row.device) for row in slowed if row.kind != IDLE and row.part_of is None})
+    slower = len({(row.function, row.device) for row in slowed if row.kind != IDLE and row.part_of is None})
+    uniform = None if cause.resource is not None else uniform
     verdict = Verdict(
-        comparable,
-        explanation(cause, cycles, regressions, comparable, all(run.has("metrics") for run in runs), launches),
+        comparable, same, explanation(cause, cycles, slower, same, all(run.has("metrics") for run in runs)),
         "cycles", cycles, tuple(work), tuple(changed), tuple(idle), cause, calibration, tuple(ready.timings),
-        per_launch=launches,
+        change=change, uniform=uniform,
     )
     shape = histogram(matched[0].a.cycle_ms * 1e6, matched[0].b.cycle_ms * 1e6)
     short = {name: fit_name(name, 40) for name in table["function"].unique()}
+    data = data_line(same, comparable, matched, calibration.row_ms)
     lines = [
-        cycle_line(cycles), *device_lines(work, ready.timings, short, cycles.median_a_ms),
-        *([line("Launch", f"{launches_text(launches)}.")] if launches else []),
-        *cause_lines(cause, changed, cycles, comparable),
+        cycle_line(cycles, same), *change_line(change, cycles, short),
+        *device_lines(work, ready.timings, short, cycles.median_a_ms), *uniform_line(uniform),
+        *cause_lines(cause, changed, cycles, same), data,
     ]
-    data = data_line(comparable, matched, calibration.row_ms)
-    lines = [*lines, data] if comparable.comparable else [data, *lines]
     notes = [*ready.notes, *replay_notes((replays(runs[0]), replays(runs[1]))), *_notes(matched, rows, ready)]
-    ordered = under_their_rows(in_order(table))
+    ordered = under_their_rows(in_order(table, _first(change, cycles)))
     return Answer(ordered.lazy(), verdict.facts() | {"histogram": shape}, tuple(lines), tuple(notes))
+
+
+def _first(change: CycleChange | None, cycles: CycleTime) -> tuple[str, str | None, str | None] | None:
+    """Function, device and kind of the row of the first cause, where the cycle is called."""
+    if change is None or not cycles.called:
+        return None
+    # idle time without a cause only repeats the rows of what the device waited for
+    top = next((one for one in change.causes if (one.kind, one.name) != (IDLE, LABELS[UNKNOWN])), None)
+    if top is None:
+        return None
+    return f"idle: {top.name}" if top.kind == IDLE else top.name, change.device, top.kind
+
+
+LEAST_KERNELS, LEAST_SHARE = 10, 0.9  # A lead needs so many kernels in both runs, with so much of A's kernel time...
+EVEN, LEAST_CHANGE = 0.02, 0.05  # ...changed by one factor: at most this spread, at least so far off 1.
+
+
+def uniform_change(rows: Iterable[FunctionChange]) -> UniformChange | None:
+    """The lead that all kernels got slower, or faster, by one factor; None where they did not."""
+    kernels = [row for row in rows if row.kind == "kernel" and row.part_of is None]
+    both = [row for row in kernels if row.launch_us_a and row.launch_us_b and row.a_ms]
+    total = sum(row.a_ms or 0.0 for row in kernels)
+    if len(both) < LEAST_KERNELS or sum(row.a_ms or 0.0 for row in both) < LEAST_SHARE * total:
+        return None
+    ratios = np.array([(row.launch_us_b or 0.0) / (row.launch_us_a or 1.0) for row in both])
+    if not ((ratios > 1).all() or (ratios < 1).all()):
+        return None
+    weights = np.array([row.a_ms or 0.0 for row in both])
+    factor = float(np.average(ratios, weights=weights))
+    spread = float(np.sqrt(np.average((ratios - factor) ** 2, weights=weights))) / factor
+    return UniformChange(len(both), len(kernels), factor, spread) if (
+        spread <= EVEN and abs(factor - 1) >= LEAST_CHANGE) else None
 
 
 def _as_recorded(
@@ -117,6 +180,7 @@ def _fold(rows: list[FunctionChange], matched: list[Matched], ready: Prepared) -
                 for row, (place, _) in zip(rows, _places(matched), strict=True) if row.device != HOST}
     for kernel, operator in ready.parts.items():
         by_place[kernel].part_of, by_place[kernel].part_on = operator[1], operator[2]
+        by_place[kernel].verdict = None  # what is judged is the row they meet in
         by_place[operator].parts += 1
     fold_into_idle(rows)
 
@@ -172,18 +236,15 @@ def _with_paths(
     return [agreed(one, row_paths.get((one.device, one.pid_a, one.pid_b), ())) for one in work]
 
 
-def _calibration(rows: Iterable[FunctionChange], work: Work) -> Calibration:
-    """The noise between two halves of the baseline, ms per cycle: the largest per category, and per function."""
+def _calibration(rows: Iterable[FunctionChange]) -> Calibration:
+    """The noise between two halves of the baseline, ms per cycle: the largest per category."""
     most: dict[str, float] = {}
-    functions = []
     for row in rows:
         if row.noise_ms is not None:
             most[row.category] = max(most.get(row.category, 0.0), row.noise_ms)
-            pid = recorded(work.processes, row.pid_a)
-            functions.append(FunctionNoise(row.function, row.device, pid, row.noise_ms))
     return Calibration(
-        "two random halves of the baseline's cycles, 95 of 100 halvings", most.get("device", most.get("host")),
-        dict(sorted(most.items())), tuple(functions),
+        "two halves of the baseline's cycles, 95 of 100 halvings, by their median spread",
+        most.get("device", most.get("host")), dict(sorted(most.items())),
     )
 
 
@@ -201,9 +262,7 @@ def _notes(matched: list[Matched], rows: list[FunctionChange], ready: Prepared) 
     if ready.names:
         paired = units.counted(len(ready.names), "function of B is", "functions of B are")
         notes.append(f"{paired} paired with one of A under another name.")
-    if any(trimmed(len(side.cycles)) for one in matched for side in (one.a, one.b)):
-        notes.append("Times of rows are geometric means without the largest and smallest fifth of the cycles. Other "
-                     "views show the mean of all whole cycles.")
+    notes.append("Times of rows are means of their compared cycles: without a run's first cycles and outliers.")
     if any(row.wait_a_ms is not None for row in rows):
         notes.append("Rows of collectives show the transfer (time on the last rank); waits have columns of their own.")
     notes.append("One run per side: run-to-run noise is unknown, so changes under 2% are not flagged.")

@@ -15,21 +15,20 @@ from ...loaders.trace import Trace
 from ..contract.view import Answer
 from ..core import metrics as m
 from ..core import units
-from .present.sentences import cause_lines, cycle_line, device_lines, explanation, line
-from .stats.permutation import q_values
-from .verdict.comparability import Comparability
-from .verdict.cycle_time import CycleTime, compare_lengths
-from .verdict.function_change import REGRESSIONS, Call, FunctionChange, category, frame_of, in_order
-from .verdict.resources import (
+from .cycle_time import CycleTime, compare_lengths
+from .function_change import REGRESSIONS, Call, FunctionChange, category, frame_of, in_order
+from .judge import LEVEL, ROW_FLOOR, q_values
+from .resources import (
     ChangedResource,
     Reading,
     log_change,
     own_use,
     ranked,
 )
-from .verdict.suspects import BETWEEN_RUNS, LEVEL
-from .verdict.verdict import Verdict, cause_of
-from .without_cycles import work_of_sums
+from .same_work import REPORT
+from .sentences import cause_lines, cycle_line, device_lines, explanation, line
+from .verdict import Comparability, Verdict, cause_of
+from .work_sums import work_of_sums
 
 _NOTE = "As recorded: verdicts rest on the comparison's own p-values, and intervals cannot be computed."
 
@@ -83,16 +82,17 @@ def finished(runs: tuple[Trace, ...]) -> Answer:
         row.mu_b = None if chosen.mu_b is None else chosen.mu_b / kind.divisor
     slower = [row for row in rows if row.verdict in REGRESSIONS]
     work = work_of_sums(rows, cycles) if cycles else ()
-    comparability, cause = Comparability(), cause_of(changed, cycles, work, ())
+    cause = cause_of(changed, cycles, work, ())
     verdict = Verdict(
-        comparability, explanation(cause, cycles, len(slower), comparability, True), "a finished comparison",
+        Comparability(), REPORT, explanation(cause, cycles, len(slower), REPORT, True), "a finished comparison",
         cycles, work, tuple(changed), cause=cause,
     )
     lost = sum(row.delta_ms or 0.0 for row in slower)
     worse = f", {units.amount(lost, signed=True)} per cycle" if slower and cycles else ""
     lines = [
-        *([cycle_line(cycles)] if cycles else []), *device_lines(work, [], {}, cycles.median_a_ms if cycles else 0.0),
-        *cause_lines(cause, changed, cycles, comparability),
+        *([cycle_line(cycles, REPORT)] if cycles else []),
+        *device_lines(work, [], {}, cycles.median_a_ms if cycles else 0.0),
+        *cause_lines(cause, changed, cycles, REPORT),
         line("Rows", f"{len(slower)} of {len(rows)} functions have a significantly larger share of the cycle{worse}"),
         line("Data", "a finished comparison: its cycles and means were recorded, its samples were not"),
     ]
@@ -135,7 +135,7 @@ def _verdict(triplets: list[_Triplet], q: float | None) -> Call:
         # a share printed as 0.00 is small, not absent; an absent function has no reading either
         if there and not any(getattr(one, f"{kind}_{side}") for one in triplets for kind in ("beta", "mu")):
             return "new" if call == "new" else "gone"
-    if q is None or q > LEVEL or abs(b - a) < BETWEEN_RUNS * max(a, b):
+    if q is None or q > LEVEL or abs(b - a) < ROW_FLOOR * max(a, b):
         return "~"
     up = b > a
     if any(one.z_beta is not None and (one.z_beta <= 0 if up else one.z_beta >= 0) for one in triplets):

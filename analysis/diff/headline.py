@@ -12,13 +12,13 @@ from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..cycles.detection import counted_cycles
 from ..cycles.whole import shared_kinds
+from .by_cycle import judged
+from .cycle_time import CycleTime, compare_lengths
 from .finished import recorded_cycles
 from .prepare.prepared import Prepared, prepared
 from .prepare.samples import work_of
-from .present.sentences import cycle_sentence, line
-from .verdict.comparability import judged
-from .verdict.cycle_time import CycleTime, compare_lengths
-from .without_cycles import breakdowns, step_sentence
+from .same_work import REPORT, SameWork
+from .sentences import cycle_sentence, line, unjudged
 
 LEAST_TO_COMPARE = 2  # Cycles each run must have; with fewer, launches are the samples.
 
@@ -51,27 +51,34 @@ def pair_headline(runs: tuple[Trace, Trace], options: Options) -> Headline | Non
     """The headline: does a cycle of B take longer than one of A? None without cycles and without a unit of work."""
     if runs[0].has("comparison"):
         cycles = recorded_cycles(runs)
-        return Headline("Cycle", cycle_sentence(cycles), cycles) if cycles else None
+        return Headline("Cycle", cycle_sentence(cycles, REPORT), cycles) if cycles else None
     ready = prepared_pair(runs, options)
     if ready is not None:
-        cycles, _ = judged(runs, ready.matched, options)
-        return Headline("Cycle", cycle_sentence(cycles), cycles)
+        cycles = judged(runs, ready, options).cycles
+        return Headline("Cycle", cycle_sentence(cycles, ready.same), cycles)
     if not any(run.has("kernels") or run.has("breakdown") for run in runs):
         lengths = [counted_cycles(run, options).frame["dur_ns"].drop_nulls().to_numpy() / 1e6 for run in runs]
         if all(len(side) for side in lengths):
-            cycles = compare_lengths(lengths[0], lengths[1])
-            return Headline("Cycle", cycle_sentence(cycles), cycles)
+            cycles = compare_lengths(lengths[0], lengths[1]).unjudged
+            return Headline("Cycle", cycle_sentence(cycles, NOTHING_SHOWN), cycles)
     if not all(run.has("kernels") for run in runs):
+        from .aggregates import breakdowns, step_sentence  # only runs with nothing but sums
+
         steps = breakdowns(runs, options)
         text = step_sentence(*steps) if steps else None
         return Headline("Step", text) if text else None
-    from .unit_of_work import work_sentence
-    from .without_cycles import judged_work, under_the_same_devices
+    from .by_launch import judged_launches, launches_of, step_time, under_the_same_devices  # runs without cycles only
 
-    work, _ = judged_work(under_the_same_devices(runs)[0], options)
-    if work is None:
-        return None
-    return Headline("Cycle" if work.unit is None else "Work", work_sentence(work), work.time)
+    runs, _ = under_the_same_devices(runs)
+    _, same = judged_launches(runs, (launches_of(runs[0].kernels), launches_of(runs[1].kernels)), options)
+    time = step_time(runs, options, same)
+    if time is not None:
+        return Headline("Cycle", cycle_sentence(time, same), time)
+    return None if same.proved else Headline("Work", unjudged(same))
+
+
+NOTHING_SHOWN = SameWork(
+    "unknown", None, "cycle", (), "not judged: nothing shows that both do the same work: no launches")
 
 
 def prepared_pair(runs: tuple[Trace, Trace], options: Options) -> Prepared | None:

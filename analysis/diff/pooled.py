@@ -1,7 +1,7 @@
 """Repeated runs, ``--baseline A1 A2 A3 --candidate B1 B2``: changes are tested against run-to-run noise.
 
 Cycles within one run are alike; from run to run clocks, placement and neighbours change, and no number of cycles shows
-that. So each run is one sample: the centre of its cycles. A row is flagged only if its change exceeds the run-to-run
+that. So each run is one sample: the mean of its cycles. A row is flagged only if its change exceeds the run-to-run
 noise within a side, which needs at least two runs per side, and three on one side to be worth much.
 """
 
@@ -16,21 +16,19 @@ from msgspec.structs import replace
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
-from ..core import units
 from ..core.names.display_names import short_names_of
 from ..table.rows import Rows
 from ..table.table import Table, sources
+from .columns import COLUMNS, arrows
+from .cycle_time import compare_lengths, whole_lengths
+from .function_change import REGRESSIONS, FunctionChange, category, frame_of, in_order
+from .headline import NOTHING_SHOWN, prepared_pair
+from .judge import CYCLE_FLOOR, Floats, form, q_values, word
 from .prepare.idle_time import with_idle_time
 from .prepare.samples import HOST, RunSamples, match, work_of
-from .present.columns import COLUMNS, arrows
-from .present.sentences import line
-from .stats.permutation import q_values
-from .stats.robust_location import Floats, centre
-from .verdict.comparability import Comparability
-from .verdict.cycle_time import CycleCall, compare_lengths
-from .verdict.function_change import REGRESSIONS, Call, FunctionChange, category, frame_of, in_order
-from .verdict.suspects import LEVEL, MATERIAL
-from .verdict.verdict import Verdict
+from .rows import MATERIAL, call_of
+from .sentences import cycle_sentence, line
+from .verdict import Comparability, Verdict
 
 LEAST_RUNS = 2
 COLUMN_NAMES = [column.name for column in COLUMNS]
@@ -47,28 +45,34 @@ def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Optio
     sides = [[_run(run, chosen) for run in side] for side in (baseline, candidate)]
     lengths = [np.array([length for length, _ in side]) for side in sides]
     cycle = _compared(lengths[0], lengths[1])
+    ready = prepared_pair((baseline[0], candidate[0]), chosen)
+    same = NOTHING_SHOWN if ready is None else ready.same
     keys = dict.fromkeys(key for side in sides for _, functions in side for key in functions)
     rows = [_row(key, sides) for key in keys]
     for row, q in zip(rows, q_values([row.p for row in rows]), strict=True):
         row.q = q
-        _call(row, float(np.median(lengths[0])))
+        row.verdict = call_of(
+            (row.a_ms or 0.0, row.b_ms or 0.0), (row.launches_a, row.launches_b),
+            (row.delta_ms or 0.0, row.ci_low_ms, row.ci_high_ms), q, same.proved, least_ms=MATERIAL * cycle.a)
     frame = in_order(frame_of(rows))
     regressions = frame["verdict"].is_in(list(REGRESSIONS)).sum()
-    call: CycleCall = "unchanged" if cycle.p > LEVEL else "slower" if cycle.delta > 0 else "faster"
+    low, high = cycle.delta - cycle.margin, cycle.delta + cycle.margin
+    call = word(cycle.a, cycle.delta, low, high, CYCLE_FLOOR) if same.proved else "not judged"
+    time = replace(
+        compare_lengths(lengths[0], lengths[1]), verdict=call, compared_a_ms=cycle.a, compared_b_ms=cycle.b,
+        mean_delta_ms=cycle.delta, mean_low_ms=low, mean_high_ms=high, outliers=())
     lines = (
-        line("Cycle", f"{call}: {units.amount(cycle.a, cycle.b)} over {len(baseline)} and "
-             f"{len(candidate)} runs, {units.figure(cycle.delta, signed=True)} ± {units.figure(cycle.margin)}"),
+        line("Cycle", f"{cycle_sentence(time, same)}, over {len(baseline)} and {len(candidate)} runs"),
         line("Rows", f"{regressions} of {frame.height} functions slower beyond run-to-run noise"),
+        line("Data", same.sentence),
     )
     verdict = Verdict(
-        Comparability(), f"{call.capitalize()}, measured against run-to-run noise.", "runs",
-        replace(compare_lengths(lengths[0], lengths[1]), verdict=call, shift_ms=cycle.delta, outliers=(),
-                ci_low_ms=cycle.delta - cycle.margin, ci_high_ms=cycle.delta + cycle.margin),
-        runs_a=len(baseline), runs_b=len(candidate),
+        Comparability(same.proved, same.flops_ratio), same, f"{call.capitalize()}, measured against run-to-run noise.",
+        "runs", time, runs_a=len(baseline), runs_b=len(candidate),
     )
     return Table(
         view="diff", columns=COLUMNS, rows=Rows(arrows(frame).select(COLUMN_NAMES)), total_rows=frame.height,
-        facts=verdict.facts(), summary=lines, notes=("Each run is one sample: the centre of its cycles.",),
+        facts=verdict.facts(), summary=lines, notes=("Each run is one sample: the mean of its cycles.",),
         sources=sources((*baseline, *candidate)), names=(short_names_of((*baseline, *candidate)),),
     )
 
@@ -84,11 +88,12 @@ def _run(run: Trace, options: Options) -> Run:
         if one.pair.a != one.pair.b:
             continue
         side: RunSamples = one.a
-        lengths.append(float(np.median(side.cycle_ms)))
+        times = whole_lengths(side)[1]
+        lengths.append(float(np.delete(times, list(form(times).out)).mean()))
         for row, key in enumerate(one.functions.rows()):
             seen = side.seen[row]
             if seen.any():
-                values = float(centre(side.launches[row, seen])), float(centre(side.ms[row, seen]))
+                values = float(side.launches[row, seen].mean()), float(side.ms[row, seen].mean())
                 function = key[0], key[1] if key[1] == HOST else ("GPU" if key[1] else None), key[2]
                 collected.setdefault(function, []).append(values)
     means = {key: (float(np.mean([n for n, _ in values])), float(np.mean([t for _, t in values])))
@@ -133,11 +138,3 @@ def _compared(a: Floats, b: Floats) -> _Difference:
     error, delta = np.sqrt(variance * (1 / len(a) + 1 / len(b))), mean_b - mean_a
     p = float(2 * stdtr(freedom, -abs(delta) / error)) if error > 0 else 1.0
     return _Difference(mean_a, mean_b, delta, float(stdtrit(freedom, 0.975) * error), p, float(np.sqrt(variance)))
-
-
-def _call(row: FunctionChange, cycle_ms: float) -> None:
-    """Set the verdict by q, if the row takes enough of the cycle to be flagged."""
-    a, b = row.a_ms or 0.0, row.b_ms or 0.0
-    if max(a, b) >= MATERIAL * cycle_ms and row.q is not None and row.q <= LEVEL:
-        moved: Call = "slower" if b > a else "faster"
-        row.verdict = "new" if not row.launches_a and row.launches_b else "gone" if not row.launches_b else moved

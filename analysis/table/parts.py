@@ -25,6 +25,14 @@ def opened(table: Table, row: int, is_open: bool) -> Table | None:
     return replace(table, kept=ids, row_order=ids, passed=None)
 
 
+def unfolded(table: Table) -> Table:
+    """The table with the parts of every row among its rows, for exports; sorted or filtered tables stay as they are."""
+    if "parts" not in table.rows.schema or table.kept is None or table.sorted_by is not None or (
+            table.filter is not None):
+        return table
+    return replace(table, kept=None, row_order=None, passed=None, total_rows=table.rows.height)
+
+
 def children(counts: list[int], row: int) -> list[int]:
     """The direct parts of a row, without parts of parts; ``counts`` is the number of rows below each row."""
     result, at = [], row + 1

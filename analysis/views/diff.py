@@ -9,26 +9,66 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 from msgspec.structs import replace
 
 from ..contract.options import Options
 from ..contract.sections import Section
 from ..contract.view import Answer, Runs, View
 from ..diff import by_cycle
+from ..diff.columns import COLUMNS, arrows
 from ..diff.headline import prepared_pair
-from ..diff.present.columns import COLUMNS, arrows
+from ..table.row_ids import row_ids
 
 
 def build(runs: Runs, options: Options) -> Answer:
     """Ranked functions and verdict for two runs. Raises CannotAnswer where they have nothing to compare."""
     answer = _compared(runs, options)
     table = answer.frame.collect()
-    alike = answer.facts.get("comparability", {}).get("operator_likeness")
-    if alike is not None and alike < 1:
-        from ..diff.present.per_flop import with_time_per_flop  # only runs of different operators or shapes need it
+    checks = answer.facts.get("same_work", {}).get("checks", ())
+    if any(one["evidence"] == "operators" and (one["likeness"] or 0.0) < 1 for one in checks):
+        from ..diff.per_flop import with_time_per_flop  # only runs of different operators or shapes need it
 
         table = with_time_per_flop(table, (runs[0], runs[1]))
-    return replace(answer, frame=arrows(table).lazy())
+    facts = dict(answer.facts)
+    table = arrows(_with_ids(table, facts))
+    return replace(answer, frame=table.lazy(), facts=facts)
+
+
+def _with_ids(table: pl.DataFrame, facts: dict[str, Any]) -> pl.DataFrame:
+    """The table with ``parent``, the id of the row each is part of, and ``lost``, its share of the change; the causes
+    in the fact ``change`` get the ids of their rows."""
+    ids = row_ids(VIEW, 2)
+    assert ids is not None
+    rows = table.select(pl.col(name).cast(pl.String) if table.schema[name] == pl.Categorical else name
+                        for name in ids.columns).rows()
+    names = ids.of(rows, range(table.height))
+    keys = table.select(
+        pl.col("function", "device", "kind", "part_of", "part_on").cast(pl.String), "pid_a", "pid_b").rows()
+    heads = {(function, device, pid_a, pid_b): one for one, (function, device, _, part_of, _, pid_a, pid_b) in zip(
+        names, keys, strict=True) if part_of is None}
+    parents = [None if part_of is None else heads.get((part_of, part_on, pid_a, pid_b))
+               for _, _, _, part_of, part_on, pid_a, pid_b in keys]
+    table = table.with_columns(parent=pl.Series(parents, dtype=pl.String))
+    change = facts.get("change")
+    if change is None:
+        return table
+    places: dict[tuple[str, str | None, str], int] = {}
+    for at, (function, device, kind, *_) in enumerate(keys):
+        places.setdefault((function, device, kind), at)
+    lost: list[float | None] = [None] * table.height
+    causes = []
+    for one in change["causes"]:
+        function = f"idle: {one['name']}" if one["kind"] == "idle" else one["name"]
+        place = places.get((function, change["device"], one["kind"]))
+        own = [] if place is None else [names[place], *(
+            name for name, parent in zip(names, parents, strict=True) if parent == names[place])]
+        causes.append({**one, "rows": own})
+        if place is not None and change["delta_ms"]:
+            lost[place] = min(1.0, one["delta_ms"] / change["delta_ms"])
+    facts["change"] = {**change, "causes": causes}
+    called = (facts.get("cycle_time") or {}).get("verdict") in ("slower", "faster")
+    return table.with_columns(lost=pl.Series(lost if called else [None] * table.height, dtype=pl.Float64))
 
 
 def _compared(runs: Runs, options: Options) -> Answer:
@@ -39,9 +79,9 @@ def _compared(runs: Runs, options: Options) -> Answer:
         return finished(runs)
     ready = prepared_pair((run_a, run_b), options)
     if ready is None:
-        from ..diff import without_cycles
+        from ..diff.by_launch import by_launch  # only runs without common cycles
 
-        return without_cycles.by_launch((run_a, run_b), options)
+        return by_launch((run_a, run_b), options)
     return by_cycle.compare((run_a, run_b), ready, options)
 
 

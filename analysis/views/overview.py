@@ -66,7 +66,7 @@ def build(runs: Runs, options: Options) -> Answer:
         return Answer(_frame(overview).lazy(), overview.facts, (overview.headline,), overview.notes)
     from ..cycles.whole import shared_kinds
     from ..diff.headline import pair_headline  # thirty modules that a single run does not need
-    from ..diff.verdict.lead import cycle_lead
+    from ..diff.lead import cycle_lead
 
     a, b = overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
     scoped = options.cycle is not None or options.cycle_b is not None

@@ -14,7 +14,7 @@ from ..contract.column import Column, Unit
 from ..contract.options import Options
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core.processes import ProcessPair, process_pairs
-from ..diff.stats.reference import KEYS, NUMBERS, compare
+from ..diff.reference import KEYS, NUMBERS, compare
 
 _PIDS = ("pid_a", "pid_b")
 ORDER = (*KEYS, *NUMBERS, *_PIDS)

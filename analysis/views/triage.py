@@ -58,7 +58,9 @@ def build(runs: Runs, options: Options) -> Answer:
     facts: dict[str, Any] = {}
     summary, notes = [], []
     if len(runs) == 2:
-        sections.append(_changes(runs, options))
+        changed, page = _changes(runs, options)
+        rows += changed
+        sections.append(page)
     for run, side in zip(runs, SIDES, strict=False):
         prefix = f"{side.upper()}: " if len(runs) == 2 else ""
         try:
@@ -224,15 +226,39 @@ def with_marked(table: Table, marked: Sequence[tuple[str, str, str]]) -> Table:
     return replace(table, page=(*table.page, PageSection("Marked rows", (), ("view", "row", "note"), rows, ("row",))))
 
 
-def _changes(runs: Runs, options: Options) -> PageSection:
-    try:
-        from . import diff  # thirty modules that a single run does not need
+CHANGES = 5
+"""Most causes of the change of the cycle among the rows."""
 
-        return PageSection("What changed", diff.build(runs, options).summary)
+
+def _changes(runs: Runs, options: Options) -> tuple[list[tuple[Any, ...]], PageSection]:
+    """Rows for the first causes of the change, and the page's section on what changed."""
+    try:
+        from .diff import build as compare  # thirty modules that a single run does not need
+
+        answer = compare(runs, options)
     except ScopeRefused:
         raise
     except CannotAnswer as why:
-        return PageSection("What changed", (str(why),))
+        return [], PageSection("What changed", (str(why),))
+    change = answer.facts.get("change") or {"causes": []}
+    called = (answer.facts.get("cycle_time") or {}).get("verdict") in ("slower", "faster")
+    causes = [one for one in change["causes"] if one["delta_ms"]][:CHANGES]
+    rows = [(None, "problem" if one["delta_ms"] > 0 and called else "fact", "change", None, _cause(one), "diff",
+             _FILTERS.get(one["kind"], "")) for one in causes]
+    return rows, PageSection("What changed", answer.summary)
+
+
+_FILTERS = {"idle": "kind=idle"}
+
+
+def _cause(one: dict[str, Any]) -> str:
+    """'gemm 0.60 → 0.78 ms per cycle, +0.18': a cause of the change as a finding."""
+    from ..diff.sentences import cause_name  # of a pair only
+
+    name = cause_name(one["kind"], one["name"] if one["kind"] == "idle" else fit_name(one["name"], _NAME))
+    other = f", in B {fit_name(one['name_b'], _NAME)}" if one["name_b"] else ""
+    delta = units.figure(one["delta_ms"], signed=True)
+    return f"{name}{other}: {units.amount(one['a_ms'], one['b_ms'])} per cycle, {delta}"
 
 
 VIEW = View("triage", COLUMNS, build, scopes_itself=True, noun="findings", details=lambda row, runs, options: [])

@@ -103,6 +103,6 @@ def test_a_step_fails_the_third_to_fifth_night_of_it(
 
 
 def test_the_table_of_gates_has_every_gate() -> None:
-    from warplens.analysis.diff.verdict.gate_rule import RULES
+    from warplens.analysis.diff.gate_rule import RULES
 
     assert re.findall(r"^\| `([a-z]+)", PAGE, re.MULTILINE) == list(RULES)

@@ -101,7 +101,7 @@ class DiffPane(TablePane):
         ask, arrangement = super()._question(), self.state.arrangement
 
         def job() -> Shown:
-            from ...analysis.diff.present.groups import grouped
+            from ...analysis.diff.groups import grouped
 
             shown: Shown = ask()
             return replace(arranged(shown.view, grouped(shown.base), arrangement), rows=shown.table)

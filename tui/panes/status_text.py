@@ -99,7 +99,7 @@ def rows_text(shown: Shown | None, session: Session, narrow: bool) -> str:
     table = shown.table
     rows = len(table)
     if table.view == "diff":
-        from ...analysis.diff.present.groups import heads
+        from ...analysis.diff.groups import heads
 
         rows = min(rows - heads(table), table.total_rows)
     text = f"{units.count(rows)} of {units.count(table.total_rows)}"

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...core import units
-from ..stats.robust_location import Floats
+from ..judge import Floats
 from .samples import Matched, RunSamples
 
 ALIKE = 0.8  # Ranks take part in the same collective if their launches per cycle agree to at least this share.

@@ -15,7 +15,7 @@ from ...contract.options import Options
 from ...core.derived import derived, is_stored
 from ...cycles.detection import find_cycles
 from ...idle.cause_meanings import CAUSES, idle_name
-from ..stats.robust_location import Floats
+from ..judge import Floats
 from .samples import IDLE, Flags, Matched, RunSamples, Work
 
 MOSTLY = 0.5  # A device with more than this share of idle time of unknown cause gets one row for all causes.

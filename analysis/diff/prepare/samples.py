@@ -1,8 +1,8 @@
 """The cycles of two runs as matrices: the time of each function in each cycle, for one process of A and one of B.
 
 Not recorded is NaN, not called is 0: in a cycle that was not recorded whole (cycle detection decides), device functions
-are NaN; in a whole cycle a function without a record took no time. Warm-up cycles are left out if enough others remain.
-``SampleCoverage`` counts what was left out, for display.
+are NaN; in a whole cycle a function without a record took no time. Which cycles are compared is the judge's decision.
+``SampleCoverage`` counts what was not recorded, for display.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from ...core.derived import derived, is_stored
 from ...core.processes import Processes, ProcessPair, job_pairs, process_pairs, processes_of
 from ...cycles.detection import find_cycles
 from ...cycles.profile import profile, profile_parts
-from ..stats.robust_location import Floats
+from ..judge import Floats
 
 Flags = NDArray[np.bool_]
-LEAST_LEFT = 3  # Warm-up cycles are left out only if at least this many others remain.
 HOST = "Host"
 IDLE = "idle"  # Kind of the rows that hold a device's idle time by cause.
 SWAPPED = "op"
@@ -57,11 +56,10 @@ class RunSamples(Struct, frozen=True):
 
 
 class SampleCoverage(Struct, frozen=True):
-    """Counts for one side: all cycles, cycles without all device records, warm-up cycles left out."""
+    """Counts for one side: all cycles, and cycles without all device records."""
 
     cycles: int
     not_whole: int
-    warm_up: int
 
 
 class Matched(Struct, frozen=True):
@@ -89,17 +87,18 @@ class Matched(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """The recorded work of one run: rows of ``_WORK``, its metrics, its warm-up cycles and those not recorded whole.
+    """The recorded work of one run: rows of ``_WORK``, its metrics, and its cycles that were not recorded whole.
     ``run`` is the recording itself, for questions the rows cannot answer; None if only the rows are known.
-    ``processes`` are those of a job by key (see ``Processes``); rows and metrics then have the keys as ``pid``."""
+    ``processes`` are those of a job by key (see ``Processes``); rows and metrics then have the keys as ``pid``.
+    ``steps``: the step time (ns) of each cycle, by rank and number, where it is known."""
 
     rows: pl.DataFrame
     metrics: pl.DataFrame
-    warm_up: frozenset[int]
     incomplete: frozenset[int]
     kinds: dict[int, str]
     run: Trace | None = None
     processes: Processes = {}
+    steps: dict[tuple[int | None, int], int] = {}
 
 
 def work_of(run: Trace, options: Options) -> Work:
@@ -117,13 +116,13 @@ def work_of(run: Trace, options: Options) -> Work:
     rows = once("work", lambda: _in_order(tables()[0], processes, _WORK, once=True))
     metrics = once("work-metrics", lambda: _in_order(_measured(tables()[1]), processes, _READ))
     if rows.is_empty():
-        return Work(rows, metrics, frozenset(), frozenset(), {}, run)
+        return Work(rows, metrics, frozenset(), {}, run)
     return Work(
         rows, metrics,
-        frozenset(cycles.filter(pl.col("warm_up"))["cycle"].to_list()),
         frozenset(cycles.filter(~pl.col("complete"))["cycle"].to_list()),
         {c: k for c, k in cycles.select("cycle", pl.col("kind").cast(pl.String)).rows() if k is not None},
         run, processes,
+        {(rank, c): ns for rank, c, ns in cycles.select("rank", "cycle", "step_ns").drop_nulls("step_ns").rows()},
     )
 
 
@@ -195,8 +194,8 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
             _of_pair(theirs, own, [of_a.get((one.a,), own) for one in pairs if one.b == pair.b]))
         runs = function_runs(own), function_runs(theirs)
         keys = pl.concat(runs).group_by("function", "device", maintain_order=True).agg(pl.col("kind").first())
-        side_a, coverage_a = _side(own, runs[0], keys, a)
-        side_b, coverage_b = _side(theirs, runs[1], keys, b)
+        side_a, coverage_a = _side(own, runs[0], keys, a, pair.rank)
+        side_b, coverage_b = _side(theirs, runs[1], keys, b, pair.rank)
         functions = keys.with_columns(pl.col("function", "device", "kind").cast(pl.String))
         result.append(Matched(pair, functions, side_a, side_b, coverage_a, coverage_b))
     return result
@@ -257,12 +256,12 @@ def of_process(rows: pl.DataFrame, pid: int | None) -> pl.DataFrame:
     return rows.filter(pl.col("pid").is_null() if pid is None else pl.col("pid") == pid)
 
 
-def _side(rows: pl.DataFrame, runs: pl.DataFrame, keys: pl.DataFrame, work: Work) -> tuple[RunSamples, SampleCoverage]:
+def _side(
+    rows: pl.DataFrame, runs: pl.DataFrame, keys: pl.DataFrame, work: Work, rank: int | None
+) -> tuple[RunSamples, SampleCoverage]:
     """The rows as matrices with one row per entry of ``keys``; ``runs`` is ``function_runs(rows)``."""
     every = rows.group_by("cycle").agg(pl.col("cycle_ns").first()).sort("cycle")
-    left = every.filter(~pl.col("cycle").is_in(list(work.warm_up)))
-    chosen = left if left.height >= LEAST_LEFT else every
-    cycles = chosen["cycle"].to_numpy()
+    cycles = every["cycle"].to_numpy()
     ms, launches = np.zeros((2, keys.height, len(cycles)))
     same = ["function", "device"]
     places = runs.join(keys.select(same).with_row_index("row"), on=same, nulls_equal=True, maintain_order="left")
@@ -271,8 +270,8 @@ def _side(rows: pl.DataFrame, runs: pl.DataFrame, keys: pl.DataFrame, work: Work
         block = rows.select("cycle", "dur_ns", "instances")[begin : begin + _BLOCK].with_columns(
             row=pl.Series(row[begin : begin + _BLOCK])
         )
-        if chosen.height < every.height or block["cycle"].null_count():
-            block = block.filter(pl.col("cycle").is_in(chosen["cycle"].implode()))
+        if block["cycle"].null_count():
+            block = block.drop_nulls("cycle")
         at = block["row"].to_numpy(), np.searchsorted(cycles, block["cycle"].to_numpy())
         np.add.at(ms, at, block["dur_ns"].to_numpy() / 1e6)
         np.add.at(launches, at, block["instances"].fill_null(1).to_numpy())
@@ -283,5 +282,7 @@ def _side(rows: pl.DataFrame, runs: pl.DataFrame, keys: pl.DataFrame, work: Work
     lost = (device[:, None] | (calls[:, None] & (launches == 0))) & ~whole[None, :]
     ms[lost] = np.nan
     launches[lost] = np.nan
-    side = RunSamples(cycles, chosen["cycle_ns"].to_numpy() / 1e6, whole, ms, launches)
-    return side, SampleCoverage(every.height, int((~whole).sum()), every.height - chosen.height)
+    steps = {number: ns for (of, number), ns in work.steps.items() if rank is None or of == rank}
+    lengths = [steps.get(number, ns) for number, ns in every.select("cycle", "cycle_ns").rows()]
+    side = RunSamples(cycles, np.array(lengths, dtype=np.float64) / 1e6, whole, ms, launches)
+    return side, SampleCoverage(every.height, int((~whole).sum()))

@@ -59,8 +59,8 @@ def test_times_of_a_sentence_share_one_unit() -> None:
 @pytest.mark.usefixtures("microseconds")
 def test_the_setting_of_units_holds_for_sentences_and_axes_too() -> None:
     from warplens.analysis.core.histogram_lines import histogram_lines
-    from warplens.analysis.diff.present.sentences import cycle_sentence
-    from warplens.analysis.diff.verdict.cycle_time import CycleTime
+    from warplens.analysis.diff.cycle_time import CycleTime
+    from warplens.analysis.diff.sentences import cycle_sentence
 
     assert units.amount(0.75, 1.5) == "750 → 1,500 µs"
     assert (units.figure(2.6, signed=True), units.rough_figure(-0.0094)) == ("+2,600", "−9.4")

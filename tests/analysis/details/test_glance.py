@@ -177,7 +177,10 @@ def test_a_gap_shows_what_ran_in_it_and_of_what_took_all_of_it_only_the_innermos
 
 
 def test_a_changed_function_shows_both_runs_launches_and_cycles() -> None:
-    sections = told("diff", work(10), work(12, slow=5))
+    runs = work(10), work(12, slow=5)
+    table = ask(view("diff"), runs, Options())
+    kernel = next(at for at, row in enumerate(table.window(0, len(table), ["kind"])) if row[0] == "kernel")
+    sections = told("diff", *runs, position=kernel)
     assert {"Confidence", "Latency", "Time per cycle, in order"} <= sections.keys()
     cycles = sections["Time per cycle, in order"].rows
     assert [row[0] for row in cycles] == ["A", "B"] and [len(row[1]) for row in cycles] == [10, 12]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warplens.analysis.core.metrics import metric
-from warplens.analysis.diff.verdict.resources import Reading, _reading
+from warplens.analysis.diff.resources import Reading, _reading
 
 TRIALS = 400
 KINDS = [(4, 0.01), (12, 0.05)]

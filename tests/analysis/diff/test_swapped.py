@@ -4,42 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
-from runs import host, kernel, run_of, steps
+from gates import gate
+from made_pairs import AFTER, BEFORE, convolutions
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.details.suspects import suspect_sections
-from warplens.analysis.diff.verdict.gate import gate
-from warplens.analysis.diff.verdict.gate_rule import Condition
+from warplens.analysis.diff.gate_rule import Condition
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import csv
-from warplens.analysis.table.parts import opened, row_of
+from warplens.analysis.table.parts import opened, row_of, unfolded
 from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.trace import Trace
-
-BEFORE, AFTER = ["wino", "wino", "wino", "implicit"], ["wino", "fft", "fft", "fft"]
-
-
-def convolutions(
-    kernels: list[str], seed: int, *, us: float = 100.0, op: str = "aten::conv", ops: list[str] | None = None,
-    count: int = 10,
-) -> Trace:
-    """Cycles in which one operator is called once for each of these kernels, and another one for a norm."""
-    draw = np.random.default_rng(seed)
-    slices: list[dict[str, Any]] = []
-    activities = []
-    under = zip(ops or [op] * len(kernels), kernels, strict=True)
-    calls = [*((operator, name, us) for operator, name in under), ("aten::norm", "norm", 800.0)]
-    for cycle in range(count):
-        for place, (operator, name, taken) in enumerate(calls):
-            at, number = cycle * 2_000_000 + place * 300_000, cycle * len(calls) + place + 1
-            slices += [host(operator, at, 8_000),
-                       host("cudaLaunchKernel", at + 1_000, 2_000, "runtime", correlation=number)]
-            dur = round(taken * 1e3 * float(np.exp(draw.normal(0, 0.003))))
-            activities.append(kernel(number - 1, at + 5_000, dur, name, correlation=number, pid=1))
-    return run_of("made", host=slices, kernels=activities, cycles=steps(*[2_000_000] * count))
 
 
 def diff(a: Trace, b: Trace) -> Table:
@@ -99,29 +76,13 @@ def test_the_row_opens_into_its_kernels_and_its_details_list_them() -> None:
     assert {line[0]: line[1] for line in parts.rows} == {"fft": "0 → 3", "implicit": "1 → 0", "wino": "3 → 1"}
 
 
-def test_exports_have_the_row_and_not_its_parts() -> None:
-    (text,) = csv.pieces([diff(convolutions(BEFORE, 1), convolutions(AFTER, 2))])
-    assert b"aten::conv" in text and b"implicit" not in text
-
-
-def test_of_single_steps_the_calls_of_the_operator_are_the_samples() -> None:
-    table = diff(convolutions(BEFORE, 1, count=1), convolutions(AFTER, 2, us=130, count=1))
+def test_exports_have_the_row_and_its_parts_with_its_id_and_no_verdict() -> None:
+    table = unfolded(diff(convolutions(BEFORE, 1), convolutions(AFTER, 2)))
+    (text,) = csv.pieces([table])
+    assert b"aten::conv" in text and b"implicit" in text
+    ids = {row["function"]: one for row, one in zip(table.frame.to_dicts(), table.row_ids(0, len(table)), strict=True)
+           if row["device"] == "GPU 0"}
     rows = on_device(table)
-    assert set(rows) == {"aten::conv", "norm"}
-    row = rows["aten::conv"]
-    assert (row["kind"], row["verdict"], row["parts"], row["launches_a"]) == ("op", "slower", 3, 4.0)
-    assert (row["a_ms"], row["b_ms"]) == (pytest.approx(0.4, rel=0.01), pytest.approx(0.52, rel=0.01))
-    assert row["launch_us_b"] == pytest.approx(130, rel=0.01)
-    (work,) = table.facts["work"]
-    assert (work["busy_a_ms"], work["busy_b_ms"]) == (pytest.approx(1.2, rel=0.01), pytest.approx(1.32, rel=0.01))
-
-
-def test_operators_that_share_a_swapped_kernel_are_one_row() -> None:
-    ops = ["aten::mm", "aten::mm", "aten::addmm", "aten::addmm"]
-    a = convolutions(["tile_a", "tile_a", "tile_b", "tile_b"], 1, ops=ops, count=1)
-    b = convolutions(["tile_c"] * 4, 2, ops=ops, count=1)
-    rows = on_device(diff(a, b))
-    assert set(rows) == {"aten::addmm and aten::mm", "norm"}
-    assert rows["aten::addmm and aten::mm"]["verdict"] == "~"
-    elsewhere = convolutions(["tile_c"] * 4, 2, ops=[*ops[:3], "aten::other"], count=1)
-    assert "tile_c" in on_device(diff(a, elsewhere))  # an operator of B alone: nothing was only swapped
+    assert (rows["aten::conv"]["match"], rows["aten::conv"]["parent"]) == ("operator", None)
+    assert {(rows[name]["parent"], rows[name]["verdict"]) for name in ("wino", "fft", "implicit")} == {
+        (ids["aten::conv"], None)}

@@ -17,7 +17,7 @@ from scipy import stats
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.core.processes import ProcessPair, process_pairs
-from warplens.analysis.diff.stats.reference import NUMBERS, compare, u_test
+from warplens.analysis.diff.reference import NUMBERS, compare, u_test
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views.pairs import VIEW
 from warplens.loaders import schema

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ....loaders.trace import Trace
-from ...contract.changes import Change, exactly
-from ...contract.options import Options
-from ...replay.replayed import replay_of
+from ...loaders.trace import Trace
+from ..contract.changes import Change, exactly
+from ..contract.options import Options
+from ..replay.replayed import replay_of
 from .function_change import FunctionChange
 from .resources import ChangedResource
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from ....loaders.trace import Trace
-from ...core.callers import callers_of
+from ...loaders.trace import Trace
+from ..core.callers import callers_of
 
 OTHER = 0.01
 """FLOPs per launch that differ by at most this share are the same work."""
@@ -23,7 +23,7 @@ def with_time_per_flop(table: pl.DataFrame, runs: tuple[Trace, Trace]) -> pl.Dat
     if a is None or b is None:
         return table
     own = table.select(
-        a=pl.col("function").cast(pl.String), b=pl.coalesce(pl.col("renamed", "function").cast(pl.String)),
+        a=pl.col("function").cast(pl.String), b=pl.coalesce(pl.col("function_b", "function").cast(pl.String)),
         kernel=pl.col("kind").cast(pl.String) == "kernel")
     both = own.join(a, left_on="a", right_on="name", how="left", maintain_order="left").join(
         b, left_on="b", right_on="name", how="left", maintain_order="left", suffix="_b")
@@ -34,8 +34,8 @@ def with_time_per_flop(table: pl.DataFrame, runs: tuple[Trace, Trace]) -> pl.Dat
 
 def _work(run: Trace) -> pl.DataFrame | None:
     """``name flops us_per_gflop`` of a run's kernels with known work: FLOPs per launch, and µs per 10⁹ FLOPs."""
-    from ...work.peaks import BadPeaks  # only pairs of different operators need work
-    from ...work.roofline import divided_work_of
+    from ..work.peaks import BadPeaks  # only pairs of different operators need work
+    from ..work.roofline import divided_work_of
 
     if not (run.has("host.shapes") or run.captures is not None) or not run.has("kernels"):
         return None

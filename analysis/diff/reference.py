@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ....loaders.schema import NAME
+from ...loaders.schema import NAME
 
 Floats = NDArray[np.float64]
 KEYS = ("function", "metric", "device")

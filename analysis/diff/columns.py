@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from ...contract.column import Column
-from ...core import units
-from ...core.metrics import change
+from ..contract.column import Column
+from ..core import units
+from ..core.metrics import change
 
 COLUMNS: tuple[Column, ...] = (
     Column("function", "kernel", "text", "short form of the name in A", width=28,
@@ -33,7 +33,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("us_per_gflop_b", "µs/GFLOP B", "us", "time per 10⁹ FLOPs in B", width=10, order=None),
     Column("per_gflop", "µs/GFLOP", "text", "time per 10⁹ FLOPs, where launches of A and B do different work", width=13,
            order=3, sorts="us_per_gflop_b"),
-    Column("a_ms", "A ms", "ms", "ms per cycle in A, trimmed geometric mean; other views show plain means", width=9,
+    Column("a_ms", "A ms", "ms", "ms per cycle in A, mean of the compared cycles", width=9,
            order=8),
     Column("b_ms", "B ms", "ms", "ms per cycle in B", width=9, order=8, role="time"),
     Column("delta_ms", "Δ ms", "ms", "B − A in ms per cycle; per step, call or recording where cycles are too "
@@ -42,11 +42,11 @@ COLUMNS: tuple[Column, ...] = (
     Column("ci_high_ms", "to", "ms", "upper end of the 95% CI of Δ", width=8, order=7, signed=True),
     Column("q", "q", "number", "false-alarm rate over the list: chance that noise moves any row this far", width=7,
            order=7),
-    Column("lost", "lost", "fraction", "share of the time lost per cycle, of the sum over all slower rows", width=24,
-           order=1, bar="lost",
-           of="of the change"),
-    Column("verdict", "verdict", "text", "slower, faster, new, gone, ~ (no significant change), too few cycles",
-           width=7, order=4, brief=(("too few cycles", "too few"),)),
+    Column("lost", "lost", "fraction", "share of the change of the cycle, of its account", width=24,
+           order=1, bar="lost", of="of the change"),
+    Column("verdict", "verdict", "text", "slower, faster, more or fewer launches, new, gone, ~ (no significant "
+           "change), too few cycles, not judged", width=7, order=4,
+           brief=(("too few cycles", "too few"), ("more launches", "more"), ("fewer launches", "fewer"))),
     Column("path", "path", "text", "exposed: the cycle waits for it; hidden: nothing does", width=7, order=3),
     Column("metric", "metric", "text", "most telling metric sampled while it ran", width=16, order=7, role="where"),
     Column("change", "A → B", "text", "mean of the metric while it ran, with its unit", width=16, order=7,
@@ -65,7 +65,9 @@ COLUMNS: tuple[Column, ...] = (
     Column("lost_here_ms", "lost here", "ms", "time lost in the function itself, without nested calls and waits for a "
            "device; rows rank by it", width=9, order=None),
     Column("rank", "rank", "number", "rank of both jobs, if both are jobs", width=5, order=2, role="where"),
-    Column("renamed", "name in B", "text", "its name in B where it differs", width=20, order=None, role="name"),
+    Column("function_b", "name in B", "text", "its name in B where it differs", width=20, order=None, role="name"),
+    Column("match", "match", "text", "how it was matched: name, stem, replaced, operator, flops", width=8, order=None),
+    Column("parent", "parent", "text", "id of the row it is part of", width=13, order=None),
 )
 PER_FLOP = ("us_per_gflop_a", "us_per_gflop_b")
 
@@ -85,11 +87,10 @@ def _pair(a: float | None, b: float | None, once: bool = False) -> str | None:
 
 
 def arrows(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with ``lost`` and with pairs of numbers as text: ``launches launch_us per_gflop change``."""
-    worse = pl.col("delta_ms").clip(0).filter(pl.col("verdict") == "slower").sum()
-    lost = pl.when((pl.col("verdict") == "slower") & (worse > 0)).then(pl.col("delta_ms").clip(0) / worse)
-    table = table.with_columns(lost.alias("lost"), *(
-        pl.lit(None, pl.Float64).alias(name) for name in PER_FLOP if name not in table.columns))
+    """The table with pairs of numbers as text: ``launches launch_us per_gflop change``."""
+    empty = {"lost": pl.Float64(), "parent": pl.String()} | dict.fromkeys(PER_FLOP, pl.Float64())
+    table = table.with_columns(
+        pl.lit(None, dtype).alias(name) for name, dtype in empty.items() if name not in table.columns)
     launches = table.select("launches_a", "launches_b").rows()
     metrics = table.select("mu_a", "mu_b", pl.col("unit").cast(pl.String)).rows()
     return table.with_columns(

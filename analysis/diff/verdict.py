@@ -12,15 +12,15 @@ from typing import Any, Literal
 
 from msgspec import Struct, convert, to_builtins
 
-from ..prepare.collectives import CollectiveTiming
 from .alone import Alone
-from .comparability import Comparability
+from .change import CycleChange
 from .cycle_time import CycleTime
 from .device_work import CHANGED, DeviceWork
 from .function_change import IdleChange
 from .lead import lead_of
+from .prepare.collectives import CollectiveTiming
 from .resources import ChangedResource, foremost_cause
-from .suspects import LaunchChange
+from .same_work import SameWork
 
 Reach = Literal[
     "slower cycle", "slower cycle, not the work", "host, nothing slower", "maybe outliers", "no slower cycle",
@@ -104,15 +104,6 @@ def _where(cycles: CycleTime | None, work: Sequence[DeviceWork]) -> Where:
 Samples = Literal["cycles", "launches", "runs", "aggregates", "a finished comparison"]
 
 
-class FunctionNoise(Struct, frozen=True):
-    """The difference between two halves of the baseline for one function, ms per cycle."""
-
-    function: str
-    device: str | None
-    pid_a: int | None
-    noise_ms: float
-
-
 class Calibration(Struct, frozen=True):
     """How the rows' noise was measured, and its maximum in ms per cycle: ``row_ms`` over device rows (host rows if
     there are none), ``categories`` per category."""
@@ -120,7 +111,6 @@ class Calibration(Struct, frozen=True):
     method: str = "none"
     row_ms: float | None = None
     categories: dict[str, float] = {}
-    functions: tuple[FunctionNoise, ...] = ()
 
 
 class CategoryTime(Struct, frozen=True):
@@ -136,19 +126,31 @@ class CategoryTime(Struct, frozen=True):
         return self.b_ms - self.a_ms
 
 
-class UnitOfWork(Struct, frozen=True):
-    """The unit both runs are compared by if it is not a cycle: calls of the function that takes most time."""
+class Comparability(Struct, frozen=True):
+    """Whether the runs are shown to do the same work, FLOPs of B over those of A where known, and what may weaken a
+    comparison: other devices, cycles from another source, graphs on one side only."""
 
-    what: str
-    anchor: str
-    units_a: int
-    units_b: int
+    comparable: bool = True
+    flops_ratio: float | None = None
+    reasons: tuple[str, ...] = ()
+
+
+class UniformChange(Struct, frozen=True):
+    """All kernels that both runs have got slower or faster by one ``factor`` (time-weighted mean, B over A), with its
+    ``spread`` as a share: what a clock or power limit does. A lead, never a proved cause."""
+
+    kernels: int
+    of: int
+    factor: float
+    spread: float
 
 
 class Verdict(Struct, frozen=True):
-    """The differences of two runs. ``cycle_time`` is None if neither cycles nor a unit of work were found."""
+    """The differences of two runs. ``cycle_time`` is None if no common cycles were found, ``change`` where the cycle
+    cannot be divided among its causes."""
 
     comparability: Comparability
+    same_work: SameWork
     explanation: str
     samples: Samples
     cycle_time: CycleTime | None = None
@@ -159,8 +161,8 @@ class Verdict(Struct, frozen=True):
     calibration: Calibration = Calibration()
     collectives: tuple[CollectiveTiming, ...] = ()
     breakdown: tuple[CategoryTime, ...] = ()
-    unit_of_work: UnitOfWork | None = None
-    per_launch: tuple[LaunchChange, ...] = ()
+    change: CycleChange | None = None
+    uniform: UniformChange | None = None
     runs_a: int = 1
     runs_b: int = 1
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core import units
-from ...core.metrics import change, title
-from ...findings.spread import share_text
-from ..prepare.collectives import CollectiveTiming
-from ..prepare.collectives import sentence as collective_sentence
-from ..prepare.samples import Matched
-from ..verdict.comparability import Comparability
-from ..verdict.cycle_time import CycleTime, SlowCycle
-from ..verdict.device_work import CHANGED, DeviceWork
-from ..verdict.function_change import IdleChange
-from ..verdict.resources import ChangedResource
-from ..verdict.suspects import LaunchChange
-from ..verdict.verdict import Cause, Reach
+from ..core import units
+from ..core.metrics import change, title
+from ..findings.spread import share_text
+from .change import CycleChange
+from .cycle_time import NO_SINGLE_REASON, CycleTime, Outlier
+from .device_work import CHANGED, DeviceWork
+from .function_change import IdleChange
+from .judge import Shape
+from .prepare.collectives import CollectiveTiming
+from .prepare.collectives import sentence as collective_sentence
+from .prepare.samples import Matched
+from .resources import ChangedResource
+from .same_work import SameWork
+from .verdict import Cause, Comparability, Reach, UniformChange
 
 FEW = 5  # With fewer cycles than this a sentence says how many there are.
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -32,66 +33,122 @@ def line(label: str, text: str) -> str:
     return f"{label:<8}{text}"
 
 
-def cycle_line(cycles: CycleTime) -> str:
+def cycle_line(cycles: CycleTime, same: SameWork) -> str:
     """The pair's headline as the line of the diff."""
-    return line("Cycle", cycle_sentence(cycles))
+    return line("Cycle", cycle_sentence(cycles, same))
 
 
-def cycle_sentence(cycles: CycleTime) -> str:
-    """The one headline of two runs, in the same words in every view: whether the cycle got slower, by how much, and
-    which cycles are outliers and why."""
-    a, b = cycles.median_a_ms, cycles.median_b_ms
-    if cycles.verdict == "not comparable":
-        of = f" {cycles.unit}" if cycles.unit else ""
-        return f"not comparable (median {units.amount(a)} in A, {units.amount(b)} in B{of}): they do different work"
-    figures = [f"median {units.amount(a, b)}{f' {cycles.unit}' if cycles.unit else ''}"]
-    if cycles.verdict in ("slower", "faster") and a and (b / a >= 1.5 or b / a <= 1 / 1.5):
-        figures.append(units.factor(b / a))
-    if cycles.ci_low_ms is not None and cycles.ci_high_ms is not None:
-        figures.append(f"95% CI {units.rough_figure(cycles.ci_low_ms)}…{units.rough_figure(cycles.ci_high_ms)}")
+def cycle_sentence(cycles: CycleTime, same: SameWork) -> str:
+    """The one headline of two runs, in the same words in every view: the judge's word on the mean cycle with the
+    figures it was judged by, the shape of the lengths, and the outliers."""
+    a, b = cycles.compared_a_ms, cycles.compared_b_ms
+    of = f" {cycles.unit}" if cycles.unit else ""
+    if cycles.verdict == "not judged":
+        why = same.sentence.removeprefix("not judged: ")
+        return f"not judged (mean {units.amount(a)} in A, {units.amount(b)} in B{of}): {why}"
+    figures = [f"mean {units.amount(a, b)}{of}"]
+    if cycles.called:
+        big = cycles.ratio >= 1.5 or cycles.ratio <= 1 / 1.5
+        figures.append(units.factor(cycles.ratio) if big else units.percent(100 * (cycles.ratio - 1), signed=True))
+    if cycles.mean_low_ms is not None and cycles.mean_high_ms is not None:
+        low, high = units.rough_figure(cycles.mean_low_ms), units.rough_figure(cycles.mean_high_ms)
+        figures.append(f"95% CI {low}…{high}")
+    medians = units.amount(cycles.median_a_ms, cycles.median_b_ms)
+    if medians != units.amount(a, b):
+        figures.append(f"median {medians}")
     text = f"{cycles.verdict} ({', '.join(figures)})"
     few = {run: count for run, count in (("A", cycles.cycles_a), ("B", cycles.cycles_b)) if count < FEW}
     if cycles.cycles_a == cycles.cycles_b and few:
         few = {"each run": cycles.cycles_a}
     for run, count in few.items():
         text += f"; only {some(count)} cycle{'' if count == 1 else 's'} in {run}"
-    if cycles.undecided_by:
-        reason = special(cycles.undecided_by)
-        return f"{text}, because of {slow_ones(cycles.undecided_by)}{f': {reason}' if reason else ''}"
+    for run, shape in (("B", cycles.shape_b), ("A", cycles.shape_a)):
+        if said := shape_text(shape):
+            text += f". {run}: {said}"
     slow = cycles.slow_in_b
-    if slow and cycles.verdict != "slower":
+    if slow:
         reason = special(slow)
-        text += f". B has {units.counted(len(slow), 'outlier', 'outliers')}, {_times(slow)}"
+        text += f". B has {units.counted(len(slow), 'outlier', 'outliers')}, {slow_ones(slow)}"
         text += f": {reason}" if reason else ""
     return text
 
 
-def slow_ones(slow: Sequence[SlowCycle]) -> str:
-    """'2 slow cycles of B, #5 182 ms and #9 164 ms'."""
-    runs = [run for run in ("A", "B") if any(one.run == run for one in slow)]
-    of_run = f" of {runs[0]}" if len(runs) == 1 else ""
-    return f"{units.counted(len(slow), 'slow cycle', 'slow cycles')}{of_run}, {_times(slow, len(runs) > 1)}"
+def shape_text(shape: Shape) -> str:
+    """'13 of 44 cycles take 53.0 ms, the others 40.8'; empty for one level, and for outliers, which are listed."""
+    if shape.high_ms is None or shape.low_ms is None or shape.kind in ("one level", "outliers"):
+        return ""
+    high, low = units.amount(shape.high_ms), units.amount(shape.low_ms)
+    if shape.kind == "first":
+        return f"the first {some(shape.count) if shape.count > 1 else 'cycle'} {high}, the others {low}, left out"
+    if shape.kind == "every":
+        return f"every {shape.period}th cycle {high if shape.count * 2 <= shape.of else low}, the others " + (
+            low if shape.count * 2 <= shape.of else high)
+    if shape.kind == "since":
+        since = shape.since or 0
+        risen = 2 * sum(number >= since for number in shape.cycles) > len(shape.cycles)
+        before, after = (low, high) if risen else (high, low)
+        return f"{before} before cycle #{shape.since}, {after} since"
+    return f"{shape.count} of {shape.of} cycles take {high}, the others {low}"
 
 
-def _times(slow: Sequence[SlowCycle], with_run: bool = False) -> str:
-    """The first three slow cycles with their times."""
-    named = []
-    for one in slow[:3]:
-        number = "" if one.cycle is None else f"#{one.cycle} "
-        named.append(f"{f'{one.run} ' if with_run else ''}{number}{units.amount(one.ms)}")
+def slow_ones(slow: Sequence[Outlier]) -> str:
+    """'#5 182 ms and #9 164 ms': the first three outliers, and the number of others."""
+    named = [f"#{one.cycle} {units.amount(one.ms)}" for one in slow[:3]]
     if len(slow) > 3:
         return f"{', '.join(named)} and {len(slow) - 3} more"
     return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
 
 
-def special(slow: Sequence[SlowCycle]) -> str:
-    """What most of the slow cycles have more of; empty if only their times are known."""
-    if not any(one.reasons for one in slow):
+_REASONS = {"device": "GPU time", "host": "host time"}
+
+
+def special(slow: Sequence[Outlier]) -> str:
+    """What most of the slow cycles have more of; empty if only their times are known, or they differ."""
+    shared = [reason for reason in dict.fromkeys(reason for one in slow for reason in one.reasons)
+              if 2 * sum(reason in one.reasons for one in slow) > len(slow)]
+    if not shared:
         return ""
-    host, device = (sum(reason in one.reasons for one in slow) for reason in ("host", "device"))
-    if host * 2 > len(slow):
-        return "extra host and GPU time" if device * 2 > len(slow) else "extra host time"
-    return "extra GPU time" if device * 2 > len(slow) else "extra waiting, neither host nor GPU time"
+    if shared == [NO_SINGLE_REASON]:
+        return NO_SINGLE_REASON
+    named = [_REASONS.get(one, f"time idle on {one}") for one in shared if one != NO_SINGLE_REASON]
+    return f"extra {' and '.join(named)}" if named else ""
+
+
+NAMED = 3  # Most causes named in the line on the change.
+
+
+def change_line(change: CycleChange | None, cycles: CycleTime, names: dict[str, str]) -> list[str]:
+    """The line on where the change of the cycle went, where that is called; none without an account."""
+    if change is None or not cycles.called or not change.causes:
+        return []
+    sign = 1.0 if change.delta_ms >= 0 else -1.0
+    grown = [one for one in change.causes if sign * one.delta_ms > 0.02 * abs(change.delta_ms)]
+    named = [f"{cause_name(one.kind, names.get(one.name, one.name))} {units.amount(one.delta_ms, signed=True)}"
+             for one in grown[:NAMED]]
+    rest = change.delta_ms - sum(one.delta_ms for one in grown[:NAMED])
+    more = f", all else {units.amount(rest, signed=True)}" if abs(rest) > 0.02 * abs(change.delta_ms) else ""
+    return [line("Change", f"{units.amount(change.delta_ms, signed=True)} per cycle: {', '.join(named)}{more}.")]
+
+
+def cause_name(kind: str, name: str) -> str:
+    """A cause of the change in words: 'idle on DataLoader (input)' or the function's name."""
+    return f"idle on {name}" if kind == "idle" else name
+
+
+def uniform_line(uniform: UniformChange | None) -> list[str]:
+    """The lead that all kernels changed by one factor."""
+    if uniform is None:
+        return []
+    went = "slower" if uniform.factor > 1 else "faster"
+    factor, spread = units.factor(uniform.factor), units.percent(100 * uniform.spread)
+    return [line("Lead", f"{uniform.kernels} of {uniform.of} kernels {factor}, all {went}, spread {spread}: a clock or "
+                         "power limit would do this. No counter was recorded that shows it.")]
+
+
+def unjudged(same: SameWork) -> str:
+    """Why neither run is called faster or slower."""
+    text = same.sentence
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def device_lines(
@@ -151,32 +208,27 @@ def _idle_text(row: DeviceWork) -> str:
     return f"Idle{waits} {before} → {after}"
 
 
-def data_line(comparability: Comparability, matched: list[Matched], row_noise_ms: float | None) -> str:
-    """The data behind the verdict: comparable or not, cycles left out, the noise floor of a row."""
-    parts = [] if not comparability.comparable else ["comparable"]
-    if comparability.reasons:
-        parts = [("comparable with caveats: " if comparability.comparable else "NOT comparable: ")
-                 + "; ".join(comparability.reasons)]
-    total, lacking, warm_up = left_out(matched)
+def data_line(same: SameWork, comparable: Comparability, matched: list[Matched], row_noise_ms: float | None) -> str:
+    """The data behind the verdict: by what evidence the work is the same, cycles left out, the noise floor of a row."""
+    parts = [same.sentence, *comparable.reasons]
+    total, lacking = left_out(matched)
     if lacking:
         parts.append(f"{lacking} of {total} cycles lack GPU records and are left out of GPU rows")
-    if warm_up:
-        parts.append(f"{warm_up} warm-up cycle{'' if warm_up == 1 else 's'} left out")
     if row_noise_ms is not None:
         parts.append(f"noise floor of a row at most ±{units.amount(row_noise_ms)}")
     return line("Data", "; ".join(parts))
 
 
-def left_out(matched: list[Matched]) -> tuple[int, int, int]:
-    """Numbers of all cycles, cycles without all device records, and warm-up cycles, over both runs and all processes.
-    Processes that share the same cycles, as those of one launch pattern do, count them once, as in every view."""
-    seen: dict[tuple[str, bytes, bytes], tuple[int, int, int]] = {}
+def left_out(matched: list[Matched]) -> tuple[int, int]:
+    """Numbers of all cycles and of cycles without all device records, over both runs and all processes. Processes that
+    share the same cycles, as those of one launch pattern do, count them once, as in every view."""
+    seen: dict[tuple[str, bytes, bytes], tuple[int, int]] = {}
     for one in matched:
         for run, side, lengths in (("a", one.a, one.coverage_a), ("b", one.b, one.coverage_b)):
             shared = run, side.cycles.tobytes(), side.cycle_ms.tobytes()
-            seen[shared] = (lengths.cycles, lengths.not_whole, lengths.warm_up)
-    columns = list(zip(*seen.values(), strict=True)) or [(0,), (0,), (0,)]
-    return sum(columns[0]), sum(columns[1]), sum(columns[2])
+            seen[shared] = (lengths.cycles, lengths.not_whole)
+    columns = list(zip(*seen.values(), strict=True)) or [(0,), (0,)]
+    return sum(columns[0]), sum(columns[1])
 
 
 _REACHES: dict[Reach, str] = {
@@ -195,15 +247,15 @@ _REACHES: dict[Reach, str] = {
 
 
 def cause_lines(
-    cause: Cause, resources: Sequence[ChangedResource], cycles: CycleTime | None, comparability: Comparability
+    cause: Cause, resources: Sequence[ChangedResource], cycles: CycleTime | None, same: SameWork
 ) -> list[str]:
     """The lines on the idle time that explains the cycle's change, and on the resource most likely behind it."""
     result = []
-    if cause.idle is not None and comparability.comparable:
+    if cause.idle is not None and same.proved:
         result.append(line("Idle", f"{_idle(cause.idle, cycles)}."))
     if cause.resource is not None:
         text = f"{resource_sentence(cause.resource)}."
-        with_reach = f"{text} {_reach(cause, cycles)}{_alone(cause)}" if comparability.comparable else text
+        with_reach = f"{text} {_reach(cause, cycles)}{_alone(cause)}" if same.proved else text
         result.append(line("Cause", with_reach))
     elif resources:
         result.append(line("Cause", f"no clock, power, link or processor reading changed; {_changed(resources[0])} "
@@ -222,21 +274,17 @@ def _alone(cause: Cause) -> str:
     return f" {what} take {units.duration(after)} instead of {units.duration(before)}."
 
 
-def explanation(
-    cause: Cause, cycles: CycleTime | None, regressions: int, comparability: Comparability, readings: bool,
-    changes: Sequence[LaunchChange] = (),
-) -> str:
-    """The verdict in a sentence or two, for who reads nothing else; ``readings``: whether both runs have counters.
-    ``changes`` are what can still be said if the runs do different work."""
-    if not comparability.comparable:
-        return not_comparable(comparability, changes, cause.resource)
+def explanation(cause: Cause, cycles: CycleTime | None, slower: int, same: SameWork, readings: bool) -> str:
+    """The verdict in a sentence or two, for who reads nothing else; ``slower``: the number of slower functions,
+    ``readings``: whether both runs have counters."""
+    if not same.proved:
+        text = unjudged(same)
+        return f"{text} {_changed(cause.resource)}, which may be a cause." if cause.resource is not None else text
     cycle = {
         "slower": "The cycle got slower", "faster": "The cycle got faster", "unchanged": "The cycle kept its length",
     }.get(cycles.verdict if cycles is not None else "", "It is unclear whether the cycle changed")
-    if cycles is not None and cycles.undecided_by:
-        cycle += f" because of {slow_ones(cycles.undecided_by)}"
-    count = "no function significantly slower" if not regressions else (
-        f"{units.counted(regressions, 'function', 'functions')} significantly slower"
+    count = "no function significantly slower" if not slower else (
+        f"{units.counted(slower, 'function', 'functions')} significantly slower"
     )
     sentences = [f"{cycle}, {count}."]
     if cause.idle is not None:
@@ -246,29 +294,6 @@ def explanation(
     elif cause.idle is None:
         sentences.append(_without_a_resource(cause, readings))
     return " ".join(sentences)
-
-
-def not_comparable(
-    comparability: Comparability, changes: Sequence[LaunchChange], resource: ChangedResource | None = None
-) -> str:
-    """Why neither run is called faster or slower, how the time per launch changed, and what else changed."""
-    sentences = [f"Not comparable as one change: {comparability.why}."]
-    if changes:
-        sentences.append(f"{launches_text(changes)}.")
-    if resource is not None:
-        sentences.append(f"{_changed(resource)}, which may be a cause.")
-    return " ".join(sentences)
-
-
-def launches_text(changes: Sequence[LaunchChange]) -> str:
-    """'A launch of the 40 kernels in both runs takes 3.5× as long (median by time)'."""
-    what = {"device": "kernels", "host": "host functions"}
-    parts = [
-        f"{'a launch' if one.category == 'device' else 'a call'} of the {one.functions:,} {what[one.category]} in both "
-        f"runs takes {units.factor(one.ratio)} as long" for one in changes
-    ]
-    text = f"{', '.join(parts)} (median by time)"
-    return text[0].upper() + text[1:]
 
 
 def _without_a_resource(cause: Cause, readings: bool) -> str:
@@ -283,14 +308,14 @@ def _without_a_resource(cause: Cause, readings: bool) -> str:
 
 
 def _idle(one: IdleChange, cycles: CycleTime | None) -> str:
-    """'GPU 0: idle on DataLoader (input) fell 57.8 → 0.37 ms per cycle (trimmed mean), all of the cycle's −49.1 ms'."""
+    """'GPU 0: idle on DataLoader (input) fell 57.8 → 0.37 ms per cycle, all of the cycle's −49.1 ms'."""
     where = f"Rank {one.rank}" if one.rank is not None else one.device or "The device"
     went = "rose" if one.delta_ms > 0 else "fell"
-    text = f"{where}: idle on {one.label} {went} {units.amount(one.a_ms, one.b_ms)} per cycle (trimmed mean)"
-    if cycles is None or one.share is None:
+    text = f"{where}: idle on {one.label} {went} {units.amount(one.a_ms, one.b_ms)} per cycle"
+    if cycles is None or one.share is None or not cycles.called:
         return text
-    shift = units.amount(cycles.shift_ms, signed=True)
-    return f"{text}, {'all' if one.share >= 0.9 else units.percent(100 * one.share, places=0)} of the cycle's {shift}"
+    moved = units.amount(cycles.mean_delta_ms, signed=True)
+    return f"{text}, {'all' if one.share >= 0.9 else units.percent(100 * one.share, places=0)} of the cycle's {moved}"
 
 
 def resource_sentence(row: ChangedResource) -> str:

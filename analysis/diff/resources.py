@@ -14,12 +14,11 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ....loaders.trace import Trace
-from ...core import metrics as m
-from ..prepare.samples import Work, of_process
-from ..stats.permutation import q_values
-from ..stats.reference import compare
-from ..stats.robust_location import Floats, centre
+from ...loaders.trace import Trace
+from ..core import metrics as m
+from .judge import Floats, q_values
+from .prepare.samples import Work, of_process
+from .reference import compare
 
 LEVEL = 0.05
 STEADY = 0.01  # Readings are never trusted to better than this, in natural log.
@@ -88,10 +87,10 @@ def resources(
             largest = max(float(np.max(side[key])) for side in sides)
             one = m.metric(name, units.get(name), largest)
             use_a, use_b = (
-                float(centre(side[one.own_use, device])) if one.own_use and (one.own_use, device) in side else 0.0
+                centre(side[one.own_use, device]) if one.own_use and (one.own_use, device) in side else 0.0
                 for side in sides
             )
-            own = own_use(one, (use_a, use_b), float(centre(sides[0][key])), cycle_ratio)
+            own = own_use(one, (use_a, use_b), centre(sides[0][key]), cycle_ratio)
             values = sides[0][key] / one.divisor, sides[1][key] / one.divisor
             seen = under.get(key) or set()
             made.append(_reading(one, device, values, own, (pid_a, pid_b), seen, len(seen & set(slowed))))
@@ -122,7 +121,7 @@ def _reading(
     from scipy.special import stdtr, stdtrit
 
     loads = [m.load(one, side, np.full(len(side), used)) for side, used in zip(values, own, strict=True)]
-    loss = float(centre(loads[1]) - centre(loads[0]))
+    loss = centre(loads[1]) - centre(loads[0])
     n_a, n_b = len(loads[0]), len(loads[1])
     squares = sum(float(side.var()) * len(side) for side in loads) + 2 * STEADY**2
     error = float(np.sqrt(squares / max(n_a + n_b - 2 + 2, 1) * (1 / n_a + 1 / n_b)))
@@ -140,6 +139,12 @@ def _reading(
 def log_change(a: float, b: float) -> float | None:
     """ln(B / A); None if either side has none."""
     return float(np.log(b / a)) if a > 0 and b > 0 else None
+
+
+def centre(values: Floats) -> float:
+    """The mean without a fifth of the readings at each end, at least one from three readings on."""
+    cut = max(1, len(values) // 5) if len(values) >= 3 else 0
+    return float(np.sort(values)[cut : len(values) - cut].mean())
 
 
 def _functions_under(work_b: Work) -> dict[Key, set[tuple[str, str]]]:

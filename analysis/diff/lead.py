@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...contract.view import Judgement, Lead
-from ...core import units
+from ..contract.view import Judgement, Lead
+from ..core import units
 from .cycle_time import CycleTime
 from .device_work import CHANGED, DeviceWork
 
 _CYCLES: dict[str, Judgement] = {
-    "slower": "bad", "faster": "good", "unchanged": "same", "cannot tell": "unchecked", "not comparable": "unchecked",
+    "slower": "bad", "faster": "good", "unchanged": "same", "cannot tell": "unchecked", "not judged": "unchecked",
 }
 
 
 def cycle_lead(cycles: CycleTime | None) -> Lead | None:
-    """The factor of the cycle time if it changed, else B's median; None without cycle times."""
+    """The factor of the cycle time if it changed, else B's mean; None without cycle times."""
     if cycles is None:
         return None
     judged, unit = _CYCLES[cycles.verdict], cycles.unit or "cycle"
     if judged in ("bad", "good"):
         return Lead(units.factor(cycles.ratio), f"{unit} time", judged)
-    before = f"{units.sentence_unit()}, {units.figure(cycles.median_a_ms)} in A"
-    return Lead(units.figure(cycles.median_b_ms), before, judged)
+    before = f"{units.sentence_unit()}, {units.figure(cycles.compared_a_ms)} in A"
+    return Lead(units.figure(cycles.compared_b_ms), before, judged)
 
 
 def lead_of(cycles: CycleTime | None, work: Sequence[DeviceWork], resource: bool, idle: bool) -> Lead | None:
@@ -41,7 +41,7 @@ def lead_of(cycles: CycleTime | None, work: Sequence[DeviceWork], resource: bool
         grown = most.ratio - 1
         judged: Judgement = "same" if abs(grown) <= CHANGED else "good" if grown < 0 else (
             "bad" if most.path == "exposed" else "look")
-        if cycles is not None and cycles.verdict == "not comparable":
+        if cycles is not None and cycles.verdict == "not judged":
             judged = "unchecked"  # less work is no gain where it is other work
         lines[(most.device or "Device").split()[0]] = judged
         if lead.judgement == "same" and judged != "same":

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 DEFAULT_PERCENT = 1.0
 RULES = {
-    "regression": "the cycle is slower by more than PCT percent, by the near end of its 95% CI; where cycles cannot "
-                  "tell, functions that are not hidden lose more than that of a cycle",
-    "gpu": "a device works more than PCT percent longer per cycle, without collectives, by the near end of its 95% CI",
-    "kernel": "any kernel is slower by more than PCT percent, beyond the noise",
+    "regression": "the mean cycle is slower by more than PCT percent, by the near end of its 95% CI; it passes only if "
+                  "the far end lies within the larger of PCT and 5%",
+    "gpu": "a device works more than PCT percent longer per cycle, without collectives, by the same rule",
+    "kernel": "the launches of any kernel take more than PCT percent longer, beyond the noise",
     "outliers": "B has more outliers among its cycles than A",
     "cause": "a clock, power, link or processor reading got worse and functions that ran under it got slower",
 }
@@ -17,7 +17,8 @@ RULES = {
 WITH_PERCENT = ("regression", "gpu", "kernel")
 METAVAR = "regression[:PCT]|gpu:PCT|kernel:PCT|outliers|cause"
 HELP = (
-    "exit 1 on a condition, or when the runs cannot be compared; repeat it for several (PCT is 1 unless given). "
+    "exit 1 on a condition, 4 where none holds and one cannot be judged, as when nothing shows that both runs do the "
+    "same work; repeat it for several (PCT is 1 unless given). "
     + "; ".join(f"{name}: {rule}" for name, rule in RULES.items())
 )
 

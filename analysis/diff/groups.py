@@ -11,11 +11,11 @@ from typing import Any
 import polars as pl
 from msgspec.structs import replace
 
-from ...core import units
-from ...core.metrics import change, title
-from ...table.parts import children
-from ...table.rows import Rows
-from ...table.table import Table
+from ..core import units
+from ..core.metrics import change, title
+from ..table.parts import children
+from ..table.rows import Rows
+from ..table.table import Table
 
 CAUSE, UNCHANGED = "cause", "unchanged"
 _UNDECIDED = ("~", "too few cycles")

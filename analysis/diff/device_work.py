@@ -20,17 +20,17 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 from numpy.typing import NDArray
 
-from ...contract.options import SIDES, Options
-from ...core.intervals import Ints, busy_and_exposed, union
-from ...core.quantiles import codes, dense
-from ...cycles import assignment
-from ...cycles.detection import find_cycles
-from ...cycles.whole import steps_in_scope
-from ..prepare.prepared import Prepared
-from ..prepare.samples import Matched, RunSamples, Work
-from ..stats.robust_location import Floats, centre, hodges_lehmann, location_shift
+from ..contract.options import SIDES, Options
+from ..core.intervals import Ints, busy_and_exposed, union
+from ..core.quantiles import codes, dense
+from ..cycles import assignment
+from ..cycles.detection import find_cycles
+from ..cycles.whole import steps_in_scope
 from .cycle_time import CycleTime
 from .function_change import FunctionChange
+from .judge import Floats, Judgement, Word, judge
+from .prepare.prepared import Prepared
+from .prepare.samples import Matched, RunSamples, Work
 
 CHANGED = 0.03  # Work per cycle or per launch that changed by at most this share counts as unchanged.
 Path = Literal["exposed", "hidden"]
@@ -61,6 +61,7 @@ class DeviceWork(Struct, frozen=True):
     per_launch_ratio: float | None = None
     delta_ms: float = 0.0
     rank: int | None = None
+    verdict: Word = "not judged"
 
     def __post_init__(self) -> None:
         busy = self.busy_b_ms / self.busy_a_ms if self.busy_a_ms else None
@@ -102,7 +103,7 @@ def device_work(ready: Prepared, cycles: CycleTime, options: Options) -> list[De
         names = one.functions["device"]
         for device in names.filter(one.on_device).unique(maintain_order=True):
             rows: Flags = np.array([name == device for name in names], dtype=bool) & one.on_device
-            work = _of_device(one, device, rows)
+            work = _of_device(one, device, rows, ready.same.proved)
             if work is None:
                 continue
             a, b = (next((share for (rank, name), share in side.items() if name == device
@@ -116,29 +117,25 @@ def device_work(ready: Prepared, cycles: CycleTime, options: Options) -> list[De
     return [one for one in made if one.only_in is None or (one.rank, one.device) not in in_both]
 
 
-def _of_device(one: Matched, device: str | None, rows: Flags) -> DeviceWork | None:
+def _of_device(one: Matched, device: str | None, rows: Flags, judged: bool) -> DeviceWork | None:
     collective: Flags = np.array([kind == "collective" for kind in one.functions["kind"]], dtype=bool)
     computing, communicating = rows & ~collective, rows & collective
     a, b = (_busy(side, computing) for side in (one.a, one.b))
     if not len(a) or not len(b):
         return None
-    busy_a, busy_b = float(centre(a)), float(centre(b))
-    low = high = None
-    if min(len(a), len(b)) > 1 and min(a.min(), b.min()) > 0:
-        moved = location_shift(np.log(a)[None, :], np.log(b)[None, :], float(np.log(a).var()))
-        margin = 2.2 * float(moved.error[0])
-        low, high = (busy_a * float(np.expm1(moved.delta[0] + way * margin)) for way in (-1, 1))
-    launches = [float(centre(side.launches[computing].sum(axis=0)[_fully_measured(side, computing)]))
-                for side in (one.a, one.b)]
-    together = [float(centre(_busy(side, rows))) for side in (one.a, one.b)]
-    cycle = [float(np.median(side.cycle_ms)) for side in (one.a, one.b)]
+    one_judged = judge(a, b)
+    launches = [side.launches[computing].sum(axis=0)[_fully_measured(side, computing)][used] for side, used in (
+        (one.a, one_judged.used_a), (one.b, one_judged.used_b))]
+    together = [float(_busy(side, rows).mean()) for side in (one.a, one.b)]
+    cycle = [float(side.cycle_ms.mean()) for side in (one.a, one.b)]
     idle = [1 - busy / length if 0 < busy <= length else None for busy, length in zip(together, cycle, strict=True)]
     communication = [
-        float(centre(_busy(side, communicating))) if communicating.any() else 0.0 for side in (one.a, one.b)
+        float(_busy(side, communicating).mean()) if communicating.any() else 0.0 for side in (one.a, one.b)
     ]
     return DeviceWork(
-        device, one.pair.a, one.pair.b, busy_a, busy_b, low, high, launches[0], launches[1], communication[0],
-        communication[1], idle[0], idle[1], rank=one.pair.rank,
+        device, one.pair.a, one.pair.b, one_judged.a, one_judged.b, one_judged.low, one_judged.high,
+        float(launches[0].mean()), float(launches[1].mean()), communication[0],
+        communication[1], idle[0], idle[1], rank=one.pair.rank, verdict=one_judged.word if judged else "not judged",
     )
 
 
@@ -155,7 +152,7 @@ def _busy(side: RunSamples, rows: Flags) -> Floats:
 def _path(work: DeviceWork, cycles: CycleTime) -> Path | None:
     """'exposed', 'hidden', or None where it cannot be known from cycle and device times."""
     low, high = work.ci_low_ms, work.ci_high_ms
-    shift_low, shift_high = cycles.ci_low_ms, cycles.ci_high_ms
+    shift_low, shift_high = cycles.mean_low_ms, cycles.mean_high_ms
     if low is None or high is None or shift_low is None or shift_high is None or low <= 0:
         return None
     if max(0.0, shift_high) < 0.5 * low and work.idle_b is not None and work.idle_b > 0.05:
@@ -178,7 +175,6 @@ def agreed(work: DeviceWork, paths: Iterable[str | None]) -> DeviceWork:
 
 MOSTLY_BUSY = 0.9  # Share of the cycle a device must work, in both runs, for its growth to explain the cycle's.
 IDLE = 0.05  # Share of the cycle a device must be idle to absorb extra work.
-FACTOR = 2.2  # Student's t factor at 95% for the usual number of cycles.
 Key = tuple[str, str | None, int | None, int | None]  # Function, device and the pids of A and B.
 
 
@@ -208,7 +204,7 @@ def paths(ready: Prepared, slowed: list[FunctionChange], options: Options) -> di
         b = _device(ready.works[1], one.b, theirs.get(name, name), one.pair.rank, options)
         if a is None or b is None:
             continue
-        _, least, most = hodges_lehmann(one.a.cycle_ms, one.b.cycle_ms)
+        least, most = _grown(one.a.cycle_ms, one.b.cycle_ms)
         low, high = _grown(a.work, b.work)
         spare = float(np.median(a.cycle - a.busy))
         idle = float(np.median(1 - b.busy / b.cycle))
@@ -253,13 +249,11 @@ def _of_function(row: FunctionChange, a: DeviceTime, b: DeviceTime, there: str, 
 
 
 def _grown(a: Floats, b: Floats) -> tuple[float, float]:
-    """Lower and upper bound of the growth of the centre; infinite with fewer than three cycles."""
-    if min(len(a), len(b)) < 3:
+    """Lower and upper end of the growth of the mean; infinite with fewer than three cycles."""
+    one: Judgement | None = judge(a, b) if min(len(a), len(b)) >= 3 else None
+    if one is None or one.low is None or one.high is None:
         return float("-inf"), float("inf")
-    moved = location_shift(a[None, :], b[None, :], float(np.median([a.var(), b.var()])))
-    middle = float(moved.b[0] - moved.a[0])
-    margin = FACTOR * float(np.hypot(moved.error_a[0], moved.error_b[0]))
-    return middle - margin, middle + margin
+    return one.low, one.high
 
 
 def _device(work: Work, side: RunSamples, device: str, of_rank: int | None, options: Options) -> DeviceTime | None:

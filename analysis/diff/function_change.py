@@ -18,16 +18,19 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ...idle.cause_meanings import idle_name
-from ...idle.causes import named_cause
-from ..prepare.idle_time import UNKNOWN
-from ..prepare.samples import HOST, IDLE
-from .cycle_time import LEAST_SHIFT, CycleTime
+from ..idle.cause_meanings import idle_name
+from ..idle.causes import named_cause
+from .cycle_time import CycleTime
+from .prepare.idle_time import UNKNOWN
+from .prepare.samples import HOST, IDLE
 
-Call = Literal["slower", "faster", "new", "gone", "~", "too few cycles"]
-"""The verdict of a row; ``~`` is no significant change."""
+Call = Literal[
+    "slower", "faster", "more launches", "fewer launches", "new", "gone", "~", "too few cycles", "not judged",
+]
+"""The verdict of a row; ``~`` is no significant change, ``not judged`` of runs not shown to do the same work."""
 Category = Literal["device", "host", "communication", "idle"]
-REGRESSIONS: tuple[Call, ...] = ("slower", "new")
+REGRESSIONS: tuple[Call, ...] = ("slower", "more launches", "new")
+CALLED: tuple[Call, ...] = (*REGRESSIONS, "faster", "fewer launches", "gone")
 
 
 class FunctionChange(Struct):
@@ -54,7 +57,7 @@ class FunctionChange(Struct):
     ci_high_ms: float | None = None
     p: float | None = None
     q: float | None = None
-    verdict: Call = "~"
+    verdict: Call | None = "~"
     path: str | None = None
     metric: str | None = None
     mu_a: float | None = None
@@ -68,7 +71,8 @@ class FunctionChange(Struct):
     cycles_b: int | None = None
     wait_a_ms: float | None = None
     wait_b_ms: float | None = None
-    renamed: str | None = None
+    function_b: str | None = None
+    match: str | None = None
     parts: int = 0
     part_of: str | None = None
     part_on: str | None = None
@@ -103,27 +107,32 @@ def category(kind: str | None, device: str | None) -> Category:
     return "host" if device == "Host" else "device"
 
 
-def in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """The table sorted: what explains the cycle, then regressions, then improvements, then the rest by size of change,
-    without one by their time. Idle causes that explain the cycle come first whether they grew or shrank."""
-    groups = {"slower": 0, "new": 0, "faster": 1, "gone": 1}
+def in_order(table: pl.DataFrame, first: tuple[str, str | None, str | None] | None = None) -> pl.DataFrame:
+    """The table sorted: ``first`` (function, device, kind), the first cause of the cycle's change, then regressions,
+    then improvements, then the rest by size of change, without one by their time."""
+    groups = dict.fromkeys(REGRESSIONS, 0) | dict.fromkeys(("faster", "fewer launches", "gone"), 1)
     group = pl.col("verdict").replace_strict(groups, default=2, return_dtype=pl.Int8)
     sure = pl.when(group < 2).then("sure_ms").fill_null(0.0)
     here = pl.min_horizontal(sure, pl.col("lost_here_ms").fill_null(float("inf")))
-    explains = (pl.col("kind") == IDLE).fill_null(False) & (pl.col("path") == "exposed").fill_null(False)
+    foremost = []
+    if first is not None:
+        function, device, kind = first
+        top = (pl.col("function") == function) & pl.col("device").eq_missing(pl.lit(device, pl.String)) & (
+            pl.col("kind").eq_missing(pl.lit(kind, pl.String))) & (group < 2)
+        foremost.append(~top.fill_null(False))
     return table.sort(
-        ~explains, group, -here, -sure, -pl.col("delta_ms").abs().fill_null(0.0), -pl.max_horizontal("a_ms", "b_ms"),
-        "function", "rank", "device", "pid_a", "pid_b",
+        *foremost, group, -here, -sure, -pl.col("delta_ms").abs().fill_null(0.0),
+        -pl.max_horizontal("a_ms", "b_ms"), "function", "rank", "device", "pid_a", "pid_b",
         maintain_order=True, nulls_last=True,
     )
 
 
-MOST = 0.5  # Share of the cycle's shift that a cause must make up to explain it.
+MOST = 0.5  # Share of the cycle's change that a cause must make up to explain it.
 
 
 class IdleChange(Struct, frozen=True):
     """Idle time of one device by one cause, ms per cycle; ``function`` is the row's name. ``share`` is its part of the
-    cycle's shift (1: all); None if the cycle kept its length, and for idle time without a recorded cause."""
+    cycle's change (1: all); None if the cycle kept its length, and for idle time without a recorded cause."""
 
     function: str
     device: str | None
@@ -138,7 +147,7 @@ class IdleChange(Struct, frozen=True):
 
     @property
     def explains_cycle(self) -> bool:
-        """Whether it makes up most of the cycle's shift."""
+        """Whether it makes up most of the cycle's change."""
         return self.share is not None and self.share >= MOST
 
     @property
@@ -149,13 +158,12 @@ class IdleChange(Struct, frozen=True):
 
 def idle_changes(rows: Sequence[FunctionChange], cycles: CycleTime) -> list[IdleChange]:
     """The causes that changed significantly: those that explain the cycle first, then by size of change."""
-    moved = abs(cycles.shift_ms) >= LEAST_SHIFT * cycles.median_a_ms and cycles.verdict != "unchanged"
     made = []
     for row in rows:
         if row.kind == IDLE and row.verdict in ("slower", "faster") and row.a_ms is not None and row.b_ms is not None:
             delta = row.b_ms - row.a_ms
             caused = row.function != idle_name(UNKNOWN)
-            share = delta / cycles.shift_ms if moved and caused and cycles.shift_ms else None
+            share = delta / cycles.mean_delta_ms if cycles.called and caused and cycles.mean_delta_ms else None
             made.append(IdleChange(
                 row.function, row.device, row.rank, row.a_ms, row.b_ms, delta, row.ci_low_ms, row.ci_high_ms, row.q,
                 share,
@@ -165,16 +173,15 @@ def idle_changes(rows: Sequence[FunctionChange], cycles: CycleTime) -> list[Idle
 
 MOSTLY = 0.75
 """Share of a host function's change that idle time must make up to account for all of it: the rest was hidden."""
-_CALLED = ("slower", "faster", "new", "gone")
 
 
 def fold_into_idle(rows: Sequence[FunctionChange]) -> None:
     """Mark host rows as part of the idle row that has them as its cause, if that row accounts for their change."""
-    waited = [row for row in rows if row.kind == IDLE and row.verdict in _CALLED]
+    waited = [row for row in rows if row.kind == IDLE and row.verdict in CALLED]
     for idle in sorted(waited, key=lambda row: -abs(row.delta_ms or 0.0)):
         mine = [
             row for row in rows
-            if row.device == HOST and row.part_of is None and row.verdict in _CALLED
+            if row.device == HOST and row.part_of is None and row.verdict in CALLED
             and (row.pid_a, row.pid_b) == (idle.pid_a, idle.pid_b)
             and (cause := named_cause(row.function, row.kind)) is not None and idle_name(cause) == idle.function
         ]

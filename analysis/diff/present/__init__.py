@@ -1,1 +1,0 @@
-"""The verdict as sentences, columns and groups of rows."""

@@ -1,1 +1,0 @@
-"""Permutation tests, false discovery rate, robust location, Mann-Whitney, and the reference scores."""

@@ -1,1 +1,0 @@
-"""What changed beyond chance: suspects, resources, explanation, gate."""

@@ -1,0 +1,172 @@
+"""The account of a cycle: every nanosecond of it on one device has one owner, so that the owners sum to its length.
+
+Owners are, in this order: the kernels that compute (equal shares where several run), else collectives (so that theirs
+is their exposed time), else copies and sets, else the cause of the idle time. A hidden kernel that takes longer owns
+more, and the idle time it covers owns as much less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..core.call_tree import Ints
+from ..core.intervals import EMPTY
+from ..cycles.detection import find_cycles
+from .attribution import AT_ONCE, by_cause, launches_of
+from .cause_meanings import CAUSES
+from .causes import BY_SLICE
+from .gaps import DeviceGaps, gaps_of
+from .host import Host, host_of, thread_timeline
+from .thread_time import ThreadWindows, time_by_cause
+
+Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+Owner = tuple[str, str]
+"""Kind and name: those of an activity, or ``idle`` and a cause."""
+IDLE = "idle"
+_CLASSES = {"kernel": 0, "collective": 1, "memcpy": 2, "memset": 2}
+_COLUMNS = ("index", "start_ns", "dur_ns", "name", "kind", "device", "rank", "correlation")
+
+
+class Account(Struct, frozen=True):
+    """The time of each owner in each of these ``cycles`` (numbers) of one device, ms; the sums are the lengths."""
+
+    device: str | None
+    cycles: tuple[int, ...]
+    owners: dict[Owner, Floats]
+
+    @property
+    def lengths(self) -> Floats:
+        """The length of each cycle, ms."""
+        return sum(self.owners.values(), np.zeros(len(self.cycles)))
+
+
+def pieces_of(run: Trace, options: Options, rank: int | None, device: str | None) -> pl.DataFrame:
+    """``cycle from_ns to_ns``: the stretches of time that belong to each cycle on a device, in order of time."""
+    cycles = find_cycles(run, options)
+    parts = cycles.times.parts.filter(
+        pl.col("device").cast(pl.String).eq_missing(pl.lit(device, pl.String)), pl.col("row").is_not_null(),
+        pl.lit(True) if rank is None else pl.col("rank").is_null() | (pl.col("rank") == rank))
+    numbers = cycles.frame.select(pl.col("row").cast(pl.Int64), pl.col("cycle").cast(pl.Int64))
+    return parts.join(numbers, on="row", maintain_order="left").select("cycle", "from_ns", "to_ns").sort("from_ns")
+
+
+def account_of(
+    run: Trace, options: Options, rank: int | None, device: str | None, numbers: Sequence[int]
+) -> Account | None:
+    """The account of the cycles with these numbers; None without a timeline of that device."""
+    if run.has("profile") or not run.has("kernels"):
+        return None
+    pieces = pieces_of(run, options, rank, device).filter(pl.col("cycle").is_in(list(numbers)))
+    wanted = pl.col("device").eq_missing(pl.lit(device, pl.String)) & pl.col("kind").is_in(list(_CLASSES))
+    if rank is not None:
+        wanted &= pl.col("rank") == rank
+    every = run.kernels.filter(wanted).select(*_COLUMNS).drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    if pieces.is_empty() or every.is_empty() or pieces["cycle"].n_unique() < len(set(numbers)):
+        return None
+    begin, end = pieces["from_ns"].to_numpy(), pieces["to_ns"].to_numpy()
+    if (begin[1:] < end[:-1]).any():
+        return None  # cycles that overlap have no division of their time
+    place = {number: at for at, number in enumerate(numbers)}
+    cycle = pieces["cycle"].replace_strict(place, return_dtype=pl.Int64).to_numpy()
+    owners = _of_activities(every, begin, end, cycle, len(numbers))
+    owners |= _of_idle_time(run, every, begin, end, cycle, len(numbers))
+    return Account(device, tuple(numbers), {owner: ns / 1e6 for owner, ns in owners.items()})
+
+
+def _of_activities(every: pl.DataFrame, begin: Ints, end: Ints, cycle: Ints, count: int) -> dict[Owner, Floats]:
+    """Per activity name and kind, the time (ns) it owns in each of ``count`` cycles."""
+    starts = every["start_ns"].to_numpy()
+    ends = starts + np.maximum(every["dur_ns"].to_numpy(), 0)
+    kinds = every["kind"].cast(pl.String)
+    classes = kinds.replace_strict(_CLASSES, return_dtype=pl.Int64).to_numpy()
+    points = np.unique(np.concatenate((starts, ends, begin, end)))
+    length = np.diff(points).astype(np.float64)
+    free = np.ones(len(length), dtype=bool)
+    keys = every.select(pl.col("kind", "name").cast(pl.String))
+    number = keys.select(pl.struct("kind", "name").rank("dense") - 1).to_series().to_numpy().astype(np.int64)
+    totals = np.zeros((int(number.max()) + 1, count))
+    for level in range(3):
+        some = np.flatnonzero(classes == level)
+        if not len(some):
+            continue
+        change = np.zeros(len(points), dtype=np.int64)
+        np.add.at(change, np.searchsorted(points, starts[some]), 1)
+        np.add.at(change, np.searchsorted(points, ends[some]), -1)
+        running = np.cumsum(change)[:-1]
+        owned = free & (running > 0)
+        each = np.concatenate(([0.0], np.cumsum(np.where(owned, length / np.maximum(running, 1), 0.0))))
+        free &= ~owned
+        first = np.searchsorted(end, starts[some], side="right")
+        reach = np.maximum(np.searchsorted(begin, ends[some], side="left") - first, 0)
+        activity = np.repeat(some, reach)
+        piece = np.arange(len(activity)) - np.repeat(np.cumsum(reach) - reach, reach) + np.repeat(first, reach)
+        low, high = np.maximum(starts[activity], begin[piece]), np.minimum(ends[activity], end[piece])
+        spent = each[np.searchsorted(points, high)] - each[np.searchsorted(points, low)]
+        np.add.at(totals, (number[activity], cycle[piece]), spent)
+    names = keys.with_columns(number=pl.Series(number)).unique("number").sort("number")
+    return {(kind, name): row for (kind, name, _), row in zip(names.rows(), totals, strict=True) if row.any()}
+
+
+def _of_idle_time(
+    run: Trace, every: pl.DataFrame, begin: Ints, end: Ints, cycle: Ints, count: int
+) -> dict[Owner, Floats]:
+    """Per cause, the idle time (ns) in each of ``count`` cycles: gaps between activities, and what lies before the
+    first and after the last one, which the stack of the launching thread explains as well."""
+    host = host_of(run)
+    gaps = gaps_of(every)[0]
+    activities = every.select("index", "name", "correlation")
+    sums = np.zeros((len(CAUSES), count))
+    inner, window = gaps.within(begin, end)
+    for at in range(0, len(window), AT_ONCE):
+        batch = slice(at, at + AT_ONCE)
+        few = inner.pick(batch)
+        parts = by_cause(host, few, None if host is None else launches_of(run, host, activities, few))
+        for total, of_cause in zip(sums, parts, strict=True):
+            np.add.at(total, cycle[window[batch]], of_cause)
+    names = list(CAUSES)
+    stop = gaps.begin_ns + gaps.window_ns
+    for low, high, before in ((begin, np.minimum(end, gaps.begin_ns), True), (np.maximum(begin, stop), end, False)):
+        some = np.flatnonzero(high > low)
+        if len(some):
+            edge = _at_edge(run, host, every, gaps, (low[some], high[some]), before)
+            for name, spent in zip(names, edge, strict=True):
+                np.add.at(sums[names.index(name)], cycle[some], spent)
+    return {(IDLE, name): row for name, row in zip(names, sums, strict=True) if row.any()}
+
+
+def _at_edge(
+    run: Trace, host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, stretches: tuple[Ints, Ints],
+    before: bool,
+) -> Ints:
+    """The time before a device's first activity, or after its last one, by cause: (causes, stretches) in ns."""
+    low, high = stretches
+    every = np.zeros((len(CAUSES), len(low)), dtype=np.int64)
+    names = list(CAUSES)
+    starts, spans = activities["start_ns"].to_numpy(), activities["dur_ns"].to_numpy()
+    at = int(np.argmin(starts)) if before else int(np.argmax(starts + spans))
+    ends = np.full(len(low), at)
+    one = replace(gaps, starts=low, ends=high, before=ends, after=ends, since=low)
+    if host is None:
+        every[names.index("unknown")] = high - low
+        return every
+    launches = launches_of(run, host, activities, one)
+    if before:
+        return by_cause(host, one, replace(launches, graph=np.zeros(len(low), dtype=bool)))
+    call = launches.call
+    if (call < 0).any():
+        every[names.index("unknown")] = high - low
+        return every
+    windows = ThreadWindows(host.slices.thread[call].astype(np.int64), low, high)
+    inside = time_by_cause(thread_timeline(host, windows), windows, EMPTY)
+    for number, cause in enumerate(BY_SLICE):
+        every[names.index(cause)] = inside[number]
+    every[names.index("untraced")] += high - low - inside.sum(axis=0)
+    return every
+
