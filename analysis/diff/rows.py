@@ -28,7 +28,7 @@ from .judge import (
 )
 from .prepare.samples import IDLE, Flags, Matched, RunSamples
 
-MATERIAL = 1e-4  # Share of a cycle below which a change of a row is not called...
+MATERIAL = 1e-5  # Share of a cycle below which a change of a row is not called...
 IDLE_MATERIAL = 0.01  # ...and one of idle time, which is what the rest of the cycle leaves over.
 HALVES = 3.92  # Two halves of n times differ by at most this many standard deviations / √n, in 95 of 100 halvings.
 TOGETHER = 1_000_000  # Times of rows judged at once.
