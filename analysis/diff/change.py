@@ -28,7 +28,7 @@ from .judge import Floats, welch
 from .matching import IN_B
 from .prepare.prepared import Prepared
 from .prepare.samples import SWAPPED, Matched, RunSamples
-from .sequence import Unit
+from .sequence import WorkUnit
 
 REST = "rest"  # Kind of the cause that holds what the functions of a cycle profile leave over.
 NOT_RECORDED = "not recorded"
@@ -195,7 +195,7 @@ def _families(causes: Sequence[ChangeCause], ready: Prepared) -> tuple[FamilyCha
     return tuple(FamilyChange(name, ms) for name, ms in ordered)
 
 
-def attention_kernels(run: Trace, unit: Unit) -> set[str]:
+def attention_kernels(run: Trace, unit: WorkUnit) -> set[str]:
     """The kernels that run mostly under an attention operator."""
     if not run.has("host"):
         return set()

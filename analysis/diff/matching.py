@@ -20,7 +20,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..core.names.same_function import function_key, same_functions
 from .prepare.samples import HOST
-from .sequence import Unit, aligned, gaps, operator_calls
+from .sequence import WorkUnit, aligned, gaps, operator_calls
 
 Match = Literal["name", "stem", "replaced", "operator", "flops"]
 Function = tuple[str, str | None, str | None]  # Name, device and kind.
@@ -70,7 +70,7 @@ def stem(name: str) -> str:
 
 
 def matches(
-    a: Mapping[Function, Profile], b: Mapping[Function, Profile], units: tuple[Unit | None, Unit | None],
+    a: Mapping[Function, Profile], b: Mapping[Function, Profile], units: tuple[WorkUnit | None, WorkUnit | None],
     moved: Mapping[str, str], runs: tuple[Trace | None, Trace | None] = (None, None),
 ) -> Matches:
     """Match the functions of two runs; devices of ``b`` have A's names, ``moved`` maps those in B's unit to them."""
@@ -160,7 +160,7 @@ def _as_often(a: float, b: float) -> bool:
     return abs(a - b) <= AS_OFTEN * max(a, b)
 
 
-def functions_in(unit: Unit, moved: Mapping[str, str]) -> list[Function]:
+def functions_in(unit: WorkUnit, moved: Mapping[str, str]) -> list[Function]:
     """The functions that the unit launched, in order; ``moved`` maps its devices to A's names."""
     columns = (unit.launches[name].cast(str).to_list() for name in ("name", "device", "kind"))
     return [(str(name), moved.get(device, device), kind) for name, device, kind in zip(*columns, strict=True)]

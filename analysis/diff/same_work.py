@@ -19,7 +19,7 @@ from ...loaders.trace import Trace
 from ..core import units
 from ..core.call_tree import nearest, slices_of
 from ..core.callers import operator_rows
-from .sequence import Unit
+from .sequence import WorkUnit
 
 if TYPE_CHECKING:
     from ..work.attribution import Signature
@@ -71,7 +71,7 @@ REPORT = SameWork(
 
 
 def same_work(
-    runs: tuple[Trace, Trace], units_of: tuple[Unit | None, Unit | None], common: float | None,
+    runs: tuple[Trace, Trace], units_of: tuple[WorkUnit | None, WorkUnit | None], common: float | None,
     functions: Check | None = None,
 ) -> SameWork:
     """Judge two runs by the operators, FLOPs and launches of their units of work; ``common`` is the common share of
@@ -97,7 +97,7 @@ def same_work(
 
 def _sentence(
     answer: Answer, decided: Check | None, checks: Sequence[Check], scope: str,
-    units_of: tuple[Unit | None, Unit | None],
+    units_of: tuple[WorkUnit | None, WorkUnit | None],
 ) -> str:
     unit = "cycle" if scope == "cycle" else "recording"
     if decided is not None and decided.evidence == "flops" and decided.a and decided.b:
@@ -124,7 +124,7 @@ def _sentence(
     return f"not judged: nothing shows that both do the same work{': ' if lacking else ''}{', '.join(lacking)}"
 
 
-def _by_operators(runs: tuple[Trace, Trace], units_of: tuple[Unit, Unit], marked: bool) -> list[Check]:
+def _by_operators(runs: tuple[Trace, Trace], units_of: tuple[WorkUnit, WorkUnit], marked: bool) -> list[Check]:
     """The evidence of the outermost operators that launched device work, and of their FLOPs."""
     rows = [launching_operators(run, unit) for run, unit in zip(runs, units_of, strict=True)]
     if any(len(one) == 0 for one in rows):
@@ -150,7 +150,7 @@ def _by_operators(runs: tuple[Trace, Trace], units_of: tuple[Unit, Unit], marked
     return checks
 
 
-def launching_operators(run: Trace, unit: Unit) -> list[int]:
+def launching_operators(run: Trace, unit: WorkUnit) -> list[int]:
     """The rows of the host table with the outermost operators that launched the unit's work, each once."""
     operators = _operator_of(run, unit)
     if operators is None:
@@ -165,21 +165,21 @@ def launching_operators(run: Trace, unit: Unit) -> list[int]:
         top = np.where(above >= 0, above, top)
 
 
-def _operator_of(run: Trace, unit: Unit) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+def _operator_of(run: Trace, unit: WorkUnit) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
     """The operator of each launch of the unit, as a row of the host table, -1 for none; None without operators."""
     if not run.has("host") or run.captures is not None:
         return None
     return operator_rows(run, replays=False)[rows_of(run, unit)]
 
 
-def rows_of(run: Trace, unit: Unit) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def rows_of(run: Trace, unit: WorkUnit) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """The rows of ``run.kernels`` with the unit's launches."""
     index = run.kernels.select("index").with_row_index("row").collect(engine="streaming")
     rows = unit.launches.select("index").join(index, on="index", how="left", maintain_order="left")["row"]
     return rows.cast(pl.Int64).to_numpy()
 
 
-def _flops(run: Trace, unit: Unit, operators: int) -> float | None:
+def _flops(run: Trace, unit: WorkUnit, operators: int) -> float | None:
     """The FLOPs of the unit; None unless they are known for nearly all of its operators."""
     from ..work.attribution import attribution_of  # 15 modules that runs without shapes do not need
 
@@ -219,7 +219,7 @@ class LaunchWork(Struct, frozen=True):
     operators: dict[int, tuple[str, int | None]]
 
 
-def flops_of_launches(run: Trace, unit: Unit) -> LaunchWork | None:
+def flops_of_launches(run: Trace, unit: WorkUnit) -> LaunchWork | None:
     """The calls behind the launches of a unit; None where no operator was recorded."""
     from ..work.attribution import attribution_of
 

@@ -23,7 +23,7 @@ LONGEST = 12_000
 _COLUMNS = ("index", "name", "kind", "device", "grid")
 
 
-class Unit(Struct, frozen=True):
+class WorkUnit(Struct, frozen=True):
     """``launches`` of one unit of work, ``index name kind device grid`` by device and in order of launch; ``cycle``:
     whether the unit is a cycle, ``marked``: whether that was recorded. ``mark``: its begin and end (ns) and rank."""
 
@@ -33,7 +33,7 @@ class Unit(Struct, frozen=True):
     mark: tuple[int, int, int | None] | None = None
 
 
-def unit_of(run: Trace, options: Options, side: Side, kind: str | None) -> Unit | None:
+def unit_of(run: Trace, options: Options, side: Side, kind: str | None) -> WorkUnit | None:
     """The middle whole cycle of that kind (None: the whole recording); of a job that of its first rank. None where the
     run records no order of launches."""
     if run.has("profile") or not run.has("kernels"):
@@ -41,7 +41,7 @@ def unit_of(run: Trace, options: Options, side: Side, kind: str | None) -> Unit 
     every = next((one for one in whole_cycles(run, options, side) if one.kind == kind), None)
     if every is None:
         rows = run.kernels.filter(pl.col("kind") != "sync").select(*_COLUMNS).sort("device", "index")
-        return Unit(rows.collect(engine="streaming"), False, False)
+        return WorkUnit(rows.collect(engine="streaming"), False, False)
     detected = find_cycles(run, options)
     ranks = every.frame["rank"]
     first = ranks.min()
@@ -57,10 +57,10 @@ def unit_of(run: Trace, options: Options, side: Side, kind: str | None) -> Unit 
     marked = not detected.guessed and detected.source in ("recorded", "annotation")
     begin, rank = middle["start_ns"], middle["rank"]
     mark = None if begin is None else (begin, begin + middle["dur_ns"], rank)
-    return Unit(frame.select(*_COLUMNS).collect(engine="streaming"), True, marked, mark)
+    return WorkUnit(frame.select(*_COLUMNS).collect(engine="streaming"), True, marked, mark)
 
 
-def operator_calls(run: Trace, unit: Unit) -> list[str]:
+def operator_calls(run: Trace, unit: WorkUnit) -> list[str]:
     """The names of the operators that the host called in the unit, in order; without its times the first ones."""
     calls = run.host.filter(pl.col("kind") == "op").select("name", "start_ns", "rank")
     if unit.mark is not None:

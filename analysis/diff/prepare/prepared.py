@@ -23,7 +23,7 @@ from ...core.text import display
 from ...cycles.detection import find_cycles
 from ..matching import Function, Match, Matches, Profile, matches
 from ..same_work import Check, SameWork, alike_functions, same_work
-from ..sequence import Unit, unit_of
+from ..sequence import WorkUnit, unit_of
 from . import collectives
 from .idle_time import with_idle_time
 from .samples import HOST, Matched, Work, function_runs, match
@@ -49,7 +49,7 @@ class Prepared(Struct, frozen=True):
     parts: dict[Key, Key]
     how: dict[Function, Match]
     same: SameWork
-    units: tuple[Unit | None, Unit | None]
+    units: tuple[WorkUnit | None, WorkUnit | None]
     groups: dict[Key, Group]
 
 
@@ -76,7 +76,7 @@ def prepared(a: Work, b: Work, options: Options) -> Prepared:
     return Prepared(works, matched, names, moved, waits, timings, notes, parts, matching.how, same, units, groups)
 
 
-def _units(works: tuple[Work, Work], kind: str | None, options: Options) -> tuple[Unit | None, Unit | None]:
+def _units(works: tuple[Work, Work], kind: str | None, options: Options) -> tuple[WorkUnit | None, WorkUnit | None]:
     """The unit of work of each run: its middle cycle where both have cycles of one anchor (equal up to its numbers),
     else the recording."""
     runs = [work.run for work in works]
@@ -104,7 +104,7 @@ def profiles_of(work: Work) -> dict[Function, Profile]:
             for name, device, kind, n, ns in sums.rows()}
 
 
-def _placed(profiles: dict[Function, Profile], unit: Unit | None, moved: dict[str, str]) -> dict[Function, Profile]:
+def _placed(profiles: dict[Function, Profile], unit: WorkUnit | None, moved: dict[str, str]) -> dict[Function, Profile]:
     """The profiles with the grid and the place of the first launch in the unit."""
     if unit is None:
         return profiles

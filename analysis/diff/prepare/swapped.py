@@ -19,7 +19,7 @@ from ...cycles.detection import find_cycles
 from ..judge import Floats
 from ..matching import AS_OFTEN, Match, Place, functions_in
 from ..same_work import SAME_FLOPS, flops_of_launches, of_calls
-from ..sequence import Unit, aligned, gaps
+from ..sequence import WorkUnit, aligned, gaps
 from .samples import HOST, SWAPPED, Flags, Matched, RunSamples, Work
 
 MOSTLY = 0.9  # Share of a kernel's launches one operator must make to count as its launcher.
@@ -53,7 +53,7 @@ class Group(Struct, frozen=True):
 
 def with_swapped(
     matched: list[Matched], works: tuple[Work, Work], names: dict[Place, str],
-    moved: dict[str, str], options: Options, units: tuple[Unit | None, Unit | None],
+    moved: dict[str, str], options: Options, units: tuple[WorkUnit | None, WorkUnit | None],
 ) -> tuple[list[Matched], dict[Key, Key], dict[Key, Group]]:
     """The pairs with a row added per operator whose kernels were swapped, or per set of kernels that do the same FLOPs
     at the same place; each such kernel's row → that row; and how each of those rows was made."""
@@ -86,7 +86,7 @@ def with_swapped(
 
 
 def _of_equal_flops(
-    runs: tuple[Trace, Trace], units: tuple[Unit | None, Unit | None], names: dict[Place, str], moved: dict[str, str]
+    runs: tuple[Trace, Trace], units: tuple[WorkUnit | None, WorkUnit | None], names: dict[Place, str], moved: dict[str, str]
 ) -> list[tuple[Place, list[Place], Group]]:
     """Kernels that only one run has, of both runs, that stand between the same launches and do the same FLOPs."""
     if units[0] is None or units[1] is None:
