@@ -12,19 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..core.call_tree import Ints
-from ..core.intervals import EMPTY
 from ..cycles.detection import find_cycles
 from .attribution import AT_ONCE, by_cause, launches_of
 from .cause_meanings import CAUSES
-from .causes import BY_SLICE
-from .gaps import DeviceGaps, gaps_of
-from .host import Host, host_of, thread_timeline
-from .thread_time import ThreadWindows, time_by_cause
+from .gaps import gaps_of
+from .host import host_of
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 Owner = tuple[str, str]
@@ -120,53 +116,14 @@ def _of_idle_time(
     """Per cause, the idle time (ns) in each of ``count`` cycles: gaps between activities, and what lies before the
     first and after the last one, which the stack of the launching thread explains as well."""
     host = host_of(run)
-    gaps = gaps_of(every)[0]
+    gaps = gaps_of(every)[0].with_edges(int(begin[0]), int(end[-1]))
     activities = every.select("index", "name", "correlation")
     sums = np.zeros((len(CAUSES), count))
-    inner, window = gaps.within(begin, end)
-    for at in range(0, len(window), AT_ONCE):
+    pieces, piece, _ = gaps.within(begin, end)
+    for at in range(0, len(piece), AT_ONCE):
         batch = slice(at, at + AT_ONCE)
-        few = inner.pick(batch)
+        few = pieces.pick(batch)
         parts = by_cause(host, few, None if host is None else launches_of(run, host, activities, few))
         for total, of_cause in zip(sums, parts, strict=True):
-            np.add.at(total, cycle[window[batch]], of_cause)
-    names = list(CAUSES)
-    stop = gaps.begin_ns + gaps.window_ns
-    for low, high, before in ((begin, np.minimum(end, gaps.begin_ns), True), (np.maximum(begin, stop), end, False)):
-        some = np.flatnonzero(high > low)
-        if len(some):
-            edge = _at_edge(run, host, every, gaps, (low[some], high[some]), before)
-            for name, spent in zip(names, edge, strict=True):
-                np.add.at(sums[names.index(name)], cycle[some], spent)
-    return {(IDLE, name): row for name, row in zip(names, sums, strict=True) if row.any()}
-
-
-def _at_edge(
-    run: Trace, host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, stretches: tuple[Ints, Ints],
-    before: bool,
-) -> Ints:
-    """The time before a device's first activity, or after its last one, by cause: (causes, stretches) in ns."""
-    low, high = stretches
-    every = np.zeros((len(CAUSES), len(low)), dtype=np.int64)
-    names = list(CAUSES)
-    starts, spans = activities["start_ns"].to_numpy(), activities["dur_ns"].to_numpy()
-    at = int(np.argmin(starts)) if before else int(np.argmax(starts + spans))
-    ends = np.full(len(low), at)
-    one = replace(gaps, starts=low, ends=high, before=ends, after=ends, since=low)
-    if host is None:
-        every[names.index("unknown")] = high - low
-        return every
-    launches = launches_of(run, host, activities, one)
-    if before:
-        return by_cause(host, one, replace(launches, graph=np.zeros(len(low), dtype=bool)))
-    call = launches.call
-    if (call < 0).any():
-        every[names.index("unknown")] = high - low
-        return every
-    windows = ThreadWindows(host.slices.thread[call].astype(np.int64), low, high)
-    inside = time_by_cause(thread_timeline(host, windows), windows, EMPTY)
-    for number, cause in enumerate(BY_SLICE):
-        every[names.index(cause)] = inside[number]
-    every[names.index("untraced")] += high - low - inside.sum(axis=0)
-    return every
-
+            np.add.at(total, cycle[piece[batch]], of_cause)
+    return {(IDLE, name): row for name, row in zip(CAUSES, sums, strict=True) if row.any()}

@@ -86,7 +86,8 @@ def with_swapped(
 
 
 def _of_equal_flops(
-    runs: tuple[Trace, Trace], units: tuple[WorkUnit | None, WorkUnit | None], names: dict[Place, str], moved: dict[str, str]
+    runs: tuple[Trace, Trace], units: tuple[WorkUnit | None, WorkUnit | None], names: dict[Place, str],
+    moved: dict[str, str],
 ) -> list[tuple[Place, list[Place], Group]]:
     """Kernels that only one run has, of both runs, that stand between the same launches and do the same FLOPs."""
     if units[0] is None or units[1] is None:
