@@ -9,7 +9,7 @@ import argparse
 import sys
 
 from ..library import UsageError
-from .arguments import FINE, GATE_FAILED, Command, limit_argument, output_arguments, worker_argument
+from .arguments import FINE, STATUS, Command, limit_argument, output_arguments, worker_argument
 from .junit import Case, junit, require_gate
 from .many_runs import open_history, print_history
 from .output import JUNIT, write
@@ -50,11 +50,11 @@ def _history(arguments: argparse.Namespace) -> int:
         return FINE
     if lost is not None:
         raise lost
-    passed, sentence = gate(facts, percent)
+    result, sentence = gate(facts, percent)
     if arguments.format == JUNIT:
-        write([junit("history", [Case(arguments.fail_on, "PASS" if passed else "FAIL", sentence)])], arguments)
+        write([junit("history", [Case(arguments.fail_on, result, sentence)])], arguments)
     print(display(sentence), file=sys.stderr)
-    return FINE if passed else GATE_FAILED
+    return STATUS[result]
 
 
 COMMAND = Command("history", "Find step changes over many runs of one job: what, when, how much.", _arguments, _history)

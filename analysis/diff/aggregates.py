@@ -14,12 +14,12 @@ from ..core import device_pairs as devices
 from ..core import units
 from ..core.names.same_function import Function, same_functions
 from ..kernels.sources import kernels_of
+from .device_work import work_of_sums
 from .function_change import FunctionChange, category, frame_of, in_order
 from .prepare.prepared import caveats
 from .same_work import SameWork, alike_functions, same_work
-from .sentences import line
+from .sentences import line, total_line
 from .verdict import CategoryTime, Comparability, Verdict
-from .work_sums import total_line, work_of_sums
 
 if TYPE_CHECKING:
     from ..overview.overview import Overview

@@ -24,6 +24,7 @@ from ..cycles.sourced_cycles import WINDOWED
 from ..cycles.whole import shared_kinds, why_per_recording
 from ..idle.cause_meanings import idle_name
 from .cycle_time import CycleTime, compare_lengths
+from .device_work import work_of_sums
 from .function_change import REGRESSIONS, FunctionChange, category, frame_of, in_order
 from .judge import Floats, q_values, welch
 from .matching import Function, Matches, Profile, matches
@@ -32,10 +33,9 @@ from .prepare.prepared import caveats, replay_notes, replays
 from .prepare.samples import IDLE
 from .rows import MATERIAL, call_of
 from .same_work import SameWork, alike_functions, same_work
-from .sentences import cycle_sentence, line, some, unjudged
+from .sentences import cycle_sentence, line, some, total_line, unjudged
 from .sequence import unit_of
 from .verdict import Calibration, Comparability, Verdict
-from .work_sums import total_line, work_of_sums
 
 LEAST_LAUNCHES = 8  # With fewer launches on a side a function is not judged.
 MARKED = ("recorded", "annotation")  # Cycle sources that can be trusted even for a single cycle.

@@ -11,7 +11,7 @@ left out: their time is mostly waiting for other ranks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -30,7 +30,7 @@ from .cycle_time import CycleTime
 from .function_change import FunctionChange
 from .judge import Floats, Judgement, Word, judge
 from .prepare.prepared import Prepared
-from .prepare.samples import Matched, RunSamples, Work
+from .prepare.samples import HOST, Matched, RunSamples, Work
 
 CHANGED = 0.03  # Work per cycle or per launch that changed by at most this share counts as unchanged.
 Path = Literal["exposed", "hidden"]
@@ -115,6 +115,22 @@ def device_work(ready: Prepared, cycles: CycleTime, options: Options) -> list[De
             made.append(replace(work, path=_path(work, cycles)))
     in_both = {(one.rank, one.device) for one in made if one.only_in is None}
     return [one for one in made if one.only_in is None or (one.rank, one.device) not in in_both]
+
+
+def work_of_sums(rows: Sequence[FunctionChange], cycles: CycleTime | None = None) -> tuple[DeviceWork, ...]:
+    """Device time per device, summed over its functions, and its idle share of the mean cycle if that is known."""
+    sums: dict[tuple[str | None, int | None, int | None], tuple[float, float]] = {}
+    for row in rows:
+        if row.device != HOST:
+            key = row.device, row.pid_a, row.pid_b
+            a, b = sums.get(key, (0.0, 0.0))
+            sums[key] = a + (row.a_ms or 0.0), b + (row.b_ms or 0.0)
+
+    def idle(busy_ms: float, cycle_ms: float | None) -> float | None:
+        return 1 - busy_ms / cycle_ms if cycle_ms and 0 <= busy_ms <= cycle_ms else None
+
+    mean_a, mean_b = (cycles.mean_a_ms, cycles.mean_b_ms) if cycles else (None, None)
+    return tuple(DeviceWork(*key, a, b, idle_a=idle(a, mean_a), idle_b=idle(b, mean_b)) for key, (a, b) in sums.items())
 
 
 def _of_device(one: Matched, device: str | None, rows: Flags, judged: bool) -> DeviceWork | None:

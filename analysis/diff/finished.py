@@ -16,6 +16,7 @@ from ..contract.view import Answer
 from ..core import metrics as m
 from ..core import units
 from .cycle_time import CycleTime, compare_lengths
+from .device_work import work_of_sums
 from .function_change import REGRESSIONS, Call, FunctionChange, category, frame_of, in_order
 from .judge import LEVEL, ROW_FLOOR, q_values
 from .resources import (
@@ -28,7 +29,6 @@ from .resources import (
 from .same_work import REPORT
 from .sentences import cause_lines, cycle_line, device_lines, explanation, line
 from .verdict import Comparability, Verdict, cause_of
-from .work_sums import work_of_sums
 
 _NOTE = "As recorded: verdicts rest on the comparison's own p-values, and intervals cannot be computed."
 

@@ -10,7 +10,7 @@ from ..findings.spread import share_text
 from .change import CycleChange
 from .cycle_time import NO_SINGLE_REASON, CycleTime, Outlier
 from .device_work import CHANGED, DeviceWork
-from .function_change import IdleChange
+from .function_change import FunctionChange, IdleChange
 from .judge import Shape
 from .prepare.collectives import CollectiveTiming
 from .prepare.collectives import sentence as collective_sentence
@@ -206,6 +206,21 @@ def _idle_text(row: DeviceWork) -> str:
     if before == after or (row.path == "hidden" and 0.5 <= b < a):
         return f"Still {after} idle{waits}"
     return f"Idle{waits} {before} → {after}"
+
+
+def total_line(rows: Sequence[FunctionChange], same: SameWork, by_step: bool = False) -> str:
+    """One line with the device time of both runs, ``by_step`` of what was launched in one, and what ``same`` says of
+    the work they do."""
+    a, b = sum(row.a_ms or 0.0 for row in rows), sum(row.b_ms or 0.0 for row in rows)
+    if not_timed := [
+        run for run, side in (("A", "a_ms"), ("B", "b_ms")) if all(getattr(row, side) is None for row in rows)
+    ]:
+        return line("GPU", f"durations are not recorded in {' and '.join(not_timed)}")
+    text = f"{units.amount(a, b)} of device time{' launched per step' if by_step else ''}"
+    text += {"yes": " for the same work", "no": ", different work"}.get(same.answer, "")
+    if a and same.proved:
+        text += f" ({units.percent(100 * (b / a - 1), signed=True)})"
+    return line("GPU", text)
 
 
 def data_line(same: SameWork, comparable: Comparability, matched: list[Matched], row_noise_ms: float | None) -> str:

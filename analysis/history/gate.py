@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from ..core import units
 from .noise import FEWEST_RUNS
@@ -10,9 +10,11 @@ from .steps import FEWEST_AFTER, SMALLEST
 
 MOST_AFTER = 5
 """Runs at the new level after which a step no longer fails the gate: it fails from the third run to the fifth."""
+Result = Literal["PASS", "FAIL", "NOT JUDGED"]
 METAVAR = "step:PCT"
 HELP = (
-    f"exit 1 if a series became slower by PCT percent or more {FEWEST_AFTER} to {MOST_AFTER} runs ago; "
+    f"exit 1 if a series became slower by PCT percent or more {FEWEST_AFTER} to {MOST_AFTER} runs ago, 4 if it cannot "
+    f"be judged (fewer than {FEWEST_RUNS} comparable runs, or the last one is set apart); "
     f"PCT is {100 * SMALLEST:g} or more"
 )
 
@@ -33,22 +35,24 @@ def percent_of(text: str) -> float:
     return percent
 
 
-def gate(facts: dict[str, Any], percent: float) -> tuple[bool, str]:
-    """Whether a history passes, from its facts, and why in one line."""
+def gate(facts: dict[str, Any], percent: float) -> tuple[Result, str]:
+    """The result of a history's gate from its facts, and why in one line. Runs count from 1."""
+    tested, last = facts["tested"], facts["runs"][-1]
     slower = [step for step in facts["steps"] if step["change"] >= percent / 100]
     new = [step for step in slower if step["runs_after"] <= MOST_AFTER]
     if new:
         first = new[0]
         more = f", and {len(new) - 1} more" if len(new) > 1 else ""
         size = units.percent(100 * first["change"], signed=True)
-        return False, f"FAIL: {first['kind']} {first['name']} {size} since run {first['index']} ({first['run']}){more}"
-    tested, last = facts["tested"], facts["runs"][-1]
+        since = f"since run {first['index'] + 1} ({first['run']})"
+        return "FAIL", f"FAIL: {first['kind']} {first['name']} {size} {since}{more}"
     if last["not_tested"]:
-        return True, f"PASS: the last run ({last['run']}) is not comparable: {last['not_tested']}"
-    if not tested["series"]:
+        return "NOT JUDGED", f"NOT JUDGED: the last run ({last['run']}) is set apart: {last['not_tested']}"
+    if not tested["series"] or tested["runs"] < FEWEST_RUNS:
         runs = units.counted(tested["runs"], "comparable run", "comparable runs")
-        return True, f"PASS: {runs} so far; finding a step takes {FEWEST_RUNS}"
+        return "NOT JUDGED", f"NOT JUDGED: {runs} so far; finding a step takes {FEWEST_RUNS}"
     older = f"; {units.counted(len(slower), 'older step', 'older steps')}" if slower else ""
     waiting = facts["unconfirmed"]
     odd = f"; {units.counted(len(waiting), 'series', 'series')} off in the last run, not confirmed" if waiting else ""
-    return True, f"PASS: no step of {percent:g}% or more in the last {MOST_AFTER} of {tested['runs']} runs{older}{odd}"
+    none = f"no step of {percent:g}% or more in the last {MOST_AFTER} of {tested['runs']} runs"
+    return "PASS", f"PASS: {none}{older}{odd}"
