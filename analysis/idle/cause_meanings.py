@@ -29,6 +29,13 @@ LABELS = {
 }
 """The label of each cause in sentences and charts; it contains the word that lists and filters use."""
 
+CAUSE_LETTERS = {
+    "input": "I", "python": "P", "op": "H", "launch": "L", "runtime": "X", "sync": "S", "allocation": "F",
+    "dispatch": "D", "queued": "Q", "profiler": "T", "unknown": "U", "copy": "Y", "graph": "G", "untraced": "N",
+    "lost": "Z",
+}
+"""The letter of each cause in bars, before names and in legends: capitals wait, small letters (families) work."""
+
 ROLES = {"input": "python", "python": "python", "untraced": "python", "op": "op", "launch": "launch",
          "runtime": "launch", "allocation": "launch", "copy": "launch", "sync": "sync", "profiler": "launch"}
 """The colour of each cause: warm where the user can change it; causes not listed are the device's own."""

@@ -59,11 +59,15 @@ def _on(category: str, devices: bool) -> str | None:
 
 def build(runs: Runs, options: Options) -> Answer:
     """The breakdown of one run, or of two runs side by side, in the order of the categories."""
+    from ..cycles.statement import cycle_facts
     from ..overview.sources import overview_of  # sixty modules that a cached answer does not need
 
     if len(runs) == 1:
+        from ..overview.first_page import first_page
+
         overview = overview_of(runs[0], options, "a")
-        return Answer(_frame(overview).lazy(), overview.facts, (overview.headline,), overview.notes)
+        page = first_page(runs[0], options, "a", overview.facts | cycle_facts(runs, options))
+        return Answer(_frame(overview).lazy(), overview.facts | page, (overview.headline,), overview.notes)
     from ..cycles.whole import shared_kinds
     from ..diff.headline import pair_headline  # thirty modules that a single run does not need
     from ..diff.lead import cycle_lead
@@ -83,7 +87,9 @@ def build(runs: Runs, options: Options) -> Answer:
     order = pl.col("category").replace_strict(list(CATEGORIES), range(len(CATEGORIES)), default=len(CATEGORIES))
     headline = pair_headline((runs[0], runs[1]), options)
     per = "recording" if a.of_recording or b.of_recording else "cycle"
-    facts = {"a": a.facts, "b": b.facts, "findings": [*_changes(a, b, headline)], "per": per,
+    stated = cycle_facts(runs, options)
+    bases = [{"base": stated[side].get("base")} for side in SIDES]
+    facts = {"a": a.facts | bases[0], "b": b.facts | bases[1], "findings": [*_changes(a, b, headline)], "per": per,
              "lead": to_builtins(cycle_lead(headline.time)) if headline is not None else None}
     summary = (f"A: {a.headline}", f"B: {b.headline}")
     return Answer(joined.sort(order, "category").lazy(), facts, summary, merged_notes((a.notes, b.notes)))

@@ -6,10 +6,12 @@ the same pieces: a text and the role (``themes.Look``) of its style.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.segment import Segment
 from textual.content import Content
 from textual.strip import Strip
@@ -41,6 +43,22 @@ class Frame(Struct, frozen=True):
 def dim(text: str) -> Pieces:
     """Dim text for a border."""
     return ((text, "dim"),) if text else ()
+
+
+def with_base(frame: Frame, facts: Mapping[str, Any], width: int) -> Frame:
+    """The frame with what 100% is on this screen at its upper right; where there is no room, instead of its note."""
+    bases = [one["base"] for one in (facts, facts.get("a") or {}, facts.get("b") or {}) if one.get("base")]
+    if not bases:
+        return frame
+    text, short = bases[0]["label"], bases[0]["label_short"]
+    if len(bases) > 1 and bases[0]["per"] == bases[1]["per"]:
+        text = short = f"{short} → {bases[1]['label_short'].rpartition(', ')[2]}"
+    head = pieces_of((((frame.title, "base"),), frame.note), " ")
+    if _cells(head) + sanitiser.cells(text) + 10 <= width:
+        return replace(frame, right=(*frame.right, *((("  ", "base"),) if frame.right else ()), (text, "dim")))
+    if _cells(head) + sanitiser.cells(short) + 10 <= width:
+        return replace(frame, right=((short, "dim"),))
+    return replace(frame, note=(), right=((short, "dim"),))
 
 
 def pieces_of(groups: Sequence[Pieces], gap: str = "  ") -> Pieces:

@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from ...analysis.views import Entry
-from ..list.frame import Frame, boxed
+from ..list.frame import Frame, boxed, with_base
 from ..list.table_list import TableList
 from ..session import resume
 from ..session.jobs import QueryRunner
@@ -59,6 +59,8 @@ class AnsweredPane(Container, can_focus=False):
         self.message = ""
         self._epoch = -1
         self.runner, self.arranger = QueryRunner(self.app), QueryRunner(self.app)
+        self.base_facts: dict[str, Any] = {}
+        self._base_runner = QueryRunner(self.app)
         self.rows = TableList()
         self.side_panel = SidePanel()
         self.drawing = Picture(self, self.picture)
@@ -132,7 +134,8 @@ class AnsweredPane(Container, can_focus=False):
 
     def forget(self) -> None:
         """Clear the rows."""
-        self.shown = None
+        self.shown, self.base_facts = None, {}
+        self._base_runner.drop()
         self.rows.show(None)
         self.side_panel.about(None)  # its lookup would keep the recordings in memory
 
@@ -209,6 +212,7 @@ class AnsweredPane(Container, can_focus=False):
             self.shown, self.subject = value, self.session.subject
             if other:
                 self.side_panel.about(self._glance())
+                self._ask_base(value.base)
             self.show_text("")
             self.show(value)
             self.search_again()
@@ -216,6 +220,17 @@ class AnsweredPane(Container, can_focus=False):
             self.forget()
             self.show_text(sentence(value))
         self.main.update_lines()  # a call, not a message: the lines around the pane belong to the same frame
+
+    def _ask_base(self, table: Table) -> None:
+        """Find out what 100% is, after the answer is there: finding cycles may take longer than the answer."""
+
+        def take(value: Any) -> None:
+            if isinstance(value, dict) and value != self.base_facts:
+                self.base_facts = value
+                self.drawing.redraw()
+
+        if any(column.unit == "fraction" for column in table.columns):
+            self._base_runner.ask(lambda: table.all_facts, take)
 
     def show(self, shown: Shown) -> None:
         """Show the answer on the screen."""
@@ -308,7 +323,10 @@ class AnsweredPane(Container, can_focus=False):
             return [*words, *(self.evidence(cells) if beside else ())]
 
         lines = [*with_number(led, drawn, width - 4, most), *(() if beside else below)]
-        return joined(boxed(lines, self.answer_frame(), width, self.drawing.has_focus)) if lines else Content("")
+        if not lines:
+            return Content("")
+        frame = with_base(self.answer_frame(), self.base_facts, width)
+        return joined(boxed(lines, frame, width, self.drawing.has_focus))
 
     def sentences(self, shown: Shown) -> tuple[str, ...]:
         """The summary above the list."""

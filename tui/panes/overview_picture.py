@@ -10,10 +10,10 @@ from textual.content import Content
 
 from ...analysis.core import units
 from ...analysis.core.text import display
-from ...analysis.idle.cause_meanings import ROLES, idle_name
+from ...analysis.idle.cause_meanings import CAUSE_LETTERS, ROLES, idle_name
 from ...analysis.kernels.family import LETTERS, TITLES
 from ..list import cells
-from ..list.frame import Frame, boxed, dim
+from ..list.frame import Frame, boxed, dim, with_base
 from ..session.themes import content_style
 from ..widgets.drawing import QUIET, A, B, fitting, gauge, joined, marked, side_by_side, stacked, with_number, wrapped
 
@@ -62,7 +62,7 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int, 
     sides = [facts["a"], facts["b"]] if pair else [facts]
     findings = _sentences(table, pair)
     result, shown = _answer(table, findings, width, 8 if height > LOW else 4)
-    parts = [parts_of(side) or _categories(table, f"_{letter}" if pair else "")
+    parts = [_of_account(side) or parts_of(side) or _categories(table, f"_{letter}" if pair else "")
              for side, letter in zip(sides, "ab", strict=False)]
     side = min(46, max(30, width // 3)) if width >= 76 else 0
     gauges = _devices(facts, pair, side - 4) if side else []
@@ -133,7 +133,18 @@ def _answer(table: Table, findings: list[tuple[str, str]], width: int, room: int
         return lines
 
     lines = with_number(lead, drawn, width - 4, room, stays=True)
-    return boxed(lines, Frame("Overview"), width), shown
+    return boxed(lines, with_base(Frame("Overview"), facts, width), width), shown
+
+
+_ROLES = {letter: family for family, letter in LETTERS.items()} | {
+    letter: ROLES.get(cause, "device") for cause, letter in CAUSE_LETTERS.items()}
+
+
+def _of_account(facts: dict[str, Any]) -> list[Part]:
+    """The account of one step: what works and what waits, by letter."""
+    account = facts.get("account") or {}
+    return [Part(row["name"], row["letter"], _ROLES.get(row["letter"], "other"), row["ns"])
+            for row in account.get("rows", ())]
 
 
 def parts_of(facts: dict[str, Any]) -> list[Part]:
@@ -165,6 +176,8 @@ def _categories(table: Table, side: str) -> list[Part]:
 
 def _where(sides: Sequence[dict[str, Any]], room: int) -> str:
     """Device and length of the time shown, for two runs both lengths; shortened to fit ``room``."""
+    if (account := sides[0].get("account")) and len(sides) == 1:
+        return f"{units.duration(account['of_ns'])}, every nanosecond once"[:max(0, room)] if room > 30 else ""
     devices = [one for one in map(_first, sides) if one is not None]
     if not devices:
         return ""

@@ -15,7 +15,7 @@ from ...analysis.core import units
 from ...analysis.kernels.family import LETTERS
 from ...analysis.views import Entry
 from ..list import cells
-from ..list.frame import Frame, Pieces, boxed, dim, pieces_of
+from ..list.frame import Frame, Pieces, boxed, dim, pieces_of, with_base
 from ..session.session import Session
 from ..session.themes import content_style
 from ..widgets.drawing import QUIET, fitting, joined, with_number, wrapped
@@ -65,7 +65,7 @@ class WhatIfPane(TablePane):
             return draw(fitting(sentences, draw, most))
 
         numbered = with_number(lead, drawn, width - 4, 5)
-        lines = boxed(numbered, Frame("What it would buy"), width)
+        lines = boxed(numbered, with_base(Frame("What it would buy"), self.base_facts, width), width)
         for label, facts in sides:
             if self.size.height >= LEAST_HEIGHT:
                 lines += _path(facts["critical_path"], label, _accuracy(facts["replay"]), width)

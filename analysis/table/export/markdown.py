@@ -16,7 +16,7 @@ from ...core import units
 from ...core.histogram_lines import histogram_lines
 from ...core.text import clean, cut
 from ..table import Table
-from .state import findings, notes, state_line
+from .state import account_lines, base_line, findings, notes, repeats, state_line
 
 _BLOCK = 20_000
 _NAME = 88
@@ -106,11 +106,15 @@ def section(table: Table, level: int = 2) -> list[str]:
         return _page(table, level)
     lines = [f"{'#' * level} {table.view.capitalize()}", ""]
     lines += [f"- {escape(line)}" for line in table.summary]
-    lines += [f"- {escape(line)}" for line in findings(table)]
+    answer = table.facts.get("lines") or ()
+    said = [f"{one['mark']} {one['long']}" for one in answer if not repeats(str(one["long"]), table.summary)]
+    lines += [f"- {escape(line)}" for line in said or findings(table)]
+    if answer and (account := table.facts.get("account")):
+        lines += ["", "```text", *account_lines(account), "```"]
     histogram = table.facts.get("histogram")
     if isinstance(histogram, dict) and histogram.get("edges_ns"):
         lines += ["", "```text", *histogram_text(histogram), "```"]
-    lines += ["", f"*{escape(state_line(table))}*", ""]
+    lines += ["", f"*{escape(state_line(table) + base_line(table))}*", ""]
     if table.picture:
         lines += [line for block in table.picture for line in _fenced(block)]
     if len(table) and (table.rows_below or not table.picture):

@@ -6,7 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ...core import units
 from ..table import Table
+
+LEAST = 0.005
+"""Parts of a step under this share are summed up in one line."""
 
 
 def notes(table: Table) -> list[str]:
@@ -30,6 +34,40 @@ def repeats(sentence: str, summary: Sequence[str]) -> bool:
 def findings(table: Table) -> list[str]:
     """The view's findings that its summary does not state, as sentences."""
     return [str(line) for line in table.facts.get("findings") or () if not repeats(str(line), table.summary)]
+
+
+def base_line(table: Table) -> str:
+    """' · shares are of one step, 177.6 ms' where a column holds shares of the fact ``base``; else ''."""
+    base = table.all_facts.get("base")
+    shares = any(column.unit == "fraction" and column.of == "base" for column in table.columns)
+    return f" · {base['label']}" if base and (shares or table.facts.get("account")) else ""
+
+
+def answer_lines(table: Table) -> list[str]:
+    """The answer in lines with their marks (the fact ``lines``), else the view's findings; what the summary states is
+    left out. Below them the account of a step, one line per part."""
+    answer = table.facts.get("lines")
+    if not answer:
+        return [f"· {line}" for line in findings(table)]
+    lines = [f"{one['mark']} {one['long']}" for one in answer if not repeats(str(one["long"]), table.summary)]
+    account = table.facts.get("account")
+    return [*lines, *account_lines(account)] if account and "rows" in account else lines
+
+
+def account_lines(account: dict[str, Any]) -> list[str]:
+    """The parts of a step as aligned text: letter, name, time, share and a bar."""
+    rows = [one for one in account["rows"] if one.get("share") is not None and one["share"] >= LEAST]
+    wide = max((len(one["name"]) for one in rows), default=0)
+    most = max((one["share"] for one in rows), default=1.0) or 1.0
+    smaller = account["rows"][len(rows):]
+    lines = [
+        f"{one['letter']} {one['name']:<{wide}}  {units.duration(one['ns']):>9}  "
+        f"{units.percent(100 * one['share']):>6}  {'█' * round(20 * one['share'] / most)}".rstrip() for one in rows
+    ]
+    if smaller:
+        rest = sum(one["ns"] for one in smaller)
+        lines.append(f"  {units.counted(len(smaller), 'smaller part', 'smaller parts')}, {units.duration(rest)}")
+    return lines
 
 
 def state(table: Table) -> dict[str, Any]:

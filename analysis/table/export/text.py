@@ -11,7 +11,7 @@ from ...contract.sections import PageSection
 from ...core import units
 from ...core.text import clean, cut, display
 from ..table import Table
-from .state import findings, notes, state_line
+from .state import answer_lines, base_line, notes, state_line
 
 _BLOCK = 20_000
 _MEASURED = 2_000  # Rows that set the column widths; a longer cell further down only shifts its own row.
@@ -56,9 +56,9 @@ def rows_as_text(table: Table) -> list[str]:
 
 def block(table: Table) -> str:
     """One view: title, summary, rows, notes."""
-    lines = [f"{table.view.upper()}  {state_line(table)}"]
+    lines = [f"{table.view.upper()}  {state_line(table)}{base_line(table)}"]
     lines += [f"  {display(line, 400)}" for line in table.summary]
-    lines += [f"  · {display(line, 400)}" for line in findings(table)]
+    lines += [f"  {display(line, 400)}" for line in answer_lines(table)]
     lines.append("")
     if table.page:
         lines += [line for part in table.page for line in _section(part)]

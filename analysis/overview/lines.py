@@ -1,0 +1,60 @@
+"""The answer in lines: the fact ``lines``, the same on the screen, in text and in markdown, most important first.
+
+A line has a long form and a short one of at most 54 cells, which with its mark fills a frame of 60 columns. What is
+said is decided by the rules and by the judge; here it is put in order and shortened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.text import display
+
+SHORT = 54
+MARKS = {"problem": "✗", "hint": "!", "fact": "·", "unchecked": "○"}
+WORTH = 0.01
+"""A finding that is about less than this share of the base is no line of the answer."""
+_KINDS = {"problem": "finding", "hint": "finding", "fact": "data", "unchecked": "unchecked"}
+_ASIDE = re.compile(r" \([^()]*\)")
+_BREAKS = ("; ", ", most ", ": ", ", ", " because ", " that ")
+
+
+def line(kind: str, mark: str, long: str, short: str = "") -> dict[str, str]:
+    """One line of an answer."""
+    long = display(long)
+    return {"kind": kind, "mark": mark, "long": long, "short": short if 0 < len(short) <= SHORT else shortened(long)}
+
+
+def lines_of(facts: dict[str, Any]) -> list[dict[str, str]]:
+    """The lines of one run, from the findings in the facts of its overview."""
+    rules = [one for one in facts.get("rules") or () if one["severity"] != "unchecked"]
+    result = [line(_KINDS[one["severity"]], MARKS[one["severity"]], one["sentence"]) for one in rules]
+    if not any(one["kind"] == "finding" for one in result):
+        result.insert(0, line("verdict", "✓", "No problem found by the rules that could be checked."))
+    if facts.get("unchecked"):
+        result.append(line("unchecked", MARKS["unchecked"], str(facts["unchecked"])))
+    return result
+
+
+def shortened(sentence: str) -> str:
+    """The sentence in at most 54 cells: without asides, then up to a break between its clauses, else cut with '…'."""
+    text = sentence.rstrip(".")
+    if len(text) <= SHORT:
+        return text
+    text = _ASIDE.sub("", text)
+    for mark in _BREAKS:
+        if len(text) <= SHORT:
+            return text
+        head = text.rpartition(mark)[0] if mark in ("; ", ", ") else text.partition(mark)[0]
+        while mark in ("; ", ", ") and len(head) > SHORT and mark in head:
+            head = head.rpartition(mark)[0]
+        if len(head) >= SHORT // 2 and any(letter.isdigit() for letter in head):
+            text = head
+    return text if len(text) <= SHORT else text[: SHORT - 1].rpartition(" ")[0].rstrip(" ,;:") + "…"
+
+
+def fitting(lines: Sequence[dict[str, str]], width: int) -> list[str]:
+    """The lines in a frame of ``width`` cells: the long form where it fits, else the short one."""
+    return [one["long"] if len(one["long"]) + 2 <= width else one["short"] for one in lines]
