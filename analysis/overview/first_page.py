@@ -76,7 +76,7 @@ def _of_steps(run: Trace, cycles: Cycles) -> Owners | None:
         return _of_profile(run, cycles)
     parts, rows = cycles.times.parts, kept(cycles.frame)["row"].cast(pl.Int64)
     if parts.is_empty():
-        return None
+        return _of_launches(run, cycles)
     found = []
     for rank, device in main_devices(cycles.times.devices).rows():
         name = cycles.times.devices.schema["device"]
@@ -90,6 +90,19 @@ def _of_steps(run: Trace, cycles: Cycles) -> Owners | None:
             found.append({owner: float(ns.sum()) / len(numbers) for owner, ns in owned.items()})
     every = dict.fromkeys(owner for one in found for owner in one)
     return {owner: sum(one.get(owner, 0.0) for one in found) / len(found) for owner in every} if found else None
+
+
+def _of_launches(run: Trace, cycles: Cycles) -> Owners | None:
+    """Of launches without times: the mean summed time of each function in the kept cycles, by recorded order."""
+    spans = kept(cycles.frame).select("first_index", "last_index").drop_nulls().sort("first_index")
+    if spans.is_empty() or not run.has("kernels"):
+        return None
+    rows = run.kernels.select("index", pl.col("name", "kind").cast(pl.String), "dur_ns").collect(engine="streaming")
+    index, last = rows["index"].to_numpy(), spans["last_index"].to_numpy()
+    at = np.searchsorted(spans["first_index"].to_numpy(), index, side="right") - 1
+    inside = (at >= 0) & (index <= last[np.maximum(at, 0)])
+    sums = rows.filter(pl.Series(inside)).group_by("name", "kind").agg(pl.col("dur_ns").sum())
+    return {(kind or "kernel", name or ""): ns / spans.height for name, kind, ns in sums.rows() if ns}
 
 
 def _of_profile(run: Trace, cycles: Cycles) -> Owners:

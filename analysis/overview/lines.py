@@ -18,7 +18,8 @@ WORTH = 0.01
 """A finding that is about less than this share of the base is no line of the answer."""
 _KINDS = {"problem": "finding", "hint": "finding", "fact": "data", "unchecked": "unchecked"}
 _ASIDE = re.compile(r" \([^()]*\)")
-_BREAKS = ("; ", ", most ", ": ", ", ", " because ", " that ")
+_CLAUSES = re.compile(r"; |, most ")
+_BREAKS = re.compile(r"[;:,] | (?:in steps|on|for|because|that|in|without|not)\b")
 
 
 def line(kind: str, mark: str, long: str, short: str = "") -> dict[str, str]:
@@ -39,20 +40,20 @@ def lines_of(facts: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def shortened(sentence: str) -> str:
-    """The sentence in at most 54 cells: without asides, then up to a break between its clauses, else cut with '…'."""
+    """The sentence in at most 54 cells: without asides, then up to the last break between its parts that leaves a
+    figure, else cut with '…'."""
     text = sentence.rstrip(".")
     if len(text) <= SHORT:
         return text
     text = _ASIDE.sub("", text)
-    for mark in _BREAKS:
-        if len(text) <= SHORT:
-            return text
-        head = text.rpartition(mark)[0] if mark in ("; ", ", ") else text.partition(mark)[0]
-        while mark in ("; ", ", ") and len(head) > SHORT and mark in head:
-            head = head.rpartition(mark)[0]
-        if len(head) >= SHORT // 2 and any(letter.isdigit() for letter in head):
-            text = head
-    return text if len(text) <= SHORT else text[: SHORT - 1].rpartition(" ")[0].rstrip(" ,;:") + "…"
+    if len(text) <= SHORT:
+        return text
+    for pattern, least in ((_CLAUSES, SHORT // 2), (_BREAKS, SHORT // 3)):
+        breaks = [match.start() for match in pattern.finditer(text) if least <= match.start() <= SHORT]
+        for at in reversed(breaks):
+            if any(letter.isdigit() for letter in text[:at]):
+                return text[:at]
+    return text[: SHORT - 1].rpartition(" ")[0].rstrip(" ,;:") + "…"
 
 
 def fitting(lines: Sequence[dict[str, str]], width: int) -> list[str]:
