@@ -60,20 +60,31 @@ def account_of(
     if run.has("profile") or not run.has("kernels"):
         return None
     pieces = pieces_of(run, options, rank, device).filter(pl.col("cycle").is_in(list(numbers)))
-    wanted = pl.col("device").eq_missing(pl.lit(device, pl.String)) & pl.col("kind").is_in(list(_CLASSES))
+    if pieces.is_empty() or pieces["cycle"].n_unique() < len(set(numbers)):
+        return None
+    owners = account_in(run, rank, device, pieces, numbers)
+    if owners is None:
+        return None
+    return Account(device, tuple(numbers), {owner: ns / 1e6 for owner, ns in owners.items()})
+
+
+def account_in(
+    run: Trace, rank: int | None, device: str | None, pieces: pl.DataFrame, numbers: Sequence[int]
+) -> dict[Owner, Floats] | None:
+    """The time (ns) of each owner in each of ``numbers``, of which ``pieces`` (``cycle from_ns to_ns``, in order of
+    time) are the stretches; None without activities of that device, or where stretches overlap."""
+    wanted = pl.col("device").cast(pl.String).eq_missing(pl.lit(device, pl.String)) & pl.col("kind").is_in(
+        list(_CLASSES))
     if rank is not None:
         wanted &= pl.col("rank") == rank
     every = run.kernels.filter(wanted).select(*_COLUMNS).drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
-    if pieces.is_empty() or every.is_empty() or pieces["cycle"].n_unique() < len(set(numbers)):
-        return None
     begin, end = pieces["from_ns"].to_numpy(), pieces["to_ns"].to_numpy()
-    if (begin[1:] < end[:-1]).any():
+    if every.is_empty() or not len(begin) or (begin[1:] < end[:-1]).any():
         return None  # cycles that overlap have no division of their time
     place = {number: at for at, number in enumerate(numbers)}
     cycle = pieces["cycle"].replace_strict(place, return_dtype=pl.Int64).to_numpy()
     owners = _of_activities(every, begin, end, cycle, len(numbers))
-    owners |= _of_idle_time(run, every, begin, end, cycle, len(numbers))
-    return Account(device, tuple(numbers), {owner: ns / 1e6 for owner, ns in owners.items()})
+    return owners | _of_idle_time(run, every, begin, end, cycle, len(numbers))
 
 
 def _of_activities(every: pl.DataFrame, begin: Ints, end: Ints, cycle: Ints, count: int) -> dict[Owner, Floats]:
