@@ -24,7 +24,7 @@ from warplens.analysis.contract.options import Thresholds
 from warplens.analysis.findings.rules import RULES
 from warplens.analysis.views import VIEWS
 from warplens.cli import main
-from warplens.loaders.ingest import unsupported
+from warplens.loaders import unsupported
 from warplens.loaders.registry import ours
 from warplens.loaders.schema import TABLES
 from warplens.tui.session import settings, themes

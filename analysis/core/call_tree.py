@@ -14,9 +14,11 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from ...loaders.trace import Trace
-from .batches import ABSENT, Columns, TextColumn, at_rows, batches, gathered, integer_arrays, numbered
+from .batches import ABSENT, CALLS, Columns, TextColumn, at_rows, batches, gathered, in_order, integer_arrays, numbered
+from .quantiles import order_by
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -196,3 +198,70 @@ class HostSlices:
             return gathered(self.name.distinct, rows)
         named = self.name.at(np.maximum(rows, 0))
         return named.set(pl.Series(rows < 0), None) if len(rows) and int(rows.min()) < 0 else named
+
+
+class Calls(Struct, frozen=True):
+    """Runtime and driver calls by start: host-table rows, times in ns, ids (``ABSENT`` if not recorded)."""
+
+    row: Ints
+    starts: Ints
+    ends: Ints
+    correlation: Ints
+    pid: Ints
+    tid: Ints
+    rank: Ints
+
+    @property
+    def outer(self) -> Ints:
+        """For each call the outermost call of its thread in which it began, possibly itself."""
+        thread = numbered(self.rank, self.pid, self.tid)
+        key = pack(np.concatenate((thread, thread)), np.concatenate((self.starts, self.ends)))
+        starts, ends = key[: len(thread)], key[len(thread) :]
+        order = order_by(starts, -ends)
+        last = np.arange(len(order))
+        last[1:][starts[order[1:]] < np.maximum.accumulate(ends[order])[:-1]] = 0
+        above = np.empty_like(order)
+        above[order] = order[np.maximum.accumulate(last)]
+        return above
+
+    @property
+    def outermost(self) -> Mask:
+        """Mask of the calls that did not begin inside another call of their thread."""
+        return np.asarray(self.outer == np.arange(len(self.row)))
+
+
+_KEYS = ("correlation", "pid", "tid", "rank")
+
+
+def calls_of(run: Trace) -> Calls:
+    """All runtime and driver calls with a start and a duration, by start."""
+    columns = Columns(("row", *_KEYS))
+    for batch in batches(_calls(run.host.with_row_index("row"))):
+        columns.add(batch)
+    return _by_start(columns)
+
+
+def calls_and_slices(run: Trace) -> tuple[Calls, HostSlices]:
+    """The calls and the host slices; most columns of the slices are read in the same pass."""
+    columns, slices, begin = Columns(("row", *_KEYS)), slices_of(run), 0
+
+    def add(batch: pl.DataFrame) -> None:
+        nonlocal begin
+        columns.add(_calls(batch.lazy().with_row_index("row", begin)).collect())
+        begin += batch.height
+
+    slices.read(_KEYS[:1], add)
+    return _by_start(columns), slices
+
+
+def _calls(host: pl.LazyFrame) -> pl.LazyFrame:
+    rows = host.filter(pl.col("kind").is_in(CALLS)).select("row", "start_ns", "dur_ns", *_KEYS)
+    return rows.drop_nulls(["start_ns", "dur_ns"])
+
+
+def _by_start(columns: Columns) -> Calls:
+    starts = columns.numbers("start_ns")
+    order = np.argsort(starts, kind="stable")
+    row, spans, *keys = (in_order(columns.numbers(name), order) for name in ("row", "dur_ns", *_KEYS))
+    starts = in_order(starts, order)
+    return Calls(row, starts, starts + spans, *keys)

@@ -13,12 +13,11 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
-from ..core.call_tree import HostSlices, Ints
+from ..core.call_tree import HostSlices, Ints, calls_of
 from ..core.callers import call_rows
 from ..core.derived import derived
 from ..core.intervals import union
 from ..core.quantiles import order_by
-from ..operators.tree import calls_of
 
 HOLE_NS, RUNS_ON_NS, NEAR_NS, TIMES = 500_000, 300_000, 100_000, 3
 """Least length of a hole; least time its kernel runs on after the call; largest distance of the hole's end from the

@@ -16,11 +16,21 @@ from msgspec import Struct
 
 from ...loaders import schema
 from ...loaders.trace import Trace
-from ..core.batches import CALLS, Columns, batches, in_order, integer_arrays, numbered
-from ..core.call_tree import HostSlices, Ints, Parents, crossings, nearest, pack, parent_within, slices_of, sum_below
+from ..core.batches import integer_arrays
+from ..core.call_tree import (
+    Calls,
+    Ints,
+    Parents,
+    calls_of,
+    crossings,
+    nearest,
+    parent_within,
+    slices_of,
+    sum_below,
+)
 from ..core.callers import operator_rows
 from ..core.derived import derived_value
-from ..core.quantiles import Codes, dense, order_by
+from ..core.quantiles import Codes, dense
 from ..kernels.tensor_cores import OPERATORS, by_tensor_cores, share_on_tensor_cores
 
 DATA_LOADER = re.compile(r"enumerate\(DataLoader\)#.*\.__next__$|enumerate\(DataPipe\)#")
@@ -193,70 +203,3 @@ def _summed(names: list[str], name: Codes, counted: Mask, values: dict[str, Ints
         )
         .sort("device_self_ns", "host_self_ns", pl.col("name").cast(pl.String), descending=[True, True, False])
     )
-
-
-class Calls(Struct, frozen=True):
-    """Runtime and driver calls by start: host-table rows, times in ns, ids (``ABSENT`` if not recorded)."""
-
-    row: Ints
-    starts: Ints
-    ends: Ints
-    correlation: Ints
-    pid: Ints
-    tid: Ints
-    rank: Ints
-
-    @property
-    def outer(self) -> Ints:
-        """For each call the outermost call of its thread in which it began, possibly itself."""
-        thread = numbered(self.rank, self.pid, self.tid)
-        key = pack(np.concatenate((thread, thread)), np.concatenate((self.starts, self.ends)))
-        starts, ends = key[: len(thread)], key[len(thread) :]
-        order = order_by(starts, -ends)
-        last = np.arange(len(order))
-        last[1:][starts[order[1:]] < np.maximum.accumulate(ends[order])[:-1]] = 0
-        above = np.empty_like(order)
-        above[order] = order[np.maximum.accumulate(last)]
-        return above
-
-    @property
-    def outermost(self) -> Mask:
-        """Mask of the calls that did not begin inside another call of their thread."""
-        return np.asarray(self.outer == np.arange(len(self.row)))
-
-
-_KEYS = ("correlation", "pid", "tid", "rank")
-
-
-def calls_of(run: Trace) -> Calls:
-    """All runtime and driver calls with a start and a duration, by start."""
-    columns = Columns(("row", *_KEYS))
-    for batch in batches(_calls(run.host.with_row_index("row"))):
-        columns.add(batch)
-    return _by_start(columns)
-
-
-def calls_and_slices(run: Trace) -> tuple[Calls, HostSlices]:
-    """The calls and the host slices; most columns of the slices are read in the same pass."""
-    columns, slices, begin = Columns(("row", *_KEYS)), slices_of(run), 0
-
-    def add(batch: pl.DataFrame) -> None:
-        nonlocal begin
-        columns.add(_calls(batch.lazy().with_row_index("row", begin)).collect())
-        begin += batch.height
-
-    slices.read(_KEYS[:1], add)
-    return _by_start(columns), slices
-
-
-def _calls(host: pl.LazyFrame) -> pl.LazyFrame:
-    rows = host.filter(pl.col("kind").is_in(CALLS)).select("row", "start_ns", "dur_ns", *_KEYS)
-    return rows.drop_nulls(["start_ns", "dur_ns"])
-
-
-def _by_start(columns: Columns) -> Calls:
-    starts = columns.numbers("start_ns")
-    order = np.argsort(starts, kind="stable")
-    row, spans, *keys = (in_order(columns.numbers(name), order) for name in ("row", "dur_ns", *_KEYS))
-    starts = in_order(starts, order)
-    return Calls(row, starts, starts + spans, *keys)

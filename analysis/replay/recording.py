@@ -14,7 +14,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..core.batches import ABSENT, TextColumn, integer_arrays, numbered
-from ..core.call_tree import HostSlices, Ints, Mask, Rows, pack
+from ..core.call_tree import Calls, HostSlices, Ints, Mask, Rows, calls_and_slices, pack
 from ..core.callers import call_rows
 from ..core.intervals import Intervals, union
 from ..core.quantiles import order_by
@@ -22,7 +22,6 @@ from ..cycles import assignment
 from ..cycles.detection import counted_cycles
 from ..cycles.step_times import StepTimes, main_devices
 from ..idle.polling import Polls, polls_of, unseen_ns
-from ..operators.tree import Calls, calls_and_slices
 
 WAITS = re.compile(
     r"(Stream|Device|Event|Ctx)Synchronize|^(cuda|hip)(Memcpy(?!.*Async)|Free|Malloc|HostAlloc|HostFree|FreeHost"

@@ -86,7 +86,7 @@ def file_of(display_name: str, path: Path, request: Request) -> InputFile:
         names = " and ".join(loader.name for loader in claimed)
         advice = "This is a fault of warplens: report it."
         raise Unreadable(display_name, f"is claimed by several formats ({names})", advice)
-    from .. import unsupported  # only for files that no loader recognises
+    from ... import unsupported  # only for files that no loader recognises
 
     refusal = unsupported.recognise(path, head) or discovery.part_of(path) or unsupported.nearest(head)
     if refusal is None:

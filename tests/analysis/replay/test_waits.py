@@ -240,13 +240,13 @@ def test_host_code_before_a_call_begins_where_the_call_before_it_returned() -> N
     assert model.events.gap.tolist() == [0, 35_000, 15_000] and model.events.anchor.tolist() == [-1, 0, 1]
 
 
-@pytest.mark.parametrize(("name", "waits"), [("Memcpy DtoH (Device -> Pageable)", True),
-                                             ("Memcpy DtoH (Device -> Pinned)", False)])
-def test_a_short_asynchronous_copy_is_waited_for_only_if_its_memory_is_pageable(name: str, waits: bool) -> None:
+@pytest.mark.parametrize("dur", [15_000, 45_000])
+def test_a_call_that_covers_its_own_copy_waited_for_it_and_one_that_returned_before_did_not(dur: int) -> None:
     calls, kernels = list[dict[str, object]](), list[dict[str, object]]()
     for n in range(4):
         calls.append(host("cudaMemcpyAsync", 100_000 * n, 30_000, "runtime", correlation=n + 1))
-        kernels.append(kernel(n, 100_000 * n + 10_000, 15_000, name, kind="memcpy", correlation=n + 1, pid=1, stream=7))
+        kernels.append(kernel(n, 100_000 * n + 10_000, dur, "Memcpy DtoH (Device -> Pinned)", kind="memcpy",
+                              correlation=n + 1, pid=1, stream=7))
     order = order_of(recording(run_of(kernels=kernels, host=calls)))
-    assert np.diff(order.waits.to).tolist() == [int(waits)] * 4
-    assert order.waits.on.tolist() == ([0, 1, 2, 3] if waits else [])
+    assert np.diff(order.waits.to).tolist() == [int(dur == 15_000)] * 4
+    assert order.waits.on.tolist() == ([0, 1, 2, 3] if dur == 15_000 else [])

@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from .. import csv_table, kineto
-from ..nsys_stats.reports import title_of
+from . import csv_table, kineto
+from .nsys_stats.reports import title_of
 
 _ANOTHER = "Give the profiler's trace, not this file."
 _UNPACK = "Unpack it and give the trace inside."
