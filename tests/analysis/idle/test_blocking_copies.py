@@ -1,4 +1,4 @@
-"""A copy blocks the call that covers it: one that always waits, one that stages pageable memory, or one that is copy."""
+"""A copy blocks the call that covers it: one that always waits, that stages pageable memory, or that is mostly copy."""
 
 from __future__ import annotations
 
