@@ -11,10 +11,12 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..contract.view import CannotAnswer
+from ..core import units
 from ..core.names.display_names import ShortNames, speaking_of
+from ..core.names.short_name import fit_name
 from .runs import History, history_of, is_history
 from .sentences import sentences, steps_text
-from .steps import ALARMS, COMMON, CYCLE, FEWEST_AFTER, KERNEL, Judged, LevelStep, judge
+from .steps import ALARMS, COMMON, CYCLE, FEWEST_AFTER, KERNEL, Judged, LevelStep, drifts, judge
 
 COLUMNS: dict[str, Any] = {
     "kind": pl.String, "name": pl.String, "runs": pl.Int64, "mean_ns": pl.Int64, "noise": pl.Float64,
@@ -94,12 +96,16 @@ def _finite(value: float) -> float | None:
 
 
 def facts_of(one: JudgedHistory) -> dict[str, Any]:
-    """``runs``, ``steps``, ``unconfirmed``, ``common`` and ``tested``, as docs/history.md describes them."""
+    """``runs steps drifts unconfirmed common tested``, as docs/history.md describes them."""
     history, judged = one.history, one.judged
     tested = int(judged.tested.sum())
     return {
         "runs": [run.facts for run in history.runs],
         "steps": [step_facts(one, step) for step in judged.steps],
+        "drifts": [
+            {"kind": key[0], "name": key[1], "per_run": drift.per_run, "change": drift.change, "q": drift.q}
+            for drift in drifts(judged.series) for key in (one.key_of(drift.series),)
+        ],
         "unconfirmed": [
             {"kind": key[0], "name": key[1], "index": last.index, "run": history.runs[last.index].run.label,
              "change": last.change, "runs": last.runs}
@@ -135,7 +141,16 @@ def step_facts(one: JudgedHistory, step: LevelStep) -> dict[str, Any]:
 def summary_of(one: JudgedHistory) -> tuple[str, ...]:
     """The sentences above the rows."""
     with one.speaking():
-        return sentences(one.history, one.judged)
+        said = sentences(one.history, one.judged)
+    drifting = drifts(one.judged.series)
+    if not drifting:
+        return said
+    kind, name = one.key_of(drifting[0].series)
+    per_run, change = (units.percent(100 * value, signed=True) for value in (
+        drifting[0].per_run, drifting[0].change))
+    more = f"; {units.counted(len(drifting) - 1, 'more series drifts', 'more series drift')}" if drifting[1:] else ""
+    over = f"{change} over {one.history.compared} runs"
+    return (*said, f"{kind} {fit_name(name, 40)} drifts {per_run} a run, {over}{more}.")
 
 
 OFF = 5.0

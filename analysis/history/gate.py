@@ -46,6 +46,12 @@ def gate(facts: dict[str, Any], percent: float) -> tuple[Result, str]:
         size = units.percent(100 * first["change"], signed=True)
         since = f"since run {first['index'] + 1} ({first['run']})"
         return "FAIL", f"FAIL: {first['kind']} {first['name']} {size} {since}{more}"
+    rising = [drift for drift in facts.get("drifts") or () if drift["change"] >= percent / 100]
+    if rising:
+        first = rising[0]
+        per_run, change = (units.percent(100 * first[key], signed=True) for key in ("per_run", "change"))
+        what = f"{first['kind']} {first['name']} drifts {per_run} a run, {change} over {tested['runs']} runs"
+        return "FAIL", f"FAIL: {what}{f', and {len(rising) - 1} more' if rising[1:] else ''}"
     if last["not_tested"]:
         return "NOT JUDGED", f"NOT JUDGED: the last run ({last['run']}) is set apart: {last['not_tested']}"
     if not tested["series"] or tested["runs"] < FEWEST_RUNS:

@@ -325,3 +325,44 @@ def _unconfirmed(scaled: _Scaled, row: int, begins: Flags) -> list[Unconfirmed]:
         if (np.abs(off) > _UNCONFIRMED).all() and len(set(np.sign(off))) == 1 and abs(change) >= SMALLEST:
             return [Unconfirmed(row, int(there[-runs]), change, runs)]
     return []
+
+
+class Drift(Struct, frozen=True):
+    """A series (its row) that rises or falls run by run: ``per_run`` as a share of its mean, ``change`` over all tested
+    runs, ``q`` the false-alarm rate over all series."""
+
+    series: int
+    per_run: float
+    change: float
+    q: float
+
+
+_SURE_SLOPE = 6.0  # Standard errors that a slope must differ from 0.
+
+
+def drifts(series: SeriesOfRuns) -> tuple[Drift, ...]:
+    """The series that a line explains better than the best step does, largest change first; idle causes may be 0 and
+    are left out."""
+    from scipy.special import stdtr
+
+    tested = ~np.isnan(series.per_cycle).all(axis=0)
+    times = series.per_cycle[:, tested]
+    rows = np.flatnonzero(np.isfinite(times).all(axis=1) & (times > 0).all(axis=1) & ~series.of_kind(IDLE))
+    n = times.shape[1]
+    if n < FEWEST_RUNS or not len(rows):
+        return ()
+    y = times[rows] / times[rows].mean(axis=1, keepdims=True)
+    x = np.arange(n) - (n - 1) / 2
+    slope = y @ x / (x @ x)
+    line = ((y - 1 - slope[:, None] * x) ** 2).sum(axis=1)
+    step = np.min([y[:, :at].var(axis=1) * at + y[:, at:].var(axis=1) * (n - at)
+                   for at in range(FEWEST_AFTER, n - FEWEST_AFTER + 1)], axis=0)
+    t = np.abs(slope) / np.sqrt(np.maximum(line, 1e-18) / (n - 2) / (x @ x))
+    p = 2 * stdtr(n - 2, -t)
+    order = np.argsort(p)
+    q = np.empty(len(p))
+    q[order] = np.minimum.accumulate((p[order] * len(p) / np.arange(1, len(p) + 1))[::-1])[::-1]
+    sure = (line < step) & (t > _SURE_SLOPE) & (np.abs(slope) * (n - 1) >= SMALLEST)
+    result = [Drift(int(rows[at]), float(slope[at]), float(slope[at] * (n - 1)), float(q[at]))
+              for at in np.flatnonzero(sure)]
+    return tuple(sorted(result, key=lambda one: -abs(one.change)))

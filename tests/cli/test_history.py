@@ -169,7 +169,7 @@ def test_a_store_keeps_runs_whose_recordings_are_gone(
 def test_the_gate_fails_for_a_step_of_the_last_runs(nights: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", *nights, "--fail-on", "step:5"]) == 1
     told = capsys.readouterr().err
-    assert told.startswith("FAIL: ") and f"% since run {AT} (night-{AT:02})" in told
+    assert told.startswith("FAIL: ") and f"% since run {AT + 1} (night-{AT:02})" in told
     assert main(["history", *nights, "--fail-on", "step:50"]) == 0
     assert capsys.readouterr().err.startswith("PASS: no step of 50% or more")
     assert main(["history", *nights, "--fail-on", "step:1"]) == 2
