@@ -87,6 +87,14 @@ class Arrivals(Struct, frozen=True, dict=True):
         """The activities of matched collectives, without messages: the last of a pipeline is not its slowest."""
         return self.frame.filter(pl.col("instance").is_not_null(), pl.col("message").is_null())
 
+    @cached_property
+    def evidence(self) -> dict[int, str]:
+        """By which evidence the clock of each member is known: ``seq``, ``step`` or ``order``."""
+        how = pl.when(pl.col("seq").is_not_null()).then(pl.lit("seq")).when(pl.col("step").is_not_null()).then(
+            pl.lit("step")).otherwise(pl.lit("order"))
+        counted = self.met.group_by("member", how=how).len().sort("len", "how")
+        return dict(counted.select("member", "how").rows())
+
     @property
     def count(self) -> int:
         """How many collectives were matched."""
@@ -125,13 +133,14 @@ class Arrivals(Struct, frozen=True, dict=True):
 
 def arrivals_of(run: Trace) -> Arrivals:
     """The arrivals at every collective of the run, cached."""
-    return run.remember("arrivals", (), lambda: _arrivals(collectives_of(run), OPERATIONS in run.info.facts))
+    return run.remember("arrivals", (), lambda: _arrivals(
+        collectives_of(run), OPERATIONS in run.info.facts, run.info.epoch_ns is not None))
 
 
-def _arrivals(collectives: Collectives, one_clock: bool = False) -> Arrivals:
+def _arrivals(collectives: Collectives, one_clock: bool = False, wall_clock: bool = False) -> Arrivals:
     messages = messages_of(collectives)
     collectives = replace(collectives, frame=with_messages(collectives.frame, messages))
-    pairs = matched(collectives)
+    pairs = matched(collectives, wall_clock)
     clocks = clocks_of(pairs.frame, len(collectives.members))
     met = overlapping(pairs.frame, clocks)
     apart = met["instance"].null_count() - pairs.frame["instance"].null_count()
@@ -266,15 +275,17 @@ class MatchedCollectives(Struct, frozen=True):
     unmatched: int
 
 
-def matched(collectives: Collectives) -> MatchedCollectives:
-    """The collectives of all members, matched; with a single member nothing is matched."""
+def matched(collectives: Collectives, wall_clock: bool = False) -> MatchedCollectives:
+    """The collectives of all members, matched; with a single member nothing is matched. ``wall_clock``: the recorded
+    clocks are one, to within what they are off."""
     place = np.full(collectives.frame.height, _ALONE, dtype=np.int64)
     lanes = _lanes(collectives.frame)
     unnumbered = pl.col("seq").is_null().any().over("lane")
     numbered, ordered = lanes.filter(~unnumbered), lanes.filter(unnumbered)
     parts = [_by_number(numbered)] if numbered.height else []
     for _, one in ordered.group_by("lane", maintain_order=True):
-        parts.append(one.with_columns(number=pl.Series(_by_order(one))))
+        number = pl.Series(_by_order(one, wall_clock)) if one["step"].null_count() == one.height else _by_step(one)
+        parts.append(one.with_columns(number=number))
     if parts:
         numbered_rows = pl.concat(parts)
         place[numbered_rows["row"].to_numpy()] = _agreeing(numbered_rows)
@@ -287,8 +298,8 @@ def matched(collectives: Collectives) -> MatchedCollectives:
 
 
 def _lanes(frame: pl.DataFrame) -> pl.DataFrame:
-    """The activities of groups that several members recorded: ``row lane member kind end_ns seq``. ``lane`` numbers the
-    groups; ``kind`` numbers the kinds and, where all members must have the same size, the sizes."""
+    """The activities of groups that several members recorded: ``row lane member kind end_ns seq step``. ``lane``
+    numbers the groups; ``kind`` numbers the kinds and, where all members must have the same size, the sizes."""
     pairs = pl.col("kind").is_in(PAIRED)
     size = pl.when(pl.col("kind").is_in(ONE_SIZE)).then("bytes")
     shaped = pl.col("by").eq_missing(pl.lit("shape"))  # nothing recorded says what such a kernel belongs to
@@ -301,7 +312,7 @@ def _lanes(frame: pl.DataFrame) -> pl.DataFrame:
         rows = rows.join(lanes, on=keys, how="left", nulls_equal=True, maintain_order="left")
     several = rows.group_by("lane").agg(pl.col("member").n_unique()).filter(pl.col("member") > 1)["lane"]
     rows = rows.filter(pl.col("lane").is_in(several.implode()))
-    return rows.select("row", "lane", "member", pl.col("same").alias("kind"), "end_ns", "seq")
+    return rows.select("row", "lane", "member", pl.col("same").alias("kind"), "end_ns", "seq", "step")
 
 
 def _by_number(lanes: pl.DataFrame) -> pl.DataFrame:
@@ -314,8 +325,18 @@ def _by_number(lanes: pl.DataFrame) -> pl.DataFrame:
     return lanes.with_columns(number=number)
 
 
-def _by_order(lane: pl.DataFrame) -> Ints:
-    """Numbers by position within each member, shifted to where members agree; if one never does, position per kind."""
+def _by_step(lane: pl.DataFrame) -> pl.Series:
+    """Numbers by step and place in it, of steps that members recorded with equally many; the others have their own."""
+    rows = lane.with_columns(count=pl.len().over("member", "step"), place=pl.int_range(pl.len()).over("member", "step"))
+    whole = pl.col("step").is_not_null() & (pl.col("count") == pl.col("count").max().over("step"))
+    return rows.with_row_index("at").select(
+        pl.when(whole).then(pl.col("step").rank("dense") * pl.len() + pl.col("place")).otherwise(
+            (pl.col("step").n_unique() + 2) * pl.len() + pl.col("at")).cast(pl.Int64).alias("number")).to_series()
+
+
+def _by_order(lane: pl.DataFrame, wall_clock: bool) -> Ints:
+    """Numbers by position within each member, shifted to where members agree; if one never does, position per kind. A
+    member for which several shifts do is not matched."""
     kind = lane["kind"].to_numpy()
     members = lane["member"].to_numpy()
     bounds = np.flatnonzero(np.diff(members, prepend=-1, append=-1))
@@ -324,31 +345,44 @@ def _by_order(lane: pl.DataFrame) -> Ints:
     model, ends = kind[longest[0] : longest[1]], lane["end_ns"].to_numpy()
     model_ends = ends[longest[0] : longest[1]]
     numbers = np.empty(lane.height, dtype=np.int64)
-    shifts = [_shift(kind[a:b], ends[a:b], model, model_ends) for a, b in parts]
+    shifts = [_shift(kind[a:b], ends[a:b], model, model_ends, wall_clock) for a, b in parts]
     if None in shifts:
         per_kind = lane.with_columns(place=pl.int_range(pl.len()).over("member", "kind"))
         number: Ints = _paired(per_kind["kind"], per_kind["place"]).to_numpy()
         return number
-    for (a, b), shift in zip(parts, shifts, strict=True):
-        numbers[a:b] = np.arange(b - a) + (shift or 0)
-    return numbers
+    for at, ((a, b), shift) in enumerate(zip(parts, shifts, strict=True)):
+        alone = (at + 2) * (lane.height + 2 * _SHIFTS) if shift == _UNCLEAR else shift or 0
+        numbers[a:b] = np.arange(b - a) + alone
+    return numbers + _SHIFTS
 
 
-def _shift(own: Ints, ends: Ints, model: Ints, model_ends: Ints) -> int | None:
+_UNCLEAR = 1 << 40  # Several shifts agree, and nothing tells which is right.
+_AS_EVEN = 3.0
+
+
+def _shift(own: Ints, ends: Ints, model: Ints, model_ends: Ints, wall_clock: bool) -> int | None:
     """The index in ``model`` of a member's first collective; None where kinds and sizes agree nowhere. Of several, the
-    one with the most even differences between ends is taken, because clocks differ by a constant."""
+    one with most matches, then the one with the most even differences between ends, because clocks differ by a
+    constant. Of those about as even the recorded clock decides; without one, ``_UNCLEAR``."""
     if len(own) == len(model) and (own == model).all():
         return 0
-    best: tuple[float, int] | None = None
+    fits: list[tuple[int, float, float, int]] = []
     for shift in range(-_SHIFTS, len(model) - len(own) + _SHIFTS + 1):
         first, last = max(0, -shift), min(len(own), len(model) - shift)
         if 2 * (last - first) < len(own) or not (own[first:last] == model[first + shift : last + shift]).all():
             continue
         apart = ends[first:last] - model_ends[first + shift : last + shift]
-        uneven = float(np.median(np.abs(apart - np.median(apart))))
-        if best is None or uneven < best[0]:
-            best = uneven, shift
-    return None if best is None else best[1]
+        middle = float(np.median(apart))
+        fits.append((last - first, float(np.median(np.abs(apart - middle))), abs(middle), shift))
+    if not fits:
+        return None
+    most = max(one[0] for one in fits)
+    best = [one for one in fits if one[0] == most]
+    even = min(one[1] for one in best)
+    best = [one for one in best if one[1] <= _AS_EVEN * even]
+    if len(best) > 1 and not wall_clock:
+        return _UNCLEAR
+    return min(best, key=lambda one: one[2])[3]
 
 
 def _agreeing(numbered_rows: pl.DataFrame) -> Ints:

@@ -9,6 +9,7 @@ reduce-scatter the whole buffer. The bus bandwidth factors are those of nccl-tes
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -85,8 +86,8 @@ class Member(NamedTuple):
 
 class Collectives(Struct, frozen=True):
     """``frame`` has one row per activity, sorted by member and start, with the columns ``index member start_ns dur_ns
-    end_ns name kind by group group_ranks dtype bytes ranks seq src_rank dst_rank correlation stream`` and
-    ``PREPARED``; ``member`` is an
+    end_ns name kind by group group_ranks dtype bytes ranks seq src_rank dst_rank correlation stream step`` and
+    ``PREPARED``; ``step`` is the recorded step it was launched in, ``member`` is an
     index into ``members``, ``ranks`` the recorded group size, ``bytes`` null where size or type was not recorded."""
 
     frame: pl.DataFrame
@@ -120,6 +121,43 @@ def _in_all_to_alls(run: Trace, frame: pl.DataFrame) -> pl.Series:
     return frame["kind"].scatter(rows["at"].filter(pl.Series(around >= 0)), ALL_TO_ALL)
 
 
+def _steps(run: Trace, frame: pl.DataFrame) -> pl.Series:
+    """The number of the recorded step in which each collective was launched, null outside all."""
+    none = pl.Series("step", [None] * frame.height, dtype=pl.Int64)
+    if REDUCED in run.info.facts or frame.is_empty():
+        return frame["cycle"] if frame.height else none
+    marks = run.cycles.filter(pl.col("source") == "recorded").select(
+        "rank", "start_ns", step="cycle", end=pl.col("start_ns") + pl.col("dur_ns")).drop_nulls("start_ns").sort(
+        "start_ns").collect(engine="streaming")
+    if marks.is_empty():
+        return none
+    launched = run.kernels.select("index").collect(engine="streaming").with_columns(
+        run.account().activities["launch_ns"])
+    at = frame.select("index", "rank", "start_ns").with_row_index("at").join(launched, on="index", how="left")
+    at = at.select("at", "rank", start_ns="launch_ns").sort("start_ns", nulls_last=True)
+    if marks["rank"].null_count():
+        marks, at = marks.with_columns(rank=pl.lit(0)), at.with_columns(rank=pl.lit(0))
+    inside = at.drop_nulls("start_ns").join_asof(marks, on="start_ns", by="rank", check_sortedness=False)
+    inside = at.select("at").join(inside, on="at", how="left", maintain_order="left")
+    return inside.select("at", step=pl.when(pl.col("start_ns") < pl.col("end")).then("step")).sort("at")["step"]
+
+
+_LAYOUT = re.compile(r"(?<![a-z])(TP|DP|PP|EP|CP|rank|worker|node|gpu)[-_]?(\d+)", re.IGNORECASE)
+_ONE_GROUP = ("TP", "RANK", "WORKER", "GPU")
+
+
+def _blocks(run: Trace, frame: pl.DataFrame) -> pl.Series:
+    """Where no group is recorded: the part of the layout in its file's name that ranks of one group share, null where
+    names tell none. Only ranks that differ in TP alone, or in nothing but their number, may be one group."""
+    files: dict[str, str] = run.info.facts.get("files") or {}
+    parts = {int(rank): sorted((word.upper(), int(number)) for word, number in _LAYOUT.findall(Path(file).name)
+                               if word.upper() not in _ONE_GROUP) for rank, file in files.items()}
+    names = {rank: " ".join(f"{word}{number}" for word, number in some) or None for rank, some in parts.items()}
+    if len(set(names.values())) < 2:
+        return pl.Series("group", [None] * frame.height, dtype=pl.String)
+    return frame["rank"].replace_strict(names, default=None, return_dtype=pl.String)
+
+
 def collectives_of(run: Trace) -> Collectives:
     """Every collective of the run's devices."""
     rows = (
@@ -151,11 +189,14 @@ def collectives_of(run: Trace) -> Collectives:
         pl.col("member").cast(pl.Int64), pl.col("dur_ns").clip(lower_bound=0),
         (pl.col("elements") * pl.col("each")).alias("bytes"), group=pl.col("process_group"), ranks=pl.col("group_size"),
     ).with_columns(end_ns=pl.col("start_ns") + pl.col("dur_ns")).sort("member", "start_ns", "index")
-    frame = frame.with_columns(kind=_in_all_to_alls(run, frame))
+    frame = frame.with_columns(kind=_in_all_to_alls(run, frame), step=_steps(run, frame))
+    bare = pl.col("group").is_null() & pl.col("group_ranks").is_null()
+    frame = frame.with_columns(group=pl.when(bare).then(_blocks(run, frame)).otherwise("group"))
     return Collectives(
         frame.select(
             "index", "member", "start_ns", "dur_ns", "end_ns", "name", "kind", "by", "group", "group_ranks", "dtype",
-            "bytes", "ranks", "seq", "src_rank", "dst_rank", "correlation", "stream", *PREPARED,
+            "bytes", "ranks", "seq", "src_rank", "dst_rank", "correlation", "stream", "step",
+            *PREPARED,
         ),
         tuple(Member(rank, device) for rank, device in members.select("rank", "device").rows()),
     )

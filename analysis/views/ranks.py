@@ -53,6 +53,9 @@ COLUMNS = (
            "collectives", width=10, order=7, signed=True),
     Column("clock_residual_ns", "clock ±", "ns", "spread of those offsets, the uncertainty of the clock; empty with "
            "fewer than three", width=9, order=7),
+    Column("clock_evidence", "clock by", "text", "how the clock is known: seq (sequence numbers of collectives), step "
+           "(recorded steps), order (equally many), recorded (wall clocks, to within what they are off)", width=8,
+           order=9, role="label"),
     Column("memory_peak", "memory", "bytes", "peak device memory allocated, where recorded", width=9, order=8),
     Column("memory_reserved", "reserved", "bytes", "peak device memory reserved by the allocator, where recorded",
            width=9, order=8),
@@ -195,6 +198,7 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, beginnings: Beginn
     cycles = step_by_rank(view_cycles(run, options))
     hosts = run.info.facts.get("hosts") or {}
     waited = _waited(arrivals)
+    recorded_clock = "recorded" if run.info.epoch_ns is not None else None
     place = {(one.rank, one.device): number for number, one in enumerate(arrivals.members)}
     memory, behind = memory_of(run), beginnings.of_ranks
     stages, waits = stages_of(arrivals), _message_waits(arrivals)
@@ -211,6 +215,7 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, beginnings: Beginn
             "comm_ns": spoken.comm_ns if spoken else None, "exposed_ns": spoken.exposed_ns if spoken else None,
             "clock_offset_ns": _finite_at(arrivals.clocks.offset, at),
             "clock_residual_ns": _finite_at(arrivals.clocks.residual, at),
+            "clock_evidence": arrivals.evidence.get(at if at is not None else -1, recorded_clock),
             "memory_peak": taken.peak, "memory_reserved": taken.reserved, "memory_share": taken.share,
             "p2p_wait_ns": waits.get(at), "stage": None if at is None else stages[at],
             **waited.get(at, NOTHING if at is None else {**NOTHING, "last_count": 0}),
@@ -224,7 +229,7 @@ SCHEMA: dict[str, Any] = {
     "rank": pl.Int64, "device": pl.String, "host": pl.String, "cycle_ns": pl.Float64, "busy_ns": pl.Int64,
     "comm_ns": pl.Int64, "exposed_ns": pl.Int64, "wait_ns": pl.Int64, "caused_wait_ns": pl.Int64,
     "lead_ns": pl.Float64, "behind_ns": pl.Float64, "last_count": pl.Int64, "clock_offset_ns": pl.Float64,
-    "clock_residual_ns": pl.Float64, "matched": pl.Int64,
+    "clock_residual_ns": pl.Float64, "clock_evidence": pl.String, "matched": pl.Int64,
     "p2p_wait_ns": pl.Int64, "stage": pl.Int64,
     "memory_peak": pl.Float64, "memory_reserved": pl.Float64, "memory_share": pl.Float64,
 }
