@@ -22,15 +22,19 @@ from ..core.callers import call_rows
 ALLREDUCE, ALLGATHER, REDUCE_SCATTER, ALL_TO_ALL = "allreduce", "allgather", "reducescatter", "alltoall"
 BROADCAST, REDUCE, GATHER, SCATTER, BARRIER = "broadcast", "reduce", "gather", "scatter", "barrier"
 SEND, RECEIVE, SEND_RECEIVE, UNKNOWN = "send", "recv", "sendrecv", "collective"
+DISPATCH, COMBINE = "dispatch", "combine"
+"""The two halves of expert parallelism: tokens to their experts, and back."""
 MESSAGE = "send→recv"
 """Kind of a send and a receive that are the two ends of one message (``messages``)."""
 _NAMES = (
+    (DISPATCH, r"(?:deep_?ep|dpsk::ep|expert|moe|all_?to_?all|^ep_?).*(?<!notify_)dispatch(?!_layout)|^dispatch$"),
+    (COMBINE, r"(?:deep_?ep|dpsk::ep|expert|moe|all_?to_?all|^ep_?).*combine|^combine$"),
     (REDUCE_SCATTER, r"reduce_?scatter"), (ALLREDUCE, r"all_?reduce|cross_device_reduce|multimem_(?:one|two)_shot"),
     (ALLGATHER, r"all_?gather"), (ALL_TO_ALL, r"all_?to_?all|deep_?ep|dpsk::ep"), (SEND_RECEIVE, r"send_?recv"),
     (BROADCAST, r"broadcast"), (BARRIER, r"barrier"), (GATHER, r"gather"), (SCATTER, r"scatter"), (REDUCE, r"reduce"),
     (SEND, r"send"), (RECEIVE, r"recv"),
 )
-ENDS_TOGETHER = (ALLREDUCE, ALLGATHER, REDUCE_SCATTER, ALL_TO_ALL, BARRIER, MESSAGE, UNKNOWN)
+ENDS_TOGETHER = (ALLREDUCE, ALLGATHER, REDUCE_SCATTER, ALL_TO_ALL, DISPATCH, COMBINE, BARRIER, MESSAGE, UNKNOWN)
 """Kinds in which no rank finishes before all have arrived, unlike a broadcast, whose sender may leave early."""
 ONE_SIZE = (ALLREDUCE, ALLGATHER, REDUCE_SCATTER, BROADCAST, REDUCE)  # Kinds with the same size on all ranks.
 PAIRED = (SEND, RECEIVE, SEND_RECEIVE, MESSAGE)
@@ -59,7 +63,7 @@ def bus_factor(kind: pl.Expr, ranks: pl.Expr) -> pl.Expr:
     n = ranks.cast(pl.Float64)
     factor = (
         pl.when(kind == ALLREDUCE).then(2 * (n - 1) / n)
-        .when(kind.is_in([ALLGATHER, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER])).then((n - 1) / n)
+        .when(kind.is_in([ALLGATHER, REDUCE_SCATTER, ALL_TO_ALL, DISPATCH, COMBINE, GATHER, SCATTER])).then((n - 1) / n)
         .when(kind.is_in([BROADCAST, REDUCE, SEND, RECEIVE, SEND_RECEIVE, MESSAGE])).then(1.0)
     )
     return pl.when(n > 1).then(factor)

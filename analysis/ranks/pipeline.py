@@ -11,6 +11,7 @@ whose computation, as fast as that of the others, would shorten the cycle.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from ..core import units
 from ..core.intervals import Ints, union
 from ..cycles.detection import counted_cycles
 from .job_graph import recorded_operations
-from .job_replay import JobReplay, job_replay_of, stages_of
+from .job_replay import JobReplay, job_replay_of, pipelines_of, stages_of
 
 WORTH = 0.02
 """Least share of the cycle that a straggler's computation must cost."""
@@ -67,18 +68,21 @@ def pipeline_straggler(run: Trace, arrivals: Arrivals, options: Options) -> dict
 
 
 def pipeline_of(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, Any] | None:
-    """The fact ``pipeline``: ``stages messages unpaired ranks``, idle times in ns per cycle; None without messages."""
+    """The fact ``pipeline``: ``stages messages unpaired ranks picture``, idle times in ns per cycle; None without
+    messages."""
     if not arrivals.paired:
         return None
     stages = stages_of(arrivals)
     known = [stage for stage in stages if stage is not None]
-    idle = {} if REDUCED in run.info.facts else _idle(run, arrivals, stages, options)
+    cycles = [] if REDUCED in run.info.facts else cycles_of_ranks(run, arrivals, stages, options)
+    idle = _idle(cycles, stages)
     nothing = dict.fromkeys(f"{phase}_idle_ns" for phase in PHASES)
     ranks = [
         {"rank": member.rank, "stage": stage, **idle.get(at, nothing)}
         for at, (member, stage) in enumerate(zip(arrivals.members, stages, strict=True)) if stage is not None
     ]
-    return {"stages": max(known) + 1, "messages": arrivals.paired, "unpaired": arrivals.unpaired, "ranks": ranks}
+    return {"stages": max(known) + 1, "messages": arrivals.paired, "unpaired": arrivals.unpaired, "ranks": ranks,
+            "picture": _picture(cycles, arrivals, stages)}
 
 
 class Unit(NamedTuple):
@@ -98,7 +102,8 @@ class Unit(NamedTuple):
 
 
 class CycleOfRank(NamedTuple):
-    """One cycle of a rank on the common clock: where it begins (ns), and its units and kernels (begins and ends)."""
+    """One cycle of a rank on the common clock: where it begins (ns), its units, its kernels (begins, ends, names), and
+    its messages and collectives (begins and ends)."""
 
     member: int
     cycle: int
@@ -106,6 +111,8 @@ class CycleOfRank(NamedTuple):
     units: list[Unit]
     starts: Ints
     ends: Ints
+    names: list[str]
+    talks: tuple[Ints, Ints]
 
 
 def cycles_of_ranks(
@@ -118,6 +125,7 @@ def cycles_of_ranks(
         frame.select(message="number", src="src", dst="dst"), on="message", how="left")
     begins = _begins(run, arrivals, options)
     talks = {key: part for key, part in ends.group_by("worker", "cycle")}
+    every = {key: part for key, part in moves.group_by("worker", "cycle")}
     result = []
     for (member, cycle), rows in kernels.sort("start_ns").group_by("worker", "cycle", maintain_order=True):
         stage, own = stages[member], talks.get((member, cycle))
@@ -126,8 +134,10 @@ def cycles_of_ranks(
         starts = rows["start_ns"].to_numpy()
         last = starts + rows["dur_ns"].to_numpy()
         begin = begins.get((member, cycle), int(min(starts[0], own["start_ns"].min())))
+        moving = every[member, cycle].select("start_ns", end_ns=pl.col("start_ns") + pl.col("dur_ns"))
         result.append(CycleOfRank(
-            int(member), int(cycle), begin, _units(stage, stages, own, starts, last), starts, last))
+            int(member), int(cycle), begin, _units(stage, stages, own, starts, last), starts, last,
+            rows["name"].to_list(), (moving["start_ns"].to_numpy(), moving["end_ns"].to_numpy())))
     return result
 
 
@@ -169,14 +179,69 @@ def _units(
     return result
 
 
+COLUMNS, COMPUTES, WAITS, IDLE = 240, "C", "W", "·"
+"""Columns of the picture; letters of computation of which nothing says whether it is forward or backward, of a rank
+that waits in a message or collective, and of one that does nothing."""
+_BACKWARD, _FORWARD = (re.compile(one, re.IGNORECASE) for one in ("backward|bwd|[dw]grad", "forward|fwd"))
+
+
+def _letter(unit: Unit, name: str) -> str:
+    """Whether a kernel of a unit is forward ('F') or backward ('B'); ``COMPUTES`` where nothing says it."""
+    if len(unit.letters) == 1:
+        return unit.letters
+    return "B" if _BACKWARD.search(name) else "F" if _FORWARD.search(name) else COMPUTES
+
+
+def _picture(cycles: list[CycleOfRank], arrivals: Arrivals, stages: tuple[int | None, ...]) -> dict[str, Any] | None:
+    """One line per stage over the cycle of median length, of the pipeline whose ranks compute most: ``cycle length_ns
+    lines``, each ``rank stage cells bubble`` (share of the cycle without computation); None without cycles."""
+    pipelines = pipelines_of(arrivals)
+    busy = dict.fromkeys(range(len(pipelines)), 0.0)
+    of_member = {member: number for number, members in enumerate(pipelines) for member in members}
+    spans: dict[int, tuple[int, int]] = {}
+    for one in cycles:
+        low, high = spans.get(one.cycle, (one.begin, one.begin))
+        last = int(max(one.ends.max(), one.talks[1].max()))
+        spans[one.cycle] = min(low, one.begin), max(high, last)
+        busy[of_member[one.member]] += union(one.starts, one.ends).length
+    if not spans:
+        return None
+    shown = max(busy, key=lambda number: busy[number] / len(pipelines[number]))
+    cycle = sorted(spans, key=lambda number: spans[number][1] - spans[number][0])[(len(spans) - 1) // 2]
+    begin, end = spans[cycle]
+    lines = [
+        {"rank": arrivals.members[one.member].rank, "stage": stages[one.member], "cells": _cells(one, begin, end),
+         "bubble": 1 - union(one.starts, one.ends).length / max(end - begin, 1)}
+        for one in cycles if one.cycle == cycle and of_member[one.member] == shown
+    ]
+    return {"cycle": cycle, "length_ns": end - begin, "lines": sorted(lines, key=lambda line: line["stage"] or 0)}
+
+
+def _cells(one: CycleOfRank, begin: int, end: int) -> str:
+    """The letter of what takes most of each column."""
+    edges = np.linspace(begin, end, COLUMNS + 1).astype(np.int64)
+    units_begin = np.array([unit.begin for unit in one.units])
+    of = np.maximum(np.searchsorted(units_begin, one.starts, side="right") - 1, 0)
+    letters = np.array([_letter(one.units[at], name) for at, name in zip(of.tolist(), one.names, strict=True)])
+    kinds = ("F", "B", COMPUTES)
+    spent = [union(one.starts[letters == kind], one.ends[letters == kind]).within(edges[:-1], edges[1:])
+             for kind in kinds]
+    talking = union(*one.talks).within(edges[:-1], edges[1:]) - sum(spent)
+    rest = np.diff(edges) - sum(spent) - np.maximum(talking, 0)
+    most = np.argmax(np.stack([*spent, talking, rest]), axis=0)
+    return "".join((*kinds, WAITS, IDLE)[at] for at in most.tolist())
+
+
 def _idle(
-    run: Trace, arrivals: Arrivals, stages: tuple[int | None, ...], options: Options
+    every: list[CycleOfRank], stages: tuple[int | None, ...]
 ) -> dict[int, dict[str, int | None]]:
     """Per member, the time per cycle in which it computed nothing in each phase, ns; null where its forward and
     backward units cannot be told apart."""
+    if not every:
+        return {}
     deepest = max(stage for stage in stages if stage is not None)
     sums: dict[int, list[tuple[int, ...] | None]] = {}
-    for one in cycles_of_ranks(run, arrivals, stages, options):
+    for one in every:
         sums.setdefault(one.member, []).append(_phases(one, stages[one.member] == deepest))
     result: dict[int, dict[str, int | None]] = {}
     for member, cycles in sums.items():

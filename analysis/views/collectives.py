@@ -108,6 +108,7 @@ def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
     """``devices``: communication time (ns) and overlap (0-1) of each; ``recognised``: what communicates, and by what;
     ``fused``: kernels that compute and communicate; and how collectives were matched across ranks."""
     from ..communication.devices import communication
+    from ..communication.experts import experts
     from ..communication.recognised import fused, recognised
 
     return {
@@ -116,7 +117,7 @@ def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
              "overlap": one.overlap}
             for one in communication(run)
         ],
-        "recognised": recognised(run), "fused": fused(run),
+        "recognised": recognised(run), "fused": fused(run), "experts": experts(run, arrivals),
         "collectives": arrivals.count, "messages": arrivals.paired, "unpaired": arrivals.unpaired,
         "matched_by": arrivals.matching.how, "unmatched": arrivals.matching.unmatched,
     }

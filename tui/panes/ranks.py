@@ -1,4 +1,4 @@
-"""Ranks: who is late, a heat strip of ranks × cycles showing the waits each rank caused, and the list."""
+"""Ranks: who is late, the stages of a pipeline over one cycle, a heat strip of ranks × cycles, and the list."""
 
 from __future__ import annotations
 
@@ -34,8 +34,34 @@ class RanksPane(TablePane):
             spare = self.size.height - self.list_lines() - SAID
             lines = max(MOST_LINES, spare) // len(sides)
             for side, colour, known in sides:
+                result += pipeline_picture(known.get("pipeline"), width, side, colour)
                 result += heat_strip(known.get("heat"), width, lines, len(self.shown.base), side, colour)
         return result
+
+
+MOST_STAGES = 8
+
+
+def pipeline_picture(pipeline: dict[str, Any] | None, width: int, side: str = "", colour: str = A) -> list[Content]:
+    """One line per stage over one cycle, with the share of its bubble at the end; empty without a pipeline."""
+    picture = (pipeline or {}).get("picture")
+    if not picture or not picture["lines"]:
+        return []
+    names = [f"stage {line['stage']}" + ("" if line["rank"] is None else f" rank {line['rank']}")
+             for line in picture["lines"]]
+    room, tail = max(map(len, names)) + 2, 5
+    cells = max(10, min(len(picture["lines"][0]["cells"]), width - room - tail))
+    left = len(names) - MOST_STAGES
+    more = f", {left} more stages" if left > 0 else ""
+    result = [Content.styled(
+        f"{side}pipeline, one cycle of {units.duration(picture['length_ns'])}: F forward, B backward, W waits, · idle; "
+        f"share of the bubble{more}", QUIET)]
+    for name, line in list(zip(names, picture["lines"], strict=True))[:MOST_STAGES]:
+        text = line["cells"]
+        shown = "".join(text[at * len(text) // cells] for at in range(cells))
+        share = units.percent(100 * line["bubble"], places=0)
+        result.append(Content.assemble(f"{name:<{room}}", (shown, colour), f"{share:>{tail}}"))
+    return result
 
 
 def heat_strip(

@@ -119,3 +119,26 @@ def test_half_of_the_ranks_is_a_job_of_these(pipeline: Trace) -> None:
     table = ask(view("ranks"), (half,), Options())
     assert table.facts["pipeline"]["messages"] == 48 and table.facts["pipeline"]["unpaired"] == 48
     assert isinstance(job_replay_of(half, Options()), JobReplay)
+
+
+def test_the_picture_shows_the_pipeline_that_computes_most(pipeline: Trace) -> None:
+    picture = ask(view("ranks"), (pipeline,), Options()).facts["pipeline"]["picture"]
+    assert [(line["rank"], line["stage"]) for line in picture["lines"]] == [(1, 0), (3, 1), (5, 2)]
+    first, slow, last = (line["cells"] for line in picture["lines"])
+    assert first.startswith("FFFF") and last.startswith("W") and {*first, *last} <= set("FBW·")
+    assert picture["lines"][1]["bubble"] < picture["lines"][0]["bubble"] and slow.count("B") > first.count("B")
+
+
+def test_experts_compute_unevenly_between_a_dispatch_and_its_combine() -> None:
+    rows: list[dict[str, Any]] = []
+    for rank, long in enumerate((100, 300)):
+        for number in range(3):
+            at = 1_000 * US * number
+            rows += [{**kernel(len(rows) + part, at + begin * US, dur * US, name, rank=rank, device=f"GPU {rank}"),
+                      "kind": kind} for part, (name, begin, dur, kind) in enumerate((
+                          ("deep_ep::intranode::dispatch<8>", 0, 50, "collective"),
+                          ("grouped_gemm", 60, long, "kernel"),
+                          ("deep_ep::intranode::combine<8>", 400, 50, "collective")))]
+    table = ask(view("collectives"), (run_of("experts", kernels=rows),), Options())
+    assert table.facts["experts"] == {"dispatches": 6, "combines": 6, "pairs": 3, "spread": 1.5}
+    assert {row["kind"] for row in table.frame.to_dicts()} == {"dispatch", "combine"}

@@ -9,7 +9,7 @@ from app_runs import Shelf, app_on, screen_text, settled
 
 from warplens.loaders import schema
 from warplens.loaders.trace import Info, Trace
-from warplens.tui.panes.ranks import heat_strip
+from warplens.tui.panes.ranks import heat_strip, pipeline_picture
 
 
 def job() -> Trace:
@@ -58,3 +58,14 @@ def test_more_cycles_than_cells_are_summed() -> None:
     assert first == "rank 1  " + "█" * 20
     assert second == "rank 0  " + "░" * 10 + " " * 10
     assert heat_strip(None, 80, 4) == []
+
+
+def test_a_pipeline_is_a_line_per_stage_with_the_share_of_its_bubble() -> None:
+    lines = [{"rank": 4 * stage, "stage": stage, "cells": cells, "bubble": bubble}
+             for stage, (cells, bubble) in enumerate((("FFFFWWBB" * 30, 0.25), ("WWFFBBBB" * 30, 0.253)))]
+    title, *drawn = [one.plain for one in pipeline_picture(
+        {"picture": {"cycle": 3, "length_ns": 31_000_000, "lines": lines}}, 60)]
+    assert "one cycle of 31.00 ms" in title and "F forward, B backward, W waits" in title
+    assert [line[:15] for line in drawn] == ["stage 0 rank 0 ", "stage 1 rank 4 "]
+    assert all(len(line) == 60 for line in drawn) and [line[-3:] for line in drawn] == ["25%", "25%"]
+    assert pipeline_picture(None, 60) == pipeline_picture({"picture": None}, 60) == []
