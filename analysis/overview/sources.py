@@ -157,7 +157,8 @@ the most ranges that are named."""
 
 
 def uneven_sentence(run: Trace) -> str | None:
-    """Of a recording of host ranges alone, one lane per worker: the range that loses most time on the lane where it takes longest; None where all take about as long."""
+    """Of a recording of host ranges alone, one lane per worker: which range takes far longer on one lane than on the
+    others, the one that loses most time first; None where all take about as long."""
     lanes = run.host.filter(pl.col("dur_ns").is_not_null()).group_by(
         pl.col("name").cast(pl.String), "rank", "pid", "tid").agg(pl.col("dur_ns").sum(), calls=pl.len()).sort(
         "name", "dur_ns", "rank", "pid", "tid", descending=[False, True, False, False, False]).collect(
