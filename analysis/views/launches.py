@@ -113,6 +113,8 @@ def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.Lazy
             notes = (*notes, f"The trace marks no cycles, so the column cycle is filled for at most {MANY:,} launches.")
     if columns:
         rows = pl.concat([rows, *(frame.lazy() for frame in columns)], how="horizontal")
+    if whole.has("kernels.op_line"):  # XLA: the line that the op came from
+        rows = rows.with_columns(frame=pl.coalesce(pl.col("frame").cast(pl.String), pl.col("op_line").cast(pl.String)))
     return rows, notes
 
 

@@ -19,6 +19,7 @@ from ..core.callers import callers_of
 from ..core.text import display, few_shapes
 from ..cycles.paired import OneRun, paired
 from ..cycles.scope import with_host_of_parent
+from ..work.compiled import compiled_rows, has_compiled_work
 from ..work.counters import has_counters, rows_of
 from ..work.details import sections
 from ..work.operators import doubt
@@ -72,14 +73,29 @@ def one_run(run: Trace, options: Options, side: Side = "a") -> OneRun:
     shaped = run.has("host.shapes") or run.captures is not None
     if not shaped and has_counters(run):
         return _by_counters(run)
+    if not shaped and has_compiled_work(run):
+        return _compiled(run)
     if roofline is None or not shaped:
-        raise CannotAnswer(
-            f"{run.info.label} holds no shapes of operators; record with torch.profiler.profile(record_shapes=True).")
+        of_xla = run.info.format == "xla" or "JAX" in (run.info.tool or "")
+        how = "carries no HLO: record with jax.profiler.trace, which adds it" if of_xla else (
+            "holds no shapes of operators; record with torch.profiler.profile(record_shapes=True)")
+        raise CannotAnswer(f"{run.info.label} {how}.")
     facts = facts_of(run, options, side)
     clocks = _clocks(run, roofline)
     for device in facts["devices"]:
         device["clock_mhz"], device["peak_clock_mhz"] = clocks.get(device["device"], (None, None))
     return OneRun(roofline.rows.select(_NAMES), facts, _sentences(roofline, facts), _notes(run, roofline))
+
+
+def _compiled(run: Trace) -> OneRun:
+    """The ops of a compiled program, from its HLO."""
+    rows = compiled_rows(run)
+    frame = rows.with_columns(
+        pl.lit(None, _DTYPES[column.dtype]).alias(column.name) for column in COLUMNS if column.name not in rows.columns)
+    note = ("By op, from the HLO of the profile: FLOPs of its matrix products, bytes of its operands and result. The "
+            "type of a product is unknown, and so are the share of the peak FLOP/s and the least time.")
+    facts: dict[str, Any] = {"covered": None, "mfu": None, "flops_per_cycle": None, "devices": []}
+    return OneRun(frame.select(_NAMES), facts, notes=(note,))
 
 
 def _by_counters(run: Trace) -> OneRun:

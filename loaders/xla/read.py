@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +29,14 @@ from ..loader import Job
 from ..native.allocator import keep_freed
 from ..protobuf.tokens import Ints, map_distinct
 from ..protobuf.walk import walk_for
+from ..schema import NAME
 from ..trace import NO_DEVICE, Device, Info, Trace
 from .events import Details, Operators, XPlaneEvents, XPlaneReader
+from .hlo import OpWork, works_of
 from .space import Line, Plane, Space, space_of
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _AGAIN = "Copy it again, in binary mode."
 Mask = npt.NDArray[np.bool_]
@@ -71,6 +77,7 @@ class _Load:
         self.ignored: Counter[str] = Counter()
         self.events = 0
         self.stepped = False
+        self.launched: list[tuple[Ints, Ints, Ints]] = []
 
     def trace(self) -> Trace:
         with closing(self.tables):
@@ -87,7 +94,34 @@ class _Load:
                 raise Unreadable(self.job.path, *_nothing(space, self.reader, _is_mangled(self.file)))
             frames = self.tables.finish(None, self.job.lasting)
             self.job.progress(self.size, self.size, self.events)
+            if self.launched and (works := works_of(self.file, self.size)):
+                frames["kernels"] = self._with_works(frames["kernels"], works)
             return Trace(self._info(space)).with_tables(**frames)
+
+    def _with_works(self, kernels: pl.LazyFrame, works: dict[tuple[str, str], OpWork]) -> pl.LazyFrame:
+        """The kernels with the work and the source line of their op."""
+        import polars as pl
+
+        from ..kineto.flows import changed
+
+        alone = Counter(op for _, op in works)
+        any_module = {op: work for (_, op), work in works.items() if alone[op] == 1}
+        texts = self.strings.texts
+        launched = pl.DataFrame(
+            [np.concatenate(column) for column in zip(*self.launched, strict=True)], schema=["offset", "module", "op"])
+        pairs = []
+        for module, op in launched.select("module", "op").unique().iter_rows():
+            name = texts[op] if op >= 0 else ""
+            work = works.get((texts[module] if module >= 0 else "", name)) or any_module.get(name)
+            if work is not None:
+                pairs.append((module, op, *work))
+        known = pl.DataFrame(pairs, orient="row", schema={
+            "module": launched.schema["module"], "op": launched.schema["op"], "op_flops": pl.Int64,
+            "op_bytes": pl.Int64, "op_line": pl.String})
+        found = launched.join(known, on=["module", "op"], how="inner").drop("module", "op")
+        places = kernels.select(pl.col("index").cast(pl.UInt32).alias("row"), "offset").collect()
+        matches = places.join(found.unique("offset"), on="offset", how="inner").drop("offset")
+        return changed("kernels", kernels, matches.with_columns(pl.col("op_line").cast(NAME)), self.job)
 
     def _met(self, events: XPlaneEvents) -> None:
         self.events += events.rows
@@ -110,7 +144,9 @@ class _Load:
 
     def _kernels(self, events: XPlaneEvents, device: int, stream: int, launched: bool) -> None:
         names, stats = events.name, events.statistics
-        self.operators.add_names(stats.texts("hlo_op"))
+        op = stats.texts("hlo_op")
+        self.operators.add_names(op)
+        self.launched.append((events.offset, stats.texts("hlo_module"), np.where(op < 0, names, op)))
         kernel, copy = stats.texts("kernel_details"), stats.texts("memcpy_details")
         copy = np.where(copy < 0, stats.texts("memset_details"), copy)
         keep = np.ones(events.rows, bool) if launched else ~self._contains(events)
