@@ -91,6 +91,17 @@ def replacing(path: str | os.PathLike[str], fresh: bool = False) -> Iterator[IO[
         _unfinished.discard(temporary)
 
 
+@contextmanager
+def held(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold a folder with a name of ``beside``, so that no other writer takes it for one that was left."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        _hold(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def write(path: str | os.PathLike[str], pieces: Iterable[bytes], fresh: bool = False) -> None:
     """Write the pieces as one file, in place of what is there."""
     with replacing(path, fresh) as file:
@@ -98,17 +109,20 @@ def write(path: str | os.PathLike[str], pieces: Iterable[bytes], fresh: bool = F
 
 
 def sweep(folder: str | os.PathLike[str]) -> None:
-    """Remove files that killed processes left unfinished in that folder."""
+    """Remove files and folders that killed processes left unfinished in that folder."""
     if fcntl is None:
         return
     with suppress(OSError), os.scandir(folder) as items:
         for item in items:
-            if item.name.startswith(PREFIX) and item.name.endswith(SUFFIX) and item.is_file(follow_symlinks=False):
+            if item.name.startswith(PREFIX) and item.name.endswith(SUFFIX):
                 with suppress(OSError):
-                    descriptor = os.open(item.path, os.O_RDWR | os.O_NOFOLLOW)
+                    descriptor = os.open(item.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
                     try:
                         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        os.unlink(item.path)
+                        if item.is_dir(follow_symlinks=False):
+                            shutil.rmtree(item.path)
+                        else:
+                            os.unlink(item.path)
                     finally:
                         os.close(descriptor)
 
@@ -126,14 +140,19 @@ def _hold(descriptor: int) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
-def input_replaced(output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]]) -> str:
-    """The input that writing the output would replace: the same file by any name, or the folder it lies in; else ''."""
-    real = os.path.realpath(output)
-    parents = {real, *map(str, Path(real).parents)}
+_PAGES = (".md", ".svg")
+"""Suffixes of outputs that are no recordings, so that last night's may lie in the folder of the run."""
+
+
+def is_input(output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]]) -> bool:
+    """Whether writing the output would replace an input: the same file or folder by any name (links, spellings, hard
+    links), or a file that is there already in a folder of the inputs."""
+    parents = {str(folder) for folder in Path(os.path.realpath(output)).parents}
+    in_place = os.path.isfile(output) and not os.fspath(output).endswith(_PAGES)
     for one in inputs:
-        with suppress(OSError):
-            if os.path.samefile(output, one):
-                return os.fspath(one)
-        if os.path.isdir(one) and os.path.realpath(one) in parents:
-            return os.fspath(one)
-    return ""
+        with suppress(OSError, ValueError):  # a query may be no file name at all
+            if os.path.samefile(output, one) and not is_stream(output):
+                return True
+        if in_place and os.path.isdir(one) and os.path.realpath(one) in parents:
+            return True
+    return False

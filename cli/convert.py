@@ -17,19 +17,15 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _convert(arguments: argparse.Namespace) -> int:
-    from ..loaders.converted import SECOND, describe
-    from ..loaders.trace import TABLE_NAMES
+    from ..loaders.converted import write
 
     if Path(arguments.output).is_file():
         raise UsageError(f"{arguments.output} is a file; name a folder to write the tables to")
-    for number, run in enumerate(open_runs(arguments.runs, arguments)):
-        folder = Path(arguments.output) if number == 0 else Path(arguments.output) / SECOND
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in TABLE_NAMES:
-            if run.has(name):
-                run.table(name).sink_parquet(folder / f"{name}.parquet")
-                print_path(folder / f"{name}.parquet")
-        print_path(describe(folder, run))
+    try:
+        for path in write(Path(arguments.output), open_runs(arguments.runs, arguments)):
+            print_path(path)
+    except FileExistsError as error:
+        raise UsageError(f"{error.filename} {error.strerror}") from None
     return FINE
 
 

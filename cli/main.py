@@ -17,7 +17,7 @@ from importlib import import_module
 from itertools import pairwise
 from typing import NoReturn
 
-from .. import __version__
+from .. import __version__, files
 from ..library import UsageError
 from .arguments import FINE, GATE_FAILED, UNREADABLE, USAGE, Command, Failure
 
@@ -75,8 +75,24 @@ def _run(words: list[str]) -> int:
         options = [option for action in parser._actions for option in action.option_strings]
         hint = nearest(word, options) if word.startswith("-") else f"{parser.prog} --help says what it takes."
         raise UsageError(f"no argument {display(word)}", hint)
+    _refuse_input_as_output(arguments)
     run: Callable[[argparse.Namespace], int] = (named or command_of(NAMES[0])).run
     return run(arguments)
+
+
+def _refuse_input_as_output(arguments: argparse.Namespace) -> None:
+    """Raise UsageError if the output is one of the inputs, before anything is read."""
+    output = getattr(arguments, "output", None)
+    if not output or output == "-":
+        return
+    inputs: list[str] = []
+    for name in ("runs", "paths", "baseline", "candidate", "capture", "list"):
+        value = getattr(arguments, name, None)
+        inputs += [value] if isinstance(value, str) else [one for one in value or () if isinstance(one, str)]
+    if files.is_input(output, inputs):
+        from ..analysis.core.text import display
+
+        raise UsageError(f"{display(output)} is the input; name another output")
 
 
 def parser_of(command: Command) -> argparse.ArgumentParser:

@@ -12,19 +12,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from warplens.loaders.converted import describe
+from warplens.loaders.converted import write
 from warplens.loaders.ingest.opening import open_run
-from warplens.loaders.trace import TABLE_NAMES
 
 
 def main(folder: Path) -> None:
     """Write the tables and the description that makes them a run."""
-    folder.mkdir(parents=True, exist_ok=True)
     (run,) = open_run(str(Path(__file__).with_name("kineto.pt.trace.json")), use_cache=False, compiled=False)
-    for name in TABLE_NAMES:
-        if run.has(name):
-            run.table(name).sink_parquet(folder / f"{name}.parquet")
-    describe(folder, replace(run, info=replace(run.info, source="kineto.pt.trace.json")))
+    write(folder, [replace(run, info=replace(run.info, source="kineto.pt.trace.json"))])
 
 
 if __name__ == "__main__":

@@ -113,11 +113,43 @@ def test_what_convert_writes_opens_as_the_run_it_was(
 
 
 def test_damaged_tables_of_convert_are_refused(table: Path, tmp_path: Path, capsysbinary: Captured) -> None:
-    main(["convert", str(table), "-o", str(tmp_path)])
-    (tmp_path / "kernels.parquet").write_bytes(b"PAR1")
+    out = tmp_path / "out"
+    main(["convert", str(table), "-o", str(out)])
+    (out / "kernels.parquet").write_bytes(b"PAR1")
     capsysbinary.readouterr()
-    assert main(["report", str(tmp_path)]) == 3
-    assert b"belongs to converted tables that are damaged" in capsysbinary.readouterr().err
+    assert main(["report", str(out)]) == 3
+    assert b"kernels is not what warplens.json lists. Convert again." in capsysbinary.readouterr().err
+
+
+def test_a_folder_is_one_conversion_and_no_other_files(
+    table: Path, samples: Path, tmp_path: Path, capsysbinary: Captured
+) -> None:
+    out, alone = tmp_path / "out", tmp_path / "alone"
+    assert main(["convert", str(samples / "comparison.csv"), "-o", str(out)]) == FINE
+    assert main(["convert", str(table), "-o", str(out)]) == FINE == main(["convert", str(table), "-o", str(alone)])
+    assert sorted(file.name for file in out.rglob("*")) == sorted(file.name for file in alone.rglob("*"))
+    (out / "cycles.parquet").write_bytes(b"not listed")
+    assert main(["report", str(out)]) == FINE
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "kernels.parquet").write_bytes(b"mine")
+    capsysbinary.readouterr()
+    assert main(["convert", str(table), "-o", str(other)]) == USAGE
+    assert b"holds other files; name an empty folder" in capsysbinary.readouterr().err
+    assert (other / "kernels.parquet").read_bytes() == b"mine" and len(list(other.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["run.txt", "link.txt", "hard.txt", "x/../run.txt"])
+def test_an_output_that_is_the_input_is_refused(table: Path, name: str, tmp_path: Path, capsysbinary: Captured) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "run.txt").write_bytes(table.read_bytes())
+    (tmp_path / "link.txt").symlink_to("run.txt")
+    (tmp_path / "hard.txt").hardlink_to(tmp_path / "run.txt")
+    before = (tmp_path / "run.txt").read_bytes()
+    words = ["--view", "kernels", "--format", "csv", "-o", str(tmp_path / name)]
+    assert main(["report", str(tmp_path / "run.txt"), *words]) == USAGE
+    assert b"is the input; name another output" in capsysbinary.readouterr().err
+    assert (tmp_path / "run.txt").read_bytes() == before
 
 
 def test_sql_over_the_tables(table: Path, capsysbinary: Captured) -> None:

@@ -117,7 +117,7 @@ def test_a_folder_of_other_files_is_not_written_to(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["reduce", str(job), "-o", str(job)]) == 2
-    assert "holds other files and no dataset" in capsys.readouterr().err
+    assert "is the input; name another output" in capsys.readouterr().err
     assert main(["reduce", str(job), "-o", str(job / "rank0000.pt.trace.json")]) == 2
 
 
