@@ -18,6 +18,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+_MODULES = ("__init__.py", "__main__.py", "library.py", "files.py", "py.typed")
+"""What is beside the folders of the package."""
 _BUILT = "loaders/native/built"
 _LONGEST_SECONDS = 600
 _TAG = "py3-none-manylinux_2_17_x86_64"
@@ -36,6 +38,8 @@ class CompileOnBuild(BuildHookInterface):
         if version == "editable":
             self._compile(root / _BUILT, most=1)
             return
+        for name in _MODULES:  # not by the rules of pyproject.toml, which would apply to an editable install as well
+            build_data["force_include"][str(root / name)] = f"warplens/{name}"
         self._folder = tempfile.TemporaryDirectory()
         for file in self._compile(Path(self._folder.name), most=2):
             build_data["force_include"][str(file)] = f"{_BUILT}/{file.name}"  # sources puts it into the package

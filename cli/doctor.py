@@ -75,12 +75,18 @@ def _operators(run: Trace) -> Iterable[tuple[str, str]]:
 def _environment(arguments: argparse.Namespace) -> int:
     """Print the recorded environment of every file of the run."""
     from ..loaders.environment import recorded
+    from ..loaders.errors import Unreadable
+    from ..loaders.ingest.event_arguments import file_of
 
     if arguments.run is None:
         raise UsageError("--environment needs a run: warplens doctor RUN --environment")
     for run in open_runs([arguments.run], arguments):
-        files = run.info.facts.get("files", {}).values() or [run.info.source]
-        for file in files:
+        for rank in run.info.facts.get("files") or [None]:
+            try:
+                file = file_of(run.info, rank)
+            except Unreadable as error:
+                _tell((("file", error.path), ("environment", error.reason)))
+                continue
             rows = list(recorded(Path(file))) if Path(file).is_file() else []
             _tell((("file", str(file)), *(rows or [("environment", "not recorded, or in no place warplens reads")])))
     return FINE

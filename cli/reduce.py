@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
                         help=f"use the Dask cluster of this scheduler, as tls://host:8786 (default: {ADDRESS})")
     parser.add_argument("--jobs", type=whole_number, metavar="N",
                         help="processes on this machine; default: as many as its cores and memory allow")
+    parser.add_argument("--replace", action="store_true", help="remove the ranks of another job that DATASET holds")
     limit_argument(parser)
 
 
@@ -41,17 +43,21 @@ def _reduce(arguments: argparse.Namespace) -> int:
     dataset = Path(arguments.output)
     if dataset.exists() and not dataset.is_dir():
         raise UsageError(f"{dataset} is a file; name a folder to write the dataset to")
-    todo = plan(arguments.paths, dataset, write.parts(dataset), VERSION)
+    known = write.parts(dataset)
+    todo = plan(arguments.paths, dataset, known, VERSION)
     if _foreign(dataset):
         raise UsageError(f"{dataset} holds other files and no dataset; name a new folder")
     dataset.mkdir(parents=True, exist_ok=True)
-    result = _Made(dataset, todo)
+    result = _Made(dataset, todo, known, arguments.replace)
     try:
         if todo.work:
             reduced = on_cluster(todo.work, arguments.scheduler) if arguments.scheduler else here(
                 todo.work, arguments.jobs)
             for number, answer in reduced:
                 result.take(number, answer)
+    except UsageError:
+        result.take_back()
+        raise
     finally:
         write.clean(dataset, todo.work[0].session if todo.work else "")
         result.line.close()
@@ -69,8 +75,8 @@ def _foreign(dataset: Path) -> bool:
 class _Made:
     """Progress of the plan: the parts in the dataset, and the recordings that failed, each reported by name."""
 
-    def __init__(self, dataset: Path, todo: Plan) -> None:
-        self._dataset, self._todo = dataset, todo
+    def __init__(self, dataset: Path, todo: Plan, known: Sequence[Part], replace: bool) -> None:
+        self._dataset, self._todo, self._known, self._replace = dataset, todo, known, replace
         self._taken: dict[str, int] = {part.part: -1 for part in todo.current}
         self._failed: list[str] = []
         self._spent = 0.0
@@ -80,7 +86,8 @@ class _Made:
             self._say(said)
 
     def take(self, number: int, answer: Reduced) -> None:
-        """Commit the result of one recording to the dataset. Raises OSError."""
+        """Commit the result of one recording to the dataset. Raises OSError, and UsageError if the
+        dataset is another job's."""
         from ..loaders.dataset import write
 
         one = self._todo.work[number]
@@ -96,8 +103,24 @@ class _Made:
             return
         if before is not None:
             self._say(f"{self._todo.work[before].name}: skipped, another recording has {_named(answer.part)}.")
+        if other := [part for part in self._known if write.is_of_another_job(part, answer.part)]:
+            if not self._replace:
+                raise UsageError(f"{self._dataset} is another job's ({_described(other)}); "
+                                 "name another dataset, or --replace")
+            for part in self._known:
+                if part.part not in self._taken:
+                    write.forget(self._dataset, part.part)
+            self._known = []
         self._taken[answer.part.part] = number
         write.commit(self._dataset, Path(answer.folder), answer.part)
+
+    def take_back(self) -> None:
+        """Remove the parts committed by this call: they are of another job than those before."""
+        from ..loaders.dataset import write
+
+        for name, number in self._taken.items():
+            if number >= 0:
+                write.forget(self._dataset, name)
 
     def _outdated(self, stamps: tuple[tuple[str, int, int], ...]) -> None:
         """Drop the parts of a recording that was reduced earlier but can no longer be read."""
@@ -132,6 +155,13 @@ class _Made:
         self._failed.append(sentence)
         self.line.close()
         print(f"warplens: {display(sentence)}", file=sys.stderr)
+
+
+def _described(parts: Sequence[Part]) -> str:
+    """The ranks of the parts, and the folder of the first."""
+    count = len({rank for part in parts for rank in part.ranks})
+    folder = Path(parts[0].stamps[0][0]).parent.name if parts[0].stamps else "it"
+    return f"{count:,} rank{'s' if count != 1 else ''} of {folder}"
 
 
 def _named(part: Part) -> str:

@@ -44,7 +44,7 @@ from .read import scan
 PACKED_BYTES = 128 << 20
 """A table whose files total at most this size is packed: duplicated in one file."""
 _MOST = 8  # Maximum ranks named in a shared warning; the rest are counted.
-_FACTS = ("host_name", "hosts", REDUCED)  # Facts of a recording that the dataset keeps.
+_FACTS = ("host_name", "hosts", "world_size", REDUCED)  # Facts of a recording that the dataset keeps.
 _HEAD = f"""# A job reduced by warplens
 
 Layout {LAYOUT}. `warplens PATH` opens this folder as a run. It is plain Parquet: one folder per table, in it
@@ -108,6 +108,18 @@ def forget(dataset: Path, member: str) -> None:
     _marker(dataset, member).unlink(missing_ok=True)
 
 
+def is_of_another_job(old: Part, new: Part) -> bool:
+    """Whether two parts are of different jobs: of different world sizes, or one rank recorded in two folders."""
+    sizes = [(part.info.get("facts") or {}).get("world_size") for part in (old, new)]
+    if None not in sizes and sizes[0] != sizes[1]:
+        return True
+    return bool(set(old.ranks) & set(new.ranks)) and _source_folders(old) != _source_folders(new)
+
+
+def _source_folders(part: Part) -> set[str]:
+    return {os.path.dirname(name) for name, _, _ in part.stamps}
+
+
 def clean(dataset: Path, session: str) -> None:
     """Remove everything a session staged but did not commit."""
     if session:
@@ -168,15 +180,24 @@ def _info(label: str, members: Sequence[Part]) -> Info:
     for member, info in zip(members, infos, strict=True):
         lost |= dict.fromkeys((info.facts.get(REDUCED) or {}).get("without", ()))
         for rank in member.ranks:
-            files[str(rank)] = info.source
+            files[str(rank)] = Path(info.source).name
             hosts[str(rank)] = (info.facts.get("hosts") or {}).get(str(rank)) or info.facts.get("host_name")
     tools, formats = {info.tool for info in infos}, sorted({info.format for info in infos})
     return Info(
         source=label, label=label, format="dataset", tool=tools.pop() if len(tools) == 1 else None, **totals(infos),
         ranks=tuple(sorted({rank for member in members for rank in member.ranks})),
         clock=infos[0].clock if infos else None, warnings=tuple(_warnings(members, infos)),
-        facts={"files": files, "hosts": hosts, REDUCED: {"without": list(lost), "formats": formats}},
+        facts={"files": files, "hosts": hosts, "job": _job(members),
+               REDUCED: {"without": list(lost), "formats": formats}},
     )
+
+
+def _job(members: Sequence[Part]) -> dict[str, Any]:
+    """What ranks of one job share: the world size, the folders and the formats they were recorded in."""
+    sizes = [size for member in members if (size := (member.info.get("facts") or {}).get("world_size")) is not None]
+    folders = {os.path.basename(folder) for member in members for folder in _source_folders(member)}
+    formats = {str(member.info.get("format")) for member in members}
+    return {"world_size": max(sizes, default=None), "folders": sorted(folders), "format": sorted(formats)}
 
 
 def _warnings(members: Sequence[Part], infos: Sequence[Info]) -> list[str]:

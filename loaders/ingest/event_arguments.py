@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ def arguments(info: Info, rank: int | None, offset: int, name: str) -> dict[str,
 
     Raises Unreadable if the file is missing or has changed, or if its format has no offsets.
     """
-    file = info.facts.get("files", {}).get(str(rank), info.source)
+    file = file_of(info, rank)
     for loader in registry.loaders():
         if loader.name != info.format:
             continue
@@ -29,3 +31,30 @@ def arguments(info: Info, rank: int | None, offset: int, name: str) -> dict[str,
         if recorded is not None:
             return recorded
     raise Unreadable(file, "has a format without event arguments", "")
+
+
+def file_of(info: Info, rank: int | str | None) -> str:
+    """The file of a rank. A path that a recording names itself is followed only below that recording's folder, links
+    resolved, and only to a regular file. Raises Unreadable."""
+    listed = info.facts.get("files")
+    named = listed.get(str(rank)) if isinstance(listed, dict) else None
+    if not isinstance(named, str) or named == info.source:
+        return info.source
+    folder = Path(os.path.realpath(info.source))
+    folder = folder if folder.is_dir() else folder.parent
+    places = [Path(os.path.realpath(place)) for place in (named, folder / named)]
+    file = next((place for place in places if folder in place.parents and os.path.lexists(place)), None)
+    if file is None:
+        raise Unreadable(named, "has the event's arguments and is outside this folder", "Open that file.")
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as error:
+        raise Unreadable(named, f"has the event's arguments and cannot be read here ({(error.strerror or '').lower()})",
+                         "Open that file.") from None
+    try:
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    finally:
+        os.close(descriptor)
+    if not regular:
+        raise Unreadable(named, "is no regular file", "Event arguments are read from recordings only.")
+    return str(file)
