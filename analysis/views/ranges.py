@@ -219,7 +219,8 @@ def _marked(run: Trace) -> Marked:
     ranges = run.host.with_row_index("row").filter(pl.col("kind").is_in(RANGE_KINDS), pl.col("name").is_not_null())
     result = integer_arrays(ranges.select("row", pl.col("start_ns", "dur_ns").fill_null(0), *_KEYS))
     named = ranges.select(_NAMES).collect(engine="streaming")
-    code, seen = dense(combined([codes(named[name]) for name in _NAMES]))
+    nothing = np.zeros(0, dtype=np.int64)
+    code, seen = dense(combined([codes(named[name]) for name in _NAMES])) if named.height else (nothing, nothing)
     return Marked(
         named[pl.Series(seen)], code.astype(np.int64), result["row"],
         tuple(result[key] for key in _KEYS), result["start_ns"], np.maximum(result["dur_ns"], 0),
