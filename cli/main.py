@@ -54,6 +54,8 @@ def set_up() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # polars' allocator keeps freed memory in four arenas per core: with two in all, the same query takes 50 MB less.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:2")
+    if os.environ.get("POLARS_MAX_THREADS") == "0":  # as if not set: polars would end the process
+        del os.environ["POLARS_MAX_THREADS"]
     gc.set_threshold(_COLLECT)
 
 
