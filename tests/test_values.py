@@ -47,9 +47,9 @@ def test_a_cell_is_a_number_empty_or_wrong(cell: object, kind: str, value: objec
 def test_a_column_says_what_its_cells_say(kind: str) -> None:
     cells = ["1", " 7 ", "7.0", "x", "inf", "", "N/A", "1E+20", "-3", "9" * 25, None]
     faults, alone = Faults(), Faults()
-    read = numbers(pl.Series("c", cells), kind, faults, "T").to_list()  # type: ignore[arg-type]
+    read = numbers(pl.Series("count", cells), kind, faults, "T").to_list()  # type: ignore[arg-type]
     assert read == [number(cell, kind)[0] for cell in cells]  # type: ignore[arg-type]
-    assert series("c", cells, kind, alone, "T").to_list() == read  # type: ignore[arg-type]
+    assert series("count", cells, kind, alone, "T").to_list() == read  # type: ignore[arg-type]
     assert sorted(alone.warnings()) == sorted(faults.warnings())
 
 

@@ -132,7 +132,7 @@ def _of_texts(
         doubtful = doubtful | (result.abs() > LIMIT).fill_null(False)
     if not bool(doubtful.any()):
         return result
-    texts = cells.filter(doubtful).value_counts(name="count")
+    texts = cells.filter(doubtful).alias("text").value_counts(name="count")
     values: list[int | float | None] = []
     for text, count in texts.rows():
         value, reason = number(text, kind)
@@ -140,7 +140,7 @@ def _of_texts(
         if reason is not None:
             faults.wrong(table, column, reason, count)
     known = pl.Series(values, dtype=dtype)
-    read = cells.replace_strict(texts[texts.columns[0]], known, default=None, return_dtype=dtype)
+    read = cells.replace_strict(texts["text"], known, default=None, return_dtype=dtype)
     return result.set(doubtful, None).zip_with(~doubtful, read).alias(cells.name)
 
 
