@@ -29,7 +29,8 @@ def base_facts(run: Trace, step: dict[str, Any] | None) -> dict[str, Any] | None
     ``step_facts``."""
     if step is not None and step["step_ns"] is not None:
         name = str(step["name"])
-        return _base(f"one {name}", f"{_article(name)} {name}", step["step_ns"], "step" if name == "step" else "cycle")
+        short = "a step" if name == "step" else "a cycle"  # within 24 cells
+        return _base(f"one {name}", short, step["step_ns"], "step" if name == "step" else "cycle")
     found = main_window(run)
     if found is None:
         return None
@@ -58,7 +59,3 @@ def main_window(run: Trace) -> MainWindow | None:
 def _base(what: str, short: str, ns: float, per: str) -> dict[str, Any]:
     length = units.duration(ns)
     return {"label": f"shares are of {what}, {length}", "label_short": f"of {short}, {length}", "ns": ns, "per": per}
-
-
-def _article(noun: str) -> str:
-    return "an" if noun[:1] in "aeiou" else "a"

@@ -31,16 +31,16 @@ def input_data(evidence: Evidence) -> Said | Unchecked | None:
         return Unchecked(evidence.doubt)
     if waits is not None and waits.share(waits.input.idle_ns) > WAITING:
         waited, of_idle = float(waits.input.idle_ns), float(waits.idle_ns)
-        rows, cost, which = waits.input.rows, waited, f" ({waits.of_idle(waits.input.idle_ns)})"
+        rows, cost = waits.input.rows, waited
         who = f"{waits.who} waits {waits.of(waits.input.idle_ns)} for the DataLoader"
     else:  # no gaps exist before a device's first and after its last activity, but input can be late there too
         late, of_idle = evidence.times.get("DataLoader", 0.0), evidence.idle_ns
         if not evidence.step_ns or late <= WAITING * evidence.step_ns:
             return None
-        waited, rows, cost, which = late, (), late * max(evidence.steps_each, 1), ""
+        waited, rows, cost = late, (), late * max(evidence.steps_each, 1)
         who = f"the host waits for the DataLoader {evidence.part.of(late)}"
     what = "Input-bound" if waited > BLAME * of_idle else "Input is late"
-    return Said(f"{what}: {who}{which}.", rows, cost, "idle:input=0")
+    return Said(f"{what}: {who}.", rows, cost, "idle:input=0")
 
 
 @rule("sync", "problem", "idle", "drained_by~. !cause=input")
@@ -66,7 +66,7 @@ def host_bound(evidence: Evidence) -> Said | Unchecked | None:
     by_launches = behind.idle_ns < LAUNCH_NS * behind.gaps
     short = "" if median is None else f", median kernel {units.duration(median)}"
     return Said(f"{'Launch-bound' if by_launches else 'Host-bound'}: {waits.who} waits {waits.of(behind.idle_ns)} for "
-                f"the next launch ({waits.of_idle(behind.idle_ns)}){short}{_where(waits)}{_modules(waits)}.",
+                f"the next launch{short}{_where(waits)}{_modules(waits)}.",
                 behind.rows, behind.idle_ns, GRAPH if by_launches else None)
 
 

@@ -21,7 +21,7 @@ from ..cycles.step_facts import kept
 from ..cycles.step_times import main_devices
 from ..findings.evidence.outside import recorded_span
 from ..idle.account import IDLE, account_in
-from ..idle.cause_meanings import CAUSE_LETTERS, idle_name
+from ..idle.cause_meanings import CAUSE_LETTERS, LABELS, idle_name
 from ..kernels.family import LETTERS, TITLES, family
 from .lines import lines_of
 
@@ -142,6 +142,31 @@ def _of_sums(run: Trace, window: MainWindow) -> Owners:
         sums = run.kernel_stats.group_by("name", "kind").agg(pl.col("total_ns").sum())
     frame = sums.cast({"name": pl.String, "kind": pl.String}).collect(engine="streaming")
     return {(kind or "kernel", name or ""): float(ns) for name, kind, ns in frame.rows() if ns}
+
+
+def account_of_change(change: dict[str, Any] | None) -> dict[str, Any] | None:
+    """``{delta_ns, rows: [{letter, name, a_ns, b_ns, delta_ns}]}``: the diff's account of a change by family and idle
+    cause, the largest change first; None without one."""
+    if change is None or not change["causes"]:
+        return None
+    rows: dict[tuple[str, str], list[float]] = {}
+    causes = {label: cause for cause, label in LABELS.items()}
+    for one in change["causes"]:
+        if one["kind"] == IDLE:
+            cause = causes.get(one["name"], "")
+            key = (CAUSE_LETTERS[cause], idle_name(cause)) if cause in CAUSE_LETTERS else NOT_RECORDED
+        elif one["kind"] == "rest":
+            key = NOT_RECORDED
+        else:
+            of = family(one["name"], one["kind"] if one["kind"] in ("collective", "memcpy", "memset") else "kernel")
+            key = (LETTERS[of], TITLES[of])
+        sums = rows.setdefault(key, [0.0, 0.0, 0.0])
+        for at, name in enumerate(("a_ms", "b_ms", "delta_ms")):
+            sums[at] += one[name] * 1e6
+    ordered = sorted(rows.items(), key=lambda one: (-abs(one[1][2]), one[0]))
+    return {"delta_ns": change["delta_ms"] * 1e6, "rows": [
+        {"letter": letter, "name": name, "a_ns": a, "b_ns": b, "delta_ns": delta}
+        for (letter, name), (a, b, delta) in ordered]}
 
 
 def load(run: Trace, columns: int = COLUMNS) -> dict[str, Any] | None:

@@ -39,6 +39,34 @@ def lines_of(facts: dict[str, Any]) -> list[dict[str, str]]:
     return result
 
 
+_LABELLED = re.compile(r"(\w+)\s+(.*)", re.DOTALL)
+_VERDICTS = {"slower": "✗", "faster": "✓", "unchanged": "="}
+_PAIR_KINDS = {"Cycle": "verdict", "Work": "verdict", "Step": "verdict", "Cause": "cause", "Change": "cause",
+               "Lead": "cause", "Idle": "cause", "GPU": "effect", "Ranks": "effect", "Launch": "effect",
+               "Shape": "spread", "Data": "data"}
+_ORDER = ("verdict", "cause", "finding", "effect", "spread", "unchanged", "unchecked", "data")
+NO_CAUSE = "Cause: none found."
+
+
+def lines_of_pair(summary: Sequence[str], verdict: str | None, why_not: str = "") -> list[dict[str, str]]:
+    """The lines of two runs, from the labelled sentences of the diff ('Cycle   slower: …'): the verdict, then the
+    cause, then the rest. ``verdict`` is the judge's word on the cycle, ``why_not`` why no cause can be named."""
+    result: list[dict[str, str]] = []
+    for text in summary:
+        match = _LABELLED.match(text)
+        label, said = match.groups() if match else ("", text)
+        kind = _PAIR_KINDS.get(label, "finding")
+        mark = _VERDICTS.get(verdict or "", "○") if kind == "verdict" else "!" if kind == "cause" else "·"
+        if kind == "verdict" and any(one["kind"] == "verdict" for one in result):
+            kind = "effect"
+        result.append(line(kind, mark, said if kind == "verdict" and label == "Cycle" else f"{label} {said}".strip()))
+    if not any(one["kind"] == "verdict" for one in result):
+        result.append(line("verdict", "○", "Not judged: these runs have no common cycles."))
+    if not any(one["kind"] == "cause" for one in result):
+        result.append(line("cause", "○", f"Cause: none found: {why_not}." if why_not else NO_CAUSE))
+    return sorted(result, key=lambda one: _ORDER.index(one["kind"]))
+
+
 def shortened(sentence: str) -> str:
     """The sentence in at most 54 cells: without asides, then up to the last break between its parts that leaves a
     figure, else cut with '…'."""

@@ -18,6 +18,7 @@ from ..contract.view import Answer, Runs, View
 from ..diff import by_cycle
 from ..diff.columns import COLUMNS, arrows
 from ..diff.headline import prepared_pair
+from ..overview.lines import lines_of_pair
 from ..table.row_ids import row_ids
 
 
@@ -31,8 +32,19 @@ def build(runs: Runs, options: Options) -> Answer:
 
         table = with_time_per_flop(table, (runs[0], runs[1]))
     facts = dict(answer.facts)
+    verdict = (facts.get("cycle_time") or {}).get("verdict")
+    facts["lines"] = lines_of_pair(answer.summary, verdict, _why_no_cause(facts))
     table = arrows(_with_ids(table, facts))
     return replace(answer, frame=table.lazy(), facts=facts)
+
+
+def _why_no_cause(facts: dict[str, Any]) -> str:
+    """Why no cause is named: what was not recorded, or that nothing is judged."""
+    if (facts.get("same_work") or {}).get("answer") not in (None, "yes"):
+        return "nothing shows that both runs do the same work"
+    if (facts.get("cycle_time") or {}).get("verdict") in ("unchanged", "cannot tell"):
+        return "no change is proved"
+    return "" if facts.get("resources") else "clocks and other counters were not recorded"
 
 
 def _with_ids(table: pl.DataFrame, facts: dict[str, Any]) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from ..contract.column import Column, side_by_side
 from ..contract.options import SIDES, Options
-from ..contract.view import Answer, Runs, View, merged_notes
+from ..contract.view import Answer, CannotAnswer, Runs, ScopeRefused, View, merged_notes
 from ..core import units
 from ..core.device_pairs import mapped
 from ..core.text import display
@@ -91,8 +91,25 @@ def build(runs: Runs, options: Options) -> Answer:
     bases = [{"base": stated[side].get("base")} for side in SIDES]
     facts = {"a": a.facts | bases[0], "b": b.facts | bases[1], "findings": [*_changes(a, b, headline)], "per": per,
              "lead": to_builtins(cycle_lead(headline.time)) if headline is not None else None}
+    facts |= _of_pair(runs, options)
     summary = (f"A: {a.headline}", f"B: {b.headline}")
     return Answer(joined.sort(order, "category").lazy(), facts, summary, merged_notes((a.notes, b.notes)))
+
+
+def _of_pair(runs: Runs, options: Options) -> dict[str, Any]:
+    """The facts ``account``, ``lines`` and ``letters`` of two runs, from the diff's account of the change."""
+    from ..overview.first_page import account_of_change
+    from .diff import build as compare
+
+    try:
+        compared = compare(runs, options)
+    except ScopeRefused:
+        raise
+    except CannotAnswer:
+        return {}
+    account = account_of_change(compared.facts.get("change"))
+    letters = {row["letter"]: row["name"] for row in account["rows"]} if account else {}
+    return {"account": account, "lines": compared.facts["lines"], "letters": letters}
 
 
 def _changes(a: Overview, b: Overview, headline: Headline | None) -> tuple[str, ...]:

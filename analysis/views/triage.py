@@ -35,6 +35,7 @@ from ..table.export.state import repeats
 from ..table.table import Table
 
 _NAME = 64
+FEW = 5  # Most findings of each run on the page of a pair.
 KERNELS, DEVICES, CAUSES = 5, 8, 4
 """Most rows of kernels, rows of devices, and causes per device on the page."""
 COLUMNS = (
@@ -58,9 +59,9 @@ def build(runs: Runs, options: Options) -> Answer:
     facts: dict[str, Any] = {}
     summary, notes = [], []
     if len(runs) == 2:
-        changed, page = _changes(runs, options)
+        changed, pages = _changes(runs, options)
         rows += changed
-        sections.append(page)
+        sections += pages
     for run, side in zip(runs, SIDES, strict=False):
         prefix = f"{side.upper()}: " if len(runs) == 2 else ""
         try:
@@ -82,10 +83,10 @@ def build(runs: Runs, options: Options) -> Answer:
         rows += _as_rows(findings, side)
         sections += [
             _findings([one for one in findings if not repeats(one["sentence"], summary)],
-                      overview.facts["unchecked"], prefix), *_idle(run, options, side, prefix),
-            *_kernels(run, options, side, prefix),
+                      overview.facts["unchecked"], prefix, FEW if len(runs) == 2 else None),
+            *(_idle(run, options, side, prefix) if len(runs) == 1 else ()), *_kernels(run, options, side, prefix),
         ]
-        notes += [f"{prefix}{note}" for note in overview.notes]
+        notes += [f"{prefix}{note}" for note in overview.notes[: 1 if len(runs) == 2 else None]]
     if not rows and len(runs) == 1:
         raise CannotAnswer(notes[0] if notes else "Nothing was found.")
     names = [column.name for column in COLUMNS]
@@ -148,14 +149,19 @@ def _saves(finding: dict[str, Any]) -> str:
     return units.MISSING if finding["time_to_win_ns"] is None else units.duration(finding["time_to_win_ns"])
 
 
-def _findings(findings: list[dict[str, Any]], unchecked: str | None, prefix: str) -> PageSection:
-    costly = [one for one in findings if one["severity"] in ("problem", "hint")]
+def _findings(
+    findings: list[dict[str, Any]], unchecked: str | None, prefix: str, most: int | None = None
+) -> PageSection:
+    """The findings that cost time as a table, the facts as sentences; ``most`` of the former and one of the latter on
+    the page of a pair."""
+    costly = [one for one in findings if one["severity"] in ("problem", "hint")][:most]
     predicted = any(one["time_to_win_ns"] is not None for one in costly)
     rows = tuple(
         (str(number), one["sentence"], *([_saves(one)] if predicted else ()),
          " ".join(filter(None, (one["view"], one["filter"])))) for number, one in enumerate(costly, 1)
     )
-    facts = tuple(one["sentence"] for one in findings if one["severity"] == "fact")
+    facts = tuple(one["sentence"] for one in findings if one["severity"] == "fact")[:most and 1]
+    unchecked = None if most else unchecked
     nothing = () if rows else ("No rule found anything that costs time.",)
     return PageSection(
         f"{prefix}Findings", (*nothing, *facts, *((unchecked,) if unchecked else ())),
@@ -230,8 +236,9 @@ CHANGES = 5
 """Most causes of the change of the cycle among the rows."""
 
 
-def _changes(runs: Runs, options: Options) -> tuple[list[tuple[Any, ...]], PageSection]:
-    """Rows for the first causes of the change, and the page's section on what changed."""
+def _changes(runs: Runs, options: Options) -> tuple[list[tuple[Any, ...]], list[PageSection]]:
+    """Rows for the first causes of the change, and the page's sections on it: its account, the answer in lines, and
+    where to look."""
     try:
         from .diff import build as compare  # thirty modules that a single run does not need
 
@@ -239,13 +246,62 @@ def _changes(runs: Runs, options: Options) -> tuple[list[tuple[Any, ...]], PageS
     except ScopeRefused:
         raise
     except CannotAnswer as why:
-        return [], PageSection("What changed", (str(why),))
+        return [], [PageSection("What changed", (str(why),))]
     change = answer.facts.get("change") or {"causes": []}
     called = (answer.facts.get("cycle_time") or {}).get("verdict") in ("slower", "faster")
     causes = [one for one in change["causes"] if one["delta_ms"]][:CHANGES]
     rows = [(None, "problem" if one["delta_ms"] > 0 and called else "fact", "change", None, _cause(one), "diff",
              _FILTERS.get(one["kind"], "")) for one in causes]
-    return rows, PageSection("What changed", answer.summary)
+    lines = PageSection("What changed", tuple(f"{one['mark']} {one['long']}" for one in answer.facts["lines"]))
+    look = PageSection("What to look at", (), ("in the app", "on the command line"), _LOOK, ("on the command line",))
+    return rows, [*_account(change), lines, look]
+
+
+_LOOK = (
+    ("7, Enter on the first row", "warplens report A B --view diff --top 5 --ids"),
+    ("8: why the devices wait", "warplens report A B --view idle"),
+    ("6: both timelines, aligned at a cycle", "warplens A B --view timeline"),
+)
+
+
+_SIDES = ("a_ms", "b_ms", "delta_ms")
+
+
+def _account(change: dict[str, Any]) -> list[PageSection]:
+    """The rows that add up to the change: the largest ones, the smaller ones together, and the sum."""
+    causes = [one for one in change["causes"] if one["delta_ms"]]
+    if not causes:
+        return []
+    total = change["delta_ms"]
+    first = sorted(causes, key=lambda one: -abs(one["delta_ms"]))[:CHANGES]
+    rest = [one for one in causes if one not in first]
+
+    def row(name: str, *figures: Any) -> tuple[str, ...]:
+        a, b, delta, interval = figures
+        share = units.percent(100 * delta / total, places=0) if total else units.MISSING
+        return (name, *(units.duration(1e6 * one) for one in (a, b)), units.duration(1e6 * delta, signed=True),
+                interval, share)
+
+    rows = [row(_name(one), one["a_ms"], one["b_ms"], one["delta_ms"], _interval(one)) for one in first]
+    if rest:
+        smaller = units.counted(len(rest), "smaller part", "smaller parts")
+        rows.append(row(smaller, *(sum(one[name] for one in rest) for name in _SIDES), ""))
+    rows.append(row("the cycle", *(sum(one[name] for one in causes) for name in _SIDES[:2]), total, ""))
+    title = f"What the {units.duration(1e6 * total, signed=True)} are"
+    return [PageSection(title, (), ("part", "A", "B", "Δ", "95% CI", "of the change"), tuple(rows))]
+
+
+def _interval(one: dict[str, Any]) -> str:
+    if one.get("low_ms") is None:
+        return units.MISSING
+    return "…".join(units.duration(1e6 * one[end], signed=True) for end in ("low_ms", "high_ms"))
+
+
+def _name(one: dict[str, Any]) -> str:
+    from ..diff.sentences import cause_name  # of a pair only
+
+    name = cause_name(one["kind"], one["name"] if one["kind"] == "idle" else fit_name(one["name"], _NAME))
+    return f"{name} → {fit_name(one['name_b'], _NAME)}" if one["name_b"] else name
 
 
 _FILTERS = {"idle": "kind=idle"}

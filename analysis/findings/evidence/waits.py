@@ -52,10 +52,6 @@ class Waits(Struct, frozen=True):
         """A time as a part of the device's window: '6.66 of 14.52 s in steps'."""
         return f"{units.part_of(ns, self.window_ns)}{' in steps' if self.in_steps else ''}"
 
-    def of_idle(self, ns: float) -> str:
-        """A time as a share of the idle time: '68% of its idle time'."""
-        return f"{units.percent(100 * ns / self.idle_ns, places=0)} of its idle time"
-
 
 def waits_of(run: Trace, piece: Trace, steps: Steps | None, within: Trace) -> Waits | None:
     """The waits between the activities of a piece of a run; None if no device activity has a timestamp. ``within`` is
