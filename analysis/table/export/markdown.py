@@ -106,10 +106,10 @@ def section(table: Table, level: int = 2) -> list[str]:
         return _page(table, level)
     lines = [f"{'#' * level} {table.view.capitalize()}", ""]
     lines += [f"- {escape(line)}" for line in table.summary]
-    answer = table.facts.get("lines") or ()
+    answer = (table.facts.get("lines") or ()) if table.view == "overview" else ()
     said = [f"{one['mark']} {one['long']}" for one in answer if not repeats(str(one["long"]), table.summary)]
     lines += [f"- {escape(line)}" for line in said or findings(table)]
-    if answer and (account := table.facts.get("account")):
+    if answer and (account := table.facts.get("account")) and "of_ns" in account:
         lines += ["", "```text", *account_lines(account), "```"]
     histogram = table.facts.get("histogram")
     if isinstance(histogram, dict) and histogram.get("edges_ns"):

@@ -46,12 +46,12 @@ def base_line(table: Table) -> str:
 def answer_lines(table: Table) -> list[str]:
     """The answer in lines with their marks (the fact ``lines``), else the view's findings; what the summary states is
     left out. Below them the account of a step, one line per part."""
-    answer = table.facts.get("lines")
+    answer = table.facts.get("lines") if table.view == "overview" else None  # elsewhere the summary says the same
     if not answer:
         return [f"· {line}" for line in findings(table)]
     lines = [f"{one['mark']} {one['long']}" for one in answer if not repeats(str(one["long"]), table.summary)]
     account = table.facts.get("account")
-    return [*lines, *account_lines(account)] if account and "rows" in account else lines
+    return [*lines, *account_lines(account)] if account and "of_ns" in account else lines
 
 
 def account_lines(account: dict[str, Any]) -> list[str]:

@@ -60,14 +60,18 @@ def test_times_of_a_sentence_share_one_unit() -> None:
 def test_the_setting_of_units_holds_for_sentences_and_axes_too() -> None:
     from warplens.analysis.core.histogram_lines import histogram_lines
     from warplens.analysis.diff.cycle_time import CycleTime
+    from warplens.analysis.diff.judge import Shape
+    from warplens.analysis.diff.same_work import SameWork
     from warplens.analysis.diff.sentences import cycle_sentence
 
     assert units.amount(0.75, 1.5) == "750 → 1,500 µs"
     assert (units.figure(2.6, signed=True), units.rough_figure(-0.0094)) == ("+2,600", "−9.4")
     unit, lines = histogram_lines({"edges_ns": [0, 1e6, 2e6], "a": [3, 1]}, most=24)
     assert (unit, lines[0].label) == ("µs", "0–1,000")
-    cycles = CycleTime("unchanged", 8, 8, 750.0, 751.0, 750.0, 751.0, 1.0, -1.0, 3.0, 1.0, 1.0)
-    assert cycle_sentence(cycles) == "unchanged (median 750,000 → 751,000 µs, 95% CI −1,000…+3,000)"
+    level = Shape("one level", 0, 8)
+    cycles = CycleTime("unchanged", 8, 8, 750.0, 751.0, 750.0, 751.0, 750.0, 751.0, 1.0, -1.0, 3.0, 0.05, level, level)
+    said = cycle_sentence(cycles, SameWork("yes", "operators", "cycle", (), ""))
+    assert "750,000 → 751,000 µs" in said and "−1,000…+3,000" in said
 
 
 @pytest.mark.parametrize(("value", "unit", "text"), [
