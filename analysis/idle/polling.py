@@ -82,16 +82,18 @@ def _polls(run: Trace) -> pl.DataFrame:
         pl.col(name).cast(kind) for name, kind in _SCHEMA.items())
 
 
-def unseen_ns(slices: HostSlices, calls: Ints, polls: Polls) -> int:
+def unseen_ns(slices: HostSlices, calls: Ints, polls: Polls, marks: pl.DataFrame) -> int:
     """Time (ns) in holes of the host in which no call, operator, Python function or annotation was recorded on any
-    thread, and which are no polled waits. ``calls``: host rows of the calls."""
+    thread, and which are no polled waits. ``calls``: host rows of the calls; ``marks``: recorded cycles, which are
+    annotations, whichever table has them."""
     some = slices.of_kind("op", "python", "annotation", "dataloader", "io")
     some[calls] = True
     rows = np.flatnonzero(some)
     if not len(rows):
         return 0
     known = union(
-        np.concatenate((slices.start[rows], polls.frame["from_ns"].to_numpy())),
-        np.concatenate((slices.ends(rows), polls.frame["to_ns"].to_numpy())))
+        np.concatenate((slices.start[rows], polls.frame["from_ns"].to_numpy(), marks["start_ns"].to_numpy())),
+        np.concatenate((slices.ends(rows), polls.frame["to_ns"].to_numpy(),
+                        (marks["start_ns"] + marks["dur_ns"]).to_numpy())))
     holes = known.starts[1:] - known.ends[:-1]
     return int(holes[holes >= HOLE_NS].sum())

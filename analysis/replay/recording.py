@@ -157,11 +157,12 @@ def recording_of(run: Trace, options: Options) -> Recording | str:
     cycles = cycles.join(begins, on="row", how="left", maintain_order="left").with_columns(
         pl.col("begin_ns").fill_null(pl.col("start_ns")))
     waits = names.where(lambda name: name is not None and STREAM_WAITS.search(name))[every.row]
+    marks = (cycles if account.source == "recorded" else cycles.clear()).drop_nulls(["start_ns", "dur_ns"])
     row_order = np.argsort(ids["row"], kind="stable")
     waited = row_order[np.searchsorted(ids["row"], polls.frame["row"].to_numpy(), sorter=row_order)]
     return Recording(
         activities, calls, (slices.thread[every.row[waits]], every.starts[waits]), cycles,
-        account.device_time, slices, (waits_at, waited), unseen_ns(slices, every.row, polls),
+        account.device_time, slices, (waits_at, waited), unseen_ns(slices, every.row, polls, marks),
         np.where(on_main, cycle, -1).astype(np.int32), between,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from runs import host, kernel, run_of
+from runs import host, kernel, run_of, steps
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.idle.attribution import idle_of
@@ -53,3 +53,9 @@ def test_a_shorter_kernel_shortens_a_wait_that_polls_for_it() -> None:
 def test_a_host_that_recorded_nothing_for_long_is_not_replayed() -> None:
     replay = ask(view("whatif"), (polling(8, after=500 * US),), Options()).facts["replay"]
     assert not replay["trusted"] and "nothing was recorded" in replay["reason"]
+
+
+def test_what_a_step_mark_covers_was_recorded() -> None:
+    run = polling(8, after=500 * US)
+    marked = run.with_tables(cycles=run_of(cycles=steps(*[5 * MS] * 5)).cycles)
+    assert ask(view("whatif"), (marked,), Options()).facts["replay"]["unexplained"] < 0.1

@@ -37,7 +37,7 @@ async def test_a_typed_change_shows_the_old_and_the_new_cycle_until_it_is_taken_
         await press(pilot, "ctrl+u")
         await typed(pilot, "host=0.5 kernel=0", "enter")
         shown = screen_text(running)
-        assert "Your change host=0.5  kernel=0" in shown and "cycle 751.2 ms → " in shown and "× as fast" in shown
+        assert "Your change host=0.5  kernel=0" in shown and "cycle 751.0 ms → " in shown and "× as fast" in shown
         assert "--change host=0.5 --change kernel=0" in running.main.pane.command  # type: ignore[union-attr]
         await press(pilot, "a", "ctrl+u")
         await typed(pilot, "kernel:zzz=0.5", "enter")
