@@ -82,20 +82,20 @@ def _holds(ops: LinkedSlices, op: Ints, calls: LinkedSlices, call: Ints) -> Mask
 
 
 class Innermost:
-    """The innermost operator around a call. The tree of the operators is made when it is first asked for: where
-    External ids name them all, nobody needs it."""
+    """The innermost operator around a call. Only operators around one of the calls asked for are sorted and nested:
+    where External ids name them all, these are few."""
 
     def __init__(self, ops: LinkedSlices) -> None:
         self._ops = ops
-        self._parent: Ints | None = None
 
     def of(self, calls: LinkedSlices, call: Ints) -> Ints:
         """The position in the operators of the innermost one around the start of each call, -1 for none."""
-        ops, size = self._ops, len(self._ops.row)
-        if not len(call) or not size:
+        some = self._around_any(np.sort(calls.start[call]))
+        if not len(call) or not len(some):
             return np.full(len(call), -1, dtype=np.int64)
+        ops, size = self._ops.at(some), len(some)
         thread = numbered(*(np.concatenate((getattr(ops, name), getattr(calls, name)[call]))
-                             for name in ("rank", "pid", "tid")))
+                            for name in ("rank", "pid", "tid")))
         start = np.concatenate((ops.start, calls.start[call]))
         end = np.concatenate((ops.end, calls.end[call]))
         order = np.lexsort((np.arange(len(start)) >= size, -end, start, thread))
@@ -105,21 +105,24 @@ class Innermost:
         before = order[np.maximum(last[is_call], 0)]
         same = (last[is_call] >= 0) & (thread[before] == thread[order[is_call]])
         at[order[is_call] - size] = np.where(same, before, -1)
-        return self._climbed(at, calls, call)
-
-    def _climbed(self, at: Ints, calls: LinkedSlices, call: Ints) -> Ints:
         moving = np.flatnonzero(at >= 0)
-        while len(moving := moving[~_holds(self._ops, at[moving], calls, call[moving])]):
-            if self._parent is None:
-                self._parent = self._tree()
-            at[moving] = self._parent[at[moving]]
+        moving = moving[~_holds(ops, at[moving], calls, call[moving])]
+        parent = _tree(ops) if len(moving) else at
+        while len(moving):
+            at[moving] = parent[at[moving]]
             moving = moving[at[moving] >= 0]
-        return at
+            moving = moving[~_holds(ops, at[moving], calls, call[moving])]
+        return np.where(at >= 0, some[np.maximum(at, 0)], -1)
 
-    def _tree(self) -> Ints:
-        ops = self._ops
-        frame = pl.DataFrame({
-            "kind": pl.Series(["op"]).new_from_index(0, len(ops.row)), "start_ns": ops.start,
-            "dur_ns": ops.end - ops.start, "rank": ops.rank, "pid": ops.pid, "tid": ops.tid,
-        })
-        return integers(call_tree(frame.lazy()), "parent", -1)
+    def _around_any(self, moments: Ints) -> Ints:
+        """The operators in which any of these moments (sorted) lies."""
+        first, last = (np.searchsorted(moments, at).astype(np.int32) for at in (self._ops.start, self._ops.end))
+        return np.flatnonzero(last > first)
+
+
+def _tree(ops: LinkedSlices) -> Ints:
+    frame = pl.DataFrame({
+        "kind": pl.Series(["op"]).new_from_index(0, len(ops.row)), "start_ns": ops.start,
+        "dur_ns": ops.end - ops.start, "rank": ops.rank, "pid": ops.pid, "tid": ops.tid,
+    })
+    return integers(call_tree(frame.lazy()), "parent", -1)

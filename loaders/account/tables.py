@@ -48,6 +48,12 @@ class LinkedSlices(Struct, frozen=True):
     external: Ints
     named: dict[str, Mask]
 
+    def at(self, rows: Ints) -> LinkedSlices:
+        """Some of the slices, without ``named``."""
+        row, start, end, rank, pid, tid, correlation, external = (
+            getattr(self, name)[rows] for name in LinkedSlices.__struct_fields__[:-1])
+        return LinkedSlices(row, start, end, rank, pid, tid, correlation, external, {})
+
 
 class DeviceWork(Struct, frozen=True):
     """The device activities: ``counted`` are those with a time that are no synchronisation."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _WRITERS = 2, 4
 """Minimum and maximum number of writing threads: the last and largest files are written after scanning."""
-_MOST_PRINTS = 1_000_000
+_MOST_PRINTS = 250_000
 _PRIMES = [np.int64(value) for value in (
     0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 0x14D049BB133111EB, 0x2545F4914F6CDD1D, 0x27D4EB2F165667C5,
     0x165667B19E3779F9, 0x1B873593CC9E2D51)]
