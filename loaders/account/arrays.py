@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from ..schema import columns_of
+
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
@@ -38,7 +40,7 @@ def column_arrays(frame: pl.LazyFrame, *narrow: str) -> dict[str, Ints]:
             else:
                 values = values.copy()  # a view would keep the batch in memory
             pieces.setdefault(name, []).append(values)
-    names = frame.clone().collect_schema().names()
+    names = columns_of(frame).names()
     return {name: _joined([piece for piece in pieces.get(name, []) if len(piece)]) for name in names}
 
 
