@@ -260,6 +260,20 @@ def test_every_link_leads_somewhere() -> None:
     assert not broken
 
 
+def test_the_readme_begins_with_what_the_command_says_of_a_real_recording(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, *lines = documented("README.md").split("```\n")[1].splitlines()
+    name = command.rpartition(" ")[2]
+    recording = next((data / "traces" / "kineto").rglob(name), None)
+    if recording is None:
+        pytest.skip(f"{name} is not there")
+    assert main.main(["report", str(recording)]) == 0
+    printed = re.sub(r"\s+", " ", capsys.readouterr().out)
+    squeezed = [re.sub(r"\s+", " ", line).strip() for line in lines]
+    assert squeezed and not [line for line in squeezed if line != "…" and line not in printed]
+
+
 def test_every_page_is_named_in_the_readme() -> None:
     text = documented("README.md")
     assert not [path.name for path in (ROOT / "docs").glob("*.md") if f"(docs/{path.name})" not in text]
