@@ -40,7 +40,8 @@ def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bo
     if run.has("kernels") or run.has("host"):
         timed_overview = timed(run, limited, options, cycle, whole)
         if timed_overview is not None:
-            return timed_overview
+            uneven = None if run.has("kernels") else uneven_sentence(run)
+            return replace(timed_overview, notes=(*timed_overview.notes, uneven)) if uneven else timed_overview
     if run.has("breakdown"):
         return _recorded(run, options)
     if run.has("profile"):
