@@ -98,6 +98,7 @@ def _shapes(kernels: pl.LazyFrame, names: list[str]) -> list[list[Any]]:
 
     timed = kernels.drop_nulls(["start_ns", "dur_ns", "stream"]).with_columns(pl.col("device").cast(pl.String))
     talks = pl.col("collective").is_not_null() | pl.col("name").cast(pl.String).is_in(names)
+    talks |= pl.col("op_type").is_not_null()  # Ascend records what each kernel is
     streams = timed.group_by(_STREAM).agg(pl.len(), talks=talks.any()).collect(engine="streaming")
     device = _STREAM[:2]
     silent = streams.filter(~pl.col("talks").any().over(device), pl.len().over(device) > 1)

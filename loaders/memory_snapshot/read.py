@@ -134,9 +134,10 @@ def _outer(frames: list[str]) -> list[str]:
     """At most ``_OUTER`` frames, the innermost first: C++ frames give way to the Python frames behind them."""
     if len(frames) <= _OUTER:
         return frames
-    python = [at for at, frame in enumerate(frames) if _PYTHON.search(frame)][: _OUTER // 2]
-    chosen = sorted({*python, *range(_OUTER - len(python))})
-    return [frames[at] for at in chosen]
+    python = {at for at, frame in enumerate(frames) if _PYTHON.search(frame)}
+    python = set(sorted(python)[: _OUTER // 2])
+    others = [at for at in range(len(frames)) if at not in python][: _OUTER - len(python)]
+    return [frames[at] for at in sorted({*python, *others})]
 
 
 def _frame(row: dict[Any, Any]) -> str:

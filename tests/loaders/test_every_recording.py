@@ -196,6 +196,7 @@ TABLE: tuple[tuple[str, Callable[[Path], Counts] | str], ...] = (
     ("ascend/*/profiler_*.json", "is a part of the ascend recording in its folder"),
     ("ascend/*/ASCEND_PROFILER_OUTPUT/*", "is a part of the ascend recording in its folder"),
     ("gpu_timeseries/*.prom", scrape), ("gpu_timeseries/*.csv", counters),
+    ("jax_xplane/*op_stats*", "is not in a trace format"),  # sums of XProf, beside the profile they are made of
     ("jax_trace_json/*", jax_json), ("jax_xplane/*", xplane_twin),
     ("kineto/hta/memory_analysis/*", "is a list of numbers"),
     ("kineto/*", kineto),
