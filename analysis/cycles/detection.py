@@ -93,7 +93,8 @@ def cycles_of(run: Trace, options: Options) -> pl.LazyFrame:
 
 
 SOURCES = (
-    cycle_sources.recorded, cycle_sources.annotated, cycle_sources.anchored, launch_runs.executed, launch_runs.repeated,
+    cycle_sources.recorded, cycle_sources.optimised, cycle_sources.annotated, cycle_sources.anchored,
+    launch_runs.executed, launch_runs.repeated,
 )
 """The sources of cycles, most trusted first."""
 

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..contract.view import CannotAnswer
+from ..core.intervals import Ints
+from .assignment import launched, row_at
 from .launch_runs import launch_runs, launches_by_rank
 from .sourced_cycles import GUESSED, SourcedCycles
 from .sourced_cycles import SOURCES as GUESSES
@@ -98,6 +101,80 @@ def apart(marks: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
         notes.append(f"{lacking:,} step mark{'s have' if lacking > 1 else ' has'} no length and "
                      f"{'are' if lacking > 1 else 'is'} no step.")
     return ordered, tuple(notes)
+
+
+OPTIMISER = "Optimizer.step"
+ALIKE = 0.1
+"""The first step that ends with an optimiser's mark counts if at most this share of its launches differs from the
+others'; else it is start-up."""
+
+
+def optimised(run: Trace) -> SourcedCycles | None:
+    """Steps that end with an optimiser's mark: each goes from the first launch call or DataLoader slice after the end
+    of the mark before to the end of its own. None where marks of steps hold these marks."""
+    marked = _slices(run, pl.col("kind").is_in(["annotation", "op", "python"])
+                     & pl.col("name").cast(pl.String).str.starts_with(OPTIMISER))
+    if marked is None:
+        return None
+    ends = marked.with_columns(end=pl.col("start_ns") + pl.col("dur_ns"))
+    inner = annotated(run)
+    if inner is not None and inner.certain and _all_hold(inner.frame, marked):
+        return None
+    pieces = [frame for (rank,), own in ends.group_by("rank", maintain_order=True)
+              if (frame := _to_optimiser(run, rank, own)) is not None]
+    if not pieces:
+        return None
+    return SourcedCycles(pl.concat(pieces), "recorded", _common(marked["name"].to_list()))
+
+
+def _all_hold(steps: pl.DataFrame, marks: pl.DataFrame) -> bool:
+    """Whether each of the steps holds the begin of one of the marks."""
+    held = row_at(marks["start_ns"], marks["rank"], steps, ("start_ns", "dur_ns"))
+    return len(set(held[held >= 0].tolist())) == steps.height
+
+
+def _to_optimiser(run: Trace, rank: object, marks: pl.DataFrame) -> pl.DataFrame | None:
+    """The steps of one rank from the marks of its optimisers: of several the one with fewest marks, of equals the one
+    that ends last."""
+    one = marks.group_by("name").agg(pl.len(), last=pl.col("end").max()).sort(
+        "len", "last", "name", descending=[False, True, False])["name"][0]
+    ends = marks.filter(pl.col("name") == one)["end"].sort().to_numpy()
+    of_rank = pl.lit(True) if rank is None else pl.col("rank").is_null() | (pl.col("rank") == rank)
+    work = launched(run).filter(of_rank, pl.col("kind") != "sync", pl.col("launch_ns").is_not_null()).select(
+        "launch_ns", "name").collect(engine="streaming").sort("launch_ns")
+    loads = run.host.filter(of_rank, pl.col("name").cast(pl.String).str.contains("DataLoader", literal=True),
+                            pl.col("kind").is_in(["op", "annotation", "dataloader", "python"]))
+    loaded = loads.select("start_ns").drop_nulls().collect(engine="streaming")["start_ns"]
+    begins = np.sort(np.concatenate((work["launch_ns"].to_numpy(), loaded.to_numpy())))
+    before = np.append(-1, ends[:-1])
+    at = np.searchsorted(begins, before, side="left")
+    first = np.append(begins, np.iinfo(np.int64).max)[at]
+    starts = np.where(first < ends, first, before)
+    if not len(begins) or first[0] >= ends[0] or not _like_others(work, ends):
+        starts, ends = starts[1:], ends[1:]
+    if not len(ends):
+        return None
+    number = np.arange(1, len(ends) + 1)
+    frame = pl.DataFrame({
+        "cycle": number, "start_ns": starts, "dur_ns": ends - starts, "label": [f"step {at}" for at in number.tolist()],
+        "rank": pl.Series([rank] * len(ends), dtype=pl.Int64)})
+    return schema.conform("cycles", frame.with_columns(
+        kind=pl.lit("step"), source=pl.lit("recorded"), complete=True).lazy()).collect()
+
+
+def _like_others(work: pl.DataFrame, ends: Ints) -> bool:
+    """Whether what was launched up to the first end is what was launched up to each of the others, within ``ALIKE``."""
+    step = pl.Series(np.searchsorted(ends, work["launch_ns"].to_numpy(), side="left"))
+    within = work.select("name").with_columns(step=step).filter(pl.col("step") < len(ends))
+    counts = within.group_by("step", "name").len()
+    others, first = len(ends) - 1, counts.filter(pl.col("step") == 0).select("name", first="len")
+    usual = counts.filter(pl.col("step") > 0).group_by("name").agg(pl.col("len").sort(), seen=pl.len()).with_columns(
+        at=others // 2 - (others - pl.col("seen"))).select("name", usual=pl.when(pl.col("at") >= 0).then(
+            pl.col("len").list.get(pl.max_horizontal("at", 0))).otherwise(0))
+    both = usual.join(first, on="name", how="full", coalesce=True).fill_null(0)
+    total = int(both["usual"].sum())
+    apart = int((both["usual"].cast(pl.Int64) - both["first"].cast(pl.Int64)).abs().sum())
+    return total > 0 and apart <= ALIKE * total
 
 
 def annotated(run: Trace) -> SourcedCycles | None:

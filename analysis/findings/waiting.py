@@ -17,7 +17,8 @@ from .rule import BLAME, IDLE, NO_CAUSES, WAITING, Evidence, Said, Unchecked, ru
 
 ALLOCATING = 0.02  # Share of a device's window below which allocation is not mentioned.
 PAGEABLE = 0.01  # The same for copies of pageable memory.
-BEHIND = 0.15  # Share of a device's window in which it must wait for launches to be mentioned.
+BEHIND = 0.15  # Share of a device's window in which it must wait for launches to be mentioned...
+BOUND = 1 / 3  # ...and for the host to be what bounds it: a device that is busy most of the time is not host-bound.
 LAUNCH_NS = 100_000
 """If gaps are shorter than this on average, the cost is launching; longer gaps are other work of the host."""
 _LAUNCHES = re.compile(r"^(cu|hip)\w*Launch")
@@ -65,7 +66,8 @@ def host_bound(evidence: Evidence) -> Said | Unchecked | None:
         return None
     by_launches = behind.idle_ns < LAUNCH_NS * behind.gaps
     short = "" if median is None else f", median kernel {units.duration(median)}"
-    return Said(f"{'Launch-bound' if by_launches else 'Host-bound'}: {waits.who} waits {waits.of(behind.idle_ns)} for "
+    bound = "" if waits.share(behind.idle_ns) < BOUND else "Launch-bound: " if by_launches else "Host-bound: "
+    return Said(f"{bound}{waits.who} waits {waits.of(behind.idle_ns)} for "
                 f"the next launch{short}{_where(waits)}{_modules(waits)}.",
                 behind.rows, behind.idle_ns, GRAPH if by_launches else None)
 

@@ -41,11 +41,10 @@ class RuntimeCalls(Struct, frozen=True):
 
 
 class HostTimes(Struct, frozen=True):
-    """Intervals in which the host waits for data, requests communication, or is in another operator; and its calls.
-    ``requesting_ids``: external ids of the slices that request communication."""
+    """Intervals in which the host waits for data, or is in another operator; and its calls. Slices that request
+    communication are operators like others: that is host time. ``requesting_ids``: their external ids."""
 
     loader: Intervals
-    communication: Intervals
     op: Intervals
     requesting_ids: Ints
     calls: RuntimeCalls
@@ -53,13 +52,13 @@ class HostTimes(Struct, frozen=True):
     @property
     def any(self) -> bool:
         """Whether any of the intervals was recorded; ignores calls."""
-        return bool(len(self.loader.starts) or len(self.communication.starts) or len(self.op.starts))
+        return bool(len(self.loader.starts) or len(self.op.starts))
 
 
 def host_times(run: Trace) -> HostTimes:
     """Host intervals and calls of the run."""
     columns = ("name", "kind", "start_ns", "dur_ns", "correlation", "external_id", "rank")
-    moments: list[list[Intervals]] = [[], [], []]
+    moments: list[list[Intervals]] = [[], []]
     requesting_ids: list[Ints] = []
     calls: list[RuntimeCalls] = []
     flags_of = cache(_name_flags)  # most names of a batch occurred in earlier batches
@@ -72,7 +71,7 @@ def host_times(run: Trace) -> HostTimes:
         requesting_ids.append(np.unique(external[asking]))
         loads = kinds.where("dataloader".__eq__) | (flags & _LOADS > 0)
         operator = kinds.where("op".__eq__) & (flags & _MARKS == 0)
-        group = np.select([loads, flags & _ASKS > 0, operator], [0, 1, 2], -1)
+        group = np.select([loads, operator], [0, 1], -1)
         group[is_call | (starts == ABSENT) | (dur == ABSENT)] = -1
         for number, parts in enumerate(moments):
             matching = group == number
@@ -80,9 +79,9 @@ def host_times(run: Trace) -> HostTimes:
         result = np.flatnonzero(is_call & (starts != ABSENT))
         calls.append(RuntimeCalls(starts, dur, ids(rows["correlation"]), ids(rows["rank"])).at(result))
     every = RuntimeCalls(*(in_one([getattr(some, name) for some in calls]) for name in RuntimeCalls.__struct_fields__))
-    loader, communication, op = (joined(parts) if parts else EMPTY for parts in moments)
+    loader, op = (joined(parts) if parts else EMPTY for parts in moments)
     by_start = every.at(np.argsort(every.starts, kind="stable"))
-    return HostTimes(loader, communication, op, np.unique(in_one(requesting_ids)), by_start)
+    return HostTimes(loader, op, np.unique(in_one(requesting_ids)), by_start)
 
 
 def _name_flags(name: str | None) -> int:

@@ -55,13 +55,11 @@ def breakdown(windows: Windows, activities: Activities | None, host: HostTimes) 
 
 def _moments(activities: Activities | None, host: HostTimes) -> dict[str, Intervals]:
     moments: dict[str, Intervals] = {}
-    communication = host.communication
     if activities is not None:
         moments["Kernel"] = activities.union(activities.kernels & ~activities.communicates)
         moments["Memcpy"] = activities.union(activities.of("memcpy"))
         moments["Memset"] = activities.union(activities.of("memset"))
-        communication = communication | activities.union(activities.kernels & activities.communicates)
-    moments["Communication"] = communication
+        moments["Communication"] = activities.union(activities.kernels & activities.communicates)
     calls = host.calls.timed
     if len(calls.starts):
         moments["Runtime"] = union(calls.starts, calls.starts + calls.dur)
