@@ -123,14 +123,11 @@ def test_two_runs_compare_by_rank_slowest_first() -> None:
     ]
 
 
-def test_the_words_tell_slow_cycles_from_a_general_shift() -> None:
+def test_marks_without_any_work_are_not_judged() -> None:
     base = [750 * MS + i * MS for i in range(-6, 6)]
-    few = run_of("b", cycles=steps(*base[:-2], 860 * MS, 1000 * MS))
-    all_slower = run_of("b", cycles=steps(*(value + 100 * MS for value in base)))
-    normal = run_of("a", cycles=steps(*base))
-    assert ask(VIEW, (normal, few)).summary[1].endswith("B has 2 outliers, 860 ms and 1,000 ms")
-    assert ask(VIEW, (normal, all_slower)).summary[1].startswith("Cycle time slower (median 750 → 850 ms")
-    assert ask(VIEW, (normal, normal)).summary[1].startswith("Cycle time unchanged (median 750 → 750 ms")
+    slower = run_of("b", cycles=steps(*(value + 100 * MS for value in base)))
+    said = ask(VIEW, (run_of("a", cycles=steps(*base)), slower)).summary[1]
+    assert said.startswith("Cycle time not judged") and "850 ms in B" in said
 
 
 def test_both_runs_share_the_bins_of_the_histogram() -> None:
@@ -231,7 +228,7 @@ def test_kinds_are_compared_each_for_itself() -> None:
 
 def test_cycles_of_no_length_are_compared_without_dividing_by_it() -> None:
     table = ask(VIEW, (run_of("a", cycles=steps(0, 0, 0, 0)), run_of("b", cycles=steps(5, 5, 5, 5))))
-    assert table.summary[1].startswith("Cycle time slower")
+    assert table.summary[1].startswith("Cycle time not judged")
     assert table.frame["delta_pct"].to_list() == [None] * 4
 
 

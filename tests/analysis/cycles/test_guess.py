@@ -143,7 +143,7 @@ def test_every_view_compares_a_pair_per_recording_if_one_does(
     tables = {name: ask(view(name), (a, b)) for name in ("overview", "kernels", "diff")}
     assert [tables[name].per for name in ("overview", "kernels")] == ["recording"] * 2
     assert f"Sums are not per cycle: {why}." in tables["kernels"].notes
-    assert f"Launches and ms are per run: {why}." in tables["diff"].notes
+    assert f"Launches and ms are per recording: {why}." in tables["diff"].notes
     kernels = tables["overview"].frame.filter(pl.col("category") == "Kernel")
     assert kernels["time_ns_a"].to_list() == [3 * 8 * 5]
     assert tables["diff"].frame["a_ms"].sum() == pytest.approx(3 * 8 * 5 / 1e6)

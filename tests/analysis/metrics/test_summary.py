@@ -7,6 +7,7 @@ import gzip
 import math
 import sqlite3
 from collections import defaultdict
+from itertools import accumulate
 from pathlib import Path
 from statistics import mean
 
@@ -99,16 +100,23 @@ def test_the_monitor_of_a_rocm_recording_is_as_sqlite_has_it(data: Path, tmp_pat
     path = tmp_path / "mytrace.rpd"
     path.write_bytes(gzip.decompress((data / "traces/rpd/mytrace.rpd.gz").read_bytes()))
     connection = sqlite3.connect(path)
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
-    query = "select monitorType, deviceId, value from rocpd_monitor where monitorType = 'sclk' order by end"
-    for metric, device, value in connection.execute(query):
-        found[metric, f"GPU {device}"].append(float(value))
+    found: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
+    query = "select monitorType, deviceId, value, end - start from rocpd_monitor where monitorType = 'sclk'"
+    for metric, device, value, held in connection.execute(query):
+        found[metric, f"GPU {device}"].append((float(value), held))
     connection.close()
-    for values in found.values():
-        values.append(values[-1])  # a value holds from its start on, and the last one to its end
     (run,) = open_run(str(path), use_cache=False)
     got = {key: row for key, row in figures(run).items() if key[0] == "sclk"}
-    assert got == {key: pytest.approx(plain(values)) for key, values in found.items()}
+    assert got == {key: pytest.approx(weighted(values)) for key, values in found.items()}
+
+
+def weighted(values: list[tuple[float, int]]) -> tuple[int, float, float, float, float]:
+    """Number, least, mean, median and largest value, each weighted with the time that it held."""
+    total, ordered = sum(held for _, held in values), sorted(values)
+    mean = sum(value * held for value, held in values) / total
+    passed = list(accumulate(held for _, held in ordered))
+    middle = next(value for (value, _), time in zip(ordered, passed, strict=True) if 2 * time >= total)
+    return len(values), ordered[0][0], mean, middle, ordered[-1][0]
 
 
 def test_two_runs_are_ordered_by_how_much_the_mean_changed() -> None:

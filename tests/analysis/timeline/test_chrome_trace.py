@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 from pathlib import Path
@@ -86,7 +87,7 @@ def test_a_scope_that_is_not_there_is_refused(
 def test_a_trace_that_fails_half_way_leaves_the_file_that_was_there(tmp_path: Path, name: str) -> None:
     def pieces():
         yield b'{"traceEvents":['
-        raise OSError("the disk is full")
+        raise OSError(errno.ENOSPC, "the disk is full")
 
     path = tmp_path / name
     path.write_bytes(b"before")
