@@ -92,6 +92,20 @@ def callers_of(run: Trace) -> Callers | None:
     return run.remember(_MEMO, (), lambda: _callers(run))
 
 
+def links_of(run: Trace) -> dict[str, Any]:
+    """The run's ``links``, with the kernels that a capture names counted as such."""
+    callers = callers_of(run)
+    links = run.links
+    if callers is None or callers.joined is None:
+        return links
+    named = pl.Series(callers.joined.capture >= 0) & callers.frame["op"].is_not_null()
+    counts = dict(links["op"])
+    for number, count in run.account().activities["op_by"].filter(named).value_counts().rows():
+        counts[OP_BY[number]] -= count
+    counts["capture"] = int(named.sum())
+    return links | {"op": {how: count for how, count in counts.items() if count}}
+
+
 def missing_notes(run: Trace) -> list[str]:
     """A note on launch calls without a record of their kernel."""
     lost = int((~run.account().missing["cut"]).sum()) if run.has("host") else 0

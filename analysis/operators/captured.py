@@ -27,11 +27,11 @@ def with_captures(run: Trace, own: Operators | None) -> Operators | None:
     attribution = attribution_of(run) if callers is not None and callers.joined is not None else None
     if callers is None or callers.joined is None or attribution is None:
         return own
-    rows = np.flatnonzero((callers.joined.capture >= 0) & (attribution.signature >= 0))
+    rows = np.flatnonzero((callers.joined.capture >= 0) & callers.frame["op"].is_not_null().to_numpy())
     if not len(rows):
         return own
     replayed = run.kernels.select("name", "dur_ns").collect(engine="streaming")[pl.Series(rows)]
-    names = pl.Series([one.name for one in attribution.signatures]).gather(pl.Series(attribution.signature[rows]))
+    names = callers.frame["op"][pl.Series(rows)].cast(pl.String)
     on, unsure = by_tensor_cores(replayed["name"])
     of_captures = _sums(pl.DataFrame({
         "name": names, "call": attribution.owner[rows], "ns": replayed["dur_ns"], "on": on, "unsure": unsure}))
