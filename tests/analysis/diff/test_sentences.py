@@ -213,7 +213,7 @@ def test_runs_of_one_label_are_told_apart_by_the_folder_that_differs() -> None:
 
 def test_the_facts_of_an_export_are_the_verdict_they_were_written_from() -> None:
     table = ask(VIEW, (summed("a", 4_830_000_000), summed("b", 114_000_000)))
-    assert verdict_of(table.facts).facts() == table.facts
+    assert verdict_of(table.facts).facts() == {name: one for name, one in table.facts.items() if name != "lines"}
     assert gate(table).sentence == "NOT JUDGED: the runs have no cycles in common"
 
 

@@ -48,12 +48,12 @@ async def test_the_cursor_goes_by_items_and_a_click_on_any_line_of_one_is_on_it(
         await settled(pilot)
         rows = app.main.pane.rows  # type: ignore[union-attr]
         page = rows._lines()
-        assert page.line_of(1) == 2, "the first finding has two lines"
-        await press(pilot, "j")
-        assert rows.cursor == 1 and lines_of(rows)[4].startswith("│▌")
-        await pilot.click(TableList, offset=(30, 3))
+        two = next(at for at in range(len(rows.table or ())) if page.line_of(at + 1) - page.line_of(at) == 2)
+        await press(pilot, *["j"] * (two + 1))
+        assert rows.cursor == two + 1 and lines_of(rows)[2 + page.line_of(two + 1)].startswith("│▌")
+        await pilot.click(TableList, offset=(30, 3 + page.line_of(two)))
         await settled(pilot)
-        assert rows.cursor == 0
+        assert rows.cursor == two
         await press(pilot, "G")
         assert rows.cursor == len(rows.table or ()) - 1 and rows._top == 0
         assert "88% of the kernel time" in next(line for line in lines_of(rows) if line.startswith("│▌"))
@@ -83,7 +83,7 @@ async def test_a_scrolled_list_that_fits_after_a_resize_is_drawn_from_its_first_
         await settled(pilot)
         await press(pilot, "G")
         rows = app.main.pane.rows  # type: ignore[union-attr]
-        assert rows._top == 5
+        assert rows._top > 0
         monkeypatch.setattr(row_painter, "Page", Page)
         await pilot.resize_terminal(100, 24)
         while rows.size.width == 80:

@@ -28,8 +28,8 @@ def test_parts_of_two_runs_have_bars_and_take_the_lines_that_nobody_else_wants()
     runs = tuple(open_run(path, use_cache=False)[0] for path in paths)
     table = ask(next(entry for entry in VIEWS if entry.name == "overview").load(), runs, Options())
     few, all_ = (overview_picture(table, "", 160, 46, free).plain.splitlines() for free in (0, 40))
-    assert any("2 smaller parts · ░ more in A or B" in line for line in few)
-    assert not any("smaller part" in line for line in all_) and len(all_) == len(few) + 2
+    assert any("3 smaller parts · ░ more in A or B" in line for line in few)
+    assert not any("smaller part" in line for line in all_) and len(all_) == len(few) + 3
     gemm = next(line for line in all_ if line.startswith("│ g GEMM"))
     assert gemm.count("░") > 1.5 * gemm.count("█") > 0, "5.2% of A and 18.2% of B: what B has more is longer"
     python = next(line for line in all_ if "idle: Python code" in line and "pt" in line)
