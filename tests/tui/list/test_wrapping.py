@@ -85,7 +85,7 @@ async def test_a_scrolled_list_that_fits_after_a_resize_is_drawn_from_its_first_
         rows = app.main.pane.rows  # type: ignore[union-attr]
         assert rows._top > 0
         monkeypatch.setattr(row_painter, "Page", Page)
-        await pilot.resize_terminal(100, 24)
+        await pilot.resize_terminal(100, 40)
         while rows.size.width == 80:
             await settled(pilot)
         assert rows._top == 0 and pages and all(top <= max(0, most) for top, most in pages)
