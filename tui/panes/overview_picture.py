@@ -121,11 +121,10 @@ def _sentences(table: Table, pair: bool) -> list[tuple[str, str]]:
 def _answer(table: Table, findings: list[tuple[str, str]], width: int, room: int) -> tuple[list[Content], int]:
     """The framed number and findings, and how many findings are in it."""
     facts, lead, shown = table.facts, table.facts.get("lead"), 0
-    if lead is None and facts.get("step_ns"):
-        median = facts.get("median_step_ns") if (facts.get("steps") or 0) > 1 else None
-        number, _, unit = units.duration(median or facts["step_ns"]).partition(" ")
-        of = "median cycle" if median else "cycle"
-        lead = {"number": number, "caption": f"{unit}, {of}", "judgement": ""}
+    base = facts.get("base") or {}
+    if lead is None and base.get("per") in ("step", "cycle"):
+        number, _, unit = units.duration(base["ns"]).partition(" ")
+        lead = {"number": number, "caption": f"{unit}, one {base['per']}", "judgement": ""}
 
     def drawn(cells: int, most: int) -> list[Content]:
         nonlocal shown
