@@ -88,9 +88,12 @@ def span(cycles: Cycles, word: str) -> str:
     many = f"one {word}" if number == 1 else f"{units.count(number)} {word}s"
     if ranks > 1:
         many += f" on each of {units.count(ranks)} ranks" if len(per_rank) == 1 else f" on {units.count(ranks)} ranks"
-    steady = cycles.frame.filter(~pl.col("warm_up"))["dur_ns"].drop_nulls()
+    kept = cycles.frame.filter(~pl.col("warm_up"))
+    step = kept.filter("complete")["step_ns"].drop_nulls()  # step time, where devices were recorded
+    steady = step if len(step) else kept["dur_ns"].drop_nulls()
     mean = units.duration(float(steady.to_numpy().mean())) if len(steady) else units.MISSING
-    without = f" without {units.count(count - len(steady))} of warm-up" if len(steady) < count else ""
+    warm_up = count - len(kept["dur_ns"].drop_nulls())
+    without = f" without {units.count(warm_up)} of warm-up" if warm_up else ""
     return f"{many} of {mean}" if count == 1 else f"{many}, mean {mean}{without}"
 
 

@@ -70,7 +70,6 @@ def _moments(activities: Activities | None, host: HostTimes) -> dict[str, Interv
 
 
 LONGER = 0.01  # Windows longer than their cycles by more than this share: said in a note...
-MUCH_LONGER = 0.5  # ...and by more than this share: in the headline.
 
 
 class Figures(Struct, frozen=True):
@@ -215,8 +214,6 @@ def overview_from_ranks(
         headline = span(cycles, word)
         of_whole = cycles.frame.filter("complete")["dur_ns"].mean() or step_ns
         longer = window_ns / float(of_whole) - 1 if of_whole else 0.0  # type: ignore[arg-type]
-        if longer > MUCH_LONGER:
-            headline += f", {units.duration(window_ns)} with the device work launched in it"
     notes = (*_notes(cycles, parts, basis, word, cycle, longer), *missing_notes(run))
     if any(NO_DEVICE in warning for warning in run.info.warnings):
         notes = tuple(note for note in notes if note != _UNSEEN)  # exports print the warning, too

@@ -68,7 +68,7 @@ def test_a_step_lasts_until_its_last_activity_and_the_next_begins_no_earlier(run
     answer = asked("overview", run)
     assert times(answer.frame.to_dicts())["Kernel"] == 100
     assert (answer.facts["step_ns"], answer.facts["window_ns"]) == (100, (150 + 100) / 2)
-    assert answer.summary[0].startswith("2 steps, mean 100 ns")
+    assert answer.summary[0].startswith("2 steps, mean 125 ns")
     assert answer.facts["devices"][0]["utilisation"] == 200 / 250
 
 
