@@ -175,7 +175,7 @@ def _cause(owner: Owner, a: Floats, b: Floats, name_b: str | None) -> ChangeCaus
     kind, name = owner
     delta, low, high, _p = (float(one[0]) for one in welch(a[None, :], b[None, :]))
     bounded = not np.isnan(low)
-    label = LABELS.get(name, name) if kind == IDLE else name.removesuffix(IN_B)
+    label = LABELS.get(name, name) if kind == IDLE else (name or "").removesuffix(IN_B)
     return ChangeCause(kind, label, name_b, float(a.mean()), float(b.mean()), delta, low if bounded else None,
                        high if bounded else None)
 

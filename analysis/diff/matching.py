@@ -98,7 +98,7 @@ def matches(
         for side, used in ((a, taken), (b, pairs)))
     for (now, where), was in same_functions(left_a, left_b).items():
         pairs[now, where[0], where[1]], how[was, where[0], where[1]] = was, "stem"
-    lone = {key: key[0] + IN_B for key in b if key not in pairs and key in a}
+    lone = {key: (key[0] or "") + IN_B for key in b if key not in pairs and key in a}
     common = None if sequences is None or units[0] is None or units[1] is None else _common(
         sequences, pairs, how, tuple(one.launches["grid"].to_list() for one in units if one is not None))
     names = {(now, device): name for (now, device, _), name in (pairs | lone).items() if name != now}
