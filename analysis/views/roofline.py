@@ -38,10 +38,11 @@ COLUMNS = (
     Column("device_ns", "device time", "ns", "time of everything it launched, including copies and memsets", 11,
            order=1, role="time", pairs="sum"),
     Column("flops", "FLOPs", "number", "FLOPs of one call", 9, order=6, pairs="side"),
-    Column("bytes", "bytes", "bytes", "minimum bytes one call must move", 9, order=6, pairs="side"),
+    Column("bytes", "bytes", "bytes", "minimum bytes one call must move; of recorded counters, the bytes it moved (mean)",
+           9, order=6, pairs="side"),
     Column("intensity", "FLOP/B", "number", "FLOPs per byte", 8, order=7, pairs="side"),
     Column("flops_per_s", "FLOP/s", "number", "achieved FLOP/s", 9, order=None),
-    Column("bytes_per_s", "achieved", "rate", "achieved B/s, for the minimum bytes", 9, order=None),
+    Column("bytes_per_s", "achieved", "rate", "achieved B/s, for these bytes", 9, order=None),
     Column("compute_of_peak", "compute", "fraction", "achieved FLOP/s, share of peak", 8, order=0, bar="tensor",
            of="of peak FLOP/s"),
     Column("memory_of_peak", "memory", "fraction", "achieved B/s, share of peak", 8, order=0, bar="dram",
@@ -103,10 +104,22 @@ def _by_counters(run: Trace) -> OneRun:
     rows = rows_of(run)
     frame = rows.with_columns(
         pl.lit(None, _DTYPES[column.dtype]).alias(column.name) for column in COLUMNS if column.name not in rows.columns)
-    note = ("By kernel, from recorded counters: shares of the peaks, not FLOPs. The least time is the part in which "
-            "the busier of tensor cores and memory was busy.")
+    note = ("By kernel, from recorded counters: shares of the peaks, not FLOPs, and the bytes that moved where reads "
+            "and writes were counted. The least time is the part in which the busier of tensor cores and memory was "
+            "busy.")
     facts: dict[str, Any] = {"covered": None, "mfu": None, "flops_per_cycle": None, "devices": []}
-    return OneRun(frame.select(_NAMES), facts, notes=(note,))
+    return OneRun(frame.select(_NAMES), facts, _moved(rows), notes=(note,))
+
+
+def _moved(rows: pl.DataFrame) -> tuple[str, ...]:
+    """What the kernel with the most device time moved, and how fast; empty where traffic was not counted."""
+    counted = rows.drop_nulls("bytes_per_s").sort("device_ns", descending=True)
+    if counted.is_empty():
+        return ()
+    top = counted.row(0, named=True)
+    share = "" if top["memory_of_peak"] is None else f", {units.percent(100 * top['memory_of_peak'])} of peak"
+    return (f"{display(top['op'])} moves {units.size(top['bytes'])} a call at {units.number(top['bytes_per_s'] / 1e9)} "
+            f"GB/s{share}.",)
 
 
 def _sentences(roofline: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:

@@ -317,6 +317,19 @@ def test_without_shapes_the_roofline_is_by_kernel_from_recorded_counters() -> No
     assert "roofline" in [entry.name for entry in answerable((made,))]
 
 
+@pytest.mark.parametrize(("read", "written", "unit"), [
+    ("FETCH_SIZE", "WRITE_SIZE", 1024), ("dram__bytes_read.sum", "dram__bytes_write.sum", 1)])
+def test_counted_traffic_is_the_bytes_of_a_launch_and_of_one_direction_alone_it_is_unknown(
+        read: str, written: str, unit: int) -> None:
+    counted = [{"index": index, "metric": name, "value": value} for index, name, value in (
+        (0, read, 30.0), (0, written, 10.0), (1, read, 50.0), (1, written, 30.0), (2, read, 7.0))]
+    made = run_of(kernels=[kernel(0, 0, 600, "copy"), kernel(1, 700, 400, "copy"), kernel(2, 1_200, 100, "read only")],
+                  launch_metrics=counted)
+    (row,) = rows(made)
+    assert (row["op"], row["bytes"], row["least_ns"], row["memory_of_peak"]) == ("copy", 60 * unit, None, None)
+    assert row["bytes_per_s"] == pytest.approx(120 * unit * 1e6)
+
+
 @pytest.mark.parametrize(("clock", "said"), [(990.0, True), (1_970.0, False)])
 def test_a_clock_below_its_maximum_stands_beside_the_peak(clock: float, said: bool) -> None:
     metrics = samples("gpu_sm_frequency", "GPU 0", (10, clock), (20, clock), unit="MHz")
