@@ -47,6 +47,7 @@ MODULES: tuple[str, ...] = (
     "dataset",
     "converted",
     "operations",
+    "flight_recorder",
 )
 """Modules of this package that define ``LOADER``, or 'module:NAME'. A new format is one file and one line here."""
 DIRECTORY_FILES = {

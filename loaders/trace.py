@@ -132,6 +132,7 @@ class Trace(Struct, frozen=True):
     call_chains: pl.LazyFrame = field(default_factory=_empty("call_chains"))
     launch_metrics: pl.LazyFrame = field(default_factory=_empty("launch_metrics"))
     launch_rules: pl.LazyFrame = field(default_factory=_empty("launch_rules"))
+    enqueued: pl.LazyFrame = field(default_factory=_empty("enqueued"))
     allocations: pl.LazyFrame = field(default_factory=_empty("allocations"))
     cycles: pl.LazyFrame = field(default_factory=_empty("cycles"))
     profile: pl.LazyFrame = field(default_factory=_empty("profile"))

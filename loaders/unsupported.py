@@ -109,8 +109,9 @@ _ASCEND = "is a database of Ascend's profiler without the tables of tasks and te
 )
 
 
-_FLIGHT_RECORDER = "is an NCCL flight recorder dump, not a trace", (
-    "It lists collectives of one rank without their kernels: record with PyTorch's profiler to see both."
+_INSPECTOR = "is written by NCCL Inspector, which warplens does not read", (
+    "Give the dumps of PyTorch's flight recorder (TORCH_NCCL_TRACE_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1) to "
+    "see which rank is missing."
 )
 _AUTOGRAD = "is a list of torch.autograd.profiler, from before Kineto, without categories", (
     "Record it again with `torch.profiler.profile(…)` and `prof.export_chrome_trace('trace.json')`."
@@ -127,8 +128,6 @@ def recognise(path: Path, head: bytes) -> tuple[str, str] | None:
     for suffixes, reason, advice in _SUFFIX:
         if name.endswith(suffixes):
             return reason, advice
-    if re.match(rb"(?s)\x80.{0,300}?(?:pg_config|nccl_comm_state|pg_status)", head):
-        return _FLIGHT_RECORDER
     for magic, reason, advice in _MAGIC:
         if head.startswith(magic):
             return reason, advice
@@ -163,8 +162,8 @@ def _text(head: bytes) -> tuple[str, str] | None:
     if re.match(rb"\[\s*\[\s*-?\d", start):
         return "is a list of numbers (a memory timeline?), not a trace", _KINETO
     if start.startswith((b"{", b"[")):
-        if re.search(rb'"(?:pg_config|nccl_comm_state)"', start[:4096]):
-            return _FLIGHT_RECORDER
+        if re.search(rb'"(?:inspector_output_format_version|coll_perf)"', start[:4096]):
+            return _INSPECTOR
         if re.match(rb"\[", start) and kineto.LEGACY.search(start):
             return _AUTOGRAD
         if _NSYS_TEXT.match(start) and _NSYS_KEYS.search(start):

@@ -53,6 +53,8 @@ def without_device_work(runs: Sequence[Trace]) -> tuple[str, ...]:
     filled = {name for name in TABLE_NAMES if any(run.has(name) for run in runs)}
     if "history" in filled:
         return ("history",)
+    if filled == {"enqueued"}:
+        return ("ranks",)
     if not filled <= _WITHOUT_DEVICE_WORK:
         return ()
     lists = host_lists(runs)

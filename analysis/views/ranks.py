@@ -29,6 +29,7 @@ from ..cycles.paired import OneRun, on_the_same_devices
 from ..cycles.reduced import lacking
 from ..cycles.step_facts import step_by_rank
 from ..ranks.beginnings import Beginnings, Straggler, beginnings_of, straggler_of
+from ..ranks.hang import hang_of, last_calls
 from ..ranks.job_replay import JobReplay, job_replay_of, stages_of
 from ..ranks.memory import memory_of, of_place
 from ..ranks.pipeline import PHASES, is_pipeline, pipeline_of, pipeline_straggler
@@ -64,6 +65,12 @@ COLUMNS = (
     Column("matched", "of", "count", "collectives it shares with other ranks", width=6, order=8),
     Column("p2p_wait_ns", "waits p2p", "ns", "time in messages before the other side was there", width=10, order=3),
     Column("stage", "stage", "number", "its stage in the pipeline", width=5, order=4, role="where"),
+    Column("state", "state", "text", "of a flight recorder: missing, differs, waits, ended, no dump", width=8, order=0,
+           role="label"),
+    Column("call", "call", "text", "of a flight recorder: the call it waits in, or its last", width=32, order=1,
+           elastic=True, role="label"),
+    Column("line", "line", "text", "of a flight recorder: line of the program of that call", width=18, order=2,
+           elastic=True, role="label"),
 )
 
 
@@ -99,6 +106,11 @@ def _of_ranks_there(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _one(run: Trace, options: Options) -> OneRun:
+    if not run.has("kernels") and (hang := hang_of(run)) is not None:
+        rows = pl.DataFrame(hang.rows, schema={"rank": pl.Int64, **dict.fromkeys(("state", "call", "line"), pl.String)})
+        frame = pl.DataFrame(schema=SCHEMA | {name: pl.String() for name in ("state", "call", "line")})
+        frame = pl.concat([frame, rows], how="diagonal")
+        return OneRun(frame.select(one.name for one in COLUMNS), {"hang": hang.facts}, (hang.sentence,), hang.notes)
     arrivals = arrivals_of(run)
     beginnings = beginnings_of(run, arrivals, options)
     frame = by_rank(run, arrivals, options, beginnings)
@@ -111,7 +123,7 @@ def _one(run: Trace, options: Options) -> OneRun:
         "straggler": late.facts() if late else paced, "collectives": arrivals.count,
         "matched_by": arrivals.matching.how, "heat": heat_of(run, arrivals, options), "memory": _memory(frame),
         "begin": beginnings.facts(), "pipeline": pipeline_of(run, arrivals, options),
-        "slowdown": replay.slowdown if isinstance(replay, JobReplay) else None,
+        "slowdown": replay.slowdown if isinstance(replay, JobReplay) else None, "hang": None,
     }
     first = paced["sentence"] if paced else _sentence(arrivals, late, frame)
     said = (_pipeline_sentence(facts), beginnings.sentence, replay if isinstance(replay, str) else None)
@@ -220,7 +232,8 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, beginnings: Beginn
             "p2p_wait_ns": waits.get(at), "stage": None if at is None else stages[at],
             **waited.get(at, NOTHING if at is None else {**NOTHING, "last_count": 0}),
         })
-    frame = pl.DataFrame(rows, schema=SCHEMA)
+    frame = pl.DataFrame(rows, schema=SCHEMA).with_columns(
+        pl.lit(None, pl.String).alias(name) for name in ("state", "call", "line"))
     return frame.sort("caused_wait_ns", "rank", "device", descending=[True, False, False], nulls_last=True)
 
 
@@ -300,11 +313,16 @@ def heat_of(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, Any] 
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
-    """The collectives of a rank by kind, most caused wait first."""
+    """The collectives of a rank by kind, most caused wait first; of a flight recorder its last calls."""
     from ..details.listed import in_run, row_section, sides, span
 
     result: list[Section] = []
     for number, scope, tail in sides(runs, options):
+        if not scope.has("kernels") and scope.has("enqueued"):
+            calls = last_calls(scope, in_run(row, runs, number).get("rank"))
+            result += row_section(f"Its last calls, newest first{tail}", calls, (str,) * 5,
+                                  ("group", "#", "call", "state", "line"))
+            continue
         arrivals, here = arrivals_of(scope), in_run(row, runs, number)
         alone = len({one.rank for one in arrivals.members}) == 1
         own = [at for at, one in enumerate(arrivals.members)

@@ -38,7 +38,7 @@ COLUMNS = (
     Column("device_ns", "device time", "ns", "time of everything it launched, including copies and memsets", 11,
            order=1, role="time", pairs="sum"),
     Column("flops", "FLOPs", "number", "FLOPs of one call", 9, order=6, pairs="side"),
-    Column("bytes", "bytes", "bytes", "minimum bytes one call must move; of recorded counters, the bytes it moved (mean)",
+    Column("bytes", "bytes", "bytes", "minimum bytes one call must move; where counters tell, the bytes it moved",
            9, order=6, pairs="side"),
     Column("intensity", "FLOP/B", "number", "FLOPs per byte", 8, order=7, pairs="side"),
     Column("flops_per_s", "FLOP/s", "number", "achieved FLOP/s", 9, order=None),

@@ -29,6 +29,8 @@ _COUNTED = {0x58: 4, 0x42: 4, 0x54: 4, 0x8D: 8, 0x8E: 8}  # String opcodes → s
 _LENGTHS = {ord(code): size for code, size in zip("KhqMJjrG\x95\x80", (1, 1, 1, 2, 4, 4, 4, 8, 8, 1), strict=True)}
 """Opcode → number of argument bytes, for opcodes with a fixed size."""
 _STOP, _LONG, _PUT, _TUPLES = 0x2E, 0x8A, 0x72, (0x85, 0x86, 0x87)
+_MARKED = (0x28, 0x74, 0x29)  # A mark, the tuple of what follows it, the empty tuple.
+_MOST_TUPLES = 50_000
 
 
 @cache
@@ -47,9 +49,10 @@ class NotPlain(Exception):
     """The pickle contains more than plain data, or is damaged; the message is a clause saying so."""
 
 
-def check(data: bytes) -> None:
-    """Raises NotPlain for a forbidden opcode or a truncated pickle."""
-    at, end, code = 0, len(data), -1
+def check(data: bytes, tuples: bool = False) -> None:
+    """Raises NotPlain for a forbidden opcode or a truncated pickle. With ``tuples``, tuples of anything are allowed,
+    but no more than can be nested in one another."""
+    at, end, code, built = 0, len(data), -1, 0
     harmless = _harmless(end >> 16)
     while at < end:
         match = harmless.match(data, at)
@@ -57,6 +60,9 @@ def check(data: bytes) -> None:
         code = data[at] if at < end else -1
         if code == _STOP:
             return
+        if tuples and code in (*_TUPLES, *_MARKED) and built < _MOST_TUPLES:
+            at, built = at + 1, built + 1
+            continue
         if code not in _COUNTED:
             break
         begin = at + 1 + _COUNTED[code]
@@ -89,9 +95,9 @@ class _Unpickler(pickle.Unpickler):
         raise NotPlain("is a pickle that builds or names objects")
 
 
-def load(data: bytes) -> Any:
+def load(data: bytes, tuples: bool = False) -> Any:
     """Check and load the pickle. Raises NotPlain."""
-    check(data)
+    check(data, tuples)
     try:
         return _Unpickler(io.BytesIO(data)).load()
     except NotPlain:
