@@ -343,8 +343,8 @@ def last_calls(run: Trace, rank: int | None, most: int = 20) -> pl.DataFrame:
     """The last calls of a rank, newest first: ``group seq name state line``."""
     own = run.enqueued.filter(pl.col("rank").eq_missing(rank), pl.col("name").is_not_null()).sort(
         "record", descending=True).head(most).collect()
-    group = pl.coalesce(pl.col("description", "process_group").cast(pl.String))
-    return own.select(group.alias("group"), "seq", *(pl.col(name).cast(pl.String) for name in ("name", "state", "line")))
+    group = pl.coalesce(pl.col("description", "process_group").cast(pl.String)).alias("group")
+    return own.select(group, pl.col("seq", "name", "state", "line").cast(pl.String))
 
 
 def _called(row: dict[str, Any]) -> str:
