@@ -63,7 +63,7 @@ def save(pieces: Iterable[bytes], path: Path, fresh: bool = False) -> None:
             return
         from isal import igzip
 
-        with igzip.open(out, "wb") as packing:
+        with igzip.IGzipFile("", "wb", fileobj=out, mtime=0) as packing:  # the same trace gives the same bytes
             packing.writelines(pieces)
 
 

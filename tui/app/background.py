@@ -133,8 +133,10 @@ class Background(HookedApp):
         stopped = [run.name for run in self.session.inputs if run.stop()]
         stopped += [name for runner, name in self.tasks.items() if runner.drop()]
         self.tasks.clear()
-        if pane is not None and any([runner.drop() for runner in pane.runners]):
-            stopped.append(pane.entry.title)
+        if pane is not None:
+            pane.due = None
+            if any([runner.drop() for runner in pane.runners]):
+                stopped.append(pane.entry.title)
         names = ", ".join(display(name, 40) for name in stopped)
         self.notify(f"Stopped: {names}" if stopped else "Nothing to cancel; q quits.", markup=False)
         self.main.inputs_changed()

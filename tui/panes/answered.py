@@ -46,6 +46,8 @@ class AnsweredPane(Container, can_focus=False):
     BLANK = True
     """Only its children show anything, so Textual need not cache, crop and filter blank lines for it on every key."""
     _search_due = False
+    due: Callable[[], None] | None = None
+    """What a key asked for before the rows were there; done with the rows, forgotten on ^C."""
 
     class Changed(Message):
         """The state shown in the lines around the pane changed."""
@@ -130,6 +132,7 @@ class AnsweredPane(Container, can_focus=False):
             self._ask_anew()
         else:
             self.make_room()
+            self.do_due()
         self.report_change()
 
     def forget(self) -> None:
@@ -216,7 +219,9 @@ class AnsweredPane(Container, can_focus=False):
             self.show_text("")
             self.show(value)
             self.search_again()
+            self.do_due()
         else:
+            self.due = None
             self.forget()
             self.show_text(sentence(value))
         self.main.update_lines()  # a call, not a message: the lines around the pane belong to the same frame
@@ -364,6 +369,23 @@ class AnsweredPane(Container, can_focus=False):
         """Repeat a search that was typed before there were rows to find."""
         if self._search_due:
             self.search(self.state.search)
+
+    @property
+    def awaits_rows(self) -> bool:
+        """Whether the rows of the whole recording are still to come."""
+        return self.runner.busy or self.session.partial or (self.shown is None and self.session.loading)
+
+    def later(self, action: Callable[[], None]) -> bool:
+        """Whether the rows are still to come; then the action follows them."""
+        if self.awaits_rows:
+            self.due = action
+        return self.awaits_rows
+
+    def do_due(self) -> None:
+        """The rows arrived: do what a key asked for before, if these are all."""
+        if self.due is not None and not self.awaits_rows:
+            action, self.due = self.due, None
+            action()
 
     def still_there(self, mark: int, table: Table) -> bool:
         """Whether the mark of an earlier session is on the row it was set on: another scope has other rows."""

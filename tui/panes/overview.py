@@ -39,7 +39,7 @@ class OverviewPane(TablePane):
 
     def action_export(self) -> None:
         """Write the triage page, with the marked rows and their notes."""
-        if self.exported is None:
+        if self.later(self.action_export) or self.exported is None:
             return
         session, marked = self.session, self.session.marked
         entry = next(one for one in VIEWS if one.name == "triage")
@@ -88,6 +88,7 @@ class OverviewPane(TablePane):
             self.shown = None
             self.rows.show(None)
             self.show_text("")
+            self.do_due()
             self.report_change()
 
     def make_room(self) -> None:

@@ -128,9 +128,12 @@ class TablePane(AnsweredPane, can_focus=False):
         return changed
 
     def action_export_as(self) -> None:
-        """Prompt for a file name; its suffix selects the format."""
+        """Prompt for a file name; its suffix selects the format. The prompt opens also before the rows are there, or
+        the name would be obeyed as keys."""
         if self.exported is not None:
             self.main.ask_for("export", file_name(self.entry.name, self.exported, ".md"))
+        elif self.awaits_rows:
+            self.main.ask_for("export", f"warplens-{self.entry.name}.md")
 
     def prompt_changed(self, kind: str, text: str, final: bool) -> None:
         """Prompt input for this view; ``final`` on Enter."""
@@ -234,7 +237,8 @@ class TablePane(AnsweredPane, can_focus=False):
         self._export(None)
 
     def _export(self, name: str | None) -> None:
-        self.write_out(self.export_job(), self.entry.name, name)
+        if not self.later(lambda: self._export(name)):
+            self.write_out(self.export_job(), self.entry.name, name)
 
     def write_out(self, job: Callable[[], Table] | None, view: str, name: str | None) -> None:
         """Write the table the job returns to a file in the background, and report where."""
@@ -258,10 +262,13 @@ class TablePane(AnsweredPane, can_focus=False):
 
     def action_copy_command(self) -> None:
         """Copy the command line that prints this view."""
-        self.app.post_message(TextCopied(self.command))
+        if not self.later(self.action_copy_command):
+            self.app.post_message(TextCopied(self.command))
 
     def action_copy(self) -> None:
         """Copy this view as markdown."""
+        if self.later(self.action_copy):
+            return
         job = self.export_job()
         if job is not None:
             self.app.post_message(CopyRequest(job, self.entry.name))

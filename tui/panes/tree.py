@@ -144,7 +144,7 @@ class TreePane(TablePane):
         """Offer the formats a flame graph can be exported to."""
         from ..overlays.choice import ChoiceScreen
 
-        if not self._is_flame or self.exported is None:
+        if not self._is_flame or self.exported is None or self.awaits_rows:
             super().action_export()
             return
         table = self.exported

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from app_runs import Shelf, app_on, screen_text, settled, small_run
+from app_runs import Shelf, app_on, said, screen_text, settled, small_run
 from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
@@ -117,3 +118,19 @@ async def test_interrupts_never_wait_and_discard_what_was_typed_before_them() ->
             ahead.take(key)
         assert len(ahead._held) == MOST_EARLY and rung == ["bell"] * 2
         ahead.end()
+
+
+async def test_a_copy_asked_for_before_the_rows_follows_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "dumb")
+    app = app_on("run", shelf=Shelf(run=small_run()), view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        for key, words in (("y", "written to"), ("e", "Written to")):
+            app.main.pane.query_if_stale(force=True)  # its rows are to come
+            await pilot.press(key)
+            await settled(pilot)
+            assert words in said(app)
+        app.main.pane.query_if_stale(force=True)
+        await pilot.press("E")  # the prompt opens at once, or the name would be obeyed as keys
+        assert app.main.prompt.display

@@ -54,7 +54,7 @@ class TimelineExports(TablePane):
         """Offer the window as a picture or as a Chrome trace."""
         from ...overlays.choice import ChoiceScreen
 
-        if not self.canvas.runs or self._view is None:
+        if self.later(self.action_export) or not self.canvas.runs or self._view is None:
             return
         choices = {"m": "markdown, a picture of this window", "s": "SVG, a picture of this window",
                    "t": "Chrome trace of this window, which Perfetto opens"}

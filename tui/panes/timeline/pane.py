@@ -99,6 +99,7 @@ class TimelinePane(TimelineExports):
             self.canvas.limit(cycles, self.session.question(self._view)[1].scope("a").cycle)
             self._arrive()
             self._ask_more(lanes)
+            self.do_due()
         else:
             self.show_text(sentence(value))
         self.main.update_lines()
