@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec import to_builtins
+
 from ..contract.changes import GRAPH, Change, exactly
 from ..core import units
 from ..core.distribution import LEAST_FOR_OUTLIERS
@@ -11,6 +13,7 @@ from ..core.names.short_name import fit_name, short_name
 from ..core.text import display
 from ..idle.causes import function
 from ..idle.scope import Site
+from .evidence.measured import SlowLane
 from .evidence.outside import MODULE_NS, Stretch
 from .evidence.waits import Waits
 from .rule import BLAME, IDLE, NO_CAUSES, WAITING, Evidence, Said, Unchecked, rule
@@ -263,6 +266,31 @@ def slow_cycles(evidence: Evidence) -> Said | Unchecked | None:
     return Said(f"{many} of {cycles.count} {word}s {are} #{slow.longest}, {units.duration(slow.longest_ns)} (median "
                 f"{units.duration(cycles.median_ns)}).", tuple({"cycle": one} for one in slow.cycles[:10]),
                 slow.above_ns)
+
+
+MOST_LANES = 3  # Ranges named in one sentence.
+
+
+@rule("slow lane", "hint", "ranges")
+def slow_lane(evidence: Evidence) -> Said | None:
+    """A range takes far longer on one thread than on the others that do the same."""
+    lanes = evidence.measured.slow_lanes
+    if not lanes:
+        return None
+    first, *others = lanes[:MOST_LANES]
+
+    def where(one: SlowLane) -> str:
+        rank = f", rank {one.rank}" if one.rank is not None else ""
+        return f"thread {one.tid} of process {one.pid}{rank}"
+
+    usual = units.duration(first.usual_ns)
+    calls = "" if first.calls == first.usual_calls else (
+        f" in {units.counted(first.calls, 'call', 'calls')}, not {units.count(first.usual_calls)}")
+    more = "".join(f"; {display(one.name, 40)} {one.ns / one.usual_ns:.2f}× on {where(one)}" for one in others)
+    return Said(
+        f"{display(first.name, 40)} takes {first.ns / first.usual_ns:.2f}× as long on {where(first)} as on the median "
+        f"of {first.lanes} such threads: {units.duration(first.ns)}, not {usual}{calls}{more}.",
+        tuple(to_builtins(one) for one in lanes[:10]), first.lost_ns)
 
 
 @rule("clocks", "problem", "launches")

@@ -15,7 +15,6 @@ from ...loaders.trace import REDUCED, Trace
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
 from ..core import units
-from ..core.text import display
 from ..cycles.detection import left_out, view_cycles
 from ..cycles.scope import scoped
 from ..findings.evidence.measured import measured
@@ -40,8 +39,7 @@ def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bo
     if run.has("kernels") or run.has("host"):
         timed_overview = timed(run, limited, options, cycle, whole)
         if timed_overview is not None:
-            uneven = None if run.has("kernels") else uneven_sentence(run)
-            return replace(timed_overview, notes=(*timed_overview.notes, uneven)) if uneven else timed_overview
+            return timed_overview
     if run.has("breakdown"):
         return _recorded(run, options)
     if run.has("profile"):
@@ -57,8 +55,7 @@ def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bo
         over = f" over {units.duration(last - first)}" if first is not None else ""
         nothing = f"counters{over} (see the metrics view), but {nothing}"
     only = "only times of its cycles (see the cycles view)" if run.has("cycles") else nothing
-    uneven = uneven_sentence(run) if run.has("host") else None
-    raise CannotAnswer(" ".join(filter(None, (f"{run.info.label} holds {only}: no overview.", uneven))))
+    raise CannotAnswer(f"{run.info.label} holds {only}: no overview.")
 
 
 def _recorded(run: Trace, options: Options) -> Overview:
@@ -150,35 +147,3 @@ def _untimed(run: Trace, options: Options) -> Overview:
     spent = f"{units.duration(sum(times.values()))} of device time" if times else "durations not recorded"
     headline = f"{launched} · {spent}{replay}"
     return overview(run, times, "run", headline, evidence, Basis(), notes)
-
-
-LEAST_LANES, UNEVEN, LEAST_SHARE, MOST = 4, 1.3, 0.05, 3
-"""Fewest lanes that have a range; least ratio of the longest to the lower median; least share of all range time; and
-the most ranges that are named."""
-
-
-def uneven_sentence(run: Trace) -> str | None:
-    """Of a recording of host ranges alone, one lane per worker: which range takes far longer on one lane than on the
-    others, the one that loses most time first; None where all take about as long."""
-    lanes = run.host.filter(pl.col("dur_ns").is_not_null()).group_by(
-        pl.col("name").cast(pl.String), "rank", "pid", "tid").agg(pl.col("dur_ns").sum(), calls=pl.len()).sort(
-        "name", "dur_ns", "rank", "pid", "tid", descending=[False, True, False, False, False]).collect(
-        engine="streaming")
-    total = int(lanes["dur_ns"].sum() or 0)
-    ranges = lanes.group_by("name", maintain_order=True).agg(
-        pl.len(), pl.col("rank", "pid", "tid").first(), most=pl.col("dur_ns").first(),
-        usual=pl.col("dur_ns").quantile(0.5, "lower"), sum=pl.col("dur_ns").sum(),
-        even=pl.col("calls").min() == pl.col("calls").max())
-    uneven = ranges.filter(
-        "even", pl.col("len") >= LEAST_LANES, pl.col("usual") > 0, pl.col("most") >= UNEVEN * pl.col("usual"),
-        pl.col("sum") >= LEAST_SHARE * total,
-    ).sort(pl.col("most") - pl.col("usual"), descending=True)
-    if uneven.is_empty():
-        return None
-    row, *others = uneven.head(MOST).to_dicts()
-    rank = f", rank {row['rank']}" if row["rank"] is not None else ""
-    more = "".join(f"; {display(one['name'], 40)} {one['most'] / one['usual']:.2f}× on thread {one['tid']} of process "
-                   f"{one['pid']}" for one in others)
-    return (f"{display(row['name'], 40)} takes {row['most'] / row['usual']:.2f}× as long on thread {row['tid']} of "
-            f"process {row['pid']}{rank} as on the median of {row['len']} threads: {units.duration(row['most'])}, not "
-            f"{units.duration(row['usual'])}{more}.")

@@ -70,8 +70,8 @@ _OPTIONS: dict[str, tuple[Missing, ...]] = {
     "ncu": (Missing(_without("kernels.tensor"), "--set full --csv --page raw", "tensor core and DRAM use"),),
 }
 """Prefix of the format name → options."""
-_BY_TOOL = {"Ascend": "ascend", "JAX": "xla"}
-"""Prefix of the tool name → key of ``_OPTIONS``, for other profilers that write Kineto's format."""
+_BY_TOOL = {"Ascend": "ascend", "JAX": "xla", "VizTracer": "-", "Chrome trace": "-"}
+"""Prefix of the tool name → key of ``_OPTIONS``, for others that write Kineto's format; "-": nothing to suggest."""
 
 
 def record_next(trace: Trace) -> Iterator[str]:

@@ -123,7 +123,8 @@ def describe(
         if isinstance(document.get(key), str | int):
             facts[key] = document[key]
     return Info(
-        source=str(path), label=label_of(path), format="kineto", tool=_tool(document, word, xla), bytes=size,
+        source=str(path), label=label_of(path), format="kineto", tool=_tool(document, word, xla, devices),
+        bytes=size,
         devices=tuple(recorded[key] for key in sorted(recorded, key=_natural)), ranks=tuple(sorted(set(ranks))),
         epoch_ns=epoch, clock="wall clock" if epoch is not None else None,
         coverage=_coverage(tally),
@@ -149,11 +150,22 @@ def _coverage(tally: Tally) -> float | None:
     return max(0.0, (tally.used - tally.skipped_bytes) / tally.decompressed)
 
 
-def _tool(document: dict[str, Any], word: str, xla: bool) -> str:
+_KINETO = frozenset((
+    "schemaVersion", "deviceProperties", "traceName", "distributedInfo", "with_stack", "record_shapes",
+    "profile_memory", "cupti_version", "cuda_runtime_version", "cuda_driver_version", "roctracer_version",
+    "hip_runtime_version", "trace_id", "baseTimeNanoseconds", "host_name"))
+"""Keys of which a document of Kineto has some. Without them and without devices nothing says who wrote it."""
+
+
+def _tool(document: dict[str, Any], word: str, xla: bool, devices: list[str]) -> str:
     if xla:
         return "JAX/XLA profiler"
     if word == "NPU":
         return "Ascend PyTorch profiler"
+    if "viztracer_metadata" in document:
+        return "VizTracer"
+    if not devices and not _KINETO.intersection(document):
+        return "Chrome trace"
     versions = [
         f"{key.removesuffix('_version').replace('_', ' ')} {document[key]}"
         for key in ("cupti_version", "cuda_runtime_version", "roctracer_version", "hip_runtime_version")

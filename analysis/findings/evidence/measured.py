@@ -86,6 +86,51 @@ def _excess(rows: pl.DataFrame) -> Excess | None:
     )
 
 
+LEAST_LANES, UNEVEN, MOST_SLOW, LEAST_SHARE = 4, 1.3, 0.25, 0.01
+"""Fewest like lanes that are compared; least ratio of a slow lane's sum to the lower median; the largest share of lanes
+that are slow; and least share of all range time, below which a range is not worth a sentence."""
+
+
+class SlowLane(Struct, frozen=True):
+    """The lane that takes longest for a range: thread, process and rank, its sum and the lower median of ``lanes`` like
+    lanes, ns, calls of both, and how much all slow lanes lose."""
+
+    name: str
+    rank: int | None
+    pid: int | None
+    tid: int | None
+    ns: int
+    usual_ns: int
+    calls: int
+    usual_calls: int
+    lanes: int
+    lost_ns: int
+
+
+def slow_lanes_of(run: Trace) -> tuple[SlowLane, ...]:
+    """Of a recording of ranges without device work, one lane per worker: the ranges that take far longer on few lanes
+    than on the others, most lost time first. Lanes are alike if they hold the same range names up to numbers."""
+    if run.has("kernels") or not run.has("host.kind=annotation"):
+        return ()
+    lane = ["rank", "pid", "tid"]
+    name = pl.col("name").cast(pl.String).str.replace_all(r"\d+", "#")
+    sums = run.host.filter(pl.col("kind") == "annotation", pl.col("dur_ns").is_not_null()).group_by(
+        name.alias("name"), *lane).agg(pl.col("dur_ns").sum(), calls=pl.len()).collect(engine="streaming")
+    kinds = sums.group_by(lane).agg(pl.col("name").sort().str.join("\0").alias("like"))
+    total, usual = int(sums["dur_ns"].sum() or 0), pl.col("dur_ns").quantile(0.5, "lower").cast(pl.Int64)
+    slow = pl.col("dur_ns") >= UNEVEN * usual
+    sums = sums.join(kinds, on=lane, nulls_equal=True).sort("dur_ns", *lane, descending=[True, False, False, False])
+    ranges = sums.group_by("like", "name", maintain_order=True).agg(
+        pl.len().alias("lanes"), pl.col(*lane).first(), ns=pl.col("dur_ns").first(), usual_ns=usual,
+        calls=pl.col("calls").first(), usual_calls=pl.col("calls").quantile(0.5, "lower").cast(pl.Int64),
+        slow=slow.sum(), sum=pl.col("dur_ns").sum(), lost_ns=(pl.col("dur_ns") - usual).filter(slow).sum(),
+    ).filter(
+        pl.col("lanes") >= LEAST_LANES, pl.col("usual_ns") > 0, pl.col("slow") > 0,
+        pl.col("slow") <= MOST_SLOW * pl.col("lanes"), pl.col("sum") >= LEAST_SHARE * total,
+    ).sort("lost_ns", "name", descending=[True, False])
+    return tuple(SlowLane(*row) for row in ranges.select(SlowLane.__struct_fields__).rows())
+
+
 class Measured(Struct, frozen=True):
     """The evidence by subject; None where nothing was recorded."""
 
@@ -102,6 +147,7 @@ class Measured(Struct, frozen=True):
     recorded: RecordedRules | None = None
     operator: dict[str, Any] | None = None
     notices: tuple[dict[str, Any], ...] = ()
+    slow_lanes: tuple[SlowLane, ...] = ()
 
 
 def notices_of(run: Trace) -> tuple[dict[str, Any], ...]:
@@ -123,5 +169,5 @@ def measured(
         cycle_times_of(run, options) if cycle is None else None, samples_of(run, within),
         outside_of(run, steps, find_cycles(run, options).frame["label"].cast(pl.String)) if cycle is None else None,
         below, use, blocking_of(run, within), step_trace_of(run), recorded_of(within), operator,
-        notices_of(run),
+        notices_of(run), slow_lanes_of(run) if cycle is None else (),
     )
