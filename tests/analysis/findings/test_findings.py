@@ -440,5 +440,6 @@ def test_every_rule_has_a_run_that_makes_it_speak() -> None:
     elsewhere = {"small grids"}  # of gauges, in the tests of the overview
     elsewhere |= {"recorded rules"}  # in tests/analysis/measured/test_sections.py
     elsewhere |= {rule.id for rule in RULES if rule.view == "roofline"}  # in tests/analysis/work/test_below_peak.py
+    elsewhere |= {"slow lane"}  # in tests/analysis/overview/test_uneven_lanes.py
     elsewhere |= {"recorder's message", "page faults", "device error"}  # of databases, in tests/loaders
     assert lost - elsewhere == {name for name, *_ in CASES}
