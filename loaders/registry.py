@@ -48,6 +48,7 @@ MODULES: tuple[str, ...] = (
     "converted",
     "operations",
     "flight_recorder",
+    "megatron_timers",
 )
 """Modules of this package that define ``LOADER``, or 'module:NAME'. A new format is one file and one line here."""
 DIRECTORY_FILES = {

@@ -227,6 +227,7 @@ TABLES: dict[str, tuple[Field, ...]] = {
     "host_stats": (
         _f("name", NAME, "", "call or range as recorded"),
         _f("kind", NAME, "", "as in host: runtime, driver, sched, io or annotation"),
+        _f("rank", pl.Int64, "", "rank of the job, where the sums are of one"),
         _f("count", pl.Int64, "", "calls or ranges"),
         _f("total_ns", pl.Int64, "ns", "summed duration"),
         _f("mean_ns", pl.Float64, "ns", "mean duration"),

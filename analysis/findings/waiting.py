@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec import to_builtins
 
@@ -277,9 +278,16 @@ def slow_lane(evidence: Evidence) -> Said | None:
     lanes = evidence.measured.slow_lanes
     if not lanes:
         return None
+    return Said(lanes_sentence(lanes), tuple(to_builtins(one) for one in lanes[:10]), lanes[0].lost_ns)
+
+
+def lanes_sentence(lanes: Sequence[SlowLane]) -> str:
+    """What the slow lanes take longer for, the one that loses most time first."""
     first, *others = lanes[:MOST_LANES]
 
     def where(one: SlowLane) -> str:
+        if one.tid is None and one.rank is not None:
+            return f"rank {one.rank}"
         rank = f", rank {one.rank}" if one.rank is not None else ""
         return f"thread {one.tid} of process {one.pid}{rank}"
 
@@ -287,10 +295,10 @@ def slow_lane(evidence: Evidence) -> Said | None:
     calls = "" if first.calls == first.usual_calls else (
         f" in {units.counted(first.calls, 'call', 'calls')}, not {units.count(first.usual_calls)}")
     more = "".join(f"; {display(one.name, 40)} {one.ns / one.usual_ns:.2f}× on {where(one)}" for one in others)
-    return Said(
+    like = "ranks" if first.tid is None else "threads"
+    return (
         f"{display(first.name, 40)} takes {first.ns / first.usual_ns:.2f}× as long on {where(first)} as on the median "
-        f"of {first.lanes} such threads: {units.duration(first.ns)}, not {usual}{calls}{more}.",
-        tuple(to_builtins(one) for one in lanes[:10]), first.lost_ns)
+        f"of {first.lanes} such {like}: {units.duration(first.ns)}, not {usual}{calls}{more}.")
 
 
 @rule("clocks", "problem", "launches")

@@ -28,6 +28,7 @@ from ..core.call_tree import HostSlices, Ints, nearest, numbers_among, pack, par
 from ..core.callers import callers_of
 from ..core.intervals import union_per_owner
 from ..core.quantiles import codes, combined, dense, latencies
+from ..core.unknown import total
 from ..cycles.paired import OneRun, answered_by, launched_in
 from ..cycles.scope import with_host_of_parent
 from ..details.event_arguments import longest_calls
@@ -81,7 +82,14 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
     elif ranges.device_ns and ranges.unlaunched_ns:
         lost = units.percent(100 * ranges.unlaunched_ns / ranges.device_ns)
         notes = (f"{lost} of the device time has no recorded launch and belongs to no range.",)
-    return OneRun(ranges.frame.select(column.name for column in COLUMNS), facts, notes=notes, sums=(_sentence(facts),))
+    summary: tuple[str, ...] = ()
+    if not run.has("kernels"):
+        from ..findings.evidence.measured import slow_lanes_of  # only of recordings without device work
+        from ..findings.waiting import lanes_sentence
+
+        summary = (lanes_sentence(lanes),) if (lanes := slow_lanes_of(run)) else ()
+    frame = ranges.frame.select(column.name for column in COLUMNS)
+    return OneRun(frame, facts, summary, notes, sums=(_sentence(facts),))
 
 
 def _launched(run: Trace) -> Ranges | None:
@@ -189,8 +197,9 @@ def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _from_sums(run: Trace) -> Ranges | None:
     """Ranges from recorded sums; device columns are null."""
-    frame = run.host_stats.filter(pl.col("kind").is_in(RANGE_KINDS)).select(
-        "name", "count", "total_ns", "p50_ns", "max_ns").collect()
+    frame = run.host_stats.filter(pl.col("kind").is_in(RANGE_KINDS)).group_by("name", maintain_order=True).agg(
+        total(pl.col("count")), total(pl.col("total_ns")), pl.col("max_ns").max(),
+        pl.when(pl.len() == 1).then(pl.col("p50_ns").first()).alias("p50_ns")).collect()
     if frame.is_empty():
         return None
     unknown = ("self_ns", "threads", "device_ns", "projected_ns", "device_self_ns", "busy_ns", "elsewhere_ns",

@@ -110,12 +110,19 @@ class SlowLane(Struct, frozen=True):
 def slow_lanes_of(run: Trace) -> tuple[SlowLane, ...]:
     """Of a recording of ranges without device work, one lane per worker: the ranges that take far longer on few lanes
     than on the others, most lost time first. Lanes are alike if they hold the same range names up to numbers."""
-    if run.has("kernels") or not run.has("host.kind=annotation"):
-        return ()
     lane = ["rank", "pid", "tid"]
-    name = pl.col("name").cast(pl.String).str.replace_all(r"\d+", "#")
-    sums = run.host.filter(pl.col("kind") == "annotation", pl.col("dur_ns").is_not_null()).group_by(
-        name.alias("name"), *lane).agg(pl.col("dur_ns").sum(), calls=pl.len()).collect(engine="streaming")
+    name = pl.col("name").cast(pl.String).str.replace_all(r"\d+", "#").alias("name")
+    if run.has("kernels") or not (run.has("host.kind=annotation") or run.has("host_stats.rank")):
+        return ()
+    if run.has("host"):
+        sums = run.host.filter(pl.col("kind") == "annotation", pl.col("dur_ns").is_not_null()).group_by(
+            name, *lane).agg(pl.col("dur_ns").sum(), calls=pl.len()).collect(engine="streaming")
+    else:
+        nothing = pl.lit(None, pl.Int64)
+        sums = run.host_stats.filter(pl.col("rank").is_not_null(), pl.col("total_ns").is_not_null()).select(
+            name, "rank", pid=nothing, tid=nothing, dur_ns="total_ns", calls=pl.col("count")).collect()
+    if sums.is_empty():
+        return ()
     kinds = sums.group_by(lane).agg(pl.col("name").sort().str.join("\0").alias("like"))
     total, usual = int(sums["dur_ns"].sum() or 0), pl.col("dur_ns").quantile(0.5, "lower").cast(pl.Int64)
     slow = pl.col("dur_ns") >= UNEVEN * usual
