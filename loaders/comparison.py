@@ -8,7 +8,6 @@ taken from the column headers (``β_normal_pid_805580(%)``).
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,6 +19,8 @@ from . import csv_table, schema
 from .errors import Unreadable
 from .ingest import stream
 from .loader import FormatLoader, Job
+from .recording.faults import Faults
+from .recording.values import number
 from .trace import Device, Info, Trace
 
 FIXED = {
@@ -46,16 +47,19 @@ class _Report(Struct):
     title: str | None = None
     malformed: int = 0
     fault: str | None = None
+    faults: Faults = field(default_factory=Faults)
+
+    def number(self, column: str, cell: str) -> float | None:
+        """A printed number of the table; None, and counted, if it is none."""
+        value, reason = number(printed(cell))
+        if reason is not None:
+            self.faults.wrong("the comparison", column, reason)
+        return value
 
 
-def number(text: str) -> float | None:
-    """Parse a printed number, with thousands commas, %, bold marks or a Unicode minus; None for '-', 'nan', 'inf'."""
-    plain = text.replace(",", "").replace("*", "").replace("%", "").replace("−", "-").strip()
-    try:
-        value = float(plain)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+def printed(text: str) -> str:
+    """A printed number without %, bold marks and the Unicode minus."""
+    return text.replace("*", "").replace("%", "").replace("−", "-")
 
 
 def _columns(header: Sequence[str]) -> tuple[list[str | None], list[str], list[int | None]]:
@@ -96,7 +100,7 @@ class _Detail:
         if surplus > 0 and self.columns[0] == "function":
             cells = ["|".join(cells[: surplus + 1]), *cells[surplus + 1 :]]
         row: dict[str, Any] = {
-            name: _plain(cell) if name in TEXT else number(cell)
+            name: _plain(cell) if name in TEXT else self.report.number(name, cell)
             for name, cell in zip(self.columns, cells, strict=False)
             if name
         }
@@ -153,7 +157,10 @@ def _markdown(text: str) -> _Report:
             report.summary[cells[0]] = cells[1:3]
     columns = list(zip(*(row for row in ranks[1:] if len(row) >= 3), strict=False))
     if columns:
-        sides = [[time for cell in column if 0 <= (time := number(cell) or -1.0) < 1e15] for column in columns[1:3]]
+        sides = [
+            [time for cell in column if (time := report.number("Time (us)", cell)) is not None and 0 < time < 1e15]
+            for column in columns[1:3]
+        ]
         report.times = (sides[0], sides[1])
     return report
 
@@ -176,7 +183,7 @@ class Comparison(FormatLoader):
     name = "comparison"
     title = "Finished comparison of two runs: a report (strict_comparison_*.md) or its detail table as CSV"
     suffixes = (".md", ".csv")
-    version = 2
+    version = 3
     fills = ("cycles", "comparison")
 
     def sniff(self, head: bytes) -> bool:
@@ -239,7 +246,7 @@ def _facts(report: _Report, side: int) -> dict[str, Any]:
         facts["title"] = report.title
     for name, values in report.summary.items():
         if len(values) > side:
-            value = number(values[side])
+            value, _ = number(printed(values[side]))
             facts[name] = values[side] if value is None else value
     return facts
 
@@ -248,6 +255,7 @@ def _warnings(report: _Report) -> Iterator[str]:
     yield "This is a finished comparison: it holds no single cycles or launches of the two runs."
     if report.fault:
         yield report.fault
+    yield from report.faults.warnings()
     if report.malformed:
         total = report.malformed + len(report.rows)
         yield f"{report.malformed:,} of {total:,} rows could not be read and were left out."

@@ -19,6 +19,8 @@ from .collective_names import COLLECTIVE
 from .errors import Unreadable
 from .ingest import stream
 from .loader import FormatLoader, Job
+from .recording.faults import OUT_OF_RANGE, Faults
+from .recording.values import Kind, numbers
 from .schema_limits import LATEST_NS
 from .trace import Device, Info, Trace
 
@@ -41,42 +43,41 @@ UNITS: tuple[tuple[str, str, float], ...] = (
 
 
 def _read(
-    path: Path, needed: tuple[str, ...], columns: Callable[[pl.DataFrame], pl.DataFrame], warnings: list[str]
+    path: Path, needed: tuple[str, ...], columns: Callable[[_Cells], pl.DataFrame], warnings: list[str]
 ) -> pl.DataFrame:
     """Read the file as text and convert it with ``columns``; the rows that drops are counted in a warning."""
     data, fault = stream.read_all(path)
     text = csv_table.read(data)
     if missing := [column for column in needed if column not in text.columns]:
         raise Unreadable(path, f"lacks the column {missing[0]}", "A cycle profile has one row per cycle and function.")
-    frame = columns(text)
+    cells = _Cells(text, path.name)
+    frame = columns(cells)
     if fault:
         warnings.append(f"{path.name}: {fault}")
+    warnings += cells.faults.warnings()
     if lost := text.height - frame.height:
         warnings.append(f"{lost:,} of {text.height:,} rows of {path.name} could not be read and were left out.")
     return frame
 
 
-def _float(column: str) -> pl.Expr:
-    """A column as Float64; null where it holds no finite number."""
-    value = pl.col(column).str.strip_chars().cast(pl.Float64, strict=False)
-    return pl.when(value.is_finite()).then(value)
+class _Cells:
+    """A file's text columns and, under their own names, the numbers in them; null where there is no such column."""
 
+    def __init__(self, text: pl.DataFrame, name: str) -> None:
+        self.text, self.name, self.faults = text, name, Faults()
 
-def _integer(column: str) -> pl.Expr:
-    """A column as Int64, also where integers were printed as floats."""
-    return _float(column).round().cast(pl.Int64, strict=False)
+    def number(self, column: str, kind: Kind = "real", factor: float = 1) -> pl.Series:
+        """A column as numbers, recorded in a unit ``factor`` times larger."""
+        if column not in self.text.columns:
+            return pl.repeat(None, self.text.height, dtype=pl.Float64 if kind == "real" else pl.Int64, eager=True)
+        return numbers(self.text[column], kind, self.faults, self.name, factor=factor)
 
-
-def _ns(column: str) -> pl.Expr:
-    """Microseconds as text → ns as Int64, not via a float, which cannot hold 19 digits; null after 2096."""
-    text = pl.col(column).str.strip_chars()
-    whole = text.str.extract(r"^(\d{1,16})(?:\.\d*)?$").cast(pl.Int64, strict=False)
-    rest = text.str.extract(r"^\d+(\.\d+)$").cast(pl.Float64, strict=False).fill_null(0.0)
-    parsed = pl.coalesce(
-        whole * 1000 + (rest * 1000).round().cast(pl.Int64, strict=False),
-        (_float(column) * 1000).round().cast(pl.Int64, strict=False),
-    )
-    return pl.when(parsed.is_between(-LATEST_NS, LATEST_NS)).then(parsed).alias(column)
+    def time(self, column: str) -> pl.Series:
+        """Times in µs as ns; null beyond 2096."""
+        times = self.number(column, "ns", 1000)
+        beyond = (~times.is_between(-LATEST_NS, LATEST_NS)).fill_null(False)
+        self.faults.wrong(self.name, column, OUT_OF_RANGE, int(beyond.sum()))
+        return times.set(beyond, None)
 
 
 def _kind() -> pl.Expr:
@@ -91,32 +92,30 @@ def _kind() -> pl.Expr:
     )  # fmt: skip
 
 
-def _profile(perf: pl.DataFrame) -> pl.DataFrame:
+def _profile(cells: _Cells) -> pl.DataFrame:
     """Rows with the columns of ``profile``, cycle_start_ns still absolute; rows without cycle or function dropped."""
-    optional = {"hostname", "func_type", "mu_pct", "sigma_pct", "duration", "interpolation_status", "anchor_name"}
-    optional |= {"cycle_start_ts", "instances_count"}
-    perf = perf.with_columns(
-        pl.lit(None, pl.String).alias(column) for column in sorted(optional) if column not in perf.columns
-    )
+    optional = ("hostname", "func_type", "interpolation_status", "anchor_name")
+    perf = cells.text.with_columns(
+        pl.lit(None, pl.String).alias(column) for column in optional if column not in cells.text.columns)
     metric = pl.col("metric_name").str.strip_chars()
     metric = pl.when(~metric.is_in(["N/A", "", "nan"])).then(metric)
     status = pl.col("interpolation_status")
     return perf.select(
-        _integer("cycle").alias("cycle"),
-        _ns("anchor_dur_us").alias("cycle_ns"),
-        _ns("cycle_start_ts").alias("cycle_start_ns"),
+        cells.number("cycle", "id").alias("cycle"),
+        cells.time("anchor_dur_us").alias("cycle_ns"),
+        cells.time("cycle_start_ts").alias("cycle_start_ns"),
         pl.col("anchor_name").alias("anchor"),
-        _integer("pid").alias("pid"),
+        cells.number("pid", "id").alias("pid"),
         pl.when(pl.col("hostname") != "").then(pl.col("hostname")).alias("host"),
         pl.col("function_name").alias("function"),
         _kind().alias("kind"),
         metric.alias("metric"),
         pl.col("device"),
-        _float("beta_pct").alias("beta"),
-        _float("mu_pct").alias("mu"),
-        _float("sigma_pct").alias("sigma"),
-        _ns("duration").alias("dur_ns"),
-        _integer("instances_count").alias("instances"),
+        cells.number("beta_pct").alias("beta"),
+        cells.number("mu_pct").alias("mu"),
+        cells.number("sigma_pct").alias("sigma"),
+        cells.time("duration").alias("dur_ns"),
+        cells.number("instances_count", "count").alias("instances"),
         pl.when(metric.is_not_null() & status.is_not_null())
         .then(status.str.contains("*", literal=True))
         .alias("interpolated"),
@@ -169,24 +168,24 @@ def unit_of(metric: str) -> tuple[str, float]:
     return next(((unit, scale) for pattern, unit, scale in UNITS if re.search(pattern, metric)), ("", 1.0))
 
 
-def _metrics(counters: pl.DataFrame) -> pl.DataFrame:
+def _metrics(cells: _Cells) -> pl.DataFrame:
     """Samples with the columns of ``metrics``, ts_ns still absolute; a pid or GPU number in the name is split off."""
     suffix = pl.col("counter_name").str.extract(r"^(?:process|gpu)_.*_(\d[\d.]*(?:e\+?\d+)?)$")
-    number = suffix.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
+    number = numbers(cells.text.select(suffix).to_series(), "id", cells.faults, cells.name)
     of_process = pl.col("counter_name").str.starts_with("process_")
-    samples = counters.select(
-        _ns("timestamp").alias("ts_ns"),
+    samples = cells.text.select(
+        cells.time("timestamp").alias("ts_ns"),
         pl.when(suffix.is_null())
         .then(pl.col("counter_name"))
         .otherwise(pl.col("counter_name").str.replace(r"_\d[\d.]*(?:e\+?\d+)?$", ""))
         .alias("metric"),
         pl.when(of_process).then(number).alias("pid"),
-        pl.when(number.is_not_null() & ~of_process)
+        pl.when(pl.lit(number.is_not_null()) & ~of_process)
         .then(pl.format("GPU {}", number))
         .when(~pl.col("counter_name").str.contains("gpu"))
         .then(pl.lit("Host"))
         .alias("device"),
-        _float("value").alias("value"),
+        cells.number("value").alias("value"),
     ).drop_nulls(["ts_ns", "metric", "value"])
     names = samples["metric"].unique().to_list()
     units = pl.DataFrame(
@@ -206,7 +205,7 @@ class CycleProfile(FormatLoader):
     name = "cycle-profile"
     title = "Cycle profile: β and μ per cycle, function and metric (result_perf_data.csv), and its counter file"
     suffixes = (".csv",)
-    version = 3
+    version = 4
     fills = ("metrics", "cycles", "profile")
     is_sidecar = True
     directory_file = PERF

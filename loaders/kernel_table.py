@@ -20,6 +20,8 @@ from .collective_names import kernel_kind
 from .errors import Unreadable
 from .ingest.stream import Source, line_blocks
 from .loader import FormatLoader, Job
+from .recording.faults import BACKWARDS, Faults
+from .recording.values import Kind, numbers
 from .trace import Info, Trace
 
 BLOCK_BYTES = 8 << 20
@@ -31,7 +33,7 @@ TAIL = 26
 
 HEADER = re.compile(rb"\s*Kernel\s*\|?\s*Latency\s+Tensor\s+DRAM\s*")
 ROW = re.compile(rb"[^\n]*\|\s*\d+\s+\d*\.\d+\s+\d*\.\d+\s*")
-ANY_ROW = r"(?s)^(.*)\|\s*(\d+)\s+(\S+)\s+(\S+)\s*$"
+ANY_ROW = r"(?s)^(.*)\|\s*(\S+)\s+(\S+)\s+(\S+)\s*$"
 HEADER_LINE = r"^\s*Kernel\s*\|?\s*Latency\s+Tensor\s+DRAM\s*$"
 
 
@@ -45,6 +47,7 @@ class _Rows(Struct):
     total: int = 0
     malformed: int = 0
     undecodable: int = 0
+    faults: Faults = field(default_factory=Faults)
 
     def add(self, frame: pl.DataFrame) -> None:
         self.frames.append(frame)
@@ -87,48 +90,48 @@ def _decodes(line: bytes) -> bool:
     return True
 
 
-def _fixed(lines: pl.DataFrame) -> pl.DataFrame:
-    """Parse lines in the fixed layout; dur_ns is null for any other line."""
-    tail = pl.col("line").str.tail(TAIL)
-    number = {
-        "dur_ns": tail.str.slice(1, 11).str.strip_chars_start(" ").cast(pl.Int64, strict=False),
-        "tensor": tail.str.slice(12, 7).str.strip_chars_start(" ").cast(pl.Float32, strict=False),
-        "dram": tail.str.slice(19, 7).str.strip_chars_start(" ").cast(pl.Float32, strict=False),
-    }
-    rows = lines.select("line", pl.col("line").str.head(-TAIL).alias("name"), usual=tail.str.starts_with("|"), **number)
-    is_usual = pl.col("usual") & (pl.col("dur_ns") >= 0) & pl.col("tensor").is_finite() & pl.col("dram").is_finite()
-    return rows.with_columns(pl.when(is_usual).then(pl.col("dur_ns")).alias("dur_ns")).drop("usual")
+def _fixed(lines: pl.Series) -> pl.DataFrame:
+    """Parse lines in the fixed layout; ``usual`` is false for any other line."""
+    tail = lines.str.tail(TAIL)
+    dur, tensor, dram = (
+        numbers(tail.str.slice(at, width), kind, Faults(), "") for at, width, kind in _CELLS)
+    usual = tail.str.starts_with("|") & (dur >= 0) & tensor.is_not_null() & dram.is_not_null()
+    return pl.DataFrame({"line": lines, "name": lines.str.head(-TAIL), "dur_ns": dur, "tensor": tensor, "dram": dram,
+                         "usual": usual.fill_null(False)})
 
 
-def _loose(rows: pl.DataFrame) -> pl.DataFrame:
-    """Parse the remaining rows by regular expression; a utilisation that is not a finite number is null."""
-    parts = pl.col("line").str.extract_groups(ANY_ROW).struct
-
-    def fraction(group: str) -> pl.Expr:
-        value = parts.field(group).cast(pl.Float32, strict=False)
-        return pl.when(value.is_finite()).then(value)
-
-    return rows.select(
-        "line", name=parts.field("1"), dur_ns=parts.field("2").cast(pl.Int64, strict=False), tensor=fraction("3"),
-        dram=fraction("4"),
-    )  # fmt: skip
+_CELLS: tuple[tuple[int, int, Kind], ...] = ((1, 11, "ns"), (12, 7, "real"), (19, 7, "real"))
+"""Where latency and utilisations stand in the tail of a line of the fixed layout."""
 
 
-def parse(block: bytes) -> tuple[pl.DataFrame, int, int]:
+def _loose(lines: pl.Series, faults: Faults) -> pl.DataFrame:
+    """Parse the remaining rows by regular expression: three cells after the last pipe, of which one is a number. What
+    cannot be read is null and counted; ``usual`` is false for lines that are no launches."""
+    parts = lines.str.extract_groups(ANY_ROW).struct
+    cells = [parts.field(group) for group in "234"]
+    is_row = pl.DataFrame(cells).select(pl.any_horizontal(pl.all().str.contains(r"^[+-]?\.?\d"))).to_series()
+    dur, tensor, dram = (
+        numbers(cell.set(~is_row.fill_null(False), None), kind, faults, "the table", column)
+        for cell, (_, _, kind), column in zip(cells, _CELLS, ("Latency", "Tensor", "DRAM"), strict=True))
+    backwards = (dur < 0).fill_null(False)
+    faults.wrong("the table", "Latency", BACKWARDS, int(backwards.sum()))
+    return pl.DataFrame({"line": lines, "name": parts.field("1"), "dur_ns": dur.set(backwards, None), "tensor": tensor,
+                         "dram": dram, "usual": is_row.fill_null(False)})
+
+
+def parse(block: bytes, faults: Faults | None = None) -> tuple[pl.DataFrame, int, int]:
     """Complete lines → (frame of dur_ns, name, tensor, dram; number of non-launch lines; number of non-UTF-8 lines)."""
     lines, undecodable = _lines(block)
-    rows = _fixed(lines.to_frame("line")) if lines.len() else _fixed(pl.DataFrame(schema={"line": pl.String}))
-    malformed = 0
-    if rows["dur_ns"].null_count():
-        odd = pl.col("dur_ns").is_null()
+    rows, malformed = _fixed(lines), 0
+    if not rows["usual"].all():
         rows = rows.with_row_index("at")
-        loose = rows.filter(odd).select("at").hstack(_loose(rows.filter(odd)))
+        odd = rows.filter(~pl.col("usual"))
+        loose = odd.select("at").hstack(_loose(odd["line"], faults or Faults()))
         noise = (pl.col("line").str.strip_chars() == "") | pl.col("line").str.contains(HEADER_LINE)
-        malformed = loose.filter(pl.col("dur_ns").is_null() & ~noise).height
-        columns = ["at", "line", "name", "dur_ns", "tensor", "dram"]
-        rows = pl.concat([rows.filter(~odd).select(columns), loose.drop_nulls("dur_ns").select(columns)]).sort("at")
+        malformed = loose.filter(~pl.col("usual") & ~noise).height
+        rows = pl.concat([rows.filter("usual"), loose.filter("usual")]).sort("at")
     name = pl.col("name").str.strip_chars_end(" ").cast(schema.NAME)
-    return rows.select("dur_ns", name, "tensor", "dram"), malformed, undecodable
+    return rows.select("dur_ns", name, pl.col("tensor", "dram").cast(pl.Float32)), malformed, undecodable
 
 
 class KernelTable(FormatLoader):
@@ -137,7 +140,7 @@ class KernelTable(FormatLoader):
     name = "kernel-table"
     title = "Kernel table: name, latency, tensor-core and DRAM utilisation per launch, as text"
     suffixes = (".txt",)
-    version = 2
+    version = 3
     fills = ("kernels",)
 
     def sniff(self, head: bytes) -> bool:
@@ -153,7 +156,7 @@ class KernelTable(FormatLoader):
         with Source(job.path) as source:
             info = self._info(job, source.size)
             for block in line_blocks(source, BLOCK_BYTES):
-                frame, malformed, undecodable = parse(block)
+                frame, malformed, undecodable = parse(block, rows.faults)
                 if not rows.total and frame.height and job.first_rows:
                     job.first_rows(Trace(info, kernels=_kernels(frame.head(1000).lazy())))
                 rows.add(frame)
@@ -175,6 +178,7 @@ class KernelTable(FormatLoader):
 def _warnings(rows: _Rows) -> Iterator[str]:
     if not rows.total:
         yield "The table has a header and no launches."
+    yield from rows.faults.warnings()
     if rows.malformed:
         yield f"{rows.malformed:,} of {rows.malformed + rows.total:,} lines are not launches and were left out."
     if rows.undecodable:

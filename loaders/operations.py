@@ -34,7 +34,7 @@ class Operations(FormatLoader):
     name = "operations"
     title = "Operations of a pipeline job by worker and step: Parquet, as ByteDance's StragglerAnalysis publishes it"
     suffixes = (".parquet",)
-    version = 1
+    version = 2
     fills = ("kernels", "cycles")
 
     def sniff(self, head: bytes) -> bool:
@@ -55,19 +55,23 @@ class Operations(FormatLoader):
         import polars as pl
 
         from . import parquet_check, schema
+        from .recording.faults import Faults
+        from .recording.values import numbers
+        from .schema_limits import LONGEST_NS
 
         try:
             parquet_check.check(job.path)  # before polars allocates the sizes it declares
             rows = pl.read_parquet(job.path, columns=list(COLUMNS))
-            rows = rows.with_columns(
-                pl.col("dp_rank", "stage", "step", "seq_id").cast(pl.Int64), pl.col("optype").cast(pl.String),
-                pl.col("start_ts", "duration").cast(pl.Float64))
         except (OSError, parquet_check.Implausible, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             why = str(error).partition("\n")[0]
             raise Unreadable(job.path, f"is damaged ({why})", "Copy it again.") from None
-        whole = rows.filter(
-            pl.col("start_ts").is_finite(), pl.col("duration").is_finite(), pl.col("duration") >= 0,
-            pl.col("start_ts").abs() < 1e8, pl.col("duration") < 1e8,
+        faults = Faults()
+        whole = rows.with_columns(
+            pl.col("optype").cast(pl.String),
+            *(numbers(rows[name], "id", faults, job.path.name) for name in ("dp_rank", "stage", "step", "seq_id")),
+            *(numbers(rows[name], "ns", faults, job.path.name, factor=1e9) for name in ("start_ts", "duration")),
+        ).filter(
+            pl.col("start_ts").abs() < LONGEST_NS * 10, pl.col("duration").is_between(0, LONGEST_NS * 10),
             pl.col("dp_rank").is_between(0, 1 << 20), pl.col("stage").is_between(0, 1 << 20),
         ).drop_nulls(["step", "optype"])
         if whole.is_empty():
@@ -77,7 +81,8 @@ class Operations(FormatLoader):
         info = Info(
             str(job.path), job.path.stem, self.name, tool="StragglerAnalysis", bytes=job.path.stat().st_size,
             devices=(Device("GPU 0"),), ranks=ranks, facts={OPERATIONS: True},
-            warnings=(f"{lost:,} of {rows.height:,} rows hold no operation with times: left out.",) if lost else (),
+            warnings=(*faults.warnings(), *((f"{lost:,} of {rows.height:,} rows hold no operation with times: "
+                                             "left out.",) if lost else ())),
         )
         return (Trace(info, schema.conform("kernels", kernels.lazy()), cycles=schema.conform("cycles", cycles.lazy())),)
 
@@ -87,8 +92,7 @@ def _tables(rows: Any) -> tuple[Any, Any, tuple[int, ...]]:
     import polars as pl
 
     data, deepest = int(rows["dp_rank"].max()) + 1, int(rows["stage"].max())
-    ns = (pl.col("start_ts", "duration") * 1e9).round().cast(pl.Int64)
-    rows = rows.with_columns(ns, rank=pl.col("stage") * data + pl.col("dp_rank")).rename(
+    rows = rows.with_columns(rank=pl.col("stage") * data + pl.col("dp_rank")).rename(
         {"start_ts": "start_ns", "duration": "dur_ns"})
     end = (pl.col("start_ns") + pl.col("dur_ns")).max()
     steps = rows.group_by("step", maintain_order=True).agg(first=pl.col("start_ns").min(), last=end).with_columns(

@@ -9,7 +9,7 @@ possible, and values that no view has are null.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -21,9 +21,12 @@ from .collective_names import kernel_kind
 from .errors import Unreadable
 from .ingest import stream
 from .loader import HEAD_BYTES, FormatLoader, Job
+from .recording.faults import Faults
+from .recording.values import LIMIT, Kind, number
 from .trace import Device, Info, Trace
 
 Document = dict[str, Any]
+Steps = list[tuple[str, dict[str, int | None]]]
 
 GAUGES = {
     "Utilization": "utilisation", "Est. SM Efficiency": "sm_efficiency", "Est. Achieved Occupancy": "occupancy",
@@ -31,6 +34,7 @@ GAUGES = {
 }  # fmt: skip
 """Title in the device summary (without the device type) → property of ``Device``, as a fraction."""
 
+_OPERATOR_TIMES = ("device_self", "device_total", "host_self", "host_total")
 PIES = ("device_self_time", "device_total_time", "host_self_time", "host_total_time")
 OPENING = re.compile(
     rb'\{\s*"(steps|performance|device_total_time|device_self_time|host_total_time|metadata|total)"\s*:'
@@ -78,48 +82,46 @@ def _dicts(value: object) -> Iterator[dict[str, Any]]:
     yield from (item for item in (value if isinstance(value, list) else ()) if isinstance(item, dict))
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _ns(value: object) -> int | None:
-    """µs → ns; None if the value is not a number or out of range."""
-    number = _number(value)
-    return round(number * 1000) if number is not None and abs(number) < 1e15 else None
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and 0 <= value < 1 << 62 else None
-
-
 def _yes(value: object) -> bool | None:
     return {"yes": True, "no": False}.get(str(value).lower())
 
 
 class _Worker(Struct):
-    """The views of one worker, by kind of view."""
+    """The views of one worker, by kind of view, and what could not be read in them."""
 
     views: dict[str, Document] = field(default_factory=dict)
+    faults: Faults = field(default_factory=Faults)
 
-    def breakdown(self) -> list[tuple[str | None, str, int]]:
+    def _cell(self, view: str, row: Mapping[str, Any], column: str, kind: Kind, factor: float = 1) -> Any:
+        value, reason = number(row.get(column), kind, factor)
+        if reason is not None:
+            self.faults.wrong(view, column, reason)
+        return value
+
+    def _ns(self, view: str, row: Mapping[str, Any], column: str) -> int | None:
+        """A time in µs as ns."""
+        time: int | None = self._cell(view, row, column, "ns", 1000)
+        return time
+
+    def breakdown(self, steps: Steps) -> list[tuple[str | None, str, int]]:
         """(step, category, ns): first the mean per step (step None), then each step."""
         overview = self.views.get("overview", {})
         rows: list[tuple[str | None, str, int]] = []
         for total in _dicts(overview.get("performance")):
             for child in _dicts(total.get("children")):
-                if (time := _ns(child.get("value"))) is not None:
+                if (time := self._ns("performance", child, "value")) is not None:
                     rows.append((None, str(child.get("name")), time))
-        for step, times in self.steps():
-            rows += [(step, category, time) for category, time in times.items()]
+        for step, times in steps:
+            rows += [(step, category, time) for category, time in times.items() if time is not None]
         return rows
 
-    def steps(self) -> list[tuple[str, dict[str, int]]]:
+    def steps(self) -> Steps:
         """(step name, category → ns) of each step."""
         table = self.views.get("overview", {}).get("steps")
         return [
             (
                 str(record.pop("Step", at)),
-                {name: time for name, cell in record.items() if (time := _ns(cell)) is not None},
+                {name: self._ns("steps", record, name) for name in record},
             )
             for at, record in enumerate(_records(table))
         ]
@@ -131,13 +133,10 @@ class _Worker(Struct):
             return self._operators_from_pies()
         return [
             {
-                "name": str(op["name"]), "calls": _count(op.get("calls")),
-                "device_self_ns": _ns(op.get("device_self_duration")),
-                "device_total_ns": _ns(op.get("device_total_duration")),
-                "host_self_ns": _ns(op.get("host_self_duration")),
-                "host_total_ns": _ns(op.get("host_total_duration")), "tc_eligible": _yes(op.get("tc_eligible")),
-                "tc_self_ratio": _fraction(op.get("tc_self_ratio")),
-                "tc_total_ratio": _fraction(op.get("tc_total_ratio")),
+                "name": str(op["name"]), "calls": self._cell("operator_table", op, "calls", "count"),
+                **{f"{time}_ns": self._ns("operator_table", op, f"{time}_duration") for time in _OPERATOR_TIMES},
+                "tc_eligible": _yes(op.get("tc_eligible")),
+                **{ratio: _fraction(op.get(ratio)) for ratio in ("tc_self_ratio", "tc_total_ratio")},
             }
             for op in table["data"]
         ]
@@ -147,7 +146,8 @@ class _Worker(Struct):
         for pie in PIES:
             for record in _records(self.views.get("operator_pie", {}).get(pie)):
                 name = str(record.get("name"))
-                operators.setdefault(name, {"name": name})[pie.replace("_time", "_ns")] = _ns(record.get("value"))
+                time = self._ns(pie, record, "value")
+                operators.setdefault(name, {"name": name})[pie.replace("_time", "_ns")] = time
         return list(operators.values())
 
     def kernels(self) -> list[dict[str, Any]]:
@@ -156,15 +156,16 @@ class _Worker(Struct):
         if table is None:
             pie = _records(self.views.get("kernel_pie", {}).get("total"))
             rows: list[dict[str, Any]] = [
-                {"name": str(record.get("name")), "total_ns": _ns(record.get("value"))} for record in pie
+                {"name": str(record.get("name")), "total_ns": self._ns("kernel_pie", record, "value")} for record in pie
             ]
         else:
             rows = [
                 {
-                    "name": str(record.get("Name")), "count": _count(record.get("Calls")),
-                    "total_ns": _ns(record.get("Total Duration (us)")),
-                    "mean_ns": None if (mean := _number(record.get("Mean Duration (us)"))) is None else mean * 1000,
-                    "min_ns": _ns(record.get("Min Duration (us)")), "max_ns": _ns(record.get("Max Duration (us)")),
+                    "name": str(record.get("Name")),
+                    "count": self._cell("kernel_table", record, "Calls", "count"),
+                    "mean_ns": self._cell("kernel_table", record, "Mean Duration (us)", "real", 1000),
+                    **{f"{what.lower()}_ns": self._ns("kernel_table", record, f"{what} Duration (us)")
+                       for what in ("Total", "Min", "Max")},
                     "tensor_cores": _yes(record.get("Tensor Cores Used", record.get("Kernel Uses Tensor Cores"))),
                 }
                 for record in _records(table["data"])
@@ -188,10 +189,9 @@ class _Worker(Struct):
 
 def _fraction(value: object) -> float | None:
     """A ratio as a fraction; text is a percentage."""
-    if isinstance(value, str):
-        digits = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*%?\s*", value)
-        return float(f"{digits[1]}e-2") if digits else None
-    return _number(value)
+    if not isinstance(value, str):
+        return number(value)[0]
+    return number(value.strip().removesuffix("%").rstrip() + "e-2")[0]  # by its digits: 9.18% is 0.0918
 
 
 def _with_gauge(device: Device, title: str, value: str) -> Device:
@@ -244,7 +244,7 @@ class TensorBoardViews(FormatLoader):
     title = ("PyTorch TensorBoard profiler views: overview, operators and kernels of each worker, one JSON document "
              "per line")
     suffixes = (".jsonl", ".json")
-    version = 3
+    version = 4
     fills = ("cycles", "operators", "kernel_stats", "breakdown")
 
     def sniff(self, head: bytes) -> bool:
@@ -290,24 +290,25 @@ def _trace(worker: _Worker, info: Info, warnings: list[str]) -> Trace:
         "views": sorted(worker.views),
         "recommendations": _sentences(advice) if isinstance(advice, str) else [],
     }
-    full = Info(
-        info.source, info.label, info.format, info.tool, info.bytes,
-        devices=worker.devices(), warnings=tuple(warnings), facts=facts,
-    )  # fmt: skip
+    steps = worker.steps()
     breakdown = pl.DataFrame(
-        worker.breakdown(), schema={"step": pl.String, "category": pl.String, "time_ns": pl.Int64}, orient="row"
+        worker.breakdown(steps), schema={"step": pl.String, "category": pl.String, "time_ns": pl.Int64}, orient="row"
     )
-    return Trace(
-        full, cycles=schema.conform("cycles", _cycles(worker).lazy()),
-        breakdown=schema.conform("breakdown", breakdown.lazy()), operators=_table("operators", worker.operators()),
-        kernel_stats=_table("kernel_stats", worker.kernels()),
+    operators, kernels = _table("operators", worker.operators()), _table("kernel_stats", worker.kernels())
+    full = Info(
+        info.source, info.label, info.format, info.tool, info.bytes, devices=worker.devices(),
+        warnings=(*warnings, *worker.faults.warnings()), facts=facts,
     )  # fmt: skip
+    return Trace(
+        full, cycles=schema.conform("cycles", _cycles(steps).lazy()),
+        breakdown=schema.conform("breakdown", breakdown.lazy()), operators=operators, kernel_stats=kernels,
+    )
 
 
 def _table(table: str, rows: list[dict[str, Any]]) -> pl.LazyFrame:
     dtypes = schema.polars_schema(table)
     plain = {name: pl.String() if dtype == schema.NAME else dtype for name, dtype in dtypes.items()}
-    frame = pl.DataFrame(rows, schema=plain, strict=False)
+    frame = pl.DataFrame(rows, schema=plain)
     return schema.conform(table, (_merged(frame) if frame["name"].is_duplicated().any() else frame).lazy())
 
 
@@ -316,24 +317,26 @@ def _merged(frame: pl.DataFrame) -> pl.DataFrame:
     min and max kept, the mean recomputed; ratios of merged rows are null."""
     total = [name for name in frame.columns if name in ("calls", "count") or name.endswith(("self_ns", "total_ns"))]
     alone = pl.len() == 1
-    sums = [pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name) for name in total]
+    sums = [
+        pl.when(pl.col(name).null_count() == 0, pl.col(name).cast(pl.Float64).sum().abs() < LIMIT)
+        .then(pl.col(name).sum()).alias(name) for name in total
+    ]
     sums += [pl.col(name).any() for name in ("tc_eligible", "tensor_cores") if name in frame.columns]
     sums += [pl.when(alone).then(pl.col(name).first()).alias(name) for name in frame.columns if name.endswith("_ratio")]
     if "mean_ns" in frame.columns:
-        mean = (
-            pl.when(alone).then(pl.col("mean_ns").first()).otherwise(pl.col("total_ns").sum() / pl.col("count").sum())
-        )
+        known = [pl.col(name).null_count() == 0 for name in ("total_ns", "count")]
+        mean = pl.when(alone).then(pl.col("mean_ns").first()).when(*known).then(
+            pl.col("total_ns").sum() / pl.col("count").sum())
         sums += [mean.alias("mean_ns"), pl.col("min_ns").min(), pl.col("max_ns").max(), pl.col("kind").first()]
     return frame.group_by("name", maintain_order=True).agg(sums)
 
 
-def _cycles(worker: _Worker) -> pl.DataFrame:
+def _cycles(steps: Steps) -> pl.DataFrame:
     """The steps of the overview; a step's duration is the sum of its categories, which never overlap."""
-    steps = worker.steps()
     return pl.DataFrame(
         {
             "cycle": [int(step) if step.isdecimal() and len(step) < 18 else at for at, (step, _) in enumerate(steps)],
-            "dur_ns": [sum(times.values()) for _, times in steps],
+            "dur_ns": [_sum(times.values()) for _, times in steps],
             "label": [f"ProfilerStep#{step}" for step, _ in steps],
             "kind": ["step"] * len(steps),
             "source": ["recorded"] * len(steps),
@@ -341,6 +344,12 @@ def _cycles(worker: _Worker) -> pl.DataFrame:
         },
         schema_overrides={"cycle": pl.Int64, "dur_ns": pl.Int64, "label": pl.String},
     )
+
+
+def _sum(times: Collection[int | None]) -> int | None:
+    """The sum of the times; None if one is unknown."""
+    known = [time for time in times if time is not None]
+    return sum(known) if len(known) == len(times) and abs(sum(known)) <= LIMIT else None
 
 
 def _sentences(html: str) -> list[str]:

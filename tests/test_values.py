@@ -13,16 +13,22 @@ from warplens.loaders.recording.faults import Faults
 from warplens.loaders.recording.values import Clock, number, numbers, series
 
 ROOT = Path(warplens.__file__).parent
-READERS = ("nsys", "nsys_stats", "rocm", "counters", "recording", "ncu")
 CASTS = re.compile(
-    r"cast\(pl\.(?:Int|Float|UInt)\w*, strict=False|\bfloat\(value\)|cast\(\{0\} as (?:real|integer)|fill_nan\(0")
+    r"cast\(pl\.(?:Int|Float|UInt)\w*, strict=False|schema=\w+, strict=False|\bfloat\(value\)|fill_nan\(0"
+    r"|cast\(\{0\} as (?:real|integer)|cast\(\w+ as (?:real|integer)\)")
+ALLOWED = {
+    "loaders/counters/times.py": "dates, whose parts a pattern has found to be digits",
+    "loaders/recording/values.py": "the one function",
+    "loaders/kineto/columns.py": "the JSON scanner's own numbers, which the compiled scanner has to give too",
+    "loaders/kineto/dialect.py": "the same, of an argument read again",
+    "loaders/kineto/table_frames.py": "registers from a scanned Int64 to the table's Int32",
+    "loaders/perfetto/annotations.py": "a number in an annotation's text, not finite where it is none",
+}
 
 
-def test_no_reader_of_tables_makes_numbers_of_its_own() -> None:
-    files = (path for room in READERS for path in (ROOT / "loaders" / room).rglob("*.py"))
-    texts = {str(path.relative_to(ROOT)): path.read_text() for path in files if path.name not in (
-        "times.py", "values.py")}  # dates, and the function itself
-    assert {name for name, text in texts.items() if CASTS.search(text)} == set()
+def test_no_reader_makes_numbers_of_its_own() -> None:
+    files = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "loaders").rglob("*.py")}
+    assert {name for name, text in files.items() if CASTS.search(text)} <= set(ALLOWED)
 
 
 def test_no_unknown_counts_as_nothing_in_work_and_findings() -> None:

@@ -21,9 +21,10 @@ from .. import csv_table, kineto, schema
 from ..errors import Unreadable
 from ..ingest import stream
 from ..kineto import dialect
-from ..kineto.columns import NULL, nanoseconds
 from ..kineto.flows import changed
 from ..loader import Job
+from ..recording.faults import OUT_OF_RANGE, Faults, timeless_launches
+from ..recording.values import Clock, Kind, numbers
 from ..schema import NAME
 from ..trace import Device, Info, Trace
 from .files import RANK
@@ -45,10 +46,9 @@ _COLUMNS = dict(
 def load(job: Job) -> Trace:
     """Read the table and, if it has its original name, the files next to it. Raises Unreadable if it has no kernel."""
     text, fault = stream.read_all(job.path)
-    table, lost = _rows(text)
-    warnings = [fault] if fault else []
-    if lost:
-        warnings.append(f"{job.path.name}: {lost:,} rows without a usable time were left out")
+    faults = Faults()
+    table = _rows(text, job.path.name, faults)
+    warnings = [*([fault] if fault else ()), *faults.warnings()]
     if table.height and table["core"].null_count() == table.height:
         warnings.append(f"{job.path.name} lacks the column {_CORE} (core of each kernel): collectives are recognised "
                         "by name only")
@@ -93,16 +93,17 @@ def _of_trace(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace | Non
 def _of_table(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace:
     """The run from the table alone: device activities, and steps that span the kernels of each."""
     if table.is_empty():
-        raise Unreadable(job.path, "lists no kernel with a usable time", "Check that kernels ran while it recorded.")
-    lowest = table["start_ns"].min()
-    assert isinstance(lowest, int)
+        raise Unreadable(job.path, "lists no kernel", "Check that kernels ran while it recorded.")
+    lowest = min(table["start_ns"].drop_nulls(), default=0)
+    if timeless := table["start_ns"].null_count():
+        warnings = [*warnings, timeless_launches(timeless, table.height)]
     derived = table.with_columns(
         pl.col("start_ns") - lowest, pl.col("name", "kind", "device", "grid", "op_type", "core").cast(NAME),
         pl.col("tensor").cast(pl.Float32),
     ).with_row_index("index")
     end = pl.col("start_ns") + pl.col("dur_ns")
     steps = (
-        derived.drop_nulls("step").group_by("step")
+        derived.drop_nulls(["step", "start_ns"]).group_by("step")
         .agg(pl.col("start_ns").min(), (end.max() - pl.col("start_ns").min()).alias("dur_ns"),
              pl.col("index").min().alias("first_index"), pl.col("index").max().alias("last_index"))
         .sort("start_ns").select(
@@ -111,7 +112,7 @@ def _of_table(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace:
             source=pl.lit("recorded", NAME), complete=True,
         )
     )  # fmt: skip
-    devices = derived["device"].cast(pl.String).unique().sort().to_list()
+    devices = derived["device"].cast(pl.String).drop_nulls().unique().sort().to_list()
     info = Info(
         source=str(job.path), label=_label(job.path), format="ascend", tool=_TOOL, bytes=job.path.stat().st_size,
         devices=tuple(Device(device) for device in devices), epoch_ns=lowest if lowest > 10**18 else None,
@@ -137,15 +138,15 @@ def _placed(trace: Trace, job: Job) -> Trace:
         trace.info, source=str(job.path), label=_label(job.path), format="ascend", tool=_TOOL, facts=facts,
         bytes=sum(sizes), ranks=trace.info.ranks if rank is None else (rank,),
     )  # fmt: skip
-    trace = replace(trace, info=info)
+    trace, faults = replace(trace, info=info), Faults()
     record, operators = folder / "memory_record.csv", folder / "operator_memory.csv"
     if info.epoch_ns is not None and operators.is_file() and operators.stat().st_size <= _MOST_MEMORY_BYTES:
-        allocations = _allocations(operators, info.epoch_ns, rank)
+        allocations = _allocations(operators, info.epoch_ns, rank, faults)
         trace = trace.with_tables(allocations=allocations) if allocations is not None else trace.warn(
             "operator_memory.csv lacks expected columns: what held the memory is unknown")
-    if info.epoch_ns is None or not record.is_file():
-        return trace
-    return _with_samples(trace, _memory_samples(record, info.epoch_ns, rank), job)
+    if info.epoch_ns is not None and record.is_file():
+        trace = _with_samples(trace, _memory_samples(record, info.epoch_ns, rank, faults), job)
+    return trace.warn(*faults.warnings())
 
 
 def _with_samples(trace: Trace, more: pl.LazyFrame, job: Job) -> Trace:
@@ -156,7 +157,7 @@ def _with_samples(trace: Trace, more: pl.LazyFrame, job: Job) -> Trace:
     return trace.with_tables(metrics=rows.lazy())
 
 
-def _memory_samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
+def _memory_samples(path: Path, zero: int, rank: int | None, faults: Faults) -> pl.LazyFrame:
     """The rows of ``metrics`` in ``memory_record.csv``: values in bytes, times in ns relative to ``zero``."""
     if path.stat().st_size > _MOST_MEMORY_BYTES:
         return schema.empty("metrics")
@@ -164,33 +165,31 @@ def _memory_samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
     if not {"Component", "Timestamp(us)", "Device Type", *_COLUMNS.values()} <= set(table.columns):
         return schema.empty("metrics")
     samples = table.filter(pl.col("Component") == _ALLOCATOR)
-    times = [NULL if text is None else nanoseconds(text.strip()) for text in samples["Timestamp(us)"].to_list()]
     samples = samples.with_columns(
-        pl.Series("ts_ns", [None if time == NULL else time for time in times], dtype=pl.Int64) - zero
+        (_numbers(samples, "Timestamp(us)", path.name, faults, "ns", 1000) - zero).alias("ts_ns"),
+        *(_numbers(samples, column, path.name, faults, "real", _MEGABYTE) for column in _COLUMNS.values()),
     ).drop_nulls("ts_ns").sort("ts_ns", maintain_order=True)
     frames = [
         samples.select(
             "ts_ns", pl.lit(metric).alias("metric"), pl.col("Device Type").str.replace(":", " ").alias("device"),
-            (pl.col(column).str.strip_chars().cast(pl.Float64, strict=False) * _MEGABYTE).alias("value"),
-            unit=pl.lit("B"),
-            rank=pl.lit(rank, pl.Int64),
+            pl.col(column).alias("value"), unit=pl.lit("B"), rank=pl.lit(rank, pl.Int64),
         ).drop_nulls("value")
         for metric, column in _COLUMNS.items()
-    ]  # fmt: skip
+    ]
     return schema.conform("metrics", pl.concat(frames).lazy())
 
 
-def _allocations(path: Path, zero: int, rank: int | None) -> pl.LazyFrame | None:
+def _allocations(path: Path, zero: int, rank: int | None, faults: Faults) -> pl.LazyFrame | None:
     """The rows of ``allocations`` in ``operator_memory.csv``, with the operator as ``stack``; the duration is null if
     the release was not recorded. None if columns are missing."""
     table = _read_table(path.read_bytes())
     if not {"Name", "Size(KB)", "Allocation Time(us)", "Release Time(us)"} <= set(table.columns):
         return None
-    start, end = (_times(table[f"{what} Time(us)"].fill_null("")) for what in ("Allocation", "Release"))
+    start, end = (
+        _numbers(table, f"{what} Time(us)", path.name, faults, "ns", 1000) for what in ("Allocation", "Release"))
     frame = table.select(
         pl.col("Name").cast(NAME).alias("stack"), pl.lit(rank, pl.Int64).alias("rank"),
-        (pl.col("Size(KB)").str.strip_chars().cast(pl.Float64, strict=False) * 1024).cast(pl.Int64, strict=False)
-        .alias("bytes"),
+        _numbers(table, "Size(KB)", path.name, faults, "bytes", 1024).alias("bytes"),
         _text(table, "Device Type").str.replace(":", " ").cast(NAME).alias("device"),
         start.alias("start_ns") - zero, (end - start).alias("dur_ns"),
     ).filter(pl.col("bytes") > 0, pl.col("start_ns").is_not_null() | end.is_not_null())
@@ -255,22 +254,24 @@ def _read_table(text: bytes) -> pl.DataFrame:
     return pl.DataFrame([table[name].alias(plain) for plain, name in names.items()])  # a name may look like a pattern
 
 
-def _rows(text: bytes) -> tuple[pl.DataFrame, int]:
-    """The rows in columns of ``kernels`` plus ``step``, by start, times absolute (ns); and how many were unusable."""
+def _rows(text: bytes, name: str, faults: Faults) -> pl.DataFrame:
+    """The rows in columns of ``kernels`` plus ``step``, by start, times absolute (ns), those without one last."""
     table = _read_table(text)
-    for name in ("Name", "Start Time(us)", "Duration(us)"):
-        if name not in table.columns:
-            return pl.DataFrame(schema={**schema.polars_schema("kernels"), "step": pl.Int64}), table.height
+    if not {"Name", "Start Time(us)", "Duration(us)"} <= set(table.columns):
+        return pl.DataFrame(schema={**schema.polars_schema("kernels"), "step": pl.Int64})
+    begin, end = "Start Time(us)", "Duration(us)"
     derived = table.with_columns(
-        start_ns=_times(table["Start Time(us)"]), dur_ns=_times(table["Duration(us)"]),
-        tensor=_tensor(table), stream=_integer(table, "Stream ID"), step=_integer(table, "Step Id"),
-        device=pl.lit("NPU ") + _integer(table, "Device_id").fill_null(0).cast(pl.String),
-        blocks=_integer(table, "Block Dim"),
-    )  # fmt: skip
-    sound = derived.filter(pl.col("start_ns").is_not_null() & (pl.col("dur_ns") >= 0) & pl.col("Name").is_not_null())
+        *(_numbers(table, column, name, faults, "ns", 1000) for column in (begin, end)),
+        tensor=_tensor(table, name, faults),
+        stream=_numbers(table, "Stream ID", name, faults), step=_numbers(table, "Step Id", name, faults),
+        _device=_numbers(table, "Device_id", name, faults), blocks=_numbers(table, "Block Dim", name, faults),
+    ).with_columns(pl.col(end) + pl.col(begin), device=pl.format("NPU {}", "_device"))
+    sound = Clock(faults).timed(derived.drop_nulls("Name"), name, begin, end)
+    if nameless := derived.height - sound.height:
+        faults.left_out[name] = nameless
     is_hccl = (pl.col(_CORE) == "HCCL").fill_null(False) if _CORE in table.columns else pl.lit(False)
     collective = pl.col("Name").str.contains(_COLLECTIVE) | is_hccl
-    result = sound.sort("start_ns", maintain_order=True).select(
+    return sound.sort("start_ns", nulls_last=True, maintain_order=True).select(
         "start_ns", "dur_ns", pl.col("Name").alias("name"),
         pl.when(collective).then(pl.lit("collective")).otherwise(pl.lit("kernel")).alias("kind"),
         "device", "stream", "tensor", "step",
@@ -278,19 +279,15 @@ def _rows(text: bytes) -> tuple[pl.DataFrame, int]:
         pl.when(~collective).then(_text(table, "Type")).alias("op_type"),
         pl.when(~collective).then(_text(table, _CORE)).alias("core"),
     )  # fmt: skip
-    return result, table.height - result.height
 
 
-def _times(column: pl.Series) -> pl.Series:
-    values = [NULL if text is None else nanoseconds(text.strip()) for text in column.to_list()]
-    sound = [None if value == NULL or abs(value) >= 1 << 62 else value for value in values]
-    return pl.Series(sound, dtype=pl.Int64)
-
-
-def _integer(table: pl.DataFrame, name: str) -> pl.Expr:
-    if name not in table.columns:
-        return pl.lit(None, pl.Int64)
-    return pl.col(name).str.strip_chars().cast(pl.Int64, strict=False)
+def _numbers(
+    table: pl.DataFrame, column: str, name: str, faults: Faults, kind: Kind = "id", factor: float = 1
+) -> pl.Series:
+    """A column of the table ``name``, recorded in a unit ``factor`` times larger; null where there is none."""
+    if column not in table.columns:
+        return pl.repeat(None, table.height, dtype=pl.Float64 if kind == "real" else pl.Int64, eager=True)
+    return numbers(table[column], kind, faults, name, factor=factor)
 
 
 def _text(table: pl.DataFrame, name: str) -> pl.Expr:
@@ -301,10 +298,9 @@ def _text(table: pl.DataFrame, name: str) -> pl.Expr:
     return pl.when(~words.is_in(["", "N/A"])).then(words)
 
 
-def _tensor(table: pl.DataFrame) -> pl.Expr:
-    for name in _CUBE:
-        if name in table.columns:
-            scale = 100 if name.endswith("(%)") else 1
-            share = pl.col(name).str.strip_chars().cast(pl.Float64, strict=False) / scale
-            return pl.when(share.is_between(0, 1)).then(share)
-    return pl.lit(None, pl.Float64)
+def _tensor(table: pl.DataFrame, name: str, faults: Faults) -> pl.Series:
+    column = next((column for column in _CUBE if column in table.columns), "")
+    share = _numbers(table, column, name, faults, "real", 0.01 if column.endswith("(%)") else 1)
+    impossible = (~share.is_between(0, 1)).fill_null(False)
+    faults.wrong(name, column, OUT_OF_RANGE, int(impossible.sum()))
+    return share.set(impossible, None)

@@ -16,7 +16,7 @@ from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
 from ..recording.faults import Faults
-from ..recording.values import numbers, scaled
+from ..recording.values import numbers
 from ..trace import Device, Info, Trace
 from .metrics import meaning_of, natural, printed_numbers
 
@@ -82,7 +82,7 @@ def _statistics(rows: pl.DataFrame) -> pl.DataFrame:
     for column in ("tensor", "dram"):
         share = sums.filter(pl.col("column") == column).select(*_KEY, pl.col("mean").alias(column))
         stats = stats.join(share, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
-    whole = {ours: scaled(stats[name], "ns", 1, Faults(), "") for ours, name in (
+    whole = {ours: numbers(stats[name], "ns", Faults(), "") for ours, name in (
         ("total_ns", "total"), ("min_ns", "least"), ("max_ns", "most"))}
     kinds = {name: kernel_kind(name) for name in stats["name"].unique()}
     return stats.select(

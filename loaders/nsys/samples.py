@@ -87,7 +87,7 @@ def _values(rows: pl.DataFrame, faults: Faults) -> Iterator[tuple[int, int, str,
 
 
 def _device() -> pl.Expr:
-    return pl.format("GPU {}", pl.col("typeId").fill_null(0) & 0xFF).cast(NAME).alias("device")
+    return pl.format("GPU {}", pl.col("typeId") & 0xFF).cast(NAME).alias("device")
 
 
 def _unit() -> pl.Expr:

@@ -13,7 +13,7 @@ from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
 from ..recording.faults import Faults
-from ..recording.values import Clock, Kind, numbers, scaled
+from ..recording.values import Clock, Kind, numbers
 from ..schema import NAME
 from ..trace import Device, Info, Trace
 from .reports import COUNTS, HOST_SUMS, StatsReport, printed_rows, recordings, reports_in
@@ -125,9 +125,7 @@ class _Cells:
             return pl.repeat(None, self._rows.height, dtype=dtype, eager=True)
         written, unit = self._report.columns[column]
         factor = (_TIMES if kind in ("ns", "real") else _SIZES).get(unit, 1) if kind not in ("id", "count") else 1
-        if kind == "real":
-            return numbers(self._rows[column], "real", self._faults, self._table, written) * factor
-        return scaled(self._rows[column], kind, factor, self._faults, self._table, written)
+        return numbers(self._rows[column], kind, self._faults, self._table, written, factor)
 
     def first(self, kind: Kind, *columns: str) -> pl.Series:
         """The first of these columns that the report has."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Literal
 
 import polars as pl
@@ -32,11 +33,13 @@ EMPTY = frozenset((
 _NUMBER = re.compile(r"([+-]?)(\d[\d,']*|\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?")
 _WORDS = ("inf", "infinity", "nan")
 _MOST_EXPONENT = 400
+_DECIMAL: dict[float, int] = {1000: 3, 10**6: 6, 10**9: 9}
+"""Factor → the digits after the point that count."""
 _INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
 
 
-def number(cell: object, kind: Kind = "real") -> tuple[int | float | None, str | None]:
-    """The value of one cell, None if it is empty or wrong, and the reason if it is wrong."""
+def number(cell: object, kind: Kind = "real", factor: float = 1) -> tuple[int | float | None, str | None]:
+    """The value of one cell times ``factor``, None if it is empty or wrong, and the reason if it is wrong."""
     if cell is None:
         return None, None
     digits_lost = False
@@ -51,17 +54,21 @@ def number(cell: object, kind: Kind = "real") -> tuple[int | float | None, str |
         if match is None or not (match[2] or match[3]):
             return None, NO_NUMBER
         value, digits_lost = _decimal(match, text)
+        if isinstance(value, float) and factor != 1 and kind != "real" and math.isfinite(value):
+            value, factor = round(Fraction(text.replace(",", "").replace("'", "")) * Fraction(factor)), 1
     elif isinstance(cell, bool) or not isinstance(cell, (int, float)):
         return None, NO_NUMBER
     else:
         value = cell
     if isinstance(value, float) and not math.isfinite(value):
         return None, NOT_FINITE
-    if kind == "real":
-        try:
-            return float(value), None
-        except OverflowError:
-            return None, NOT_FINITE
+    try:
+        value = value if factor == 1 else value * factor
+        if kind == "real":
+            value = float(value)
+            return (value, None) if math.isfinite(value) else (None, NOT_FINITE)
+    except OverflowError:
+        return None, NOT_FINITE
     if abs(value) > (LIMIT if kind != "id" else (1 << 63) - 1):
         return None, OUT_OF_RANGE
     return (None, ROUNDED) if digits_lost else (round(value), None)
@@ -78,10 +85,22 @@ def _decimal(match: re.Match[str], text: str) -> tuple[int | float, bool]:
     return float(text.replace(",", "").replace("'", "")), False
 
 
-def numbers(cells: pl.Series, kind: Kind, faults: Faults, table: str, column: str = "") -> pl.Series:
+def numbers(
+    cells: pl.Series, kind: Kind, faults: Faults, table: str, column: str = "", factor: float = 1
+) -> pl.Series:
     """A column of cells of any type as Int64 or, for reals, Float64; empty and wrong cells are null, and wrong ones
-    counted under ``table`` and ``column`` (the series' own name if empty)."""
+    counted under ``table`` and ``column`` (the series' own name if empty). ``factor`` is what the recorded unit is
+    of the unit returned: texts in µs become ns by their digits, since a float holds only 16 of them."""
     column, dtype = column or cells.name, pl.Float64 if kind == "real" else pl.Int64
+    if cells.dtype in (pl.String, pl.Categorical, pl.Enum):
+        return _of_texts(cells.cast(pl.String), dtype, kind, faults, table, column, factor)
+    if factor != 1:
+        whole = cells.dtype in _INTEGERS and float(factor).is_integer()
+        read = numbers(cells, "id" if whole else "real", faults, table, column)
+        least, most = -LIMIT // int(factor) if whole else 0, LIMIT // int(factor) if whole else 0
+        beyond = (~read.is_between(least, most)).fill_null(False) if whole else read.is_null() & False
+        faults.wrong(table, column, OUT_OF_RANGE, int(beyond.sum()))
+        return numbers(read.set(beyond, None) * (int(factor) if whole else factor), kind, faults, table, column)
     if cells.dtype == dtype or cells.dtype in _INTEGERS:
         result = cells.cast(dtype, strict=False)
     elif cells.dtype in (pl.Float32, pl.Float64) and dtype == pl.Int64:
@@ -90,8 +109,6 @@ def numbers(cells: pl.Series, kind: Kind, faults: Faults, table: str, column: st
         result = cells.set(~fits.fill_null(False), None).round().cast(dtype)
     elif cells.dtype == pl.Float32:
         result = cells.cast(dtype)
-    elif cells.dtype in (pl.String, pl.Categorical, pl.Enum):
-        return _of_texts(cells.cast(pl.String), dtype, kind, faults, table, column)
     elif cells.dtype == pl.Null:
         return pl.repeat(None, cells.len(), dtype=dtype, eager=True).alias(cells.name)
     else:
@@ -110,38 +127,47 @@ def numbers(cells: pl.Series, kind: Kind, faults: Faults, table: str, column: st
     return result
 
 
-def scaled(
-    cells: pl.Series, kind: Kind, factor: float, faults: Faults, table: str, column: str = ""
-) -> pl.Series:
-    """A column that is recorded in a larger unit, as whole ns, bytes or counts: its values times ``factor``."""
-    if factor == 1:
-        return numbers(cells, kind, faults, table, column)
-    column = column or cells.name
-    return numbers(numbers(cells, "real", faults, table, column) * factor, kind, faults, table, column)
-
-
 def _of_texts(
-    cells: pl.Series, dtype: type[pl.DataType], kind: Kind, faults: Faults, table: str, column: str
+    cells: pl.Series, dtype: type[pl.DataType], kind: Kind, faults: Faults, table: str, column: str, factor: float
 ) -> pl.Series:
     """A text column: polars reads plain numbers, and ``number`` the few distinct texts that are none."""
-    result = cells.str.strip_chars().cast(dtype, strict=False)
+    texts = cells.str.strip_chars()
+    places = _DECIMAL.get(factor) if kind != "real" else None
+    if places is not None:
+        result = _shifted(texts, places)
+    else:
+        result = texts.cast(dtype if factor == 1 else pl.Float64, strict=False)
+        result = result if factor == 1 else result * factor
+        if result.dtype != dtype:
+            beyond = texts.str.contains("[eE]") | ~(result.abs() <= LIMIT)
+            result = result.set(beyond.fill_null(True), None).round().cast(dtype)
     doubtful = result.is_null() & cells.is_not_null()
     if dtype == pl.Float64:
         doubtful = doubtful | (~result.is_finite()).fill_null(False)
     elif kind != "id":
         doubtful = doubtful | (result.abs() > LIMIT).fill_null(False)
     if not bool(doubtful.any()):
-        return result
-    texts = cells.filter(doubtful).alias("text").value_counts(name="count")
+        return result.alias(cells.name)
+    counts = cells.filter(doubtful).alias("text").value_counts(name="count")
     values: list[int | float | None] = []
-    for text, count in texts.rows():
-        value, reason = number(text, kind)
+    for text, count in counts.rows():
+        value, reason = number(text, kind, factor)
         values.append(value)
         if reason is not None:
             faults.wrong(table, column, reason, count)
     known = pl.Series(values, dtype=dtype)
-    read = cells.replace_strict(texts["text"], known, default=None, return_dtype=dtype)
+    read = cells.replace_strict(counts["text"], known, default=None, return_dtype=dtype)
     return result.set(doubtful, None).zip_with(~doubtful, read).alias(cells.name)
+
+
+def _shifted(texts: pl.Series, places: int) -> pl.Series:
+    """Plain decimals times a power of ten as whole numbers, by their digits; halves away from zero. Null for others."""
+    match = texts.str.extract_groups(rf"^([+-]?)(\d{{1,{18 - places}}})(?:\.(\d*))?$").struct
+    rest = match.field("3").fill_null("").str.pad_end(places + 1, "0").str.slice(0, places + 1)
+    whole = match.field("2").cast(pl.Int64)
+    size = whole.set(whole > LIMIT // 10**places, None) * 10**places + (rest.cast(pl.Int64) + 5) // 10
+    signed: pl.Series = size.zip_with((match.field("1") != "-").fill_null(True), -size)
+    return signed
 
 
 def _of_objects(

@@ -44,6 +44,7 @@ _LIMITS = (
 """The columns read from ``sysinfo.csv``; its profiled command line and host names are not read."""
 
 
+_ONE_DIE = ("gfx900", "gfx906", "gfx908", "gfx90a")
 _HBM_BYTES = 32  # Bytes per HBM channel and memory clock.
 
 
@@ -191,10 +192,22 @@ def _unknown(rows: pl.DataFrame) -> pl.Series:
 
 def _matrix_cycles(rows: pl.DataFrame, limits: dict[str, str]) -> pl.Series:
     busy, active = _counter(rows, "SQ_VALU_MFMA_BUSY_CYCLES"), _counter(rows, "GRBM_GUI_ACTIVE")
-    units, simds = _number(limits, "cu_per_gpu"), _number(limits, "simd_per_cu") or 4.0
-    if busy is None or active is None or units is None:
+    units, simds, parts = _number(limits, "cu_per_gpu"), _simds(limits), _parts(limits)
+    if busy is None or active is None or units is None or simds is None or parts is None:
         return _unknown(rows)
-    return busy / (active / (_number(limits, "num_xcd") or 1.0) * units * simds)
+    return busy / (active / parts * units * simds)
+
+
+def _simds(limits: dict[str, str]) -> float | None:
+    """SIMD units of a compute unit: recorded, else what AMD's manuals give for every GCN and CDNA device (gfx9)."""
+    recorded = _number(limits, "simd_per_cu")
+    return 4.0 if recorded is None and limits.get("gpu_arch", "").startswith("gfx9") else recorded
+
+
+def _parts(limits: dict[str, str]) -> float | None:
+    """Compute dies whose cycles GRBM_GUI_ACTIVE sums: recorded, else 1 for devices that AMD builds of a single one."""
+    recorded = _number(limits, "num_xcd")
+    return 1.0 if recorded is None and limits.get("gpu_arch", "").startswith(_ONE_DIE) else recorded
 
 
 def _moved(rows: pl.DataFrame, limits: dict[str, str]) -> tuple[pl.Series, pl.Series, pl.Series] | None:
@@ -269,7 +282,7 @@ def _with_limits(placed: pl.DataFrame, counted: pl.DataFrame, limits: dict[str, 
     if (moved := _moved(counted, limits)) is not None:
         placed = placed.with_columns(**dict(zip(("bytes_read", "bytes_written", "bytes_hbm"), moved, strict=True)))
     if "grbm_gui_active" in placed.columns:
-        placed = placed.with_columns(active=pl.col("grbm_gui_active") / (_number(limits, "num_xcd") or 1.0))
+        placed = placed.with_columns(active=pl.col("grbm_gui_active") / pl.lit(_parts(limits), pl.Float64))
     return placed.with_columns(pl.col("time").cast(pl.Float64), **{k: pl.lit(v) for k, v in limited.items()})
 
 

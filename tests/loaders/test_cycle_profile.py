@@ -128,7 +128,9 @@ def test_counters_name_their_process_and_unit(tmp_path: Path) -> None:
         (1750, "gpu_sm_frequency", None, 1410.0, "MHz", None),
         (2750, "gpu_usage", "GPU 5", 4.0, "%", None),
     ]
-    assert trace.info.warnings == (f"1 of 5 rows of {COUNTERS} could not be read and were left out.",)
+    assert trace.info.warnings == (
+        f"1 value of {COUNTERS} (timestamp) could not be read: no number",
+        f"1 of 5 rows of {COUNTERS} could not be read and were left out.")
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,11 @@ def test_lines_that_are_no_launches_are_counted(tmp_path: Path) -> None:
         write([("a", 1, 0, 0)]) + b"\nnonsense\n" + write([("b", 2, 0, 0)]) + b"c | -3 0.00 0.00\nd     | 12"
     )
     trace = load(path, tmp_path)
-    assert trace.kernels.select("index", "name", "dur_ns").collect().rows() == [(0, "a", 1), (1, "b", 2)]
-    assert trace.info.warnings == ("3 of 5 lines are not launches and were left out.",)
+    assert trace.kernels.select("index", "name", "dur_ns").collect().rows() == [
+        (0, "a", 1), (1, "b", 2), (2, "c", None)]
+    assert trace.info.warnings == (
+        "1 value of the table (Latency) could not be read: ends before it starts",
+        "2 of 5 lines are not launches and were left out.")
 
 
 def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ import pytest
 from warplens.analysis.core.intervals import union
 from warplens.analysis.operators.tree import operators_of
 from warplens.loaders import ascend
-from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.loader import Job
 from warplens.loaders.trace import Trace
@@ -132,11 +131,14 @@ def test_without_a_usable_trace_the_table_is_shown_and_that_is_said(samples: Pat
     assert "host slices are missing" in " ".join(trace.info.warnings)
 
 
-def test_a_table_without_a_usable_row_is_refused(tmp_path: Path) -> None:
+def test_a_launch_without_a_readable_time_counts_and_has_no_place(tmp_path: Path) -> None:
     path = tmp_path / "kernel_details.csv"
     path.write_text("Name,Type,Accelerator Core,Start Time(us),Duration(us)\nx,x,AI_CORE,soon,later\n")
-    with pytest.raises(Unreadable, match="no kernel with a usable time"):
-        load(path, tmp_path)
+    trace = load(path, tmp_path)
+    assert trace.kernels.select("name", "start_ns", "dur_ns", "device").collect().rows() == [("x", None, None, None)]
+    assert trace.info.warnings == (
+        "2 values of kernel_details.csv (Start Time(us), Duration(us)) could not be read: no number",
+        "1 of 1 launches have no time: they are counted, and in no sum")
 
 
 def test_a_folder_whose_table_has_no_cores_opens_with_the_rest(samples: Path, tmp_path: Path) -> None:
