@@ -46,8 +46,8 @@ class Faults:
         return [
             *self.sentences,
             *(_sentence(table, reason, counts) for (table, reason), counts in columns.items()),
-            *(f"{count:,} rows of {table} without a time or a name were left out"
-              for table, count in self.left_out.items()),
+            *(f"{count:,} row{'s' if count > 1 else ''} of {table} without a time or a name "
+              f"{'were' if count > 1 else 'was'} left out" for table, count in self.left_out.items()),
         ]
 
 

@@ -6,11 +6,12 @@ Imported whenever a file is recognised, so polars is imported only where rows ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import csv_table
+from ..errors import Unreadable
 from ..ingest.stream import Source, line_blocks
 
 if TYPE_CHECKING:
@@ -112,6 +113,27 @@ def files_of_run(path: Path) -> tuple[Path, ...]:
     except OSError:
         return ()
     return tuple(file for file in files if run_of(file) == prefix and file.name != path.name and file.is_file())
+
+
+def files_beside(path: Path, files: Collection[Path]) -> list[Path]:
+    """The CSV files named after the run of ``path`` that are none of ``files``: tables that no reader knows."""
+    prefix = run_of(path)
+    try:
+        return [] if prefix is None else sorted(
+            one for one in path.parent.iterdir() if one not in files and one.name.startswith(f"{prefix}_")
+            and run_of(one) is None and ".csv" in one.suffixes and one.is_file())
+    except OSError:
+        return []
+
+
+def rows_of(path: Path) -> int:
+    """The lines of a table below its heading; 0 if it cannot be read."""
+    try:
+        with Source(path) as source:
+            ends = sum(block.count(b"\n") for block in iter(lambda: source.read(1 << 20), b""))
+    except (OSError, Unreadable):
+        return 0
+    return max(ends - 1, 0)
 
 
 _PASS = re.compile(r"pmc_(\d{1,6})")

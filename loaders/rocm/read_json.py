@@ -8,6 +8,7 @@ fit the type are dropped and counted. A truncated file is closed after its last 
 
 from __future__ import annotations
 
+import collections
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
 from ..recording import values
+from ..recording.database import tables_of
 from ..recording.faults import Faults
 from ..recording.recording import Recording, size
 from ..recording.values import series
@@ -155,6 +157,7 @@ class _Reader:
         self._recording, self._job, self._total = recording, job, total
         self._lists: dict[str, Raw] = _decoded(process.buffer_records, dict[str, Raw], {})
         self._callbacks: dict[str, Raw] = _decoded(process.callback_records, dict[str, Raw], {})
+        self._read: collections.Counter[str] = collections.Counter()
         self._pid = _id(_decoded(process.metadata, Metadata, Metadata()).pid)
         strings = _decoded(process.strings, NameTables, NameTables())
         self._kinds: list[Kind] = self._few(strings.buffer_records, Kind)
@@ -206,15 +209,25 @@ class _Reader:
         self._allocations()
         self._counted(dispatched)
         for name in _UNUSED:
-            if count := len(_decoded(self._lists.get(name, Raw(b"[]")), list[Raw], ())):
+            if count := self._size(self._lists.get(name)):
                 self._recording.faults.sentences.append(f"{count:,} program-counter (PC) samples are not shown")
-        return self._recording.finish()
+        unread = {name: count for name, raw in {**self._callbacks, **self._lists}.items()
+                  if name not in self._read and (count := self._size(raw))}
+        trace = self._recording.finish()
+        trace.info.facts["tables"] = tables_of(self._read, unread)
+        return trace
+
+    @staticmethod
+    def _size(raw: Raw | None) -> int:
+        """The number of records of a list."""
+        return len(_decoded(raw, list[Raw], ())) if raw is not None else 0
 
     def _records(self, name: str) -> Iterator[list[Record]]:
         """The records of one list, in blocks."""
         for rows, lost in _blocks(self._lists.get(name), Record, _BLOCK):
             if lost:
                 self._recording.faults.left_out[name] += lost
+            self._read[name] += len(rows)
             self._job.progress(self._total // 2, self._total, self._recording.rows)
             yield rows
 
@@ -307,6 +320,7 @@ class _Reader:
     def _counted(self, dispatched: set[int | None]) -> None:
         """Add the counters of dispatches; dispatches without a kernel record are added as kernels, too."""
         records, lost = _list(self._callbacks.get("counter_collection"), Counted)
+        self._read["counter_collection"] += len(records)
         if lost:
             self._recording.faults.left_out["counter_collection"] += lost
         alone = [

@@ -19,7 +19,9 @@ import polars as pl
 from ..errors import Unreadable
 from ..loader import Job
 from ..recording.database import Database, read_database
+from ..recording.faults import Faults
 from ..recording.recording import Recording, size
+from ..recording.values import Clock
 from ..trace import Device, Trace
 from .values import kind_of_domain
 
@@ -204,7 +206,8 @@ def _counters(recording: Recording, tables: _Tables, passes: pl.DataFrame | None
     events = tables.database.read("rocpd_pmc_event", ("event_id", "pmc_id"), (), ("value",))
     if events.is_empty():
         return
-    dispatches = tables.database.read("rocpd_kernel_dispatch", ("event_id", "start", "agent_id"))
+    dispatches = tables.database.read("rocpd_kernel_dispatch", ("event_id", "start", "end", "agent_id"))
+    dispatches = Clock(Faults()).timed(dispatches, "").drop("start").rename({"start_ns": "start"})
     dispatches = dispatches.drop_nulls("event_id").unique(["source", "event_id"], keep="first")
     if passes is not None:
         dispatches = dispatches.drop("start").join(passes.drop("first"), on=["source", "event_id"], how="left")

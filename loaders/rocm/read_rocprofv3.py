@@ -9,6 +9,7 @@ same folder; a copy belongs to the agent that is not the host.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -22,11 +23,12 @@ from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
+from ..recording.database import tables_of
 from ..recording.faults import Faults
 from ..recording.recording import Recording, one_axis, size
 from ..recording.values import columns, numbers
 from ..trace import RECORDINGS, Device, Info, Trace
-from .csv_files import files_of_run, frames, pass_of, run_of, table_of
+from .csv_files import files_beside, files_of_run, frames, pass_of, rows_of, run_of, table_of
 from .values import fraction, kind_of_domain, kinds
 
 _FAR = 3_600 * 10**9  # ns; files whose events are further apart are not of one run, whatever their names.
@@ -124,7 +126,8 @@ class _Reader:
             "memory": self._memory, "counters": self._count,
         }
         when = self._span(self._job.path)
-        unread = []
+        unread: list[str] = []
+        rows: Counter[str] = Counter()
         for path, table in self._files.items():
             other = self._span(path) if when is not None and table != "agents" and path != self._job.path else None
             if when and other and (other[0] > when[1] + _FAR or other[1] < when[0] - _FAR):
@@ -136,6 +139,7 @@ class _Reader:
                     if self._guid is not None and "guid" in frame.columns:
                         frame = frame.filter(pl.col("guid") == self._guid)
                     readers[table](frame, path.name)
+                    rows[path.name] += frame.height if table != "agents" else 0
                     self._job.progress(self._done + source.position, self._total, self._recording.rows)
                 if source.fault:
                     self._recording.faults.sentences.append(f"{path.name}: {source.fault}")
@@ -147,7 +151,13 @@ class _Reader:
         self._recording.allocations(self._allocated)
         if self._counts:
             self._add_counters(pl.concat(self._counts, how="diagonal"))
-        return self._recording.finish()
+        others = [path for path in self._files if path.name in unread]
+        if self._pass is None:
+            others += files_beside(self._job.path, self._files)
+        trace = self._recording.finish()
+        trace.info.facts["tables"] = tables_of(rows, {
+            path.name: count for path in others if (count := rows_of(path))})
+        return trace
 
     def _span(self, path: Path) -> tuple[int, int] | None:
         """The first and last start time of a file (ns), from the rows at both ends; None if compressed or unknown."""

@@ -60,7 +60,7 @@ def test_headers_of_2020_and_other_units(tmp_path: Path) -> None:
     ))
     assert rows(run.kernels, "name", "dur_ns", "grid", "device") == [("k(int, int)", 7, "2,1,1", "GPU 0")]
     assert run.info.warnings == ("2 values of the report (Start(nsec), Duration(nsec)) could not be read: no number",
-                                 "1 rows of the trace without a time or a name were left out")
+                                 "1 row of the trace without a time or a name was left out")
     run = load(tmp_path / "ms.csv", tmp_path, "Time(%),Total Time (ms),Instances,Average (us),Minimum (us),Name\n"
                "100.0,1.5,3,500.0,400.5,k\n")
     assert rows(run.kernel_stats, "total_ns", "mean_ns", "min_ns", "max_ns") == [(1_500_000, 500_000.0, 400_500, None)]

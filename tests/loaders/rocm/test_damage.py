@@ -154,7 +154,7 @@ def test_records_of_a_document_that_are_none_are_counted(tmp_path: Path) -> None
     assert kernels.collect().height == 11
     assert "[kernel 4000]" in set(kernels.select(pl.col("name").cast(pl.String)).collect()["name"])
     assert {
-        "1 rows of kernel_dispatch without a time or a name were left out",
+        "1 row of kernel_dispatch without a time or a name was left out",
         "1 value of kernel_dispatch (start) could not be read: no number",
         "1 value of kernel_dispatch (end) could not be read: out of range",
     } <= set(run.info.warnings)
@@ -187,7 +187,7 @@ def test_numbers_nobody_can_read_are_null_and_counted(tmp_path: Path) -> None:
     assert {
         f"2 values of {name} (Start_Timestamp, End_Timestamp) could not be read: not finite".lower(),
         f"2 values of {name} (End_Timestamp, VGPR_Count) could not be read: no number".lower(),
-        f"1 rows of {name} without a time or a name were left out",
+        f"1 row of {name} without a time or a name was left out",
     } <= {warning.lower() for warning in run.info.warnings}
 
 
