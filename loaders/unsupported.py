@@ -14,12 +14,16 @@ from typing import NamedTuple
 from . import csv_table, kineto
 from .nsys_stats.reports import title_of
 
+RECORD = ("Give a recording of a profiler or a log of a monitor: `warplens formats` lists those that are read, with "
+          "the command that writes each.")
+"""The general advice."""
 _ANOTHER = "Give the profiler's trace, not this file."
 _UNPACK = "Unpack it and give the trace inside."
 _RECOMPRESS = "Unpack it, or compress it with gzip or zstd instead."
 _BINARY = "It may have been damaged by a copy in text mode; copy it again in binary mode."
 _KINETO = "Export the trace itself with `prof.export_chrome_trace('trace.json')`."
 _NSYS = "Export it with `nsys export --type sqlite FILE` and open the .sqlite file."
+_TABLES_OF_NSYS = "Of a report of Nsight Systems open the export `nsys export --type sqlite FILE` instead."
 _SNAPSHOT = "Memory snapshots are read as `torch.cuda.memory._dump_snapshot('file.pickle')` writes them."
 _NCU = "Print it with `ncu --import FILE --csv --page raw` (or `--page details`) into a file and open that."
 
@@ -32,9 +36,9 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"7z\xbc\xaf", "is a 7z archive", _UNPACK),
     (b"\x04\x22\x4d\x18", "is compressed with lz4", _RECOMPRESS),
     (b"\x7fELF", "is a program", _ANOTHER),
-    (b"PAR1", "is a Parquet table", _ANOTHER),
-    (b"ARROW1", "is an Arrow table", _ANOTHER),
-    (b"\x89HDF", "is an HDF5 file", _ANOTHER),
+    (b"PAR1", "is a Parquet table", _TABLES_OF_NSYS),
+    (b"ARROW1", "is an Arrow table (as `nsys export --type arrow` writes)", _TABLES_OF_NSYS),
+    (b"\x89HDF", "is an HDF5 file (as `nsys export --type hdf` writes)", _TABLES_OF_NSYS),
     (b"PERFILE2", "is a Linux perf recording", "Open it with `perf report`; warplens reads GPU profilers' traces."),
     *((bytes((0x80, protocol)), "is a pickle, but not a memory snapshot", _SNAPSHOT) for protocol in range(2, 6)),
 )
@@ -83,8 +87,12 @@ _HEADERS: tuple[tuple[frozenset[str], str, str], ...] = tuple(
 """(lower-case CSV header columns, what the file is, advice) for tables of AMD's tools that are not traces."""
 
 _PRINTED: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
-    (re.compile(rb"^==\d+== (NVPROF|Profiling)", re.MULTILINE), "is printed by nvprof, which is not supported",
-     "Record with Nsight Systems: `nsys profile -o run PROGRAM`."),
+    (re.compile(rb'^==\d+== (NVPROF|Profiling)|\A\s*"?Type"?,"?Time\(%\)"?,|\A\s*"?Start"?,"?Duration"?,"?Grid', re.M),
+     "is printed by nvprof, which is not supported", "Record with Nsight Systems: `nsys profile -o run PROGRAM`."),
+    (re.compile(rb"\A(?:\s*StringTable\b|[^{]{0,200}\b(?:CudaEvent|NvtxEvent|TraceProcessEvent) *:? *\{)"),
+     "is an export of Nsight Systems as text, which warplens does not read", _NSYS),
+    (re.compile(rb"\bNCCL (?:INFO|WARN|TRACE)\b"), "is a log of NCCL (NCCL_DEBUG), which holds no times of kernels",
+     "Give the flight recorder's dumps (TORCH_NCCL_TRACE_BUFFER_SIZE=2000), or a trace of a profiler."),
     (re.compile(rb"Self CPU %"), "is the table that key_averages() prints, not a trace", _KINETO),
     (re.compile(rb"Projected Start \("), "holds ranges of nsys stats, but no activities", _NSYS),
     (re.compile(rb"\A[^\n]*\bRAM \d+/\d+MB"), "is a log of tegrastats, which warplens does not read",
@@ -94,7 +102,16 @@ _PRINTED: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"\A\s*GPU: \d+\s"), "is printed by amd-smi", _AMD),
     (re.compile(rb"\| NVIDIA-SMI \d|=+NVSMI LOG=+|<nvidia_smi_log>|\bnvidia_smi_log\b"),
      "is a status printed by nvidia-smi, one moment only", _NVIDIA),
-    (re.compile(rb"\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}, "), "is a query of nvidia-smi without its header", _NVIDIA),
+    (re.compile(rb"\A(?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}|(?:\d+, )?(?:NVIDIA|Tesla|Quadro|GeForce) [^,\n]*"
+                rb"|GPU-[\da-f-]{36}), "), "is a query of nvidia-smi without its header", _NVIDIA),
+    (re.compile(rb"\AGPU \d+: [^\n]*\(UUID: |\A\s*(?:\x1b\[4m)?GPU0\t[^\n]*Affinity"),
+     "is printed by nvidia-smi, and holds no values in time", _NVIDIA),
+    (re.compile(rb"\A(?:gpu_name|gpu_uuid|gpu_bus_id), pid,"),
+     "is a query of nvidia-smi about processes, without times of values", _NVIDIA),
+    (re.compile(rb"\A\d+ GPUs? found|\| GPU ID \||Successfully ran diagnostic"), "is printed by dcgmi, one moment only",
+     "Record with `dcgmi dmon -e 1002,1004,155 -d 1000`."),
+    (re.compile(rb"\A\s*Freq MHz +IRQ|\bintel_gpu_top\b|\bxpu-smi\b|^\| Device ID +\|", re.M),
+     "is printed by a monitor of Intel GPUs (intel_gpu_top, xpu-smi), which warplens does not read", RECORD),
     (re.compile(rb"\A#? *(?:gpu|GPU) +(?:pid|gi|ci)\b"), "is a log of nvidia-smi that warplens does not read", _NVIDIA),
     (re.compile(rb"\A(?:Kind|Domain|Guid|\"Kind\"|\"Domain\");"), "is a table of rocprofv3 with semicolons",
      "Replace the semicolons with commas, as rocprofv3 wrote it."),
@@ -170,6 +187,8 @@ def _text(head: bytes) -> tuple[str, str] | None:
             return "is an export of Nsight Systems as JSON, which warplens does not read", _NSYS
         if _SMI_JSON.match(start):
             return "is JSON of rocm-smi, one moment only", _AMD
+        if re.match(rb'\{\s*"(?:code|waves|wave_filenames|occupancy)"\s*:', start):
+            return "is a file of a thread trace (ATT) of rocprofv3, which names instructions, not kernels", _ATT
         if _AMD_JSON.match(start):
             return "is JSON of amd-smi", _AMD
         if b'"schema"' in head and (b'"nodes"' in head or b"chakra" in head):
@@ -209,7 +228,7 @@ _TABLES = (
     Near("rocprofv3-csv", ("Kind", "Agent_Id", "Queue_Id", "Kernel_Name", "Start_Timestamp", "End_Timestamp"),
          "rocprofv3 --kernel-trace --output-format csv"),
     Near("rocprof", ("Index", "KernelName", "BeginNs", "EndNs"), "rocprof --timestamp on"),
-    Near("ascend", ("Name", "Type", "Start Time(us)", "Duration(us)"), "Ascend's PyTorch profiler"),
+    Near("ascend", ("Name", "Type", "Start Time(us)", "Duration(us)"), "Ascend's profiler (torch_npu)"),
     Near("cycle-profile", ("cycle", "pid", "function_name", "metric_name", "device", "mu_pct", "duration"),
          "the tool that writes result_perf_data.csv"),
 )
@@ -217,9 +236,8 @@ _TRACE_KEYS = ("traceEvents", "schemaVersion", "deviceProperties", "displayTimeU
 _TOKEN = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]')
 _LONGEST = 60  # Longer keys, in bytes, are not named.
 _LEAST = 2  # Columns that must match for a format to count as near.
-RECORD = ("Record with PyTorch's profiler (`prof.export_chrome_trace('trace.json')`), nsys, ncu, rocprofv3 or JAX and "
-          "open what they write; `warplens formats` lists all.")
-"""The general advice."""
+_TORCH = ("Record with PyTorch's profiler and export the trace itself (`prof.export_chrome_trace('trace.json')`); "
+          "`warplens formats` lists what else is read.")
 
 
 def nearest(head: bytes) -> tuple[str, str] | None:
@@ -238,10 +256,8 @@ def _document(text: bytes) -> tuple[str, str]:
     have = [key for key in _TRACE_KEYS if key in keys]
     listing = ", ".join(keys[:4]) + (", …" if len(keys) > 4 else "")
     if have:
-        reason = f"looks most like kineto (it has {', '.join(have)}), but has no list of traceEvents"
-    else:
-        reason = f"is JSON, but not a trace: kineto, the nearest format, needs traceEvents, and this has {listing}"
-    return reason, RECORD
+        return f"looks most like kineto (it has {', '.join(have)}), but has no list of traceEvents", _TORCH
+    return f"is JSON, but not a trace: kineto, the nearest format, needs traceEvents, and this has {listing}", RECORD
 
 
 def _top_level(text: bytes) -> list[str]:

@@ -104,3 +104,20 @@ def test_formats_lists_what_each_fills(capsys) -> None:
     assert main(["formats"]) == 0
     said = capsys.readouterr().out
     assert re.search(r"nsys-stats .*\n +fills: kernels host kernel_stats host_stats\n", said)
+
+
+@pytest.mark.parametrize(("name", "text", "tool"), [
+    ("n.csv", '"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"\n,%,ms,,us,us,us,\n', "nvprof"),
+    ("l.txt", "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-5c3a9f10)\n", "nvidia-smi"),
+    ("q.csv", "0, NVIDIA H100 80GB HBM3, 5 %, 71.5 W\n", "nvidia-smi"),
+    ("code.json", '{"code": [["s_nop 0", 0, 1]], "version": "1.0"}', "thread trace"),
+    ("text.txt", 'CudaEvent {\n  startNs: 1\n}\n', "Nsight Systems"), ("log.txt", "a:1:1 [0] NCCL INFO x\n", "NCCL"),
+    ("d.txt", "8 GPUs found.\n+-----+\n| GPU ID | Device |\n", "dcgmi"), ("plain.csv", "a,b\n1,2\n", "recognises"),
+])
+def test_a_refusal_names_the_tool_and_pytorch_only_where_it_is_pytorchs(
+    name: str, text: str, tool: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(Unreadable) as refused:
+        open_run(str(tmp_path / name), use_cache=False)
+    assert tool in refused.value.reason and "PyTorch" not in refused.value.reason + refused.value.advice
