@@ -25,7 +25,7 @@ class Perfetto(FormatLoader):
     name = "perfetto"
     title = "Perfetto trace (.pftrace, .perfetto-trace): track events of PyTorch and others, counters, .gz and .zst"
     suffixes = (".pftrace", ".perfetto-trace", ".perfetto")
-    version = 4
+    version = 5
     reader = "read"
     fills = ("kernels", "host", "metrics", "cycles", "allocations")
 

@@ -46,6 +46,20 @@ _DESCRIPTOR: Fields = {
 _CLOCKS: Fields = {
     1: ("clock", {1: ("id", NUMBER), 2: ("time", NUMBER), 3: ("incremental", NUMBER), 4: ("multiplier", NUMBER)}),
 }  # fmt: skip
+_READ = (6, 8, 10, 11, 12, 13, 41, 42, 50, 58, 59, 60)
+_ABOUT = (2, 3, 33, 34, 35, 36, 43, 44, 45, 46, 51, 67, 69, 70, 72, 79, 87, 89, 98, 107)
+"""Fields of a packet about the trace itself: configuration, statistics, names of processes, marks."""
+_TYPE_NAMES = {
+    1: "ftrace_events", 4: "inode_file_map", 5: "chrome_events", 7: "sys_stats", 9: "process_stats",
+    37: "profile_packet", 38: "battery", 39: "android_log", 40: "power_rails", 47: "packages_list",
+    49: "perfetto_metatrace", 52: "gpu_counter_event", 53: "gpu_render_stage_event", 54: "streaming_profile_packet",
+    56: "heap_graph", 57: "graphics_frame_event", 62: "vulkan_memory_event", 63: "gpu_log", 65: "vulkan_api_event",
+    66: "perf_sample", 68: "smaps_packet", 71: "gpu_mem_total_event", 73: "memory_tracker_snapshot",
+    74: "streaming_allocation", 75: "streaming_free", 76: "frame_timeline_event", 88: "network_packet",
+}  # fmt: skip
+OTHER_TYPES = {number: _TYPE_NAMES.get(number, f"packets of type {number}") for number in range(1, 200)
+               if number not in _READ and number not in _ABOUT}
+"""Types of packets that are counted and not read, by field number; a later version's have their number for a name."""
 PACKETS = Shape({
     1: ("packet", {
         8: ("time", NUMBER), 58: ("clock", NUMBER), 10: ("sequence", NUMBER), 13: ("flags", NUMBER),
@@ -53,6 +67,7 @@ PACKETS = Shape({
         11: ("event", _EVENT), 60: ("track", _DESCRIPTOR), 6: ("snapshot", _CLOCKS),
         12: ("interned", {number: (kind, _INTERNED) for kind, number in INTERNED.items()}),
         59: ("defaults", {58: ("clock", NUMBER), 11: ("event", {11: ("track", NUMBER)})}),
+        **{number: (name, BYTES) for number, name in OTHER_TYPES.items()},
     }),
 })  # fmt: skip
 """The fields read from a trace."""

@@ -26,10 +26,11 @@ from ..native.allocator import keep_freed
 from ..protobuf.stretches import Stretch, Stretches
 from ..protobuf.tokens import Ints, map_distinct
 from ..protobuf.walk import walk_for
+from ..recording.database import tables_of
 from ..trace import Device, Info, Trace
 from .counters import Counters
 from .events import Begins, TrackEvents, counts, events_of, kinds
-from .packets import PACKETS, Unpacked, has_compressed
+from .packets import OTHER_TYPES, PACKETS, Unpacked, has_compressed
 from .sequences import Sequences
 from .slices import Slices
 from .tracks import Lanes, Tracks
@@ -64,6 +65,7 @@ class _Load:
         self.lanes: dict[int, int] = {}
         self.document: dict[str, Any] = {}
         self.ignored: Counter[str] = Counter()
+        self.others: Counter[str] = Counter()
         self.events = self.packets = self.untimed = self.rows = 0
 
     def trace(self) -> Trace:
@@ -92,6 +94,9 @@ class _Load:
         self.tracks.learn(tokens)
         events = events_of(tokens, self.sequences)
         self.ignored["compressed packets"] += tokens.count("packet.compressed")
+        for name in OTHER_TYPES.values():
+            if others := tokens.count(f"packet.{name}"):
+                self.others[name] += others
         if not len(events.type):
             return
         timed = events.time != NULL
@@ -180,7 +185,8 @@ class _Load:
         if epoch is not None and epoch < _ABSOLUTE:
             shift = self.sequences.to_realtime
             epoch = None if shift is None else epoch + shift
-        facts: dict[str, Any] = {"events": self.events, "packets": self.packets}
+        facts: dict[str, Any] = {"events": self.events, "packets": self.packets,
+                                 "tables": tables_of({"track_event": self.events}, self.others)}
         facts |= {"ignored": {key: count for key, count in self.ignored.items() if count}}
         distributed = self.document.get("distributedInfo")
         if isinstance(distributed, dict):

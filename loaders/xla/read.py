@@ -29,11 +29,12 @@ from ..loader import Job
 from ..native.allocator import keep_freed
 from ..protobuf.tokens import Ints, map_distinct
 from ..protobuf.walk import walk_for
+from ..recording.database import tables_of
 from ..schema import NAME
 from ..trace import NO_DEVICE, Device, Info, Trace
 from .events import Details, Operators, XPlaneEvents, XPlaneReader
 from .hlo import OpWork, works_of
-from .space import Line, Plane, Space, space_of
+from .space import Line, Plane, Space, events_in, space_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,6 +77,8 @@ class _Load:
         self.operators = Operators(self.strings)
         self.ignored: Counter[str] = Counter()
         self.events = 0
+        self.rows: Counter[str] = Counter()
+        self.unread: Counter[str] = Counter()
         self.stepped = False
         self.launched: list[tuple[Ints, Ints, Ints]] = []
 
@@ -123,8 +126,9 @@ class _Load:
         matches = places.join(found.unique("offset"), on="offset", how="inner").drop("offset")
         return changed("kernels", kernels, matches.with_columns(pl.col("op_line").cast(NAME)), self.job)
 
-    def _met(self, events: XPlaneEvents) -> None:
+    def _met(self, events: XPlaneEvents, plane: Plane, line: Line) -> None:
         self.events += events.rows
+        self.rows[f"{plane.name} {line.name or line.id}"] += events.rows
         self.job.progress(min(int(events.offset[-1]), self.size), self.size, self.events)
 
     def _device(self, plane: Plane, word: str, number: int) -> None:
@@ -137,10 +141,11 @@ class _Load:
             elif line in ops:
                 match = re.search(r"#(\d{1,18})", line.name)
                 for events in self.reader.events(plane, line):
-                    self._met(events)
+                    self._met(events, plane, line)
                     self._kernels(events, number, int(match[1]) if match else line.id, bool(streams))
-            elif line.name:
-                self.ignored[line.name] += 1
+            else:
+                self.ignored[line.name] += bool(line.name)
+                self.unread[f"{plane.name} {line.name or line.id}"] += events_in(line, self.file, self.walk)
 
     def _kernels(self, events: XPlaneEvents, device: int, stream: int, launched: bool) -> None:
         names, stats = events.name, events.statistics
@@ -194,9 +199,10 @@ class _Load:
     def _steps(self, plane: Plane, line: Line) -> None:
         """Add the recorded steps of the first device that has any; other devices repeat them."""
         if self.stepped:
+            self.unread[f"{plane.name} {line.name}"] += events_in(line, self.file, self.walk)
             return
         for events in self.reader.events(plane, line):
-            self._met(events)
+            self._met(events, plane, line)
             self._cycles(events, events.name, np.arange(events.rows))
 
     def _cycles(self, events: XPlaneEvents, labels: Ints, rows: npt.NDArray[np.intp]) -> None:
@@ -217,7 +223,7 @@ class _Load:
         recorded = self.stepped
         for line in plane.lines:
             for events in self.reader.events(plane, line):
-                self._met(events)
+                self._met(events, plane, line)
                 steps = events.statistics.numbers("step_num")
                 marked = np.flatnonzero(steps != NULL)
                 if len(marked) and not recorded:
@@ -255,7 +261,8 @@ class _Load:
         first, epoch = tables.earliest, None
         if first is not None:
             epoch = first if first >= _ABSOLUTE else began + first if isinstance(began, int) else None
-        facts: dict[str, object] = {"events": self.events}
+        unread = {name: count for name, count in self.unread.items() if count}
+        facts: dict[str, object] = {"events": self.events, "tables": tables_of(self.rows, unread)}
         facts |= {"host_name": space.hosts[0]} if space.hosts else {}
         ignored = {name: count for name, count in self.ignored.items() if count}
         facts |= {"ignored": ignored} if ignored else {}

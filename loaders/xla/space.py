@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from ..ingest.stream import Source
-from ..protobuf.layout import FIXED, LENGTH, NUMBER, SKIP, TEXT
+from ..protobuf.layout import BYTES, FIXED, LENGTH, NUMBER, SKIP, TEXT
 from ..protobuf.stretches import Cut, Stretches, WireField, part_of, parts
 from ..protobuf.tokens import Fields, Shape, Tokens, Walk, header, reals
 from ..protobuf.walk import in_python
@@ -38,6 +38,7 @@ NAMES = Shape({
 HEADER = Shape({
     1: ("id", NUMBER), 2: ("name", TEXT), 3: ("begin", NUMBER), 11: ("display", TEXT), 4: ("event", SKIP),
 })  # fmt: skip
+_EVENTS = Shape({4: ("event", BYTES)})
 _DEVICE = re.compile(r"/device:(GPU|TPU):(\d{1,9})\b")
 
 
@@ -167,6 +168,11 @@ def _line(file: int, begin: int, end: int, walk: Walk) -> Line | None:
             start = int(values[-1])
         has_rows = True
     return Line(number, names["display"] or names["name"], start, begin, end) if has_rows else None
+
+
+def events_in(line: Line, file: int, walk: Walk) -> int:
+    """The number of events of a line that is not read."""
+    return sum(one.tokens.count("event") for one in Stretches(_EVENTS, walk).over(part_of(file, line.start, line.end)))
 
 
 def _name(plane: Plane, file: int, start: int, end: int, walk: Walk, space: Space) -> None:

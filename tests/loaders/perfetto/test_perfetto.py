@@ -188,3 +188,14 @@ def test_a_category_that_nothing_spells_is_none(make: ModuleType, tmp_path: Path
     packets = [[(8, 1000), (11, [(9, 1), (11, 5), (3, 9)])], [(8, 1500), (11, [(9, 2), (11, 5)])]]
     trace = load(make.message([(1, packet) for packet in packets]), tmp_path)
     assert trace.kernels.collect().is_empty()
+
+
+def test_packets_that_no_reader_knows_are_listed(samples: Path, tmp_path: Path) -> None:
+    def packet(number: int) -> bytes:
+        inside = bytes(((number << 3 | 2) & 127 | 128, number >> 4, 0))  # an empty message of that type
+        return bytes((10, len(inside))) + inside
+
+    data = (samples / "perfetto.pftrace").read_bytes()
+    trace = load(data + packet(52) * 3 + packet(151) * 2 + packet(35), tmp_path)
+    assert [tuple(table) for table in trace.info.facts["tables"]] == [
+        ("gpu_counter_event", 3, False), ("packets of type 151", 2, False), ("track_event", 59, True)]

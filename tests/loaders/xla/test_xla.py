@@ -176,3 +176,9 @@ def test_more_names_than_the_limit_are_refused_with_the_option_that_raises_it(
     with pytest.raises(Unreadable, match="different names") as refused:
         xla.LOADER.load(Job(samples / "xla_gpu.xplane.pb", tmp_path))
     assert "--limit names=" in refused.value.advice
+
+
+def test_lines_that_are_not_read_are_listed(samples: Path) -> None:
+    (trace,) = open_run(str(samples / "xla_gpu.xplane.pb"), use_cache=False)
+    assert ("/device:GPU:0 XLA Modules", 1, False) in map(tuple, trace.info.facts["tables"])
+    assert ("/device:GPU:0 Stream #14(Compute)", 16, True) in map(tuple, trace.info.facts["tables"])
