@@ -146,7 +146,7 @@ def page(outcomes: list[Outcome]) -> str:
         "published both the recording and a figure; the figure was computed again from the raw file by another road "
         "(*how it is known*). Where the authors are wrong the table says *against*.", "",
         "The page is written by `python benchmarks/claims.py FOLDER…`; `--fetch FOLDER` gets the files of the claims "
-        "in [benchmarks/claims/claims.json](../benchmarks/claims/claims.json) and checks their hashes.", "",
+        "in `benchmarks/claims/claims.json` and checks their hashes.", "",
         "| they say | we say | how it is known | source | command |", "|---|---|---|---|---|",
     ]
     for one in asked:
