@@ -101,6 +101,28 @@ def _log_axis(low: int, high: int) -> tuple[float, float]:
     return float(begin - lacking / 2), float(end - begin + lacking)
 
 
+def duration_columns(groups_of: Codes, durations: Ints, groups: int) -> dict[str, pl.Series]:
+    """Columns of durations (ns; negative: unknown) per group: ``count`` of all and ``timeless``, of the unknown
+    ones; the others over the known ones, null where a group has none. Every group number below ``groups`` occurs."""
+    known = durations >= 0
+    whole = bool(known.all())
+    of, lengths, there = groups_of, durations, np.arange(groups)
+    if not whole:
+        there, of = np.unique(groups_of[known], return_inverse=True)
+        lengths = durations[known]
+    stats = latencies(of, lengths, len(there))
+    columns = {
+        "total_ns": pl.Series(stats.totals), "mean_ns": pl.Series(stats.totals / stats.counts),
+        "p50_ns": pl.Series(stats.percentile(50)), "p99_ns": pl.Series(stats.percentile(99)),
+        "max_ns": pl.Series(stats.longest), "trend": pl.Series(stats.histograms()).arr.to_list(),
+    }
+    if not whole:
+        rows = pl.Series(np.full(groups, -1)).scatter(there, np.arange(len(there)))
+        columns = {name: values.gather(rows.set(rows < 0, None)) for name, values in columns.items()}
+    counts = (np.bincount(some, minlength=groups).astype(np.int64) for some in (groups_of, groups_of[~known]))
+    return {**{name: pl.Series(one) for name, one in zip(("count", "timeless"), counts, strict=True)}, **columns}
+
+
 def latencies(groups_of: Codes, durations: Ints, groups: int) -> Latencies:
     """Durations (ns, not negative) sorted within each group; every group number below ``groups`` occurs."""
     bits = max(int(durations.max(initial=0)).bit_length(), 1)

@@ -103,9 +103,13 @@ def launched_in(
 ) -> pl.DataFrame:
     """The rows of a piece of a run, in no order, with those ``by_launch`` from its rows ``with_host_of_parent``."""
     keys, sums = list(keys_of(columns)), [column.name for column in columns if column.sums]
-    launched = of_all_calls.select(*keys, *by_launch)
-    joined = frame.drop(by_launch).join(launched, on=keys, how="full", nulls_equal=True, coalesce=True)
-    return joined.with_columns(pl.col(sums).fill_null(0)).select(frame.columns)
+    launched = of_all_calls.select(*keys, *by_launch, _launched=True)
+    joined = frame.drop(by_launch).with_columns(_there=True).join(
+        launched, on=keys, how="full", nulls_equal=True, coalesce=True)
+    # a row that one of the two lacks has nothing of its sums; a sum that is unknown stays so
+    there = pl.col("_there").is_not_null() & pl.col("_launched").is_not_null()
+    nothing = (pl.when(there).then(pl.col(name)).otherwise(pl.col(name).fill_null(0)).alias(name) for name in sums)
+    return joined.with_columns(nothing).select(frame.columns)
 
 
 def _places(run: Trace, frame: pl.DataFrame, moved: dict[str, str]) -> Places:

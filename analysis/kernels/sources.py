@@ -14,9 +14,9 @@ from msgspec import Struct, field
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core import units
 from ..core.derived import derived_value
 from ..core.quantiles import Codes, Ints, Latencies, codes, combined, dense, latencies
+from ..core.unknown import timeless_note
 from . import launch_groups
 
 ACTIVITIES = ("kernel", "collective", "memcpy", "memset")
@@ -80,10 +80,8 @@ def from_launches(launches: pl.LazyFrame, grain: Grain = "device") -> Kernels | 
                                    maintain_order="left")["count"]
     timed = timed.with_columns(pl.col("count") + more.fill_null(0))  # launches without a time count, and nothing else
     unknown = bare.join(timed.select(KEYS), on=KEYS, how="anti", nulls_equal=True)
-    untimed = rows["dur_ns"].null_count()
-    return Kernels(_ordered(pl.concat([_complete(timed), _complete(unknown)])), "kernels", (
-        f"{untimed:,} of {units.counted(rows.height, 'launch', 'launches')} have no time: they count, and are in no "
-        "sum, mean or percentile.",))
+    note = timeless_note(rows["dur_ns"].null_count(), rows.height, "launch", "launches")
+    return Kernels(_ordered(pl.concat([_complete(timed), _complete(unknown)])), "kernels", note)
 
 
 def _measured(rows: pl.DataFrame) -> pl.DataFrame:

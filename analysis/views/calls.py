@@ -24,8 +24,9 @@ from ..core import units
 from ..core.batches import ABSENT, CALLS, SCHEDULED, TextColumn, integer_arrays, numbered
 from ..core.call_tree import Ints, Mask, nearest, slices_of
 from ..core.callers import Callers, callers_of
-from ..core.quantiles import Codes, codes, combined, dense, latencies
+from ..core.quantiles import Codes, codes, combined, dense, duration_columns
 from ..core.text import display
+from ..core.unknown import timeless_note
 from ..cycles.paired import OneRun, answered_by
 from ..details.event_arguments import longest_calls
 from ..details.listed import Row, row_section, sides, span, sums_by, text
@@ -64,7 +65,8 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
     if frame is None:
         raise CannotAnswer(f"{run.info.label} holds no calls of the host to the CUDA or HIP API or to the system.")
     facts = {"functions": frame.height, **{name: int(frame[name].sum()) for name in ("count", "total_ns", "sync_ns")}}
-    return OneRun(frame.select(column.name for column in COLUMNS), facts, sums=(_sentence(facts),))
+    notes = timeless_note(int(frame["timeless"].sum()), facts["count"], "call", "calls")
+    return OneRun(frame.select(column.name for column in COLUMNS), facts, notes=notes, sums=(_sentence(facts),))
 
 
 def _sentence(facts: dict[str, Any]) -> str:
@@ -83,13 +85,12 @@ _PURPOSE = {"sync": "wait", "allocation": "allocate", "copy": "copy", "runtime":
 
 
 class _Calls(Struct, frozen=True):
-    """Calls in recorded order: ``row`` of the host table; start, duration and self time in ns (``ABSENT``: none);
+    """Calls in recorded order: ``row`` of the host table; duration and self time in ns (``ABSENT``: none);
     ``thread``, a number per thread; ``waits``, whether the call returns only when the device is done."""
 
     row: Ints
     name: pl.Series
     kind: pl.Series
-    start: Ints
     dur: Ints
     own: Ints
     thread: Ints
@@ -109,33 +110,31 @@ def calls_of(run: Trace) -> pl.DataFrame | None:
     of, first = dense(combined([codes(name), codes(kind)]))
     count = len(first)
     dur = np.maximum(calls.dur, 0)
-    stats = latencies(of, dur, count)
     nested = calls.own != ABSENT
     own = np.bincount(of, weights=np.where(nested, calls.own, 0), minlength=count).astype(np.int64)
     has_own = np.bincount(of, weights=nested, minlength=count) > 0
     threads = np.bincount(of[dense(combined([of, calls.thread]))[1]], minlength=count)
     frame = pl.DataFrame({
-        "name": name.gather(pl.Series(first)), "kind": kind.gather(pl.Series(first)), "count": stats.counts,
-        "total_ns": stats.totals, "self_ns": pl.Series(own).set(pl.Series(~has_own), None),
+        "name": name.gather(pl.Series(first)), "kind": kind.gather(pl.Series(first)),
+        **duration_columns(of, np.where(calls.dur == ABSENT, -1, dur), count),
+        "self_ns": pl.Series(own).set(pl.Series(~has_own), None),
         "sync_ns": np.bincount(of, weights=np.where(waits, dur, 0), minlength=count).astype(np.int64),
-        "mean_ns": stats.totals / stats.counts, "p50_ns": stats.percentile(50), "p99_ns": stats.percentile(99),
-        "max_ns": stats.longest, "launches": _launches(run, callers, calls.row, of, count), "threads": threads,
-        "trend": pl.Series(stats.histograms()).arr.to_list(),
+        "launches": _launches(run, callers, calls.row, of, count), "threads": threads,
     })
-    return _ordered(frame)
+    unknown = pl.col("total_ns").is_null()  # no call of it has a time
+    return _ordered(frame.with_columns(pl.when(~unknown).then(pl.col("self_ns", "sync_ns"))))
 
 
 def _recorded(run: Trace) -> _Calls:
     is_scheduled = pl.col("name").is_in(pl.Series(SCHEDULED, dtype=NAME).implode())
     rows = run.host.with_row_index("row").filter(
         pl.col("kind").is_in(CALL_KINDS), pl.col("name").is_not_null(), ~is_scheduled)
-    times = pl.col("start_ns", "dur_ns").fill_null(0)
     result = integer_arrays(
-        rows.select("row", times, "self_ns", "rank", "pid", "tid"), "row", "rank", "pid", "tid", "self_ns")
+        rows.select("row", "dur_ns", "self_ns", "rank", "pid", "tid"), "row", "rank", "pid", "tid", "self_ns")
     texts = rows.select("name", "kind").collect(engine="streaming")
     of_api, named = texts["kind"].is_in(CALLS).to_numpy(), TextColumn.of(texts["name"])
     return _Calls(
-        result["row"], texts["name"], texts["kind"], result["start_ns"], result["dur_ns"], result["self_ns"],
+        result["row"], texts["name"], texts["kind"], result["dur_ns"], result["self_ns"],
         numbered(*(result[key] for key in ("rank", "pid", "tid"))), named.where(always_waits) & of_api,
     )
 
@@ -150,6 +149,7 @@ def _from_sums(run: Trace) -> pl.DataFrame | None:
     waits = pl.col("name").is_in(pl.Series(waiting, dtype=NAME).implode()) & pl.col("kind").is_in(CALLS)
     nothing = pl.lit(None, pl.Int64)
     return _ordered(frame.with_columns(
+        timeless=nothing,
         sync_ns=pl.when(waits).then("total_ns").otherwise(0), self_ns=nothing, p99_ns=nothing, launches=nothing,
         threads=nothing, trend=pl.lit(None, pl.List(pl.Int64)),
     ))
@@ -224,7 +224,8 @@ def _called_from(run: Trace, name: str, kind: str, tail: str) -> list[Section]:
     if not len(rows):
         return []
     around = nearest(slices.parent, rows, slices.of_kind("op", *RANGE_KINDS))
-    frame = pl.DataFrame({"name": slices.names_of(around), "dur_ns": slices.dur[rows].astype(np.int64)})
+    frame = pl.DataFrame({"name": slices.names_of(around), 
+                          "dur_ns": run.host.select(pl.col("dur_ns").gather(rows)).collect().to_series()})
     return row_section(f"Called from{tail}", sums_by(frame, "name"),
                   (lambda caller: "nothing recorded around it" if caller is None else text(caller), units.count, span),
                   ("operator or range", "calls", "total"))

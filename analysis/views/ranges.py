@@ -23,12 +23,12 @@ from ..contract.options import Options, Side
 from ..contract.sections import Section
 from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
-from ..core.batches import ids, integer_arrays, numbered
+from ..core.batches import ABSENT, ids, integer_arrays, numbered
 from ..core.call_tree import HostSlices, Ints, nearest, numbers_among, pack, parent_within, slices_of
 from ..core.callers import callers_of
 from ..core.intervals import union_per_owner
-from ..core.quantiles import codes, combined, dense, latencies
-from ..core.unknown import total
+from ..core.quantiles import codes, combined, dense, duration_columns
+from ..core.unknown import timeless_note, total
 from ..cycles.paired import OneRun, answered_by, launched_in
 from ..cycles.scope import with_host_of_parent
 from ..details.event_arguments import longest_calls
@@ -76,12 +76,12 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
         )
     facts = {"ranges": ranges.frame.height, "count": int(ranges.frame["count"].sum()), "device_ns": ranges.device_ns,
              "unlaunched_device_ns": ranges.unlaunched_ns}
-    notes: tuple[str, ...] = ()
+    notes = timeless_note(int(ranges.frame["timeless"].sum()), int(ranges.frame["count"].sum()), "range", "ranges")
     if ranges.device_ns and ranges.unlaunched_ns == ranges.device_ns:
-        notes = ("No launch call is recorded for any device activity, so device time belongs to no range.",)
+        notes += ("No launch call is recorded for any device activity, so device time belongs to no range.",)
     elif ranges.device_ns and ranges.unlaunched_ns:
         lost = units.percent(100 * ranges.unlaunched_ns / ranges.device_ns)
-        notes = (f"{lost} of the device time has no recorded launch and belongs to no range.",)
+        notes += (f"{lost} of the device time has no recorded launch and belongs to no range.",)
     summary: tuple[str, ...] = ()
     if not run.has("kernels"):
         from ..findings.evidence.measured import slow_lanes_of  # only of recordings without device work
@@ -142,8 +142,7 @@ class Launched(Struct, frozen=True):
 
 class Marked(Struct, frozen=True):
     """The ranges in recorded order: ``name`` codes into ``names`` (name, domain and category), ``rows`` of the host
-    table, times in ns. ``keys``:
-    rank, pid and tid of each."""
+    table, times in ns: ``dur`` 0 and ``recorded`` −1 for an unknown duration. ``keys``: rank, pid and tid of each."""
 
     names: pl.DataFrame
     name: Ints
@@ -151,6 +150,7 @@ class Marked(Struct, frozen=True):
     keys: tuple[Ints, ...]
     start: Ints
     dur: Ints
+    recorded: Ints
 
     @property
     def thread(self) -> Ints:
@@ -175,16 +175,14 @@ def ranges_of(run: Trace) -> Ranges | None:
     is_range = marked.among(len(slices.parent))
     work, total, unlaunched = _work(run, slices, marked, is_range)
     count = marked.names.height
-    stats = latencies(marked.name, marked.dur, count)
     parent = parent_within(slices.parent, is_range)
     inside = np.bincount(parent[parent >= 0], weights=marked.dur[parent >= 0], minlength=len(marked.dur))
     threads = np.bincount(np.unique(np.stack((marked.name, marked.thread)), axis=1)[0], minlength=count)
     frame = pl.DataFrame({
-        **marked.names.to_dict(), "count": stats.counts, "total_ns": stats.totals,
-        "self_ns": _summed(marked.name, np.maximum(marked.dur - inside, 0), count),
-        "p50_ns": stats.percentile(50), "max_ns": stats.longest, "threads": threads,
-        "trend": pl.Series(stats.histograms()).arr.to_list(),
+        **marked.names.to_dict(), **duration_columns(marked.name, marked.recorded, count),
+        "self_ns": _summed(marked.name, np.maximum(marked.dur - inside, 0), count), "threads": threads,
     }).with_columns(**_device_time(marked, work, count)).with_columns(
+        pl.when(pl.col("total_ns").is_not_null()).then("self_ns"),
         share=pl.when(pl.lit(bool(total))).then(pl.col("device_ns") / (total or 1))
     )
     return Ranges(_in_order(frame), total, unlaunched)
@@ -202,8 +200,8 @@ def _from_sums(run: Trace) -> Ranges | None:
         pl.when(pl.len() == 1).then(pl.col("p50_ns").first()).alias("p50_ns")).collect()
     if frame.is_empty():
         return None
-    unknown = ("self_ns", "threads", "device_ns", "projected_ns", "device_self_ns", "busy_ns", "elsewhere_ns",
-               "launches")
+    unknown = ("timeless", "self_ns", "threads", "device_ns", "projected_ns", "device_self_ns", "busy_ns",
+               "elsewhere_ns", "launches")
     frame = frame.with_columns(
         *(pl.lit(None, pl.Int64).alias(name) for name in unknown), share=pl.lit(None, pl.Float64),
         trend=pl.lit(None, pl.List(pl.Int64)),
@@ -226,13 +224,14 @@ def activities_in(run: Trace, name: str) -> pl.DataFrame:
 
 def _marked(run: Trace) -> Marked:
     ranges = run.host.with_row_index("row").filter(pl.col("kind").is_in(RANGE_KINDS), pl.col("name").is_not_null())
-    result = integer_arrays(ranges.select("row", pl.col("start_ns", "dur_ns").fill_null(0), *_KEYS))
+    result = integer_arrays(ranges.select("row", "start_ns", "dur_ns", *_KEYS))
     named = ranges.select(_NAMES).collect(engine="streaming")
     nothing = np.zeros(0, dtype=np.int64)
     code, seen = dense(combined([codes(named[name]) for name in _NAMES])) if named.height else (nothing, nothing)
     return Marked(
         named[pl.Series(seen)], code.astype(np.int64), result["row"],
-        tuple(result[key] for key in _KEYS), result["start_ns"], np.maximum(result["dur_ns"], 0),
+        tuple(result[key] for key in _KEYS), np.where(result["start_ns"] == ABSENT, 0, result["start_ns"]),
+        np.maximum(result["dur_ns"], 0), np.where(result["dur_ns"] == ABSENT, -1, np.maximum(result["dur_ns"], 0)),
     )
 
 
@@ -240,7 +239,7 @@ def _work(run: Trace, slices: HostSlices, marked: Marked, is_range: Mask) -> tup
     """Activities with a launch (None: no launches recorded), total device time, and device time without a launch."""
     rows = run.kernels.select("kind", "start_ns", "dur_ns", "device", "rank", "op_id").collect(engine="streaming")
     counts = (rows["kind"] != "sync").fill_null(True).to_numpy() & rows["dur_ns"].is_not_null().to_numpy()
-    dur = np.maximum(rows["dur_ns"].fill_null(0).to_numpy(), 0)
+    dur = np.maximum(ids(rows["dur_ns"]), 0)
     if not counts.any():
         return None, None, 0
     total = int(dur[counts].sum())
@@ -266,7 +265,7 @@ def _work(run: Trace, slices: HostSlices, marked: Marked, is_range: Mask) -> tup
     chosen, inner = chosen[order], inner[order]
     work = Launched(
         chosen, thread[order], process[order], np.where(inner >= 0, numbers_among(is_range)[inner], -1), starts[order],
-        rows["start_ns"].fill_null(0).to_numpy()[chosen], dur[chosen], device[chosen],
+        ids(rows["start_ns"])[chosen], dur[chosen], device[chosen],
         range_thread, range_process,
     )
     return work, total, total - int(dur[chosen].sum())

@@ -94,3 +94,15 @@ def test_the_details_say_who_called(run_of, asked):
     sections = {one.title: one.rows for one in details(view("calls"), table, 0, (run,), Options()).sections}
     assert sections["Called from"] == (("aten::item", "1", "60 ns"), ("nothing recorded around it", "1", "5 ns"))
     assert len(sections["Longest calls"]) == 2
+
+
+def test_a_call_without_a_duration_counts_and_is_in_no_sum(run_of, asked):
+    host = [call("cudaMalloc", 0, 10), call("cudaMalloc", 20, None), call("cudaFree", 40, None)]
+    table = asked("calls", run_of(host=host))
+    rows = by_name(table)
+    known = rows["cudaMalloc"]
+    assert (known["count"], known["total_ns"], known["mean_ns"], known["p50_ns"]) == (2, 10, 10.0, 10)
+    unknown = rows["cudaFree"]
+    assert unknown["count"] == 1 and all(unknown[name] is None for name in (
+        "total_ns", "self_ns", "sync_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns", "trend"))
+    assert "2 of 3 calls have no time: they count, and are in no sum, mean or percentile." in table.notes

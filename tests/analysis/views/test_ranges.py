@@ -178,3 +178,11 @@ def test_a_cycle_found_on_the_device_has_the_work_that_was_launched_before_it(ru
     assert asked("ops", run, run, options=scope).frame["device_self_ns_b"].to_list() == [310]
     both = asked("ranges", run, run, options=Options(cycle_anchor="begins"))
     assert both.frame["share_per_cycle_a"].to_list() == [1.0]
+
+
+def test_a_range_without_a_duration_counts_and_is_in_no_sum(run_of, asked):
+    table = asked("ranges", run_of(host=[marked("step", 0, 100), marked("step", 200, None), marked("open", 5, None)]))
+    rows = {row["name"]: row for row in table.frame.to_dicts()}
+    assert (rows["step"]["count"], rows["step"]["total_ns"], rows["step"]["p50_ns"]) == (2, 100, 100)
+    assert (rows["open"]["count"], rows["open"]["total_ns"], rows["open"]["self_ns"]) == (1, None, None)
+    assert "2 of 3 ranges have no time: they count, and are in no sum, mean or percentile." in table.notes
