@@ -14,6 +14,8 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
+from . import units
+
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.integer]  # Category codes, of any integer width.
 
@@ -121,6 +123,12 @@ def duration_columns(groups_of: Codes, durations: Ints, groups: int) -> dict[str
         columns = {name: values.gather(rows.set(rows < 0, None)) for name, values in columns.items()}
     counts = (np.bincount(some, minlength=groups).astype(np.int64) for some in (groups_of, groups_of[~known]))
     return {**{name: pl.Series(one) for name, one in zip(("count", "timeless"), counts, strict=True)}, **columns}
+
+
+def timeless_note(timeless: int, count: int, word: str, words: str) -> tuple[str, ...]:
+    """The note that stands beside sums and means where some of ``count`` things have no time; () if all have one."""
+    return (f"{timeless:,} of {units.counted(count, word, words)} have no time: they count, and are in no sum, mean or "
+            "percentile.",) if timeless else ()
 
 
 def latencies(groups_of: Codes, durations: Ints, groups: int) -> Latencies:

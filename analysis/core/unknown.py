@@ -8,18 +8,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from . import units
-
 
 def largest(*columns: str) -> pl.Expr:
     """The largest of these columns in each row; null if one of them is."""
     return pl.when(pl.all_horizontal(pl.col(*columns).is_not_null())).then(pl.max_horizontal(*columns))
-
-
-def timeless_note(timeless: int, count: int, word: str, words: str) -> tuple[str, ...]:
-    """The note that stands beside sums and means where some of ``count`` things have no time; () if all have one."""
-    return (f"{timeless:,} of {units.counted(count, word, words)} have no time: they count, and are in no sum, mean or "
-            "percentile.",) if timeless else ()
 
 
 def total(values: pl.Expr) -> pl.Expr:

@@ -15,8 +15,7 @@ from msgspec import Struct, field
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.derived import derived_value
-from ..core.quantiles import Codes, Ints, Latencies, codes, combined, dense, latencies
-from ..core.unknown import timeless_note
+from ..core.quantiles import Codes, Ints, Latencies, codes, combined, dense, latencies, timeless_note
 from . import launch_groups
 
 ACTIVITIES = ("kernel", "collective", "memcpy", "memset")

@@ -24,9 +24,8 @@ from ..core import units
 from ..core.batches import ABSENT, CALLS, SCHEDULED, TextColumn, integer_arrays, numbered
 from ..core.call_tree import Ints, Mask, nearest, slices_of
 from ..core.callers import Callers, callers_of
-from ..core.quantiles import Codes, codes, combined, dense, duration_columns
+from ..core.quantiles import Codes, codes, combined, dense, duration_columns, timeless_note
 from ..core.text import display
-from ..core.unknown import timeless_note
 from ..cycles.paired import OneRun, answered_by
 from ..details.event_arguments import longest_calls
 from ..details.listed import Row, row_section, sides, span, sums_by, text

@@ -27,8 +27,8 @@ from ..core.batches import ABSENT, ids, integer_arrays, numbered
 from ..core.call_tree import HostSlices, Ints, nearest, numbers_among, pack, parent_within, slices_of
 from ..core.callers import callers_of
 from ..core.intervals import union_per_owner
-from ..core.quantiles import codes, combined, dense, duration_columns
-from ..core.unknown import timeless_note, total
+from ..core.quantiles import codes, combined, dense, duration_columns, timeless_note
+from ..core.unknown import total
 from ..cycles.paired import OneRun, answered_by, launched_in
 from ..cycles.scope import with_host_of_parent
 from ..details.event_arguments import longest_calls

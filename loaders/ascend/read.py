@@ -18,6 +18,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from .. import csv_table, kineto, schema
+from ..account.repeats import without_repeats
 from ..errors import Unreadable
 from ..ingest import stream
 from ..kineto import dialect
@@ -119,7 +120,7 @@ def _of_table(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace:
         clock="wall clock" if lowest > 10**18 else None, warnings=tuple(warnings),
     )  # fmt: skip
     kernels = schema.conform("kernels", derived.lazy())
-    return Trace(info, kernels=kernels, cycles=schema.conform("cycles", steps.lazy()))
+    return without_repeats(Trace(info, kernels=kernels, cycles=schema.conform("cycles", steps.lazy())), job)
 
 
 def _placed(trace: Trace, job: Job) -> Trace:

@@ -22,6 +22,7 @@ import polars as pl
 
 from .. import schema
 from ..account.processes import LANE
+from ..account.repeats import rewritten
 from ..ingest.stream import Source
 from ..loader import Job
 from ..trace import Trace
@@ -113,19 +114,6 @@ def changed(name: str, table: pl.LazyFrame, rows: pl.DataFrame, job: Job) -> pl.
         pl.coalesce(f"{column}_new", column).alias(column) for column in columns
     )
     return rewritten(name, schema.conform(name, merged.drop("row", *(f"{column}_new" for column in columns))), job)
-
-
-def rewritten(name: str, table: pl.LazyFrame, job: Job) -> pl.LazyFrame:
-    """The table in place of the one that the load has written; in memory where it has not (``lasting``)."""
-    merged = schema.conform(name, table)
-    if not job.lasting:
-        return merged.collect().lazy()
-    unfinished, path = job.workspace / f".{name}.arrow", job.workspace / f"{name}.arrow"
-    merged.sink_ipc(unfinished, compression="lz4", maintain_order=True)
-    for old in (*job.workspace.glob(f"{name}.arrow"), *job.workspace.glob(f"{name}-*.arrow")):
-        old.unlink()
-    unfinished.rename(path)
-    return schema.conform(name, pl.scan_ipc(path))
 
 
 def tie_launches(trace: Trace, job: Job, origin: int) -> Trace:

@@ -9,12 +9,12 @@ import polars as pl
 from msgspec.structs import replace
 
 from ..account.processes import LANE, STEP_MARK, Collision, homes_of
-from ..account.repeats import repeated
+from ..account.repeats import counted_once, rewritten
 from ..errors import Unreadable
 from ..loader import Job
 from ..trace import Trace
 from .dialect import MOST_LABELLED, label_in, rank_in
-from .flows import changed, rewritten, tie_calls
+from .flows import changed, tie_calls
 from .tables import Tables
 
 _FLOWS = ("ac2g", "async_cpu_to_gpu", "async")
@@ -27,7 +27,7 @@ def untangled(trace: Trace, job: Job, tables: Tables, origin: int) -> Trace:
     ranks = set(trace.info.ranks)
     labels = {label: rank for label, rank in labels.items() if rank in ranks}
     if suspects := [name for name in ("kernels", "host") if tables.may_repeat(name)]:
-        trace = _once(trace, job, ("kernels", "host") if "kernels" in suspects else ("host",))
+        trace = counted_once(trace, job, ("kernels", "host") if "kernels" in suspects else ("host",))
     if labels:
         trace = _labelled(trace, job, labels)
     elif len(tables.launchers) > 1 and len(trace.info.ranks) < 2:
@@ -35,25 +35,6 @@ def untangled(trace: Trace, job: Job, tables: Tables, origin: int) -> Trace:
     if any(flow in tables.strings for flow in _FLOWS):
         trace = tie_calls(trace, job, origin, _FLOWS)
     return trace
-
-
-def _once(trace: Trace, job: Job, suspects: tuple[str, ...]) -> Trace:
-    """The trace without repeats, which are counted."""
-    kept, repeats = {}, 0
-    for name in suspects:
-        mask = repeated(name, trace.table(name))
-        if mask is not None:
-            repeats += int(mask.sum())
-            rows = trace.table(name).filter(~mask)
-            if name == "kernels":
-                rows = rows.drop("index").with_row_index("index")
-            kept[name] = rewritten(name, rows, job)
-    if not kept:
-        return trace
-    kept["cycles"] = trace.cycles.unique(maintain_order=True)
-    events = "event is" if repeats == 1 else "events are"
-    info = replace(trace.info, facts=trace.info.facts | {"repeats": repeats})
-    return replace(trace, info=info).with_tables(**kept).warn(f"{repeats:,} {events} recorded twice; counted once")
 
 
 def _labelled(trace: Trace, job: Job, labels: dict[str, int]) -> Trace:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import polars as pl
 
 from .. import csv_table, schema
+from ..account.repeats import without_repeats
 from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..ingest import stream
@@ -77,11 +78,11 @@ def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) ->
         warnings=tuple(faults.warnings()), clock="session, ns" if launches.height or calls.height else None,
         devices=tuple(Device(str(device), name or None) for device, name in devices.rows()),
     )
-    return Trace(
+    return without_repeats(Trace(
         info, kernels=_table("kernels", launches, zero, "index"), host=_table("host", calls, zero),
         kernel_stats=schema.conform("kernel_stats", totals.lazy()),
         host_stats=schema.conform("host_stats", hosts.lazy()),
-    )
+    ), job)
 
 
 def _together(frames: list[pl.DataFrame]) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import orjson
 
+from ..account.repeats import without_repeats
 from ..errors import Unreadable
 from ..ingest import limits
 from ..ingest.stream import Source, head
@@ -83,7 +84,8 @@ class _Load:
             self._finish()
             self.counters.flush()
             frames = self.tables.finish(rank_of(self.document), self.job.lasting)
-            return Trace(self._info(broken, stretches, compressed)).with_tables(**frames)
+            trace = Trace(self._info(broken, stretches, compressed)).with_tables(**frames)
+            return without_repeats(trace, self.job)
 
     def _take(self, stretch: Stretch) -> None:
         tokens = stretch.tokens

@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from .. import schema
+from ..account.repeats import without_repeats
 from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..loader import Job
@@ -22,7 +23,7 @@ from ..trace import Device, Info, Trace
 from . import quantities
 from .faults import Faults
 from .spool import TableSpool, warnings_of
-from .values import Clock
+from .values import EMPTY, Clock
 
 _FIRST_ROWS = 100_000
 _MOST_MEASURED = 20_000_000  # Maximum rows of ``launch_metrics``, which stay in memory until the end.
@@ -91,7 +92,10 @@ class Recording:
         rows = _conformed("kernels", rows)
         self._kinds |= set(rows["kind"].unique().drop_nulls().cast(pl.String))
         if "device" in rows.columns:
-            self._devices |= set(rows["device"].unique().drop_nulls().cast(pl.String))
+            devices = set(rows["device"].unique().drop_nulls().cast(pl.String))
+            if blank := {device for device in devices if device.strip().lower() in (*EMPTY, "nan")}:
+                rows = rows.with_columns(pl.when(~pl.col("device").cast(pl.String).is_in(list(blank))).then("device"))
+            self._devices |= devices - blank
         self._kernels.add(rows)
         if not self._previewed and self._kernels.rows > _FIRST_ROWS:
             self._previewed = True
@@ -207,7 +211,10 @@ class Recording:
             metrics=self._metrics.finish(lambda rows: rows.with_columns(pl.col("ts_ns") - zero)),
             call_chains=self._chains.finish(lambda rows: rows.with_columns(pl.col("start_ns") - zero)),
         )
-        return trace.with_tables(launch_metrics=self._of_launches(kernels, zero)) if self._measured else trace
+        trace = without_repeats(trace, self._job)
+        if not self._measured:
+            return trace
+        return trace.with_tables(launch_metrics=self._of_launches(trace.kernels, zero))
 
     def _of_launches(self, kernels: pl.LazyFrame, zero: int) -> pl.LazyFrame:
         """The table ``launch_metrics``; ``index`` is null for metrics whose launch was not recorded."""

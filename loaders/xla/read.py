@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ..account.repeats import without_repeats
 from ..errors import Unreadable
 from ..ingest import limits, stream
 from ..kineto import dialect
@@ -99,7 +100,7 @@ class _Load:
             self.job.progress(self.size, self.size, self.events)
             if self.launched and (works := works_of(self.file, self.size)):
                 frames["kernels"] = self._with_works(frames["kernels"], works)
-            return Trace(self._info(space)).with_tables(**frames)
+            return without_repeats(Trace(self._info(space)).with_tables(**frames), self.job)
 
     def _with_works(self, kernels: pl.LazyFrame, works: dict[tuple[str, str], OpWork]) -> pl.LazyFrame:
         """The kernels with the work and the source line of their op."""

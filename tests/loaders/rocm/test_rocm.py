@@ -200,7 +200,7 @@ def test_calls_that_began_hours_before_the_first_kernel_are_of_the_run(tmp_path:
     early = calls[1].replace("3489389", "3449389")
     (tmp_path / "run_hip_api_trace.csv").write_text("\n".join([calls[0], *[early] * 1000, *calls[1:]]))
     run = load(tmp_path / "run_kernel_trace.csv", tmp_path)
-    assert run.host.collect().height == 1000 + len(calls) - 1
+    assert run.host.collect().height + run.info.facts["repeats"] == 1000 + len(calls) - 1
 
 
 def test_kernels_are_on_queues_where_streams_were_not_recorded(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_counters_of_a_dispatch_that_is_written_twice_are_taken_once(tmp_path: P
         (folder / "timestamps.csv").unlink()
     (run,) = open_run(str(folder))
     kernels = run.kernels.collect()
-    assert kernels.height == len(lines) - 1 + 2 * alone and kernels["tensor"].null_count() == 2 * alone
+    assert kernels.height == len(lines) - 1 and kernels["tensor"].null_count() == 0
     left_out = f"counters of 2 of {len(lines) + 1} dispatches match no timed launch and were left out"
     assert left_out in run.info.warnings
 
