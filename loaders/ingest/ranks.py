@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -258,12 +259,82 @@ def _joined(display_name: str, label: str, singles: Sequence[Trace]) -> Trace:
         numbers = ranks_of(files, [trace.info.ranks for trace in singles])
         if numbers is None and _one_run(formats):
             numbers = list(range(len(files)))
+        if numbers is not None and (passes := _passes(display_name, label, files, singles)) is not None:
+            return passes
+        if numbers is not None and _one_after_another(files, singles):
+            raise Unreadable(display_name, f"holds {len(files)} recordings made one after another: they are not the "
+                             "ranks of one job", discovery.runs_under(Path(display_name), files))
         if numbers is not None:
             return merge(display_name, label, singles, numbers)
         if (run := _windowed(display_name, label, files, singles)) is not None:
             return run
     reason = f"holds {len(files)} recordings that are not the ranks of one job{_twice(files, singles)}"
     raise Unreadable(display_name, reason, discovery.runs_under(Path(display_name), files))
+
+
+_APART = 10  # Times the length of the longest recording.
+
+
+def _one_after_another(files: Sequence[Path], singles: Sequence[Trace]) -> bool:
+    """Whether only the numbers in the names call these recordings ranks, and their times say that they are not: each
+    ends before the next begins. Names of ranks (rank3, TP-1) are believed unless the recordings lie far apart."""
+    if any(trace.info.ranks or trace.info.epoch_ns is None for trace in singles):
+        return False
+    spans = sorted((trace.info.epoch_ns or 0, (trace.info.epoch_ns or 0) + _length(trace)) for trace in singles)
+    named = all(_MARK.search(name) for name in _names(files))
+    least = _APART * max(end - start for start, end in spans) if named else 0
+    reached = list(accumulate((end for _, end in spans), max))
+    return all(after[0] - end > least for after, end in zip(spans[1:], reached, strict=False))
+
+
+def _length(trace: Trace) -> int:
+    """The time from a recording's zero to its last end, ns."""
+    import polars as pl
+
+    ends = [
+        trace.table(name).select((pl.col("start_ns") + pl.col("dur_ns").fill_null(0)).max()).collect(
+            engine="streaming").item() for name in ("kernels", "host") if trace.has(name)
+    ]
+    return max((end for end in ends if end is not None), default=0)
+
+
+_PASS = re.compile(r"(?:pmc|pass)[-_]?(\d{1,6})", re.IGNORECASE)
+
+
+def _passes(source: str, label: str, files: Sequence[Path], singles: Sequence[Trace]) -> Trace | None:
+    """Recordings in folders ``pmc_N`` as one program that ran once for each set of counters, if each launched the same
+    kernels in the same order: the launches of the first pass, with the counters of all. None for others."""
+    import polars as pl
+
+    numbers = [_PASS.fullmatch(file.parent.name) for file in files]
+    if not all(numbers) or not all(trace.has("kernels") for trace in singles):
+        return None
+    order = sorted(range(len(files)), key=lambda at: int((numbers[at] or [0, 0])[1]))
+    launches = [singles[at].kernels.filter(pl.col("kind").is_in(["kernel", "collective"])).select(
+        "index", "start_ns", "device", pl.col("name").cast(pl.String)).collect() for at in order]
+    if any(not one["name"].equals(launches[0]["name"]) for one in launches):
+        return None
+    first = singles[order[0]]
+    measured, samples = [first.launch_metrics], [first.metrics]
+    for at, own in zip(order[1:], launches[1:], strict=True):
+        moved = own.select(_old="index", _then="start_ns", device="device").with_columns(
+            _new=launches[0]["index"], _now=launches[0]["start_ns"]).lazy()
+        trace = singles[at]
+        if trace.has("launch_metrics"):
+            measured.append(trace.launch_metrics.join(
+                moved.select("_new", index="_old"), on="index", how="left", maintain_order="left"
+            ).with_columns(index="_new").drop("_new"))
+        if trace.has("metrics"):
+            samples.append(trace.metrics.join(
+                moved.unique(["_then", "device"], keep="first").select("_now", "device", ts_ns="_then"),
+                on=["ts_ns", "device"], how="inner", maintain_order="left").with_columns(ts_ns="_now").drop("_now"))
+    warnings = dict.fromkeys(warning for trace in singles for warning in trace.info.warnings)
+    note = f"{len(files)} passes: a program that ran once for each set of counters; its launches are counted once"
+    columns = [pl.concat([one.select(tables[0].collect_schema().names()) for one in tables])
+               for tables in (measured, samples)]
+    return replace(first, info=replace(first.info, source=source, label=label, warnings=(*warnings, note))).with_tables(
+        launch_metrics=columns[0].sort("index", maintain_order=True),
+        metrics=columns[1].sort("ts_ns", maintain_order=True))
 
 
 def _twice(files: Sequence[Path], singles: Sequence[Trace]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shutil
 import struct
 import tarfile
 import zipfile
@@ -252,3 +253,45 @@ def test_folders_with_recordings_are_named_where_one_opens_without_them_and_few_
     assert "recordings in its folders (in) were not opened" in one.info.warnings[0]
     many = opened(write(tmp_path / "many", here=trace(), **{f"f{at}__a": trace() for at in range(9)}))
     assert "(f0, f1, f2, f3, …)" in many.info.warnings[0] and len(read) == 2 + 1 + 5
+
+
+def _reports(samples: Path, folder: Path, name: str, apart_ns: int) -> Path:
+    import sqlite3
+
+    for number in (1, 2, 3):
+        path = Path(shutil.copy(samples / "nsys.sqlite", folder / name.format(number)))
+        path.chmod(0o644)
+        with sqlite3.connect(path) as database:
+            database.execute("update TARGET_INFO_SESSION_START_TIME set utcEpochNs = utcEpochNs + ?",
+                             (number * apart_ns,))
+        database.close()
+    return folder
+
+
+@pytest.mark.parametrize(("name", "apart_ns", "is_job"), [
+    ("report{}.sqlite", 600 * 10**9, False), ("report{}.sqlite", 1000, True),
+    ("rank{}.sqlite", 600 * 10**9, False), ("rank{}.sqlite", 1000, True),
+])
+def test_recordings_made_one_after_another_are_no_ranks(
+    name: str, apart_ns: int, is_job: bool, samples: Path, tmp_path: Path
+) -> None:
+    folder = _reports(samples, tmp_path, name, apart_ns)
+    if is_job:
+        (job,) = open_run(str(folder), use_cache=False)
+        assert job.info.ranks == (1, 2, 3)
+        return
+    with pytest.raises(Unreadable, match="3 recordings made one after another: they are not the ranks of one job"):
+        open_run(str(folder), use_cache=False)
+    (one,) = open_run(str(folder), use_cache=False, worker=1)
+    assert one.info.label == name.format(2).split(".")[0] and not one.info.ranks
+
+
+def test_passes_of_any_format_are_one_program(samples: Path, tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / f"pmc_{number}").mkdir()
+        shutil.copy(samples / "rocpd_results.db", tmp_path / f"pmc_{number}" / "r_results.db")
+    (job,) = open_run(str(tmp_path), use_cache=False)
+    (alone,) = open_run(str(samples / "rocpd_results.db"), use_cache=False)
+    assert not job.info.ranks and "2 passes" in job.info.warnings[-1]
+    assert job.kernels.collect().height == alone.kernels.collect().height
+    assert job.launch_metrics.collect().height == 2 * alone.launch_metrics.collect().height
