@@ -51,7 +51,7 @@ class Failure(UsageError):
 def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trace, ...]:
     """Open one path or two; a file with two runs counts as two. Shows progress on a terminal."""
     from ..loaders.ingest.opening import open_run
-    from ..loaders.ingest.progress import ProgressLine
+    from .standard_streams import ProgressLine
 
     runs: list[Trace] = []
     view, capture = getattr(arguments, "view", None), getattr(arguments, "capture", None)

@@ -20,7 +20,6 @@ from ..core.distribution import histogram
 from ..core.names.short_name import fit_name
 from ..core.processes import recorded
 from ..idle.cause_meanings import LABELS, idle_name
-from .alone import predicted_alone
 from .change import CycleChange, change_of
 from .cycle_time import CycleTime, cycle_time
 from .device_work import DeviceWork, agreed, device_work, paths
@@ -48,7 +47,7 @@ from .sentences import (
     explanation,
     uniform_line,
 )
-from .verdict import Calibration, Comparability, UniformChange, Verdict, cause_of
+from .verdict import Calibration, Comparability, UniformChange, Verdict, cause_of, predicted_effect
 
 
 class JudgedCycle(Struct, frozen=True):
@@ -105,7 +104,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
             pl.col("function", "device", "metric").cast(pl.String)).iter_rows()}
         for row in rows:
             row.metric = of_table.get((row.function, row.device))
-        cause = replace(cause, alone=predicted_alone(runs[0], cause.resource, rows, options))
+        cause = replace(cause, alone=predicted_effect(runs[0], cause.resource, rows, options))
     slower = len({(row.function, row.device) for row in slowed if row.kind != IDLE and row.part_of is None})
     uniform = None if cause.resource is not None else uniform
     verdict = Verdict(

@@ -12,11 +12,14 @@ from typing import Any, Literal
 
 from msgspec import Struct, convert, to_builtins
 
-from .alone import Alone
+from ...loaders.trace import Trace
+from ..contract.changes import Change, exactly
+from ..contract.options import Options
+from ..replay.replayed import replay_of
 from .change import CycleChange
 from .cycle_time import CycleTime
 from .device_work import CHANGED, DeviceWork
-from .function_change import IdleChange
+from .function_change import FunctionChange, IdleChange
 from .lead import lead_of
 from .prepare.collectives import CollectiveTiming
 from .resources import ChangedResource, foremost_cause
@@ -30,6 +33,21 @@ Reach = Literal[
 Where = Literal["idle", "gpu work", "host", "nothing needed", "unknown"]  # Where the cycle's time was lost or won.
 
 
+_KINDS = {"kernel": "kernel", "collective": "collective", "memcpy": "copy", "memset": "copy"}
+_SAME = 0.02
+"""Functions that changed by at most this share count as unchanged."""
+
+
+class PredictedEffect(Struct, frozen=True):
+    """A cycle of A, ns: as replayed, and predicted with B's time per launch for ``functions`` of its functions;
+    ``error`` is that of the replay."""
+
+    cycle_ns: int
+    predicted_ns: int
+    functions: int
+    error: float
+
+
 class Cause(Struct, frozen=True):
     """Why two runs differ: the ``resource`` with its ``reach``, if one changed, and ``where`` the cycle changed.
     ``idle`` is the idle cause that makes up the cycle's change, ``alone`` the predicted effect of only the resource."""
@@ -38,7 +56,7 @@ class Cause(Struct, frozen=True):
     idle: IdleChange | None = None
     resource: ChangedResource | None = None
     reach: Reach | None = None
-    alone: Alone | None = None
+    alone: PredictedEffect | None = None
 
 
 def cause_of(
@@ -176,3 +194,28 @@ class Verdict(Struct, frozen=True):
 def verdict_of(facts: dict[str, Any]) -> Verdict:
     """The verdict that ``facts`` was made from."""
     return convert(facts, Verdict)
+
+
+def predicted_effect(
+    run: Trace, resource: ChangedResource | None, rows: Sequence[FunctionChange], options: Options
+) -> PredictedEffect | None:
+    """The cycle of ``run`` (A) replayed with B's time per launch for the functions that ran under the changed resource;
+    None if the replay is not reliable or the same functions ran on other devices too."""
+    if resource is None or resource.device == "Host":
+        return None
+    changed = [
+        row for row in rows
+        if row.device == resource.device and row.metric == resource.metric and row.kind in _KINDS and row.ratio
+        and abs(row.ratio - 1) > _SAME and row.part_of is None
+    ]
+    names = {row.function for row in changed}
+    elsewhere = any(row.function in names and row.device != resource.device for row in rows)
+    if not changed or elsewhere or not run.has("host"):
+        return None
+    replayed = replay_of(run, options)
+    if replayed.model is None or not replayed.predicts or replayed.accuracy.error is None:
+        return None
+    changes = [Change(_KINDS[str(row.kind)], exactly(row.function), row.ratio) for row in changed]
+    outcome, _ = replayed.with_changes(changes)
+    return PredictedEffect(
+        round(replayed.cycle_ns), round(replayed.model.cycle_ns(outcome)), len(changed), replayed.accuracy.error)

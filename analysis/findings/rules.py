@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from ... import extensions
-from . import device, facts, recorded, waiting
+from . import device, facts, waiting
 from .rule import Evidence, Finding, Rule
 
 RULES: tuple[Rule, ...] = (
-    recorded.message, recorded.device_error, recorded.page_faults,
+    facts.message, facts.device_error, facts.page_faults,
     device.recorded_rules, waiting.input_data, waiting.drained, waiting.host_bound, waiting.queued, waiting.allocation,
     waiting.unexplained, waiting.blocking_copies, waiting.pageable, waiting.copies, waiting.communication,
     waiting.overlap, waiting.slow_cycles, waiting.slow_lane, *device.PATTERNS,

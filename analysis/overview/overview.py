@@ -21,6 +21,22 @@ from ..findings.spread import share_text
 from ..kernels.by_name import table as kernel_table
 from ..kernels.family import device_families
 
+CATEGORIES = ("Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU Exec", "Other")
+"""In order of priority: an instant goes to the first active category."""
+HOST = ("Runtime", "DataLoader", "CPU Exec")
+"""Host categories, counted while devices are idle. The rest are device categories, except ``Other``."""
+MEANINGS = {
+    "Kernel": "a kernel runs on a device",
+    "Memcpy": "a copy runs, no kernel",
+    "Memset": "a memset runs, no kernel or copy",
+    "Communication": "a collective runs, none of the above",
+    "Runtime": "devices are idle, the host is in a runtime or driver call",
+    "DataLoader": "devices are idle, the host waits for input data",
+    "CPU Exec": "devices are idle, the host is in an operator",
+    "Other": "none of these",
+}
+
+
 TOP = 10
 SHOWN = 8  # Up to this many devices the headline names each.
 

@@ -18,10 +18,9 @@ from ..contract.view import CannotAnswer, ScopeRefused
 from ..cycles.detection import counted_cycles
 from ..findings.rule import Finding
 from ..findings.rules import finding_facts
-from .categories import CATEGORIES
-from .overview import Overview
+from .activities import WindowSums
+from .overview import CATEGORIES, Overview
 from .timed import Figures, RankFigures, overview_from_ranks
-from .windows import WindowSums
 
 NOTE = (
     "A reduced dataset: launches, operators, host slices and samples are in the recordings it was made from, not in it."

@@ -19,9 +19,8 @@ from ..cycles.detection import left_out, view_cycles
 from ..cycles.scope import scoped
 from ..findings.evidence.measured import measured
 from ..kernels.by_name import table as kernel_table
-from .categories import CATEGORIES
-from .devices import GAUGES
-from .overview import Basis, Overview, kernels, median_length, overview, span
+from .activities import GAUGES
+from .overview import CATEGORIES, Basis, Overview, kernels, median_length, overview, span
 from .timed import timed
 
 BY_KIND = {"kernel": "Kernel", "collective": "Communication", "memcpy": "Memcpy", "memset": "Memset"}

@@ -32,12 +32,9 @@ from ..findings.evidence.outside import recorded_span
 from ..idle.attribution import Idle, idle_of
 from ..idle.facts import busy_share, headline_devices, in_recording_of, in_steps_of
 from ..kernels.sources import ACTIVITIES
-from .activities import Activities, activities_of
-from .categories import CATEGORIES
-from .devices import gauges
+from .activities import Activities, Windows, WindowSums, activities_of, gauges, of_cycles, of_recording
 from .host_times import HostTimes, host_times
-from .overview import Basis, Overview, kernels, median_length, overview, span
-from .windows import Windows, WindowSums, of_cycles, of_recording
+from .overview import CATEGORIES, Basis, Overview, kernels, median_length, overview, span
 
 
 def breakdown(windows: Windows, activities: Activities | None, host: HostTimes) -> dict[str, Ints]:

@@ -17,7 +17,7 @@ from ..contract.view import Answer, CannotAnswer, Runs, ScopeRefused, View, merg
 from ..core import units
 from ..core.device_pairs import mapped
 from ..core.text import display
-from ..overview.categories import CATEGORIES, HOST, MEANINGS
+from ..overview.overview import CATEGORIES, HOST, MEANINGS
 from ..table.sides import paired_rows
 
 if TYPE_CHECKING:
