@@ -164,6 +164,11 @@ class Trace(Struct, frozen=True):
         frame: pl.LazyFrame = getattr(self, name)
         return frame
 
+    def unread(self, *words: str) -> tuple[str, ...]:
+        """Notes about tables of the source that have rows, are not read, and are named after one of these words."""
+        return tuple(f"{table}: {rows:,} rows of the recording are not read" for table, rows, is_read in
+                     self.info.facts.get("tables", ()) if not is_read and any(word in table.upper() for word in words))
+
     def has(self, name: str) -> bool:
         """Whether ``table`` has rows, ``table.column`` any non-null value, or ``table.column=value`` that value."""
         import polars as pl

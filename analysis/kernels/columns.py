@@ -69,15 +69,14 @@ EXTREMES = (
 
 
 def bound(thresholds: Thresholds, *, tensor: str = "tensor", dram: str = "dram", mean: str = "mean_ns") -> pl.Expr:
-    """The bound of each row from its utilisations (0-1 of peak) and mean duration (ns); null makes no claim. One
-    measured utilisation above its threshold is enough for ``compute`` or ``memory``; ``launch`` and ``low`` need
-    both."""
+    """The bound of each row from its utilisations (0-1 of peak) and mean duration (ns). Null, which makes no claim,
+    where one of the two is unknown: the unknown one may be the larger."""
     on_tensor, on_dram = pl.col(tensor), pl.col(dram)
     short = pl.col(mean) < thresholds.launches * thresholds.launch_ns
     return (
-        pl.when(on_tensor >= thresholds.tensor).then(pl.lit(COMPUTE))
+        pl.when(on_tensor.is_null() | on_dram.is_null()).then(pl.lit(None, dtype=pl.String))
+        .when(on_tensor >= thresholds.tensor).then(pl.lit(COMPUTE))
         .when(on_dram >= thresholds.dram).then(pl.lit(MEMORY))
-        .when(on_tensor.is_null() | on_dram.is_null()).then(pl.lit(None, dtype=pl.String))
         .when((on_tensor < thresholds.idle) & (on_dram < thresholds.idle) & short).then(pl.lit(LAUNCH))
         .otherwise(pl.lit(LOW))
     )

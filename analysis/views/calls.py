@@ -62,9 +62,11 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
     """The calls of one run and their totals. Raises CannotAnswer."""
     frame = calls_of(run)
     if frame is None:
-        raise CannotAnswer(f"{run.info.label} holds no calls of the host to the CUDA or HIP API or to the system.")
+        unread = "".join(f"; {table}" for table in run.unread(*_OF_CALLS))
+        raise CannotAnswer(
+            f"{run.info.label} holds no calls of the host to the CUDA or HIP API or to the system{unread}.")
     facts = {"functions": frame.height, **{name: int(frame[name].sum()) for name in ("count", "total_ns", "sync_ns")}}
-    notes = timeless_note(int(frame["timeless"].sum()), facts["count"], "call", "calls")
+    notes = timeless_note(int(frame["timeless"].sum()), facts["count"], "call", "calls") + run.unread(*_OF_CALLS)
     return OneRun(frame.select(column.name for column in COLUMNS), facts, notes=notes, sums=(_sentence(facts),))
 
 
@@ -77,6 +79,7 @@ def _sentence(facts: dict[str, Any]) -> str:
 
 
 
+_OF_CALLS = ("OPENACC", "OPENMP", "OMPT", "MPI", "UCX", "OSRT", "SYSCALL")
 CALL_KINDS = (*CALLS, "sched", "io", "mpi", "openmp", "openacc")
 """Host-slice kinds that are API calls; ``sched`` and ``io`` are calls into the operating system's libraries."""
 _LAUNCHES = re.compile(r"Launch")  # Identifies launch calls for which no activity is recorded.

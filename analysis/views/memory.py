@@ -39,6 +39,7 @@ COLUMNS = (
            role="label"),
 )
 _EIGHTHS = "·▁▂▃▄▅▆▇█"
+_OF_MEMORY = ("MEMORY_USAGE", "MEM_USAGE", "MEMORY_POOL", "PAGE_FAULT")
 _NONE = "a memory snapshot (torch.cuda.memory._dump_snapshot) or a trace with profile_memory=True has it"
 
 
@@ -51,10 +52,12 @@ def build(runs: Runs, options: Options) -> Answer:
             raise CannotAnswer(f"{' and '.join(changes)} {'holds' if len(changes) == 1 else 'hold'} changes of memory "
                                "without addresses or totals, as older PyTorch records them: the peak is unknown.")
         names = " and ".join(run.info.label for run in runs)
-        raise CannotAnswer(f"{names} {'holds' if len(runs) == 1 else 'hold'} no memory records; {_NONE}.")
+        unread = "".join(f"; {table}" for run in runs for table in run.unread(*_OF_MEMORY))
+        raise CannotAnswer(f"{names} {'holds' if len(runs) == 1 else 'hold'} no memory records{unread}; {_NONE}.")
     if len(runs) == 1:
         memory = peaks[0]
-        return Answer(memory.rows.lazy(), facts_of(memory), _summary(memory), _notes(memory))
+        notes = (*_notes(memory), *runs[0].unread(*_OF_MEMORY))
+        return Answer(memory.rows.lazy(), facts_of(memory), _summary(memory), notes)
     a, b = peaks
     moved = mapped(*([peak.device for peak in one.peaks] for one in peaks))
     summary, notes = (lettered([lines(one) for one in peaks]) for lines in (_summary, _notes))

@@ -59,7 +59,8 @@ def build(runs: Runs, options: Options) -> Answer:
     tables = [summarised(run) if owned else summarised(run, ()) for run in runs]
     if all(table.is_empty() for table in tables):
         names = " and ".join(run.info.label for run in runs)
-        raise CannotAnswer(f"{names} {'holds' if len(runs) == 1 else 'hold'} no samples of counters; "
+        unread = "".join(f"{table}; " for run in runs for table in run.unread(*_OF_METRICS))
+        raise CannotAnswer(f"{names} {'holds' if len(runs) == 1 else 'hold'} no samples of counters; {unread}"
                            "a log of nvidia-smi or dcgmi in the folder of a trace is read with it.")
     drawn = _drawn(runs, tables, options)
     notes = tuple(dict.fromkeys(note for run in runs for note in _notes(run)))
@@ -110,10 +111,14 @@ def _by_change(joined: pl.DataFrame) -> pl.DataFrame:
            descending=[True, False, False], nulls_last=True, maintain_order=True)
 
 
+_OF_METRICS = ("NIC_", "NET_", "METRIC", "NVLINK", "IB_")
+
+
 def _notes(run: Trace) -> list[str]:
     left_out = run.info.facts.get("columns_left_out") or []
     more = f" and {len(left_out) - MOST_NAMED} more" if len(left_out) > MOST_NAMED else ""
-    return [f"Columns without numbers: {', '.join(map(str, left_out[:MOST_NAMED]))}{more}."] if left_out else []
+    lacking = [f"Columns without numbers: {', '.join(map(str, left_out[:MOST_NAMED]))}{more}."] if left_out else []
+    return [*lacking, *run.unread(*_OF_METRICS)]
 
 
 def _drawn(runs: Runs, tables: list[pl.DataFrame], options: Options) -> tuple[tuple[str, ...], ...]:

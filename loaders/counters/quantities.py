@@ -72,7 +72,7 @@ def blank(value: pl.Expr) -> pl.Expr:
     """Whether a number is one of DCGM's blank values."""
     doubles = value.is_between(BLANK_DOUBLES, BLANK_DOUBLES + _REASONS)
     short = value.is_between(BLANK_INT32, BLANK_INT32 + _REASONS)
-    return doubles | short | (value >= BLANK_INT64)
+    return doubles | short | value.is_between(BLANK_INT64, 2.0**64)  # up to all bits of 64; larger ones are values
 
 
 def measured(value: pl.Series) -> pl.Series:

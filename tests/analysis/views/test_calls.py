@@ -106,3 +106,9 @@ def test_a_call_without_a_duration_counts_and_is_in_no_sum(run_of, asked):
     assert unknown["count"] == 1 and all(unknown[name] is None for name in (
         "total_ns", "self_ns", "sync_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns", "trend"))
     assert "2 of 3 calls have no time: they count, and are in no sum, mean or percentile." in table.notes
+
+
+def test_tables_of_calls_that_are_not_read_are_named(run_of, asked):
+    run = run_of(host=[call("cudaMalloc", 0, 10)])
+    run.info.facts["tables"] = [("OPENACC_LAUNCH_EVENTS", 12, False), ("NET_NIC_METRIC", 8, False)]
+    assert asked("calls", run).notes == ("OPENACC_LAUNCH_EVENTS: 12 rows of the recording are not read",)
