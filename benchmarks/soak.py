@@ -1,13 +1,15 @@
 """Soak test: random keys on many recordings in one app; checks for exceptions, stale answers and memory growth.
 
 The app runs without a terminal in this process, set up like the command's own; keys, sizes and recordings come from a
-seeded generator. Every forty keys the app opens copies of one or two other recordings from the given folder (without
-one, the demo pair stays): one in four is still being written while it is read, one in four is truncated, grows or
-vanishes while open. If no file was changed, the test then waits until the app is idle, computes the shown view again
-without cached answers, and compares all values in the order shown. A key that takes longer than the pilot's timeout
-(30 s, on a stalled machine) is counted as late. Memory growth is the median over the last quarter relative to the
-median over the quarter that follows the first eighth. Prints one line per minute; fails on an exception, a stale answer
-or memory growth above 10%.
+seeded generator. One draw in ten is a packet: keys that open a prompt and text for it in one write, pastes among them,
+through the parser and the queue of a terminal; text that is not in its prompt afterwards is lost. No key of the test
+exports, so a file in its folder is text that ran as keys. Every forty keys the app opens copies of one or two other
+recordings from the given folder (without one, the demo pair stays): one in four is still being written while it is
+read, one in four is truncated, grows or vanishes while open. If no file was changed, the test then waits until the app
+is idle, computes the shown view again without cached answers, and compares all values in the order shown. A key that
+takes longer than the pilot's timeout (30 s, on a stalled machine) is counted as late. Memory growth is the median over
+the last quarter relative to the median over the quarter that follows the first eighth. Prints one line per minute;
+fails on an exception, a stale answer, lost text, a file or memory growth above 10%.
 
     python benchmarks/soak.py --minutes 120 FOLDER_OR_FILE...
 """
@@ -35,8 +37,9 @@ set_up()  # before polars is imported
 
 from attack import recordings
 from msgspec.structs import replace
-from textual import _wait
+from textual import _wait, events
 from textual.pilot import WaitForScreenTimeout
+from textual.widgets import Input
 
 from warplens.analysis.table.tree import is_tree
 from warplens.analysis.views import VIEWS
@@ -48,6 +51,9 @@ from warplens.tui.session.answers import Answers
 from warplens.tui.session.jobs import waiting
 from warplens.tui.session.keys import KEYS
 from warplens.tui.session.messages import RunsRequest
+from warplens.tui.terminal import clipboard
+from warplens.tui.terminal.keyboard import Pastes, TypeAhead, pasted
+from warplens.tui.terminal.textual_hooks import Keys
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = [ROOT / "samples" / "demo" / "normal.json.gz", ROOT / "samples" / "demo" / "abnormal.json.gz"]
@@ -79,6 +85,48 @@ def keyboard(rng: random.Random) -> list[str]:
     if choice < 0.45:
         return ["escape"] * rng.randrange(1, 4)
     return [rng.choice(names)]
+
+
+def packet(rng: random.Random) -> tuple[str, str | None]:
+    """What a terminal sends in one write, and the text that the prompt then holds; None if it is closed again."""
+    text = "".join(rng.choices("abceqxyzEOYB 0123456789/_", k=rng.randrange(1, 30)))
+    paste = "".join(rng.choices(["q", "E", " ", "\x1b[31m", "\x1b", "\r\n", "\t", "\x01", "\x1b[200~", "größe"],
+                                k=rng.randrange(1, 40)))
+    marked = f"\x1b[200~{paste}\x1b[201~"
+    view = rng.choice(["", "3", "4", "48b3"])
+    return rng.choice([
+        (f"{view}/{text}", text), (f"{view}/{marked}", pasted(paste)),
+        (f"3/{text}{marked}{text}", text + pasted(paste) + text),
+        (f"3f{text}\r", None), (f"0\x15select {len(text)} as answer\r", None), (f"{marked}3{marked}", None),
+        (f"3/{text}\r", None), (marked, None),
+    ])
+
+
+async def typed(app: WarplensApp, data: str, rng: random.Random) -> None:
+    """Hand the text to the app as its driver does, in one read or in several, until the last key was obeyed."""
+    ahead, pastes, parser = TypeAhead(app), Pastes(), Keys(False)
+    for _ in range(3):  # out of prompts and overlays
+        ahead.take(events.Key("escape", "\x1b"))
+    cuts = sorted(rng.randrange(len(data) + 1) for _ in range(rng.choice((0, 0, 3))))
+    for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+        for is_paste, text in pastes.feed(data[begin:end]):
+            for event in [events.Paste(text)] if is_paste else parser.feed(text):
+                if isinstance(event, events.Key) or (is_paste and isinstance(event, events.Paste)):
+                    event.set_sender(app)
+                    ahead.take(event)
+    if ahead._task is not None:
+        await ahead._task
+
+
+def lost(app: WarplensApp, text: str | None) -> bool:
+    """Whether the prompt does not hold what was typed into it; False if no text should be there."""
+    prompt = app.main.prompt
+    return text is not None and app.screen is app.main and (not prompt.display or held(app).strip() != text.strip())
+
+
+def held(app: WarplensApp) -> str:
+    """What stands in the prompt."""
+    return app.main.prompt.query_one(Input).value
 
 
 def written_slowly(data: bytes, path: Path) -> None:
@@ -141,6 +189,7 @@ async def soak(files: list[Path], minutes: float, seed: int, home: Path) -> int:
     _wait.SLEEP_GRANULARITY, _wait.SLEEP_IDLE = 1 / 400, 1 / 4000
     rng, counts = random.Random(seed), Counter[str]()
     gc.disable()  # as the command does; the app enables it with its own thresholds once it has started
+    clipboard.LONGEST = 1 << 40  # copies write no files
     palette.KEYS = tuple(key for key in palette.KEYS if key.name not in NEVER)  # random keys chose "Quit" there once
     app = WarplensApp([str(path) for path in DEMO], lambda path: Ingest(path))
     begun, said = time.monotonic(), 0.0
@@ -168,6 +217,15 @@ async def soak(files: list[Path], minutes: float, seed: int, home: Path) -> int:
                 await quiet(app, QUIET_S)
             change = rng.randrange(KEYS_A_DRAW) if files and rng.random() < 0.25 else -1
             for at in range(KEYS_A_DRAW):
+                if rng.random() < 0.1 and app.has_view:
+                    data, text = packet(rng)
+                    counts["packets"] += 1
+                    counts["keys"] += len(data)
+                    await typed(app, data, rng)
+                    if lost(app, text):
+                        counts["lost"] += 1
+                        print(f"lost: {data!r} left {held(app)!r}", flush=True)
+                    continue
                 for key in keyboard(rng):
                     counts["keys"] += 1
                     try:
@@ -196,14 +254,16 @@ async def soak(files: list[Path], minutes: float, seed: int, home: Path) -> int:
             if elapsed - said > 60:
                 said = elapsed
                 print(f"{elapsed / 60:5.1f} min  {counts['keys']:>8,} keys  {resident():7.1f} MiB", flush=True)
+    written = list(home.glob("warplens-*"))
     quarter = 15 * minutes
     end, warm = samples[-1][0], samples[-1][0] / 8
     first = statistics.median(used for at, used in samples if warm <= at < warm + quarter)
     last = statistics.median(used for at, used in samples if at > end - quarter)
     grown = last / first - 1
     print(", ".join(f"{count:,} {name}" for name, count in counts.most_common()))
-    print(f"{minutes:g} min, no exception, {counts['stale']} stale, memory {first:.0f} → {last:.0f} MiB ({grown:+.1%})")
-    return int(grown > 0.10 or counts["stale"] > 0)
+    print(f"{minutes:g} min, no exception, {counts['stale']} stale, {counts['lost']} lost, {len(written)} files, "
+          f"memory {first:.0f} → {last:.0f} MiB ({grown:+.1%})")
+    return int(grown > 0.10 or counts["stale"] > 0 or counts["lost"] > 0 or bool(written))
 
 
 def main() -> int:
