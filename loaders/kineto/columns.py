@@ -61,6 +61,13 @@ INSTANT_KEYS = ("Device Type", "Device Id", "Total Allocated", "Total Reserved",
 INSTANT_INTS = "ts pid tid rank offset device_type device_id allocated reserved change address".split()
 """``INSTANT_KEYS`` are read from ``args`` of memory instants; ``INSTANT_INTS`` are all columns of an instant."""
 
+MARK_KEYS = ("connection_id", "correlation_id", "data size(Byte)")
+MARK_TEXTS = ("Task Type", "kernel_details", "desc")
+MARKS = "link other_link size task details desc phase".split()
+"""What is read besides of a slice whose meaning depends on its process: integers and texts of ``args``, and its phase
+(the byte). In ``MARKS`` they have the order of the keys; texts are codes, -1 for missing."""
+PLACED_PHASES = ("X", "B", "E")
+
 NULL = -(1 << 63)
 NO_TIME_TEXT, FAR_TIME = NULL + 1, NULL + 2
 """A ``ts`` or ``dur`` that is no number, and one beyond 64 bits; ``tables`` counts both and makes them ``NULL``."""
@@ -317,6 +324,29 @@ class Rows:
     def _texts(self, values: Iterable[Any]) -> Codes:
         code = self._strings.code
         return np.array([code(value) if type(value) is str else -1 for value in values], np.int32)
+
+
+class MarkedRows(Rows):
+    """Slices that wait for their place, with their ``MARKS``."""
+
+    def __init__(self, strings: Strings) -> None:
+        super().__init__(strings)
+        self._marks: list[tuple[int, ...]] = []
+
+    def add(self, event: dict[str, Any], offset: int, end: int) -> None:
+        """Add one decoded event of a phase in ``PLACED_PHASES``."""
+        super().add(event, offset, end)
+        recorded = event.get("args")
+        args = recorded if isinstance(recorded, dict) else {}
+        texts = [args.get(key) for key in MARK_TEXTS]
+        self._marks.append((
+            *(integer(args.get(key), is_quantity="size" in key) for key in MARK_KEYS),
+            *(self._strings.code(text) if type(text) is str else -1 for text in texts), ord(event["ph"]),
+        ))
+
+    def marks(self) -> Ints:
+        """The marks as (len(MARKS), n)."""
+        return np.array(self._marks, np.int64).reshape(-1, len(MARKS)).T
 
 
 def _column(values: Sequence[Any], convert: Callable[[Any], int]) -> Ints:

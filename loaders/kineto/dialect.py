@@ -1,4 +1,4 @@
-"""The meaning of recorded categories, names and counter events, shared by both readers.
+"""The meaning of recorded categories, names, processes and counter events, shared by both readers.
 
 Kineto renamed its categories between 2021 and 2022, vendors added their own, and Ascend and JAX write slices without
 category, whose process determines their kind. Categories are compared in lower case. The meaning of a text is computed
@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ..collective_names import kernel_kind
-from .columns import NULL, Codes, Number, Strings, json_list
+from .columns import NULL, Codes, Number, Strings, integer, json_list
 from .document import decode
 
 if TYPE_CHECKING:
@@ -297,3 +298,94 @@ def _role(name: str) -> int:
     if step_number(name) is not None:
         return STEP
     return LOADING if _named("op", name) else ORDINARY
+
+
+ASCEND = "NPU"  # Prefix of Ascend device names.
+
+
+class Lane(Struct, frozen=True):
+    """What the slices of one thread are, and the device and stream they are on."""
+
+    HOST: ClassVar[int] = 0
+    DERIVED: ClassVar[int] = 1
+    STEPS: ClassVar[int] = 2
+    TASKS: ClassVar[int] = 3
+    GROUPS: ClassVar[int] = 4
+    RPD: ClassVar[int] = 5
+    STREAM: ClassVar[int] = 6
+
+    kind: int
+    device: int = NULL
+    stream: int | None = None
+
+
+class Roles:
+    """The role of each process by its metadata: a device, a host process, or lanes derived from others. ``devices``
+    maps pids to device names; ``word`` is the prefix of device names, None for GPUs; ``has_groups``: collectives have
+    slices of their own."""
+
+    _XLA_DEVICE = re.compile(r"/device:(\w+):(\d+)")
+    _RPD_DEVICE = re.compile(r"GPU(\d{1,4})")
+
+    def __init__(self, processes: dict[Any, dict[str, str]], threads: dict[tuple[Any, Any], str]) -> None:
+        self.devices: dict[int, str] = {}
+        self.word: str | None = None
+        self._threads = threads
+        self._ascend: dict[Any, int] = {}
+        self._ascend_links: dict[Any, int] = {}
+        self._xla: dict[Any, int] = {}
+        self._derived: set[Any] = set()
+        self._rpd: dict[Any, int] = {}
+        self.xla = False
+        for pid, process in processes.items():
+            name, labels = process.get("name", ""), process.get("labels", "")
+            if match := self._XLA_DEVICE.search(name):
+                self._xla[pid] = int(match[2])
+                self.xla = True
+                self.word = match[1]
+            elif name == "Ascend Hardware":
+                self._ascend[pid] = len(self._ascend)
+                self.word = ASCEND
+            elif name in ("HCCL", "Communication"):
+                self._ascend_links[pid] = len(self._ascend_links)
+            elif name == "Overlap Analysis":
+                self._derived.add(pid)
+            elif type(pid) is int and re.fullmatch(r"GPU \d+", labels.strip()):
+                self.devices[pid] = labels.strip()
+            elif (rpd := self._RPD_DEVICE.fullmatch(name)) and pid == int(rpd[1]):
+                self._rpd[pid] = pid
+                self.devices[pid] = f"GPU {pid}"
+        self._streams = {pid for (pid, _), name in threads.items() if pid in self._xla and name.startswith("Stream")}
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether collectives of Ascend have slices of their own."""
+        return bool(self._ascend_links)
+
+    def lane(self, pid: Any, tid: Any) -> Lane:
+        """What a slice without a category is on this thread (``key`` of its pid and tid)."""
+        if pid in self._derived:
+            return Lane(Lane.DERIVED)
+        if pid in self._ascend:
+            return Lane(Lane.TASKS, self._ascend[pid])
+        if pid in self._ascend_links:  # "Group" lanes hold whole collectives; "Plane" lanes their steps, device tasks
+            whole = self._threads.get((pid, tid), "").startswith("Group")
+            return Lane(Lane.GROUPS, self._ascend_links[pid]) if whole else Lane(Lane.DERIVED)
+        if pid in self._rpd:
+            return Lane(Lane.RPD, pid)
+        if pid not in self._xla:
+            return Lane(Lane.HOST)
+        name = self._threads.get((pid, tid), "")
+        if name == "Steps":
+            return Lane(Lane.STEPS)
+        operations = name.startswith("Stream") if pid in self._streams else name == "XLA Ops"
+        if not operations:
+            return Lane(Lane.DERIVED)
+        match = re.search(r"#(\d{1,18})", name)
+        return Lane(Lane.STREAM, self._xla[pid], int(match[1]) if match else None)
+
+
+def key(value: Any) -> Any:
+    """A pid or tid as dictionary key: 7 and '7' are the same."""
+    number = integer(value)
+    return number if number != NULL else str(value)

@@ -16,7 +16,8 @@ from ..native.allocator import keep_freed, without_collecting
 from ..trace import Trace
 from . import dialect
 from .columns import Strings
-from .deferred_events import ASCEND, DeferredEvents
+from .deferred_events import DeferredEvents
+from .dialect import ASCEND
 from .document import HEADER_BYTES, Document, open_document
 from .info import Tally, describe, rank_of
 from .pipeline import Pipeline, block_for

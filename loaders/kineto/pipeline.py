@@ -167,7 +167,7 @@ class Pipeline:
         self, native: Native, document: Document, tables: Tables, deferred: DeferredEvents, tally: Tally,
         block: int = BLOCK_BYTES,
     ) -> None:
-        self._native = native
+        self._native = deferred.native = native
         self.document, self.tables, self.deferred, self.tally = document, tables, deferred, tally
         self._threads = self._working = threads(LEAST_THREADS, MOST_THREADS)
         self._block = min(block, max(_LEAST_BYTES, block * _FEW // max(self._threads, _FEW)))

@@ -88,9 +88,10 @@ class Plain:
         rows = Rows(self.tables.strings)
 
         def take(event: dict[str, Any], start: int, end: int, repaired: bool) -> None:
-            self.tally.repaired += repaired
             self.tally.events += 1
-            if not rows.sort(event, start, end):
+            if rows.sort(event, start, end):
+                self.tally.repaired += repaired
+            else:
                 self.deferred.add(data[start:end], base + start)
 
         stop = walk(data, 0, final, take, self.tally, comma=not self.document.begun)
@@ -115,8 +116,9 @@ class Plain:
                 offset = start + size
                 odd, repaired = decode(raw)
                 self.tally.odd += 1
-                self.tally.repaired += repaired
-                if isinstance(odd, dict) and not rows.sort(odd, start, offset):
+                if not isinstance(odd, dict) or rows.sort(odd, start, offset):
+                    self.tally.repaired += repaired
+                else:
                     self.deferred.add(bytes(raw), base + start)
                 continue
             start = data.index(b"{", offset)

@@ -48,6 +48,7 @@ class Reading:
     found: bool = True
     allocations: list[Row] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    ignored: dict[str, int] = field(default_factory=dict)
 
     def rows(self) -> tuple[list[Row], ...]:
         return self.kernels, self.host, self.metrics, self.cycles, self.allocations
@@ -93,6 +94,7 @@ def read(data: bytes, folder: Path, *, compiled: bool, block: int, plain: bool =
         else:
             Plain(document, tables, aside, tally, block).run(source, lambda events: None)
         aside.resolve()
+        tally.repaired += aside.repaired
     finally:
         aside.close()
     frames = tables.finish(None)
@@ -105,7 +107,7 @@ def read(data: bytes, folder: Path, *, compiled: bool, block: int, plain: bool =
     return Reading(
         rows("kernels", [*KERNELS, "offset"]), rows("host", [*HOST, "offset"]), rows("metrics", METRICS),
         rows("cycles", ["cycle", "start_ns", "dur_ns", "label"]), tally, allocations=rows("allocations", ALLOCATIONS),
-        texts=tables.strings.texts,
+        texts=tables.strings.texts, ignored=dict(+aside.ignored),
     )  # fmt: skip
 
 

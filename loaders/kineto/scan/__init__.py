@@ -13,8 +13,8 @@ SCANNER = Program(
     module=f"{__package__}.scanner",
     functions=(
         ("scan", f"uint8[::1], int64, {_ROW}, {_COLUMNS}, {_COLUMNS}, int64[:, ::1], int32[:, ::1], int64[:, ::1], "
-                 "uint8[::1], int64[:, ::1], int64[:, ::1], uint8[::1], int64[::1], uint64[::1], int32[::1], uint64, "
-                 "uint64[::1], int64[::1], int64[::1]"),
+                 "uint8[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], uint8[::1], int64[::1], uint64[::1], "
+                 "int32[::1], uint64, uint64[::1], int64[::1], int64[::1]"),
         ("rehash", "uint64[::1], int64, int32[::1]"),
     ),
     sources=tuple(str(Path(__file__).parent / f"{name}.py") for name in

@@ -27,10 +27,14 @@ from ..columns import (
     INSTANT_INTS,
     INSTANT_KEYS,
     INTS,
+    MARK_KEYS,
+    MARKS,
+    NULL,
     Block,
     Codes,
     Floats,
     Ints,
+    MarkedRows,
     Rows,
 )  # fmt: skip
 from ..document import decode
@@ -49,10 +53,10 @@ _MOST_WALKED = 1 << 12  # Maximum events read one by one after repeated damage.
 class Outcome(Struct):
     """The result of a block: ``place`` is the first unused position; ``closed``: the list ended there; ``incomplete``:
     an event begins there that does not end in the block; ``comma``: the block ended with a comma. ``deferred`` are
-    (offset, text), ``instants`` arrays with rows ``INSTANT_INTS``."""
+    (offset, text, events in it), ``instants`` arrays with rows ``INSTANT_INTS``."""
 
     rows: list[SortedRows] = field(default_factory=list)
-    deferred: list[tuple[int, bytes]] = field(default_factory=list)
+    deferred: list[tuple[int, bytes, int]] = field(default_factory=list)
     instants: list[Ints] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     place: int = 0
@@ -72,7 +76,7 @@ class BlockScanner:
         self._over = over
         self._native = native
         self._tables, self._strings, self._lock = tables, tables.strings, lock
-        row = np.empty(len(INTS) + len(INSTANT_KEYS), np.int64)
+        row = np.empty(len(INTS) + len(INSTANT_KEYS) + len(MARKS) - 1, np.int64)
         self._row = row, np.empty(len(CODES), np.int32), np.empty(len(FLOATS), np.float64)
         self._ints = np.empty((len(INTS), rows), np.int64)
         self._device_ints, self._host_ints = np.empty_like(self._ints), np.empty((len(HOST_INTS), rows), np.int64)
@@ -83,7 +87,7 @@ class BlockScanner:
         self._route = np.zeros(1, np.uint8)
         self._learned: set[int] = set()
         self._odd = np.empty((4096, 3), np.int64)
-        self._deferred = np.empty((16384, 2), np.int64)
+        self._deferred, self._spans = np.empty((16384, 2), np.int64), np.empty((4096, 3), np.int64)
         self._state = np.zeros(layout.STATE, np.int64)
         self._seed = np.uint64(int.from_bytes(os.urandom(8)))
         self._predicted = np.zeros(layout.PREDICTIONS * layout.PREDICTED_WORDS, np.uint64)
@@ -108,7 +112,7 @@ class BlockScanner:
             code = self._native.call(
                 "scan", buf, stop, *self._row, self._ints, self._codes, self._floats, self._device_ints,
                 self._device_codes, self._device_floats, self._host_ints, self._host_codes, self._instants, self._route,
-                self._odd, self._deferred, self._heap, self._ends, self._hashes, self._slots, self._seed,
+                self._odd, self._deferred, self._spans, self._heap, self._ends, self._hashes, self._slots, self._seed,
                 self._predicted, self._notes, state,
             )  # fmt: skip
             self._take(data, base, out)
@@ -131,10 +135,13 @@ class BlockScanner:
         odds, deferrals = int(state[layout.ODD]), int(state[layout.ASIDE])
         out.tally.flows += int(state[layout.FLOWS])
         out.tally.events += int(state[layout.EVENTS])
+        out.tally.repaired += int(state[layout.REPAIRED])
         if instants := int(state[layout.INSTANTS]):
             out.instants.append(self._instants[:, :instants].copy())
             out.instants[-1][INSTANT_INTS.index("offset")] += base
-        out.deferred += [(base + begin, bytes(data[begin:end])) for begin, end in self._deferred[:deferrals].tolist()]
+        ranges = [*((begin, end, 1) for begin, end in self._deferred[:deferrals].tolist()),
+                  *self._spans[: int(state[layout.SPANS])].tolist()]
+        out.deferred += [(base + begin, bytes(data[begin:end]), count) for begin, end, count in ranges]
         self._number_texts()
         if not rows + devices + hosts:
             return
@@ -166,7 +173,7 @@ class BlockScanner:
     ) -> None:
         rows = self._tables.rows_of(block, device, host)
         out.rows.append(rows)
-        out.deferred += [(block.base + begin, bytes(data[begin:end])) for begin, end in rows.ranges]
+        out.deferred += [(block.base + begin, bytes(data[begin:end]), 1) for begin, end in rows.ranges]
 
     def _number_texts(self) -> None:
         """Map texts new in this thread's table to their codes in the shared ``Strings``."""
@@ -211,10 +218,11 @@ class BlockScanner:
                 rows = Rows(self._strings)
                 tally = Tally()
                 def take(event: dict[str, Any], begin: int, behind: int, repaired: bool, rows: Rows = rows) -> None:
-                    out.tally.repaired += repaired
                     out.tally.events += 1
-                    if not rows.sort(event, start + begin, start + behind):
-                        out.deferred.append((base + start + begin, bytes(data[start + begin : start + behind])))
+                    if rows.sort(event, start + begin, start + behind):
+                        out.tally.repaired += repaired
+                    else:
+                        out.deferred.append((base + start + begin, bytes(data[start + begin : start + behind]), 1))
 
                 text, last = bytes(data[start:end]), final and end == stop
                 walked = walk(text, 0, last, take, tally, limit=self._walked, comma=comma)
@@ -243,6 +251,47 @@ class BlockScanner:
             self._hashes = _longer(self._hashes, len(self._ends))
             self._slots = np.full(2 * len(self._slots), -1, np.int32)
             self._native.call("rehash", self._hashes, names, self._slots)
+
+
+class SliceScanner(BlockScanner):
+    """Reads slices that wait for their place (``Outcome.deferred`` of more than one event) into blocks with marks."""
+
+    def __init__(self, native: Native, tables: Tables, take: Callable[[Block, Ints], None]) -> None:
+        """``take`` gets a block with absolute offsets and its ``MARKS``, both to be copied."""
+        super().__init__(native, tables, threading.Lock())
+        self._each = take
+        self._state[layout.PLACING] = 1
+
+    def read(self, text: bytes, offset: int) -> int:
+        """Read a span of events; returns how many of them were repaired."""
+        data = bytearray(len(text) + layout.PAD)
+        data[: len(text)] = text
+        return self.scan(data, len(text), offset, True, True).tally.repaired
+
+    def _take(self, data: Text, base: int, out: Outcome) -> None:
+        state = self._state
+        rows, odds = int(state[layout.ROWS]), int(state[layout.ODD])
+        out.tally.repaired += int(state[layout.REPAIRED])
+        self._number_texts()
+        if not rows:
+            return
+        block = self._block(self._ints, self._codes, self._floats, rows, 0).translated()
+        marks = self._instants[: len(MARKS), :rows]
+        texts = slice(len(MARK_KEYS), len(MARKS) - 1)
+        codes = marks[texts]
+        codes[codes == NULL] = -1
+        marks[texts] = self._global.take(codes, mode="wrap")
+        for row, begin, end in self._odd[:odds].tolist():
+            alone = MarkedRows(self._strings)
+            event, repaired = decode(bytes(data[begin:end]))
+            out.tally.repaired += repaired
+            alone.add(event, begin, end)
+            one, at = alone.block(0), slice(row, row + 1)
+            block.ints[:, at], block.codes[:, at], block.floats[:, at] = one.ints, one.codes, one.floats
+            marks[:, at] = alone.marks()
+        for column in ("offset", "end"):
+            block.ints[INTS.index(column)] += base
+        self._each(block, marks)
 
 
 def _longer(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
@@ -279,9 +328,10 @@ def _sort(raw: bytes, begin: int, end: int, base: int, rows: Rows, out: Outcome)
         out.tally.skipped_bytes += end - begin
         return False
     out.tally.odd += 1
-    out.tally.repaired += repaired
     before = len(rows)
-    if isinstance(event, dict) and not rows.sort(event, begin, end):
-        out.deferred.append((base + begin, raw))
+    if not isinstance(event, dict) or rows.sort(event, begin, end):
+        out.tally.repaired += repaired
+    else:
+        out.deferred.append((base + begin, raw, 1))
     return len(rows) > before
 

@@ -13,15 +13,15 @@ from __future__ import annotations
 import numpy as np
 
 from ...native.jit import WIDTH, inlined, item, same, word_at
-from ..columns import ARGS_READ, CODES, FLOATS, INSTANT_KEYS, INTS
+from ..columns import ARGS_READ, CODES, FLOATS, INSTANT_KEYS, INTS, MARK_KEYS, MARK_TEXTS
 from .layout import PREDICTED_WORDS, PREDICTIONS
 
 _MIX, _ONE, _EIGHT = np.uint64(0x94D049BB133111EB), np.uint64(1), np.uint64(8)
 """A multiplier of splitmix64: with the golden-ratio one, ``tid`` and ``ts`` collided, as did other pairs of keys."""
-SKIP, WHOLE, TIME, TEXT, LANE, TRIPLE, REAL, PHASE, ARGS, OLD_ID, AMOUNT, LISTED, NESTED = range(13)
+SKIP, WHOLE, TIME, TEXT, LANE, TRIPLE, REAL, PHASE, ARGS, OLD_ID, AMOUNT, LISTED, NESTED, LINK, NOTE = range(15)
 """Type of a value: ignored; integer; time; text; pid or tid; list of three; real; ``ph``; ``args``; id under its old
 key; number read only for memory instants, whose columns follow those of all events; a list or its text; any list, as
-its text."""
+its text; integer and text read only of slices that wait for their place, whose columns follow those of instants."""
 _KINDS = {
     "id": WHOLE, "old id": OLD_ID, "quantity": WHOLE, "triple": TRIPLE, "real": REAL, "text": TEXT, "name": TEXT,
     "list": LISTED, "json": NESTED,
@@ -34,7 +34,10 @@ _OF_EVENT = [
 _OF_ARGS = [
     (key, _KINDS[kind], next(names.index(column) for names in (INTS, CODES, FLOATS) if column in names))
     for key, (kind, column) in ARGS_READ.items()
-] + [(key, AMOUNT, len(INTS) + at) for at, key in enumerate(INSTANT_KEYS) if key not in ARGS_READ]
+] + [(key, AMOUNT, len(INTS) + at) for at, key in enumerate(INSTANT_KEYS) if key not in ARGS_READ] + [
+    (key, LINK if key in MARK_KEYS else NOTE, len(INTS) + len(INSTANT_KEYS) + at)
+    for at, key in enumerate((*MARK_KEYS, *MARK_TEXTS))
+]
 _KEYS = [*_OF_EVENT, *_OF_ARGS]
 _MOST_WORDS = max(-(-len(key) // 8) for key, _, _ in _KEYS)
 _WORDS = np.array([np.frombuffer(key.encode().ljust(8 * _MOST_WORDS, b"\0"), np.uint64) for key, _, _ in _KEYS])

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 PAD = 64  # Bytes of a buffer after the end of its text; no memory load reaches further.
 
-AT, ROWS, DEVICES, HOSTS, ODD, ASIDE, FLOWS, EVENTS, NAMES, COMMA, WANTED, INSTANTS = range(12)
-"""Indices into the state: position; counts of this scan; size of the string table; comma seen; bytes wanted."""
-STATE = 12
+(AT, ROWS, DEVICES, HOSTS, ODD, ASIDE, FLOWS, EVENTS, NAMES, COMMA, WANTED, INSTANTS, SPANS, REPAIRED,
+ PLACING) = range(15)
+"""Indices into the state: position; counts of this scan; size of the string table; comma seen; bytes wanted; whether
+slices are read that wait for their place (not a count)."""
+STATE = 15
 
 UNKNOWN, DEVICE, HOST = range(3)
 """Route of a category: general rows, device rows, host rows."""

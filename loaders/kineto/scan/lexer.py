@@ -19,7 +19,9 @@ quote_mask, opening_mask, closing_mask = mask_of(b'"'), mask_of(b"[{"), mask_of(
 """Bytes that matter when skipping a nested value."""
 
 _TRUE, _FALS, _NULL_WORD = (np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"fals", b"null"))
-_FOUR = np.uint64(0xFFFFFFFF)
+_FOUR, _SMALL = np.uint64(0xFFFFFFFF), np.uint64(0x2020202020202020)
+_NAN, _INF, _INFINITY = (np.uint64(int.from_bytes(word, "little")) for word in (b"nan", b"inf", b"infinity"))
+_THREE_BYTES = np.uint64(0xFFFFFF)
 _ZEROS, _ABOVE_NINE, _TOP_BITS, _NIBBLES = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x76, 0x80, 0x0F))
 _PAIR, _FOURS, _EIGHTS = np.uint64(10 * 256 + 1), np.uint64(100 * 65536 + 1), np.uint64(10_000 * 2**32 + 1)
 _PAIRS, _HALVES, _THREE = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(3)
@@ -249,6 +251,21 @@ def word_end(buf, i, stop):
         end = i + 4
     elif word == _FALS and i + 5 <= stop and item(buf, i + 4) == 101:
         end = i + 5
+    return end
+
+
+@inlined
+def unbounded_end(buf, i, stop):
+    """The index after a bare ``NaN``, ``Infinity`` or ``inf`` at ``i``, in any spelling and with any sign that
+    ``document`` repairs; -1 for anything else."""
+    if i < stop and item(buf, i) == 45:
+        i += 1
+    word = word_at(buf, i) | _SMALL
+    end = np.int64(-1)
+    if i + 8 <= stop and word == _INFINITY:
+        end = i + 8
+    elif i + 3 <= stop and ((word & _THREE_BYTES) == _NAN or (word & _THREE_BYTES) == _INF):
+        end = i + 3
     return end
 
 

@@ -12,13 +12,31 @@ from __future__ import annotations
 import numpy as np
 
 from ...native.jit import compiled, inlined, item, word_at
-from ..columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INSTANT_KEYS, INTS, NULL
+from ..columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INSTANT_KEYS, INTS, MARKS, NULL
 from . import keys, layout, lexer
-from .keys import AMOUNT, ARGS, LANE, LISTED, NESTED, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE
+from .keys import (
+    AMOUNT,
+    ARGS,
+    LANE,
+    LINK,
+    LISTED,
+    NESTED,
+    NOTE,
+    OLD_ID,
+    PHASE,
+    REAL,
+    SKIP,
+    TEXT,
+    TIME,
+    TRIPLE,
+    WHOLE,
+)
 
 _NULL = np.int64(NULL)
 _N_INT, _N_CODE, _N_FLOAT = len(INTS), len(CODES), len(FLOATS)
-_N_ALL = _N_INT + len(INSTANT_KEYS)
+_N_INSTANT = _N_INT + len(INSTANT_KEYS)
+_N_MARK = len(MARKS) - 1  # without the phase
+_N_ALL = _N_INSTANT + _N_MARK
 _N_HOST_INT, _N_HOST_CODE = len(HOST_INTS), len(HOST_CODES)
 _OFFSET, _END, _EXTERNAL, _CAT = INTS.index("offset"), INTS.index("end"), INTS.index("external_id"), CODES.index("cat")
 _TS, _TID, _RANK, _NAME = INTS.index("ts"), INTS.index("tid"), INTS.index("rank"), CODES.index("name")
@@ -45,7 +63,7 @@ def _is_memory(number, heap, ends):
 @compiled
 def scan(
     buf, stop, row_ints, row_codes, row_floats, ints, codes, floats, device_ints, device_codes, device_floats,
-    host_ints, host_codes, instants, route, odd, deferred, heap, ends, hashes, slots, seed, predicted, notes,
+    host_ints, host_codes, instants, route, odd, deferred, spans, heap, ends, hashes, slots, seed, predicted, notes,
     state,
 ):  # fmt: skip
     """Read events from ``state[AT]`` to ``stop``; returns why it ended, with ``state[AT]`` after the last event.
@@ -53,9 +71,12 @@ def scan(
     ``ints``, ``codes``, ``floats`` are the columns of ``Block``; ``device_...`` and ``host_...`` receive events with a
     time whose category ``route`` (indexed by local code) assigns to devices or the host. ``instants`` are the columns
     ``INSTANT_INTS`` of ordinary memory instants. ``odd`` receives (row, begin, end) of rows to be decoded by the
-    caller, ``deferred`` (begin, end) of all other events."""
-    rows = devices = hosts = odds = deferrals = memories = 0
-    flows = events = 0
+    caller, ``spans`` (begin, end, events) of neighbouring slices whose meaning depends on their process: those without
+    a category, begins and ends; ``deferred`` (begin, end) of all other events. With ``state[PLACING]`` the text is such
+    a span: its slices become rows, and ``instants`` receives their ``MARKS``."""
+    rows = devices = hosts = odds = deferrals = memories = stretches = 0
+    flows = events = repaired = 0
+    placing, follows = state[layout.PLACING] != 0, False
     comma = state[layout.COMMA] != 0
     i = np.int64(state[layout.AT])
     code = layout.DONE
@@ -81,6 +102,9 @@ def scan(
         if odds >= odd.shape[0] or deferrals >= deferred.shape[0] or memories >= instants.shape[1]:
             code = layout.FULL
             break
+        if stretches >= spans.shape[0]:
+            code = layout.FULL
+            break
         begin = i
         for column in range(_N_ALL):
             row_ints[column] = _NULL
@@ -89,7 +113,7 @@ def scan(
         for column in range(_N_FLOAT):
             row_floats[column] = np.nan
         phase, in_args, seen_args, seen_old, seen_new = np.uint8(0), False, False, False, False
-        strange, doubtful, first = False, False, True
+        strange, doubtful, mended, first = False, False, False, True
         slot, twist = np.int64(keys.BEGIN), np.int64(0)
         i += 1
         while True:
@@ -154,6 +178,10 @@ def scan(
                 what = WHOLE
             elif what == WHOLE and column == _EXTERNAL:
                 seen_new = True
+            elif what == LINK:
+                what = WHOLE if placing else SKIP
+            elif what == NOTE and not placing:
+                what = SKIP
             if seen_old and seen_new:
                 strange = True
             if byte == 34:
@@ -175,6 +203,12 @@ def scan(
                         code = layout.STRINGS
                         break
                     row_codes[column] = number
+                elif what == NOTE:
+                    number = lexer.intern(buf, start, size, heap, ends, hashes, slots, seed, state)
+                    if number < 0:
+                        code = layout.STRINGS
+                        break
+                    row_ints[column] = number
                 elif what == PHASE:
                     phase = item(buf, start) if size == 1 else np.uint8(0)
                     twist = np.int64(phase) & keys.TWISTS
@@ -235,7 +269,7 @@ def scan(
                     doubtful = True
                 elif what != SKIP:
                     strange = True
-            elif byte == 45 or 48 <= byte <= 57:
+            elif 48 <= byte <= 57 or (byte == 45 and lexer.unbounded_end(buf, i, stop) < 0):
                 if what == TIME:
                     value, i, sure = lexer.timestamp(buf, i, stop)
                     row_ints[column] = value
@@ -267,9 +301,12 @@ def scan(
                         break
             else:
                 behind = lexer.word_end(buf, i, stop)
+                if behind < 0:
+                    behind = lexer.unbounded_end(buf, i, stop)
+                    mended = mended or behind >= 0
                 if behind >= 0 and lexer.may_end(buf, behind, stop):
                     i = behind
-                    if what == WHOLE or what == TIME or what == LANE:
+                    if what == WHOLE or what == TIME or what == LANE or what == NOTE:
                         row_ints[column] = _NULL
                     if what == LANE:
                         row_codes[_PID_TEXT if column == _PID else _TID_TEXT] = -1
@@ -296,26 +333,40 @@ def scan(
         row_ints[_OFFSET] = begin
         row_ints[_END] = i
         where = np.uint8(layout.UNKNOWN)
+        waits, follows = follows, False
         if strange:
             odd[odds, 0] = rows
             odd[odds, 1] = begin
             odd[odds, 2] = i
             odds += 1
+        elif placing:
+            repaired += 1 if mended else 0
         elif phase == 88 and row_codes[_CAT] >= 0:
+            repaired += 1 if mended else 0
             category = row_codes[_CAT]
             if category < route.shape[0] and row_ints[_TS] != _NULL:
                 where = route[category]
         elif phase == 115 or phase == 116 or phase == 102:
+            repaired += 1 if mended else 0
             flows += 1
             continue
+        elif phase == 88 or phase == 66 or phase == 69:
+            follows = True
+            if not waits:
+                spans[stretches, 0] = begin
+                spans[stretches, 2] = 0
+                stretches += 1
+            spans[stretches - 1, 1] = i
+            spans[stretches - 1, 2] += 1
+            continue
         elif (
-            (phase == 105 or phase == 73) and not doubtful
+            (phase == 105 or phase == 73) and not doubtful and not mended
             and row_ints[_TS] != _NULL and row_codes[_PID_TEXT] < 0 and _is_memory(row_codes[_NAME], heap, ends)
         ):  # fmt: skip
             instants[0, memories], instants[1, memories] = row_ints[_TS], row_ints[_PID]
             instants[2, memories], instants[3, memories] = row_ints[_TID], row_ints[_RANK]
             instants[4, memories] = begin
-            for column in range(_N_ALL - _N_INT):
+            for column in range(_N_INSTANT - _N_INT):
                 instants[5 + column, memories] = row_ints[_N_INT + column]
             memories += 1
             continue
@@ -324,6 +375,10 @@ def scan(
             deferred[deferrals, 1] = i
             deferrals += 1
             continue
+        if placing:
+            for column in range(_N_MARK):
+                instants[column, rows] = row_ints[_N_INSTANT + column]
+            instants[_N_MARK, rows] = phase
         if where == layout.HOST:
             for column in range(_N_HOST_INT):
                 host_ints[column, hosts] = row_ints[column]
@@ -345,6 +400,8 @@ def scan(
     state[layout.ASIDE] = deferrals
     state[layout.FLOWS] = flows
     state[layout.EVENTS] = events
+    state[layout.SPANS] = stretches
+    state[layout.REPAIRED] = repaired
     state[layout.COMMA] = comma
     return code
 
