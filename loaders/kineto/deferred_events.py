@@ -134,7 +134,10 @@ class DeferredEvents:
         for raw, offset, count in self._joined_or_alone():
             if count > 1:
                 self._flush(places)
-                self.repaired += scanner().read(raw, offset)
+                tally = scanner().read(raw, offset)
+                self.repaired += tally.repaired
+                self.broken += tally.skipped_stretches
+                self.broken_bytes += tally.skipped_bytes
             elif (event := self._decoded(raw)) is not None and event.get("ph") != "M":
                 self._resolve_one(event, offset, len(raw), roles, places)
         self._flush(places)

@@ -66,7 +66,7 @@ class Places:
         if len(whole) == block.rows:
             self._place(Block(block.ints.copy(), block.codes, block.floats.copy(), 0), marks, lanes)
             return
-        opened, closed = self._pairs(np.flatnonzero(phases != _X), phases, lanes)
+        opened, closed = self._pairs(np.flatnonzero((phases == _BEGIN) | (phases == _END)), phases, lanes)
         block, marks, lanes, begins = self._with_waiting(block, marks, lanes, opened)
         self._keep(block, marks, phases, begins)
         ts = block.ints[_INT["ts"]]

@@ -49,6 +49,7 @@ class Reading:
     allocations: list[Row] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     ignored: dict[str, int] = field(default_factory=dict)
+    broken: int = 0
 
     def rows(self) -> tuple[list[Row], ...]:
         return self.kernels, self.host, self.metrics, self.cycles, self.allocations
@@ -107,7 +108,7 @@ def read(data: bytes, folder: Path, *, compiled: bool, block: int, plain: bool =
     return Reading(
         rows("kernels", [*KERNELS, "offset"]), rows("host", [*HOST, "offset"]), rows("metrics", METRICS),
         rows("cycles", ["cycle", "start_ns", "dur_ns", "label"]), tally, allocations=rows("allocations", ALLOCATIONS),
-        texts=tables.strings.texts, ignored=dict(+aside.ignored),
+        texts=tables.strings.texts, ignored=dict(+aside.ignored), broken=aside.broken,
     )  # fmt: skip
 
 

@@ -262,11 +262,11 @@ class SliceScanner(BlockScanner):
         self._each = take
         self._state[layout.PLACING] = 1
 
-    def read(self, text: bytes, offset: int) -> int:
-        """Read a span of events; returns how many of them were repaired."""
+    def read(self, text: bytes, offset: int) -> Tally:
+        """Read a span of events; returns how many of them were repaired or cannot be decoded."""
         data = bytearray(len(text) + layout.PAD)
         data[: len(text)] = text
-        return self.scan(data, len(text), offset, True, True).tally.repaired
+        return self.scan(data, len(text), offset, True, True).tally
 
     def _take(self, data: Text, base: int, out: Outcome) -> None:
         state = self._state
@@ -283,7 +283,13 @@ class SliceScanner(BlockScanner):
         marks[texts] = self._global.take(codes, mode="wrap")
         for row, begin, end in self._odd[:odds].tolist():
             alone = MarkedRows(self._strings)
-            event, repaired = decode(bytes(data[begin:end]))
+            try:
+                event, repaired = decode(bytes(data[begin:end]))
+            except ValueError:
+                out.tally.skipped_stretches += 1
+                out.tally.skipped_bytes += end - begin
+                marks[:, row] = 0  # of no phase
+                continue
             out.tally.repaired += repaired
             alone.add(event, begin, end)
             one, at = alone.block(0), slice(row, row + 1)

@@ -80,3 +80,10 @@ def test_unbounded_numbers_need_no_reading_alone(tmp_path: Path) -> None:
     event = '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2,"args":{"blocks per SM":NaN,"x":-inf}}'
     reading = read(f"[{','.join([event] * 50)}]".encode(), tmp_path, compiled=True, block=1 << 20)
     assert len(reading.kernels) == 50 and reading.tally.repaired == 50 and reading.tally.odd == 0
+
+
+def test_a_slice_that_cannot_be_decoded_is_left_out(tmp_path: Path) -> None:
+    good = '{"ph":"B","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1},{"ph":"E","pid":0,"tid":7,"ts":2}'
+    bad = '{"ph":"B","pid":0,"tid":7,"ts":1,"args":{"desc":1.2.3}}'
+    reading = read(f"[{','.join([good, bad] * 9)}]".encode(), tmp_path, compiled=True, block=1 << 20)
+    assert len(reading.kernels) == 9 and reading.broken == 9
