@@ -43,6 +43,7 @@ def test_no_unknown_counts_as_nothing_in_work_and_findings() -> None:
     ("1.678314002982197E+15", "ns", 1678314002982197, None), ("1,832,561", "ns", 1832561, None),
     ("inf", "real", None, "not finite"), (float("nan"), "real", None, "not finite"), ("abc", "ns", None, "no number"),
     (True, "count", None, "no number"), ("[N/A]", "real", None, None), (None, "ns", None, None),
+    ("71,5", "real", None, "no number"), ("1'832'561", "count", 1832561, None),
     ("2.5", "real", 2.5, None), (2**63 - 1, "bytes", None, "out of range"), (2**63 - 1, "id", 2**63 - 1, None),
     ("1e400", "real", None, "not finite"),
 ])

@@ -41,7 +41,7 @@ _ENDINGS = ("mib", "gib", "kib", "mb", "gb", "kb", "bytes", "mhz", "ghz", "watts
 """Units that a name may end with: memory_used_mib, power_watts."""
 
 _HEADING = re.compile(r"^(.*?)\s*[\[(]\s*([^\[\]()]{1,16}?)\s*[\])]\s*$")
-_NUMBER = r"^([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:[-+]?(?:inf|infinity|nan)))\s*([^\s\d][^\s]{0,11})?$"
+_NUMBER = r"^([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:[-+]?(?:inf|infinity|nan)))\s*([^\s\d,;][^\s]{0,11})?$"
 
 _LONGEST = 200  # Longest heading (characters) that is searched for a unit.
 

@@ -220,7 +220,7 @@ def _sums(report: StatsReport, rows: pl.DataFrame, faults: Faults) -> pl.DataFra
     count = next(column for column in COUNTS if column in report.columns)
     derived = _kinds(rows, name, _activity).select(
         pl.col(name).cast(NAME).alias("name"), "kind", *_statistics(_Cells(report, rows, faults), count)
-    ).drop_nulls(["name", "count"])
+    ).drop_nulls("name")
     if lost := rows.height - derived.height:
         faults.left_out["a summary"] += lost
     return derived
@@ -239,7 +239,7 @@ def _host_sums(report: StatsReport, rows: pl.DataFrame, name: str, faults: Fault
     derived = _kinds(rows, name, kind).select(
         pl.col(name).str.strip_prefix(":").cast(NAME).alias("name"), "kind",
         *_statistics(_Cells(report, rows, faults), count)
-    ).drop_nulls(["name", "count"])
+    ).drop_nulls("name")
     if lost := rows.height - derived.height:
         faults.left_out["a summary"] += lost
     return derived

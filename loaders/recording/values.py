@@ -30,7 +30,7 @@ EMPTY = frozenset((
     "err!", "[insufficient permissions]", "[gpu requires reset]", "unknown", "[n/f]", "n/f",
 ))  # fmt: skip
 """What tools write, in lower case, where they have no value."""
-_NUMBER = re.compile(r"([+-]?)(\d[\d,']*|\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?")
+_NUMBER = re.compile(r"([+-]?)(\d{1,3}(?:[,']\d{3})+|\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?")
 _WORDS = ("inf", "infinity", "nan")
 _MOST_EXPONENT = 400
 _DECIMAL: dict[float, int] = {1000: 3, 10**6: 6, 10**9: 9}
