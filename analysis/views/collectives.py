@@ -95,6 +95,9 @@ def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneR
 
     arrivals = arrivals_of(run)
     frame = by_kind(run, arrivals, by_name).select(column.name for column in COLUMNS)
+    if frame.is_empty() and run.has("enqueued"):
+        return OneRun(_called(run, frame.schema), notes=(
+            "From dumps of a flight recorder: what was called, not how long it took. `ranks` says where it hangs.",))
     if frame.is_empty() and not _timed(run):
         raise CannotAnswer(f"{run.info.label} holds no activities of devices with times, so no collectives.")
     notes = (*_notes(arrivals), *lacking(run))
@@ -102,6 +105,20 @@ def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneR
     facts = facts_of(run, arrivals) | ({"recorded": [to_builtins(one) for one in recorded]} if recorded else {})
     said = (shape_sentence(run), *_summary(frame), fused_sentence(facts["fused"]))
     return OneRun(frame, facts, notes=notes, sums=(*filter(None, said), *([summed(recorded)] if recorded else [])))
+
+
+def _called(run: Trace, schema: pl.Schema) -> pl.DataFrame:
+    """The collectives and messages that a flight recorder lists, by name and group: counts, and no times."""
+    keys = [pl.col(name).cast(pl.String) for name in ("name", "process_group", "dtype", "group_ranks")]
+    calls = run.enqueued.filter(pl.col("name").is_not_null()).group_by(*keys, "message").agg(
+        alike=pl.col("seq").n_unique().cast(pl.Int64), every=pl.len().cast(pl.Int64)).collect()
+    rows = calls.select(
+        kind="name", group="process_group", dtype="dtype", ranks=pl.col("group_ranks").str.count_matches(r"\d+"),
+        count=pl.when(pl.col("message").fill_null(False)).then("every").otherwise("alike"), launches="every",
+    ).sort("count", "kind", "group", descending=[True, False, False], nulls_last=True)
+    return rows.select(
+        pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
+        for name, dtype in schema.items())
 
 
 def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:

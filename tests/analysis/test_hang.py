@@ -191,3 +191,9 @@ def test_files_of_the_inspector_are_refused_by_name(tmp_path) -> None:
                                      '{"inspector_output_format_version": "v4.0"}, "coll_perf": {}}')
     with pytest.raises(Unreadable, match="NCCL Inspector"):
         open_run(str(tmp_path / "a.json"), use_cache=False)
+
+
+def test_the_collectives_of_dumps_are_counted_and_have_no_times(samples: Path, asked) -> None:
+    (run,) = open_run(str(samples / "flight_recorder"), use_cache=False)
+    rows = asked("collectives", run).frame.to_dicts()
+    assert rows and all(row["count"] > 0 and row["total_ns"] is None and row["busbw"] is None for row in rows)
