@@ -6,13 +6,15 @@ rows add up to the fact ``base``. Phases are the steps and the fact ``outside`` 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..contract.options import Options, Side
+from ..contract.options import SIDES, Options, Side
 from ..core.intervals import union
 from ..cycles.base import MainWindow, main_window
 from ..cycles.detection import Cycles, view_cycles
@@ -26,6 +28,8 @@ from ..kernels.family import LETTERS, TITLES, family
 from .lines import lines_of
 
 COLUMNS = 100
+MOST_STEPS = 25
+"""Up to so many steps each is a phase of its own: at least four of the hundred columns; more are put together."""
 SHORT = 0.05
 """A stretch between two steps that is shorter than this share of a step is drawn into the next one."""
 NOT_RECORDED = ("N", "not recorded")
@@ -41,7 +45,7 @@ def first_page(run: Trace, options: Options, side: Side, facts: dict[str, Any]) 
     letters = {row["letter"]: row["name"] for row in account["rows"]} if account else {}
     return {
         "account": account, "phases": phases(scoped, cycles, facts.get("outside") or []), "load": load(scoped),
-        "base": facts.get("base"), "lines": lines_of(facts), "letters": letters,
+        "base": facts.get("base"), "step": facts.get("step"), "lines": lines_of(facts), "letters": letters,
     }
 
 
@@ -169,16 +173,36 @@ def account_of_change(change: dict[str, Any] | None) -> dict[str, Any] | None:
         for (letter, name), (a, b, delta) in ordered]}
 
 
-def load(run: Trace, columns: int = COLUMNS) -> dict[str, Any] | None:
+def sides_of(
+    runs: Sequence[Trace], options: Options, stated: dict[str, Any], account: bool
+) -> dict[str, dict[str, Any]]:
+    """The facts ``phases`` and ``load`` of each of two runs, in columns of one length, that of the longer run; with
+    ``account`` also that of a step of each, where their difference has none. ``stated``: the facts of every view."""
+    scoped = {side: scoped_any_cycle(run, options, side) for run, side in zip(runs, SIDES, strict=True)}
+    spans = [recorded_span(run) for run in scoped.values()]
+    longest = max((span[1] - span[0] for span in spans if span is not None), default=0)
+    result: dict[str, dict[str, Any]] = {}
+    for side, run in scoped.items():
+        cycles = view_cycles(run, options)
+        result[side] = {"phases": phases(run, cycles, stated[side].get("outside") or []),
+                        "load": load(run, column_ns=longest / COLUMNS or None)}
+        if account:
+            result[side]["account"] = account_facts(run, cycles, stated[side].get("base"))
+    return result
+
+
+def load(run: Trace, columns: int = COLUMNS, column_ns: float | None = None) -> dict[str, Any] | None:
     """``{column_ns, devices: [{device, busy: [0–1 …]}]}``: how much of each column of the recording each device ran
-    something; None without device activities with times."""
+    something; None without device activities with times. ``column_ns`` sets the length of a column instead of their
+    number."""
     span = recorded_span(run)
     rows = run.kernels.filter(pl.col("kind") != "sync").select(
         "rank", pl.col("device").cast(pl.String), "start_ns", "dur_ns"
     ).drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
     if span is None or rows.is_empty() or span[1] <= span[0]:
         return None
-    width = (span[1] - span[0]) / columns
+    width = column_ns or (span[1] - span[0]) / columns
+    columns = max(1, ceil((span[1] - span[0]) / width - 1e-6)) if column_ns else columns
     edges = (span[0] + np.arange(columns + 1) * width).round().astype(np.int64)
     devices = []
     for (rank, device), own in sorted(rows.group_by("rank", "device"), key=lambda one: str(one[0])):
@@ -189,8 +213,8 @@ def load(run: Trace, columns: int = COLUMNS) -> dict[str, Any] | None:
 
 
 def phases(run: Trace, cycles: Cycles, outside: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """``[{kind, label, from_ns, to_ns}]`` of the first rank's main device, from first to last event: runs of
-    consecutive steps and what lies outside them. Empty without steps that have times."""
+    """``[{kind, label, from_ns, to_ns}]`` of the first rank's main device, from first to last event: the steps (many
+    of them as runs of consecutive ones) and what lies outside them. Empty without steps that have times."""
     parts = cycles.times.parts
     if cycles.ignored is not None or parts.is_empty():
         return []
@@ -207,7 +231,7 @@ def phases(run: Trace, cycles: Cycles, outside: list[dict[str, Any]]) -> list[di
         since = result[-1]["to_ns"] if result else None
         before = [one for one in gaps if one["to_ns"] <= begin and (since is None or one["from_ns"] >= since)]
         result += [_phase(one["kind"], one["what"], one["from_ns"], one["to_ns"]) for one in before]
-        if result and result[-1]["kind"] == "step" and not before:
+        if result and result[-1]["kind"] == "step" and not before and steps.height > MOST_STEPS:
             result[-1]["to_ns"], result[-1]["last"] = end, number
         else:
             start = result[-1]["to_ns"] if result and not before else begin

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ..core import units
 from ..core.text import display
 
 SHORT = 54
@@ -19,7 +20,7 @@ WORTH = 0.01
 _KINDS = {"problem": "finding", "hint": "finding", "fact": "data", "unchecked": "unchecked"}
 _ASIDE = re.compile(r" \([^()]*\)")
 _CLAUSES = re.compile(r"; |, most ")
-_BREAKS = re.compile(r"[;:,] | (?:in steps|on|for|because|that|in|without|not)\b")
+_BREAKS = re.compile(r"[;:,] | (?:in steps|on|per|for|because|that|in|without|not)\b")
 
 
 def line(kind: str, mark: str, long: str, short: str = "") -> dict[str, str]:
@@ -40,31 +41,72 @@ def lines_of(facts: dict[str, Any]) -> list[dict[str, str]]:
 
 
 _LABELLED = re.compile(r"(\w+)\s+(.*)", re.DOTALL)
+_SPREAD = re.compile(r"\. (?=[AB] has )")
 _VERDICTS = {"slower": "✗", "faster": "✓", "unchanged": "="}
-_PAIR_KINDS = {"Cycle": "verdict", "Work": "verdict", "Step": "verdict", "Cause": "cause", "Change": "cause",
-               "Lead": "cause", "Idle": "cause", "GPU": "effect", "Ranks": "effect", "Launch": "effect",
+_PAIR_KINDS = {"Cycle": "verdict", "Work": "verdict", "Step": "verdict", "Cause": "cause", "Idle": "cause",
+               "Change": "cause", "Lead": "cause", "GPU": "effect", "Ranks": "effect", "Launch": "effect",
                "Shape": "spread", "Data": "data"}
+_CAUSES = ("Cause", "Idle", "Change", "Lead")
+"""What names a cause, the most telling first; the others follow as effects."""
 _ORDER = ("verdict", "cause", "finding", "effect", "spread", "unchanged", "unchecked", "data")
 NO_CAUSE = "Cause: none found."
 
 
-def lines_of_pair(summary: Sequence[str], verdict: str | None, why_not: str = "") -> list[dict[str, str]]:
+def lines_of_pair(
+    summary: Sequence[str], times: dict[str, Any] | None, why_not: str = ""
+) -> list[dict[str, str]]:
     """The lines of two runs, from the labelled sentences of the diff ('Cycle   slower: …'): the verdict, then the
-    cause, then the rest. ``verdict`` is the judge's word on the cycle, ``why_not`` why no cause can be named."""
+    cause, then the rest. ``times`` is the fact ``cycle_time``, ``why_not`` why no cause can be named."""
+    verdict = (times or {}).get("verdict") or ""
+    said = [match.groups() if (match := _LABELLED.match(text)) else ("", text) for text in summary]
+    cause = next((label for label in _CAUSES if any(one == label for one, _ in said)), None)
     result: list[dict[str, str]] = []
-    for text in summary:
-        match = _LABELLED.match(text)
-        label, said = match.groups() if match else ("", text)
-        kind = _PAIR_KINDS.get(label, "finding")
-        mark = _VERDICTS.get(verdict or "", "○") if kind == "verdict" else "!" if kind == "cause" else "·"
-        if kind == "verdict" and any(one["kind"] == "verdict" for one in result):
+    for label, text in said:
+        kind, mark = _PAIR_KINDS.get(label, "finding"), "·"
+        if kind == "verdict" and not any(one["kind"] == "verdict" for one in result):
+            first, *more = _SPREAD.split(text, maxsplit=1)
+            result.append(_verdict_line(times, label, first) or line(
+                kind, _VERDICTS.get(verdict, "○"), first if label == "Cycle" else f"{label} {first}"))
+            result += [line("spread", "!", one) for one in more]
+            continue
+        if kind == "cause" and label == cause:
+            cause, mark = "", "✓" if verdict == "faster" else "!"  # the first sentence under that label
+            result.append(line(kind, mark, text if text.startswith("Cause") else f"Cause: {text}"))
+            continue
+        if "unchanged" in text and label == "GPU":
+            kind, mark = "unchanged", "="
+        elif kind in ("verdict", "cause"):
             kind = "effect"
-        result.append(line(kind, mark, said if kind == "verdict" and label == "Cycle" else f"{label} {said}".strip()))
+        elif label in ("Ranks", "GPU"):
+            mark = "!"
+        result.append(line(kind, mark, f"{label} {text}".strip()))
     if not any(one["kind"] == "verdict" for one in result):
-        result.append(line("verdict", "○", "Not judged: these runs have no common cycles."))
+        result.append(line("verdict", "○", f"Not judged: {why_not}." if why_not else
+                           "Not judged: these runs have no common cycles."))
     if not any(one["kind"] == "cause" for one in result):
         result.append(line("cause", "○", f"Cause: none found: {why_not}." if why_not else NO_CAUSE))
     return sorted(result, key=lambda one: _ORDER.index(one["kind"]))
+
+
+def _verdict_line(times: dict[str, Any] | None, label: str, text: str) -> dict[str, str] | None:
+    """The judge's verdict with both lengths and the interval of their difference; None where he gave none."""
+    verdict = (times or {}).get("verdict")
+    a, b = ((times or {}).get(f"compared_{side}_ms") for side in "ab")
+    if times is None or verdict is None or a is None or b is None or label != "Cycle":
+        return None
+    lengths = f"{units.amount(a, b)} a cycle"
+    mark = _VERDICTS.get(verdict, "○")
+    low, high, delta = (times.get(f"mean_{name}_ms") for name in ("low", "high", "delta"))
+    if verdict == "not judged":
+        reason = text.partition("): ")[2]
+        long = f"Not judged: {lengths}: {reason}." if reason else f"Not judged: {lengths}."
+        return line("verdict", mark, long.replace("..", "."), f"Not judged: {lengths}")
+    word = verdict.capitalize()
+    if low is None or high is None or delta is None:
+        return line("verdict", mark, f"{word}: mean {lengths}.", f"{word}: {lengths}")
+    interval = f"95% CI {units.rough_figure(low)} to {units.rough_figure(high)} {units.sentence_unit()}"
+    change = units.amount(delta, signed=True)
+    return line("verdict", mark, f"{word}: {lengths}, mean {change} ({interval}).", f"{word}: {lengths} ({interval})")
 
 
 def shortened(sentence: str) -> str:
@@ -82,8 +124,3 @@ def shortened(sentence: str) -> str:
             if any(letter.isdigit() for letter in text[:at]):
                 return text[:at]
     return text[: SHORT - 1].rpartition(" ")[0].rstrip(" ,;:") + "…"
-
-
-def fitting(lines: Sequence[dict[str, str]], width: int) -> list[str]:
-    """The lines in a frame of ``width`` cells: the long form where it fits, else the short one."""
-    return [one["long"] if len(one["long"]) + 2 <= width else one["short"] for one in lines]

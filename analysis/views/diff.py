@@ -32,8 +32,7 @@ def build(runs: Runs, options: Options) -> Answer:
 
         table = with_time_per_flop(table, (runs[0], runs[1]))
     facts = dict(answer.facts)
-    verdict = (facts.get("cycle_time") or {}).get("verdict")
-    facts["lines"] = lines_of_pair(answer.summary, verdict, _why_no_cause(facts))
+    facts["lines"] = lines_of_pair(answer.summary, facts.get("cycle_time"), _why_no_cause(facts))
     table = arrows(_with_ids(table, facts))
     return replace(answer, frame=table.lazy(), facts=facts)
 

@@ -71,6 +71,7 @@ def build(runs: Runs, options: Options) -> Answer:
     from ..cycles.whole import shared_kinds
     from ..diff.headline import pair_headline  # thirty modules that a single run does not need
     from ..diff.lead import cycle_lead
+    from ..overview.first_page import sides_of
 
     a, b = overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
     scoped = options.cycle is not None or options.cycle_b is not None
@@ -88,10 +89,12 @@ def build(runs: Runs, options: Options) -> Answer:
     headline = pair_headline((runs[0], runs[1]), options)
     per = "recording" if a.of_recording or b.of_recording else "cycle"
     stated = cycle_facts(runs, options)
-    bases = [{"base": stated[side].get("base")} for side in SIDES]
-    facts = {"a": a.facts | bases[0], "b": b.facts | bases[1], "findings": [*_changes(a, b, headline)], "per": per,
+    of_pair = _of_pair(runs, options)
+    sides = sides_of(runs, options, stated, account=not of_pair.get("account"))
+    of_a, of_b = ({name: stated[side].get(name) for name in ("base", "step")} | sides[side] for side in SIDES)
+    facts = {"a": a.facts | of_a, "b": b.facts | of_b, "findings": [*_changes(a, b, headline)], "per": per,
              "lead": to_builtins(cycle_lead(headline.time)) if headline is not None else None}
-    facts |= _of_pair(runs, options)
+    facts |= of_pair
     summary = (f"A: {a.headline}", f"B: {b.headline}")
     return Answer(joined.sort(order, "category").lazy(), facts, summary, merged_notes((a.notes, b.notes)))
 
@@ -99,14 +102,15 @@ def build(runs: Runs, options: Options) -> Answer:
 def _of_pair(runs: Runs, options: Options) -> dict[str, Any]:
     """The facts ``account``, ``lines`` and ``letters`` of two runs, from the diff's account of the change."""
     from ..overview.first_page import account_of_change
+    from ..overview.lines import lines_of_pair
     from .diff import build as compare
 
     try:
         compared = compare(runs, options)
     except ScopeRefused:
         raise
-    except CannotAnswer:
-        return {}
+    except CannotAnswer as why:
+        return {"account": None, "lines": lines_of_pair((), None, str(why).rstrip(".")), "letters": {}}
     account = account_of_change(compared.facts.get("change"))
     letters = {row["letter"]: row["name"] for row in account["rows"]} if account else {}
     return {"account": account, "lines": compared.facts["lines"], "letters": letters}

@@ -45,6 +45,8 @@ class AnsweredPane(Container, can_focus=False):
 
     BLANK = True
     """Only its children show anything, so Textual need not cache, crop and filter blank lines for it on every key."""
+    draws_shares = False
+    """Whether its picture has shares, also where the list has none."""
     _search_due = False
     due: Callable[[], None] | None = None
     """What a key asked for before the rows were there; done with the rows, forgotten on ^C."""
@@ -234,7 +236,7 @@ class AnsweredPane(Container, can_focus=False):
                 self.base_facts = value
                 self.drawing.redraw()
 
-        if any(column.unit == "fraction" for column in table.columns):
+        if self.draws_shares or any(column.unit == "fraction" for column in table.columns):
             self._base_runner.ask(lambda: table.all_facts, take)
 
     def show(self, shown: Shown) -> None:

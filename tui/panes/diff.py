@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -14,7 +13,8 @@ from ..list.frame import Frame, boxed
 from ..list.table_list import TableList
 from ..session.jobs import QueryRunner
 from ..session.session import Session
-from ..widgets.drawing import fitting, joined, summary, with_number
+from ..widgets.answer_lines import answer_frame
+from ..widgets.drawing import joined
 from .answered import COMPUTING
 from .diff_evidence import diff_evidence
 from .picture import Picture
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ...analysis.metrics.series import Series
     from ...analysis.table.table import Table
 
+LOW, TALL = 20, 30
+"""Lines of the pane from which four lines of the answer are shown, and from which all are."""
 PROOF_HEIGHT, PROOF_WIDTH = 34, 100
 """Size of the pane, lines and cells, from which the evidence below the list is drawn."""
 
@@ -109,22 +111,14 @@ class DiffPane(TablePane):
         return job
 
     def picture(self, width: int) -> Content:
-        """The verdict: its number, and its lines, each with its mark."""
+        """The verdict: its number, and its lines, each with its mark; the first two are always there."""
         if self.shown is None or self.message:
             return Content("")
-        table = self.shown.table
-        lead, height = table.facts.get("lead"), self.size.height
-        judged = (lead or {}).get("lines") or {}
-        room = max(5, height - 14) if height < 30 else 12
-
-        def lines(cells: int, most: int) -> list[Content]:
-            def draw(sentences: Sequence[str]) -> list[Content]:
-                return summary(sentences, cells, judged)
-
-            return draw(fitting(table.summary, draw, most))
-
-        lines_with_number = with_number(lead, lines, width - 4, room)
-        return joined(boxed(lines_with_number, Frame("Verdict"), width))
+        facts, height = self.shown.base.facts, self.size.height
+        frame, drawn = answer_frame(
+            Frame("Verdict"), facts.get("lines") or (), facts.get("lead"), width,
+            2 if height < LOW else 4 if height < TALL else 8)
+        return joined(boxed(drawn, frame, width))
 
     def _wake(self, force: bool) -> None:
         session = self.session

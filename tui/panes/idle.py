@@ -10,14 +10,15 @@ from textual.content import Content
 from ...analysis.core import units
 from ...analysis.core.text import display
 from ...analysis.findings.spread import share_text
-from ...analysis.idle.cause_meanings import LABELS, ROLES
+from ...analysis.idle.cause_meanings import CAUSE_LETTERS, LABELS, ROLES
 from ...analysis.views import Entry
 from ..list import cells
 from ..list.frame import Frame, Pieces, boxed, dim, widest
 from ..session.jobs import QueryRunner
 from ..session.session import Session
 from ..session.themes import content_style
-from ..widgets.drawing import QUIET, joined, stacked, stacked_text
+from ..widgets.drawing import QUIET, joined
+from ..widgets.time_axis import step_bar
 from .shown import Shown
 from .table import TablePane
 
@@ -36,6 +37,8 @@ _LABEL, _BESIDE = 10, 30
 
 class IdlePane(TablePane):
     """The idle view with its causes and the first gaps of the list."""
+
+    draws_shares = True
 
     def __init__(self, entry: Entry, session: Session) -> None:
         super().__init__(entry, session)
@@ -109,8 +112,8 @@ class IdlePane(TablePane):
 
     def drawn_text(self) -> tuple[str, ...]:
         """The bars and the gaps as text, for an export."""
-        bars = (f"{name}  {stacked_text([(cause, '', float(ns)) for cause, ns in _parts(one)])}"
-                for name, one in self._devices())
+        bars = (f"{name}  " + " · ".join(f"{_letter(cause)} {_label(cause)} {units.duration(ns)}"
+                                         for cause, ns in _parts(one)) for name, one in self._devices())
         return (*bars, *(line.plain.rstrip() for one in self._gaps for line in gap_lines(one, 116)))
 
     def _devices(self) -> list[tuple[str, dict[str, Any]]]:
@@ -128,9 +131,10 @@ class IdlePane(TablePane):
         result = []
         for name, one in devices[:room]:
             share = f" {share_text(one['idle_ns'] / max(1, one['window_ns'])):>4} idle"
-            parts = [(cause, ROLES.get(cause, "device"), float(ns)) for cause, ns in _parts(one)]
-            result.append(Content.assemble(
-                (cells.fit(name, label), QUIET), stacked(parts, width - label - len(share)), (share, "bold")))
+            parts = [("·", "dim", float(max(0, one["window_ns"] - one["idle_ns"])))]
+            parts += [(_letter(cause), ROLES.get(cause, "device"), float(ns)) for cause, ns in _parts(one)]
+            bar = step_bar(parts, width - label - len(share), float(one["window_ns"]))
+            result.append(Content.assemble((cells.fit(name, label), QUIET), bar, (share, "bold")))
         if len(devices) > room:
             result.append(Content.styled(f"{units.counted(len(devices) - room, 'more device', 'more devices')}", QUIET))
         return result
@@ -140,12 +144,33 @@ class IdlePane(TablePane):
         devices = self._devices()
         order = list(dict.fromkeys(cause for _, one in devices for cause, _ in _parts(one)))
         legend: list[list[Pieces]] = [
-            [(("■ ", ROLES.get(cause, "device")),
-              (f"{LABELS.get(cause, cause) if long else cause}{_sum(devices, cause) if sums else ''}", "dim"))
-             for cause in order]
-            for long, sums in ((True, True), (True, False), (False, True), (False, False))]
+            [dim("· busy"), *self._legend(devices, order, long, sums)]
+            for long, sums in ((True, True), (False, True), (True, False), (False, False))]
         width = self.drawing.size.width
         return Frame("Idle", dim("causes of the time without activity"), legend=widest(width, *legend))
+
+
+    def _legend(
+        self, devices: list[tuple[str, dict[str, Any]]], order: list[str], long: bool, sums: bool
+    ) -> list[Pieces]:
+        return [((f"{_letter(cause)} ", ROLES.get(cause, "device")),
+                 (f"{_label(cause) if long else cause}{self._sum(devices, cause) if sums else ''}", "dim"))
+                for cause in order]
+
+    def _sum(self, devices: list[tuple[str, dict[str, Any]]], cause: str) -> str:
+        """Of one device the cause's time in the base: a step, a cycle or the recording."""
+        if len(devices) > 1:
+            return ""
+        one, base = devices[0][1], (self.base_facts.get("base") or {}).get("ns") or devices[0][1]["window_ns"]
+        return f" {units.duration(dict(_parts(one)).get(cause, 0) * base / max(1, one['window_ns']))}"
+
+
+def _letter(cause: str) -> str:
+    return CAUSE_LETTERS.get(cause, "O")
+
+
+def _label(cause: str) -> str:
+    return LABELS.get(cause, cause)
 
 
 def _columns(width: int) -> int:
@@ -160,7 +185,7 @@ def gap_lines(gap: GapPicture, width: int) -> list[Content]:
 
     row, columns, beside = gap.row, len(gap.busy), width - _LABEL - len(gap.busy) - 2
     where = f"at {units.duration(row['start_ns'])}" if width > 64 else ""  # names matter more than the time
-    room = max(8, (width - _LABEL - 12 - len(where) - 6) // 2)
+    room = max(8, (width - _LABEL - 14 - len(where) - 6) // 2)
     before, after = (fit_name(str(row[name]), room) if row[name] else "?" for name in ("before", "after"))
     head = f"{before} ─▸ {after}"
     length = units.duration(row["dur_ns"])
@@ -175,15 +200,16 @@ def gap_lines(gap: GapPicture, width: int) -> list[Content]:
     for one in gap.host:
         host.append((" " * (one.first - at), ""))
         size = one.last - one.first + 1
-        text = "▏" + (cells.fit(fit_name(one.name, size - 2), size - 1) if size > 5 else " " * (size - 1))
+        letter = _letter(one.cause)
+        text = f"{letter} " + cells.fit(fit_name(one.name, size - 3), size - 2) if size > 7 else letter * size
         host.append((text, content_style(ROLES.get(one.cause, "device"))))
         at = one.last + 1
     host.append((" " * (columns - at), ""))
     lines = [display(str(row["op"] or ""), max(1, beside)), f"◂ {display(str(row['drained_by']), max(1, beside - 2))}"
              if row["drained_by"] else fit_name(row["frame"] or "", max(1, beside))]
     device = display(str(row["device"] or "device"), _LABEL - 2)
-    first = Content.assemble((f"{length:>9} ", "bold"), (cells.fit(row["cause"], 12), content_style(
-        ROLES.get(row["cause"], "device"))), head)
+    cause = cells.fit(f"{_letter(row['cause'])} {row['cause']}", 14), content_style(ROLES.get(row["cause"], "device"))
+    first = Content.assemble((f"{length:>9} ", "bold"), cause, head)
     result = [Content.assemble(first, " " * max(1, width - first.cell_length - len(where)), (where, QUIET))]
     for label, drawn, text in ((device, lane, lines[0]), ("host", Content.assemble(*host), lines[1])):
         if label == "host" and not gap.host and not text:
@@ -196,10 +222,6 @@ def gap_lines(gap: GapPicture, width: int) -> list[Content]:
 def _name(device: dict[str, Any]) -> str:
     rank = "" if device["rank"] is None else f" rank {device['rank']}"
     return f"{display(device['device'] or 'device', 12)}{rank}"
-
-
-def _sum(devices: list[tuple[str, dict[str, Any]]], cause: str) -> str:
-    return f" {units.duration(dict(_parts(devices[0][1])).get(cause, 0))}" if len(devices) == 1 else ""
 
 
 def _parts(device: dict[str, Any]) -> list[tuple[str, int]]:

@@ -12,11 +12,16 @@ from textual.content import Content
 
 from ...analysis.views import VIEWS, Entry
 from ..session.session import Session
+from .picture import Picture
 from .shown import Shown, arranged, scoped_table
 from .table import TablePane
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
+
+
+MOST = 0.85
+"""The picture's largest share of the height: the list keeps three rows at 80×24."""
 
 
 class OverviewPane(TablePane):
@@ -26,6 +31,7 @@ class OverviewPane(TablePane):
         super().__init__(entry, session)
         self.overview: Table | None = None
         self.failed = ""
+        self.drawing = Picture(self, self.picture, most=MOST)
 
     def forget(self) -> None:
         """Clear the rows and the page."""
@@ -101,5 +107,5 @@ class OverviewPane(TablePane):
         if self.message or (self.overview is None and not self.failed):
             return Content("")
         height = self.size.height
-        least = 10 if height > 30 else 8 if height > 24 else 6  # lines of the list
-        return overview_picture(self.overview, self.failed, width, height - least, height - self.list_lines())
+        most = int(MOST * height) if self.list_lines() > 4 else height - 3  # the least lines of the list
+        return overview_picture(self.overview, self.failed, width, most, height - self.list_lines())

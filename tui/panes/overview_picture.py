@@ -1,4 +1,9 @@
-"""The picture of the overview: the answer with its number, a bar of where the time goes, gauges, and findings."""
+"""The picture of the overview: the answer in lines, the whole run on a time axis, the account of one step, what to do.
+
+Of two runs: the answer with its cause, both steps on one scale, the account of the difference, both runs on one axis.
+As the terminal shrinks go first gauges, then what to do, the times below the axis, the axis, and rows of the account;
+the first two lines, the base and three rows of the account stay.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +18,33 @@ from ...analysis.core.text import display
 from ...analysis.idle.cause_meanings import CAUSE_LETTERS, ROLES, idle_name
 from ...analysis.kernels.family import LETTERS, TITLES
 from ..list import cells
-from ..list.frame import Frame, boxed, dim, with_base
+from ..list.frame import Frame, Pieces, boxed, dim, pieces_of, with_base
 from ..session.themes import content_style
-from ..widgets.drawing import QUIET, A, B, fitting, gauge, joined, marked, side_by_side, stacked, with_number, wrapped
+from ..widgets.answer_lines import answer_frame
+from ..widgets.drawing import QUIET, A, B, gauge, joined, side_by_side, wrapped
+from ..widgets.time_axis import axis_line, load_line, phase_line, step_bar
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
 
-WIDE = 100
-LOW = 18
-"""In pictures up to this many lines, findings and bars get fewer lines."""
-BUSY = 0.9
-"""A device busy for this share of its steps has little idle time left to save."""
+Lines = list[Content]
+LED = 100
+"""Cells from which the key figure stands beside the answer in large digits."""
+TALL, LOW = 24, 14
+"""Lines of the picture above which everything is in it, and up to which only what matters most is."""
+MOST_LINES = 6
+"""Most lines of the answer in a tall picture."""
+MOST_LANES = 4
+"""Most devices of a run on the time axis."""
 MOST_DEVICES = 2
 LEAST_BAR = 4
-"""Least cells to draw a bar in; for two runs ``█`` is the smaller share, ``░`` the difference to the larger."""
+"""Least cells to draw a bar in."""
+LEAST_ROWS = 3
+"""Rows of the account that are always there."""
 LEAST = 0.005
 """Idle causes under this share of the time are combined."""
+WORTH = 0.01
+"""What saves less than this share of the base is not worth doing."""
 _CATEGORIES = {
     "Kernel": "gemm", "Memcpy": "copy", "Memset": "copy", "Communication": "collective", "Runtime": "launch",
     "DataLoader": "python", "CPU Exec": "op", "Other": "device",
@@ -38,9 +53,7 @@ _GAUGES = (
     ("busy", "busy"), ("utilisation", "utilisation"), ("sm_efficiency", "SM in use"),
     ("occupancy", "occupancy"), ("tensor_share", "tensor time"),
 )
-_SEVERITIES = {"problem": "bad", "hint": "look", "fact": ""}
-_DRAWN = frozenset(("busy", "costliest", "tensor cores", "utilisation"))
-"""Rules whose findings repeat what the bars show."""
+_CASES = dim("lower case works, UPPER CASE waits")
 
 
 class Part(Struct, frozen=True):
@@ -53,96 +66,291 @@ class Part(Struct, frozen=True):
 
 
 def overview_picture(table: Table | None, failed: str, width: int, height: int, free: int = 0) -> Content:
-    """The picture in ``width`` cells and at most ``height`` lines, the answer first. The parts of the time fill
-    ``free`` lines, those the list below does not need."""
+    """The picture in ``width`` cells and at most ``height`` lines, the answer first; rows of the account may take
+    ``free`` lines in all, those the list below does not need."""
     if table is None:
         return joined(boxed(wrapped(failed, width - 4), Frame("Overview"), width))
+    facts, pair = table.facts, "a" in table.facts
+    tall = height > TALL
+    most = _lanes(facts) + 2 if tall else 1 if height <= LOW else 2 if pair else 3
+    axis = _axis(facts, width - 4, most)
+    lines = _answer(table, width, MOST_LINES if tall else 2)
+    rest = height - len(lines)
+    shown = bool(axis) and rest - len(axis) - 2 >= 3 + LEAST_ROWS - (height <= LOW)
+    frame = Frame("Whole runs" if pair else "Whole run", dim(_length(facts, pair)))
+    framed = boxed(axis, frame, width) if shown else []
+    todo = _to_do(facts, width, 3) if tall and not pair else []
+    rest -= len(framed) + len(todo)
+    rest = max(rest, free - height + rest)
+    account = _change(facts, width, rest) if pair else _step(table, width, rest)
+    return joined([*lines, *account, *framed] if pair else [*lines, *framed, *account, *todo])
+
+
+def _lanes(facts: dict[str, Any]) -> int:
+    """Lines for the devices of one run, or of two, on the time axis of a tall terminal."""
+    loads = [one.get("load") or {"devices": ()} for one in (facts.get("a", facts), facts.get("b", {}))]
+    return sum(min(MOST_LANES, len(one["devices"])) for one in loads)
+
+
+def _answer(table: Table, width: int, room: int) -> Lines:
+    """The answer: its number, the lines that fit, and how many do not."""
     facts = table.facts
-    pair = "a" in facts
-    sides = [facts["a"], facts["b"]] if pair else [facts]
-    findings = _sentences(table, pair)
-    result, shown = _answer(table, findings, width, 8 if height > LOW else 4)
-    parts = [_of_account(side) or parts_of(side) or _categories(table, f"_{letter}" if pair else "")
-             for side, letter in zip(sides, "ab", strict=False)]
-    side = min(46, max(30, width // 3)) if width >= 76 else 0
-    gauges = _devices(facts, pair, side - 4) if side else []
-    left = width - (side if gauges else 0)
-    room = min(max(12 if height > LOW else 6, free - len(result) - 2), height - len(result) - 2)
-    if room >= len(sides):
-        bars, smaller = _time(parts, left - 4, room - len(sides))
-        lines = max(len(bars), min(len(gauges), room))
-        if len(gauges) > lines and gauges[lines].plain.startswith(" "):  # B's gauge is cut: A's alone compares nothing
-            gauges = gauges[: lines - 1]
-        pad = [Content("")] * lines
-        folded = (units.counted(smaller, "smaller part", "smaller parts"),) if smaller else ()
-        legend = (*folded, *(("░ more in A or B",) if any("░" in line.plain for line in bars) else ()))
-        frame = Frame("Where the time goes", dim(_where(sides, left - 26)), legend=dim(" · ".join(legend)))
-        drawn = boxed([*bars, *pad][:lines], frame, left)
-        result += side_by_side(
-            drawn, boxed([*gauges, *pad][:lines], Frame("Gauges"), side), left) if gauges else drawn
-    room = height - len(result) - 2
-    if room > 0 and findings[shown:]:
-        result += boxed(_fitted(findings[shown:], width - 4, room)[0], Frame("More findings"), width)
-    return joined(result)
+    lines = facts.get("lines") or [{"kind": "data", "mark": "·", "long": one, "short": one} for one in table.summary]
+    framed = with_base(Frame("What changed" if "a" in facts else "Answer", dim(_steps(facts))), _bases(facts), width)
+    frame, drawn = answer_frame(framed, lines, _lead(facts), width, room)
+    return boxed(drawn, frame, width)
 
 
-def _fitted(findings: list[tuple[str, str]], cells: int, room: int) -> tuple[list[Content], int]:
-    """The lines that fit into ``room``, with their marks, and the number of sentences they hold: judged ones first,
-    then plain facts that fit whole."""
-    judged = sum(mark in ("bad", "look", "good", "same") for mark, _ in findings) or 1
-
-    def draw(texts: Sequence[str]) -> list[Content]:
-        return [line for (mark, _), text in zip(findings, texts, strict=False) for line in marked((mark, text), cells)]
-
-    texts = fitting([sentence for _, sentence in findings[:judged]], draw, room)
-    if len(texts) == judged:
-        for _, sentence in findings[judged:]:
-            if len(draw([*texts, sentence])) > room:
-                break
-            texts.append(sentence)
-    return draw(texts)[:room], len(texts)
+def _bases(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts that hold the base; of two runs with an account it is the mean of the compared steps of each."""
+    rows = (facts.get("account") or {}).get("rows") or ()
+    if "a" not in facts or not rows:
+        return facts
+    sides = {}
+    for side in "ab":
+        length = units.duration(sum(one[f"{side}_ns"] for one in rows))
+        sides[side] = {"base": {"per": "step", "label": "", "label_short": f"of a compared step, {length}"}}
+    return sides
 
 
-def _sentences(table: Table, pair: bool) -> list[tuple[str, str]]:
-    """Mark and sentence of each finding: problems first, then hints and what is good, then facts, unchecked last."""
-    facts = table.facts
-    findings = _findings(table, pair)
-    if pair and findings:
-        return findings
-    busy = [one["busy"] for one in (facts.get("in_steps") or {}).get("devices", ()) if one["busy"] is not None]
-    well = [("good" if busy and min(busy) >= BUSY else "", display(line)) for line in table.summary[:1]]
-    if findings and not (well and well[0][0]):  # number, bar and gauges show it already
-        well = []
-    order = list(_SEVERITIES.values())
-    return sorted(
-        [*well, *findings], key=lambda one: order.index(one[0]) if one[0] in order else 1 if one[0] == "good" else 9)
-
-
-def _answer(table: Table, findings: list[tuple[str, str]], width: int, room: int) -> tuple[list[Content], int]:
-    """The framed number and findings, and how many findings are in it."""
-    facts, lead, shown = table.facts, table.facts.get("lead"), 0
+def _lead(facts: dict[str, Any]) -> dict[str, Any] | None:
     base = facts.get("base") or {}
-    if lead is None and base.get("per") in ("step", "cycle"):
+    if facts.get("lead") is None and base.get("per") in ("step", "cycle"):
         number, _, unit = units.duration(base["ns"]).partition(" ")
-        lead = {"number": number, "caption": f"{unit}, one {base['per']}", "judgement": ""}
+        return {"number": number, "caption": f"{unit}, one {base['per']}", "judgement": ""}
+    lead: dict[str, Any] | None = facts.get("lead")
+    return lead
 
-    def drawn(cells: int, most: int) -> list[Content]:
-        nonlocal shown
-        lines, shown = _fitted(findings, cells, most)
-        return lines
 
-    lines = with_number(lead, drawn, width - 4, room, stays=True)
-    return boxed(lines, with_base(Frame("Overview"), facts, width), width), shown
+def _steps(facts: dict[str, Any]) -> str:
+    """'6 steps', of two runs 'per step'."""
+    steps = [one.get("step") or {} for one in ((facts["a"], facts["b"]) if "a" in facts else (facts,))]
+    if not all(one.get("whole") for one in steps):
+        return ""
+    name = steps[0]["name"]
+    if len(steps) == 1:
+        return units.counted(steps[0]["whole"], name, f"{name}s")
+    return f"per {name}"
+
+
+def _length(facts: dict[str, Any], pair: bool) -> str:
+    loads = [one["load"] for one in ((facts["a"], facts["b"]) if pair else (facts,)) if one.get("load")]
+    lengths = [one["column_ns"] * len(one["devices"][0]["busy"]) for one in loads]
+    if pair:
+        return f"one scale, {units.duration(max(lengths))}" if lengths else ""
+    return units.duration(lengths[0]) if lengths else ""
+
+
+def _axis(facts: dict[str, Any], width: int, room: int) -> Lines:
+    """Phases and load of each device from the first to the last event, as many lines as there is room for: the load of
+    the busiest device first, then the phases, the times and further devices. Two runs are on one scale."""
+    pair = "a" in facts
+    sides = [(f"{side.upper()} ", facts[side], A if side == "a" else B) for side in "ab"] if pair else [("", facts, "")]
+    sides = [one for one in sides if one[1].get("load")]
+    if not sides or room < len(sides):
+        return []
+    each = [{"head": head, "phases": own.get("phases") or [], "length": own["load"]["column_ns"] * len(
+        own["load"]["devices"][0]["busy"]), "devices": own["load"]["devices"]} for head, own, _ in sides]
+    longest = max(one["length"] for one in each)
+    phases = room >= 2 * len(each) and any(one["phases"] for one in each)
+    times = room >= (2 if phases else 1) * len(each) + 1
+    lanes = max(1, (room - times) // len(each) - phases)
+    names = [head + _device(one) for (head, own, _) in sides for one in own["load"]["devices"]]
+    label = max(8, *(len(name) for name in names)) + 2 if width > 60 else max(len(name) for name in names) + 1
+    space = width - label
+    name = str((facts.get("step") or (facts.get("a") or {}).get("step") or {}).get("name") or "step")
+    result: Lines = []
+    for one in each:
+        own = max(4, round(one["length"] / longest * space))
+        if phases:
+            result.append(phase_line(one["phases"], one["length"], own, label, f"{one['head']}phase", name))
+        devices = sorted(one["devices"], key=lambda device: -sum(device["busy"]))[:lanes]
+        shown = [device for device in one["devices"] if device in devices]
+        result += [load_line(one["head"] + _device(device), device["busy"], own, label) for device in shown]
+        if (more := len(one["devices"]) - len(shown)) > 0 and times:
+            result.append(Content.styled(" " * label + f"{units.counted(more, 'more device', 'more devices')}: 8, 9",
+                                         QUIET))
+    return [*result, *([axis_line(longest, space, label)] if times else [])]
+
+
+def _device(one: dict[str, Any]) -> str:
+    rank = "" if one.get("rank") is None else f"r{one['rank']} "
+    return display(f"{rank}{one['device'] or 'device'}", 14)
+
+
+def _step(table: Table, width: int, room: int) -> Lines:
+    """Where one step goes: a bar of letters, then the parts with their sums; gauges beside it where there is room."""
+    facts = table.facts
+    parts = _of_account(facts) or parts_of(facts) or _categories(table, "")
+    if not parts or room < 2 + 2:
+        return []
+    side = min(46, max(30, width // 3)) if width >= LED else 0
+    gauges = _devices(facts, False, side - 4) if side else []
+    left = width - (side if gauges else 0)
+    bars, smaller = _time(parts, left - 4, room - 3)
+    lines = max(len(bars), min(len(gauges), room - 2))
+    pad = [Content("")] * (lines - len(bars))
+    frame = Frame("Where one step goes" if facts.get("account") and (facts.get("base") or {}).get("per") != "recording"
+                  else "Where the time goes", dim(_where([facts], left - 26)), legend=_CASES if left > 60 else (),
+                  position=_smaller(smaller))
+    drawn = boxed([*bars, *pad], frame, left)
+    if not gauges:
+        return drawn
+    gauges = [*gauges, *[Content("")] * lines][:lines]
+    return side_by_side(drawn, boxed(gauges, Frame("Gauges"), side), left)
+
+
+def _time(parts: Sequence[Part], width: int, room: int) -> tuple[Lines, int]:
+    """The bar, then a line for each part that fits; also how many do not."""
+    total = sum(one.ns for one in parts) or 1.0
+    result = [step_bar([(one.letter, one.role, one.ns) for one in parts], width, total)]
+    order = sorted(parts, key=lambda one: -one.ns)
+    wide = min(34, width - 20, max(len(one.name) for one in order))
+    for one in order[:room]:
+        head = f"{cells.fit(one.name, wide)} {units.duration(one.ns):>9} {units.percent(100 * one.ns / total):>6} "
+        space = width - 2 - len(head)
+        bar = cells.bar(one.ns / order[0].ns, space).rstrip() if space >= LEAST_BAR else ""
+        style = content_style(one.role)
+        result.append(Content.assemble((f"{one.letter or '·'} ", style), head, (bar, style)))
+    return result, max(0, len(order) - room)
+
+
+def _change(facts: dict[str, Any], width: int, room: int) -> Lines:
+    """Both steps on one scale, then the rows that account for the difference, with their sum."""
+    account = facts.get("account") or {}
+    rows = account.get("rows") or []
+    sides = [[Part(one["name"], one["letter"], _role(one["letter"]), one[f"{side}_ns"]) for one in rows]
+             or _of_account(facts[side]) or parts_of(facts[side]) for side in "ab"]
+    sums = [sum(one.ns for one in side) for side in sides]
+    if room < 4 or not max(sums):
+        return []
+    inside, longest = width - 4, max(sums)
+    result: Lines = []
+    for head, side, total, style in zip("AB", sides, sums, (A, B), strict=True):
+        label = f"{head} {units.duration(total):>9} "
+        order = [*[one for one in side if one.letter.islower()], *[one for one in side if not one.letter.islower()]]
+        bar = step_bar([(one.letter, one.role, one.ns) for one in order], inside - len(label), longest)
+        result.append(Content.assemble((label, style), bar))
+    name = str((facts["b"].get("step") or {}).get("name") or "step")
+    measured = "step" if rows or (facts["a"].get("base") or {}).get("per") != "recording" else "recording"
+    frame = Frame(f"One {name if measured == 'step' else 'recording'} on one scale",
+                  dim(f"0–{units.duration(longest)}"), legend=_CASES)
+    if rows and room < 12:
+        table, more = _rows_of_change(rows, inside, room - 4, account["delta_ns"], sums)
+        covered = f"{len(rows) - more} of {len(rows)} rows"
+        title = f"Where the {units.duration(abs(account['delta_ns']))} went"
+        return boxed([*result, *table], Frame(title, legend=_CASES if width > 70 else (), position=dim(covered)), width)
+    drawn = boxed(result, frame, width)
+    room -= len(drawn)
+    if not rows:
+        return [*drawn, *_both_lists(sides, width, room)]
+    if room < 4:
+        return drawn
+    table, more = _rows_of_change(rows, inside, room - 2, account["delta_ns"], sums)
+    covered = f"{len(rows) - more} of {len(rows)} rows" if more else units.counted(len(rows), "row", "rows")
+    title = f"Where the {units.duration(abs(account['delta_ns']))} went"
+    return [*drawn, *boxed(table, Frame(title, dim("largest change first"), position=dim(covered)), width)]
+
+
+def _rows_of_change(
+    rows: Sequence[dict[str, Any]], width: int, room: int, delta: float, sums: Sequence[float]
+) -> tuple[Lines, int]:
+    wide = min(34, width - 35, max(len(one["name"]) for one in rows) + 2)
+    numbers = 33
+    space = width - 2 - wide - numbers - 1
+    least, most = min(0.0, *(one["delta_ns"] for one in rows)), max(0.0, *(one["delta_ns"] for one in rows))
+    zero = round(-least / (most - least) * (space - 1)) if space >= 12 and most > least else 0
+    head = f"{'part of a step':<{wide + 2}}{'A':>11}{'B':>11}{'Δ':>11}"
+    result = [Content.styled(head, QUIET)]
+    with_sum = room - 1 > LEAST_ROWS + 1
+    shown = rows[: room - 1 - with_sum]
+    for one in shown:
+        style = content_style(_role(one["letter"]))
+        text = f"{cells.fit(one['name'], wide)}{_ms(one['a_ns'])}{_ms(one['b_ns'])}{_ms(one['delta_ns'], True)}"
+        bar = ""
+        if space >= 12 and most > least:
+            size = round(abs(one["delta_ns"]) / (most - least) * (space - 1))
+            bar = f" {' ' * (zero - size)}{'█' * size}│" if one["delta_ns"] < 0 else f" {' ' * zero}│{'█' * size}"
+        result.append(Content.assemble((f"{one['letter']} ", style), text, (bar, style)))
+    if with_sum:
+        text = f"{'sum = the step':<{wide}}{_ms(sums[0])}{_ms(sums[1])}{_ms(delta, True)}"
+        result.append(Content.styled("  " + text, "bold"))
+    return result, len(rows) - len(shown)
+
+
+def _ms(ns: float, signed: bool = False) -> str:
+    return f"{units.duration(ns, signed=signed):>11}"
+
+
+def _both_lists(sides: Sequence[Sequence[Part]], width: int, room: int) -> Lines:
+    """The parts of two runs whose difference has no account, each with its time in A and in B."""
+    names = list(dict.fromkeys((one.letter, one.name) for side in sides for one in side))
+    times = [{(one.letter, one.name): one.ns for one in side} for side in sides]
+    names.sort(key=lambda name: -max(side.get(name, 0.0) for side in times))
+    if room < 4 or not names:
+        return []
+    wide = min(34, width - 4 - 24, max(len(name) for _, name in names) + 2)
+    result = [Content.styled(f"{'part':<{wide + 2}}{'A':>11}{'B':>11}", QUIET)]
+    for letter, name in names[: room - 3]:
+        both = "".join(_ms(side[letter, name]) if (letter, name) in side else f"{'–':>11}" for side in times)
+        style = content_style(_role(letter))
+        result.append(Content.assemble((f"{letter or '·'} ", style), cells.fit(name, wide), both))
+    note = dim("side by side; their difference is not judged")
+    return boxed(result, Frame("Where the time goes", note, position=_smaller(len(names) - (room - 3))), width)
+
+
+def _smaller(parts: int) -> Pieces:
+    return dim(units.counted(parts, "smaller part", "smaller parts")) if parts > 0 else ()
+
+
+def _to_do(facts: dict[str, Any], width: int, most: int) -> Lines:
+    """What can be done, the largest saving first: its mark, what it saves of the base, what it is, and where the
+    evidence is. What saves under a hundredth of the base is left out."""
+    base = (facts.get("base") or {}).get("ns")
+    marks = {"problem": "✗", "hint": "!"}
+    saves = {id(one): one.get("time_to_win_ns") for one in facts.get("rules") or ()}
+    rows = [one for one in facts.get("rules") or () if one["severity"] in marks and one.get("view")]
+    rows = [one for one in rows if (saved := saves[id(one)]) is None or not base or saved >= WORTH * base]
+    if most < 1 or not rows:
+        return []
+    rows.sort(key=lambda one: -(saves[id(one)] or 0.0))
+    short = {line["long"]: line["short"] for line in facts.get("lines") or ()}
+    result = []
+    for one in rows[:most]:
+        saved, where, what = saves[id(one)], _evidence(one), display(one["sentence"])
+        much = f"{units.duration(saved):>9} {units.percent(100 * saved / base):>5}" if saved and base else f"{'–':>15}"
+        room = max(10, width - 4 - 19 - len(where) - 2)
+        result.append(Content.assemble(
+            (f"{marks[one['severity']]} ", f"bold {content_style('bad' if one['severity'] == 'problem' else 'warn')}"),
+            f"{much}  ", cells.fit(what if len(what) <= room else short.get(what, what), room), "  ", (where, QUIET)))
+    cut, unknown = len(rows) - len(result), any(not saves[id(one)] for one in rows[:most])
+    position = pieces_of([dim(f"▾ {cut} more" if cut else ""), dim("–: not replayed, b What-if" if unknown else "")])
+    return boxed(result, Frame("What to do", dim("what each would save, largest first"), position=position), width)
+
+
+def _evidence(rule: dict[str, Any]) -> str:
+    """Where the evidence of a finding is: '8 Idle cause=input'."""
+    from ...analysis.views import VIEWS
+
+    entry = next((one for one in VIEWS if one.name == rule["view"]), None)
+    if entry is None:
+        return ""
+    given = rule.get("filter") or ""
+    return f"{entry.key or '…'} {entry.title}{f': {given}' if given and len(given) <= 18 else ''}"
 
 
 _ROLES = {letter: family for family, letter in LETTERS.items()} | {
     letter: ROLES.get(cause, "device") for cause, letter in CAUSE_LETTERS.items()}
 
 
+def _role(letter: str) -> str:
+    return _ROLES.get(letter, "other")
+
+
 def _of_account(facts: dict[str, Any]) -> list[Part]:
     """The account of one step: what works and what waits, by letter."""
     account = facts.get("account") or {}
-    return [Part(row["name"], row["letter"], _ROLES.get(row["letter"], "other"), row["ns"])
+    return [Part(row["name"], row["letter"], _role(row["letter"]), row["ns"])
             for row in account.get("rows", ())]
 
 
@@ -192,40 +400,6 @@ def _first(facts: dict[str, Any]) -> dict[str, Any] | None:
     return next(iter(about.get("devices", ())), None)
 
 
-def _time(parts: list[list[Part]], width: int, room: int) -> tuple[list[Content], int]:
-    """One bar per run, then a line for each part that fits: time and share for one run, both shares and their
-    difference for two. Also returns how many parts do not fit."""
-    result: list[Content] = []
-    for side, letter in zip(parts, "AB" if len(parts) > 1 else " ", strict=False):
-        bar = stacked([(one.name, one.role, one.ns) for one in side], width - (2 if letter != " " else 0))
-        result.append(Content.assemble((f"{letter} " if letter != " " else "", B if letter == "B" else A), bar))
-    totals = [sum(one.ns for one in side) or 1.0 for side in parts]
-    shares = [{one.name: one.ns / total for one in side} for side, total in zip(parts, totals, strict=True)]
-    every = {one.name: one for side in parts for one in side}
-    most = {name: max(side.get(name, 0.0) for side in shares) for name in every}
-    order = sorted(every, key=lambda name: -most[name])
-    wide = min(34, width - (19 if len(parts) == 1 else 18), max((len(name) for name in order), default=0))
-    for name in order[:room]:
-        one, values = every[name], [side.get(name, 0.0) for side in shares]
-        head = [(f"{one.letter or '·'} ", content_style(one.role)), (cells.fit(name, wide), "")]
-        if len(parts) == 1:
-            head.append((f"{units.duration(one.ns):>9}", ""))
-        head += [(f"{units.percent(100 * value):>7} ", "") for value in values]
-        space = width - sum(len(text) for text, _ in head)
-        if len(parts) > 1:
-            points = 100 * (values[1] - values[0])
-            change = f"{units.percent(points, signed=True)[:-1]:>6} pt" if space >= 9 and abs(points) >= 0.05 else ""
-            head.append((change.ljust(min(space, 10)), content_style("dim")))
-            space -= 10
-        if space >= LEAST_BAR:
-            least, largest = min(values) / max(most.values()), most[name] / max(most.values())
-            drawn = cells.bar(least, space).rstrip()
-            more = max(0, round(space * largest) - len(drawn))
-            head.append((drawn + "░" * more, content_style(one.role)))
-        result.append(Content.assemble(*head))
-    return result, max(0, len(order) - room)
-
-
 def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
     """Gauges of each device for the figures that were measured."""
     result: list[Content] = []
@@ -270,26 +444,3 @@ def _gauged(facts: dict[str, Any]) -> list[dict[str, Any]]:
         busy = steps.get((one.get("device"), one.get("rank")), alike.get(one.get("device"), one.get("busy")))
         result.append(one | {"busy": busy, "utilisation": one.get("utilisation") if busy is None else None})
     return result
-
-
-def _findings(table: Table, pair: bool) -> list[tuple[str, str]]:
-    """Severity mark and sentence of each finding, except those the bars show; unchecked ones last."""
-    facts = table.facts
-    if pair:
-        lead = facts.get("lead") or {}
-        lines = [(lead.get("judgement", "") if at == 0 else "", display(str(one)))
-                 for at, one in enumerate(facts.get("findings") or []) if " busy " not in str(one)]
-        for side in "ab":
-            named = side == "b" and lead and lead["judgement"] != "bad"  # the first sentence names B's outliers
-            lines += [(judged, f"{side.upper()}: {sentence}")
-                      for judged, sentence in _ruled(facts[side], "slow cycles" if named else "") if judged]
-        return lines
-    lines = _ruled(facts)
-    if facts.get("unchecked"):
-        lines.append(("unchecked", display(str(facts["unchecked"]))))
-    return lines
-
-
-def _ruled(facts: dict[str, Any], but: str = "") -> list[tuple[str, str]]:
-    return [(_SEVERITIES.get(one["severity"], ""), display(one["sentence"])) for one in facts.get("rules") or []
-            if one["severity"] != "unchecked" and one["rule"] not in (*_DRAWN, but)]

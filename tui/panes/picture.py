@@ -30,8 +30,13 @@ class Picture(Widget):
         Binding("home,g", "turn_to(0)", show=False), Binding("end,G", "turn_to(1)", show=False),
     ]
 
-    def __init__(self, pane: Widget, draw: Callable[[int], Content], id: str | None = None) -> None:
+    def __init__(
+        self, pane: Widget, draw: Callable[[int], Content], id: str | None = None, most: float = MOST_HEIGHT
+    ) -> None:
         super().__init__(id=id)
+        self._most = most
+        if most != MOST_HEIGHT:
+            self.styles.max_height = f"{round(100 * most)}%"
         self._pane, self._draw = pane, draw
         self._drawn: tuple[int, int, Content] | None = None  # its own width, height of the pane, and what was drawn
         self._shown: tuple[str, object] | None = None  # text and spans rendered last
@@ -71,7 +76,7 @@ class Picture(Widget):
     def lines(self) -> int:
         """Lines it will take on the screen, known as soon as the pane has its size."""
         drawn = len(self._content(self._width()).plain.splitlines())
-        return min(drawn, int(MOST_HEIGHT * self._pane.size.height))
+        return min(drawn, int(self._most * self._pane.size.height))
 
     @property
     def cut(self) -> bool:

@@ -103,7 +103,7 @@ class Tabs(Line):
     def __init__(self, entries: Iterable[Entry]) -> None:
         super().__init__()
         self._all = list(entries)
-        self._entries = [entry for entry in self._all if entry.key]
+        self._entries = list(self._all)  # until it is known which have data
         self.more: tuple[str, ...] = ()
         """The views with data that have no tab in sight, by name."""
         self._spans: list[tuple[int, int, str]] = []
