@@ -76,7 +76,7 @@ OURS: tuple[Entry, ...] = (
     Entry("memory", "M", "Memory", "What was peak memory, and what held it?", "memory",
           ("allocations", "metrics.metric=memory allocated"), short="Mem"),
     Entry("ranges", "", "Ranges", "How long do NVTX and other ranges take on the host and on the device?", "ranges",
-          ("host.kind=annotation", "host_stats.kind=annotation")),
+          ("host.kind=annotation", "host.kind=dataloader", "host_stats.kind=annotation")),
     Entry("calls", "", "Host calls", "Which CUDA, HIP and OS calls take time, and which wait for the device?",
           "calls", ("host.kind=runtime", "host.kind=driver", "host.kind=io", "host_stats")),
     Entry("stacks", "", "CPU stacks", "Which functions ran on the CPU, and who called them?",

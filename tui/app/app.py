@@ -26,9 +26,10 @@ from ..list import glyphs
 from ..session import resume, themes
 from ..session.jobs import TURN, Answered, QueryRunner, anything_working, waiting
 from ..session.keys import remapped
-from ..session.messages import PickerRequest, RunsRequest
+from ..session.messages import PickerRequest, RunListRequest, RunsRequest, TerminalRequest
 from ..session.opening import Discover, Opener, Recorded, Run
-from ..session.session import Session
+from ..session.programs import NoProgram
+from ..session.session import MOST_OPEN, Session
 from ..session.settings import Settings
 from ..session.watch import Watch
 from ..terminal.writer import Wired
@@ -83,6 +84,7 @@ class WarplensApp(Wired, Background):
         self.session = Session(thresholds=self.settings.thresholds, per=self.start.per, extra=dict(self.start.options))
         self.session.scope(self.start.cycle, self.start.cycle)
         self.session.inputs = self.session.reopening.runs(runs)
+        self.session.add(runs)
         self.main = MainScreen(self.session, self.keys_in_force, self.tasks)
         self.headlines = QueryRunner(self)
         self.begun, self.chosen = False, ""
@@ -90,6 +92,7 @@ class WarplensApp(Wired, Background):
         self._due = False
         self._headline_due = False
         self._ticking: Any = None
+        self._piped: list[Run] = []
 
     def get_theme(self, theme_name: str) -> Theme | None:
         """A warplens theme, else one of Textual's."""
@@ -192,12 +195,19 @@ class WarplensApp(Wired, Background):
         """Paths were typed, or a row that stands for runs was opened."""
         self.open_runs(event.paths, event.opened_from)
 
-    def open_runs(self, paths: Sequence[str], opened_from: str = "", view: str = "") -> None:
-        """Replace the open runs by these, two at most, and open that view."""
+    def open_runs(self, paths: Sequence[str], opened_from: str = "", view: str = "", in_place: bool = False) -> None:
+        """Show these recordings, two at most, in that view. The ones shown before stay open; beyond ``MOST_OPEN``
+        none is added, unless ``in_place``."""
+        if not self.session.add(paths[:2], in_place or bool(opened_from)):
+            self.notify(f"{MOST_OPEN} recordings are open; O lists them, x there closes one.", markup=False)
+            return
         self.session.opened_from = opened_from
         self.stop_all()
         resume.keep(self.session)
-        self.session.inputs = self.session.reopening.runs(paths[:2])
+        piped = [run for run in self.session.inputs if run.path == "-" and run.traces] or self._piped
+        self._piped = piped  # standard input is read only once
+        self.session.inputs = [piped[0] if piped and run.path == "-" else run
+                               for run in self.session.reopening.runs(paths[:2])]
         self.session.views.clear()
         resume.restore_notes(self.session)
         self.session.history, self.session.current = [], view
@@ -216,7 +226,7 @@ class WarplensApp(Wired, Background):
         session, before = self.session, self.recordings[-1:]
         self.recordings = [*before, path]
         kept = {name: state.arrangement for name, state in session.views.items()}
-        self.open_runs([*before, path], view="" if len(session.inputs) < 2 else session.current)
+        self.open_runs([*before, path], view="" if len(session.inputs) < 2 else session.current, in_place=True)
         for name, arrangement in kept.items():
             session.state(name).arrangement = arrangement
 
@@ -292,12 +302,50 @@ class WarplensApp(Wired, Background):
         """The key that opens another trace was pressed."""
         self.pick()
 
+    def on_run_list_request(self, event: RunListRequest) -> None:
+        """The key that lists the open recordings was pressed."""
+        from ..overlays.runs import RunsScreen
+
+        if self.session.recordings:
+            self.push_screen(RunsScreen(self.session, self.open_runs, self.close_run))
+        else:
+            self.notify("No recording is open; o opens one.", markup=False)
+
+    def close_run(self, path: str) -> bool:
+        """Close an open recording; if it is shown, the other one is, or the one opened last. False for the last one."""
+        session = self.session
+        if len(session.recordings) < 2:
+            return False
+        shown = [run.path for run in session.inputs]
+        session.recordings = [one for one in session.recordings if one != path]
+        if path in shown:
+            self.open_runs([one for one in shown if one != path] or session.recordings[-1:])
+        return True
+
+    def on_terminal_request(self, event: TerminalRequest) -> None:
+        """Another program wants the terminal for a while."""
+        from textual.app import SuspendNotSupported
+
+        value: Any
+        try:
+            with self.suspend():
+                value = event.job()
+        except SuspendNotSupported:
+            value = NoProgram("This terminal cannot be given to another program.")
+        except NoProgram as error:
+            value = error
+        self.refresh(layout=True)
+        event.then(value)
+
     def pick(self) -> None:
         """Show the picker: traces found here and traces opened before."""
         from ..overlays.picker import PickerScreen
 
         def chosen(paths: list[str] | None) -> None:
-            if paths:
+            shown = [run.path for run in self.session.inputs]
+            if paths and len(paths) == 1 and len(shown) == 1 and self.session.current == "diff" and paths != shown:
+                self.open_runs([*shown, *paths])  # the diff asked for a second one
+            elif paths:
                 self.open_runs(paths)
             elif not self.session.inputs:
                 self.exit()

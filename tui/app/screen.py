@@ -21,7 +21,14 @@ from ..panes.status_text import frame_text, header_text
 from ..panes.table import TablePane
 from ..session.jobs import QueryRunner
 from ..session.keys import bindings, footer, gives_way, spelled, view_bindings
-from ..session.messages import PickerRequest, RecordingRequest, RunsRequest, StopRequest, WarningsRequest
+from ..session.messages import (
+    PickerRequest,
+    RecordingRequest,
+    RunListRequest,
+    RunsRequest,
+    StopRequest,
+    WarningsRequest,
+)
 from ..session.paths import split_paths
 from ..session.session import Session
 from ..terminal.textual_hooks import drop_style_cache
@@ -284,6 +291,10 @@ class MainScreen(Screen[None]):
     def action_open(self) -> None:
         """Open another trace."""
         self.app.post_message(PickerRequest())
+
+    def action_recordings(self) -> None:
+        """List the open recordings."""
+        self.app.post_message(RunListRequest())
 
     def action_record(self) -> None:
         """Record the job once more."""

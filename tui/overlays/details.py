@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from ...analysis.contract.options import Options
 from ...analysis.core.text import display
 from ...analysis.views import Entry
 from ..session.jobs import QueryRunner
+from ..session.messages import TerminalRequest
+from ..session.programs import paged
 from ..widgets.drawing import wrapped
 from ..widgets.sections import heading, pairs, section_lines
 from .overlay import Overlay
@@ -25,13 +28,18 @@ class DetailsScreen(Overlay):
 
     def __init__(
         self, entry: Entry, view: View, table: Table, position: int, runs: Runs, options: Options,
+        in_pager: bool = False,
     ) -> None:
+        """``in_pager``: show them in the pager as soon as they are there, and close."""
         super().__init__(f"{entry.title}: details")
+        self._in_pager = in_pager
         self._runner = QueryRunner(self.app)
         self._question = (view, table, position, runs, options)
         self._detail: Detail | None = None
         self._failed = ""
         self._recorded: dict[Event, tuple[tuple[str, str], ...]] = {}
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("vertical_line", "pager", "pager", id="pager")]
 
     def on_mount(self) -> None:
         """Start the lookup."""
@@ -55,6 +63,7 @@ class DetailsScreen(Overlay):
             self._detail = value
             self._ask_recorded()
         self.fill()
+        self._page_once()
 
     def _ask_recorded(self) -> None:
         """Look up the event arguments that only the trace files have."""
@@ -76,9 +85,26 @@ class DetailsScreen(Overlay):
 
         self._runner.ask(job, self._take_recorded)
 
+    def action_pager(self) -> None:
+        """Show these lines in the pager."""
+        text = self.lines.content.plain + "\n"
+
+        def take(value: Any) -> None:
+            if isinstance(value, Exception):
+                self.notify(str(value), severity="error", markup=False)
+
+        self.app.post_message(TerminalRequest(lambda: paged(text), take))
+
+    def _page_once(self) -> None:
+        if self._in_pager and not self._runner.busy:
+            self._in_pager = False
+            self.action_pager()
+            self.dismiss()
+
     def _take_recorded(self, value: Any) -> None:
         self._recorded = value if isinstance(value, dict) else {}
         self.fill()
+        self._page_once()
 
     def fill(self) -> None:
         """The sections, one below the other."""

@@ -41,16 +41,16 @@ class Lines(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._content = Content("")
+        self.content = Content("")
 
     def show_text(self, content: Content) -> None:
         """Set the content."""
-        self._content = content
+        self.content = content
         self.refresh(layout=True)
 
     def render(self) -> RenderResult:
         """The current content."""
-        return self._content
+        return self.content
 
 
 class Scroll(VerticalScroll, can_focus=True):

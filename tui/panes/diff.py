@@ -125,7 +125,7 @@ class DiffPane(TablePane):
         if len(session.traces) == 1 and not session.partial:
             self.shown = None
             self.rows.show(None)
-            self.show_text("A diff needs two runs. Press o, mark this run and the other with Space, then Enter.")
+            self.show_text("A diff needs two runs. Press o and open the second, or O if it is open and b there.")
             self.report_change()
         elif len(session.traces) == 1:
             self.show_text("Waiting for the second run. Views 1 to 5 show the first one meanwhile.")

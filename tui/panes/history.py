@@ -46,11 +46,11 @@ class HistoryPane(TablePane):
         title = f"{tested['series']} series tested in {units.counted(tested['runs'], 'run', 'runs')}"
         return Frame(units.counted(len(self._runs()), "run", "runs"), dim(title))
 
-    def open_details(self, position: int) -> None:
+    def open_details(self, position: int, in_pager: bool = False) -> None:
         """The diff of the runs around the last step of a series, or the details of the row."""
         step = self.row().get("at")
         if step is None:
-            super().open_details(position)
+            super().open_details(position, in_pager)
             return
         before = [run["index"] for run in self._runs()[: int(step)] if run["not_tested"] is None]
         self._open_runs(before[-1], int(step))

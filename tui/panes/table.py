@@ -213,14 +213,15 @@ class TablePane(AnsweredPane, can_focus=False):
         event.stop()
         self.open_details(event.position)
 
-    def open_details(self, position: int) -> None:
+    def open_details(self, position: int, in_pager: bool = False) -> None:
         """Show the details of the row at that position in the list."""
         if self.rows.table is None or self.shown is None:
             return
         from ..overlays.details import DetailsScreen
 
         runs, options = self.session.question(self.shown.view, self.subject)  # those the rows on screen came from
-        self.app.push_screen(DetailsScreen(self.entry, self.shown.view, self.rows.table, position, runs, options))
+        self.app.push_screen(
+            DetailsScreen(self.entry, self.shown.view, self.rows.table, position, runs, options, in_pager))
 
     def export_job(self) -> Callable[[], Table] | None:
         """A job that returns the table to export, for a thread; None where there is nothing to export."""
@@ -272,6 +273,23 @@ class TablePane(AnsweredPane, can_focus=False):
         job = self.export_job()
         if job is not None:
             self.app.post_message(CopyRequest(job, self.entry.name))
+
+    def action_copy_name(self) -> None:
+        """Copy the whole name in the row under the cursor: its name, else the first of its texts."""
+        row, table = self.row(), self.rows.table
+        named = [one.name for one in table.columns if one.role == "name"] if table is not None else []
+        texts = [row[name] for name in [*named, *row] if isinstance(row.get(name), str) and row[name]]
+        if texts:
+            self.app.post_message(TextCopied(texts[0]))
+        else:
+            self.app.bell()
+
+    def action_pager(self) -> None:
+        """Show the details of the row under the cursor in the pager."""
+        if self.row():
+            self.open_details(self.rows.cursor, in_pager=True)
+        else:
+            self.app.bell()
 
     def footer_keys(self) -> list[str]:
         """The names of the keys to show in the footer."""

@@ -127,11 +127,11 @@ class WhatIfPane(TablePane):
         self.own_options = {"changes": changes}
         self.query_if_stale(force=True)
 
-    def open_details(self, position: int) -> None:
+    def open_details(self, position: int, in_pager: bool = False) -> None:
         """Details of why a row saves what it saves; if rows are marked, replay them together."""
         table = self.rows.table
         if table is None or not self.rows.marks or self.state.arrangement.alternate:
-            super().open_details(position)
+            super().open_details(position, in_pager)
             return
         rows = table.window(0, len(table), ["change"])
         self.try_changes(tuple(row[0] for at, row in enumerate(rows) if table.row_id(at) in self.rows.marks))

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 
 from ...analysis.views import VIEWS
 
-Place = Literal["screen", "pane", "list", "timeline", "flame"]
+Place = Literal["screen", "pane", "list", "timeline", "flame", "prompt"]
 
 
 class Key(Struct, frozen=True):
@@ -78,6 +78,10 @@ KEYS: tuple[Key, ...] = (
     Key("export_as", "E", "export_as", "export as", "Export to a file you name; its ending chooses the format"),
     Key("copy", "y", "copy", "copy", "Copy this view as markdown"),
     Key("copy_command", "Y", "copy_command", "copy command", "Copy the command line that prints this view"),
+    Key("copy_name", "ctrl+y", "copy_name", "copy name", "Copy the whole name in this row"),
+    Key("pager", "vertical_line", "pager", "pager", "Show the details of this row in $PAGER"),
+    Key("editor", "ctrl+e", "edit", "editor", "At the SQL and note prompts: write in $EDITOR (End goes to the end of "
+        "the line)", "prompt"),
     Key("maximise", "z", "maximise", "zoom", "Maximise the list, or restore it", "screen"),
     Key("back", "backspace", "back", "back", "Go back to the previous view", "screen"),
     Key("escape", "escape", "escape", "clear", "Close an overlay, else clear the search, else the filter",
@@ -85,7 +89,9 @@ KEYS: tuple[Key, ...] = (
     Key("pane_next", "tab", "focus_pane(1)", "pane", "Focus the next part of the view", "screen"),
     Key("pane_previous", "shift+tab", "focus_pane(-1)", "pane", "Focus the previous part of the view", "screen"),
     Key("warnings", "w", "warnings", "warnings", "Problems in the input, and how they were handled", "screen"),
-    Key("open_trace", "o", "open", "open", "Open another trace", "screen"),
+    Key("open_trace", "o", "open", "open", "Open another recording; up to eight stay open", "screen"),
+    Key("recordings", "O", "recordings", "recordings", "List the open recordings: Enter shows one alone, a and b make "
+        "it A or B, x closes it", "screen"),
     Key("record", "R", "record", "record", "Record the job again, in the app of warplens record --open", "screen"),
     Key("palette", "colon", "palette", "all", "List every command; themes are here", "screen", rank=14),
     Key("more", "full_stop,horizontal_ellipsis", "more", "more views",
@@ -160,8 +166,8 @@ def view_bindings() -> list[BindingType]:
 
 
 _SPELLED = {
-    "slash": "/", "full_stop": ".", "horizontal_ellipsis": "…", "exclamation_mark": "!", "less_than_sign": "<",
-    "greater_than_sign": ">", "colon": ":",
+    "slash": "/", "vertical_line": "|", "full_stop": ".", "horizontal_ellipsis": "…", "exclamation_mark": "!",
+    "less_than_sign": "<", "greater_than_sign": ">", "colon": ":",
     "question_mark": "?", "plus": "+", "minus": "-", "equals_sign": "=", "percent_sign": "%", "number_sign": "#",
     "left_square_bracket": "[", "right_square_bracket": "]", "enter": "Enter", "space": "Space",
     "escape": "Esc", "backspace": "Backspace", "tab": "Tab", "shift+tab": "S-Tab", "pagedown": "PgDn",

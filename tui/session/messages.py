@@ -64,6 +64,18 @@ class PickerRequest(Message):
     """Open the picker of traces."""
 
 
+class RunListRequest(Message):
+    """List the open recordings."""
+
+
+class TerminalRequest(Message):
+    """Run ``job`` with the terminal given up, as for an editor; ``then`` gets its value or the exception it raised."""
+
+    def __init__(self, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        super().__init__()
+        self.job, self.then = job, then
+
+
 class RecordingRequest(Message):
     """Record the job once more."""
 

@@ -16,7 +16,7 @@ from .opening import Run
 if TYPE_CHECKING:
     from ...analysis.contract.view import Runs
 
-MOST_RUNS = 4
+MOST_RUNS = 8
 """Runs cached in addition to those that are open."""
 _MOST_FILES = 4_096
 """Folders with more entries than this are not checked but read again."""

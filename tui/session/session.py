@@ -6,6 +6,7 @@ kept as the text the user typed, so that holding one imports nothing heavy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from msgspec import Struct, field
@@ -27,6 +28,10 @@ Subject = Literal["both", "A", "B"]
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 Choice = Literal["shown", "hidden", "wide"]
 """The user's setting for a column."""
+
+
+MOST_OPEN = 8
+"""Recordings open at once: A, B and those that ``O`` lists."""
 
 
 class Arrangement(Struct, frozen=True):
@@ -124,6 +129,9 @@ class Session(Struct):
     """State of the whole app. ``epoch`` rises when any answer may have changed: a trace loaded, the scope changed."""
 
     inputs: list[Run] = field(default_factory=list)
+    """What is shown: one input, or A and B."""
+    recordings: list[str] = field(default_factory=list)
+    """The paths of all open recordings, ``MOST_OPEN`` at most, in the order in which they were opened."""
     cycle: int | None = None
     cycle_b: int | None = None
     rank: int | None = None
@@ -161,6 +169,18 @@ class Session(Struct):
     labelled_before: list[tuple[Runs, Runs]] = field(default_factory=list)
     answers: Answers = field(default_factory=Answers)
     reopening: Reopening = field(default_factory=Reopening)
+
+    def add(self, paths: Sequence[str], in_place: bool = False) -> bool:
+        """Add these to the open recordings. Beyond ``MOST_OPEN`` nothing is added and the answer is False; with
+        ``in_place`` the ones opened first give way instead."""
+        every = [*self.recordings, *(path for path in dict.fromkeys(paths) if path not in self.recordings)]
+        if len(every) > MOST_OPEN:
+            if not in_place:
+                return False
+            old = [path for path in every if path not in paths][: len(every) - MOST_OPEN]
+            every = [path for path in every if path not in old]
+        self.recordings = every
+        return True
 
     @property
     def traces(self) -> Runs:

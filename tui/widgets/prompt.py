@@ -17,6 +17,9 @@ from textual.message import Message
 from textual.widgets import Input
 
 from ...analysis.core.text import display
+from ..session.keys import KEYS
+from ..session.messages import TerminalRequest
+from ..session.programs import edited
 from .chrome import Line
 
 Kind = Literal["search", "filter", "export", "open", "goto", "note", "sql", "change"]
@@ -24,6 +27,8 @@ _LABEL: dict[Kind, str] = {
     "search": "/", "filter": "filter ", "export": "write to ", "open": "open ", "goto": "go to ", "note": "note ",
     "sql": "sql, Esc leaves ", "change": "change ",
 }
+_EDITED: dict[str, str] = {"sql": ".sql", "note": ".txt"}
+"""Prompts whose text can be written in an editor, with the ending of its file."""
 _OFFERED = 12
 """Most completions listed at once."""
 
@@ -61,6 +66,8 @@ class Prompt(Horizontal):
         Binding("escape", "drop", "drop", show=False), Binding("ctrl+c", "drop", "drop", show=False),
         Binding("tab", "complete", "complete", show=False), Binding("up", "recall(-1)", "before", show=False),
         Binding("down", "recall(1)", "after", show=False),
+        *(Binding(key.keys, key.action, key.label, show=False, id=key.id, priority=True)  # before the line's own keys
+          for key in KEYS if key.place == "prompt"),
     ]
 
     class Edited(Message):
@@ -141,6 +148,22 @@ class Prompt(Horizontal):
         self._recalled = place
         self._input.value = past[-place] if place else self._draft
         self._input.cursor_position = len(self._input.value)
+
+    def action_edit(self) -> None:
+        """Write the text in the user's editor, where it may have several lines; they come back as one."""
+        if self.kind not in _EDITED:
+            self._input.action_end()
+            return
+        text, suffix = self._input.value, _EDITED[self.kind]
+
+        def take(value: object) -> None:
+            if isinstance(value, str):
+                self._input.value = " ".join(value.split())
+                self._input.cursor_position = len(self._input.value)
+            else:
+                self.fail(str(value))
+
+        self.app.post_message(TerminalRequest(lambda: edited(text, suffix), take))
 
     def hint(self, text: str) -> None:
         """Show a hint beside the input."""

@@ -46,7 +46,7 @@ async def test_idle_shows_its_causes_above_the_gaps_and_enter_the_launches_aroun
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         shown = screen_text(app)
-        assert "▐8 Idle▌" in shown and "unknown 100%" in shown, shown
+        assert "▐8 Idle▌" in shown and "U unknown" in shown, shown
         assert "unknown" in shown and "gaps" in shown
         await press(pilot, "enter")
         assert "Launches around it" in screen_text(app)

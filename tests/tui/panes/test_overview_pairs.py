@@ -8,6 +8,7 @@ import pytest
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.query.ask import ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views import VIEWS
 from warplens.loaders.ingest.opening import open_run
 from warplens.tui.panes.overview_picture import overview_picture
@@ -23,14 +24,28 @@ def test_a_pair_without_a_finding_shows_what_its_runs_are(other: str) -> None:
     assert all(len(line) <= 118 for line in lines) and any(line.startswith("│") and line.strip("│ ") for line in lines)
 
 
-def test_parts_of_two_runs_have_bars_and_take_the_lines_that_nobody_else_wants() -> None:
+def _demo() -> Table:
     paths = (str(SAMPLES / "demo" / f"{name}.json.gz") for name in ("normal", "abnormal"))
     runs = tuple(open_run(path, use_cache=False)[0] for path in paths)
-    table = ask(next(entry for entry in VIEWS if entry.name == "overview").load(), runs, Options())
-    few, all_ = (overview_picture(table, "", 160, 46, free).plain.splitlines() for free in (0, 40))
-    assert any("3 smaller parts · ░ more in A or B" in line for line in few)
-    assert not any("smaller part" in line for line in all_) and len(all_) == len(few) + 3
-    gemm = next(line for line in all_ if line.startswith("│ g GEMM"))
-    assert gemm.count("░") > 1.5 * gemm.count("█") > 0, "5.2% of A and 18.2% of B: what B has more is longer"
-    python = next(line for line in all_ if "idle: Python code" in line and "pt" in line)
-    assert python.count("█") > 4 * python.count("░") > 0
+    return ask(next(entry for entry in VIEWS if entry.name == "overview").load(), runs, Options())
+
+
+def test_two_runs_are_two_bars_on_one_scale_an_account_that_adds_up_and_one_time_axis() -> None:
+    table = _demo()
+    few, all_ = (overview_picture(table, "", 160, 30, free).plain.splitlines() for free in (0, 60))
+    a, b = (next(line for line in all_ if line.startswith(f"│ {side} ") and "ms " in line) for side in "AB")
+    assert len(a[13:].rstrip("│ ")) < len(b[13:].rstrip("│ ")), "B's step is longer, so its bar is"
+    assert len(all_) > len(few) and any("sum = the step" in line for line in all_)
+    loads = [line for line in all_ if line.startswith(("│ A GPU", "│ B GPU"))]
+    assert len(loads) == 2 and len(loads[1].rstrip("│ ")) < len(loads[0].rstrip("│ ")), "B's recording is shorter"
+
+
+@pytest.mark.parametrize(("width", "height"), [(118, 31), (78, 17), (58, 14)])
+def test_verdict_and_cause_are_there_at_every_size_word_for_word(width: int, height: int) -> None:
+    table = _demo()
+    lines = overview_picture(table, "", width, height).plain.splitlines()
+    assert len(lines) <= height and all(len(line) <= width for line in lines)
+    for one in table.facts["lines"][:2]:
+        assert any(one["long"] in line or one["short"] in line for line in lines), one
+    if height < 20:
+        assert any("▾" in line and "more" in line for line in lines), "what is cut is counted"
