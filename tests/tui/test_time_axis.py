@@ -24,8 +24,9 @@ def test_phases_begin_where_they_begin_and_name_the_steps_once() -> None:
     phases = [{"kind": "start-up", "label": "", "from_ns": 0, "to_ns": 200},
               {"kind": "step", "label": "3", "from_ns": 200, "to_ns": 600},
               {"kind": "step", "label": "4", "from_ns": 600, "to_ns": 1000}]
-    assert phase_line(phases, 1000, 60, 6, "phase", "step").plain == (
-        "phase ├─ start-up ├ step 3 ───────────────├ 4 ────────────────────".replace("├─ start-up ", "├start-up───"))
+    line = phase_line(phases, 1000, 60, 6, "phase", "step").plain
+    assert line.startswith("phase ├start-up") and len(line) == 66
+    assert line[6 + 12 :].startswith("├ step 3 ──") and line[6 + 36 :].startswith("├ 4 ──")
 
 
 def test_a_bar_on_a_scale_is_as_long_as_its_share_and_made_of_letters() -> None:

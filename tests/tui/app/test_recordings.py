@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from app_runs import app_on, press, screen_text, settled
 
 from warplens.tui.session.programs import NoProgram, edited, paged
 from warplens.tui.session.session import MOST_OPEN, Session
@@ -19,6 +20,30 @@ def test_the_ninth_recording_is_refused_and_a_folder_of_new_ones_pushes_the_olde
     assert session.add(["run3"]), "an open one is no ninth"
     assert session.add(["one more"], in_place=True)
     assert session.recordings[-1] == "one more" and "run0" not in session.recordings
+
+
+async def test_the_list_chooses_a_and_b_closes_one_and_shows_one_alone() -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        app.open_runs(["b"])
+        await settled(pilot)
+        assert app.session.recordings == ["a", "b"] and [run.path for run in app.session.inputs] == ["b"]
+        await press(pilot, "O")
+        assert "Open recordings" in screen_text(app)
+        await press(pilot, "b")  # a, under the cursor, becomes B beside the one shown
+        await settled(pilot)
+        assert [run.path for run in app.session.inputs] == ["b", "a"]
+        await press(pilot, "a")
+        await settled(pilot)
+        assert [run.path for run in app.session.inputs] == ["a", "b"], "as A the two change places"
+        await press(pilot, "x")
+        await settled(pilot)
+        assert app.session.recordings == ["b"] and [run.path for run in app.session.inputs] == ["b"]
+        await press(pilot, "x")
+        assert app.session.recordings == ["b"], "the last one stays open"
+        await press(pilot, "escape")
+        assert "Open recordings" not in screen_text(app)
 
 
 def _program(code: str) -> str:
