@@ -25,7 +25,7 @@ def test_phases_begin_where_they_begin_and_name_the_steps_once() -> None:
               {"kind": "step", "label": "3", "from_ns": 200, "to_ns": 600},
               {"kind": "step", "label": "4", "from_ns": 600, "to_ns": 1000}]
     line = phase_line(phases, 1000, 60, 6, "phase", "step").plain
-    assert line.startswith("phase ├start-up") and len(line) == 66
+    assert line.startswith("phase ├ start-up ") and len(line) == 66
     assert line[6 + 12 :].startswith("├ step 3 ──") and line[6 + 36 :].startswith("├ 4 ──")
 
 

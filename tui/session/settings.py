@@ -205,8 +205,9 @@ def _communication(value: Any) -> dict[str, list[str]]:
 
 
 def _never_together(one: Place, other: Place) -> bool:
-    """Whether two places are never on the screen together: the list and the timeline may bind the same key."""
-    return {one, other} == {"list", "timeline"}
+    """Whether two places never take keys at the same time: the list and the timeline may bind the same key, and an open
+    prompt takes all of them."""
+    return {one, other} == {"list", "timeline"} or (one == "prompt") != (other == "prompt")
 
 
 def _textual(key: str) -> str:

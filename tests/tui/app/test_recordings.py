@@ -62,7 +62,8 @@ def test_the_editor_gets_the_text_and_gives_back_what_it_wrote(monkeypatch: pyte
 
 def test_the_pager_reads_the_text_and_a_missing_one_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     to = tmp_path / "read"
-    monkeypatch.setenv("PAGER", _program(f"import sys, pathlib; pathlib.Path({str(to)!r}).write_text(sys.stdin.read())"))
+    monkeypatch.setenv("PAGER", _program(
+        f"import sys, pathlib; pathlib.Path({str(to)!r}).write_text(sys.stdin.read())"))
     paged("details\n")
     assert to.read_text() == "details\n"
     monkeypatch.setenv("PAGER", "no-such-pager-here")
