@@ -8,7 +8,6 @@ streams count overlapping activities twice; ``busy_ns`` does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from ..core.call_tree import HostSlices, Ints, nearest, numbers_among, pack, par
 from ..core.callers import callers_of
 from ..core.intervals import union_per_owner
 from ..core.quantiles import codes, combined, dense, duration_columns, timeless_note
+from ..core.stretches import LaunchStretches, busy_of, summed
 from ..core.unknown import total
 from ..cycles.paired import OneRun, answered_by, launched_in
 from ..cycles.scope import with_host_of_parent
@@ -181,7 +181,7 @@ def ranges_of(run: Trace) -> Ranges | None:
     threads = np.bincount(np.unique(np.stack((marked.name, marked.thread)), axis=1)[0], minlength=count)
     frame = pl.DataFrame({
         **marked.names.to_dict(), **duration_columns(marked.name, marked.recorded, count),
-        "self_ns": _summed(marked.name, np.maximum(marked.dur - inside, 0), count), "threads": threads,
+        "self_ns": summed(marked.name, np.maximum(marked.dur - inside, 0), count), "threads": threads,
     }).with_columns(**_device_time(marked, work, count)).with_columns(
         pl.when(pl.col("total_ns").is_not_null()).then("self_ns"),
         share=pl.when(pl.lit(bool(total))).then(pl.col("device_ns") / (total or 1))
@@ -285,78 +285,11 @@ def _device_time(marked: Marked, work: Launched | None, count: int) -> dict[str,
     strays = replace(work, **ours)
     meanwhile = _inside(marked, strays, work.range_process, strays.process)
     result = (
-        inside.sums(work.dur, count), _summed(marked.name[work.inner[own]], work.dur[own], count),
-        _busy(work, inside, count), meanwhile.sums(strays.dur, count),
-        _summed(inside.owner, inside.last - inside.first, count), _summed(marked.name, _projected(marked, work), count),
+        inside.sums(work.dur, count), summed(marked.name[work.inner[own]], work.dur[own], count),
+        busy_of(inside, work.start, work.dur, work.device, count), meanwhile.sums(strays.dur, count),
+        summed(inside.owner, inside.last - inside.first, count), summed(marked.name, _projected(marked, work), count),
     )
     return {name: pl.Series(name, values) for name, values in zip(DEVICE_COLUMNS, result, strict=True)}
-
-
-def _busy(work: Launched, inside: Inside, count: int) -> Ints:
-    """Per name: time with at least one of its activities running, summed over devices.
-
-    Activities that overlap no other of their device count with their duration. The others form groups without a gap,
-    and groups whose launches mix form a bundle. A stretch of launches takes a bundle whole, with the sum of its groups,
-    but for those at its two ends: only they are looked at activity by activity.
-    """
-    group, length = _groups(work)
-    many = np.bincount(group)[group] > 1
-    first, last, busy = _bundles(group, length, np.flatnonzero(many))
-    result = inside.sums(np.where(many, 0, work.dur), count)
-    low, high = np.searchsorted(first, inside.first), np.searchsorted(last, inside.last - 1, side="right")
-    total = np.concatenate(([0], np.cumsum(busy)))
-    result += _summed(inside.owner, np.maximum(total[np.maximum(high, low)] - total[low], 0), count)
-    spread = int(work.device.max(initial=0)) + 1
-    before = np.minimum(np.append(first, len(many))[low], inside.last)  # launches before the first whole bundle
-    behind = np.maximum(np.append(last, -1)[np.minimum(high, len(last)) - 1] + 1 if len(last) else 0, before)
-    behind = np.where(high > low, behind, before)
-    owner = np.tile(inside.owner, 2)
-    edges = Inside(owner, np.concatenate((inside.first, behind)), np.concatenate((before, inside.last)))
-    for owners, at in edges.batches(many):
-        start, end, of = union_per_owner(
-            work.start[at], (work.start + work.dur)[at], owners * spread + work.device[at])
-        result += _summed(of // spread, end - start, count)
-    return result
-
-
-def _groups(work: Launched) -> tuple[Ints, Ints]:
-    """Per activity, the number of its group: activities of one device between two moments without any; and the length
-    of each group in ns."""
-    order = np.lexsort((work.start, work.device))
-    start, end, device = work.start[order], (work.start + work.dur)[order], work.device[order]
-    latest = end.copy()
-    for part in np.split(np.arange(len(order)), np.flatnonzero(np.diff(device)) + 1):
-        latest[part] = np.maximum.accumulate(end[part])
-    begins = np.ones(len(order), bool)
-    begins[1:] = (device[1:] != device[:-1]) | (start[1:] >= latest[:-1])
-    numbers = np.cumsum(begins) - 1
-    group = np.empty(len(order), np.int64)
-    group[order] = numbers
-    first = np.flatnonzero(begins)
-    last = np.append(first[1:], len(order)) - 1
-    return group, latest[last] - start[first] if len(order) else np.zeros(0, np.int64)
-
-
-def _bundles(group: Ints, length: Ints, rows: Ints) -> tuple[Ints, Ints, Ints]:
-    """Per bundle the first and last launch and the length of its groups."""
-    if not len(rows):
-        nothing = np.zeros(0, np.int64)
-        return nothing, nothing, nothing
-    used, inverse = np.unique(group[rows], return_inverse=True)
-    inverse = inverse.reshape(-1)
-    low, high = np.full(len(used), len(group)), np.zeros(len(used), np.int64)
-    np.minimum.at(low, inverse, rows)
-    np.maximum.at(high, inverse, rows)
-    order = np.argsort(low, kind="stable")
-    begins = np.ones(len(used), bool)
-    begins[1:] = low[order][1:] > np.maximum.accumulate(high[order])[:-1]
-    numbers = np.empty(len(used), np.int64)
-    numbers[order] = np.cumsum(begins) - 1
-    count = int(numbers.max()) + 1
-    first, last = np.full(count, len(group)), np.zeros(count, np.int64)
-    np.minimum.at(first, numbers, low)
-    np.maximum.at(last, numbers, high)
-    return first, last, _summed(numbers, length[used], count)
 
 
 def _projected(marked: Marked, work: Launched) -> Ints:
@@ -375,48 +308,7 @@ def _projected(marked: Marked, work: Launched) -> Ints:
     return result
 
 
-_MOST_PAIRS = 1 << 22
-
-
-class Inside(Struct, frozen=True):
-    """Stretches of activities, in the order of their launches, that were launched in ranges of a name (``owner``): from
-    ``first`` to before ``last``. Those of one name share no activity."""
-
-    owner: Ints
-    first: Ints
-    last: Ints
-
-    def sums(self, values: Ints, count: int) -> Ints:
-        """The sum of the values of each name's activities."""
-        total = np.concatenate(([0], np.cumsum(values)))
-        return _summed(self.owner, total[self.last] - total[self.first], count)
-
-    def pairs(self, some: Mask) -> tuple[Ints, Ints]:
-        """All pairs of a name and an activity of some stretches."""
-        owner, first, many = self.owner[some], self.first[some], (self.last - self.first)[some]
-        shift = np.repeat(first - np.concatenate(([0], np.cumsum(many)[:-1])), many)
-        return np.repeat(owner, many), np.arange(int(many.sum())) + shift
-
-    def batches(self, wanted: Mask) -> Iterator[tuple[Ints, Ints]]:
-        """The pairs of wanted activities, all of a name together, about ``_MOST_PAIRS`` at a time."""
-        place = np.concatenate(([0], np.cumsum(wanted)))
-        order = np.argsort(self.owner, kind="stable")
-        among = Inside(self.owner[order], place[self.first[order]], place[self.last[order]])
-        rows = np.flatnonzero(wanted)
-        size = np.cumsum(among.last - among.first)
-        ends = np.append(np.flatnonzero(np.diff(among.owner)), len(order) - 1) if len(order) else order
-        begin = 0
-        for end in ends.tolist():
-            if end == len(order) - 1 or size[end] - (size[begin - 1] if begin else 0) >= _MOST_PAIRS:
-                some = np.zeros(len(order), bool)
-                some[begin : end + 1] = True
-                owner, at = among.pairs(some)
-                begin = end + 1
-                if len(at):
-                    yield owner, rows[at]
-
-
-def _inside(marked: Marked, work: Launched, place: Ints, where: Ints) -> Inside:
+def _inside(marked: Marked, work: Launched, place: Ints, where: Ints) -> LaunchStretches:
     """The activities launched in ranges of each name. ``place`` of a range and ``where`` of a launch (thread or
     process) must match; ``work`` is sorted by ``where``. Overlapping ranges of one name are merged."""
     spread = int(marked.name.max(initial=0)) + 1
@@ -433,12 +325,7 @@ def _inside(marked: Marked, work: Launched, place: Ints, where: Ints) -> Inside:
         first[group] = low + np.searchsorted(times, starts[group], side="left")
         last[group] = low + np.searchsorted(times, ends[group], side="left")
     some = last > first
-    return Inside(owner[some] % spread, first[some], last[some])
-
-
-def _summed(owner: Ints, values: npt.NDArray[np.int64 | np.float64], count: int) -> Ints:
-    """Sum of the values per owner; exact up to 2**53 ns, which is a hundred days."""
-    return np.bincount(owner, weights=values, minlength=count).astype(np.int64)
+    return LaunchStretches(owner[some] % spread, first[some], last[some])
 
 
 def sections(row: Row, runs: Runs, options: Options) -> list[Section]:

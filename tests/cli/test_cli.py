@@ -526,3 +526,9 @@ def test_files_and_data_have_all_rows(long_table: Path, tmp_path: Path, capsysbi
     out = tmp_path / "out.md"
     assert main(["report", str(long_table), "--view", "launches", "-o", str(out)]) == FINE
     assert len(set(re.findall(rb"kernel_x*_\d+", out.read_bytes()))) == 180
+
+
+def test_an_interrupt_while_modules_are_imported_ends_the_command_without_a_traceback() -> None:
+    program = "import os, _signal, warplens.__main__ as it\nos.kill(os.getpid(), _signal.SIGINT)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "warplens: stopped\n")

@@ -9,8 +9,9 @@ import pytest
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.core.stretches import LaunchStretches, busy_of
 from warplens.analysis.details.row_details import details
-from warplens.analysis.views import ranges, view
+from warplens.analysis.views import view
 
 
 def marked(name: str, start: int, dur: int, tid: int = 1, **more: Any) -> dict[str, Any]:
@@ -196,17 +197,14 @@ def test_device_time_of_overlapping_launches_is_that_of_each_activity_looked_at(
     count, names = int(rng.integers(1, 60)), 4
     start = np.sort(rng.integers(0, 40 + 400 * (seed % 3), count)) + rng.integers(-9, 9, count)
     dur, device = rng.integers(0, 12, count), rng.integers(0, 1 + seed % 3, count)
-    nothing = np.zeros(0, np.int64)
-    work = ranges.Launched(
-        np.arange(count), nothing, nothing, nothing, np.arange(count), start, dur, device, nothing, nothing)
     cuts = [np.unique(rng.integers(0, count + 1, 2 * int(rng.integers(0, 4)))) for _ in range(names)]
     stretches = [(name, int(a), int(b)) for name, cut in enumerate(cuts)
                  for a, b in zip(cut[::2], cut[1::2], strict=False)]
     owner, first, last = np.array(stretches, np.int64).reshape(-1, 3).T
-    inside = ranges.Inside(owner, first, last)
+    inside = LaunchStretches(owner, first, last)
     expected = [len({
         (int(device[at]), moment) for one, a, b in stretches if one == name for at in range(a, b)
         for moment in range(int(start[at]), int(start[at] + dur[at]))}) for name in range(names)]
-    assert ranges._busy(work, inside, names).tolist() == expected
+    assert busy_of(inside, start, dur, device, names).tolist() == expected
     assert inside.sums(dur, names).tolist() == [
         sum(int(dur[a:b].sum()) for one, a, b in stretches if one == name) for name in range(names)]
