@@ -19,6 +19,7 @@ WORTH = 0.01
 """A finding that is about less than this share of the base is no line of the answer."""
 _KINDS = {"problem": "finding", "hint": "finding", "fact": "data", "unchecked": "unchecked"}
 _ASIDE = re.compile(r" \([^()]*\)")
+_MOST = re.compile(r", most [^,;:]*, ")
 _CLAUSES = re.compile(r"; |, most ")
 _BREAKS = re.compile(r"[;:,] | (?:in steps|on|per|for|because|that|in|without|not)\b")
 
@@ -115,7 +116,7 @@ def shortened(sentence: str) -> str:
     text = sentence.rstrip(".")
     if len(text) <= SHORT:
         return text
-    text = _ASIDE.sub("", text)
+    text = _MOST.sub(" ", _ASIDE.sub("", text))
     if len(text) <= SHORT:
         return text
     for pattern, least in ((_CLAUSES, SHORT // 2), (_BREAKS, SHORT // 3)):

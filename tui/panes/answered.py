@@ -252,7 +252,7 @@ class AnsweredPane(Container, can_focus=False):
             self.rows.go(marked[1])
         self.follow_cursor()
         self.rows.empty = "No row matches the filter: Esc clears it, f changes it." if len(shown.base) else (
-            "Nothing to list here; w says what the recording lacks.")
+            f"This recording has no rows for {self.entry.title}: {self.entry.question} : lists the views with data.")
         self.drawing.redraw()
         self.call_after_refresh(self._settle)  # an early answer comes before the pane has a height
 

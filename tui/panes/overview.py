@@ -71,7 +71,7 @@ class OverviewPane(TablePane):
             try:
                 overview = scoped_table(session.answers.ask(entry.load(), *asked, session.cached_runs), *asked)
             except CannotAnswer as error:
-                overview = str(error)
+                overview = _instead(session) or str(error)
             view = in_overview(asked[0])
             try:
                 table = session.answers.ask(view, *session.question(view), session.cached_runs).compared(session.per)
@@ -109,3 +109,22 @@ class OverviewPane(TablePane):
         height = self.size.height
         most = int(MOST * height) if self.list_lines() > 4 else height - 3  # the least lines of the list
         return overview_picture(self.overview, self.failed, width, most, height - self.list_lines())
+
+
+def _instead(session: Session) -> str:
+    """What the recording is about where it has no device work: the answer of the view of what it holds, a sentence a
+    line, and the key that opens it; '' if there is none."""
+    from ...analysis.contract.view import CannotAnswer
+    from ...analysis.query.answering import without_device_work
+
+    for name in without_device_work(session.traces):
+        entry = next(one for one in VIEWS if one.name == name)
+        try:
+            asked = session.question(entry.load())
+            lines = session.answers.ask(entry.load(), *asked, session.cached_runs).summary
+        except CannotAnswer:
+            continue
+        if lines:
+            where = f"{entry.key} {entry.title}" if entry.key else f"{entry.title} (:)"
+            return "\n".join([*lines, f"No kernel was recorded; all of it is in {where}."])
+    return ""

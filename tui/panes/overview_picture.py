@@ -58,7 +58,8 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int, 
     """The picture in ``width`` cells and at most ``height`` lines, the answer first; rows of the account may take
     ``free`` lines in all, those the list below does not need."""
     if table is None:
-        return joined(boxed(wrapped(failed, width - 4), Frame("Overview"), width))
+        lines = [line for one in failed.split("\n") for line in wrapped(one, width - 4)]
+        return joined(boxed(lines, Frame("Overview"), width))
     facts, pair = table.facts, "a" in table.facts
     tall = height > TALL
     most = _lanes(facts) + 2 if tall else 1 if height <= LOW else 2 if pair else 3
