@@ -122,6 +122,9 @@ REDUCED_TABLES: dict[str, tuple[Field, ...]] = {
         _f("copies_ns", pl.Int64, "ns", "part of that copying but not computing"),
         _f("loading_ns", pl.Int64, "ns", "part of that with the host waiting for input"),
         _f("unlaunched_ns", pl.Int64, "ns", "part of that until the host had launched the collective"),
+        _f("to_start_ns", pl.Int64, "ns", "time computing from the device's last start or end of a collective to its "
+           "start"),
+        _f("to_end_ns", pl.Int64, "ns", "the same to its end"),
     ),
     "idle_causes": (
         _f("rank", pl.Int64, "", "rank of the job"),

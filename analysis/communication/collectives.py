@@ -72,7 +72,9 @@ def bus_factor(kind: pl.Expr, ranks: pl.Expr) -> pl.Expr:
 RECORDED = ("by", "collective", "process_group", "group_ranks", "dtype")
 BEFORE = ("before_ns", "work_ns", "copies_ns", "loading_ns", "unlaunched_ns")
 """Columns for what a member did between its previous collective and this one."""
-PREPARED = ("cycle", "exposed_ns", *BEFORE)
+BETWEEN = ("to_start_ns", "to_end_ns")
+"""Columns for what it computed between starts and ends of collectives."""
+PREPARED = ("cycle", "exposed_ns", *BEFORE, *BETWEEN)
 """Columns that only a reduced dataset has for each collective; null for a recording."""
 
 

@@ -19,12 +19,13 @@ from msgspec.structs import replace
 from ...loaders import schema
 from ...loaders.trace import REDUCED, TABLE_NAMES, Trace
 from ..communication.by_kind import exposed_per_call
-from ..communication.collectives import BEFORE, Member, collectives_of
+from ..communication.collectives import BEFORE, BETWEEN, Member, collectives_of
 from ..communication.devices import communication
 from ..communication.reasons import stretches
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
-from ..core.covered import COMPUTES, covered
+from ..core.covered import COMPUTES, covered, timed
+from ..core.intervals import union
 from ..cycles.assignment import in_cycles
 from ..cycles.detection import Cycles, counted_cycles, find_cycles
 from ..cycles.profile import device_profile
@@ -56,8 +57,13 @@ def collectives(run: Trace, options: Options) -> pl.DataFrame:
         cycle=pl.lit(None, pl.Int64) if cycle is None else cycle,
         from_ns=pl.col("end_ns").cum_max().shift(1).over("member"),
     )
-    parts = [_before(run, result.members[member], rows) for (member,), rows in frame.group_by(
-        "member", maintain_order=True)]
+    work = timed(run, COMPUTES).with_columns(pl.col("device").cast(pl.String))
+    begins = dict(counted_cycles(run, options).frame.group_by("rank").agg(pl.col("start_ns").min()).rows())
+    parts: list[pl.DataFrame] = []
+    for (member,), own_rows in frame.group_by("member", maintain_order=True):
+        who = result.members[member]
+        own = work.filter(pl.col("rank").eq_missing(pl.lit(who.rank)), pl.col("device").eq_missing(pl.lit(who.device)))
+        parts.append(_between(_before(run, who, own_rows), own, begins.get(who.rank, begins.get(None))))
     recorded = run.kernels.filter(pl.col("kind") == "collective").select("index", *_RECORDED)
     rows = pl.concat(parts).lazy().join(recorded, on="index", how="left", maintain_order="left")
     return rows.collect(engine="streaming")
@@ -74,6 +80,19 @@ def _before(run: Trace, who: Member, rows: pl.DataFrame) -> pl.DataFrame:
         pl.Series(name, np.asarray(values), dtype=pl.Int64).set(first, None)
         for name, values in zip(BEFORE, sums, strict=True)
     )
+
+
+def _between(rows: pl.DataFrame, work: pl.DataFrame, begin: int | None) -> pl.DataFrame:
+    """The rows of one device with the columns ``BETWEEN``: its computation, cut at the starts and ends of its
+    collectives; from ``begin`` (ns) on."""
+    starts = work["start_ns"].to_numpy()
+    busy = union(starts, starts + work["dur_ns"].to_numpy())
+    edges = np.concatenate((rows["start_ns"].to_numpy(), (rows["start_ns"] + rows["dur_ns"]).to_numpy()))
+    order = np.argsort(edges, kind="stable")
+    first = min([int(edges[order[0]]), *starts.tolist()[:1]]) if begin is None else min(begin, int(edges[order[0]]))
+    spent = np.empty(len(edges), dtype=np.int64)
+    spent[order] = busy.within(np.concatenate(([first], edges[order][:-1])), edges[order])
+    return rows.with_columns(pl.Series(name, part) for name, part in zip(BETWEEN, np.split(spent, 2), strict=True))
 
 
 _KEYS = ("rank", "device", "cycle")
@@ -104,7 +123,7 @@ def cycle_devices(run: Trace, cycles: Cycles) -> pl.DataFrame:
 
 
 GAPS = 32  # Longest gaps of a rank that are kept individually.
-_MEASURED = 3  # Increase when something is measured differently here.
+_MEASURED = 4  # Increase when something is measured differently here.
 VERSION = crc32(repr((_MEASURED, [[field.name for field in fields] for fields in schema.TABLES.values()])).encode())
 """Data that another version reduced, with other columns or measurements, is reduced again."""
 Rows = list[dict[str, Any]]

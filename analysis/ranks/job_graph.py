@@ -12,7 +12,7 @@ its own end − the latest begin of its members, at least 0.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ...loaders.trace import OPERATIONS, REDUCED, Trace
 from ..communication.arrivals import Arrivals
-from ..communication.collectives import MESSAGE, Member
+from ..communication.collectives import BETWEEN, MESSAGE, Member
 from ..contract.options import Options
 from ..core.intervals import Ints
 from ..cycles.assignment import in_cycles
@@ -30,6 +30,8 @@ from ..cycles.detection import counted_cycles
 Floats = npt.NDArray[np.float64]
 TOGETHER_NS = 20_000
 """Messages of a stream that begin within this are one exchange."""
+COMPUTATION = "computation"
+"""The name of all that a rank of a reduced dataset computes."""
 _TOLERANCE_NS = 2_000
 """How far recorded times may be off where they say what came before what."""
 
@@ -66,18 +68,81 @@ class Graph(Struct, frozen=True):
         np.maximum.at(result, self.cycle, self.ends(weight))
         return np.asarray(result.mean(axis=0))
 
+    def critical(self, weight: Floats) -> tuple[int, list[tuple[int, float, float]]]:
+        """The cycle of lower median length with ``weight`` (nodes), and the chain of nodes that sets its length, each
+        with the begin and end of its part, ns from the begin of the cycle."""
+        ends = self.ends(weight[:, None])[:, 0]
+        lengths = np.zeros(self.cycles)
+        np.maximum.at(lengths, self.cycle, ends)
+        number = int(np.argsort(lengths, kind="stable")[(self.cycles - 1) // 2])
+        own = np.flatnonzero(self.cycle == number)
+        node, until, chain = int(own[ends[own].argmax()]), float(lengths[number]), []
+        while True:
+            sources = slice(int(self.to[node]), int(self.to[node + 1]))
+            source = self.source[sources]
+            ready = ends[source] + self.share[sources] * weight[source]
+            latest = int(ready.argmax()) if len(ready) else -1
+            begin = max(0.0, float(ready[latest])) if latest >= 0 else 0.0
+            if begin < until:
+                chain.append((node, begin, until))
+                until = begin
+            if latest < 0 or until <= 0:
+                return number, chain[::-1]
+            node = int(source[latest])
+
+
+class PathStep(NamedTuple):
+    """A step of the critical path over all ranks: the worker it lies on, ``kernel``, ``collective`` or ``message``, its
+    name, and its begin and end in the replay and its recorded begin on the common clock, ns."""
+
+    worker: int
+    kind: str
+    name: str
+    begin: int
+    end: int
+    start: int
+
 
 class JobGraph(Struct, frozen=True):
     """``graph`` of a job. ``work``: stretches of computation, ``node worker busy_ns``; ``kernels``: ``work`` (row),
-    ``worker cycle name dur_ns`` of what they consist of; ``moves``: ``node worker kind transfer_ns`` of collectives and
-    messages. ``workers``: the member of each; ``recorded_ns``: mean recorded length of a cycle."""
+    ``worker cycle name start_ns dur_ns`` of what they consist of, and ``alone`` (ns, without what runs beside it);
+    ``moves``: ``node worker kind start_ns transfer_ns`` of collectives and messages. ``workers``: the member of each;
+    ``cycles``: the numbers of its cycles; ``recorded_ns``: mean recorded length of a cycle."""
 
     graph: Graph
     work: pl.DataFrame
     kernels: pl.DataFrame
     moves: pl.DataFrame
     workers: tuple[Member, ...]
+    cycles: tuple[int, ...]
     recorded_ns: float
+
+    def path(self, weight: Floats) -> tuple[int, tuple[PathStep, ...]]:
+        """The number of the cycle of median length, and the critical path over all ranks in it. A stretch of
+        computation is one step per kernel."""
+        number, chain = self.graph.critical(weight)
+        work = dict(zip(self.work["node"].to_list(), range(self.work.height), strict=True))
+        moves = dict(zip(self.moves["node"].to_list(), range(self.moves.height), strict=True))
+        kernels = self.kernels.with_row_index("row").filter(
+            pl.col("work").is_in([work[node] for node, _, _ in chain if node in work]), pl.col("alone") > 0)
+        inside = {key: part for (key,), part in kernels.group_by("work", maintain_order=True)}
+        steps: list[PathStep] = []
+        for node, begin, end in chain:
+            if node in moves:
+                one = self.moves.row(moves[node], named=True)
+                kind = "message" if one["talks"] else "collective"
+                steps.append(PathStep(one["worker"], kind, one["what"], round(begin), round(end), one["start_ns"]))
+            elif node in work and (part := inside.get(work[node])) is not None:
+                # from the begin of the stretch on: what begins during it leaves its rest out
+                edges = np.minimum(begin + np.cumsum(part["alone"].to_numpy()) * (
+                    weight[node] / max(int(part["alone"].sum()), 1)), end)
+                low = begin
+                for (name, worker, start), high in zip(
+                        part.select("name", "worker", "start_ns").rows(), edges.tolist(), strict=True):
+                    if high > low:
+                        steps.append(PathStep(worker, "kernel", name, round(low), round(high), start))
+                        low = high
+        return self.cycles[number], tuple(steps)
 
 
 def job_graph(run: Trace, arrivals: Arrivals, options: Options) -> JobGraph | str | None:
@@ -85,7 +150,7 @@ def job_graph(run: Trace, arrivals: Arrivals, options: Options) -> JobGraph | st
     operations have no order."""
     if len(arrivals.members) < 2 or not (arrivals.count or arrivals.paired):
         return None
-    kernels, moves = (_reduced if REDUCED in run.info.facts else recorded_operations)(run, arrivals, options)
+    kernels, moves = operations(run, arrivals, options)
     if kernels.is_empty() or moves.is_empty():
         return None
     return _graph(kernels, moves, arrivals.members, OPERATIONS in run.info.facts)
@@ -95,8 +160,10 @@ _KERNELS = {"worker": pl.Int64, "cycle": pl.Int64, "name": pl.String, "stream": 
             "dur_ns": pl.Int64}
 
 
-def recorded_operations(run: Trace, arrivals: Arrivals, options: Options) -> tuple[pl.DataFrame, pl.DataFrame]:
+def operations(run: Trace, arrivals: Arrivals, options: Options) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Kernels, and collectives and messages, of whole cycles, on the clock of the first rank."""
+    if REDUCED in run.info.facts:
+        return _reduced(arrivals)
     cycles = counted_cycles(run, options)
     members = pl.DataFrame([(at, one.rank, one.device) for at, one in enumerate(arrivals.members)], orient="row",
                            schema={"worker": pl.Int64, "rank": pl.Int64, "device": pl.String})
@@ -109,7 +176,8 @@ def recorded_operations(run: Trace, arrivals: Arrivals, options: Options) -> tup
         members.lazy(), on=["rank", "device"], how="inner", nulls_equal=True).collect(engine="streaming")
     ahead = pl.Series(np.nan_to_num(arrivals.clocks.offset)).round().cast(pl.Int64)
     every = every.with_columns(pl.col("start_ns") - pl.lit(ahead).gather(pl.col("worker")), pl.col("dur_ns").clip(0))
-    moves = arrivals.frame.select("index", "instance", "message", what="kind", sends=_sends(arrivals.frame)).join(
+    ends = arrivals.frame.select("index", "instance", "message", "pair", what="kind", sends=_sends(arrivals.frame))
+    moves = ends.join(
         every.filter(pl.col("kind") == "collective"), on="index", how="inner")
     return every.filter(pl.col("kind") == "kernel").select([*_KERNELS]), moves
 
@@ -120,18 +188,19 @@ def _sends(frame: pl.DataFrame) -> pl.Series:
         (pl.col("kind") == MESSAGE) & pl.col("sends").fill_null(False))).to_series()
 
 
-def _reduced(run: Trace, arrivals: Arrivals, options: Options) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The same of a reduced dataset: what a rank computed before each collective is one kernel."""
+def _reduced(arrivals: Arrivals) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The same of a reduced dataset: what a rank computed between two starts or ends of collectives is one kernel."""
     ahead = pl.Series(np.nan_to_num(arrivals.clocks.offset)).round().cast(pl.Int64)
     start = pl.col("start_ns") - pl.lit(ahead).gather(pl.col("member"))
-    rows = arrivals.frame.with_columns(
-        worker="member", start_ns=start, stream=pl.lit(0, pl.Int64), cycle=pl.col("cycle").fill_null(0),
-        sends=_sends(arrivals.frame)).sort("worker", "cycle", "start_ns")
-    work = rows.select(
-        "worker", "cycle", "stream", start_ns=pl.col("start_ns") - pl.col("before_ns").fill_null(0),
-        name=pl.format("before {} of {}", "kind", pl.col("group").fill_null("")), dur_ns="work_ns")
-    return work.drop_nulls("dur_ns").filter(pl.col("dur_ns") > 0).select(
-        pl.col(name).cast(kind) for name, kind in _KERNELS.items()), rows.with_columns(what="kind")
+    whole = arrivals.frame.filter(pl.col("cycle").is_not_null() | pl.col("cycle").is_null().all())
+    rows = whole.with_columns(
+        worker="member", start_ns=start, cycle=pl.col("cycle").fill_null(0), sends=_sends(whole), what="kind").sort(
+        "worker", "cycle", "start_ns")
+    pieces = [rows.select(
+        "worker", "cycle", stream=pl.lit(-1), name=pl.lit(COMPUTATION), dur_ns=spent, start_ns=until - pl.col(spent))
+        for spent, until in zip(BETWEEN, (pl.col("start_ns"), pl.col("start_ns") + pl.col("dur_ns")), strict=True)]
+    return pl.concat(pieces).drop_nulls("dur_ns").filter(pl.col("dur_ns") > 0).select(
+        pl.col(name).cast(kind) for name, kind in _KERNELS.items()), rows
 
 
 def _graph(kernels: pl.DataFrame, moves: pl.DataFrame, workers: tuple[Member, ...], serial: bool) -> JobGraph | str:
@@ -222,16 +291,24 @@ def _graph(kernels: pl.DataFrame, moves: pl.DataFrame, workers: tuple[Member, ..
         length=pl.col("end_ns").max() - pl.col("start_ns").min())
     return JobGraph(
         graph, work.select("worker", "busy_ns", node=pl.Series(place[:count])),
-        kernels.select("work", "worker", "cycle", "name", "dur_ns"),
-        moves.select("worker", kind=pl.format("{} {}", "what", "name"), transfer_ns=pl.Series(transfer),
-                     node=pl.Series(place[moved : moved + len(begin)])),
-        workers, float(spans["length"].mean() or 0.0),  # type: ignore[arg-type]
+        kernels.select("work", "worker", "cycle", "name", "start_ns", "dur_ns", "alone"),
+        moves.select(
+            "worker", "start_ns", talks=_talks(), kind=pl.format("{} {}", "what", "name"),
+            what=pl.when(pl.col("what") == MESSAGE).then(pl.format("{} {}", "what", "pair")).otherwise("what"),
+            transfer_ns=pl.Series(transfer), node=pl.Series(place[moved : moved + len(begin)])),
+        workers, tuple(lanes["cycle"].unique().sort().to_list()),
+        float(spans["length"].mean() or 0.0),  # type: ignore[arg-type]
     )
+
+
+def _talks() -> pl.Expr:
+    """Which moves are ends of messages."""
+    return pl.col("message").is_not_null() | pl.col("what").is_in(["send", "recv", "sendrecv"])
 
 
 def _exchanges(moves: pl.DataFrame) -> pl.DataFrame:
     """The rows with the number of their ``exchange``: messages of a stream that begin together share one."""
-    talks = pl.col("message").is_not_null() | pl.col("what").is_in(["send", "recv", "sendrecv"])
+    talks = _talks()
     near = (pl.col("start_ns") - pl.col("start_ns").shift(1) < TOGETHER_NS) & talks & talks.shift(1)
     keys = ["lane", "stream"]
     moves = moves.sort(*keys, "start_ns", maintain_order=True).with_columns(

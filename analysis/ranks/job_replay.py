@@ -20,7 +20,7 @@ from ..communication.arrivals import Arrivals, arrivals_of
 from ..communication.collectives import Member
 from ..contract.options import Options
 from ..core.intervals import Ints
-from .job_graph import Floats, JobGraph, job_graph
+from .job_graph import COMPUTATION, Floats, JobGraph, PathStep, job_graph
 
 _VALUES = 12_000_000
 """Most node times in memory at once: scenarios are replayed in chunks."""
@@ -33,7 +33,8 @@ class JobReplay(Struct, frozen=True):
     """Mean length of a cycle, ns: ``recorded_ns``; ``replayed_ns`` with recorded durations; ``even_ns`` with all ranks
     as fast as the others; ``free_ns`` with communication that takes no time and waits for nobody; ``ideal_ns``.
     ``saved_ns``: per worker, what it saves as fast as the others; ``worker_ns`` and ``stage_ns``: what a worker, and a
-    stage, save at ideal. ``stages``: the stage of each worker, None outside pipelines."""
+    stage, save at ideal. ``stages``: the stage of each worker, None outside pipelines. ``path``: the critical path over
+    all ranks in the cycle of median length, whose number is ``path_cycle``."""
 
     workers: tuple[Member, ...]
     stages: tuple[int | None, ...]
@@ -45,6 +46,8 @@ class JobReplay(Struct, frozen=True):
     saved_ns: tuple[float, ...]
     worker_ns: tuple[float, ...]
     stage_ns: dict[int, float]
+    path_cycle: int
+    path: tuple[PathStep, ...]
 
     @property
     def error(self) -> float:
@@ -133,7 +136,7 @@ def _replayed(run: Trace, options: Options) -> JobReplay | str | None:
     if max((replayed, *saved)) > 1.02 * job.recorded_ns + 1:
         return f"the replay of {count} ranks does not keep their order"
     return JobReplay(job.workers, stages, job.recorded_ns, replayed, lengths[1], _free(job), lengths[2],
-                     tuple(own), tuple(at_ideal), of_stages)
+                     tuple(own), tuple(at_ideal), of_stages, *job.path(recorded))
 
 
 def _free(job: JobGraph) -> float:
@@ -145,13 +148,24 @@ def _free(job: JobGraph) -> float:
 
 
 def _mean(kernels: pl.DataFrame) -> pl.Series:
-    """The mean duration of kernels of the same name on all ranks and in all cycles."""
+    """The mean duration of kernels of the same name on all ranks and in all cycles; where names are not recorded, as
+    if every rank computed as long as their mean."""
+    if _nameless(kernels):
+        own = pl.col("dur_ns").sum().over("worker", "cycle")
+        number = kernels.select("worker", "cycle").unique().height
+        return kernels.select(pl.col("dur_ns") * (pl.col("dur_ns").sum() / number) / own).to_series()
     return kernels.select(pl.col("dur_ns").mean().over("name")).to_series()
 
 
 def _even(kernels: pl.DataFrame) -> pl.Series:
     """The lower median of the like kernels of the other workers: same cycle, name and occurrence; the own duration
-    where there are none."""
+    where there are none. Where names are not recorded, as if it computed as long as the lower median of the others in
+    that cycle."""
+    if _nameless(kernels):
+        sums = kernels.group_by("worker", "cycle").agg(pl.col("dur_ns").sum(), name=pl.lit(""))
+        factor = sums.with_columns(factor=_even(sums) / sums["dur_ns"])
+        return kernels.join(factor.select("worker", "cycle", "factor"), on=["worker", "cycle"], how="left",
+                            maintain_order="left").select(pl.col("dur_ns") * pl.col("factor")).to_series()
     rows = kernels.with_row_index("row").with_columns(nth=pl.int_range(pl.len()).over("worker", "cycle", "name"))
     rows = rows.sort("cycle", "name", "nth", "dur_ns", "worker").with_row_index("at").with_columns(
         place=pl.int_range(pl.len()).over("cycle", "name", "nth"), alike=pl.len().over("cycle", "name", "nth"),
@@ -160,6 +174,10 @@ def _even(kernels: pl.DataFrame) -> pl.Series:
     middle = np.maximum((alike - 2) // 2, 0)
     taken = np.where(alike > 1, begin + np.where(middle < place, middle, middle + 1), np.arange(rows.height))
     return rows.with_columns(even=rows["dur_ns"].gather(taken)).sort("row")["even"]
+
+
+def _nameless(kernels: pl.DataFrame) -> bool:
+    return bool(kernels["name"].head(1).eq(COMPUTATION).all())
 
 
 def stages_of(arrivals: Arrivals) -> tuple[int | None, ...]:

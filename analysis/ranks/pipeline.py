@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from ...loaders.trace import REDUCED, Trace
+from ...loaders.trace import Trace
 from ..communication.arrivals import Arrivals
 from ..contract.options import Options
 from ..core import units
 from ..core.intervals import Ints, union
 from ..cycles.detection import counted_cycles
-from .job_graph import recorded_operations
+from .job_graph import operations
 from .job_replay import JobReplay, job_replay_of, pipelines_of, stages_of
 
 WORTH = 0.02
@@ -74,7 +74,7 @@ def pipeline_of(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, A
         return None
     stages = stages_of(arrivals)
     known = [stage for stage in stages if stage is not None]
-    cycles = [] if REDUCED in run.info.facts else cycles_of_ranks(run, arrivals, stages, options)
+    cycles = cycles_of_ranks(run, arrivals, stages, options)
     idle = _idle(cycles, stages)
     nothing = dict.fromkeys(f"{phase}_idle_ns" for phase in PHASES)
     ranks = [
@@ -119,7 +119,7 @@ def cycles_of_ranks(
     run: Trace, arrivals: Arrivals, stages: tuple[int | None, ...], options: Options
 ) -> list[CycleOfRank]:
     """Every whole cycle of every rank with a stage."""
-    kernels, moves = recorded_operations(run, arrivals, options)
+    kernels, moves = operations(run, arrivals, options)
     frame = arrivals.messages.frame
     ends = moves.filter(pl.col("instance").is_not_null(), pl.col("message").is_not_null()).join(
         frame.select(message="number", src="src", dst="dst"), on="message", how="left")

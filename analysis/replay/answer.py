@@ -108,6 +108,9 @@ def single_changes(rows: Sequence[Prediction]) -> list[Prediction]:
 def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Predictions:
     """What each candidate would save in a run, and what ``changes`` would save together. Raises CannotAnswer."""
     if not run.has("kernels"):
+        together = job_replay_of(run, options) if REDUCED in run.info.facts else None
+        if isinstance(together, JobReplay):
+            return _of_devices(run, options, together, _of_ranks(together))
         if REDUCED in run.info.facts and (job := job_of(run, options)) is not None:
             note = f"{run.info.label} is a reduced dataset: its launches are in the recordings, which can be replayed."
             return Predictions(run.info.label, sentences=(job.sentence(),), notes=(note,), job=job)
@@ -124,6 +127,9 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
         return Predictions(run.info.label, sentences=(sentence,))
     if not replayed.predicts:
         sentence = f"Nothing is predicted for {run.info.label}: {accuracy.reason}."
+        if isinstance(together, JobReplay):
+            alone = _of_devices(run, options, together, of_ranks)
+            return replace(alone, accuracy=accuracy, sentences=(sentence, *alone.sentences))
         return Predictions(run.info.label, of_ranks, accuracy, replayed.cycle_ns, (sentence,), refused)
     rows = run.remember("whatif", (options.cycle_anchor,), lambda: _cached_rows(run, options, replayed))
     path = path_of(run, options)
@@ -163,7 +169,8 @@ def _of_ranks(replay: JobReplay | str | None) -> tuple[Prediction, ...]:
 
 
 def _of_devices(run: Trace, options: Options, replay: JobReplay, rows: tuple[Prediction, ...]) -> Predictions:
-    """The answer for a job without launches: its devices are replayed alone, by what its ranks wait for each other."""
+    """The answer for a job whose launches are not recorded, or cannot be replayed: its devices alone, by what its ranks
+    wait for each other."""
     job = job_of(run, options)
     accuracy = Accuracy(round(replay.recorded_ns), round(replay.replayed_ns), replay.error, None, 0.0, 0.0,
                         abs(replay.error) <= TRUSTED, None, 1)
@@ -172,8 +179,12 @@ def _of_devices(run: Trace, options: Options, replay: JobReplay, rows: tuple[Pre
         f"{best.name[0].upper()}{best.name[1:]} saves {units.duration(best.saved_ns)} of "
         f"{units.duration(replay.recorded_ns)} per cycle ({units.percent(100 * best.share, places=0)})."]
     said += [job.sentence()] if job is not None else []
-    note = "No launches are recorded: only what ranks owe each other is replayed, and nothing of the host."
-    return Predictions(run.info.label, rows, accuracy, replay.recorded_ns, tuple(said), (note,), job=job)
+    path, lanes = path_rows.path_of_ranks(replay)
+    facts = path_rows.facts(path, lanes)
+    said.append(path_rows.sentence(path, lanes))
+    note = "Only what ranks owe each other is replayed, and nothing of the host."
+    return Predictions(run.info.label, rows, accuracy, replay.recorded_ns, tuple(said), (note,),
+                       (path_rows.picture(facts),), facts, job=job)
 
 
 def _cached_rows(run: Trace, options: Options, replayed: Replayed) -> tuple[Prediction, ...]:

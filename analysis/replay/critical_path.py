@@ -19,13 +19,14 @@ from ..kernels.family import LETTERS, TITLES, family
 from .host_time import HostTime
 from .model import Model, Outcome
 
-DEVICE, LAUNCH, HOST, CALL, RETURN, QUEUE, START, WAIT = (
-    "device", "launch", "host", "call", "return", "queue", "before", "wait"
+DEVICE, LAUNCH, HOST, CALL, RETURN, QUEUE, START, WAIT, MESSAGE = (
+    "device", "launch", "host", "call", "return", "queue", "before", "wait", "message"
 )
-_LETTERS = {HOST: "h", CALL: "x", LAUNCH: "l", RETURN: "w", QUEUE: "q", START: "?", WAIT: "p"}
+_LETTERS = {HOST: "h", CALL: "x", LAUNCH: "l", RETURN: "w", QUEUE: "q", START: "?", WAIT: "p", MESSAGE: "m"}
 MEANINGS = {"kernel": "kernels", "collective": "collectives", "memcpy": "copies and sets", HOST: "host code",
             CALL: "runtime calls", LAUNCH: "launch latency", RETURN: "return from a wait",
-            QUEUE: "gaps between activities", START: "work from before", WAIT: "waits without a call (polling)"}
+            QUEUE: "gaps between activities", START: "work from before", WAIT: "waits without a call (polling)",
+            MESSAGE: "messages"}
 
 
 HOST_SIDE = (HOST, CALL, LAUNCH, RETURN, START, WAIT)

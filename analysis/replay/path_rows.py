@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -12,13 +13,15 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..core import units
-from .critical_path import HOST_SIDE, MEANINGS, Path, critical_path
+from ..ranks.job_replay import JobReplay, job_replay_of
+from .critical_path import HOST_SIDE, MEANINGS, Path, Step, critical_path
 from .replayed import Replayed, replay_of
 
 WIDTH = 200
 """Columns of the strip in the facts; text shows every second one."""
 _PARTS = 40
 """How many parts of the critical path are listed."""
+_RANK = re.compile(r"rank (\d+)")
 _LANES = 6
 """Lines of the strip, for the lanes with the largest shares of the path; all other lanes share one more line."""
 
@@ -31,6 +34,17 @@ def path_of(run: Trace, options: Options) -> Path | None:
         return None
     return run.remember("critical path", (options.cycle_anchor,),
                         lambda: critical_path(model, replayed.host, replayed.unchanged))
+
+
+def path_of_ranks(job: JobReplay) -> tuple[Path, list[str]]:
+    """The critical path over all ranks, by devices alone, and the lane of each step: its rank."""
+    steps = tuple(Step(one.kind, one.name, one.begin, one.end, one.start, -1, -1) for one in job.path)
+    path = Path(job.path_cycle, steps[0].begin if steps else 0, steps[-1].end if steps else 0, steps)
+    return path, [_lane(job.workers[one.worker].text, job.stages[one.worker]) for one in job.path]
+
+
+def _lane(who: str, stage: int | None) -> str:
+    return who if stage is None else f"{who} stage {stage}"
 
 
 def lanes_of(run: Trace, replayed: Replayed, path: Path) -> list[str]:
@@ -89,13 +103,23 @@ def facts(path: Path, lanes: Sequence[str]) -> dict[str, Any]:
         "cycle": path.cycle, "length_ns": path.end - path.begin,
         "kinds": {kind: ns / length for kind, ns in path.by_kind().items()},
         "parts": [{"kind": kind, "name": name, "ns": ns, "share": ns / length} for kind, name, ns in parts[:_PARTS]],
-        "strip": path.strip(few, WIDTH), "legend": path.legend(),
+        "strip": path.strip(few, WIDTH), "legend": path.legend(), "ranks": ranks_of(path, lanes),
     }
     rest = sum(ns for _, _, ns in parts[_PARTS:])
     if rest:
         more = f"{len(parts) - _PARTS} more"
         result["parts"].append({"kind": "other", "name": more, "ns": rest, "share": rest / length})
     return result
+
+
+def ranks_of(path: Path, lanes: Sequence[str]) -> list[dict[str, Any]]:
+    """``rank ns share`` of the path on each rank, most first; empty for a single rank."""
+    length, sums = max(path.end - path.begin, 1), dict[int, int]()
+    for step, lane in zip(path.steps, lanes, strict=True):
+        if (number := _RANK.match(lane)) is not None:
+            sums[int(number[1])] = sums.get(int(number[1]), 0) + step.ns
+    return [{"rank": rank, "ns": ns, "share": ns / length} for rank, ns in sorted(
+        sums.items(), key=lambda one: (-one[1], one[0]))]
 
 
 def picture(path: dict[str, Any]) -> tuple[str, ...]:
@@ -110,12 +134,16 @@ def picture(path: dict[str, Any]) -> tuple[str, ...]:
 
 def rows(run: Trace, options: Options) -> list[dict[str, Any]]:
     """The steps of the path in order; empty where the run cannot be replayed."""
-    path, replayed = path_of(run, options), replay_of(run, options)
-    if path is None:
+    path = path_of(run, options) if run.has("kernels") else None
+    if path is not None:
+        lanes = lanes_of(run, replay_of(run, options), path)
+    elif isinstance(job := job_replay_of(run, options), JobReplay):
+        path, lanes = path_of_ranks(job)
+    else:
         return []
     length = max(path.end - path.begin, 1)
     return [
         {"at": at, "kind": MEANINGS[step.kind], "name": step.name, "lane": lane, "start_ns": step.start,
          "dur_ns": step.ns, "share": step.ns / length}
-        for at, (step, lane) in enumerate(zip(path.steps, lanes_of(run, replayed, path), strict=True))
+        for at, (step, lane) in enumerate(zip(path.steps, lanes, strict=True))
     ]

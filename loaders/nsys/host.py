@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from ..loader import Job
 from ..schema import NAME
+from ..trace import Trace
 from . import lookups
 from .database import NsysDatabase
 
@@ -144,6 +146,39 @@ class Host:
             rows = self._database.read("SCHED_EVENTS", ("start", "isSchedIn", "globalTid"), build=build)
             if rows is not None:
                 yield _on_processor(rows, self._machines)
+
+
+_CALL_OF_NCCL = r"^nccl[A-Z]\w*$"
+_OPERATIONS = r"^nccl((?:All|Broad|Reduce|Gather|Scatter|Send|Recv)\w*)$"
+
+
+def communicating(trace: Trace, job: Job) -> Trace:
+    """The trace with the kernels launched within a call of NCCL, which its NVTX domain records, as collectives by
+    record; of the operation that the innermost of these ranges names."""
+    host = trace.host.with_columns(pl.col("name", "domain", "kind").cast(pl.String))
+    talks = (pl.col("domain") == "NCCL").fill_null(False) | pl.col("name").str.contains(_CALL_OF_NCCL)
+    ranges = host.filter(talks & (pl.col("kind") == "annotation")).select(
+        "pid", "tid", "start_ns", end_ns=pl.col("start_ns") + pl.col("dur_ns"), called="name").drop_nulls(
+        ["start_ns", "end_ns", "tid"]).sort("start_ns").collect(engine="streaming")
+    if ranges.is_empty():
+        return trace
+    ranges = ranges.with_columns(pl.col("pid").fill_null(-1), until=pl.col("end_ns").cum_max().over("pid", "tid"))
+    calls = host.filter(pl.col("correlation").is_not_null()).select(
+        pl.col("pid").fill_null(-1), "tid", "start_ns", "correlation").drop_nulls().sort("start_ns").collect(
+        engine="streaming").join_asof(ranges, on="start_ns", by=["pid", "tid"], check_sortedness=False)
+    inside = calls.filter(pl.col("start_ns") < pl.col("until")).select(
+        "correlation", collective=pl.when(pl.col("start_ns") < pl.col("end_ns")).then(
+            pl.col("called").str.extract(_OPERATIONS))).unique("correlation")
+    rows = trace.kernels.select(pl.col("index").cast(pl.UInt32).alias("row"), "correlation", "kind").filter(
+        pl.col("kind").cast(pl.String).is_in(["kernel", "collective"])).select("row", "correlation").collect(
+        engine="streaming").join(inside, on="correlation", how="inner", maintain_order="left")
+    if rows.is_empty():
+        return trace
+    from ..kineto.flows import changed
+
+    return trace.with_tables(kernels=changed("kernels", trace.kernels, rows.select(
+        "row", pl.col("collective").cast(NAME), kind=pl.lit("collective").cast(NAME), by=pl.lit("record").cast(NAME)),
+        job))
 
 
 def _labels(labels: pl.Series) -> pl.DataFrame:

@@ -27,7 +27,7 @@ from ..trace import Device, Info, Trace
 from . import call_chains, lookups, notices, samples
 from .database import NsysDatabase, ParquetTables
 from .device import Devices
-from .host import Host
+from .host import Host, communicating
 
 _PRODUCT, _VERSION, _SCHEMA = "EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"
 _PROPERTIES = (
@@ -118,6 +118,7 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
         shaped, ("rank",) if ranks else (), epoch_ns=None if start is None else start + zero,
         ranks=tuple(sorted(set(ranks.values()))),
     )
+    trace = communicating(trace, job)
     if ranks and trace.has("call_chains"):
         trace = trace.with_tables(call_chains=trace.call_chains.with_columns(rank))
     if devices.whole_graphs:

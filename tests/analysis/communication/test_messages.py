@@ -11,6 +11,7 @@ from runs import kernel, run_of
 
 from warplens.analysis.communication.arrivals import arrivals_of
 from warplens.analysis.contract.options import Options
+from warplens.analysis.fleet.reduce import reduce
 from warplens.analysis.query.ask import ask
 from warplens.analysis.ranks.job_replay import JobReplay, job_replay_of
 from warplens.analysis.views import view
@@ -142,3 +143,44 @@ def test_experts_compute_unevenly_between_a_dispatch_and_its_combine() -> None:
     table = ask(view("collectives"), (run_of("experts", kernels=rows),), Options())
     assert table.facts["experts"] == {"dispatches": 6, "combines": 6, "pairs": 3, "spread": 1.5}
     assert {row["kind"] for row in table.frame.to_dicts()} == {"dispatch", "combine"}
+
+
+def two_stages(micro: int = 4, slow: int = 3) -> Trace:
+    """Rank 0 computes 100 µs per micro-batch and sends it to rank 1, which takes ``slow`` times as long."""
+    rows, free, number = list[dict[str, Any]](), 0, 0
+    for cycle in range(3):
+        begin = 10_000 * cycle
+        for at in range(micro):
+            done = begin + 100 * (at + 1)
+            rows.append(kernel(number, (done - 100) * US, 100 * US, "forward", rank=0, device="GPU 0"))
+            got = max(done, free) + 10
+            rows += [end(number + 1, 0, done * US, got * US, "send", stream=9),
+                     end(number + 2, 1, max(free, begin) * US, got * US, "recv", stream=9)]
+            rows.append({**kernel(number + 3, got * US + BACK, 100 * slow * US, "forward", rank=1, device="GPU 1")})
+            free, number = got + 100 * slow, number + 4
+        rows += together(number, free * US)
+        number += 2
+    marks = [{"cycle": at, "start_ns": 10_000 * at * US + (BACK if rank else 0), "dur_ns": 9_000 * US, "rank": rank,
+              "complete": True, "kind": "step", "label": f"step {at}", "source": "recorded"}
+             for at in range(3) for rank in (0, 1)]
+    return run_of("job", kernels=rows, cycles=marks)
+
+
+def test_the_critical_path_goes_over_messages_from_rank_to_rank_and_is_as_long_as_the_cycle() -> None:
+    replay = job_replay_of(two_stages(), Options())
+    assert isinstance(replay, JobReplay)
+    assert replay.path[0].begin == 0 and replay.path[-1].end == round(replay.replayed_ns)
+    assert all(one.end == other.begin for one, other in zip(replay.path, replay.path[1:], strict=False))
+    assert [step.worker for step in replay.path if step.kind == "kernel"] == [0, 1, 1, 1, 1]
+    assert {step.kind for step in replay.path} == {"kernel", "message", "collective"}
+
+
+def test_a_reduced_job_replays_as_its_recordings_do() -> None:
+    run = two_stages()
+    recorded, reduced = (job_replay_of(one, Options()) for one in (run, reduce(run)))
+    assert isinstance(recorded, JobReplay) and isinstance(reduced, JobReplay)
+    assert reduced.replayed_ns == pytest.approx(recorded.replayed_ns, rel=0.01)
+    assert reduced.saved_ns == pytest.approx(recorded.saved_ns, rel=0.02)
+    rows = ask(view("whatif"), (reduce(run),), Options()).frame.to_dicts()
+    assert [row["name"] for row in rows if row["kind"] == "rank"] == ["rank 1 as fast as the others",
+                                                                    "rank 0 as fast as the others"]

@@ -27,6 +27,7 @@ from warplens.loaders.ingest.ranks import merge
 from warplens.loaders.loader import Job
 from warplens.loaders.nsys import LOADER, database, host
 from warplens.loaders.nsys.database import NsysDatabase
+from warplens.loaders.recognition import recognised
 from warplens.loaders.recording import spool
 from warplens.loaders.recording.faults import Faults
 from warplens.loaders.trace import Trace
@@ -425,3 +426,24 @@ def test_threads_are_called_by_their_recorded_names(samples: Path, tmp_path: Pat
     assert f"thread {tid} pt_main_0" in [lane.name for lane in timeline_of(run, Options()).lanes]
     job = merge("job", "job", (run, run), (0, 1))
     assert thread_name(job, 1, pid, tid) == f"rank 1 thread {tid}", "of a job each rank has names of its own"
+
+
+def test_a_kernel_launched_within_a_call_of_nccl_is_a_collective_by_record(tmp_path: Path) -> None:
+    path = make(tmp_path / "ranges.sqlite", f"""
+        insert into StringIds values (1, 'plain_kernel'), (2, 'cudaLaunchKernel');
+        create table CUPTI_ACTIVITY_KIND_KERNEL ({EVENT}, globalPid integer, demangledName integer, gridX integer,
+            gridY integer, gridZ integer);
+        insert into CUPTI_ACTIVITY_KIND_KERNEL values (200, 300, 0, 1, 7, 1, {TID}, 1, 8, 1, 1),
+            (400, 500, 0, 1, 7, 2, {TID}, 1, 8, 1, 1), (600, 700, 0, 1, 7, 3, {TID}, 1, 8, 1, 1);
+        create table CUPTI_ACTIVITY_KIND_RUNTIME (start integer, end integer, globalTid integer, nameId integer,
+            correlationId integer);
+        insert into CUPTI_ACTIVITY_KIND_RUNTIME values (110, 115, {TID}, 2, 1), (210, 215, {TID}, 2, 2),
+            (330, 335, {TID}, 2, 3);
+        create table NVTX_EVENTS (start integer, end integer, eventType integer, globalTid integer, text text,
+            domainId integer);
+        insert into NVTX_EVENTS values (0, null, 75, {TID}, 'NCCL', 4), (100, 150, 59, {TID}, 'ncclAllReduce', 4),
+            (300, 350, 59, {TID}, 'ncclGroupEnd', 4);""")
+    names = ("kind", "by", "collective")
+    kernels = recognised(load(path, tmp_path)).kernels.with_columns(pl.col(names).cast(pl.String))
+    assert rows(kernels, *names) == [
+        ("collective", "record", "AllReduce"), ("kernel", None, None), ("collective", "record", None)]
