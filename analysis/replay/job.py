@@ -3,7 +3,8 @@
 A collective ends for all ranks once the last one has arrived and the transfer is done, so one late rank delays all
 others. After ByteDance's StragglerAnalysis: the recorded job is compared with the same job with its straggler as fast
 as the others, with perfect balance, and with all communication hidden. Arrivals alone give upper bounds, and the
-sentence says so; they need no launches, so a reduced dataset of a thousand ranks has them, too.
+sentence says so; they need no launches, and neither does the replay of devices alone, which a reduced dataset of a
+thousand ranks has, too.
 """
 
 from __future__ import annotations
@@ -81,15 +82,21 @@ def job_of(run: Trace, options: Options, replayed: Replayed | None = None) -> Jo
     if not arrivals.count:
         return None
     bounds = _bounds(run, arrivals, options)
-    if arrivals.paired:
+    if arrivals.paired or REDUCED in run.info.facts:
         together = job_replay_of(run, options)
-        return _of_pipeline(run, arrivals, bounds, together, options) if isinstance(together, JobReplay) else None
+        if isinstance(together, JobReplay):
+            return _of_devices(run, arrivals, bounds, together, options)
+        if arrivals.paired:
+            return None
     return bounds if replayed is None or not replayed.predicts else _replayed(run, arrivals, replayed, bounds)
 
 
-def _of_pipeline(run: Trace, arrivals: Arrivals, bounds: Job, replay: JobReplay, options: Options) -> Job:
-    """The savings in a pipeline, where arrivals bound nothing: ranks wait for each other all the time."""
+def _of_devices(run: Trace, arrivals: Arrivals, bounds: Job, replay: JobReplay, options: Options) -> Job:
+    """The savings by the replay of devices alone: of a pipeline, where arrivals bound nothing because ranks wait for
+    each other all the time, and of a reduced dataset."""
     late = pipeline_straggler(run, arrivals, options)
+    if late is None and not arrivals.paired and (one := straggler_of(run, arrivals)) is not None:
+        late = {"rank": one.member.rank, "saved_ns": round(replay.saved_ns[replay.workers.index(one.member)])}
     cycles = bounds.cycles or 1
     return replace(
         bounds, cycles=cycles, cycle_ns=round(replay.recorded_ns),
