@@ -40,7 +40,8 @@ def recognised(trace: Trace) -> Trace:
         known = summary(trace, patterns)
         trace = replace(trace, info=replace(trace.info, facts={**trace.info.facts, RECOGNITION: known}))
     kind, name = pl.col("kind"), pl.col("name").cast(pl.String)
-    labelled, runs = pl.col("collective").is_not_null(), kind.is_in(["kernel", "collective"])
+    labelled = pl.col("collective").is_not_null() | (pl.col("by").cast(pl.String) == "record").fill_null(False)
+    runs = kind.is_in(["kernel", "collective"])
     talks = kind == "collective"
     by: pl.Expr = pl.when(talks).then(pl.lit("name"))
     if known["shapes"]:

@@ -93,10 +93,15 @@ def _compiled(run: Trace) -> OneRun:
     rows = compiled_rows(run)
     frame = rows.with_columns(
         pl.lit(None, _DTYPES[column.dtype]).alias(column.name) for column in COLUMNS if column.name not in rows.columns)
-    note = ("By op, from the HLO of the profile: FLOPs of its matrix products, bytes of its operands and result. The "
+    spent = int(rows["device_ns"].sum())
+    known = int(rows.filter(pl.col("flops").is_not_null())["device_ns"].sum())
+    note = ("By op, from the HLO of the profile: FLOPs of its matrix products and convolutions, those that cuBLAS does "
+            "included (xprof gives these none), bytes of its operands and result; of other custom calls neither. The "
             "type of a product is unknown, and so are the share of the peak FLOP/s and the least time.")
-    facts: dict[str, Any] = {"covered": None, "mfu": None, "flops_per_cycle": None, "devices": []}
-    return OneRun(frame.select(_NAMES), facts, notes=(note,))
+    facts: dict[str, Any] = {"covered": known / spent if spent else None, "mfu": None, "flops_per_cycle": None,
+                             "devices": []}
+    said = f"Work known for {units.percent(100 * known / max(spent, 1))} of kernel time."
+    return OneRun(frame.select(_NAMES), facts, (said,), (note,))
 
 
 def _by_counters(run: Trace) -> OneRun:

@@ -20,9 +20,10 @@ def has_compiled_work(run: Trace) -> bool:
 
 
 def compiled_rows(run: Trace) -> pl.DataFrame:
-    """One row per op and device in columns of the roofline, most device time first."""
+    """One row per op and device in columns of the roofline, most device time first; work is null where the HLO does not
+    tell it (custom calls other than products)."""
     took = pl.col("dur_ns")
-    rows = run.kernels.filter(pl.col("op_bytes").is_not_null() | pl.col("op_flops").is_not_null(), took > 0).group_by(
+    rows = run.kernels.filter(pl.col("kind") == "kernel", took > 0).group_by(
         pl.col("name").cast(pl.String).alias("op"), pl.col("device").cast(pl.String), "op_flops", "op_bytes",
     ).agg(pl.len().cast(pl.Int64).alias("calls"), total(took).alias("device_ns")).collect(engine="streaming")
     peaks = {device: peak.bytes_per_s for device, peak in peaks_of(run).items() if peak.bytes_per_s}

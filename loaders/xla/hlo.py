@@ -1,13 +1,16 @@
 """The HLO that a profile carries (``Hlo Proto`` of the plane ``/host:metadata``): work and source line of each op.
 
-FLOPs are those of matrix products (dot: 2 · batch · M · N · K), also of those inside a fusion; an op without one has
-none that are known. Bytes are those of its operands and result. The line is ``source_file:source_line`` of the op's
+FLOPs are those of matrix products (dot: 2 · batch · M · N · K) and convolutions, also inside a fusion, and of products
+that cuBLAS does (``__cublas$gemm``: xprof gives these none); element-wise work and reductions have none. What another
+custom call does is unknown, and so is a loop whose number of iterations is not recorded. Bytes are those of its
+operands and result, of a product of cuBLAS without its workspace. The line is ``source_file:source_line`` of the op's
 metadata, else the first frame outside libraries of its stack frame. The messages:
 https://github.com/openxla/xla/blob/main/xla/service/hlo.proto and xla/xla_data.proto.
 """
 
 from __future__ import annotations
 
+import json
 import mmap
 import re
 from collections.abc import Iterator
@@ -33,25 +36,31 @@ class OpWork(NamedTuple):
     line: str | None
 
 
-def works_of(file: int, size: int) -> dict[tuple[str, str], OpWork]:
-    """(module, op) → its work, as far as the file is whole: what is cut off is said of its planes."""
-    works: dict[tuple[str, str], OpWork] = {}
+Works = dict[tuple[str, int, str], OpWork]
+PROGRAM = re.compile(r"\((\d{1,18})\)$")
+"""The program's number in the name of a module, as in ``jit_step(17)``."""
+
+
+def works_of(file: int, size: int) -> Works:
+    """(module, number of its program or −1, op) → its work, as far as the file is whole: what is cut off is said of its
+    planes."""
+    works: Works = {}
     with suppress(ValueError, IndexError, RecursionError):
         _collect(file, size, works)
     return works
 
 
-def _collect(file: int, size: int, works: dict[tuple[str, str], OpWork]) -> None:
+def _collect(file: int, size: int, works: Works) -> None:
     read = 0
     for number, plane in _fields(memoryview(mmap.mmap(file, size, access=mmap.ACCESS_READ))):
         if number != 1 or isinstance(plane, int) or not _is_metadata(plane):
             continue
-        for proto in _protos(plane):
+        for program, proto in _protos(plane):
             read += len(proto)
             if read > _MOST_BYTES:
                 return
             for module in _all(proto, 1):
-                works |= _module(bytes(module))
+                works |= {(name, program, op): work for (name, op), work in _module(bytes(module)).items()}
 
 
 def _varint(data: Wire, at: int) -> tuple[int, int]:
@@ -118,11 +127,13 @@ def _is_metadata(plane: Wire) -> bool:
     return any(bytes(name) == b"/host:metadata" for name in _all(plane, 2))
 
 
-def _protos(plane: Wire) -> Iterator[Wire]:
+def _protos(plane: Wire) -> Iterator[tuple[int, Wire]]:
+    """The number of each program, −1 where its name has none, and its module."""
     for entry in _all(plane, 4):
         for event in _all(entry, 2):
+            number = PROGRAM.search(_text(list(_fields(event)), 2))
             for statistic in _all(event, 5):
-                yield from _all(statistic, 6)
+                yield from ((int(number[1]) if number else -1, proto) for proto in _all(statistic, 6))
 
 
 class _Instruction(NamedTuple):
@@ -162,27 +173,82 @@ def _module(data: bytes) -> dict[tuple[str, str], OpWork]:
             instruction = _Instruction(_text(own, 1), _text(own, 2), _shape(shape), own)
             rows.append(instruction)
             by_id[_number(own, 35) or 0] = instruction
-    frames = next(iter(_all(data, 17)), None)
+    frames = next(iter(_all(data, 25) or _all(data, 17)), None)
     return {
         (module, one.name): OpWork(_flops(one, computations, by_id), _moved(one, by_id), _line(one, frames))
         for rows in computations.values() for one in rows if one.opcode not in _NO_WORK
     }
 
 
+_PRODUCTS = ("__cublas$gemm", "__cublas$lt$matmul")
+_TIMES = re.compile(rb'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d{1,12})')
+
+
 def _flops(one: _Instruction, computations: dict[int, list[_Instruction]], by_id: dict[int, _Instruction],
            depth: int = 0) -> int | None:
-    if one.opcode == "dot":
-        numbers = list(_fields(next(iter(_all_of(one.fields, 30)), b"")))
-        left = by_id.get((_numbers(one.fields, 36) or [0])[0])
-        contracted = _numbers(numbers, 1)
-        if left is None or any(side >= len(left.shape[1]) for side in contracted):
-            return None
-        return 2 * prod(one.shape[1]) * prod(left.shape[1][side] for side in contracted)
-    if depth >= _DEEPEST:
+    if depth >= _DEEPEST or one.opcode == "conditional":  # nothing records which branch ran
         return None
-    inner = [part for called in _numbers(one.fields, 38) for part in computations.get(called, ())]
-    known = [work for part in inner if (work := _flops(part, computations, by_id, depth + 1)) is not None]
-    return sum(known) if known and one.opcode == "fusion" else None
+    if one.opcode == "dot":
+        return _product(one.shape, by_id.get((_numbers(one.fields, 36) or [0])[0]), _numbers(_part(one.fields, 30), 1))
+    if one.opcode == "custom-call":
+        return _custom_product(one, by_id)
+    if one.opcode == "convolution":
+        return _convolution(one, by_id)
+    works = [_flops(part, computations, by_id, depth + 1)
+             for called in _numbers(one.fields, 38) for part in computations.get(called, ())]
+    if None in works:
+        return None
+    total = sum(work for work in works if work is not None)
+    if one.opcode == "while":
+        times = _TIMES.search(_backend(one))
+        return total * int(times[1]) if times else None
+    return total
+
+
+def _part(fields: Fields, number: int) -> Fields:
+    return list(_fields(next(iter(_all_of(fields, number)), b"")))
+
+
+def _backend(one: _Instruction) -> bytes:
+    return bytes(next(iter(_all_of(one.fields, 43)), b""))
+
+
+def _is_product(one: _Instruction) -> bool:
+    return _text(one.fields, 28).startswith(_PRODUCTS)
+
+
+def _product(shape: tuple[int, list[int], list[Any]], left: _Instruction | None, contracted: list[int]) -> int | None:
+    if left is None or any(side >= len(left.shape[1]) for side in contracted):
+        return None
+    return 2 * prod(shape[1]) * prod(left.shape[1][side] for side in contracted)
+
+
+def _result(one: _Instruction) -> tuple[int, list[int], list[Any]]:
+    """The shape of what a product of cuBLAS gives: the first of its results, beside which lies its workspace."""
+    return one.shape[2][0] if one.shape[2] else one.shape
+
+
+def _custom_product(one: _Instruction, by_id: dict[int, _Instruction]) -> int | None:
+    if not _is_product(one):
+        return None
+    try:
+        config = json.loads(_backend(one))
+        sides = config["gemm_backend_config"]["dot_dimension_numbers"]["lhs_contracting_dimensions"]
+        contracted = [int(side) for side in sides]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return _product(_result(one), by_id.get((_numbers(one.fields, 36) or [0])[0]), contracted)
+
+
+def _convolution(one: _Instruction, by_id: dict[int, _Instruction]) -> int | None:
+    """2 · results · window · input features of a group, which the kernel's shape has."""
+    operands = _numbers(one.fields, 36)
+    kernel = by_id.get(operands[1]) if len(operands) > 1 else None
+    feature = _number(_part(one.fields, 16), 3) or 0
+    if kernel is None or feature >= len(kernel.shape[1]):
+        return None
+    window = prod(_number(list(_fields(side)), 1) or 1 for side in _all_of(_part(one.fields, 15), 1))
+    return 2 * prod(one.shape[1]) * window * kernel.shape[1][feature]
 
 
 def _all_of(fields: Fields, number: int) -> list[Any]:
@@ -190,8 +256,11 @@ def _all_of(fields: Fields, number: int) -> list[Any]:
 
 
 def _moved(one: _Instruction, by_id: dict[int, _Instruction]) -> int | None:
+    if one.opcode in ("while", "conditional") or (one.opcode == "custom-call" and not _is_product(one)):
+        return None
     operands = [by_id.get(number) for number in _numbers(one.fields, 36)]
-    sizes = [_size(one.shape), *(None if operand is None else _size(operand.shape) for operand in operands)]
+    result = _result(one) if one.opcode == "custom-call" else one.shape
+    sizes = [_size(result), *(None if operand is None else _size(operand.shape) for operand in operands)]
     return None if None in sizes else sum(size for size in sizes if size is not None)
 
 

@@ -34,7 +34,7 @@ from ..recording.database import tables_of
 from ..schema import NAME
 from ..trace import NO_DEVICE, Device, Info, Trace
 from .events import Details, Operators, XPlaneEvents, XPlaneReader
-from .hlo import OpWork, works_of
+from .hlo import PROGRAM, Works, works_of
 from .space import Line, Plane, Space, events_in, space_of
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class _Load:
         self.rows: Counter[str] = Counter()
         self.unread: Counter[str] = Counter()
         self.stepped = False
-        self.launched: list[tuple[Ints, Ints, Ints]] = []
+        self.launched: list[tuple[Ints, Ints, Ints, Ints]] = []
 
     def trace(self) -> Trace:
         with closing(self.tables):
@@ -102,27 +102,33 @@ class _Load:
                 frames["kernels"] = self._with_works(frames["kernels"], works)
             return without_repeats(Trace(self._info(space)).with_tables(**frames), self.job)
 
-    def _with_works(self, kernels: pl.LazyFrame, works: dict[tuple[str, str], OpWork]) -> pl.LazyFrame:
+    def _with_works(self, kernels: pl.LazyFrame, works: Works) -> pl.LazyFrame:
         """The kernels with the work and the source line of their op."""
         import polars as pl
 
         from ..kineto.flows import changed
 
-        alone = Counter(op for _, op in works)
-        any_module = {op: work for (_, op), work in works.items() if alone[op] == 1}
+        alone, modules = Counter(op for _, _, op in works), Counter((module, op) for module, _, op in works)
+        any_module = {op: work for (_, _, op), work in works.items() if alone[op] == 1}
+        of_module = {(module, op): work for (module, _, op), work in works.items() if modules[module, op] == 1}
         texts = self.strings.texts
         launched = pl.DataFrame(
-            [np.concatenate(column) for column in zip(*self.launched, strict=True)], schema=["offset", "module", "op"])
-        pairs = []
-        for module, op in launched.select("module", "op").unique().iter_rows():
-            name = texts[op] if op >= 0 else ""
-            work = works.get((texts[module] if module >= 0 else "", name)) or any_module.get(name)
+            [np.concatenate(column) for column in zip(*self.launched, strict=True)], schema=[
+                "offset", "module", "program", "op"])
+        keys, pairs = ["module", "program", "op"], []
+        for module, program, op in launched.select(keys).unique().iter_rows():
+            name, where = texts[op] if op >= 0 else "", texts[module] if module >= 0 else ""
+            number = PROGRAM.search(where)
+            where, program_id = PROGRAM.sub("", where), int(number[1]) if number else program
+            # a module without a number is joined only where no other has its name
+            work = works.get((where, program_id, name)) or of_module.get((where, name))
+            work = work or (any_module.get(name) if not where else None)
             if work is not None:
-                pairs.append((module, op, *work))
+                pairs.append((module, program, op, *work))
         known = pl.DataFrame(pairs, orient="row", schema={
-            "module": launched.schema["module"], "op": launched.schema["op"], "op_flops": pl.Int64,
-            "op_bytes": pl.Int64, "op_line": pl.String})
-        found = launched.join(known, on=["module", "op"], how="inner").drop("module", "op")
+            **{key: launched.schema[key] for key in keys}, "op_flops": pl.Int64, "op_bytes": pl.Int64,
+            "op_line": pl.String})
+        found = launched.join(known, on=keys, how="inner").drop(keys)
         places = kernels.select(pl.col("index").cast(pl.UInt32).alias("row"), "offset").collect()
         matches = places.join(found.unique("offset"), on="offset", how="inner").drop("offset")
         return changed("kernels", kernels, matches.with_columns(pl.col("op_line").cast(NAME)), self.job)
@@ -152,7 +158,8 @@ class _Load:
         names, stats = events.name, events.statistics
         op = stats.texts("hlo_op")
         self.operators.add_names(op)
-        self.launched.append((events.offset, stats.texts("hlo_module"), np.where(op < 0, names, op)))
+        self.launched.append((
+            events.offset, stats.texts("hlo_module"), stats.numbers("program_id"), np.where(op < 0, names, op)))
         kernel, copy = stats.texts("kernel_details"), stats.texts("memcpy_details")
         copy = np.where(copy < 0, stats.texts("memset_details"), copy)
         keep = np.ones(events.rows, bool) if launched else ~self._contains(events)

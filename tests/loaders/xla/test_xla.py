@@ -20,6 +20,7 @@ from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.loader import Job
 from warplens.loaders.trace import Trace
+from warplens.loaders.xla import hlo
 
 CAPTURE = "traces/jax_xplane/tracelens_test_data_jax_te_fused_attn_categorization/934987a2fc2f.xplane.pb"
 TWIN = "traces/jax_trace_json/934987a2fc2f.trace_viewer.json.gz"
@@ -182,3 +183,33 @@ def test_lines_that_are_not_read_are_listed(samples: Path) -> None:
     (trace,) = open_run(str(samples / "xla_gpu.xplane.pb"), use_cache=False)
     assert ("/device:GPU:0 XLA Modules", 1, False) in map(tuple, trace.info.facts["tables"])
     assert ("/device:GPU:0 Stream #14(Compute)", 16, True) in map(tuple, trace.info.facts["tables"])
+
+
+def instruction(name: str, opcode: str, number: int, sides: list[int], *more: tuple[int, Any]) -> tuple[int, Any]:
+    """An instruction of float32 with these dimensions."""
+    shape = [(2, 11), *((3, side) for side in sides)]
+    return 2, [(1, name), (2, opcode), (3, shape), (35, number), *more]
+
+
+def test_work_of_hlo_is_that_of_its_products_and_unknown_where_nothing_says_it() -> None:
+    message = importlib.import_module("protobuf_writer").message
+    backend = '{"gemm_backend_config": {"dot_dimension_numbers": {"lhs_contracting_dimensions": ["1"]}}}'
+    with_workspace = [(2, 13), (4, [(2, 11), (3, 8), (3, 4)]), (4, [(2, 3), (3, 999)])]
+    operands = [(36, 1), (36, 2)]
+    window, dims = (15, [(1, [(1, 3)]), (1, [(1, 3)])]), (16, [(3, 1)])
+    works = hlo._module(message([(1, "jit_f"), (3, [
+        (5, 1), instruction("a", "parameter", 1, [8, 16]), instruction("b", "parameter", 2, [16, 4]),
+        instruction("k", "parameter", 3, [6, 5, 3, 3]),
+        instruction("dot.1", "dot", 4, [8, 4], *operands, (30, [(1, 1)])),
+        instruction("add.1", "add", 5, [8, 4], (36, 4), (36, 4)),
+        (2, [(1, "product"), (2, "custom-call"), (3, with_workspace), (28, "__cublas$gemm"), (35, 6), *operands,
+             (43, backend)]),
+        instruction("attention", "custom-call", 7, [8, 4], *operands, (28, "fmha")),
+        instruction("conv", "convolution", 8, [2, 6, 7, 7], (36, 1), (36, 3), window, dims),
+        instruction("loop", "while", 9, [8], (38, 1)),
+    ])]))
+    assert {op: (work.flops, work.bytes) for (_, op), work in works.items()} == {
+        "dot.1": (2 * 8 * 4 * 16, 4 * (128 + 64 + 32)), "add.1": (0, 4 * 96),
+        "product": (2 * 8 * 4 * 16, 4 * (128 + 64 + 32)), "attention": (None, None),
+        "conv": (2 * 2 * 6 * 49 * 9 * 5, 4 * (128 + 270 + 588)), "loop": (None, None),
+    }
