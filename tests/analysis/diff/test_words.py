@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
 import pytest
 from made_pairs import AFTER, BEFORE, behind_the_host, convolutions, training
+from runs import kernel, run_of, steps
 
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.parts import unfolded
@@ -116,3 +118,15 @@ def test_all_kernels_by_one_factor_are_a_lead_and_no_cause() -> None:
     assert (uniform["kernels"], uniform["of"]) == (12, 12) and uniform["factor"] == pytest.approx(1.3, rel=0.01)
     assert any(line.startswith("Lead    12 of 12 kernels 1.3×, all slower") for line in table.summary)
     assert ask(VIEW, (same_kernels(1.0, 1), same_kernels(1.0, 2))).facts["uniform"] is None
+
+
+def test_launches_without_a_name_are_compared_with_nobody_and_end_nothing() -> None:
+    def nameless(dur: int) -> Trace:
+        rows = [kernel(2 * cycle + at, 10_000 * cycle + 5_000 * at, dur, name) for cycle in range(6)
+                for at, name in enumerate((None, "gemm"))]
+        return run_of(kernels=rows, cycles=steps(*[10_000] * 6))
+
+    rows = ask(VIEW, (nameless(700), nameless(900))).frame.filter(pl.col("kind") == "kernel")
+    known = rows.filter(pl.col("function") == "gemm")
+    assert known["a_ms"].to_list() == [0.0007] and known["b_ms"].to_list() == [0.0009]
+    assert not set(rows.filter(pl.col("function") != "gemm")["verdict"]) & {"slower", "faster"}
