@@ -128,5 +128,5 @@ def test_launches_without_a_name_are_compared_with_nobody_and_end_nothing() -> N
 
     rows = ask(VIEW, (nameless(700), nameless(900))).frame.filter(pl.col("kind") == "kernel")
     known = rows.filter(pl.col("function") == "gemm")
-    assert known["a_ms"].to_list() == [0.0007] and known["b_ms"].to_list() == [0.0009]
+    assert known["a_ms"].to_list() == pytest.approx([0.0007]) and known["b_ms"].to_list() == pytest.approx([0.0009])
     assert not set(rows.filter(pl.col("function") != "gemm")["verdict"]) & {"slower", "faster"}
