@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -392,6 +393,62 @@ async def open_trace(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "o", "o", *"b", "enter")
     assert app.screen is app.main
     assert [run.path for run in app.session.inputs] == ["b"]
+
+
+@key("recordings")
+async def recordings(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "O")
+    assert "Open recordings" in screen_text(app)
+    await press(pilot, "enter")
+    await settled(pilot)
+    assert [run.path for run in app.session.inputs] == ["a"] and app.session.recordings == ["a", "b"]
+
+
+@key("copy_name")
+async def copy_name(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "ctrl+y")
+    assert "Sent" in said(app) or "written to" in said(app)
+
+
+def _terminal_is_given(app: WarplensApp, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the app gave its terminal away, instead of doing so: a test has none."""
+    given: list[bool] = []
+
+    @contextmanager
+    def suspend() -> Iterator[None]:
+        given.append(True)
+        yield
+
+    monkeypatch.setattr(app, "suspend", suspend)
+    return given
+
+
+@key("pager")
+async def pager(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        given = _terminal_is_given(app, patch)
+        patch.setenv("PAGER", "true")
+        await press(pilot, "vertical_line")
+        for _ in range(50):
+            if given:
+                break
+            await settled(pilot)
+    assert given and app.screen is app.main
+
+
+@key("editor")
+async def editor(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        given = _terminal_is_given(app, patch)
+        patch.delenv("VISUAL", raising=False)
+        patch.setenv("EDITOR", "true")
+        await press(pilot, "i", *"note", "ctrl+e")
+        for _ in range(50):
+            if given:
+                break
+            await settled(pilot)
+        await press(pilot, "enter")
+    assert given and list(pane(app).state.notes.values()) == ["note"]
 
 
 @key("record")
