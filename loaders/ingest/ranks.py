@@ -306,6 +306,8 @@ def _passes(source: str, label: str, files: Sequence[Path], singles: Sequence[Tr
     kernels in the same order: the launches of the first pass, with the counters of all. None for others."""
     import polars as pl
 
+    from ..schema import columns_of
+
     numbers = [_PASS.fullmatch(file.parent.name) for file in files]
     if not all(numbers) or not all(trace.has("kernels") for trace in singles):
         return None
@@ -330,7 +332,7 @@ def _passes(source: str, label: str, files: Sequence[Path], singles: Sequence[Tr
                 on=["ts_ns", "device"], how="inner", maintain_order="left").with_columns(ts_ns="_now").drop("_now"))
     warnings = dict.fromkeys(warning for trace in singles for warning in trace.info.warnings)
     note = f"{len(files)} passes: a program that ran once for each set of counters; its launches are counted once"
-    columns = [pl.concat([one.select(tables[0].collect_schema().names()) for one in tables])
+    columns = [pl.concat([one.select(columns_of(tables[0]).names()) for one in tables])
                for tables in (measured, samples)]
     return replace(first, info=replace(first.info, source=source, label=label, warnings=(*warnings, note))).with_tables(
         launch_metrics=columns[0].sort("index", maintain_order=True),

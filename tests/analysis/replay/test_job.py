@@ -27,4 +27,5 @@ def test_a_late_rank_is_named_with_its_cost_and_the_reduced_dataset_says_the_sam
     assert even.balance_ns < late.balance_ns and "rank 2 as fast as the others" in late.sentence()
     reduced = job(reduce_here(tmp_path / "late", tmp_path / "fleet"))
     assert reduced.straggler == "rank 2" and reduced.straggler_ns == pytest.approx(late.straggler_ns, rel=0.01)
-    assert reduced.hidden_ns == pytest.approx(late.hidden_ns, rel=0.01)
+    assert reduced.replayed and not late.replayed
+    assert 0 < reduced.hidden_ns <= late.hidden_ns  # the dataset's is replayed, the recordings' here a bound
