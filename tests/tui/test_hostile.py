@@ -62,7 +62,7 @@ def test_every_view_and_every_panel_of_a_pair(folder: Path, opened: list[Session
     session.until_shown("slower", KERNELS[2], " → bevil")
     walk(session, [
         (b"\r", ("Diff: details", KERNELS[2])), (ESC, ("not : details",)),
-        (b"1", ("▐1 Overview▌", "breakdown: Kernel", KERNELS[0])), (b"x", ("run A",)), (b"x", ("run B",)),
+        (b"1", ("▐1 Overview▌", "One step on one scale", "␛[66;6H␛[666mpen")), (b"x", ("run A",)), (b"x", ("run B",)),
         (b"2", ("▐2 Cycles▌", "ProfilerStep#")), (b"x", ("A and B",)), (b"x", ("run A",)),
         (b"\r", ("Cycles: details", "␛[66;6H␛[666mpen")),
         (ESC, ("not : details",)), (b"c", ("cycle 1",)), (b"x", ("run B",)), (b"x", ("A and B",)),
