@@ -107,14 +107,18 @@ class Session:
         raise AssertionError(f"never came: {condition!r} in {bytes(self._data[start:])[-600:]!r}")
 
     def insist(self, shown: bytes, *keys: bytes) -> None:
-        """Until that is sent; the keys again and again, for what is asked in the background comes when it comes."""
-        start, end = self.sent, time.monotonic() + LIMIT
+        """Until that is sent; the keys again and again, for what is asked in the background comes when it comes.
+
+        At growing distances, whatever is painted meanwhile: of a key that opens and closes, two that came before one
+        frame show nothing, and what they paint must not ask for the next two."""
+        start, end, pause = self.sent, time.monotonic() + LIMIT, 0.3
         while shown not in self.since(start):
             assert self.alive and time.monotonic() < end, f"never came: {shown!r} in {self.since(start)[-600:]!r}"
             for key in keys:
                 self.send(key)
                 with self._lock:
-                    self._lock.wait(0.3)
+                    self._lock.wait_for(lambda: shown in self._data[start:], pause)
+            pause = min(1.5 * pause, 3.0)
 
     def settle(self, shown: bytes) -> None:
         """Until it shows that and asks after each frame: go down and up until the start-up's question was answered."""
