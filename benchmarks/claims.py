@@ -8,7 +8,7 @@ A FOLDER with a ``claims.json`` of its own brings its claims too; the project's 
 (how the figure was had by another road), ask: [{runs: [index into files], view, extra, holds, says}]}``;
 ``archive!part`` is a file within a tar archive. ``holds`` are Python expressions over the JSON of an answer (``t``, its
 facts ``f``, its rows ``r``, its sentences ``text``); ``says`` is one that gives the words for the table. They are run:
-give no folder that you do not trust. A claim whose files are absent, or are no longer those that were published, is
+only give folders you trust. A claim whose files are absent, or are no longer those that were published, is
 skipped and counted.
 """
 

@@ -176,7 +176,7 @@ def _collectives(calls: pl.DataFrame, there: Sequence[int]) -> list[Stuck]:
 
 
 def _messages(calls: pl.DataFrame, there: Sequence[int]) -> list[Stuck]:
-    """The pairs of ranks of which one waits in a message that the other did not begin."""
+    """Pairs of ranks: one waits in a message that the other did not begin."""
     own = _begun(calls.filter(pl.col("message").fill_null(False), pl.col("src_rank").is_not_null())).sort(
         "rank", "record", maintain_order=True)
     places = []
@@ -188,10 +188,10 @@ def _messages(calls: pl.DataFrame, there: Sequence[int]) -> list[Stuck]:
         ends = members[source], members[target]
         open_calls = {rank: rows.filter(pl.col("rank") == rank, "begun", ~pl.col("ended")) for rank in ends}
         for here, other, words in ((ends[1], ends[0], "from"), (ends[0], ends[1], "to")):
-            mine, theirs = open_calls[here], open_calls[other]
-            if mine.height <= theirs.height or here == other:
+            waiting, answering = open_calls[here], open_calls[other]
+            if waiting.height <= answering.height or here == other:
                 continue
-            first = mine.row(theirs.height, named=True)
+            first = waiting.row(answering.height, named=True)
             without = () if other in there else (other,)
             places.append(Stuck(
                 _named(rows, name, own), members, int(first["seq"] or 0), (here,), (other,), without, {here: first},

@@ -26,7 +26,7 @@ def has_counters(run: Trace) -> bool:
 
 
 def _traffic(run: Trace) -> pl.DataFrame | None:
-    """Bytes moved by each launch of which both directions were counted: ``index moved``; None if none was."""
+    """Bytes moved by each launch whose reads and writes were counted: ``index moved``; None if there is none."""
     if not run.has("launch_metrics"):
         return None
     metric = pl.col("metric").cast(pl.String)

@@ -154,7 +154,7 @@ _KINETO = frozenset((
     "schemaVersion", "deviceProperties", "traceName", "distributedInfo", "with_stack", "record_shapes",
     "profile_memory", "cupti_version", "cuda_runtime_version", "cuda_driver_version", "roctracer_version",
     "hip_runtime_version", "trace_id", "baseTimeNanoseconds", "host_name"))
-"""Keys of which a document of Kineto has some. Without them and without devices nothing says who wrote it."""
+"""Keys of Kineto's documents. One with none of them and without devices does not say who wrote it."""
 
 
 def _tool(document: dict[str, Any], word: str, xla: bool, devices: list[str]) -> str:
