@@ -171,7 +171,8 @@ def _restricted(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[
 def _listed(column: Column, rows: Rows, same: Collection[str]) -> Column:
     """The column for a list of these rows: unlisted if it says nothing, moments as fine as needed."""
     given = (name for name in (column.name, column.estimate) if name)
-    blank = column.order is not None and not column.elastic and all(map(rows.blank, given))
+    names_rows = column.elastic and (column.pinned or column.role in ("name", "tree"))
+    blank = column.order is not None and not names_rows and all(map(rows.blank, given))
     if column.name in same or blank:
         return replace(column, order=None)
     if column.role != "moment" or not rows.height:

@@ -12,6 +12,7 @@ from warplens.analysis.table.filters import Filter
 from warplens.analysis.table.table import Table
 from warplens.analysis.views.kernels import VIEW as KERNELS
 from warplens.analysis.views.launches import VIEW as LAUNCHES
+from warplens.analysis.views.ranks import VIEW as RANKS
 
 
 def kernels(*devices: str) -> Table:
@@ -51,3 +52,9 @@ def test_the_name_is_found_as_it_is_shown_and_as_it_was_recorded() -> None:
     for wanted in (short, "vectorized_elementwise_kernel<4"):
         found = report("kernels", (run,), Options(), condition=Filter(wanted)).shown()["name"]
         assert found.to_list() == [raw], wanted
+
+
+def test_an_elastic_column_without_a_value_is_not_listed_and_the_name_always_is() -> None:
+    run = run_of(kernels=[kernel(at, 1_000 * at, 500, device=f"GPU {at % 2}") for at in range(4)])
+    listed = {column.name for column in ask(RANKS, (run,)).columns if column.order is not None}
+    assert not listed & {"call", "line", "state"} and "device" in listed
