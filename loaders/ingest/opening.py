@@ -7,6 +7,7 @@ the original exception is raised instead.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import cache as cache_once
 from functools import partial
@@ -25,7 +26,7 @@ from ..recognition import recognised
 from ..trace import RECORDINGS, Trace
 from . import cache, call_tree, failures, inputs, spill, store
 from .job.files import CAPTURES, InputFile, Progress, Request, file_of, in_folder, left_out
-from .job.small_files import SmallFiles, are_many_and_small
+from .job.small_files import SmallFiles, are_small
 
 if TYPE_CHECKING:
     from .job import pool
@@ -85,6 +86,11 @@ def ingest(path: str, request: Request) -> Opened:
             scratch.append(spill.directory())
             left_out_of_archive = inputs.unpack(display_name, source, scratch[-1], request.progress)
             unpacked = source = scratch[-1]
+
+        def as_given(text: str) -> str:
+            """The path or sentence with the archive's name in place of the folder it was unpacked to."""
+            return text if unpacked is None else text.replace(str(unpacked), display_name, 1)
+
         folder = source.is_dir()
         if scratch:  # temporary copies of a stream or archive cannot be cached
             request = replace(request, use_cache=False)
@@ -94,18 +100,16 @@ def ingest(path: str, request: Request) -> Opened:
             input_files, unread = in_folder(path, source, request)
         else:
             input_files, unread = [file_of(display_name, source, request)], []
-        if folder and request.as_one and are_many_and_small(input_files):
-            return _one_job(display_name, source, input_files, request, unread)
+        if folder and request.as_one and are_small(input_files):
+            return _one_job(display_name, source, input_files, request, unread, left_out_of_archive, as_given)
         opened, directories, loaded = _load(display_name, input_files, request, unread)
         unread += left_out_of_archive
         if request.settle:
             known_before = {input_file.entry for input_file in input_files}
             cache.settle([directory for directory in directories if directory not in known_before])
-        files = tuple(str(input_file.path) for input_file in opened) if folder else (display_name,)
-        if unpacked is not None:
-            files = tuple(file.replace(str(unpacked), display_name, 1) for file in files)
-            unread = [reason.replace(str(unpacked), display_name) for reason in unread]
-        return Opened(display_name, files, tuple(directories), tuple(loaded), tuple(unread), request.align_s)
+        files = tuple(as_given(str(input_file.path)) for input_file in opened) if folder else (display_name,)
+        unread_names = tuple(map(as_given, unread))
+        return Opened(display_name, files, tuple(directories), tuple(loaded), unread_names, request.align_s)
     except OSError as error:  # copying a stream failed; errors of loaders are Unreadable already
         if failures.is_full_disk(error):
             advice = "Free some space in the temporary folder (TMPDIR)."
@@ -130,9 +134,10 @@ def _cached_job(display_name: str, folder: Path, request: Request) -> Opened | N
 
 
 def _one_job(
-    display_name: str, folder: Path, input_files: list[InputFile], request: Request, unread: list[str]
+    display_name: str, folder: Path, input_files: list[InputFile], request: Request, unread: list[str],
+    left_out_of_archive: Sequence[str], as_given: Callable[[str], str],
 ) -> Opened:
-    """Read the many small files of a job and merge them in one directory. Raises Unreadable, OSError."""
+    """Read the small files of a job and merge them in one directory. Raises Unreadable, OSError."""
     origin = cache.Origin(cache.stamps([folder]), input_files[0].format, 1, True) if request.use_cache and all(
         file.loader is None or _is_ours(file.loader) for file in input_files
     ) else None
@@ -143,8 +148,9 @@ def _one_job(
     try:
         job = SmallFiles(directory)
         opened, _, loaded = _load(display_name, input_files, request, unread, job)
-        files = tuple(str(file.path) for file in opened)
-        (run,) = Opened(display_name, files, (), tuple(loaded), tuple(unread)).traces()
+        files = tuple(as_given(str(file.path)) for file in opened)
+        sentences = tuple(map(as_given, (*unread, *left_out_of_archive)))
+        (run,) = Opened(display_name, files, (), tuple(loaded), sentences).traces()
         job.write_merged(run)
         if origin is not None:
             directory = cache.commit(origin, directory)
@@ -364,7 +370,8 @@ class Opened(Struct, frozen=True):
         if len(warnings) > MOST_NAMED:
             warnings = (*warnings[:MOST_NAMED], f"{len(warnings) - MOST_NAMED:,} more files were left out, too")
         runs = tuple(run.warn(*warnings) if warnings else run for run in self._traces(worker))
-        files = [Path(capture)] if capture else sibling_captures(Path(self.files[0])) if len(self.files) == 1 else []
+        alone = Path(self.files[0]) if len(self.files) == 1 and not os.path.isdir(self.files[0]) else None
+        files = [Path(capture)] if capture else sibling_captures(alone) if alone is not None else []
         return tuple(replace(run, captures=cache_once(partial(_captures, files))) for run in runs) if files else runs
 
     def has_distinct_ranks(self) -> bool:

@@ -1,8 +1,9 @@
-"""Jobs of many small files, which are merged into one run with one file per table when they are read.
+"""Jobs of small files, which are merged into one run with one file per table when they are read.
 
 The cost of a query grows with the number of files behind its tables: opening those of 1,024 ranks of 100 kB each alone
-takes seconds, and the cache would have an entry for each. A merged job is one cache entry with one file per table. The
-only drawback is that if one source file changes, all are read again.
+takes seconds, and the cache would have an entry for each; the ranks of 16 such files cost 1.1 CPU s merged and 2.8
+apart. A merged job is one cache entry with one file per table. The only drawback is that if one source file changes,
+all are read again.
 """
 
 from __future__ import annotations
@@ -20,17 +21,15 @@ from .files import InputFile, Request
 if TYPE_CHECKING:
     import polars as pl
 
-FEWEST = 17
-"""Number of files from which a job is merged: with fewer the gain is small, and ranks can be shown as they are read."""
 MOST_MEAN_BYTES = 1 << 20
 """Maximum mean file size of a merged job; larger files are worth caching separately in case one of them changes."""
 _MOST_MEMORY = 192 << 20
 """Bytes of tables held in memory before merging; the tables of further files are written to disk first."""
 
 
-def are_many_and_small(files: Sequence[InputFile]) -> bool:
-    """Whether the files of a job are merged when they are read."""
-    return len(files) >= FEWEST and sum(file.size for file in files) <= MOST_MEAN_BYTES * len(files)
+def are_small(files: Sequence[InputFile]) -> bool:
+    """Whether several files of a folder are merged when they are read."""
+    return len(files) > 1 and sum(file.size for file in files) <= MOST_MEAN_BYTES * len(files)
 
 
 class SmallFiles:

@@ -1,4 +1,4 @@
-"""A job of many small files is one entry of the cache, and holds what its files hold when each is cached alone."""
+"""A job of small files is one entry of the cache, and holds what its files hold when each is cached alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.ingest.process import Ingest
 from warplens.loaders.trace import TABLE_NAMES, Trace
 
-RANKS = small_files.FEWEST
+RANKS = 5
 
 
 def recording(rank: int) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_it_holds_what_its_files_hold_one_by_one(job: Path, monkeypatch: pytest.
     monkeypatch.setattr(small_files, "_MOST_MEMORY", memory)
     cold, again, without = opened(job), opened(job), opened(job, use_cache=False)
     assert len(cache.entries()) == 1
-    monkeypatch.setattr(opening, "are_many_and_small", lambda parts: False)
+    monkeypatch.setattr(opening, "are_small", lambda parts: False)
     monkeypatch.setattr(cache, "find", lambda file: None)
     alone = opened(job)
     expected = tables(alone)
@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_file_is_said_each_time(job: Path) -> None:
 def test_one_of_its_files_is_still_picked_by_number(job: Path) -> None:
     opened(job)
     (run,) = open_run(str(job), worker=2)
-    assert run.info.ranks == (10,), "in the order of names"
+    assert run.info.ranks == (2,), "in the order of names"
 
 
 def events_of(folder: Path) -> list[Event]:

@@ -143,6 +143,7 @@ def test_large_files_of_a_job_are_read_by_processes_at_once(tmp_path: Path, monk
         read_here.append(job.path.name)
         return load(job)
 
+    monkeypatch.setattr(opening, "are_small", lambda files: False)
     monkeypatch.setattr(opening, "_PARALLEL_BYTES", 1)
     monkeypatch.setattr(pool, "most_workers", lambda _: 2)
     monkeypatch.setattr(type(kineto.LOADER), "load", lambda self, job: counted(job))
