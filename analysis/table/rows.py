@@ -210,6 +210,12 @@ class Rows:
             self._widest[name] = longest
         return self._widest[name]
 
+    def widest_shown(self, name: str, find: Callable[[], int]) -> int:
+        """Cells of the widest name as lists show it, from ``find`` the first time."""
+        if (key := f"{name} shown") not in self._widest:
+            self._widest[key] = find()
+        return self._widest[key]
+
     def largest(self, name: str, rows: int, ids: pl.Series | None) -> float | None:
         """The ``rows``-th largest absolute value of a column among ``ids``, the rows of the answer (None: all); None if
         there are fewer values."""

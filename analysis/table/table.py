@@ -251,7 +251,11 @@ class Table(Struct, frozen=True):
         return self.rows.total(column, self.row_order, self.passed)
 
     def widest(self, column: str) -> int:
-        """Length of the longest text read so far in the column, in characters; 0 if it is not text."""
+        """Cells of the longest text read so far in the column, of a recorded name as lists show it; 0 if it is not
+        text."""
+        is_name = any(one.name == column and one.role == "name" for one in self.columns)
+        if is_name and (names := self.rows.texts(column)):
+            return self.rows.widest_shown(column, lambda: max(len(self.shown_name(name, None)) for name in names))
         return self.rows.widest(column)
 
     def prepare(self) -> None:

@@ -90,15 +90,18 @@ def arrange(
     """Place the columns in ``width`` cells; the first ``start`` cells are the gutter.
 
     ``first`` is the index of the first column after the pinned ones; None: not scrolled sideways. ``widest`` gives the
-    cells of an elastic column's longest text, so that the column takes no more and the numbers stay close to it.
+    cells of a text column's longest text. Spare cells go to the texts that are cut, a cell each in turn from the most
+    cut one on, then to dropped columns that fit now, then to bars.
     """
     room = width - start
     shown, stay = listed(columns), pinned(columns)
-    needs = {index: least(columns[index]) for index in shown}
+    texts = {index: max(cell_len(columns[index].header), longest) for index in shown if columns[index].unit == "text"
+             and (longest := widest(columns[index]))}
+    needs = {index: min(least(columns[index]), texts.get(index, width)) for index in shown}
     for index in shown:
         if columns[index].elastic and columns[index].role in ("name", "tree"):
             needs[index] = max(needs[index], min(int(NAME_SHARE * width), widest(columns[index])))
-    wanted = sum(max(columns[index].width, needs[index]) for index in shown)
+    wanted = sum(max(min(columns[index].width, texts.get(index, width)), needs[index]) for index in shown)
     gap = 2 if wanted + 2 * len(shown) <= room else 1
     if first is None:
         chosen = list(shown)
@@ -120,13 +123,14 @@ def arrange(
             chosen.append(index)
         left = any(index not in stay and index < first for index in shown)
         right = rest[-1:] != chosen[-1:] and bool(rest)
-    spare = room - _needs(needs, chosen, gap)
     widths = {index: needs[index] for index in chosen}
-    for count, index in enumerate(elastic := [index for index in chosen if columns[index].elastic]):
-        lacks = max(columns[index].width, widest(columns[index])) - widths[index]
-        more = max(0, min(lacks, spare // (len(elastic) - count)))
-        widths[index] += more
-        spare -= more
+    spare = room - _needs(needs, chosen, gap) - (len(chosen) < len(shown))  # a cell for the mark that says so
+    spare = _widened(widths, spare, columns, texts)
+    for index in sorted(set(shown) - set(chosen), key=lambda index: (columns[index].order or 0, index)):
+        if first is None and needs[index] + gap <= spare and _compared(columns, index, [*chosen, index]):
+            chosen = sorted([*chosen, index])
+            widths[index] = needs[index]
+            spare = _widened(widths, spare - needs[index] - gap, columns, texts)
     for index in [index for index in chosen if columns[index].bar in ("share", "lost")]:
         more = max(0, min(columns[index].width - widths[index], spare))
         widths[index] += more
@@ -144,6 +148,20 @@ def arrange(
     if first is None:
         return Layout(tuple(placed), 0, left, right or len(chosen) < len(shown))
     return Layout(tuple(placed), len(stay), left, right)
+
+
+def _widened(widths: dict[int, int], spare: int, columns: Sequence[Column], texts: Mapping[int, int]) -> int:
+    """Give spare cells to what is cut, one each in turn, the most cut first; the cells that are left."""
+    lacks = {}
+    for index, width in widths.items():
+        if index in texts or columns[index].elastic:
+            lacks[index] = texts.get(index, columns[index].width) - width
+    while spare > 0 and (cut := sorted((index for index in lacks if lacks[index] > 0), key=lambda at: -lacks[at])):
+        for index in cut[:spare]:
+            widths[index] += 1
+            lacks[index] -= 1
+        spare -= min(spare, len(cut))
+    return spare
 
 
 def _compared(columns: Sequence[Column], index: int, chosen: Sequence[int]) -> bool:

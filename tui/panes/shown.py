@@ -44,6 +44,9 @@ def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
         table = replace(arrangement, filter="").apply(base, view)
     for names in base.names:
         len(names.names)  # computes the display names here, not on the UI thread
+    for column in base.columns:
+        if column.role == "name" and column.order is not None:
+            base.widest(column.name)
     return Shown(view, base, table, coverage(base, table), bad)
 
 
