@@ -9,6 +9,7 @@ warm-up cycles are marked, and counted even when ``Options.warm_up`` leaves them
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from threading import RLock
 from typing import Any
 
@@ -26,13 +27,11 @@ from ..core.distribution import fence, statistics
 from . import assignment, completeness, launch_runs, reduced
 from . import sources as cycle_sources
 from .completeness import with_phases
-from .sourced_cycles import LIMITED, SourcedCycles, why_ignored
+from .sourced_cycles import LIMITED, Judged, SourcedCycles, judged, merged
 from .step_times import BOUNDS, FIGURES, NOTHING, PlacedWork, StepTimes, main_devices, step_times, work_of
 
 WARM_UP_FACTOR = 1.5  # A first cycle this many times the median is warm-up, and so are those after it while they are...
 WARM_UP_SHARE = 0.25  # ...this slow, up to this share of all cycles.
-LEAST_HELD = 0.5
-"""Share of the device time that cycles found by regularity must contain; with less they do not explain the run."""
 TOGETHER = 1_000_000  # Rows of a profile that are deduplicated at once.
 
 EXTRA: dict[str, Any] = {
@@ -73,6 +72,17 @@ class Cycles(Struct, frozen=True):
 _finding = RLock()
 
 
+NOUNS = {"execution": "execution", "anchor": "repetition", "pattern": "repetition"}
+
+
+def noun(cycles: Cycles) -> str:
+    """What one cycle is called in sentences: a ``step`` was recorded, an ``execution`` is of a compiled program, a
+    ``repetition`` is guessed."""
+    if not cycles.guessed:
+        return "step"
+    return NOUNS.get(cycles.source or "", "repetition")
+
+
 def find_cycles(run: Trace, options: Options) -> Cycles:
     """The cycles from the first source that has any and explains the run; an empty frame and a note without any."""
     part = run.part_of
@@ -93,8 +103,8 @@ def cycles_of(run: Trace, options: Options) -> pl.LazyFrame:
 
 
 SOURCES = (
-    cycle_sources.recorded, cycle_sources.optimised, cycle_sources.annotated, cycle_sources.anchored,
-    launch_runs.executed, launch_runs.repeated,
+    cycle_sources.recorded, cycle_sources.optimised, cycle_sources.named, launch_runs.executed,
+    cycle_sources.annotated, cycle_sources.anchored, launch_runs.repeated,
 )
 """The sources of cycles, most trusted first."""
 
@@ -108,15 +118,26 @@ def _find(run: Trace, anchor: str | None) -> Cycles:
     if run.info.facts.get(LIMITED) and not run.has("cycles"):
         return _none("no cycles in the selected scope")
     first: Cycles | None = None
-    for source in SOURCES:
-        result = source(run)
-        if result is None:
-            continue
+    for result in chain.from_iterable(source(run) for source in SOURCES):
         cycles = _complete(run, result)
-        if result.certain or cycles.held is None or cycles.held >= LEAST_HELD:
+        if not result.guessed:
+            return cycles
+        cycles, verdict = _judged(run, result, cycles)
+        if verdict.applies:
             return cycles
         first = first or cycles
     return first or _none("no cycles: no step marks, and no annotation, function or run of launches that repeats")
+
+
+def _judged(run: Trace, sourced: SourcedCycles, cycles: Cycles) -> tuple[Cycles, Judged]:
+    """The guess with why it is ignored, of n repetitions each where every n-th launches more."""
+    verdict = judged(run, sourced, cycles.frame)
+    if verdict.ignored is not None and (longer := merged(run, sourced, cycles.frame)) is not None:
+        joined = _complete(run, longer)
+        again = judged(run, longer, joined.frame)
+        if again.ignored is None:
+            return joined, again
+    return replace(cycles, ignored=verdict.ignored), verdict
 
 
 def _none(note: str) -> Cycles:
@@ -160,7 +181,7 @@ def _complete(run: Trace, sourced: SourcedCycles) -> Cycles:
     return Cycles(
         frame.with_columns(pl.Series("outlier", marks, dtype=pl.Boolean)).select(order), sourced.source, anchor,
         sourced.device_time, sourced.notes, records.before, records.elsewhere, records.held, records.earlier,
-        sourced.guessed, why_ignored(run, frame, records.held) if sourced.guessed else None, marked, times,
+        sourced.guessed, None, marked, times,
     )
 
 
@@ -317,10 +338,12 @@ def why_guessed(cycles: Cycles) -> str | None:
     """A sentence that the cycles are a guess, and whether they are used; None for recorded ones."""
     if not cycles.guessed or cycles.frame.is_empty():
         return None
+    word = noun(cycles)
+    count = units.counted(cycles.frame.height, word, f"{word}s")
     if cycles.ignored is None:
-        return "No cycles are marked in the recording: these are a guess, from what repeats."
-    count = units.counted(cycles.frame.height, "guessed cycle is", "guessed cycles are")
-    return f"{count} not used for findings, headlines and gauges: {cycles.ignored}."
+        what = "of one program" if word == "execution" else "of the same work"
+        return f"No step was recorded: these are {count} {what}."
+    return f"No step was recorded; {count} {'is' if cycles.frame.height == 1 else 'are'} ignored: {cycles.ignored}."
 
 
 def facts_of(cycles: Cycles) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """Cycles from launches alone, where the host side has no iteration marks.
 
-First a compiled program (a graph, an XLA executable) that runs repeatedly: a cycle goes, in device time, from the first
-activity of one execution to the first of the next, since the call returns long before the device is done. Small
-programs run between steps, so the program with most device time is the step, if it fills its cycles. Else what repeats
-in the launches of each rank's busiest stream: with timestamps such a cycle lasts until the next one begins, without
-them its length is the summed latency of its launches.
+First a compiled program (a graph, an XLA executable) that runs repeatedly: its marks are the calls that run it, though
+these return long before the device is done. Small programs run between steps, so the program with most device time is
+the step. Else what repeats in the launches of each rank's busiest stream: with timestamps such a cycle lasts until the
+next one begins, without them its length is the summed latency of its launches.
 """
 
 from __future__ import annotations
@@ -71,8 +70,8 @@ def launch_runs(table: pl.DataFrame, bounds: Bounds, labels: list[str], source: 
     return schema.conform("cycles", marked.lazy()).collect()
 
 
-def repeated(run: Trace) -> SourcedCycles | None:
-    """Cycles from the repetition of kernel names on the busiest stream of each rank; None where nothing repeats."""
+def repeated(run: Trace) -> list[SourcedCycles]:
+    """Cycles from the repetition of kernel names on the busiest stream of each rank; none where nothing repeats."""
     result: list[tuple[int | None, pl.DataFrame, list[Pattern]]] = []
     for rank, table in launches_by_rank(run):
         codes = table["name"].to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
@@ -80,7 +79,7 @@ def repeated(run: Trace) -> SourcedCycles | None:
         if _tells_the_run(table, patterns):
             result.append((rank, table, patterns))
     if not result:
-        return None
+        return []
     names = _names([patterns for _, _, patterns in result])
     pieces = []
     for rank, table, patterns in result:
@@ -92,9 +91,9 @@ def repeated(run: Trace) -> SourcedCycles | None:
         bounds, labels = [bound for bound, _ in placed], [name for _, name in placed]
         pieces.append(launch_runs(table, bounds, labels, "pattern", rank))
     if not pieces:
-        return None
+        return []
     anchor = _worded(result[0][1], result[0][2])
-    return SourcedCycles(pl.concat(pieces), "pattern", anchor, device_time=True, guessed=True)
+    return [SourcedCycles(pl.concat(pieces), "pattern", anchor, device_time=True, guessed=True)]
 
 
 def _names(ranks: list[list[Pattern]]) -> list[str]:
@@ -110,12 +109,16 @@ def _names(ranks: list[list[Pattern]]) -> list[str]:
 
 
 def _tells_the_run(table: pl.DataFrame, patterns: list[Pattern]) -> bool:
-    """Whether the rhythms contain half of the launches or the time: three convolutions in a row are not iterations."""
+    """Whether the rhythms contain half of the launches or the time from the first of them on: three convolutions in a
+    row are not iterations. What came before, a start-up, does not matter."""
+    if not patterns:
+        return False
+    first = min(pattern.bounds[0][0] for pattern in patterns)
     inside = np.zeros(table.height, dtype=bool)
     for pattern in patterns:
         for first, stop in pattern.bounds:
             inside[first:stop] = True
-    spent = table["dur_ns"].fill_null(0).to_numpy()
+    inside, spent = inside[first:], table["dur_ns"].fill_null(0).to_numpy()[first:]
     return bool(inside.sum() >= LEAST_TOLD * len(inside) or spent[inside].sum() > LEAST_TOLD * spent.sum())
 
 
@@ -136,30 +139,50 @@ def _worded(table: pl.DataFrame, patterns: list[Pattern]) -> str:
 PROGRAM = r"^(PJRT_LoadedExecutable_Execute|PjitFunction\(.*\)|(hip|cuda|cu)GraphLaunch(_\w+)?)$"
 """Calls that run a whole compiled program."""
 LEAST = 3  # Executions needed for a rhythm.
-LEAST_FILLED = 0.5
-"""Share of the device time of its cycles that the program must take: with less it is a small part of a step."""
-LARGEST_SPREAD = 0.5  # Largest median absolute deviation of the cycles / median.
+CAPTURES = ("StreamBeginCapture", "StreamEndCapture")
+"""Parts of the names of the calls between which a thread captures a graph: what it launches then does not run."""
 
 
-def executed(run: Trace) -> SourcedCycles | None:
-    """One cycle per execution of the program with most device time; None where none repeats or fills its cycles."""
+def executed(run: Trace) -> list[SourcedCycles]:
+    """One cycle per execution of the program with most device time, whose mark is the call; none where none repeats."""
     calls = run.host.filter(pl.col("name").cast(pl.String).str.contains(PROGRAM), pl.col("dur_ns") >= 0).select(
-        pl.col("name").cast(pl.String), "start_ns", "dur_ns", "rank").drop_nulls(["start_ns"])
-    calls_made = calls.sort("start_ns").collect(engine="streaming")
-    if calls_made.height < LEAST:
-        return None
+        pl.col("name").cast(pl.String), "start_ns", "dur_ns", "rank", "pid", "tid").drop_nulls(["start_ns"])
+    found = calls.sort("start_ns").collect(engine="streaming")
+    if found.height < LEAST:
+        return []
+    captured = in_capture(run, found)
+    found = found if captured.all() else found.filter(~captured)
     work = assignment.launched(run).filter(pl.col("kind") != "sync").select(
         pl.col("name").cast(pl.String), "launch_ns", "start_ns", "dur_ns", "rank",
-    ).drop_nulls(["start_ns", "dur_ns"]).sort("start_ns").collect(engine="streaming")
+    ).drop_nulls(["launch_ns", "start_ns", "dur_ns"]).sort("start_ns").collect(engine="streaming")
     by_rank = [
         (rank, cycles) for rank in work["rank"].unique().sort()
-        if (cycles := _of_rank(_mine(calls_made, rank), _mine(work, rank))) is not None
+        if (cycles := _of_rank(_mine(found, rank), _mine(work, rank))) is not None
     ]
     if not by_rank:
-        return None
+        return []
     names = pl.concat([cycles for _, cycles in by_rank])["label"].unique().to_list()
     frame = pl.concat([_frame(cycles, rank) for rank, cycles in by_rank])
-    return SourcedCycles(frame, "execution", names[0] if len(names) == 1 else None, device_time=True, guessed=True)
+    anchor = names[0] if len(names) == 1 else None
+    return [SourcedCycles(frame, "execution", anchor, guessed=True, captured=bool(captured.all()))]
+
+
+def in_capture(run: Trace, rows: pl.DataFrame) -> pl.Series:
+    """Whether each of the slices (``start_ns rank pid tid``) begins while its thread captures a graph."""
+    name = pl.col("name").cast(pl.String)
+    calls = run.host.filter(name.str.contains("|".join(CAPTURES))).select(
+        "rank", "pid", "tid", "start_ns", end=pl.col("start_ns") + pl.col("dur_ns").fill_null(0),
+        begins=name.str.contains(CAPTURES[0], literal=True)).drop_nulls("start_ns").collect(engine="streaming")
+    if calls.is_empty():
+        return pl.repeat(False, rows.height, dtype=pl.Boolean, eager=True)
+    threads = pl.concat([rows.select("rank", "pid", "tid"), calls.select("rank", "pid", "tid")]).select(
+        pl.struct("rank", "pid", "tid").rank("dense").alias("thread")).to_series()  # nulls do not join
+    moments = rows.select("start_ns").with_columns(thread=threads[: rows.height]).with_row_index("row")
+    last = moments.sort("start_ns").join_asof(
+        calls.with_columns(thread=threads[rows.height :]).sort("start_ns"), on="start_ns", by="thread",
+        strategy="backward", check_sortedness=False)
+    inside = pl.col("begins") | (pl.col("start_ns") < pl.col("end"))
+    return last.sort("row").select(inside.fill_null(False)).to_series()
 
 
 def _mine(rows: pl.DataFrame, rank: int | None) -> pl.DataFrame:
@@ -167,37 +190,25 @@ def _mine(rows: pl.DataFrame, rank: int | None) -> pl.DataFrame:
 
 
 def _of_rank(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame | None:
-    """``start_ns dur_ns label`` of the cycles of one rank."""
+    """``start_ns dur_ns label`` of the calls of one rank that run the program with most device time. One call runs
+    different programs: those that begin with the same kernel are one."""
     best: tuple[int, pl.DataFrame] | None = None
     for (name,), own in calls.group_by("name", maintain_order=True):
         end = pl.col("start_ns") + pl.col("dur_ns")
         outer = own.filter((pl.col("start_ns") >= end.cum_max().shift(1)).fill_null(True))
         starts, ends = outer["start_ns"].to_numpy(), (outer["start_ns"] + outer["dur_ns"]).to_numpy()
-        launch = work["launch_ns"].fill_null(-1).to_numpy()
+        launch = work["launch_ns"].to_numpy()
         at = np.searchsorted(starts, launch, side="right") - 1
-        inside = (at >= 0) & (launch >= 0) & (launch <= ends[np.maximum(at, 0)])
+        inside = (at >= 0) & (launch <= ends[np.maximum(at, 0)])
         rows = work.with_columns(pl.Series("call", at)).filter(pl.Series(inside))
-        result = rows.group_by("call").agg(
-            first=pl.col("start_ns").min(), last=(pl.col("start_ns") + pl.col("dur_ns")).max(),
-            spent=pl.col("dur_ns").sum(),
-            program=pl.col("name").sort_by("start_ns").first(),
-        ).sort("first")
-        for _, program in result.group_by("program", maintain_order=True):
+        each = rows.group_by("call").agg(
+            spent=pl.col("dur_ns").sum(), program=pl.col("name").sort_by("start_ns").first()).sort("call")
+        for _, program in each.group_by("program", maintain_order=True):
             spent = int(program["spent"].sum())
             if program.height >= LEAST and (best is None or spent > best[0]):
-                best = spent, program.with_columns(label=pl.lit(cast(str, name)))
-    return None if best is None else _cycles(best[1], work)
-
-
-def _cycles(program: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame | None:
-    begin, last = program["first"].to_numpy(), int(program["last"].to_numpy()[-1])
-    spans = np.diff(np.append(begin, last))
-    middle = float(np.median(spans[:-1]))
-    ran = work.filter(pl.col("start_ns").is_between(int(begin[0]), last, closed="left"))
-    filled = int(program["spent"].sum()) >= LEAST_FILLED * int(ran["dur_ns"].sum())
-    if not filled or float(np.median(np.abs(spans[:-1] - middle))) > LARGEST_SPREAD * middle:
-        return None
-    return program.select(start_ns="first", label="label").with_columns(pl.Series("dur_ns", spans))
+                best = spent, outer[program["call"].to_numpy()].select(
+                    "start_ns", "dur_ns", label=pl.lit(cast(str, name)))
+    return None if best is None else best[1]
 
 
 def _frame(cycles: pl.DataFrame, rank: int | None) -> pl.DataFrame:

@@ -22,7 +22,7 @@ from ..core.call_tree import calls_where
 from ..core.device_pairs import natural
 from . import assignment, reduced
 from .detection import find_cycles
-from .sourced_cycles import GUESSED, LIMITED, WINDOWED
+from .sourced_cycles import GUESSED, IGNORED, LIMITED, WINDOWED
 
 _BY = {
     "pid": ("kernels", "host", "metrics", "cycles", "profile", "comparison"),
@@ -48,7 +48,7 @@ def restricted(run: Trace, scope: Scope, options: Options) -> Trace:
         # detected once, in the whole run: a part of it would give other cycles
         schema = columns_of(run.cycles).names()
         cycles = find_cycles(run, options)
-        run = _derived(run, cycles.frame.select(schema), cycles.guessed)
+        run = _derived(run, cycles.frame.select(schema), cycles.guessed, cycles.ignored)
     if scope.rank is not None:
         run = _of_rank(run, scope.rank)
     if scope.pid is not None:
@@ -58,8 +58,8 @@ def restricted(run: Trace, scope: Scope, options: Options) -> Trace:
     return _of_window(run, scope) if windowed else run
 
 
-def _derived(run: Trace, cycles: pl.DataFrame, guessed: bool) -> Trace:
-    info = replace(run.info, facts={**run.info.facts, LIMITED: True, GUESSED: guessed})
+def _derived(run: Trace, cycles: pl.DataFrame, guessed: bool, ignored: str | None) -> Trace:
+    info = replace(run.info, facts={**run.info.facts, LIMITED: True, GUESSED: guessed, IGNORED: ignored})
     return replace(run, info=info, cycles=cycles.lazy())
 
 

@@ -1,10 +1,10 @@
 """The sources of a recording's cycles, most trusted first.
 
-A profiler's own step marks are right by definition; annotations that people put around a step nearly always are; a
-host function that runs repeatedly and fills the time is what a person would pick; and where only launches were
-recorded, their names repeat. Each source is one function from a Trace to a small frame in the schema of the table
-``cycles`` (or None), so that a caller knows which one answered. What must stay true: no source invents a cycle where
-nothing repeats, and the result does not depend on the order of the rows.
+A profiler's own step marks are right by definition; annotations that name a step nearly always are; executions of a
+compiled program come next; a host function that runs repeatedly and fills the time is what a person would pick; and
+where only launches were recorded, their names repeat. Each source is one function from a Trace to what it may have
+found, best first: small frames in the schema of the table ``cycles``. What must stay true: no source invents a cycle
+where nothing repeats, and the result does not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from msgspec.structs import replace
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..contract.view import CannotAnswer
+from ..core import units
 from ..core.intervals import Ints
 from .assignment import launched, row_at
-from .launch_runs import launch_runs, launches_by_rank
-from .sourced_cycles import GUESSED, SourcedCycles
+from .launch_runs import in_capture, launch_runs, launches_by_rank
+from .sourced_cycles import GUESSED, SourcedCycles, usual_counts
 from .sourced_cycles import SOURCES as GUESSES
 
 STEP = re.compile(
     r"^(profilerstep\b|step\s*[\[#:_ ]|(train|training|eval|validation|inference|decode|prefill|model)_?step\b"
-    r"|iter(ation)?\b|execute_.*context_.*generation_)", re.IGNORECASE,
+    r"|iter(ation)?\b|batch\b|([\w.]*[._])?(run|train|process|execute)(_one)?_batch\b|execute_.*context_.*generation_)",
+    re.IGNORECASE,
 )
 """Annotations that name a step; each is a cycle, even if there is only one."""
 _NO_STEP = re.compile(
@@ -44,12 +46,12 @@ LEAST_MARKED, LEAST_CALLED = 2, 3
 LEAST_COVER = 0.75
 """A cycle's function (or the several annotations of a round) fills at least this share of the time from one start to
 the next; both are medians, so that one huge call does not make a rhythm..."""
-LEAST_EXTENT = 0.3  # ...and at least this share of the whole recording.
-LARGEST_SPREAD = 0.5
-"""Largest median absolute deviation of its durations / median: allows prefill among decode, but not chance."""
+LEAST_EXTENT = 0.15  # ...and this share of the time from its first call to its last one, which is cheap to test.
+MOST_TRIED = 4
+"""Functions that are tried, each at another time of the recording than those before."""
 
 
-def recorded(run: Trace) -> SourcedCycles | None:
+def recorded(run: Trace) -> list[SourcedCycles]:
     """The cycles the recorder itself marked (``ProfilerStep#N``, an anchor of a finished profile or comparison)."""
     frame = run.cycles.collect()
     if frame.is_empty() and run.has("profile"):
@@ -60,16 +62,16 @@ def recorded(run: Trace) -> SourcedCycles | None:
         marked = rows.with_columns(pl.lit("step").alias("kind"), pl.lit("recorded").alias("source"))
         frame = schema.conform("cycles", marked).collect()
     if frame.is_empty():
-        return None
+        return []
     anchor = _common(frame["label"].cast(pl.String).drop_nulls().to_list())
     sources = frame["source"].cast(pl.String).drop_nulls().unique().to_list()
     source = sources[0] if len(sources) == 1 else "recorded"
-    device_time = source in GUESSES or frame["first_index"].null_count() == 0
+    device_time = source == "pattern" or frame["first_index"].null_count() == 0
     guessed = bool(run.info.facts.get(GUESSED, source in GUESSES))
     frame, notes = frame.with_columns(pl.col("complete").fill_null(True)), tuple[str, ...]()
     if not device_time and not frame["start_ns"].null_count():
         frame, notes = apart(frame)
-    return SourcedCycles(frame, source, anchor, device_time=device_time, guessed=guessed, notes=notes)
+    return [SourcedCycles(frame, source, anchor, device_time=device_time, guessed=guessed, notes=notes)]
 
 
 ROUNDED_NS = 1_000
@@ -109,22 +111,21 @@ ALIKE = 0.1
 others'; else it is start-up."""
 
 
-def optimised(run: Trace) -> SourcedCycles | None:
+def optimised(run: Trace) -> list[SourcedCycles]:
     """Steps that end with an optimiser's mark: each goes from the first launch call or DataLoader slice after the end
     of the mark before to the end of its own. None where marks of steps hold these marks."""
     marked = _slices(run, pl.col("kind").is_in(["annotation", "op", "python"])
                      & pl.col("name").cast(pl.String).str.starts_with(OPTIMISER))
     if marked is None:
-        return None
+        return []
     ends = marked.with_columns(end=pl.col("start_ns") + pl.col("dur_ns"))
-    inner = annotated(run)
-    if inner is not None and inner.certain and _all_hold(inner.frame, marked):
-        return None
+    if any(_all_hold(inner.frame, marked) for inner in named(run)):
+        return []
     pieces = [frame for (rank,), own in ends.group_by("rank", maintain_order=True)
               if (frame := _to_optimiser(run, rank, own)) is not None]
     if not pieces:
-        return None
-    return SourcedCycles(pl.concat(pieces), "recorded", _common(marked["name"].to_list()))
+        return []
+    return [SourcedCycles(pl.concat(pieces), "recorded", _common(marked["name"].to_list()))]
 
 
 def _all_hold(steps: pl.DataFrame, marks: pl.DataFrame) -> bool:
@@ -168,42 +169,71 @@ def _like_others(work: pl.DataFrame, ends: Ints) -> bool:
     within = work.select("name").with_columns(step=step).filter(pl.col("step") < len(ends))
     counts = within.group_by("step", "name").len()
     others, first = len(ends) - 1, counts.filter(pl.col("step") == 0).select("name", first="len")
-    usual = counts.filter(pl.col("step") > 0).group_by("name").agg(pl.col("len").sort(), seen=pl.len()).with_columns(
-        at=others // 2 - (others - pl.col("seen"))).select("name", usual=pl.when(pl.col("at") >= 0).then(
-            pl.col("len").list.get(pl.max_horizontal("at", 0))).otherwise(0))
+    usual = usual_counts(counts.filter(pl.col("step") > 0), [], pl.DataFrame({"segments": [others]}))
     both = usual.join(first, on="name", how="full", coalesce=True).fill_null(0)
     total = int(both["usual"].sum())
     apart = int((both["usual"].cast(pl.Int64) - both["first"].cast(pl.Int64)).abs().sum())
     return total > 0 and apart <= ALIKE * total
 
 
-def annotated(run: Trace) -> SourcedCycles | None:
-    """User annotations or NVTX ranges that name a step, else those that repeat and fill the time."""
+def named(run: Trace) -> list[SourcedCycles]:
+    """User annotations or NVTX ranges that name a step. Of several series the one that no other encloses, of those the
+    one that covers the most time; kinds of steps (prefill, decode) are one series."""
     rows = _slices(run, pl.col("kind") == "annotation")
     if rows is None:
-        return None
+        return []
+    steps = [name for name in rows["name"].unique() if STEP.match(name)]
+    if not steps:
+        return []
+    series = pl.DataFrame({"name": steps, "series": [_series(name) for name in steps]})
+    marks = rows.join(series, on="name")
+    notes: tuple[str, ...] = ()
+    if (several := series["series"].unique().sort().to_list())[1:]:
+        one = _outermost([marks.filter(pl.col("series") == name).drop("series") for name in several])
+    else:
+        one = marks
+    one, notes = apart(one.drop("series", strict=False))
+    return [replace(_from_slices(one, "annotation"), notes=notes)]
+
+
+def _series(name: str) -> str:
+    """What the names of one series of marks share: all but their numbers, and what kind of step each is."""
+    return _stem(re.sub(_KINDS, "", name.split("[")[0].lower()))
+
+
+def _outermost(series: list[pl.DataFrame]) -> pl.DataFrame:
+    """Of several series of marks the one that none of the others encloses, of those the one that covers most time."""
+    def within(inner: pl.DataFrame, outer: pl.DataFrame) -> bool:
+        held = row_at(inner["start_ns"] + inner["dur_ns"] // 2, inner["rank"], outer, ("start_ns", "dur_ns"))
+        return bool(2 * (held >= 0).sum() > inner.height) and int(inner["dur_ns"].sum()) < int(outer["dur_ns"].sum())
+
+    free = [one for one in series if not any(within(one, other) for other in series if other is not one)]
+    return max(free, key=lambda one: int(one["dur_ns"].sum()))
+
+
+def annotated(run: Trace) -> list[SourcedCycles]:
+    """Annotations that name no step, but repeat and fill the time from one start to the next: a guess."""
+    rows = _slices(run, pl.col("kind") == "annotation")
+    if rows is None:
+        return []
     names = rows["name"].unique()
-    steps = [name for name in names if STEP.match(name)]
-    if steps:
-        marks, notes = apart(rows.filter(pl.col("name").is_in(steps)))
-        return replace(_from_slices(marks, "annotation"), notes=notes)
     rows = rows.filter(~pl.col("name").is_in([name for name in names if _NO_STEP.search(name) or _WAITS.search(name)]))
-    extent = _extent(run)
-    return _most_regular(rows, extent, "annotation", stem=True) or _rounds(rows, extent)
+    return _most_regular(run, rows, "annotation") or _rounds(rows)
 
 
-def anchored(run: Trace) -> SourcedCycles | None:
-    """The outermost host function that repeats, fills the time and takes about as long each time."""
-    condition, extent = pl.col("kind").is_in(["op", "python"]), _extent(run)
+def anchored(run: Trace) -> list[SourcedCycles]:
+    """The outermost host functions that repeat and fill the time from one start to the next."""
+    condition = pl.col("kind").is_in(["op", "python"])
     # most functions are ruled out by their count or time, so that millions of frames are never collected
-    sums = run.host.filter(condition).group_by("name").agg(pl.len().alias("n"), pl.col("dur_ns").sum())
-    enough = sums.filter(pl.col("n") >= LEAST_CALLED, pl.col("dur_ns") >= LEAST_EXTENT * extent)
-    names = enough.select("name").collect(engine="streaming")["name"]
+    end = pl.col("start_ns") + pl.col("dur_ns")
+    sums = run.host.filter(condition).group_by("name", "pid", "tid").agg(
+        pl.len().alias("n"), pl.col("dur_ns").sum(), extent=end.max() - pl.col("start_ns").min())
+    enough = sums.filter(pl.col("n") >= LEAST_CALLED, pl.col("dur_ns") >= LEAST_EXTENT * pl.col("extent"))
+    names = enough.select(pl.col("name").unique()).collect(engine="streaming")["name"]
     waits = [bool(_WAITS.search(name or "")) for name in names.cast(pl.String)]
     names = names.filter(~pl.Series(waits, dtype=pl.Boolean))
     rows = _slices(run, condition & pl.col("name").is_in(names.implode()))
-    result = None if rows is None else _most_regular(rows, extent, "anchor", stem=False)
-    return None if result is None else replace(result, guessed=True)
+    return [] if rows is None else _most_regular(run, rows, "anchor")
 
 
 def overridden(run: Trace, pattern: str) -> SourcedCycles | None:
@@ -245,23 +275,14 @@ def _slices(run: Trace, condition: pl.Expr) -> pl.DataFrame | None:
     return None if rows.is_empty() else rows
 
 
-def _extent(run: Trace) -> int:
-    """Time from the first to the last record, on the host or on a device, ns."""
-    bounds = [
-        frame.select(pl.col("start_ns").min().alias("a"), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("b"))
-        .collect(engine="streaming").row(0)
-        for frame in (run.host, run.kernels)
-    ]
-    starts, ends = ([row[i] for row in bounds if row[i] is not None] for i in (0, 1))
-    return int(max(ends) - min(starts)) if starts and ends else 0
-
-
 def _stem(name: str) -> str:
     return re.sub(r"\d+", "N", name)
 
 
-def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> SourcedCycles | None:
-    """The slices of the name that fills most of the recording, of those that repeat regularly and without nesting."""
+def _most_regular(run: Trace, rows: pl.DataFrame, source: str) -> list[SourcedCycles]:
+    """The slices of the names that repeat without nesting and fill most of the time, those that take most time first.
+    The names of annotations may differ in their numbers."""
+    stem = source == "annotation"
     names = pl.DataFrame({"name": rows["name"].unique().sort()})
     names = names.with_columns(
         pl.Series("stem", [_stem(name) if stem else name for name in names["name"]], dtype=pl.String)
@@ -270,33 +291,45 @@ def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> S
     rows = rows.join(names, on="name").sort("start_ns", "dur_ns", descending=[False, True])
     end = pl.col("start_ns") + pl.col("dur_ns")
     rows = rows.with_columns((end.cum_max().shift(1).over(keys) > pl.col("start_ns")).fill_null(False).alias("inside"))
-    dur, median = pl.col("dur_ns"), pl.col("dur_ns").median()
+    median = pl.col("dur_ns").median()
     groups = rows.filter(~pl.col("inside")).group_by(keys).agg(
         pl.len().alias("n"), (median * pl.len()).alias("busy"), median.alias("median"),
-        (dur - median).abs().median().alias("spread"),
-        pl.col("start_ns").diff().median().alias("period"),
+        pl.col("start_ns").diff().median().alias("period"), first=pl.col("start_ns").min(), last=end.max(),
     )
     groups = groups.join(rows.group_by(keys).agg(pl.col("inside").sum().alias("nested")), on=keys, nulls_equal=True)
     good = groups.filter(
         pl.col("n") >= (LEAST_MARKED if stem else LEAST_CALLED), pl.col("nested") == 0,
-        pl.col("median") >= LEAST_COVER * pl.col("period"), pl.col("busy") >= LEAST_EXTENT * extent,
-        pl.col("spread") <= LARGEST_SPREAD * pl.col("median"),
+        pl.col("median") >= LEAST_COVER * pl.col("period"),
     )
-    if good.is_empty():
-        return None
-    totals = good.group_by("stem").agg(pl.col("busy").sum(), pl.col("n").sum())
-    # within 1% of the best, the name with the fewest slices, which is outermost: a loop body, not what it calls
-    close = totals.filter(pl.col("busy") >= 0.99 * pl.col("busy").max())
-    winner = close.sort("n", "busy", "stem", descending=[False, True, False])["stem"][0]
-    chosen = rows.join(good.filter(pl.col("stem") == winner).select(keys), on=keys, how="semi", nulls_equal=True)
-    return _from_slices(apart(chosen)[0], source, certain=False)
+    totals = good.group_by("stem").agg(
+        pl.col("busy").sum(), pl.col("n").sum(), pl.col("first").min(), pl.col("last").max()).sort("stem")
+    result: list[SourcedCycles] = []
+    while totals.height and len(result) < MOST_TRIED:
+        # within 1% of the best, the name with the fewest slices, which is outermost: a loop body, not what it calls
+        close = totals.filter(pl.col("busy") >= 0.99 * pl.col("busy").max())
+        winner, first, last = close.sort("n", "busy", "stem", descending=[False, True, False]).select(
+            "stem", "first", "last").row(0)
+        chosen = rows.join(good.filter(pl.col("stem") == winner).select(keys), on=keys, how="semi", nulls_equal=True)
+        result.append(_guessed(run, apart(chosen)[0], source))
+        totals = totals.filter((pl.col("first") >= last) | (pl.col("last") <= first))
+    return result
 
 
-def _rounds(rows: pl.DataFrame, extent: int) -> SourcedCycles | None:
+def _guessed(run: Trace, rows: pl.DataFrame, source: str) -> SourcedCycles:
+    """A guess from slices: those in a graph capture are none unless all are."""
+    captured = in_capture(run, rows)
+    if captured.all() or not captured.any():
+        return replace(_from_slices(rows, source), guessed=True, captured=bool(captured.all()))
+    count = units.counted(int(captured.sum()), "repetition lies", "repetitions lie")
+    note = f"{count} in a graph capture and {'is' if captured.sum() == 1 else 'are'} left out."
+    return replace(_from_slices(rows.filter(~captured), source), guessed=True, notes=(note,))
+
+
+def _rounds(rows: pl.DataFrame) -> list[SourcedCycles]:
     """Annotations that alternate (forward, backward, forward, ...): a cycle goes from one start of the first annotation
     to the next. The last cycle ends with the last annotation of its round."""
     if rows.is_empty():
-        return None
+        return []
     rows = apart(rows)[0].with_columns(end=pl.col("start_ns") + pl.col("dur_ns"))
     pieces = []
     for _, group in rows.group_by("rank", maintain_order=True):
@@ -311,12 +344,12 @@ def _rounds(rows: pl.DataFrame, extent: int) -> SourcedCycles | None:
         last_end = turns["end"].to_list()[-1]
         spans = pl.Series([*first["start_ns"].to_list()[1:], last_end], dtype=pl.Int64) - first["start_ns"]
         busy, total = int(turns["dur_ns"].sum()), int(spans.sum())
-        if busy >= max(LEAST_COVER * total, LEAST_EXTENT * extent):
+        if busy >= LEAST_COVER * total:
             pieces.append(first.with_columns(dur_ns=spans))
-    return _from_slices(pl.concat(pieces), "annotation", certain=False) if pieces else None
+    return [replace(_from_slices(pl.concat(pieces), "annotation"), guessed=True)] if pieces else []
 
 
-def _from_slices(rows: pl.DataFrame, source: str, anchor: str | None = None, certain: bool = True) -> SourcedCycles:
+def _from_slices(rows: pl.DataFrame, source: str, anchor: str | None = None) -> SourcedCycles:
     """Cycles from host slices, numbered as in their names if they are step names with distinct numbers, else from 1."""
     rows = rows.sort("rank", "start_ns", nulls_last=True)
     numbers = [int(match[1]) if (match := _NUMBER.search(name)) and len(match[1]) < 16 else None
@@ -331,7 +364,10 @@ def _from_slices(rows: pl.DataFrame, source: str, anchor: str | None = None, cer
         pl.Series("kind", [_kind(name) for name in rows["name"]], dtype=pl.String),
     )
     frame = schema.conform("cycles", frame.with_columns(source=pl.lit(source)).lazy()).collect()
-    return SourcedCycles(frame, source, anchor or _common(rows["name"].to_list()), certain=certain)
+    return SourcedCycles(frame, source, anchor or _common(rows["name"].to_list()))
+
+
+_KINDS = r"decode|extend|prefill"
 
 
 def _common(names: list[str]) -> str | None:

@@ -11,18 +11,8 @@ from typing import Any
 import polars as pl
 
 from ..core.run_labels import device_labels
-from .detection import Cycles
+from .detection import Cycles, noun
 from .step_times import FIGURES, main_devices
-
-NOUNS = {"execution": "execution", "anchor": "repetition", "pattern": "repetition"}
-
-
-def noun(cycles: Cycles) -> str:
-    """What one cycle is called in sentences: a ``step`` was recorded, an ``execution`` is of a compiled program, a
-    ``repetition`` is guessed."""
-    if not cycles.guessed:
-        return "step"
-    return NOUNS.get(cycles.source or "", "repetition")
 
 
 def kept(frame: pl.DataFrame) -> pl.DataFrame:

@@ -25,7 +25,7 @@ from ..core.callers import missing_notes
 from ..core.derived import derived_value
 from ..core.intervals import EMPTY, Intervals, Ints, union
 from ..core.run_labels import Place, device_labels
-from ..cycles.detection import Cycles, counted_cycles, homeless, left_out, view_cycles, why_guessed
+from ..cycles.detection import Cycles, counted_cycles, homeless, left_out, noun, view_cycles, why_guessed
 from ..cycles.whole import steps_of, steps_of_cycle
 from ..findings.evidence.measured import measured
 from ..findings.evidence.outside import recorded_span
@@ -185,7 +185,7 @@ def overview_from_ranks(
     ]
     whole_run = parts[0].windows.whole_run
     profiled = run.has("profile") and REDUCED not in run.info.facts
-    word = "recording" if whole_run else "cycle" if profiled else "guessed step" if cycles.guessed else "step"
+    word = "recording" if whole_run else "cycle" if profiled else noun(cycles)
     evidence = replace(
         kernels(limited, options, steps), steps=count, step_ns=window_ns, times=times, devices=devices, step_word=word,
         communication=tuple(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.analysis.runs import host, kernel, run_of, steps
 from warplens.analysis.contract.options import Options
-from warplens.analysis.cycles.detection import counted_cycles, find_cycles, homeless
+from warplens.analysis.cycles.detection import counted_cycles, find_cycles, homeless, why_guessed
 from warplens.analysis.cycles.scope import scoped_any_cycle
 from warplens.analysis.cycles.statement import cycle_facts
 from warplens.analysis.query.ask import ask
@@ -32,7 +32,7 @@ def test_a_pattern_of_kernels_is_a_guess_and_recorded_steps_are_a_fact() -> None
     told = cycle_facts([run], Options())["cycles"]
     assert (told["source"], told["count"], told["guessed"], told["ignored"]) == ("pattern", 5, True, None)
     assert "guessed: 8 launches" in ask(view("cycles"), (run,)).summary[0]
-    assert "5 guessed steps" in ask(view("overview"), (run,)).summary[0]
+    assert "5 repetitions" in ask(view("overview"), (run,)).summary[0]
     marked = cycle_facts([run_of(cycles=steps(100, 100), kernels=repeated(0, 100))], Options())["cycles"]
     assert (marked["guessed"], marked["ignored"]) == (False, None)
 
@@ -44,28 +44,92 @@ def test_a_host_function_that_repeats_is_a_guess_but_one_that_was_asked_for_is_n
     assert find_cycles(scoped_any_cycle(run, Options(from_ns=100)), Options(from_ns=100)).guessed
 
 
-@pytest.mark.parametrize(("starts", "why"), [
-    ((0, 100, 5_000_000, 5_000_100, 5_000_200), "they take from 75 ns to 5.00 ms"),
-    ((2_000, 2_100, 2_200, 2_300, 2_400), "they cover 19% of the time from the first to the last activity"),
+def with_others(*counts: int) -> Trace:
+    """The eight kernels as often as there are counts, so many other kernels after each."""
+    launches, at = [], 0
+    for count in counts:
+        names = [*NAMES, *(f"other{at + i}" for i in range(count))]
+        launches += [kernel(at + i, 10 * (at + i), 5, name, stream=1) for i, name in enumerate(names)]
+        at += len(names)
+    return run_of(kernels=launches)
+
+
+def called(starts: tuple[int, ...], after: int = 0) -> Trace:
+    """A function that is called at each start and launches one kernel of 50 ns; another one of ``after`` ns follows."""
+    calls, launches = [], []
+    for number, start in enumerate(starts):
+        calls += [host("train", start, 90, "python"),
+                  host("cudaLaunchKernel", start, 2, "runtime", correlation=number + 1)]
+        launches.append(kernel(number, start + 5, 50, correlation=number + 1))
+    if after:
+        calls.append(host("cudaLaunchKernel", starts[-1] + 200, 2, "runtime", correlation=99))
+        launches.append(kernel(99, starts[-1] + 210, after, "other", correlation=99))
+    return run_of(host=calls, kernels=launches)
+
+
+@pytest.mark.parametrize(("run", "why"), [
+    (with_others(0, 2, 2, 2, 2), "0 of 4 launch the same kernels"),
+    (called((0, 100, 200)), "3 of 3 were recorded whole, 4 are needed"),
+    (called((0, 100, 1_200, 1_300, 2_400, 2_500)), "they cover 540 ns of the 2.59 µs from the first to the last one"),
+    (called((0, 100, 200, 300, 400), after=251), "the device works 250 ns in them and 251 ns after them"),
 ])
-def test_a_guess_that_explains_little_is_listed_and_describes_nothing(starts: tuple[int, ...], why: str) -> None:
-    first = [kernel(100, 0, 5, "load", stream=1)]
-    run = run_of(kernels=[*first, *repeated(*sorted(starts))])
+def test_a_guess_that_explains_little_is_listed_and_describes_nothing(run: Trace, why: str) -> None:
     cycles = find_cycles(run, Options())
     count = cycles.frame.height
-    assert (count >= 4, cycles.guessed, cycles.ignored) == (True, True, why)
+    assert (count >= 3, cycles.guessed, cycles.ignored) == (True, True, why)
     assert counted_cycles(run, Options()).frame.is_empty()
     overview = ask(view("overview"), (run,))
     assert overview.summary[0].startswith("one recording of")
-    assert any(f"{count} guessed cycles are not used for findings, headlines and gauges: {why}." in note
-               for note in overview.notes)
+    assert any(f"No step was recorded; {count} repetitions are ignored: {why}." in note for note in overview.notes)
     assert ask(view("cycles"), (run,)).frame.height == count
 
 
+@pytest.mark.parametrize("run", [
+    run_of(kernels=repeated(0, 100, 5_000_000, 5_000_100, 5_000_200)),
+    run_of(kernels=[kernel(100, 0, 5_000, "load", stream=1), *repeated(20_000, 20_100, 20_200, 20_300)]),
+    with_others(0, 0, 0, 0, 0, 6), called((0, 100, 200, 300, 400), after=249),
+])
+def test_neither_a_pause_nor_what_came_before_discards_a_repetition(run: Trace) -> None:
+    cycles = find_cycles(run, Options())
+    assert (cycles.guessed, cycles.ignored, cycles.frame.height >= 4) == (True, None, True)
+
+
+def test_every_third_repetition_that_launches_more_ends_a_longer_cycle() -> None:
+    calls, launches = [], []
+    for number in range(15):
+        calls.append(host("forward", 100 * number, 90, "python"))
+        for i in range(5 if number % 3 == 2 else 3):
+            at, index = 100 * number + 10 * i, len(launches)
+            calls.append(host("cudaLaunchKernel", at, 2, "runtime", correlation=index + 1))
+            launches.append(kernel(index, at + 5, 8, f"k{i}", correlation=index + 1))
+    cycles = find_cycles(run_of(host=calls, kernels=launches), Options())
+    assert (cycles.anchor, cycles.ignored, cycles.frame["records"].to_list()) == ("3 × forward", None, [11] * 5)
+    assert cycles.frame["dur_ns"].to_list() == [290] * 5
+
+
+def test_repetitions_in_a_graph_capture_are_ignored_and_say_so() -> None:
+    calls = [host("cudaStreamBeginCapture", 0, 1, "runtime"), host("cudaStreamEndCapture", 990, 1, "runtime")]
+    calls += [host("layer", 5 + 100 * number, 95, "python") for number in range(9)]
+    cycles = find_cycles(run_of(host=calls, kernels=[kernel(0, 2_000, 5)]), Options())
+    assert why_guessed(cycles) == "No step was recorded; 9 repetitions are ignored: they lie in a graph capture."
+    later = [host("layer", 5_000 + 100 * number, 95, "python") for number in range(5)]
+    cycles = find_cycles(run_of(host=[*calls, *later]), Options())
+    assert (cycles.frame.height, cycles.ignored) == (5, None)
+    assert cycles.notes == ("9 repetitions lie in a graph capture and are left out.",)
+
+
+def test_of_two_series_of_step_marks_the_outer_one_counts_else_the_longer_one() -> None:
+    inner = [host(f"iter {n}", 50 * n, 45, "annotation") for n in range(8)]
+    outer = [host(f"step {n}", 100 * n, 98, "annotation") for n in range(4)]
+    evaluated = [host(f"eval_step {n}", 1_000 + 10 * n, 9, "annotation") for n in range(9)]
+    cycles = find_cycles(run_of(host=[*inner, *outer, *evaluated]), Options())
+    assert (cycles.frame["label"].to_list(), cycles.guessed) == ([f"step {n}" for n in range(4)], False)
+
+
 def test_where_a_guess_is_not_used_the_run_is_not_said_to_have_no_cycles() -> None:
-    guessed = run_of(kernels=repeated(0, 100, 5_000_000, 5_000_100, 5_000_200))
+    guessed = with_others(0, 2, 2, 2)
     alone = run_of(kernels=[kernel(0, 0, 5)])
-    for runs, said in (((guessed, alone), "A has guessed cycles that are not used and B has no whole cycles"),
+    for runs, said in (((guessed, alone), "A has repetitions that are ignored and B has no whole cycles"),
                        ((alone, alone), "neither run has whole cycles")):
         assert f"Sums are not per cycle: {said}." in ask(view("kernels"), runs).notes
 
@@ -105,10 +169,9 @@ def executions(call: str, starts: tuple[int, ...], kind: str = "runtime", inner:
 def test_executions_of_a_compiled_program_come_before_any_pattern(call: str, kind: str, inner: bool) -> None:
     cycles = find_cycles(executions(call, (0, 30, 60, 90, 120), kind, inner), Options())
     assert (cycles.source, cycles.anchor, cycles.guessed) == ("execution", call, True)
-    # in device time, for the host is done long before the device has begun the second one
-    assert cycles.frame["start_ns"].to_list() == [1000, 1200, 1400, 1600, 1800]
-    assert cycles.frame["dur_ns"].to_list() == [200, 200, 200, 200, 75]
-    assert cycles.frame["records"].to_list() == [9, 9, 9, 9, 8]
+    assert cycles.frame.select("start_ns", "dur_ns").rows() == [(start, 10) for start in (0, 30, 60, 90, 120)]
+    assert cycles.frame["records"].to_list() == [8] * 5
+    assert cycles.frame.select("from_ns", "to_ns").rows() == [(at, at + 75) for at in range(1000, 2000, 200)]
 
 
 def test_a_graph_that_is_a_small_part_of_each_step_is_no_cycle() -> None:
@@ -129,17 +192,17 @@ def test_what_was_launched_before_the_recording_belongs_to_no_cycle_and_is_count
     assert homeless(cycles) == "3 activities were launched before the recording and belong to no cycle."
 
 
-@pytest.mark.parametrize(("kind", "starts", "why"), [
+@pytest.mark.parametrize(("kind", "counts", "why"), [
     ("decode", (), "the runs have no kind of cycle in common"),
-    (None, (0, 100, 5_000_000, 5_000_100, 5_000_200), "B has guessed cycles that are not used"),
+    (None, (0, 2, 2, 2), "B has repetitions that are ignored"),
 ])
 def test_every_view_compares_a_pair_per_recording_if_one_does(
-    kind: str | None, starts: tuple[int, ...], why: str
+    kind: str | None, counts: tuple[int, ...], why: str
 ) -> None:
     at = (0, 1_000, 2_000)
     a, b = (run_of(cycles=[row | {"kind": one} for row in steps(1_000, 1_000, 1_000)], kernels=repeated(*at))
             for one in ("step", kind))
-    b = b if kind else run_of(kernels=repeated(*starts))
+    b = b if kind else with_others(*counts)
     tables = {name: ask(view(name), (a, b)) for name in ("overview", "kernels", "diff")}
     assert [tables[name].per for name in ("overview", "kernels")] == ["recording"] * 2
     assert f"Sums are not per cycle: {why}." in tables["kernels"].notes
