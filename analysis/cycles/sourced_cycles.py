@@ -57,7 +57,7 @@ EVERY = 0.9
 """Every n-th repetition launches more where n is the same in this share of the distances between those that do."""
 
 
-class Judged(Struct, frozen=True):
+class GuessVerdict(Struct, frozen=True):
     """Whether a guess is used: ``ignored`` is the condition that failed, as the end of a sentence, or None.
     ``applies``: the device has no more work after the repetitions than in them; else another source may explain it."""
 
@@ -65,25 +65,26 @@ class Judged(Struct, frozen=True):
     applies: bool = True
 
 
-def judged(run: Trace, sourced: SourcedCycles, frame: pl.DataFrame) -> Judged:
+def judged(run: Trace, sourced: SourcedCycles, frame: pl.DataFrame) -> GuessVerdict:
     """Whether the repetitions are used; ``frame`` has the columns of ``detection``."""
     if IGNORED in run.info.facts:
-        return Judged(run.info.facts[IGNORED])
+        return GuessVerdict(run.info.facts[IGNORED])
     if sourced.captured:
-        return Judged("they lie in a graph capture", False)
+        return GuessVerdict("they lie in a graph capture", False)
     launches = _launches(run, frame, sourced.device_time)
     inside, after = _device_time(launches, frame)
     busier, whole = after > inside, int(frame["complete"].sum())
     if whole < LEAST_WHOLE:
         were = "was" if whole == 1 else "were"
-        return Judged(f"{whole} of {frame.height} {were} recorded whole, {LEAST_WHOLE} are needed", not busier)
+        return GuessVerdict(f"{whole} of {frame.height} {were} recorded whole, {LEAST_WHOLE} are needed", not busier)
     if sourced.source != "execution":
         why = _uncovered(frame) or _unlike(launches, frame)
         if why is not None:
-            return Judged(why, not busier)
+            return GuessVerdict(why, not busier)
     if not busier:
-        return Judged()
-    return Judged(f"the device works {units.duration(inside)} in them and {units.duration(after)} after them", False)
+        return GuessVerdict()
+    first, rest = units.duration(inside), units.duration(after)
+    return GuessVerdict(f"the device works {first} in them and {rest} after them", False)
 
 
 def merged(run: Trace, sourced: SourcedCycles, frame: pl.DataFrame) -> SourcedCycles | None:
