@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isnan
 
 import polars as pl
 from msgspec.structs import replace
@@ -15,21 +16,20 @@ _TIMES = {"kernels": "start_ns", "host": "start_ns", "cycles": "start_ns", "metr
 
 
 def clocks_of(run: Trace) -> dict[int, int]:
-    """How far each rank's clock is ahead of the first rank's, ns, from the ends of shared collectives; ranks that share
-    none are left out."""
+    """How far each rank's clock is ahead of the first rank's, ns; ranks whose clock is unknown are left out."""
     if len(run.info.ranks) < 2 or not run.has("kernels"):
         return {}
     arrivals = arrivals_of(run)
-    clocks = arrivals.clocks
     return {
-        one.rank: round(float(offset))
-        for one, offset, together in zip(arrivals.members, clocks.offset, clocks.sets, strict=True)
-        if one.rank is not None and together == 0
+        one.rank: round(offset)
+        for one, offset in zip(arrivals.members, arrivals.clocks.on_first.tolist(), strict=True)
+        if one.rank is not None and not isnan(offset)
     }
 
 
 def ahead(clocks: Mapping[int, int]) -> pl.Expr:
-    """How far the clock of a row's ``rank`` is ahead of the first rank's, ns; 0 for a rank that ``clocks`` lacks."""
+    """How far the clock of a row's ``rank`` is ahead of the first rank's, ns; 0 for a rank that ``clocks`` lacks:
+    it keeps its own zero."""
     if not any(clocks.values()):
         return pl.lit(0)
     return pl.col("rank").replace_strict(clocks, default=0, return_dtype=pl.Int64).fill_null(0)

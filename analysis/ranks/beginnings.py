@@ -8,10 +8,9 @@ recorded on each rank's own clock and converted to the common clock, which the e
 
 from __future__ import annotations
 
-from math import comb
+from math import comb, isnan
 from typing import Any
 
-import numpy as np
 import polars as pl
 from msgspec import Struct
 
@@ -23,20 +22,24 @@ from ..contract.options import Options
 from ..core import units
 from ..cycles.detection import view_cycles
 
+UNMEASURED = 1e6  # ns by which recorded clocks may be off where no collective measures them.
 LEAST_SHARE = 0.01  # Ranks that begin less than this share of a cycle apart are not mentioned.
 
 
 class Beginnings(Struct, frozen=True):
     """``behind`` has one row per rank and cycle: ``rank member cycle start_ns dur_ns`` on its own clock, ``begin_ns``
-    on the common clock with its residual ``doubt``, and ``behind_ns``, how long after the first rank it begins. Empty
-    where that is unknown."""
+    on the common clock, ``doubt``, how far that may be off, and ``behind_ns``, how long after the first rank it begins.
+    Empty where that is unknown."""
 
     behind: pl.DataFrame
 
     @property
-    def of_ranks(self) -> dict[int | None, float]:
-        """How long after the first rank each rank begins a cycle, median over the cycles, ns."""
-        return dict(self.behind.group_by("rank").agg(pl.col("behind_ns").median()).sort("rank").rows())
+    def of_ranks(self) -> dict[int | None, float | None]:
+        """How long after the first rank each rank begins a cycle, median over the cycles, ns; None where recorded
+        clocks do not tell."""
+        rows = self.behind.group_by("rank").agg(pl.col("behind_ns").median(), pl.col("doubt").max()).sort("rank")
+        told = (pl.col("behind_ns") == 0) | (pl.col("doubt") != UNMEASURED) | (pl.col("behind_ns") >= UNMEASURED)
+        return dict(rows.select("rank", pl.when(told).then("behind_ns")).rows())
 
     @property
     def spread_ns(self) -> float | None:
@@ -46,8 +49,8 @@ class Beginnings(Struct, frozen=True):
 
     def facts(self) -> dict[str, Any] | None:
         """Which ranks begin first and last, and how far apart; None where that is unknown."""
-        by_rank = sorted((behind, rank) for rank, behind in self.of_ranks.items())
-        if not by_rank:
+        by_rank = sorted((behind, rank) for rank, behind in self.of_ranks.items() if behind is not None)
+        if len(by_rank) < 2:
             return None
         return {"spread_ns": self.spread_ns, "first_rank": by_rank[0][1], "last_rank": by_rank[-1][1],
                 "cycles": self.behind["cycle"].n_unique()}
@@ -71,10 +74,10 @@ def beginnings_of(run: Trace, arrivals: Arrivals, options: Options) -> Beginning
     rows = cycles.frame.select("rank", "cycle", "start_ns", "dur_ns").drop_nulls()
     clocks = arrivals.clocks
     clocks_of = [
-        (one.rank, float(offset), float(np.nan_to_num(doubt)), number)
-        for number, (one, offset, doubt, together) in enumerate(
-            zip(arrivals.members, clocks.offset, clocks.residual, clocks.sets, strict=True))
-        if one.rank is not None and together == 0
+        (one.rank, offset, UNMEASURED if isnan(doubt) else doubt, number)
+        for number, (one, offset, doubt) in enumerate(
+            zip(arrivals.members, clocks.on_first.tolist(), clocks.doubt.tolist(), strict=True))
+        if one.rank is not None and not isnan(offset)
     ]
     schema = {"rank": pl.Int64, "offset": pl.Float64, "doubt": pl.Float64, "member": pl.Int64}
     clock = pl.DataFrame(clocks_of, schema=schema, orient="row").unique("rank", keep="first", maintain_order=True)

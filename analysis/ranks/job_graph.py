@@ -161,12 +161,14 @@ _KERNELS = {"worker": pl.Int64, "cycle": pl.Int64, "name": pl.String, "stream": 
 
 
 def operations(run: Trace, arrivals: Arrivals, options: Options) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Kernels, and collectives and messages, of whole cycles, on the clock of the first rank."""
+    """Kernels, and collectives and messages, of whole cycles, on the clock of the first rank, without ranks whose clock
+    is unknown."""
     if REDUCED in run.info.facts:
         return _reduced(arrivals)
     cycles = counted_cycles(run, options)
+    ahead = pl.Series(arrivals.clocks.on_first)
     members = pl.DataFrame([(at, one.rank, one.device) for at, one in enumerate(arrivals.members)], orient="row",
-                           schema={"worker": pl.Int64, "rank": pl.Int64, "device": pl.String})
+                           schema={"worker": pl.Int64, "rank": pl.Int64, "device": pl.String}).filter(~ahead.is_nan())
     rows = run.kernels if cycles.frame.is_empty() else in_cycles(run, cycles.frame, cycles.device_time)
     number = pl.lit(0, pl.Int64) if cycles.frame.is_empty() else pl.col("cycle").cast(pl.Int64)
     every = rows.filter(pl.col("kind").is_in(["kernel", "collective"])).select(
@@ -174,7 +176,7 @@ def operations(run: Trace, arrivals: Arrivals, options: Options) -> tuple[pl.Dat
         pl.col("kind", "name").cast(pl.String), cycle=number,
     ).drop_nulls(["start_ns", "dur_ns"]).join(
         members.lazy(), on=["rank", "device"], how="inner", nulls_equal=True).collect(engine="streaming")
-    ahead = pl.Series(np.nan_to_num(arrivals.clocks.offset)).round().cast(pl.Int64)
+    ahead = ahead.fill_nan(0).round().cast(pl.Int64)
     every = every.with_columns(pl.col("start_ns") - pl.lit(ahead).gather(pl.col("worker")), pl.col("dur_ns").clip(0))
     ends = arrivals.frame.select("index", "instance", "message", "pair", what="kind", sends=_sends(arrivals.frame))
     moves = ends.join(
@@ -190,9 +192,11 @@ def _sends(frame: pl.DataFrame) -> pl.Series:
 
 def _reduced(arrivals: Arrivals) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The same of a reduced dataset: what a rank computed between two starts or ends of collectives is one kernel."""
-    ahead = pl.Series(np.nan_to_num(arrivals.clocks.offset)).round().cast(pl.Int64)
-    start = pl.col("start_ns") - pl.lit(ahead).gather(pl.col("member"))
-    whole = arrivals.frame.filter(pl.col("cycle").is_not_null() | pl.col("cycle").is_null().all())
+    ahead = pl.Series(arrivals.clocks.on_first).round().fill_nan(None).cast(pl.Int64)
+    own = pl.lit(ahead).gather(pl.col("member"))
+    start = pl.col("start_ns") - own
+    whole = arrivals.frame.filter(own.is_not_null())
+    whole = whole.filter(pl.col("cycle").is_not_null() | pl.col("cycle").is_null().all())
     rows = whole.with_columns(
         worker="member", start_ns=start, cycle=pl.col("cycle").fill_null(0), sends=_sends(whole), what="kind").sort(
         "worker", "cycle", "start_ns")

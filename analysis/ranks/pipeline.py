@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from ...loaders.trace import Trace
+from ...loaders.trace import OPERATIONS, Trace
 from ..communication.arrivals import Arrivals
 from ..contract.options import Options
 from ..core import units
@@ -52,8 +52,9 @@ def pipeline_straggler(run: Trace, arrivals: Arrivals, options: Options) -> dict
         return None
     at = max(range(len(replay.workers)), key=lambda one: replay.saved_ns[one])
     saved, share = replay.saved_ns[at], replay.saved_ns[at] / max(replay.recorded_ns, 1.0)
-    doubt = 2 * float(np.nan_to_num(arrivals.clocks.residual).max(initial=0.0))
-    if share <= WORTH or saved <= doubt:
+    residual = arrivals.clocks.residual[arrivals.frame.filter(pl.col("instance").is_not_null())["member"].unique()]
+    doubt = 0.0 if OPERATIONS in run.info.facts else 2 * float(residual.max(initial=0.0))
+    if share <= WORTH or not saved > doubt:  # also where a residual is unknown
         return None
     who, stage = replay.workers[at], replay.stages[at]
     of_stage = "" if stage is None else f" (stage {stage})"
@@ -148,7 +149,7 @@ def _begins(run: Trace, arrivals: Arrivals, options: Options) -> dict[tuple[Any,
         return {}
     at = pl.coalesce("from_ns", "start_ns") if "from_ns" in cycles.columns else pl.col("start_ns")
     rows = cycles.select("rank", "cycle", at=at)
-    ahead = np.nan_to_num(arrivals.clocks.offset)
+    ahead = np.nan_to_num(arrivals.clocks.on_first)  # those that are unknown are in no message
     members: dict[int | None, list[int]] = {}
     for number, one in enumerate(arrivals.members):
         members.setdefault(one.rank, []).append(number)

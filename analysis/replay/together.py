@@ -46,7 +46,7 @@ def links_of(run: Trace, recording: Recording) -> RankLinks:
     ranks = run.kernels.select(pl.col("rank").fill_null(-1)).collect(engine="streaming")["rank"].to_numpy()
     rank = ranks[a.row].astype(np.int64)
     clock = {member.rank: round(float(ahead)) for member, ahead in zip(
-        reversed(arrivals.members), reversed(np.nan_to_num(arrivals.clocks.offset)), strict=True)}
+        reversed(arrivals.members), reversed(np.nan_to_num(arrivals.clocks.offset)), strict=True)}  # unknown: unmatched
     ahead = np.array([clock.get(one, 0) for one in range(int(rank.max()) + 1)], dtype=np.int64)
     matched = arrivals.frame.filter(pl.col("instance").is_not_null(), pl.col("kind").is_in(ENDS_TOGETHER))
     number = run.kernels.select("index").collect(engine="streaming").join(

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import REDUCED, Trace
-from ..communication.arrivals import Arrivals, arrivals_of
+from ..communication.arrivals import RECORDED, Arrivals, arrivals_of, recorded_clock
 from ..communication.devices import communication
 from ..contract.column import Column, side_by_side
 from ..contract.options import SIDES, Options
@@ -52,8 +52,8 @@ COLUMNS = (
     Column("behind_ns", "begins", "ns", "median delay of its cycle starts behind the first rank", width=9, order=5),
     Column("clock_offset_ns", "clock", "ns", "clock offset from the first rank's (+ is ahead), from the ends of shared "
            "collectives", width=10, order=7, signed=True),
-    Column("clock_residual_ns", "clock ±", "ns", "spread of those offsets, the uncertainty of the clock; empty with "
-           "fewer than three", width=9, order=7),
+    Column("clock_residual_ns", "clock ±", "ns", "half the spread (p16 to p84) of those offsets, the uncertainty of "
+           "the clock; empty where the recorded clock stands", width=9, order=7),
     Column("clock_evidence", "clock by", "text", "how the clock is known: seq (sequence numbers of collectives), step "
            "(recorded steps), order (equally many), recorded (wall clocks, to within what they are off)", width=8,
            order=9, role="label"),
@@ -210,11 +210,13 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, beginnings: Beginn
     cycles = step_by_rank(view_cycles(run, options))
     hosts = run.info.facts.get("hosts") or {}
     waited = _waited(arrivals)
-    recorded_clock = "recorded" if run.info.epoch_ns is not None else None
+    offset, doubt, clocks = arrivals.clocks.on_first, arrivals.clocks.doubt, arrivals.clocks
     place = {(one.rank, one.device): number for number, one in enumerate(arrivals.members)}
     memory, behind = memory_of(run), beginnings.of_ranks
     stages, waits = stages_of(arrivals), _message_waits(arrivals)
     rows: list[dict[str, Any]] = []
+    several = len({*busy, *place}) > 1
+    standing = (0.0, RECORDED) if several and recorded_clock(run) else (None, None)
     for who in sorted({*busy, *place}, key=lambda who: (who[0] is None, who[0] or 0, len(who[1] or ""), who[1] or "")):
         rank, device = who
         spoken = talk.get(who)
@@ -225,9 +227,9 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, beginnings: Beginn
             "cycle_ns": cycles.get(rank, cycles.get(None)), "busy_ns": busy.get(who),
             "behind_ns": behind.get(rank),
             "comm_ns": spoken.comm_ns if spoken else None, "exposed_ns": spoken.exposed_ns if spoken else None,
-            "clock_offset_ns": _finite_at(arrivals.clocks.offset, at),
-            "clock_residual_ns": _finite_at(arrivals.clocks.residual, at),
-            "clock_evidence": arrivals.evidence.get(at if at is not None else -1, recorded_clock),
+            "clock_offset_ns": standing[0] if at is None or not several else _finite_at(offset, at),
+            "clock_residual_ns": _finite_at(doubt, at),
+            "clock_evidence": standing[1] if at is None or not several else clocks.evidence_of(at),
             "memory_peak": taken.peak, "memory_reserved": taken.reserved, "memory_share": taken.share,
             "p2p_wait_ns": waits.get(at), "stage": None if at is None else stages[at],
             **waited.get(at, NOTHING if at is None else {**NOTHING, "last_count": 0}),

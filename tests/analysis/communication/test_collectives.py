@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from runs import host, kernel, run_of, steps
 
 from warplens.analysis.communication.arrivals import arrivals_of
@@ -49,6 +50,13 @@ def collective(index: int, start: int, dur: int, rank: int, number: int | None, 
         "kind": "collective", "collective": "allreduce", "process_group": "0", "group_ranks": "0,1,2,3",
         "group_size": 4, "dtype": "Float", "in_elements": 1 << 20, "out_elements": 1 << 20, "seq": number, **more,
     }
+
+
+def of_files(run: Trace) -> Trace:
+    """The run as the recordings of several files without a common clock."""
+    ranks = run.kernels.select(pl.col("rank").unique()).collect()["rank"].to_list()
+    facts = {"files": {str(rank): f"rank{rank}.json" for rank in ranks}}
+    return Trace(replace(run.info, facts=facts)).with_tables(kernels=run.kernels, cycles=run.cycles)
 
 
 def even(count: int, ranks: int = 4, late: int | None = None, by: int = 0, seed: int = 3) -> list[list[int]]:
@@ -125,7 +133,7 @@ def test_a_run_without_collectives_says_so_with_its_devices() -> None:
 def test_clocks_are_brought_together_by_the_ends(numbered: bool) -> None:
     clocks = [0, 2_500_000, -1_000_000, 77]
     more: dict[str, Any] = {} if numbered else {"seq": None}
-    run = job(even(12), clocks, **more)
+    run = of_files(job(even(12), clocks, **more))
     rows = {row["rank"]: row for row in answer("ranks", run).frame.to_dicts()}
     assert [rows[rank]["clock_offset_ns"] for rank in range(4)] == clocks
     assert all(rows[rank]["clock_residual_ns"] == 0 for rank in range(4))
@@ -138,10 +146,92 @@ def test_clocks_are_brought_together_by_the_ends(numbered: bool) -> None:
 def test_a_recording_that_began_later_is_placed_by_the_evenness_of_its_ends() -> None:
     whole = job(even(12, late=2, by=300 * US), [0, 0, 5_000_000, 0], seq=None)
     later = whole.with_tables(kernels=whole.kernels.filter(~((pl.col("rank") == 2) & (pl.col("index") < 12))))
+    later = of_files(later)
     frame = arrivals_of(later).frame
     assert frame["instance"].null_count() == 0
     assert frame.group_by("instance").len()["len"].to_list().count(3) == 3
     assert answer("ranks", later).facts["straggler"]["rank"] == 2
+
+
+def clock_of(run: Trace) -> tuple[Any, ...]:
+    """Offset, residual and evidence of rank 1, and the straggler's rank."""
+    table = answer("ranks", run)
+    row = {row["rank"]: row for row in table.frame.to_dicts()}[1]
+    straggler = table.facts["straggler"]
+    return row["clock_offset_ns"], row["clock_residual_ns"], row["clock_evidence"], straggler and straggler["rank"]
+
+
+def test_of_fewer_than_three_collectives_the_recorded_clock_stands_or_the_clock_is_unknown() -> None:
+    run = job(even(2, ranks=2, late=1, by=500 * US), [0, 70 * US])
+    assert clock_of(run) == (0, None, "recorded", None)
+    assert clock_of(of_files(run)) == (None, None, None, None)
+    table = answer("ranks", of_files(run))
+    assert "The clocks of rank 1 and rank 0 cannot be brought together" in " ".join(table.notes)
+    assert table.frame["wait_ns"].to_list() == [None, None] == table.frame["caused_wait_ns"].to_list()
+
+
+def test_a_residual_is_half_the_spread_of_the_middle_two_thirds_of_the_end_differences() -> None:
+    apart = [7 * US * number for number in range(11)]
+    rows = [collective(2 * n + rank, n * 1_000 * US + rank * by, 100 * US, rank, n)
+            for n, by in enumerate(apart) for rank in (0, 1)]
+    offset, residual, evidence, _ = clock_of(run_of("drift", kernels=rows))
+    assert (offset, residual, evidence) == (35 * US, pytest.approx((8.4 - 1.6) / 2 * 7 * US), "seq")
+
+
+def test_ends_that_differ_by_more_than_a_transfer_takes_are_no_clock() -> None:
+    apart = [60 * US * number for number in range(11)]
+    rows = [collective(2 * n + rank, n * 1_000 * US + rank * by, 100 * US, rank, n)
+            for n, by in enumerate(apart) for rank in (0, 1)]
+    run = run_of("drift", kernels=rows)
+    assert clock_of(run)[:3] == (0, None, "recorded")
+    assert clock_of(of_files(run))[:3] == (None, None, None)
+
+
+def test_one_rank_whose_ends_fit_nothing_does_not_take_the_clocks_of_the_others() -> None:
+    rng = random.Random(4)
+    begins = [n * 9_000 * US + (rng.randrange(4_000 * US) if rank == 2 else 0) for n in range(20) for rank in range(3)]
+    rows = [collective(at, begin, 100 * US, at % 3, at // 3) for at, begin in enumerate(begins)]
+    frame = answer("ranks", of_files(run_of("one", kernels=rows))).frame.sort("rank")
+    assert frame["clock_offset_ns"].to_list() == [0, 0, None]
+
+
+@pytest.mark.parametrize(("by", "evidence"), [(2_000 * US, "order"), (942_000 * US, "recorded")])
+def test_by_order_alone_no_clock_is_more_than_half_a_step_from_the_recorded_one(by: int, evidence: str) -> None:
+    """Both have ten collectives in steps of 10 ms, in which the recording says nothing else."""
+    rows = [collective(2 * n + rank, n * 10_000 * US + rank * by, 100 * US, rank, None) for n in range(10)
+            for rank in (0, 1)]
+    marks = [row for rank in (0, 1) for row in steps(*[10_000 * US] * 10, rank=rank)]
+    run = run_of("order", kernels=rows, cycles=marks)
+    assert clock_of(run)[:3] == ((by, 0, "order") if evidence == "order" else (0, None, "recorded"))
+    numbered = run_of("seq", kernels=[{**row, "seq": row["index"] // 2} for row in rows], cycles=marks)
+    assert clock_of(numbered)[:3] == (by, 0, "seq")
+
+
+def test_recorded_clocks_name_no_straggler_and_no_late_begin_below_a_millisecond() -> None:
+    def table(behind: int) -> Table:
+        rows = [collective(2 * n + rank, n * 50_000 * US + rank * behind, 5_000 * US, rank, n) for n in range(2)
+                for rank in (0, 1)]
+        marks = [{**row, "start_ns": row["start_ns"] + rank * behind} for rank in (0, 1)
+                 for row in steps(50_000 * US, 50_000 * US, rank=rank)]
+        return answer("ranks", run_of("recorded", kernels=rows, cycles=marks))
+
+    near, far = table(900 * US), table(2_500 * US)
+    assert near.facts["straggler"] is None and far.facts["straggler"] is None
+    assert near.facts["begin"] is None and not any("Ranks begin" in line for line in near.summary)
+    assert far.facts["begin"]["spread_ns"] == 2_500 * US and any("Ranks begin" in line for line in far.summary)
+    assert near.frame.sort("rank")["behind_ns"].to_list() == [0, None]
+
+
+def test_kinds_that_interleave_otherwise_on_another_rank_are_matched_by_their_numbers() -> None:
+    def two(number: int, rank: int) -> list[dict[str, Any]]:
+        at, swap = number * 1_000 * US, rank
+        names = ("allreduce", "_allgather_base")
+        begins = (at, at + 30 * US)
+        return [collective(0, begins[swap ^ which], 100 * US, rank, None, collective=names[which]) for which in (0, 1)]
+
+    rows = [row for number in range(6) for rank in (0, 1) for row in two(number, rank)]
+    run = run_of("two streams", kernels=[{**row, "index": at} for at, row in enumerate(rows)])
+    assert arrivals_of(run).matching.unmatched == 0 and arrivals_of(run).matching.how == "order within the group"
 
 
 def test_what_disagrees_in_size_is_matched_with_nothing_and_counted() -> None:
@@ -330,13 +420,14 @@ def test_without_other_records_the_reason_is_not_made_up() -> None:
     assert told["reason"] == "none shown" and "nothing but collectives" in told["sentence"]
 
 
-def test_ranks_without_collectives_have_rows_and_no_clocks() -> None:
+@pytest.mark.parametrize(("several", "clock"), [(False, 0), (True, None)])
+def test_ranks_without_collectives_have_the_recorded_clock_or_none(several: bool, clock: int | None) -> None:
     run = run_of("apart", kernels=[kernel(n, 100 * n, 50, rank=n, device=f"GPU {n}") for n in range(3)],
                  cycles=[row for n in range(3) for row in steps(100 * (n + 1), rank=n)])
-    table = answer("ranks", run)
+    table = answer("ranks", of_files(run) if several else run)
     rows = sorted(table.frame.to_dicts(), key=lambda row: row["rank"])
     assert [(row["busy_ns"], row["cycle_ns"]) for row in rows] == [(50, 100), (50, 200), (50, 300)]
-    assert {row["wait_ns"] for row in rows} == {row["clock_offset_ns"] for row in rows} == {None}
+    assert {row["wait_ns"] for row in rows} == {None} and {row["clock_offset_ns"] for row in rows} == {clock}
 
 
 def test_one_rank_of_each_run_is_compared_whatever_its_number() -> None:
@@ -360,9 +451,14 @@ def test_groups_that_share_no_rank_have_clocks_each_for_itself() -> None:
         collective(n, 1000 * n + (1 << 30) * (rank > 1), 10, rank, n, group_ranks="0,1" if rank < 2 else "2,3")
         for n in range(5) for rank in range(4)
     ]
-    table = answer("ranks", run_of("sets", kernels=rows))
-    assert "2 sets of ranks share no collective" in " ".join(table.notes)
-    assert set(table.frame["clock_offset_ns"]) == {0.0}
+    table = answer("ranks", of_files(run_of("sets", kernels=rows)))
+    assert "The clocks of rank 2, rank 3 and rank 0 cannot be brought together" in " ".join(table.notes)
+    frame = table.frame.sort("rank")
+    assert frame["clock_offset_ns"].to_list() == [0.0, 0.0, None, None]
+    assert frame["wait_ns"].to_list() == [0] * 4  # within each set it is known
+    standing = answer("ranks", run_of("sets", kernels=rows)).frame.sort("rank")
+    assert standing["clock_evidence"].to_list() == ["seq", "seq", "recorded", "recorded"]
+    assert standing["clock_residual_ns"].to_list() == [0.0, 0.0, None, None]
 
 
 def test_two_jobs_say_whether_the_late_rank_changed() -> None:
