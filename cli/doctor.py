@@ -37,19 +37,20 @@ def _doctor(arguments: argparse.Namespace) -> int:
         _tell((("warplens", __version__), *facts()))
         return FINE
     runs = open_runs([arguments.run], arguments)
+    from ..analysis.core.callers import links_of
     from ..loaders.ingest.doctor import run_facts
 
-    _tell(run_facts(runs, frozenset(number for number, run in enumerate(runs) if _refused(run))))
+    _tell(run_facts(runs, frozenset(number for number, run in enumerate(runs) if _refused(run)), links_of))
     _tell(line for run in runs for line in _operators(run))
     return FINE
 
 
 def _refused(run: Trace) -> bool:
-    """Whether a capture beside the run does not fit it."""
+    """Whether captures beside the run leave kernels of its graphs without an operator."""
     from ..analysis.core.callers import callers_of
 
     callers = callers_of(run)
-    return callers is not None and callers.joined is not None and bool(callers.joined.facts["refused"])
+    return callers is not None and callers.joined is not None and not callers.joined.complete
 
 
 def _operators(run: Trace) -> Iterable[tuple[str, str]]:
@@ -60,9 +61,9 @@ def _operators(run: Trace) -> Iterable[tuple[str, str]]:
     if callers is None:
         return
     if callers.joined is not None:
-        facts = callers.joined.facts
-        yield "capture", f"{facts['file']}: " + (
-            f"refused, {facts['refused']}" if facts["refused"] else f"{facts['matched']:,} of {facts['of']:,} kernels")
+        for one in callers.joined.facts:
+            yield "capture", f"{one['file']}: " + (
+                f"refused, {one['refused']}" if one["refused"] else f"{one['matched']:,} of {one['of']:,} kernels")
     if callers.replayed:
         time, nobody = run.kernels.select("dur_ns").collect()["dur_ns"], callers.frame["op"].is_null()
         share = int(time.filter(nobody).sum()) / max(1, int(time.sum()))

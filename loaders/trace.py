@@ -21,6 +21,7 @@ from .account import Account
 if TYPE_CHECKING:
     import polars as pl
 
+    from .errors import Unreadable
     from .native.program import Program
 
 
@@ -152,7 +153,7 @@ class Trace(Struct, frozen=True):
     history: pl.LazyFrame = field(default_factory=_empty("history"))
     derived_store: DerivedStore | None = None
     filled: dict[str, tuple[pl.LazyFrame, bool]] = field(default_factory=dict)  # results of ``has``, with their table
-    captures: Callable[[], tuple[Trace | str, ...]] | None = None  # traces of its graph captures, or an error sentence
+    captures: Callable[[], tuple[Trace | Unreadable, ...]] | None = None  # its graph captures, or the error
     memo: dict[str, list[tuple[tuple[object, ...], Any]]] = field(default_factory=dict)  # see ``remember``
     part_of: PartOf | None = None  # None: a whole run
     keeper: object = None  # keeps the directories of its tables from being removed

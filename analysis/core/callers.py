@@ -20,7 +20,7 @@ from ...loaders.schema import NAME
 from ...loaders.trace import OP_BY, Trace
 from .batches import integer_arrays, numbered
 from .call_tree import HostSlices, Ints, Mask, nearest, pack, slices_of
-from .captures import Joined, joined
+from .captures import Joined, facts_without_host, joined
 from .derived import derived
 
 MODULE = "nn.Module: "  # Recorded prefix of a module's name.
@@ -44,19 +44,12 @@ class Callers(Struct, frozen=True):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for the reader: a refused capture, launches without a recorded operator."""
-        notes = []
-        if self.joined is not None and self.joined.facts["refused"]:
-            notes.append(f"Capture {self.joined.facts['file']} is refused: {self.joined.facts['refused']}.")
+        """Notes for the reader: captures joined and refused, launches without a recorded operator."""
+        notes = [*self.joined.notes] if self.joined is not None else []
         if self.replayed:
             notes.append(
                 f"{self.replayed:,} launches came from graph replays; the capturing operators were not recorded.")
         return tuple(notes)
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """``capture``, if the run has one."""
-        return {} if self.joined is None else {"capture": self.joined.facts}
 
 
 class Places(Struct, frozen=True):
@@ -98,12 +91,21 @@ def links_of(run: Trace) -> dict[str, Any]:
     links = run.links
     if callers is None or callers.joined is None:
         return links
-    named = pl.Series(callers.joined.capture >= 0) & callers.frame["op"].is_not_null()
+    named = pl.Series(callers.joined.named)
     counts = dict(links["op"])
     for number, count in run.account().activities["op_by"].filter(named).value_counts().rows():
         counts[OP_BY[number]] -= count
     counts["capture"] = int(named.sum())
     return links | {"op": {how: count for how, count in counts.items() if count}}
+
+
+def capture_facts(run: Trace) -> dict[str, Any]:
+    """``capture``: ``file matched of refused`` of the run's capture, a list of them where there are several; nothing if
+    there is none."""
+    callers = callers_of(run)
+    joins = None if callers is None else callers.joined
+    facts = facts_without_host(run) if callers is None else [] if joins is None else joins.facts
+    return {"capture": facts[0] if len(facts) == 1 else facts} if facts else {}
 
 
 def missing_notes(run: Trace) -> list[str]:
@@ -154,7 +156,7 @@ def _callers(run: Trace) -> Callers | None:
     frame = derived(run, _MEMO, lambda: _callers_frame(run, slices_of(run)))
     call, operator = (frame[name].cast(pl.Int64).to_numpy() for name in ("call", "operator"))
     replayed = frame["replayed"].to_numpy()
-    captured = joined(run, replayed)
+    captured = joined(run)
     columns = frame.select(*FRAME)
     if captured is not None:
         columns, replayed = _with_captures(columns, captured), replayed & (captured.capture < 0)
@@ -162,19 +164,23 @@ def _callers(run: Trace) -> Callers | None:
 
 
 def _with_captures(frame: pl.DataFrame, captures: Joined) -> pl.DataFrame:
-    """The callers, with those of graph kernels taken from their captures."""
-    names = ("op", "module", "frame")
+    """The callers, with those of graph kernels taken from their captures; where a capture has no operator around a
+    launch, the replay's stays."""
     for at, captured in enumerate(captures.captures):
         rows = np.flatnonzero(captures.capture == at)
         if not len(rows):
             continue
-        slices = HostSlices(captured.run)
-        module, line = places_of(slices).around(slices, np.where(
-            captured.operator >= 0, captured.operator, captured.rows))
-        launchers = pl.DataFrame([slices.names_of(captured.operator).alias("op"), module.alias("module"),
-                                  line.alias("frame")])[pl.Series(captures.launch[rows])]
-        at_rows, launchers = pl.Series(rows), launchers.cast(pl.String)
-        texts = {name: frame[name].cast(pl.String).scatter(at_rows, launchers[name]) for name in names}
+        slices, launch = HostSlices(captured.run), pl.Series(captures.launch[rows])
+        forward = forward_of(captured.run, slices, captured.operator)
+        base = np.where(captured.operator >= 0, captured.operator, captured.rows)
+        module, line = places_of(slices).around(slices, np.where(forward >= 0, forward, base))
+        at_rows, texts = pl.Series(rows), {}
+        for name, column in {"op": slices.names_of(captured.operator), "op_forward": slices.names_of(forward),
+                             "module": module, "frame": line}.items():
+            before, now = frame[name].cast(pl.String), column[launch].cast(pl.String)
+            if name == "op":
+                now = pl.select(pl.coalesce(now, before[at_rows])).to_series()
+            texts[name] = before.scatter(at_rows, now)
         frame = frame.with_columns(series.alias(name).cast(NAME) for name, series in texts.items())
     return frame
 

@@ -1,29 +1,39 @@
-"""Graph replays and the recording of their capture: which launch of the capture each replayed kernel corresponds to.
+"""Graph replays and the recordings of their capture: which launch of a capture each replayed kernel corresponds to.
 
 A replay does not say which operators its kernels belong to; they were recorded when the graph was captured, in a
-separate file. A graph matches a capture if its kernel sequence is a contiguous part of the capture's launches, name by
-name, or if both contain every kernel equally often. A capture that does not match is refused.
+separate file. The kernels of one graph launch, in order of start, are joined if their names stand one after the other
+in the launches of a capture, and every such place, of any capture, has the same operators. Where two places disagree
+neither is known to be the graph's, and the launch is refused.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
+from ...loaders.errors import Unreadable
 from ...loaders.trace import Trace
-from .batches import by_number, ids, match, numbered
+from .batches import by_number, ids, numbered
 from .call_tree import HostSlices, Ints, Mask, nearest
 from .names.same_function import function_key
+
+_KERNELS = ("kernel", "collective")
+_NAMED = 3  # Refused captures that notes name one by one.
+_BASE = 0x9E3779B97F4A7C15  # An odd number, so that it has an inverse modulo 2^64.
+_BETWEEN = -1  # Number of a launch of several kernels: no kernel of a graph is one.
 
 
 class Captured(Struct, frozen=True):
     """The launches of a capture, in order: ``kernels`` numbered by ``function_key``, names as recorded, and per launch
-    its row and its operator's row in the capture's host table, -1 for none.
+    its row and its operator's row in the capture's host table (-1 for none), numbers of that operator's name and of
+    its shapes.
     """
 
     run: Trace
@@ -31,110 +41,228 @@ class Captured(Struct, frozen=True):
     names: pl.Series
     rows: Ints
     operator: Ints
+    operators: Ints
+    shapes: Ints
 
 
 class Joined(Struct, frozen=True):
     """Per row of ``run.kernels``: the index into ``captures`` and the launch in it, -1 for none, and the replay it
-    belongs to. ``unclear``: several launches, with different shapes, match.
+    belongs to. ``named``: the capture has an operator around that launch. ``unclear``: several launches, with different
+    shapes, match. ``facts``: ``file matched of refused`` of each capture, in order of file. ``complete``: every graph
+    kernel was joined.
     """
 
     captures: tuple[Captured, ...]
     capture: Ints
     launch: Ints
     replay: Ints
+    named: Mask
     unclear: Mask
-    facts: dict[str, Any]
+    facts: list[dict[str, Any]]
+    notes: tuple[str, ...]
+    complete: bool
 
 
-def joined(run: Trace, replayed: Mask) -> Joined | None:
-    """The captured launch of each replayed activity; None if the run has no captures or replays."""
-    if run.captures is None or not replayed.any():
+class _Place(Struct, frozen=True):
+    """Where a graph stands: ``at`` has the captures in which it does (none if operators disagree), ``first`` the
+    launch of the first of them with which it begins. ``disagree``: captures whose places differ in operators."""
+
+    at: tuple[int, ...] = ()
+    first: int = 0
+    unclear: bool = False
+    disagree: tuple[int, ...] = ()
+
+
+def joined(run: Trace) -> Joined | None:
+    """The captured launch of each kernel of a graph replay; None if the run has no captures."""
+    read = run.captures() if run.captures is not None else ()
+    if not read:
         return None
     keys: dict[str, int] = {}
-    read = run.captures()
     captures = tuple(_captured(one, keys) for one in read if isinstance(one, Trace))
-    captures = tuple(one for one in captures if len(one.kernels))
+    activities = run.account().activities
     kernels = run.kernels.select(
         pl.col("name").cast(pl.String), pl.col("kind").cast(pl.String), "rank", "correlation", "start_ns",
     ).collect(engine="streaming")
-    rows = np.flatnonzero(replayed & kernels["kind"].is_in(["kernel", "collective"]).to_numpy())
+    rows = np.flatnonzero((activities["graph"] & kernels["kind"].is_in(_KERNELS)).to_numpy())
     wanted = kernels[pl.Series(rows)]
-    names = _keys(wanted["name"], keys)
-    replay = np.full(len(replayed), -1, np.int64)
-    replay[rows] = numbered(ids(wanted["rank"]), ids(wanted["correlation"])) if len(rows) else 0
-    capture, launch = np.full(len(replayed), -1, np.int64), np.full(len(replayed), -1, np.int64)
-    unclear = np.zeros(len(replayed), bool)
-    starts, cached = ids(wanted["start_ns"]), dict[bytes, list[tuple[int, Ints]]]()
+    names, starts = _numbers(wanted["name"], keys, function_key), ids(wanted["start_ns"])
+    size = kernels.height
+    replay, capture, launch = (np.full(size, -1, np.int64) for _ in range(3))
+    replay[rows] = _replays(activities["call"][pl.Series(rows)], wanted)
+    named, unclear = np.zeros(size, bool), np.zeros(size, bool)
+    places: dict[bytes, _Place] = {}
+    tally = _Tally(len(captures))
     for some in by_number(replay[rows]):
         order = some[np.argsort(starts[some], kind="stable")]
+        if replay[rows[order[0]]] < 0:  # nothing says which launch these belong to
+            tally.sizes += [1] * len(order)
+            continue
         graph = names[order]
-        if graph.tobytes() not in cached:
-            cached[graph.tobytes()] = [(at, places) for at, one in enumerate(captures)
-                                      for places in _places(graph, one.kernels)]
-        matched = cached[graph.tobytes()]
-        if matched:
-            at, places = matched[0]
-            capture[rows[order]], launch[rows[order]] = at, places
-            unclear[rows[order]] = len({_shapes(captures[at], places) for at, places in matched}) > 1
-    return Joined(captures, capture, launch, replay, unclear, _facts(read, captures, capture, len(rows)))
+        place = places.get(key := graph.tobytes())
+        if place is None:
+            place = places[key] = _place(graph, captures)
+        tally.add(len(order), place)
+        if place.at:
+            capture[rows[order]] = place.at[0]
+            launches = place.first + np.arange(len(order))
+            launch[rows[order]] = launches
+            named[rows[order]] = captures[place.at[0]].operator[launches] >= 0
+            unclear[rows[order]] = place.unclear
+    facts = _facts(read, captures, tally, len(rows))
+    complete = len(rows) > 0 and bool((capture[rows] >= 0).all())
+    return Joined(captures, capture, launch, replay, named, unclear, facts, _notes(facts, tally, complete), complete)
 
 
-def _facts(read: tuple[Trace | str, ...], captures: tuple[Captured, ...], capture: Ints, of: int) -> dict[str, Any]:
-    """Facts about the capture that most kernels match, else about the first file."""
-    used = Counter(capture[capture >= 0].tolist())
-    files = [one if isinstance(one, str) else one.info.source for one in read]
-    at = used.most_common(1)[0][0] if used else None
-    reason = None
-    if at is None:
-        named = [one for one in read if isinstance(one, Trace)]
-        reason = (
-            "its launches match no replayed graph" if captures
-            else "it has no launch with a kernel name" if named else "it cannot be read")
-    return {
-        "file": Path(captures[at].run.info.source if at is not None else files[0]).name,
-        "matched": int((capture >= 0).sum()), "of": of, "refused": reason,
-    }
+def facts_without_host(run: Trace) -> list[dict[str, Any]]:
+    """The facts about the captures of a run that recorded no calls or no activities: none can be joined."""
+    read = run.captures() if run.captures is not None else ()
+    return [{"file": _file(one), "matched": 0, "of": 0, "refused": "the recording has no launch of a graph"}
+            for one in read]
+
+
+class _Tally:
+    """Counts of launches and kernels, per capture."""
+
+    def __init__(self, captures: int) -> None:
+        self.sizes: list[int] = []
+        self.matched: list[list[int]] = [[] for _ in range(captures)]
+        self.disagree: list[list[int]] = [[] for _ in range(captures)]
+
+    def add(self, size: int, place: _Place) -> None:
+        """One graph launch."""
+        self.sizes.append(size)
+        for lists, some in ((self.matched, place.at), (self.disagree, place.disagree)):
+            for at in some:
+                lists[at].append(size)
+
+
+def _replays(call: pl.Series, kernels: pl.DataFrame) -> Ints:
+    """A number per graph launch: of kernels with the same launch call, else with the same correlation id; -1 where
+    neither is recorded."""
+    calls, correlation = ids(call.cast(pl.Int64).fill_null(-1)), ids(kernels["correlation"].fill_null(0))
+    without = calls < 0
+    number = numbered(np.where(without, -1, calls), np.where(without, correlation, -1),
+                      np.where(without, ids(kernels["rank"]), -1))
+    return np.where(without & (correlation == 0), -1, number) if len(number) else number
 
 
 def _captured(run: Trace, keys: dict[str, int]) -> Captured:
-    """The launches whose kernel name the capture records, and their operators."""
-    rows = run.host.with_row_index("row").filter(pl.col("kernel").is_not_null()).select(
-        pl.col("row").cast(pl.Int64), pl.col("kernel").cast(pl.String), "start_ns", "rank", "external_id",
-    ).sort("start_ns", "row").collect(engine="streaming")
-    slices = HostSlices(run)
-    with_id = pl.col("kind") == "op", pl.col("external_id").is_not_null()
-    operators = run.host.with_row_index("row").filter(*with_id).select(
-        pl.col("row").cast(pl.Int64), "rank", "external_id").collect(engine="streaming")
-    keys_of = [(ids(some["rank"]), ids(some["external_id"])) for some in (rows, operators)]
-    matched = match(*keys_of)
-    by_id = operators["row"].to_numpy()[np.maximum(matched, 0)] if len(operators) else matched
-    launches = rows["row"].to_numpy()
-    around = nearest(slices.parent, launches, slices.of_kind("op"))
-    return Captured(run, _keys(rows["kernel"], keys), rows["kernel"], launches, np.where(matched >= 0, by_id, around))
+    """The launches of a capture, named by the kernel that ran, else by the one that the call names."""
+    account = run.account().activities.select(row=pl.col("call").cast(pl.Int64))
+    kernels = run.kernels.select(pl.col("name").cast(pl.String), pl.col("kind").cast(pl.String)).collect(
+        engine="streaming")
+    ran = account.hstack(kernels).filter(pl.col("kind").is_in(_KERNELS)).drop_nulls("row").group_by("row").agg(
+        pl.col("name").first().alias("ran"), pl.len().alias("kernels"))
+    rows = run.host.with_row_index("row").select(
+        pl.col("row").cast(pl.Int64), pl.col("kernel").cast(pl.String), "start_ns",
+        shapes=pl.col("shapes").to_physical().cast(pl.Int64).fill_null(-1),
+    ).join(ran.lazy(), on="row", how="left", maintain_order="left").collect(engine="streaming")
+    shapes = rows["shapes"].to_numpy()
+    rows = rows.filter(pl.col("kernel").is_not_null() | pl.col("ran").is_not_null()).sort("start_ns", "row")
+    slices, launches = HostSlices(run), rows["row"].to_numpy()
+    operator = nearest(slices.parent, launches, slices.of_kind("op"))
+    names = rows.select(pl.coalesce("ran", "kernel").alias("kernel"))["kernel"]
+    several = (rows["kernels"].fill_null(1) > 1).to_numpy()
+    operators = _numbers(slices.names_of(operator).cast(pl.String), keys, lambda name: "operator " + name)
+    return Captured(
+        run, np.where(several, _BETWEEN, _numbers(names, keys, function_key)), names, launches, operator, operators,
+        np.where(operator >= 0, shapes[np.maximum(operator, 0)] if len(shapes) else -1, -1))
 
 
-def _keys(names: pl.Series, keys: dict[str, int]) -> Ints:
-    """A number per name, equal for all spellings of a function."""
-    numbers = {name: keys.setdefault(function_key(name or ""), len(keys)) for name in names.unique()}
+def _numbers(names: pl.Series, keys: dict[str, int], key: Callable[[str], str]) -> Ints:
+    """A number per name, equal where the keys are."""
+    numbers = {name: keys.setdefault(key(name or ""), len(keys)) for name in names.unique()}
     return np.array([numbers[name] for name in names], dtype=np.int64)
 
 
-def _places(graph: Ints, launches: Ints) -> list[Ints]:
-    """The launches that a graph's kernels match, one array per possible match."""
+def _place(graph: Ints, captures: Sequence[Captured]) -> _Place:
+    """Where a graph's kernels stand in the captures."""
     size = len(graph)
-    begins = np.flatnonzero(launches[: max(0, len(launches) - size + 1)] == graph[0])
-    runs = [np.arange(at, at + size) for at in begins.tolist() if np.array_equal(launches[at : at + size], graph)]
-    if runs or len(launches) != size or not np.array_equal(np.sort(graph), np.sort(launches)):
-        return runs
-    places = np.empty(size, np.int64)  # several streams: the first of each kernel is the first launched, and so on
-    places[np.argsort(graph, kind="stable")] = np.argsort(launches, kind="stable")
-    return [places]
+    wanted = _stretches(graph, size)
+    first: dict[int, int] = {}
+    operators: defaultdict[int, set[int]] = defaultdict(set)
+    shapes: set[int] = set()
+    for at, one in enumerate(captures):
+        begins = np.flatnonzero(_stretches(one.kernels, size) == wanted)
+        if len(begins) and np.array_equal(one.kernels[begins[0] : begins[0] + size], graph):
+            first[at] = int(begins[0])
+            operators[at].update(_stretches(one.operators, size)[begins].tolist())
+            shapes.update(_stretches(one.shapes, size)[begins].tolist())
+    if len(set().union(*operators.values())) > 1:
+        return _Place(disagree=tuple(first))
+    return _Place(tuple(first), next(iter(first.values()), 0), len(shapes) > 1)
 
 
-def _shapes(captured: Captured, places: Ints) -> bytes:
-    """The shapes of the launches' operators: two matches with equal shapes are interchangeable."""
-    held: pl.Series = captured.run.remember(
-        "captured-shapes", (), lambda: captured.run.host.select(
-            pl.col("shapes").to_physical().cast(pl.Int64).fill_null(-1)).collect(engine="streaming")["shapes"])
-    rows = captured.operator[places]
-    return np.where(rows >= 0, held.to_numpy()[np.maximum(rows, 0)], -1).tobytes()
+def _stretches(values: Ints, size: int) -> npt.NDArray[np.uint64]:
+    """A number for each stretch of ``size`` values, equal for equal stretches of any array: a polynomial modulo 2^64
+    of their mixed values. Two stretches that differ have the same one by a chance of about 2^-60."""
+    if not 0 < size <= len(values):
+        return np.zeros(0, np.uint64)
+    mixed = (values.astype(np.uint64) + np.uint64(2)) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(32)
+    powers = np.cumprod(np.full(len(values), _BASE, np.uint64))
+    inverse = np.cumprod(np.full(len(values), pow(_BASE, -1, 1 << 64), np.uint64))
+    sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(mixed * powers)))
+    stretches: npt.NDArray[np.uint64] = (sums[size:] - sums[:-size]) * inverse[: len(values) - size + 1]
+    return stretches
+
+
+def _file(one: Trace | Unreadable) -> str:
+    return Path(one.info.source if isinstance(one, Trace) else one.path).name
+
+
+def _facts(
+    read: tuple[Trace | Unreadable, ...], captures: tuple[Captured, ...], tally: _Tally, of: int
+) -> list[dict[str, Any]]:
+    """One entry per capture, in order of file."""
+    facts, at = [], -1
+    for one in read:
+        matched = 0
+        if isinstance(one, Unreadable):
+            refused: str | None = f"it cannot be read: it {one.reason}"
+        else:
+            at += 1
+            matched = sum(tally.matched[at])
+            refused = None if matched else _refusal(len(captures[at].kernels), tally, at)
+        facts.append({"file": _file(one), "matched": matched, "of": of, "refused": refused})
+    return facts
+
+
+def _refusal(launches: int, tally: _Tally, at: int) -> str:
+    """Why no kernel was joined with a capture."""
+    if not launches:
+        return "it has no launch with a kernel name"
+    if not tally.sizes:
+        return "the recording has no launch of a graph"
+    if tally.disagree[at]:
+        return (f"{sum(tally.disagree[at]):,} kernels of {_count(len(tally.disagree[at]), 'graph launch')} fit several "
+                "places whose operators differ")
+    return f"no run of its {launches:,} kernels is the graph's {_range(tally.sizes)}"
+
+
+def _range(sizes: Sequence[int]) -> str:
+    low, high = min(sizes), max(sizes)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "es" if noun.endswith("ch") else "s")
+
+
+def _notes(facts: list[dict[str, Any]], tally: _Tally, complete: bool) -> tuple[str, ...]:
+    """A sentence per capture. Those that do not fit are named only where a graph kernel stays without operator: of a
+    folder with a graph per batch size most are for sizes that did not run."""
+    notes, matched = [], iter([sizes for sizes in tally.matched if sizes])
+    for one in facts:
+        if one["matched"]:
+            joins = next(matched)
+            notes.append(
+                f"Capture {one['file']}: {one['matched']:,} of {one['of']:,} graph kernels joined "
+                f"({_count(len(joins), 'launch')} of {_range(joins)}).")
+    refused = [one for one in facts if one["refused"]] if not complete else []
+    notes += [f"Capture {one['file']} is refused: {one['refused']}." for one in refused[:_NAMED]]
+    if len(refused) > _NAMED:
+        notes.append(f"{_count(len(refused) - _NAMED, 'more capture')} are refused, too.")
+    return tuple(notes)

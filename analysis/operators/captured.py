@@ -27,7 +27,7 @@ def with_captures(run: Trace, own: Operators | None) -> Operators | None:
     attribution = attribution_of(run) if callers is not None and callers.joined is not None else None
     if callers is None or callers.joined is None or attribution is None:
         return own
-    rows = np.flatnonzero((callers.joined.capture >= 0) & callers.frame["op"].is_not_null().to_numpy())
+    rows = np.flatnonzero(callers.joined.named)
     if not len(rows):
         return own
     replayed = run.kernels.select("name", "dur_ns").collect(engine="streaming")[pl.Series(rows)]

@@ -17,7 +17,7 @@ from ..contract.options import Options
 from ..contract.sections import Section
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core.callers import FRAME as CALLER_COLUMNS
-from ..core.callers import callers_of, links_of
+from ..core.callers import callers_of, capture_facts, links_of
 from ..cycles.scope import scoped
 from ..cycles.whole import MANY, cycle_of
 from ..kernels.peak_shares import SHARES, shares_of_launches
@@ -79,8 +79,7 @@ def build(runs: Runs, options: Options) -> Answer:
     if waits:
         notes = (*notes, f"{waits:,} synchronisations only wait and are left out.")
     keep = pl.col("kind") != "sync" if waits else None
-    callers = callers_of(runs[0])
-    facts = {"links": links_of(runs[0])} | (callers.facts if callers is not None else {})
+    facts = {"links": links_of(runs[0])} | capture_facts(runs[0])
     return Answer(rows.select(column.name for column in COLUMNS), facts, notes=notes, recorded=True, keep=keep)
 
 

@@ -87,9 +87,10 @@ def _attribution(run: Trace) -> Attribution | None:
 def _with_captures(
     captures: Joined, owner: Ints, signature: Ints, signatures: tuple[Signature, ...]
 ) -> tuple[Ints, Ints, tuple[Signature, ...]]:
-    """Attribute the kernels of graph replays as in their captures; a replay counts one call of each operator."""
+    """Attribute the kernels of graph replays as in their captures; a replay counts one call of each operator. Where
+    launches with different shapes fit, the calls are known and their work is not."""
     for at, captured in enumerate(captures.captures):
-        rows = np.flatnonzero((captures.capture == at) & ~captures.unclear)
+        rows = np.flatnonzero(captures.capture == at)
         if not len(rows):
             continue
         owners = _owners(captured.run, captured.operator, captured.names)
@@ -97,7 +98,8 @@ def _with_captures(
         number = activities["signature"].cast(pl.Int64).to_numpy()
         more = _signatures(captured.run, texts, number, captured.names)
         launch = captures.launch[rows]
-        signature[rows] = np.where(number[launch] >= 0, number[launch] + len(signatures), -1)
+        clear = (number[launch] >= 0) & ~captures.unclear[rows]
+        signature[rows] = np.where(clear, number[launch] + len(signatures), -1)
         calls = numbered(captures.replay[rows], owners[launch]) + int(owner.max(initial=-1)) + 1
         owner[rows] = np.where(owners[launch] >= 0, calls, -1)
         signatures += more

@@ -20,7 +20,7 @@ from ...loaders.trace import Trace
 from ..contract.column import ABOVE_PEAK
 from ..contract.options import Options, Side
 from ..core.batches import TextColumn
-from ..core.callers import callers_of
+from ..core.callers import callers_of, capture_facts
 from ..core.copies import over_link
 from ..core.device_pairs import LINK as OVER_LINK
 from ..cycles.assignment import in_cycles
@@ -289,12 +289,11 @@ def facts_of(run: Trace, options: Options, side: Side = "a") -> dict[str, Any]:
     """``covered``, ``mfu``, ``flops_per_cycle`` and ``devices`` of a run that has a roofline."""
     roofline = roofline_of(run)
     assert roofline is not None
-    callers = callers_of(run)
     cycle = per_cycle(run, options, side)
     used = set(roofline.activities["device"].drop_nulls().unique())
     names = {device.id: device.name for device in run.info.devices}
     return {
-        **(callers.facts if callers is not None else {}),
+        **capture_facts(run),
         "covered": roofline.covered, "mfu": cycle.mfu, "flops_per_cycle": cycle.flops,
         "devices": [
             {"device": device, "model": names.get(device) or (peak.model if peak else None),

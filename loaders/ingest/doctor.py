@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -64,9 +65,13 @@ def _writable(folder: Path) -> str:
     return "can be written"
 
 
-def run_facts(traces: tuple[Trace, ...], refused: frozenset[int] = frozenset()) -> Iterator[tuple[str, str]]:
+def run_facts(
+    traces: tuple[Trace, ...], refused: frozenset[int] = frozenset(),
+    links_of: Callable[[Trace], dict[str, Any]] = attrgetter("links"),
+) -> Iterator[tuple[str, str]]:
     """(name, value) lines about an input: metadata, tables, missing tables and columns, dropped events, how launch
-    calls and operators are known, warnings. ``refused``: the numbers of runs with a refused capture.
+    calls and operators are known, warnings. ``refused``: the numbers of runs with a refused capture;
+    ``links_of``: a run's ``links``, with those of its captures.
 
     Metadata about the recorded process, such as command line and environment, is not included.
     """
@@ -87,7 +92,7 @@ def run_facts(traces: tuple[Trace, ...], refused: frozenset[int] = frozenset()) 
             yield "left out", _listed([f"{what}: {count:,}" for what, count in ignored.items()])
         for advice in record_next(trace):
             yield "record next", advice
-        links = trace.links if trace.has("kernels") or trace.has("host") else {}
+        links = links_of(trace) if trace.has("kernels") or trace.has("host") else {}
         yield from _links(links)
         for warning in trace.info.warnings:
             yield "found", warning

@@ -330,21 +330,20 @@ def _read(file: InputFile, loader: FormatLoader, request: Request, target: Path)
 def sibling_captures(path: Path) -> list[Path]:
     """Recordings made during graph capture, in the folder where serving frameworks put them."""
     try:
-        recordings = sorted(file for file in (path.parent / CAPTURES).iterdir() if ".json" in file.name)
-        return recordings[:MOST_CAPTURES]
+        return sorted(file for file in (path.parent / CAPTURES).iterdir() if ".json" in file.name)
     except OSError:
         return []
 
 
-def _captures(files: Sequence[Path]) -> tuple[Trace | str, ...]:
-    """The traces of the captures; an error sentence for each unreadable one."""
-    read: list[Trace | str] = []
-    for file in files:
+def _captures(files: Sequence[Path]) -> tuple[Trace | Unreadable, ...]:
+    """The traces of the captures, in order of file; the error for each unreadable one."""
+    read: list[Trace | Unreadable] = []
+    for file in files[:MOST_CAPTURES]:
         try:
             read += open_run(str(file))
         except Unreadable as error:
-            read.append(str(error))
-    return tuple(read)
+            read.append(error)
+    return (*read, *(Unreadable(file, f"is not among the first {MOST_CAPTURES}") for file in files[MOST_CAPTURES:]))
 
 
 class Opened(Struct, frozen=True):

@@ -25,4 +25,4 @@ def test_replays_without_their_capture_are_told_with_the_way_to_record_it(
 def test_beside_their_capture_they_have_their_operators(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", str(data / STEP)]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "421 of 421 kernels" in said and "operators none" not in said
+    assert "421 of 421 kernels" in said and "operators none" not in said and "421 of 434 by capture" in said

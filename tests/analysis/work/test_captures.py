@@ -14,6 +14,7 @@ from warplens.analysis.operators.call_paths import call_paths
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.tree import PATH
 from warplens.analysis.views import view
+from warplens.loaders.errors import Unreadable
 from warplens.loaders.trace import Trace
 
 SMALL = [[64, 4096], [4096, 4096]]
@@ -53,6 +54,8 @@ def test_a_graph_whose_kernels_are_a_stretch_of_the_capture_has_its_operators() 
     operators, facts = launches(run)
     assert operators == ["aten::mm", "aten::copy_"] * 2
     assert facts == {"file": "capture.json", "matched": 4, "of": 4, "refused": None}
+    notes = ask(view("launches"), (run,), Options()).notes
+    assert notes == ("Capture capture.json: 4 of 4 graph kernels joined (2 launches of 2).",)
     table = ask(view("launches"), (run,), Options())
     assert table.window(0, 1)[0][[column.name for column in table.columns].index("frame")] == "model.py(7): forward"
 
@@ -71,9 +74,11 @@ def test_names_that_were_rewritten_are_the_same_kernels() -> None:
 def test_a_capture_of_something_else_is_refused_and_said() -> None:
     run = replays("gemm", "relu", captures=(captured(BIG),))
     operators, facts = launches(run)
-    assert operators == [None] * 4 and facts["matched"] == 0 and "match no replayed graph" in facts["refused"]
+    assert operators == [None] * 4 and facts["matched"] == 0
+    assert facts["refused"] == "no run of its 3 kernels is the graph's 2"
     assert any("capture.json is refused" in note for note in ask(view("launches"), (run,), Options()).notes)
-    assert "cannot be read" in launches(replays("gemm", captures=("capture.json: it is empty.",)))[1]["refused"]
+    unread = launches(replays("gemm", captures=(Unreadable("capture.json", "is empty"),)))[1]
+    assert unread == {"file": "capture.json", "matched": 0, "of": 2, "refused": "it cannot be read: it is empty"}
 
 
 def test_where_several_captured_graphs_fit_operators_are_known_and_work_is_not() -> None:
@@ -82,6 +87,66 @@ def test_where_several_captured_graphs_fit_operators_are_known_and_work_is_not()
     assert rows(run) == []
     both = rows(replays("gemm", "copy", captures=(captured(BIG, BIG),)))
     assert sorted(row["flops"] for row in both) == [0, 2 * 4096**3]
+
+
+def test_where_places_with_other_operators_fit_the_launch_is_refused_and_counted() -> None:
+    other = run_of("other", host=[op("aten::addmm", 0, 40, 1, BIG, [HALF, HALF]), launch(10, "gemm"),
+                                  op("aten::copy_", 50, 40, 2, [[8], [8]], [HALF, HALF]), launch(60, "copy")])
+    for captures in ((captured(BIG), other), (other, captured(BIG))):
+        operators, facts = launches(replays("gemm", "copy", captures=captures))
+        assert operators == [None] * 4
+        assert [one["file"] for one in facts] == [one.info.source for one in captures]
+        assert {one["refused"] for one in facts} == {
+            "4 kernels of 2 graph launches fit several places whose operators differ"}
+    run = replays("gemm", "copy", captures=(captured(BIG), captured(BIG)))
+    operators, facts = launches(run)
+    assert operators == ["aten::mm", "aten::copy_"] * 2 and [one["matched"] for one in facts] == [4, 4]
+
+
+def test_kernels_in_another_order_are_another_graph() -> None:
+    assert launches(replays("copy", "fill", "gemm", captures=(captured(BIG),)))[0] == [None] * 6
+
+
+def test_of_many_captures_those_that_did_not_run_are_in_the_facts_only() -> None:
+    run = replays("gemm", "copy", captures=(captured(BIG, names=("other", "copy")), captured(BIG)))
+    operators, facts = launches(run)
+    assert operators == ["aten::mm", "aten::copy_"] * 2
+    assert [one["matched"] for one in facts] == [0, 4]
+    assert [one["refused"] for one in facts] == ["no run of its 3 kernels is the graph's 2", None]
+    assert ask(view("launches"), (run,), Options()).notes == (
+        "Capture capture.json: 4 of 4 graph kernels joined (2 launches of 2).",)
+
+
+def test_a_capture_is_reported_where_nothing_was_replayed() -> None:
+    run = run_of(host=[host("cudaLaunchKernel", 0, 5, "runtime", correlation=1)],
+                 kernels=[kernel(0, 10, 5, correlation=1)])
+    facts = launches(replace(run, captures=lambda: (captured(BIG),)))[1]
+    assert facts == {"file": "capture.json", "matched": 0, "of": 0,
+                     "refused": "the recording has no launch of a graph"}
+
+
+def test_a_captured_kernel_has_the_operator_around_its_launch_whatever_the_external_ids_say() -> None:
+    capture = run_of("capture", host=[
+        op("aten::mm", 0, 40, 7, BIG, [HALF, HALF]), launch(10, "gemm") | {"external_id": 8},
+        op("aten::copy_", 50, 40, 8, [[8], [8]], [HALF, HALF]), launch(60, "copy") | {"external_id": 7}])
+    assert launches(replays("gemm", "copy", captures=(capture,)))[0] == ["aten::mm", "aten::copy_"] * 2
+
+
+def test_a_launch_that_names_no_kernel_is_the_one_that_ran() -> None:
+    calls = [op("aten::mm", 0, 40, 1, BIG, [HALF, HALF]), host("cudaLaunchKernel", 10, 5, "runtime", correlation=1),
+             op("aten::copy_", 50, 40, 2, [[8], [8]], [HALF, HALF]),
+             host("cudaLaunchKernel", 60, 5, "runtime", correlation=2)]
+    capture = run_of("capture", host=calls, kernels=[
+        kernel(0, 100, 5, "gemm", correlation=1), kernel(1, 110, 5, "copy", correlation=2)])
+    assert launches(replays("gemm", "copy", captures=(capture,)))[0] == ["aten::mm", "aten::copy_"] * 2
+
+
+def test_graph_launches_without_correlation_ids_are_told_apart_by_their_calls() -> None:
+    hosts = [host("cudaGraphLaunch", 0, 50, "runtime"), host("cudaGraphLaunch", 10_000, 50, "runtime")]
+    rows = [kernel(at, 100 + 5_000 * at, 900, name, graph=1, flow=at // 2)
+            for at, name in enumerate(("gemm", "copy") * 2)]
+    run = replace(run_of(host=hosts, kernels=rows), captures=lambda: (captured(BIG),))
+    assert launches(run)[0] == ["aten::mm", "aten::copy_"] * 2
 
 
 def test_the_ops_view_has_the_operators_of_replays_and_no_host_time_that_nobody_spent() -> None:
