@@ -53,9 +53,11 @@ def _joined(pieces: list[Ints]) -> Ints:
 
 
 def in_order(values: Ints, order: Ints | None) -> Ints:
-    """The values in that order; those with a single value still take no memory."""
-    if order is None or values.strides == (0,):
+    """The values of these rows; those with a single value still take no memory."""
+    if order is None:
         return values
+    if values.strides == (0,) and len(values):
+        return np.broadcast_to(values[0], len(order))
     return values[order]
 
 
@@ -90,10 +92,10 @@ def matches(codes: Ints, texts_of: Callable[[pl.Series], pl.Series], conditions:
 def keyed(process: tuple[Ints, ...], values: tuple[Ints, ...]) -> tuple[Ints, ...]:
     """One number per (process, value) in each pair of arrays, equal across the arrays exactly where the pairs are;
     ``NONE`` where the value is. Of one process the values themselves."""
-    every = np.concatenate(process)
-    if not len(every) or (every == every[0]).all():
+    some = [one for one in process if len(one)]
+    if not some or min(one.min() for one in some) == max(one.max() for one in some):
         return values
-    number = np.unique(every, return_inverse=True)[1].astype(np.int64)
+    number = np.unique(np.concatenate(process), return_inverse=True)[1].astype(np.int64)
     distinct, place = np.unique(np.concatenate(values), return_inverse=True)
     joint = number * np.int64(len(distinct) + 1) + place
     joint[np.concatenate(values) == NONE] = NONE
@@ -105,10 +107,12 @@ class Groups:
     ``count`` describe the group of each distinct key."""
 
     def __init__(self, keys: Ints) -> None:
-        some = np.flatnonzero(keys != NONE)
-        self.order = some[np.argsort(keys[some], kind="stable")]
-        ordered = keys[self.order]
-        heads = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1) != 0) if len(ordered) else some
+        self.order = some = np.flatnonzero(keys != NONE)
+        ordered = keys[some]
+        if (ordered[1:] < ordered[:-1]).any():  # most recorders count ids upwards
+            self.order = some[np.argsort(ordered, kind="stable")]
+            ordered = keys[self.order]
+        heads = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else some
         self.keys, self.first = ordered[heads], heads
         self.count = np.diff(heads, append=len(ordered))
 

@@ -37,7 +37,7 @@ def operators_of(
     by_id = Groups(theirs)
     named = by_id.only(own)
     inner = Innermost(ops)
-    process = np.unique(np.concatenate((work.rank, calls.rank)), return_inverse=True)[1]
+    process = numbered(np.concatenate((work.rank, calls.rank)))
     process, of_call = process[:size], process[size:]
     count = int(max(process.max(initial=0), of_call.max(initial=0))) + 1
     testable = np.flatnonzero((call >= 0) & (by != RUNTIME_ID) & (named >= 0) & work.counted & ~(work.external < 0))

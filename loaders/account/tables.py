@@ -88,10 +88,13 @@ def slices_of(trace: Recorded, condition: pl.Expr, names: dict[str, Any]) -> Lin
     """The host slices that meet the condition; ``names``: conditions on their names, by a word for ``named``. With
     names they are in order of start, the longest first; without as recorded."""
     times = ("start_ns", pl.col("dur_ns").fill_null(0).clip(lower_bound=0))
-    some = trace.host.with_row_index("row").filter(condition).select(
-        pl.col("row").cast(pl.Int64), *times, "rank", "pid", "tid", "correlation", "external_id",
+    some = trace.host.filter(condition).select(
+        *times, "rank", "pid", "tid", "correlation", "external_id",
         *([pl.col("name").to_physical().cast(pl.Int64)] if names else []))
-    columns = column_arrays(some, "row", "pid", "tid", "name", "dur_ns")
+    columns = column_arrays(some, "pid", "tid", "name", "dur_ns")
+    # A row number in the query above would keep the condition from the reader, which would then build all rows.
+    every = trace.host.select(some=condition.fill_null(False)).collect(engine="streaming")["some"]
+    columns["row"] = np.flatnonzero(every.to_numpy()).astype(np.int32)
     start = columns["start_ns"]
     end = np.where(start == NONE, NONE, start + columns.pop("dur_ns"))
     order = by_start(start, end) if names and bool((np.diff(start) <= 0).any()) else None
