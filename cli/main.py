@@ -54,9 +54,20 @@ def set_up() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # polars' allocator keeps freed memory for ten seconds, in four arenas per core: kernels of 500 MB takes 60 MB more.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:0")
-    if os.environ.get("POLARS_MAX_THREADS") == "0":  # as if not set: polars would end the process
-        del os.environ["POLARS_MAX_THREADS"]
+    _check_threads()
     gc.set_threshold(_COLLECT)
+
+
+def _check_threads() -> None:
+    """Leave only a number of threads that polars can start: 0 would end the process, a huge one stops the machine."""
+    wanted = os.environ.get("POLARS_MAX_THREADS")
+    if wanted is None:
+        return
+    most = 4 * (os.cpu_count() or 1)
+    if not wanted.isdecimal() or not int(wanted):
+        del os.environ["POLARS_MAX_THREADS"]  # as if not set
+    elif int(wanted) > most:
+        os.environ["POLARS_MAX_THREADS"] = str(most)
 
 
 def _run(words: list[str]) -> int:

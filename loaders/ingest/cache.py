@@ -36,6 +36,7 @@ Stamp = tuple[str, int, int, int]
 _SUM = "sum.json"
 _SUM_SECONDS = 86_400
 """Lifetime of the running sum, which does not include derived files added to an entry later."""
+_OTHER_SECONDS = 86_400  # Two versions in use side by side, as in two environments, would else read all files in turn.
 _ROOM = 0.9  # Eviction goes down to this fraction of the limit, so that not every later open scans all entries.
 _MOST_ENTRIES = 20_000
 _MOST_IN_FOLDER = 20_000
@@ -204,9 +205,14 @@ def entries() -> tuple[Entry, ...]:
 
 
 def clear() -> tuple[int, int, int]:
-    """Remove all entries that no process has open; returns (entries removed, bytes removed, entries left)."""
+    """Remove all entries that no process has open; returns (entries removed, bytes removed, entries left). Raises
+    OSError if nothing can be removed from the folder."""
     if not private.is_private(path()):
         return 0, 0, 0
+    try:
+        os.close(os.open(path() / _SUM, os.O_RDWR | os.O_CREAT | spill.OWN, 0o600))
+    except OSError as error:  # a read-only file system
+        raise type(error)(error.errno, error.strerror, os.fspath(path())) from None
     spill.sweep(path())
     gone = [entry for entry in entries() if drop(entry.path)]
     with contextlib.suppress(OSError):
@@ -219,7 +225,8 @@ def clear() -> tuple[int, int, int]:
 def settle(new_entries: Collection[Path]) -> None:
     """Account for the entries added by one open: remove those of older source states, keep the cache within limits.
 
-    Called once per open, not once per file. Other processes may do so concurrently; the sum is updated under a lock.
+    Those of another version of this package stay while it is in use. Called once per open, not once per file. Other
+    processes may do so concurrently; the sum is updated under a lock.
     """
     names = {directory.name for directory in new_entries if directory.parent == path()}
     if not names:
@@ -227,7 +234,7 @@ def settle(new_entries: Collection[Path]) -> None:
     with contextlib.suppress(OSError):
         sources = {name.partition("-")[0] for name in names}
         for name in os.listdir(path()):
-            if name.partition("-")[0] in sources and name not in names:
+            if name.partition("-")[0] in sources and name not in names and not _is_of_other_code(path() / name):
                 spill.remove_if_free(path() / name)
         sizes = [raw["bytes"] for name in names if (raw := _description(path() / name)) is not None]
         descriptor = os.open(path() / _SUM, os.O_RDWR | os.O_CREAT | spill.OWN, 0o600)
@@ -241,6 +248,15 @@ def settle(new_entries: Collection[Path]) -> None:
             os.pwrite(descriptor, json.dumps([total, count, since]).encode(), 0)
         finally:
             os.close(descriptor)
+
+
+def _is_of_other_code(directory: Path) -> bool:
+    """Whether another version of this package has read or written the entry within the last day."""
+    parts = directory.name.split("-")
+    with contextlib.suppress(OSError):
+        return len(parts) == 3 and parts[1] != _version() and time.time() - (
+            directory / spill.HOLD).lstat().st_mtime < _OTHER_SECONDS
+    return False
 
 
 def _running_sum(descriptor: int) -> tuple[int, int, float]:
@@ -266,8 +282,13 @@ def _evict() -> tuple[int, int]:
 
 
 def _name(stamp: Stamp) -> str:
-    """The directory name of an entry: a hash of the source, to find its older states, and a hash of the state."""
-    return f"{_digest(stamp[0])}-{_digest(repr((LAYOUT, _code(), stamp)))}"
+    """The directory name of an entry: a hash of the source, to find its older states, of the code, and of the state."""
+    return f"{_digest(stamp[0])}-{_version()}-{_digest(repr(stamp))}"
+
+
+@functools.cache
+def _version() -> str:
+    return _digest(repr((LAYOUT, _code())))[:12]
 
 
 def _digest(text: str) -> str:

@@ -22,6 +22,7 @@ import pytest
 from warplens.cli import arguments
 from warplens.cli.main import FINE, NAMES, UNREADABLE, USAGE, main
 from warplens.cli.output import format_of, write
+from warplens.loaders.ingest import cache
 from warplens.tui.session.exporting import new_file
 
 Captured = pytest.CaptureFixture[bytes]
@@ -533,3 +534,22 @@ def test_an_interrupt_while_modules_are_imported_ends_the_command_without_a_trac
     program = "import os, _signal, warplens.__main__ as it\nos.kill(os.getpid(), _signal.SIGINT)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "warplens: stopped\n")
+
+
+@pytest.mark.parametrize("wanted, left", [("0", None), ("-1", None), ("all", None), ("2", "2"), ("99999", "at most")])
+def test_polars_gets_a_number_of_threads_that_it_can_start(
+    monkeypatch: pytest.MonkeyPatch, wanted: str, left: str | None
+) -> None:
+    monkeypatch.setenv("POLARS_MAX_THREADS", wanted)
+    main(["cache", "path"])
+    most = str(4 * (os.cpu_count() or 1))
+    assert os.environ.get("POLARS_MAX_THREADS") == (most if left == "at most" else left)
+
+
+def test_a_cache_that_cannot_be_cleared_says_so(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: Captured
+) -> None:
+    assert main(["report", str(table), "--view", "kernels"]) == FINE
+    monkeypatch.setattr(cache.spill, "OWN", os.O_DIRECTORY)  # with O_CREAT an error
+    assert main(["cache", "clear"]) == USAGE
+    assert f"warplens: {cache.path()}: ".encode() in capsysbinary.readouterr().err

@@ -26,3 +26,18 @@ def test_beside_their_capture_they_have_their_operators(data: Path, capsys: pyte
     assert main(["doctor", str(data / STEP)]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "421 of 421 kernels" in said and "operators none" not in said and "421 of 434 by capture" in said
+
+
+def test_a_table_of_a_conversion_with_other_bytes_is_refused(
+    tmp_path: Path, samples: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "tables"
+    assert main(["convert", str(samples / "kineto.pt.trace.json"), "-o", str(folder)]) == 0
+    assert main(["doctor", str(folder)]) == 0
+    assert "the bytes of all 3 tables are what convert wrote" in capsys.readouterr().out
+    table = folder / "kernels.parquet"
+    content = bytearray(table.read_bytes())
+    content[-20] ^= 1  # in the name of its writer: it opens all the same
+    table.write_bytes(content)
+    assert main(["doctor", str(folder), "--no-cache"]) == 3
+    assert "kernels is not what warplens.json lists: its hash differs" in capsys.readouterr().err

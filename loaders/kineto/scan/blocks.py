@@ -39,7 +39,7 @@ from ..columns import (
 )  # fmt: skip
 from ..document import decode
 from ..info import Tally
-from ..recovery import walk
+from ..recovery import LONGEST_EVENT, walk
 from ..tables import SortedRows, Tables
 from . import layout
 
@@ -118,7 +118,9 @@ class BlockScanner:
             self._take(data, base, out)
             if code == layout.STRINGS:
                 self._grow()
-            elif code == layout.SYNTAX or (code == layout.INCOMPLETE and final):
+            elif code == layout.SYNTAX or (
+                code == layout.INCOMPLETE and (final or stop - int(state[layout.AT]) > LONGEST_EVENT)
+            ):
                 if not self._around(data, stop, base, final, out):
                     out.incomplete = True
                     break

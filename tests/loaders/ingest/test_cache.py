@@ -208,6 +208,22 @@ def test_the_limit_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch,
     assert cache.limit() == size
 
 
+def test_two_versions_of_the_package_keep_their_own_entries(
+    loader: Counted, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = ["0123456789ab", "ba9876543210"]
+    for version in versions * 3:
+        monkeypatch.setattr(cache, "_version", lambda version=version: version)
+        kernel(file)
+        let_go()
+    assert loader.reads == 2
+    for entry in cache.entries():
+        os.utime(entry.path / spill.HOLD, (1, 1))
+    file.write_text("COUNTED two")
+    kernel(file)
+    assert len(cache.entries()) == 1, "neither an older state nor a version that nobody uses stays"
+
+
 def test_clear_leaves_what_is_open(loader: Counted, file: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.counted"
     other.write_text("COUNTED other")

@@ -11,8 +11,9 @@ import pytest
 from kineto_reading import Bytes, read
 
 from warplens.loaders.ingest.stream import Source
-from warplens.loaders.kineto import pipeline
+from warplens.loaders.kineto import pipeline, plain, recovery
 from warplens.loaders.kineto.document import open_document
+from warplens.loaders.kineto.scan import blocks
 
 
 def event(number: int, **more: Any) -> dict[str, Any]:
@@ -51,6 +52,17 @@ def test_an_event_longer_than_what_is_looked_at_for_a_border(tmp_path: Path, siz
     for block in (1000, 1 << 20):
         found = read(text, tmp_path, compiled=True, block=block, plain=True)
         assert found.rows() == one.rows() and found.tally == one.tally
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_event_longer_than_any_is_passed_over_and_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: bool
+) -> None:
+    for module in (blocks, pipeline, plain, recovery):
+        monkeypatch.setattr(module, "LONGEST_EVENT", 30_000)
+    events = [event(at, name="n" * 2_000_000 if at == 30 else "op") for at in range(60)]
+    result = read(json.dumps(events).encode(), tmp_path, compiled=compiled, block=10_000, plain=True)
+    assert len(result.host) == 59 and result.tally.skipped_bytes > 2_000_000
 
 
 def test_a_file_that_shrinks_while_it_is_read_ends_there(tmp_path: Path) -> None:
