@@ -36,12 +36,14 @@ def _doctor(arguments: argparse.Namespace) -> int:
     if arguments.run is None:
         _tell((("warplens", __version__), *facts()))
         return FINE
+    from ..loaders.converted import verified
+
+    tables = verified(Path(arguments.run))
     runs = open_runs([arguments.run], arguments)
     from ..analysis.core.callers import links_of
-    from ..loaders.converted import verified
     from ..loaders.ingest.doctor import run_facts
 
-    if tables := verified(Path(arguments.run)):
+    if tables:
         _tell([("hashes", f"the bytes of all {tables} tables are what convert wrote")])
     _tell(run_facts(runs, frozenset(number for number, run in enumerate(runs) if _refused(run)), links_of))
     _tell(line for run in runs for line in _operators(run))

@@ -213,17 +213,17 @@ def _runs(path: Path) -> list[tuple[bytes, dict[str, _File]]]:
 
 def verified(path: Path) -> int:
     """The number of tables of a conversion (its folder or description), each with the bytes that were written; 0 if it
-    is none. Raises Unreadable, naming the first table with other bytes, and OSError."""
+    is none, or one that cannot be opened at all. Raises Unreadable, naming the first table with other bytes."""
     path = path / DESCRIPTION if path.is_dir() else path
-    if not _is_conversion(path):
-        return 0
-    listed = [(name, one) for _, tables in _runs(path) for name, one in tables.items()]
-    for name, one in listed:
-        with open(path.parent / one.file, "rb") as source:
-            if hashlib.file_digest(source, "sha256").hexdigest() != one.sha256:
-                raise Unreadable(path.parent, f"{name} is not what {DESCRIPTION} lists: its hash differs",
-                                 "Convert again.")
-    return len(listed)
+    with suppress(DecodeError, OSError, ValueError):
+        listed = [(name, one) for _, tables in _runs(path) for name, one in tables.items()] if _is_conversion(path) else []
+        for name, one in listed:
+            with open(path.parent / one.file, "rb") as source:
+                if hashlib.file_digest(source, "sha256").hexdigest() != one.sha256:
+                    raise Unreadable(path.parent, f"{name} is not what {DESCRIPTION} lists: its hash differs",
+                                     "Convert again.")
+        return len(listed)
+    return 0
 
 
 def _damaged(path: Path, error: BaseException) -> Unreadable:

@@ -37,7 +37,7 @@ def test_a_table_of_a_conversion_with_other_bytes_is_refused(
     assert "the bytes of all 3 tables are what convert wrote" in capsys.readouterr().out
     table = folder / "kernels.parquet"
     content = bytearray(table.read_bytes())
-    content[-20] ^= 1  # in the name of its writer: it opens all the same
+    content[len(content) // 2] ^= 1
     table.write_bytes(content)
     assert main(["doctor", str(folder), "--no-cache"]) == 3
     assert "kernels is not what warplens.json lists: its hash differs" in capsys.readouterr().err
