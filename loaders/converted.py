@@ -216,7 +216,8 @@ def verified(path: Path) -> int:
     is none, or one that cannot be opened at all. Raises Unreadable, naming the first table with other bytes."""
     path = path / DESCRIPTION if path.is_dir() else path
     with suppress(DecodeError, OSError, ValueError):
-        listed = [(name, one) for _, tables in _runs(path) for name, one in tables.items()] if _is_conversion(path) else []
+        runs = _runs(path) if _is_conversion(path) else []
+        listed = [(name, one) for _, tables in runs for name, one in tables.items()]
         for name, one in listed:
             with open(path.parent / one.file, "rb") as source:
                 if hashlib.file_digest(source, "sha256").hexdigest() != one.sha256:
