@@ -9,7 +9,6 @@ reduce-scatter the whole buffer. The bus bandwidth factors are those of nccl-tes
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -79,15 +78,18 @@ PREPARED = ("cycle", "exposed_ns", *BEFORE, *BETWEEN)
 
 
 class Member(NamedTuple):
-    """A device of a rank; either is None where it is not recorded."""
+    """A device of a rank; either is None where it is not recorded. ``place``: the rank's in a layout ('PP1 TP0')."""
 
     rank: int | None
     device: str | None
+    place: str | None = None
 
     @property
     def text(self) -> str:
         """Its display name: the rank, where it has one."""
-        return f"rank {self.rank}" if self.rank is not None else self.device or "the device"
+        if self.rank is None:
+            return self.device or "the device"
+        return f"rank {self.rank}" + (f" ({self.place})" if self.place else "")
 
 
 class Collectives(Struct, frozen=True):
@@ -152,12 +154,17 @@ _LAYOUT = re.compile(r"(?<![a-z])(TP|DP|PP|EP|CP|rank|worker|node|gpu)[-_]?(\d+)
 _ONE_GROUP = ("TP", "RANK", "WORKER", "GPU")
 
 
+def places_of(run: Trace) -> dict[int | None, str]:
+    """The place of each rank in the layout that the names of files or processes carry: 'PP1 TP0'."""
+    processes: dict[str, str] = run.info.facts.get("processes") or {}
+    return {int(rank): place for rank, place in processes.items() if _LAYOUT.search(place)}
+
+
 def _blocks(run: Trace, frame: pl.DataFrame) -> pl.Series:
-    """Where no group is recorded: the part of the layout in its file's name that ranks of one group share, null where
-    names tell none. Only ranks that differ in TP alone, or in nothing but their number, may be one group."""
-    files: dict[str, str] = run.info.facts.get("files") or {}
-    parts = {int(rank): sorted((word.upper(), int(number)) for word, number in _LAYOUT.findall(Path(file).name)
-                               if word.upper() not in _ONE_GROUP) for rank, file in files.items()}
+    """Where no group is recorded: the part of a rank's place in the layout that ranks of one group share, null where no
+    place is known. Only ranks that differ in TP alone, or in nothing but their number, may be one group."""
+    parts = {rank: sorted((word.upper(), int(number)) for word, number in _LAYOUT.findall(place)
+                          if word.upper() not in _ONE_GROUP) for rank, place in places_of(run).items()}
     names = {rank: " ".join(f"{word}{number}" for word, number in some) or None for rank, some in parts.items()}
     if len(set(names.values())) < 2:
         return pl.Series("group", [None] * frame.height, dtype=pl.String)
@@ -198,12 +205,13 @@ def collectives_of(run: Trace) -> Collectives:
     frame = frame.with_columns(kind=_in_all_to_alls(run, frame), step=_steps(run, frame))
     bare = pl.col("group").is_null() & pl.col("group_ranks").is_null()
     frame = frame.with_columns(group=pl.when(bare).then(_blocks(run, frame)).otherwise("group"))
+    places = places_of(run)
     return Collectives(
         frame.select(
             "index", "member", "start_ns", "dur_ns", "end_ns", "name", "kind", "by", "group", "group_ranks", "dtype",
             "bytes", "ranks", "seq", "src_rank", "dst_rank", "correlation", "stream", "step",
             *PREPARED,
         ),
-        tuple(Member(rank, device) for rank, device in members.select("rank", "device").rows()),
+        tuple(Member(rank, device, places.get(rank)) for rank, device in members.select("rank", "device").rows()),
     )
 

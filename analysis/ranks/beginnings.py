@@ -132,7 +132,7 @@ class Straggler(Struct, frozen=True):
         """Which rank is late, how often and by how much, and what it did differently."""
         who = self.member.text[0].upper() + self.member.text[1:]
         if self.member.rank is not None and self.member.device is not None:
-            who += f" ({self.member.device})"
+            who = f"{who[:-1]}, {self.member.device})" if self.member.place else f"{who} ({self.member.device})"
         shared = units.counted(self.matched, "collective", "collectives")
         waits = f"makes the others wait {units.duration(self.caused_ns)} in all"
         began = f"{units.duration(self.begin_ns)} of it because it begins its cycles after them"

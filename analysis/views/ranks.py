@@ -14,6 +14,7 @@ import polars as pl
 
 from ...loaders.trace import REDUCED, Trace
 from ..communication.arrivals import RECORDED, Arrivals, arrivals_of, recorded_clock
+from ..communication.collectives import places_of
 from ..communication.devices import communication
 from ..contract.column import Column, side_by_side
 from ..contract.options import SIDES, Options
@@ -38,6 +39,8 @@ from ..table.sides import paired_rows
 COLUMNS = (
     Column("rank", "rank", "number", "rank of the job", width=6, order=0, pinned=True, role="order", pairs="key"),
     Column("device", "device", "text", "its device", width=7, order=6, role="where", pairs="key"),
+    Column("place", "place", "text", "its place in the layout that the names of files or processes carry (PP1 TP0)",
+           width=9, order=8, role="label"),
     Column("host", "host", "text", "machine it ran on", width=14, order=9, role="where"),
     Column("cycle_ns", "step", "ns", "mean step time: lead + device + tail", width=10, order=3),
     Column("busy_ns", "busy", "ns", "device busy time over the whole recording", width=10, order=4),
@@ -186,6 +189,9 @@ def _sentence(arrivals: Arrivals, late: Straggler | None, frame: pl.DataFrame) -
         ranks = units.counted(frame.height, one, many)
         return f"{ranks}; a straggler shows only at collectives that several share."
     shared = units.counted(arrivals.count, "collective", "collectives")
+    members = arrivals.met["member"].unique().to_numpy()
+    if np.isnan(arrivals.clocks.residual[members]).all():
+        return f"Which rank is late is not known: at {shared} the clocks are as recorded, and nothing measures them."
     return (
         f"No rank is late: at {shared} none of {len(arrivals.members)} comes last more often than chance and by more "
         "than the error of the clocks."
@@ -210,6 +216,7 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, beginnings: Beginn
     cycles = step_by_rank(view_cycles(run, options))
     hosts = run.info.facts.get("hosts") or {}
     waited = _waited(arrivals)
+    places = places_of(run)
     offset, doubt, clocks = arrivals.clocks.on_first, arrivals.clocks.doubt, arrivals.clocks
     place = {(one.rank, one.device): number for number, one in enumerate(arrivals.members)}
     memory, behind = memory_of(run), beginnings.of_ranks
@@ -222,7 +229,7 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, beginnings: Beginn
         spoken = talk.get(who)
         at, taken = place.get(who), of_place(memory, rank, device)
         rows.append({
-            "rank": rank, "device": device,
+            "rank": rank, "device": device, "place": places.get(rank),
             "host": hosts.get(str(rank), run.info.facts.get("host_name") if len(run.info.ranks) < 2 else None),
             "cycle_ns": cycles.get(rank, cycles.get(None)), "busy_ns": busy.get(who),
             "behind_ns": behind.get(rank),
@@ -241,8 +248,8 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, beginnings: Beginn
 
 NOTHING = dict.fromkeys(("wait_ns", "caused_wait_ns", "lead_ns", "last_count", "matched"))
 SCHEMA: dict[str, Any] = {
-    "rank": pl.Int64, "device": pl.String, "host": pl.String, "cycle_ns": pl.Float64, "busy_ns": pl.Int64,
-    "comm_ns": pl.Int64, "exposed_ns": pl.Int64, "wait_ns": pl.Int64, "caused_wait_ns": pl.Int64,
+    "rank": pl.Int64, "device": pl.String, "place": pl.String, "host": pl.String, "cycle_ns": pl.Float64,
+    "busy_ns": pl.Int64, "comm_ns": pl.Int64, "exposed_ns": pl.Int64, "wait_ns": pl.Int64, "caused_wait_ns": pl.Int64,
     "lead_ns": pl.Float64, "behind_ns": pl.Float64, "last_count": pl.Int64, "clock_offset_ns": pl.Float64,
     "clock_residual_ns": pl.Float64, "clock_evidence": pl.String, "matched": pl.Int64,
     "p2p_wait_ns": pl.Int64, "stage": pl.Int64,

@@ -22,7 +22,7 @@ class Plan(NamedTuple):
 
 def plan(paths: Sequence[str], dataset: Path, known: Sequence[Part], reduced: int) -> Plan:
     """The work that brings the dataset up to date with the paths. Raises Unreadable if they hold no recordings."""
-    from ...loaders.ingest import ranks
+    from ...loaders.ingest import rank_names
     from ...loaders.ingest.job.files import listed
 
     files: dict[Path, None] = {}
@@ -37,12 +37,13 @@ def plan(paths: Sequence[str], dataset: Path, known: Sequence[Part], reduced: in
         unread += lacking
     if not files:
         raise failed or Unreadable(paths[0], "holds no trace")
-    groups = ranks.recordings(list(files))
-    by_name: Sequence[int | None] | None = ranks.ranks_of([group[0] for group in groups], [()] * len(groups))
+    groups = rank_names.recordings(list(files))
+    named = rank_names.ranks_of([group[0] for group in groups], [()] * len(groups))
+    ranks: Sequence[int | None] = named.ranks if named else [None] * len(groups)
     session = uuid4().hex[:12]
     done = {part.stamps: part for part in known if part.reduced == reduced}
     work, current = [], []
-    for group, rank in zip(groups, by_name or [None] * len(groups), strict=True):
+    for group, rank in zip(groups, ranks, strict=True):
         names = tuple(str(file.absolute()) for file in group)
         states = stamps(names)
         if states in done:

@@ -403,7 +403,8 @@ class Opened(Struct, frozen=True):
 
     def _together(self, singles: tuple[Trace, ...]) -> Trace:
         """All files as one run: the ranks of a job, with the counters recorded alongside."""
-        from .ranks import job_of, ranks_of
+        from .rank_names import ranks_of
+        from .ranks import job_of
         from .sidecar_metrics import is_sidecar, together, with_metrics
 
         samplers = registry.samplers()

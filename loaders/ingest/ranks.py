@@ -1,10 +1,13 @@
 """Merges several files of one job into one Trace: assigns ranks and joins successive recordings of one process.
 
-The rank is the one recorded in the file, else from its name ('rank-3', 'worker0', 'TP-1'), else the only number in
-which the names differ. Files whose names differ only in a timestamp, in a step number (of file or folder) or in the
-stage of a serving engine come from one process: they are successive windows, as a profiler schedule writes them, not
-ranks, and are joined first, provided all record an absolute time. Processes that only drive the ranks of a serving
-engine are left out.
+The rank is the one recorded in the file, else its place in the layout that the names carry ('rank-3', 'PP1_TP0'), else
+the only number in which the names differ. Names are believed only of recordings that overlap in time: runs made one
+after another carry such names too. Mere numbers are ranks only where a clock shows the overlap, and only of different
+processes or devices. What cannot be told is refused, and each recording can be opened by itself.
+
+Files whose names differ only in a timestamp, in a step number (of file or folder) or in the stage of a serving engine
+come from one process: they are successive windows, as a profiler schedule writes them, not ranks, and are joined first,
+provided all record an absolute time. Processes that only drive the ranks of a serving engine are left out.
 
 Times are converted to one clock if every file records its absolute zero; otherwise each keeps its own zero, with a
 warning. Launch indices continue from file to file, so that they stay unique.
@@ -25,21 +28,12 @@ from .. import registry
 from ..errors import Unreadable
 from ..trace import RECOGNITION, Info, Trace
 from . import discovery
+from .rank_names import RanksOf, ranks_of, recordings
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-_MARK = re.compile(
-    r"(?:node|rank|worker|proc(?:ess)?|gpu|dev(?:ice)?|(?<![a-z])[dpte]p)[-_.]?(\d+)", re.IGNORECASE,
-)
-_RANK = re.compile(r"(?<![a-z])rank[-_.]?(\d{1,9})(?!\d)", re.IGNORECASE)
-_NUMBER = re.compile(r"\d+")
-_LONG_NUMBER = re.compile(r"\d{10,}(?:\.\d+)?|\d+")
-_STAGE = re.compile(r"(?<![A-Za-z])(DECODE|EXTEND|PREFILL)(?![A-Za-z])", re.IGNORECASE)
-_STEP = re.compile(r"(?<![A-Za-z])(step|iter(?:ation)?)[-_.]?\d+", re.IGNORECASE)
-_TIME = 10**9
-"""A number in a file name that is at least this large is a timestamp (seconds or smaller units), not a rank."""
 _CLOCKED = {
     "kernels": "start_ns", "host": "start_ns", "cycles": "start_ns", "profile": "cycle_start_ns", "metrics": "ts_ns",
     "allocations": "start_ns", "call_chains": "start_ns",
@@ -48,72 +42,13 @@ _TIES = {"kernels": ("correlation", "op_id"), "host": ("correlation", "external_
 """Ids that link calls and activities; a profiler may restart them in each window."""
 
 
-def ranks_of(files: Sequence[Path], recorded: Sequence[tuple[int, ...]]) -> list[int] | None:
-    """One distinct rank per file; None if the files cannot be identified as ranks of one job."""
-    if all(len(ranks) == 1 for ranks in recorded):
-        numbers = [ranks[0] for ranks in recorded]
-        return numbers if len(set(numbers)) == len(numbers) else None
-    by_name = _by_name(files)
-    if by_name is None:
-        return None
-    agree = (len(ranks) != 1 or ranks[0] == rank for ranks, rank in zip(recorded, by_name, strict=True))
-    return by_name if all(agree) else None
-
-
-def _by_name(files: Sequence[Path]) -> list[int] | None:
-    names = _names(files)
-    matches = [_RANK.findall(name) for name in names]
-    if all(len(match) == 1 for match in matches) and len({match[0] for match in matches}) == len(matches):
-        return [int(match[0]) for match in matches]
-    marks = [tuple(map(int, _MARK.findall(name))) for name in names]
-    if all(marks) and len(set(marks)) == len(marks):
-        return [mark[0] for mark in marks] if all(len(mark) == 1 for mark in marks) else _numbered(marks)
-    numbers = [tuple(map(int, _NUMBER.findall(name))) for name in names]
-    shapes = {_NUMBER.sub("#", name) for name in names}
-    if len(shapes) != 1 or len({process_name(file) for file in files}) == 1:
-        return None
-    columns = [column for column in zip(*numbers, strict=True) if len(set(column)) > 1]
-    if len(columns) != 1 or len(set(columns[0])) != len(names) or min(columns[0]) >= _TIME:
-        return None
-    return list(columns[0])
-
-
-def process_name(file: Path) -> str:
-    """The file's path with the parts masked that differ between windows of one process: timestamp, step, stage."""
-    name = _LONG_NUMBER.sub(lambda number: "#" if float(number[0]) >= _TIME else number[0], file.name)
-    return _STEP.sub("#", str(file.parent / _STAGE.sub("#", name)))
-
-
-def recordings(files: Sequence[Path]) -> list[tuple[Path, ...]]:
-    """The files grouped by process, each group sorted by name; groups in order of their first file."""
-    groups: dict[str, list[Path]] = {}
-    for file in files:
-        groups.setdefault(process_name(file), []).append(file)
-    return [tuple(sorted(group)) for group in groups.values()]
-
-
-def shape(file: Path) -> str:
-    """The file name with numbers masked, which is the same for all ranks of a job."""
-    return _NUMBER.sub("#", file.name)
-
-
-def _names(files: Sequence[Path]) -> list[str]:
-    """The file names or, if names repeat in different folders, the paths relative to the common folder."""
-    names = [file.name for file in files]
-    if len(set(names)) == len(names) or len({file.parent for file in files}) == 1:
-        return names
-    common = os.path.commonpath([file.parent for file in files])
-    return [os.path.relpath(file, common) for file in files]
-
-
-def _numbered(marks: Sequence[tuple[int, ...]]) -> list[int]:
-    order = {mark: number for number, mark in enumerate(sorted(set(marks)))}
-    return [order[mark] for mark in marks]
-
-
-def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]) -> Trace:
-    """One Trace of all ranks, in rank order, with the column ``rank`` filled in every table that has it."""
+def merge(
+    source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int], places: Sequence[str] = ()
+) -> Trace:
+    """One Trace of all ranks, in rank order, with the column ``rank`` filled in every table that has it. ``places``:
+    each trace's place in a layout."""
     ordered = sorted(zip(ranks, traces, strict=True), key=lambda pair: pair[0])
+    names = {str(rank): place for rank, place in sorted(zip(ranks, places, strict=False))}
     infos = [trace.info for _, trace in ordered]
     epochs = [info.epoch_ns for info in infos if info.epoch_ns is not None]
     zero = min(epochs) if len(epochs) == len(infos) else None
@@ -127,6 +62,7 @@ def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]
             **infos[0].facts, **_recognition(infos), "threads": {},
             "files": {str(rank): trace.info.source for rank, trace in ordered},
             "hosts": {str(rank): trace.info.facts.get("host_name") for rank, trace in ordered},
+            **({"processes": names} if names else {}),
         },
     )
     return _concatenated(info, [trace for _, trace in ordered], [rank for rank, _ in ordered], zero)
@@ -182,7 +118,8 @@ def _concatenated(info: Info, traces: Sequence[Trace], ranks: Sequence[int | Non
             columns = columns_of(table).names()
             moved = []
             if rank is not None and "rank" in columns:
-                moved.append(pl.col("rank").fill_null(rank))
+                alone = len(trace.info.ranks) < 2
+                moved.append(pl.lit(rank, pl.Int64).alias("rank") if alone else pl.col("rank").fill_null(rank))
             if shift and name in _CLOCKED:
                 moved.append(pl.col(_CLOCKED[name]) + shift)
             if rows["kernels"]:
@@ -209,7 +146,7 @@ def _concatenated(info: Info, traces: Sequence[Trace], ranks: Sequence[int | Non
 
 
 def _by_number(device: str) -> tuple[int, str]:
-    number = _NUMBER.search(device)
+    number = re.search(r"\d+", device)
     return (int(number.group()) if number else -1, device)
 
 
@@ -256,35 +193,57 @@ def _joined(display_name: str, label: str, singles: Sequence[Trace]) -> Trace:
     files = [Path(file) for file in dict.fromkeys(trace.info.source for trace in singles)]
     formats = {trace.info.format for trace in singles}
     if len(singles) == len(files) and len(formats) == 1:
-        numbers = ranks_of(files, [trace.info.ranks for trace in singles])
-        if numbers is None and _one_run(formats):
-            numbers = list(range(len(files)))
-        if numbers is not None and (passes := _passes(display_name, label, files, singles)) is not None:
+        named = ranks_of(files, [trace.info.ranks for trace in singles])
+        if named is None and _one_run(formats):
+            named = RanksOf(list(range(len(files))), "recorded", [])
+        if (passes := _passes(display_name, label, files, singles)) is not None:
             return passes
-        if numbers is not None and _one_after_another(files, singles):
-            raise Unreadable(display_name, f"holds {len(files)} recordings made one after another: they are not the "
-                             "ranks of one job", discovery.runs_under(Path(display_name), files))
-        if numbers is not None:
-            return merge(display_name, label, singles, numbers)
+        if named is not None and (why := _no_ranks(named, singles)) is not None:
+            raise Unreadable(display_name, f"holds {len(files)} recordings {why}", _each(display_name, files))
+        if named is not None:
+            return merge(display_name, label, singles, named.ranks, named.labels)
         if (run := _windowed(display_name, label, files, singles)) is not None:
             return run
     reason = f"holds {len(files)} recordings that are not the ranks of one job{_twice(files, singles)}"
-    raise Unreadable(display_name, reason, discovery.runs_under(Path(display_name), files))
+    raise Unreadable(display_name, reason, _each(display_name, files))
 
 
-_APART = 10  # Times the length of the longest recording.
+_NEAR_NS = 10**8  # By which the clocks of machines may be apart where names say that recordings belong together.
 
 
-def _one_after_another(files: Sequence[Path], singles: Sequence[Trace]) -> bool:
-    """Whether only the numbers in the names call these recordings ranks, and their times say that they are not: each
-    ends before the next begins. Names of ranks (rank3, TP-1) are believed unless the recordings lie far apart."""
-    if any(trace.info.ranks or trace.info.epoch_ns is None for trace in singles):
-        return False
-    spans = sorted((trace.info.epoch_ns or 0, (trace.info.epoch_ns or 0) + _length(trace)) for trace in singles)
-    named = all(_MARK.search(name) for name in _names(files))
-    least = _APART * max(end - start for start, end in spans) if named else 0
-    reached = list(accumulate((end for _, end in spans), max))
-    return all(after[0] - end > least for after, end in zip(spans[1:], reached, strict=False))
+def _each(display_name: str, files: Sequence[Path]) -> str:
+    named = discovery.runs_under(Path(display_name), files)
+    return f"{named} --worker N takes one, from 0."
+
+
+def _no_ranks(named: RanksOf, singles: Sequence[Trace]) -> str | None:
+    """Why recordings are not the ranks that their names make them; None where they are."""
+    if named.by == "recorded":
+        return None
+    epochs = [trace.info.epoch_ns for trace in singles]
+    begins = sorted((begin, begin + _length(trace)) for begin, trace in zip(epochs, singles, strict=True)
+                    if begin is not None)
+    known, near = len(begins) == len(singles), _NEAR_NS if named.by == "layout" else 0
+    reached = list(accumulate((end for _, end in begins), max))
+    if known and any(after[0] - end > near for after, end in zip(begins[1:], reached, strict=False)):
+        return "made one after another: they are not the ranks of one job"
+    if named.by == "layout":
+        return None
+    if not known:
+        return "without a common clock, whose names differ in a number alone: nothing says they are ranks of one job"
+    return None if _differ(singles) else "of the same process and device: they are not the ranks of one job"
+
+
+def _differ(singles: Sequence[Trace]) -> bool:
+    """Whether all recordings are of different processes, or of different devices."""
+    import polars as pl
+
+    for table, column in (("host", "pid"), ("kernels", "device")):
+        each = [set(trace.table(table).select(pl.col(column).drop_nulls().unique()).collect(engine="streaming")[column])
+                for trace in singles]
+        if all(each) and sum(map(len, each)) == len(set().union(*each)):
+            return True
+    return False
 
 
 def _length(trace: Trace) -> int:
@@ -302,13 +261,13 @@ _PASS = re.compile(r"(?:pmc|pass)[-_]?(\d{1,6})", re.IGNORECASE)
 
 
 def _passes(source: str, label: str, files: Sequence[Path], singles: Sequence[Trace]) -> Trace | None:
-    """Recordings in folders ``pmc_N`` as one program that ran once for each set of counters, if each launched the same
-    kernels in the same order: the launches of the first pass, with the counters of all. None for others."""
+    """Recordings under folders ``pmc_N`` as one program that ran once for each set of counters, if each launched the
+    same kernels in the same order: the launches of the first pass, with the counters of all. None for others."""
     import polars as pl
 
     from ..schema import columns_of
 
-    numbers = [_PASS.fullmatch(file.parent.name) for file in files]
+    numbers = [next(filter(None, map(_PASS.fullmatch, reversed(file.parts[:-1]))), None) for file in files]
     if not all(numbers) or not all(trace.has("kernels") for trace in singles):
         return None
     order = sorted(range(len(files)), key=lambda at: int((numbers[at] or [0, 0])[1]))
@@ -366,8 +325,8 @@ def _windowed(display_name: str, label: str, files: list[Path], singles: Sequenc
         for group in groups
     ]
     sources = [Path(run.info.source) for run in processes]
-    numbers = ranks_of(sources, [run.info.ranks for run in processes])
-    return None if numbers is None else merge(display_name, label, processes, numbers)
+    named = ranks_of(sources, [run.info.ranks for run in processes])
+    return None if named is None else merge(display_name, label, processes, named.ranks, named.labels)
 
 
 def _of_one_process(group: Sequence[Trace]) -> bool:

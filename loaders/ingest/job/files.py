@@ -17,7 +17,7 @@ from ...errors import Unreadable
 from ...in_place import in_place
 from ...loader import FormatLoader
 from ...trace import Trace
-from .. import cache, discovery, ranks, stream
+from .. import cache, discovery, rank_names, stream
 
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
@@ -145,8 +145,8 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
             parts.append(file_of(str(file), file, request))
         except Unreadable as error:
             refused.append(error)
-    shapes = {ranks.shape(part.path) for part in parts}
-    unread = [left_out(error) for error in refused if ranks.shape(Path(error.path)) in shapes]
+    shapes = {rank_names.shape(part.path) for part in parts}
+    unread = [left_out(error) for error in refused if rank_names.shape(Path(error.path)) in shapes]
     unread += discovery.below(folder, [one for one in folders if one.name != CAPTURES]) if parts else []
     if not parts and depth < _DEEPEST:
         for inner in folders[:SCANNED]:

@@ -269,7 +269,7 @@ def _reports(samples: Path, folder: Path, name: str, apart_ns: int) -> Path:
 
 
 @pytest.mark.parametrize(("name", "apart_ns", "is_job"), [
-    ("report{}.sqlite", 600 * 10**9, False), ("report{}.sqlite", 1000, True),
+    ("report{}.sqlite", 600 * 10**9, False),
     ("rank{}.sqlite", 600 * 10**9, False), ("rank{}.sqlite", 1000, True),
 ])
 def test_recordings_made_one_after_another_are_no_ranks(
@@ -286,10 +286,64 @@ def test_recordings_made_one_after_another_are_no_ranks(
     assert one.info.label == name.format(2).split(".")[0] and not one.info.ranks
 
 
+def session(pid: int, begin_ms: int, device: int = 0, rank: int | None = None, clock: bool = True) -> bytes:
+    """A recording of 100 ms of one process, launching on one device."""
+    base = 1_700_000_000_000_000 if clock else 1_000
+    events = [event for at in range(0, 100, 10) for event in (
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": pid, "tid": pid,
+         "ts": base + 1000 * (begin_ms + at), "dur": 5, "args": {"correlation": at + 1}},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": device, "tid": 7, "dur": 9000,
+         "ts": base + 1000 * (begin_ms + at) + 50, "args": {"correlation": at + 1, "device": device}})]
+    about: dict[str, Any] = {} if rank is None else {"distributedInfo": {"rank": rank, "world_size": 4}}
+    return json.dumps({"schemaVersion": 1, **about, "traceEvents": events}).encode()
+
+
+@pytest.mark.parametrize(
+    "name", ["run_pp{pp}_tp{tp}", "tp{tp}-pp{pp}", "1700000000-TP-{tp}-EP-0-PP-{pp}", "PP{pp}__tp_{tp}"])
+def test_a_layout_in_the_names_gives_ranks_in_its_own_order_and_is_shown(name: str, tmp_path: Path) -> None:
+    places = [(pp, tp) for tp in (1, 0) for pp in (1, 0)]
+    files = {name.format(pp=pp, tp=tp): session(100 + 2 * pp + tp, 0, device=tp) for pp, tp in places}
+    job = opened(write(tmp_path, **files))
+    assert job.info.facts["processes"] == {"0": "PP0 TP0", "1": "PP0 TP1", "2": "PP1 TP0", "3": "PP1 TP1"}
+    pids = dict(job.host.select("rank", "pid").unique().collect().rows())
+    assert pids == {0: 100, 1: 101, 2: 102, 3: 103}
+
+
+@pytest.mark.parametrize("name", ["run_tp8_{}", "trace-{}", "rank{}", "tp{}", "dp{}_pp0", "worker{}__t"])
+def test_runs_made_one_after_another_are_no_ranks_whatever_their_names(name: str, tmp_path: Path) -> None:
+    folder = write(tmp_path, **{name.format(at): session(40 + at, 1_000 * at) for at in (1, 2, 3)})
+    with pytest.raises(Unreadable, match="3 recordings made one after another: they are not the ranks of one job") as e:
+        opened(folder)
+    assert "--worker" in str(e.value.advice)
+    (second,) = open_run(str(folder), use_cache=False, worker=1)
+    assert second.info.label.startswith(name.format(2).split("__")[-1].split(".")[0])
+
+
+def test_mere_numbers_are_ranks_only_of_other_processes_or_devices_on_one_clock(tmp_path: Path) -> None:
+    def job(where: str, **how: Any) -> Trace:
+        files = {f"run{at}": session(**{name: of(at) for name, of in how.items()}) for at in (1, 2)}
+        return opened(write(tmp_path / where, **files))
+
+    assert job("pids", pid=lambda at: 40 + at, begin_ms=lambda at: 10 * at).info.ranks == (1, 2)
+    assert job("devices", pid=lambda _: 40, device=lambda at: at, begin_ms=lambda at: 10 * at).info.ranks == (1, 2)
+    with pytest.raises(Unreadable, match="2 recordings of the same process and device"):
+        job("copies", pid=lambda _: 40, begin_ms=lambda at: 10 * at)
+    with pytest.raises(Unreadable, match="2 recordings without a common clock"):
+        job("no clock", pid=lambda at: 40 + at, begin_ms=lambda at: 10 * at, clock=lambda _: False)
+
+
+def test_ranks_that_each_part_of_a_layout_counts_for_itself_are_told_apart_by_it(tmp_path: Path) -> None:
+    files = {f"dp{dp}": session(40 + dp, 0, rank=0) for dp in (0, 1)}
+    job = opened(write(tmp_path / "layout", **files))
+    assert job.info.ranks == (0, 1) and job.kernels.select("rank").unique().collect().height == 2
+    with pytest.raises(Unreadable, match="both say they are rank 0"):
+        opened(write(tmp_path / "ranks", **{f"rank{at}": session(40 + at, 0, rank=0) for at in (0, 1)}))
+
+
 def test_passes_of_any_format_are_one_program(samples: Path, tmp_path: Path) -> None:
     for number in (1, 2):
-        (tmp_path / f"pmc_{number}").mkdir()
-        shutil.copy(samples / "rocpd_results.db", tmp_path / f"pmc_{number}" / "r_results.db")
+        (tmp_path / f"pmc_{number}" / "host").mkdir(parents=True)
+        shutil.copy(samples / "rocpd_results.db", tmp_path / f"pmc_{number}" / "host" / f"{number}_{7 * number}.db")
     (job,) = open_run(str(tmp_path), use_cache=False)
     (alone,) = open_run(str(samples / "rocpd_results.db"), use_cache=False)
     assert not job.info.ranks and "2 passes" in job.info.warnings[-1]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from warplens.loaders.ingest.ranks import DRIVER, recordings
+from warplens.loaders.ingest.rank_names import recordings
+from warplens.loaders.ingest.ranks import DRIVER
 
 
 def groups(*names: str) -> list[list[str]]:
