@@ -47,6 +47,7 @@ breakdown, which covers host and devices."""
 class Cycles(Struct, frozen=True):
     """The cycles of one run: ``frame`` (schema of ``cycles`` and ``EXTRA``), their source, and notes.
 
+    ``inside``: the number of each mark that lies inside another one and is no cycle, and that of the other one.
     ``before`` and ``elsewhere`` count the device activities that belong to no cycle: those before the first one, and
     the others. ``held``: the share of device time that belongs to cycles, None where not measured. ``earlier``: the
     number of activities launched before the recording began. ``marked``: the ``complete`` flags that the source itself
@@ -67,20 +68,28 @@ class Cycles(Struct, frozen=True):
     ignored: str | None = None
     marked: pl.Series | None = None
     times: StepTimes = NOTHING
+    inside: dict[int, int] = {}
+
+    @property
+    def noun(self) -> str:
+        """What one cycle is called in sentences: a ``step`` was recorded, an ``execution`` is of a compiled program, a
+        ``repetition`` is guessed."""
+        return "step" if not self.guessed else "execution" if self.source == "execution" else "repetition"
+
+    @property
+    def why_guessed(self) -> str | None:
+        """A sentence that the cycles are a guess, and whether they are used; None for recorded ones."""
+        if not self.guessed or self.frame.is_empty():
+            return None
+        count = units.counted(self.frame.height, self.noun, f"{self.noun}s")
+        if self.ignored is not None:
+            are = "is" if self.frame.height == 1 else "are"
+            return f"No step was recorded; {count} {are} ignored: {self.ignored}."
+        of = "one program" if self.noun == "execution" else "the same work"
+        return f"No step was recorded: these are {count} of {of}."
 
 
 _finding = RLock()
-
-
-NOUNS = {"execution": "execution", "anchor": "repetition", "pattern": "repetition"}
-
-
-def noun(cycles: Cycles) -> str:
-    """What one cycle is called in sentences: a ``step`` was recorded, an ``execution`` is of a compiled program, a
-    ``repetition`` is guessed."""
-    if not cycles.guessed:
-        return "step"
-    return NOUNS.get(cycles.source or "", "repetition")
 
 
 def find_cycles(run: Trace, options: Options) -> Cycles:
@@ -174,15 +183,22 @@ def _complete(run: Trace, sourced: SourcedCycles) -> Cycles:
     marks = [False] * frame.height  # the only rule for outliers: every view uses these marks
     frame = frame.with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64))
     for _, group in frame.group_by(completeness.like(frame)):
-        limit = fence(group.filter(~pl.col("warm_up"))["dur_ns"].cast(pl.Float64).to_numpy())
-        for row, span, warm_up in group.select("row", "dur_ns", "warm_up").iter_rows():
+        limit = fence(group.filter(~pl.col("warm_up")).select(length(frame).cast(pl.Float64)).to_series().to_numpy())
+        for row, span, warm_up in group.select("row", length(frame), "warm_up").iter_rows():
             marks[row] = span > limit and not warm_up
     order = [*schema.polars_schema("cycles"), *EXTRA]
     return Cycles(
         frame.with_columns(pl.Series("outlier", marks, dtype=pl.Boolean)).select(order), sourced.source, anchor,
         sourced.device_time, sourced.notes, records.before, records.elsewhere, records.held, records.earlier,
-        sourced.guessed, None, marked, times,
+        sourced.guessed, None, marked, times, sourced.inside,
     )
+
+
+def length(frame: pl.DataFrame) -> pl.Expr:
+    """The length that outliers and warm-up go by, ns: the mark of a cycle, but of an execution the step time, since
+    the call only puts its work in the queue."""
+    executions = frame["source"].cast(pl.String).eq("execution").all() and frame.height
+    return pl.coalesce("step_ns", "dur_ns") if executions else pl.col("dur_ns")
 
 
 def _with_times(frame: pl.DataFrame, times: StepTimes) -> pl.DataFrame:
@@ -265,8 +281,9 @@ def _warm_up(frame: pl.DataFrame) -> pl.Series:
     if frame["start_ns"].null_count():
         # launches without times were replayed, or are the layers of one iteration
         return pl.repeat(False, frame.height, eager=True).alias("warm_up")
-    same, span = ["rank", completeness.like(frame)], pl.col("dur_ns")
-    placed = frame.select(*same, span, place=pl.int_range(pl.len()).over(same), of=pl.len().over(same)).with_columns(
+    same, span = ["rank", completeness.like(frame)], pl.col("span")
+    lengths = frame.select(*same, span=length(frame))
+    placed = lengths.with_columns(place=pl.int_range(pl.len()).over(same), of=pl.len().over(same)).with_columns(
         first=pl.col("place") < (pl.col("of") * WARM_UP_SHARE).floor()
     )
     steady = span.filter(~pl.col("first")).median().over(same)
@@ -296,7 +313,7 @@ def counted_cycles(run: Trace, options: Options) -> Cycles:
 
 def without_guess(cycles: Cycles) -> Cycles:
     """The same without cycles, and with a note on the guess."""
-    return replace(cycles, frame=cycles.frame.clear(), notes=tuple(filter(None, (*cycles.notes, why_guessed(cycles)))))
+    return replace(cycles, frame=cycles.frame.clear(), notes=tuple(filter(None, (*cycles.notes, cycles.why_guessed))))
 
 
 def why_none(run: Trace, cycles: Cycles) -> str:
@@ -305,45 +322,6 @@ def why_none(run: Trace, cycles: Cycles) -> str:
     if why.startswith("no cycles"):
         return f"{run.info.label} has {why}; --cycle-anchor names a function or kernel to take them from."
     return f"{run.info.label}: {why}."
-
-
-def left_out(cycles: Cycles) -> str | None:
-    """How many cycles are missing from device figures, as a sentence; None where all were recorded whole."""
-    count, lacking = cycles.frame.height, int((~cycles.frame["complete"]).sum())
-    if not lacking:
-        return None
-    were, are = ("was", "is") if lacking == 1 else ("were", "are")
-    return f"{lacking} of {count} cycles {were} not recorded whole and {are} left out of device figures."
-
-
-def homeless(cycles: Cycles) -> str | None:
-    """How many device activities belong to no cycle, as sentences; None where all belong to one."""
-    sentences = []
-    if cycles.earlier:
-        were = "activity was" if cycles.earlier == 1 else "activities were"
-        sentences.append(f"{units.count(cycles.earlier)} {were} launched before the recording and belong"
-                    f"{'s' if cycles.earlier == 1 else ''} to no cycle.")
-    parts = []
-    if cycles.before:
-        parts.append(f"{units.count(cycles.before)} before the first one")
-    if cycles.elsewhere:
-        parts.append(f"{units.count(cycles.elsewhere)} between or after them")
-    if parts:
-        held = "" if cycles.held is None else f"; the cycles hold {units.percent(100 * cycles.held)} of the device time"
-        sentences.append(f"Device activities that belong to no cycle: {' and '.join(parts)}{held}.")
-    return " ".join(sentences) or None
-
-
-def why_guessed(cycles: Cycles) -> str | None:
-    """A sentence that the cycles are a guess, and whether they are used; None for recorded ones."""
-    if not cycles.guessed or cycles.frame.is_empty():
-        return None
-    word = noun(cycles)
-    count = units.counted(cycles.frame.height, word, f"{word}s")
-    if cycles.ignored is None:
-        what = "of one program" if word == "execution" else "of the same work"
-        return f"No step was recorded: these are {count} {what}."
-    return f"No step was recorded; {count} {'is' if cycles.frame.height == 1 else 'are'} ignored: {cycles.ignored}."
 
 
 def facts_of(cycles: Cycles) -> dict[str, Any]:

@@ -10,6 +10,7 @@ A limit that does not exist in the run, or that a table of sums cannot apply, is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import polars as pl
 from msgspec.structs import replace
@@ -19,6 +20,9 @@ from ...loaders.trace import PartOf, Trace
 from ..contract.options import Options, Scope, Side
 from ..contract.view import ScopeRefused
 from ..core.call_tree import calls_where
+
+if TYPE_CHECKING:
+    from .detection import Cycles
 
 Window = tuple[int | None, int, int]  # Rank, begin and end, ns.
 
@@ -62,7 +66,7 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
     from .detection import find_cycles
 
     cycles = find_cycles(run, options)
-    require_cycle(run, cycles.frame, wanted)
+    require_cycle(run, cycles, wanted)
     matching = cycles.frame.filter(pl.col("cycle") == wanted)
     if reduced.is_reduced(run):
         return reduced.of_cycle(run, matching)
@@ -127,13 +131,15 @@ def moment_in(column: str, windows: Iterable[Window]) -> pl.Expr:
     return inside
 
 
-def require_cycle(run: Trace, cycles: pl.DataFrame, wanted: int | None) -> None:
+def require_cycle(run: Trace, cycles: Cycles, wanted: int | None) -> None:
     """Raises ScopeRefused if the run does not have that cycle; None always passes."""
-    if wanted is None or wanted in cycles["cycle"]:
+    numbers = cycles.frame["cycle"].to_list()
+    if wanted is None or wanted in numbers:
         return
+    if wanted in cycles.inside:
+        raise ScopeRefused(f"{run.info.label}: cycle {wanted} lies inside cycle {cycles.inside[wanted]}.")
     there = "it has no cycles"
-    if not cycles.is_empty():
-        numbers = cycles["cycle"].to_list()
+    if numbers:
         first, last = min(numbers), max(numbers)
         there = f"it has cycles {first} to {last}" if first != last else f"it has cycle {first} only"
     raise ScopeRefused(f"{run.info.label} has no cycle {wanted}; {there}.")

@@ -34,7 +34,8 @@ class SourcedCycles(Struct, frozen=True):
 
     ``device_time``: bounds are device times, so that an activity belongs to the cycle it runs in, not to the one it was
     launched in. ``guessed`` cycles are not marked: something repeats that may be an iteration. ``captured``: all of
-    them lie in a graph capture, in which nothing runs. ``notes`` are for the user.
+    them lie in a graph capture, in which nothing runs. ``notes`` are for the user. ``inside``: the number of each mark
+    that lies inside another one and is no cycle, and that of the other one.
     """
 
     frame: pl.DataFrame
@@ -44,6 +45,7 @@ class SourcedCycles(Struct, frozen=True):
     guessed: bool = False
     captured: bool = False
     notes: tuple[str, ...] = ()
+    inside: dict[int, int] = {}
 
 
 LEAST_WHOLE = 4

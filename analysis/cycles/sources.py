@@ -68,10 +68,20 @@ def recorded(run: Trace) -> list[SourcedCycles]:
     source = sources[0] if len(sources) == 1 else "recorded"
     device_time = source == "pattern" or frame["first_index"].null_count() == 0
     guessed = bool(run.info.facts.get(GUESSED, source in GUESSES))
-    frame, notes = frame.with_columns(pl.col("complete").fill_null(True)), tuple[str, ...]()
+    frame, notes, inside = frame.with_columns(pl.col("complete").fill_null(True)), tuple[str, ...](), dict[int, int]()
     if not device_time and not frame["start_ns"].null_count():
+        every = frame
         frame, notes = apart(frame)
-    return [SourcedCycles(frame, source, anchor, device_time=device_time, guessed=guessed, notes=notes)]
+        inside = _outer(every, frame) if frame.height < every.height else inside
+    return [SourcedCycles(frame, source, anchor, device_time=device_time, guessed=guessed, notes=notes, inside=inside)]
+
+
+def _outer(marks: pl.DataFrame, kept: pl.DataFrame) -> dict[int, int]:
+    """The number of each mark that is not ``kept``, and that of the kept one in which it begins."""
+    lost = marks.filter(~pl.col("cycle").is_in(kept["cycle"].implode())).unique("cycle", maintain_order=True)
+    at = row_at(lost["start_ns"], lost["rank"], kept, ("start_ns", "dur_ns"))
+    return dict(zip(lost.filter(pl.Series(at >= 0))["cycle"].to_list(), kept["cycle"].gather(at[at >= 0]).to_list(),
+                    strict=True))
 
 
 ROUNDED_NS = 1_000

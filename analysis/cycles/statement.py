@@ -1,4 +1,7 @@
-"""The facts about cycles that every view reports, cached for big recordings so that they are detected only once."""
+"""What is said of the cycles of a run: the facts that every view reports, and the sentences of its notes.
+
+The facts are cached for big recordings, so that cycles are detected only once.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..contract.options import SIDES, Options, Side
+from ..core import units
 from ..core.derived import LEAST_BYTES, derived_value, stored_value
+from ..core.run_labels import device_labels
 
 if TYPE_CHECKING:
     from .detection import Cycles
@@ -78,3 +83,78 @@ def _stated(cycles: Cycles) -> dict[str, Any]:
         "count": len(spans), "whole": int(cycles.frame["complete"].sum()), "mean_ns": spans.mean(),
         "median_ns": spans.median(), "guessed": cycles.guessed, "ignored": cycles.ignored,
     }
+
+
+def left_out(cycles: Cycles) -> str | None:
+    """How many cycles are missing from device figures, as a sentence; None where all were recorded whole."""
+    count, lacking = cycles.frame.height, int((~cycles.frame["complete"]).sum())
+    if not lacking:
+        return None
+    were, are = ("was", "is") if lacking == 1 else ("were", "are")
+    return f"{lacking} of {count} {cycles.noun}s {were} not recorded whole and {are} left out of device figures."
+
+
+def notes_of(cycles: Cycles, part: bool = False) -> tuple[str, ...]:
+    """What the user has to know of the cycles: the notes of their source, whether they are a guess, which were not
+    recorded whole, what is unknown of them and which activities belong to none. ``part``: they are not all cycles."""
+    every = (*cycles.notes, cycles.why_guessed, left_out(cycles), *unknown(cycles),
+             None if part else homeless(cycles))
+    return tuple(note for note in every if note)
+
+
+NAMED = 5  # Cycles that a sentence names by number.
+
+
+def unknown(cycles: Cycles) -> tuple[str, ...]:
+    """Which cycles launched nothing on the device of their rank, and what was not recorded of the first ones."""
+    from .step_times import main_devices  # late: facts that are cached need none of it
+
+    times, word, sentences = cycles.times, cycles.noun, list[str]()
+    if times.devices.is_empty() or cycles.ignored is not None:
+        return ()
+    numbers = dict(cycles.frame.select("row", "cycle").rows())
+    without = cycles.frame.join(times.devices.select("row").unique(), on="row", how="anti")
+    if without.height:
+        main = device_labels([(rank, device) for rank, device in main_devices(times.devices).rows()])
+        where = {label for label in main.values() if label is not None}
+        on = where.pop() if len(where) == 1 else "its device" if without.height == 1 else "their devices"
+        sentences.append(f"{_listed(word, without['cycle'].to_list(), cycles.frame.height)} launched nothing on {on}.")
+    late = [numbers[row] for row in times.unrecorded if row in numbers]
+    if late and not cycles.guessed:
+        begun = "its mark" if len(late) == 1 else "their marks"
+        sentences.append(f"{_listed(word, late)} began after {begun}: the device was at work that was not recorded.")
+    hidden = [numbers[row] for row in times.covered if row in numbers]
+    if hidden:
+        sentences.append(f"{_listed(word, hidden)} ran under work launched before the first {word}: "
+                         f"{'its' if len(hidden) == 1 else 'their'} times are not known.")
+    return tuple(sentences)
+
+
+def _listed(word: str, numbers: list[int], of: int = 0) -> str:
+    """'Step 3', 'Steps 3 and 5', '12 of 40 steps'."""
+    some = sorted(set(numbers))
+    if len(some) > NAMED:
+        return f"{len(numbers)} of {of} {word}s" if of else f"{len(numbers)} {word}s"
+    *first, last = map(str, some)
+    joined = f"{', '.join(first)} and {last}" if first else last
+    return f"{word.capitalize()}{'s' if len(some) > 1 else ''} {joined}"
+
+
+def homeless(cycles: Cycles) -> str | None:
+    """How many device activities belong to no cycle, as sentences; None where all belong to one."""
+    sentences = []
+    if cycles.earlier:
+        were, they = ("activity was", "it belongs") if cycles.earlier == 1 else ("activities were", "they belong")
+        sentences.append(
+            f"{units.count(cycles.earlier)} {were} launched before the recording; {they} to no {cycles.noun}.")
+    parts = []
+    if cycles.before:
+        parts.append(f"{units.count(cycles.before)} before the first one")
+    if cycles.elsewhere:
+        parts.append(f"{units.count(cycles.elsewhere)} between or after them")
+    if parts:
+        word = cycles.noun
+        held = "" if cycles.held is None else (
+            f"; the {word}s hold {units.percent(100 * cycles.held)} of the device time")
+        sentences.append(f"Device activities that belong to no {word}: {' and '.join(parts)}{held}.")
+    return " ".join(sentences) or None

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from ..core.run_labels import device_labels
-from .detection import Cycles, noun
+from .detection import Cycles
 from .step_times import FIGURES, main_devices
 
 
@@ -26,7 +26,7 @@ def step_facts(cycles: Cycles) -> dict[str, Any] | None:
     frame = cycles.frame
     if frame.is_empty() or cycles.ignored is not None:
         return None
-    one = {"name": noun(cycles), "source": cycles.source, "count": frame.height, "whole": int(frame["complete"].sum())}
+    one = {"name": cycles.noun, "source": cycles.source, "count": frame.height, "whole": int(frame["complete"].sum())}
     times = _kept_times(cycles)
     if times.is_empty():
         means = kept(frame).group_by("rank").agg(pl.col(FIGURES).mean()).select(pl.col(FIGURES).mean())

@@ -23,7 +23,7 @@ from ..core.call_tree import calls_where
 from ..core.intervals import Intervals, union
 from . import assignment, reduced
 from .assignment import WINDOW, in_cycles
-from .detection import Cycles, counted_cycles, find_cycles, noun
+from .detection import Cycles, counted_cycles, find_cycles
 from .step_times import StepTimes
 
 _SUMS = ("kernel_stats", "operators", "host_stats", "breakdown", "comparison")
@@ -135,7 +135,7 @@ def shared_kinds(runs: Runs, options: Options) -> list[str]:
 def why_per_recording(runs: Runs, options: Options) -> str:
     """Why two runs without ``shared_kinds`` are compared per recording, as the end of a sentence."""
     lacking = {
-        letter: f"{noun(cycles)}s that are ignored" if (cycles := find_cycles(run, options)).ignored
+        letter: f"{cycles.noun}s that are ignored" if (cycles := find_cycles(run, options)).ignored
         else "no whole cycles"
         for letter, run, side in zip("AB", runs, SIDES, strict=True) if not whole_cycles(run, options, side)
     }

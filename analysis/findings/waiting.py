@@ -258,7 +258,9 @@ def overlap(evidence: Evidence) -> Said | None:
 def slow_cycles(evidence: Evidence) -> Said | Unchecked | None:
     """Outlier cycles, as marked in the list of cycles."""
     cycles, word = evidence.measured.cycles, evidence.step_word
-    if cycles is None or cycles.count < LEAST_FOR_OUTLIERS:
+    if cycles is None:
+        return Unchecked(evidence.measured.no_cycles)
+    if cycles.count < LEAST_FOR_OUTLIERS:
         return Unchecked(f"fewer than {LEAST_FOR_OUTLIERS} cycles")
     if (slow := cycles.slow) is None:
         return None
@@ -347,7 +349,7 @@ def warm_up(evidence: Evidence) -> Said | Unchecked | None:
     """Warm-up cycles, which make means longer than the steady state."""
     cycles, word = evidence.measured.cycles, evidence.step_word
     if cycles is None:
-        return Unchecked("no cycles with times")
+        return Unchecked(evidence.measured.no_cycles)
     if (warm := cycles.warm_up) is None:
         return None
     many = len(warm.cycles)

@@ -15,8 +15,9 @@ from ...loaders.trace import REDUCED, Trace
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
 from ..core import units
-from ..cycles.detection import left_out, view_cycles
+from ..cycles.detection import view_cycles
 from ..cycles.scope import scoped
+from ..cycles.statement import left_out
 from ..findings.evidence.measured import measured
 from ..kernels.by_name import table as kernel_table
 from .activities import GAUGES

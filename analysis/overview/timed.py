@@ -25,7 +25,8 @@ from ..core.callers import missing_notes
 from ..core.derived import derived_value
 from ..core.intervals import EMPTY, Intervals, Ints, union
 from ..core.run_labels import Place, device_labels
-from ..cycles.detection import Cycles, counted_cycles, homeless, left_out, noun, view_cycles, why_guessed
+from ..cycles.detection import Cycles, counted_cycles, view_cycles
+from ..cycles.statement import notes_of
 from ..cycles.whole import steps_of, steps_of_cycle
 from ..findings.evidence.measured import measured
 from ..findings.evidence.outside import recorded_span
@@ -185,7 +186,7 @@ def overview_from_ranks(
     ]
     whole_run = parts[0].windows.whole_run
     profiled = run.has("profile") and REDUCED not in run.info.facts
-    word = "recording" if whole_run else "cycle" if profiled else noun(cycles)
+    word = "recording" if whole_run else "cycle" if profiled else cycles.noun
     evidence = replace(
         kernels(limited, options, steps), steps=count, step_ns=window_ns, times=times, devices=devices, step_word=word,
         communication=tuple(
@@ -256,17 +257,17 @@ def _notes(
             first = f"{cycles.notes[-1]} The whole recording counts as one."
         active = any(part.figures.devices for part in parts) or _active(parts)
         return (first, *several) if active else (first, _UNSEEN)
-    notes = [*cycles.notes, why_guessed(cycles), left_out(cycles), homeless(cycles) if cycle is None else None]
+    notes = [*notes_of(cycles, part=cycle is not None)]
     if basis.window_ns and longer > LONGER:
         notes.append(
-            f"Device figures are over windows of {units.duration(basis.window_ns)}: from the start of a {word} to the "
-            "end of the last activity launched in it."
+            f"Device figures are over windows of {units.duration(basis.window_ns)}: from the start of each {word} to "
+            "the end of the last activity launched in it."
         )
     if not _active(parts):
         notes.append(_UNSEEN)
     if len(parts) > 1:
         notes.append(f"Means over the {word}s of all {units.count(len(parts))} ranks.")
-    return (*filter(None, notes), *several)
+    return (*notes, *several)
 
 
 _NO_OTHERS = "The other run has no cycles to compare these with."

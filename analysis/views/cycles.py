@@ -16,9 +16,11 @@ from ..core import units
 from ..core.distribution import histogram
 from ..core.run_labels import device_labels
 from ..core.text import display
-from ..cycles.detection import Cycles, facts_of, find_cycles, homeless, left_out, view_cycles, why_guessed, why_none
+from ..cycles.detection import Cycles, facts_of, find_cycles, view_cycles, why_none
 from ..cycles.reduced import is_reduced
 from ..cycles.scope import require_cycle
+from ..cycles.statement import notes_of
+from ..cycles.step_facts import kept
 from ..cycles.whole import steps_of
 from ..findings.spread import Spread
 from ..work.roofline import mfu_by_cycle
@@ -27,7 +29,7 @@ from ..work.roofline import mfu_by_cycle
 def _build(runs: Runs, options: Options) -> Answer:
     wanted = [options.scope(side).cycle for side in SIDES]
     for run, cycle in zip(runs, wanted, strict=False):
-        require_cycle(run, find_cycles(run, options).frame, cycle)
+        require_cycle(run, find_cycles(run, options), cycle)
     sides = tuple(view_cycles(run, options) for run in runs)
     rows = [
         cycles.frame if cycle is None else cycles.frame.filter(pl.col("cycle") == cycle)
@@ -80,9 +82,8 @@ def _busy(run: Trace, cycles: Cycles) -> str:
 
 
 def _notes(sides: tuple[Cycles, ...]) -> tuple[str, ...]:
-    """Notes on guessed or incomplete cycles and unassigned activities, with the run's letter where there are two."""
-    notes = [(*cycles.notes, *filter(None, (why_guessed(cycles), left_out(cycles), homeless(cycles))))
-             for cycles in sides]
+    """The notes on the cycles, with the run's letter where there are two."""
+    notes = [notes_of(cycles) for cycles in sides]
     return tuple(dict.fromkeys(notes[0] if len(notes) == 1 else lettered(notes)))
 
 
@@ -198,15 +199,18 @@ def run_summary(cycles: Cycles, facts: dict[str, Any], busy: str = "") -> tuple[
     frame, count = cycles.frame, facts["n"]
     ranks = frame["rank"].drop_nulls().n_unique()
     of = f" of {units.count(ranks)} ranks" if ranks > 1 else ""
-    first = f"{count:,} cycle{'' if count == 1 else 's'}{of} · {_anchor(facts)}"
+    first = f"{units.counted(count, cycles.noun, f'{cycles.noun}s')}{of} · {_anchor(facts)}"
     if facts["warm_up"]:
         first += f" · {facts['warm_up']} warm-up"
     if facts["outliers"]:
         first += f" · {units.counted(facts['outliers'], 'outlier', 'outliers')}"
     if facts["incomplete"]:
         first += f" · {facts['incomplete']} of {count} lack GPU records"
+    step = kept(frame)["step_ns"].mean() if frame["device_ns"].count() else None
     second = _time(facts["mean_us"]) if count == 1 else (
         f"mean {_time(facts['mean_us'])}, median {_time(facts['median_us'])}, p99 {_time(facts['p99_us'])}")
+    if step is not None:
+        second = f"step time {units.duration(float(step))}, host time {second}"  # type: ignore[arg-type]
     if busy:
         second += f"; {busy}"
     lines = [first, second]

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ....loaders.trace import Trace
 from ...contract.options import Options
 from ...cycles.completeness import like
-from ...cycles.detection import counted_cycles, find_cycles
+from ...cycles.detection import counted_cycles, find_cycles, length
 from ...cycles.whole import Steps, in_steps
 from ...measured.rules import RecordedRules, recorded_of
 from ...operators.tree import operators_of
@@ -61,7 +61,7 @@ def cycle_times_of(run: Trace, options: Options) -> CycleTimes | None:
     frame = counted_cycles(run, options).frame
     if frame.is_empty() or frame["start_ns"].null_count():
         return None
-    kind = like(frame)
+    kind, frame = like(frame), frame.with_columns(dur_ns=length(frame))
     steady = frame.filter(~pl.col("warm_up"))
     medians = steady.group_by(kind).agg(median=pl.col("dur_ns").median(), each=pl.len())
     rows = frame.join(medians, on=kind, how="left", nulls_equal=True).with_columns(
@@ -155,6 +155,7 @@ class Measured(Struct, frozen=True):
     operator: dict[str, Any] | None = None
     notices: tuple[dict[str, Any], ...] = ()
     slow_lanes: tuple[SlowLane, ...] = ()
+    no_cycles: str = "no cycles with times"
 
 
 def notices_of(run: Trace) -> tuple[dict[str, Any], ...]:
@@ -171,10 +172,13 @@ def measured(
     below, use = (below_peak_of(run, piece, options, steps), utilisation_of(run, options)) if cycle is None else (
         None, None)
     operator = None if run.has("kernels") else top_operator_of(within)
+    cycles = find_cycles(run, options)
+    reason = cycles.why_guessed if cycles.ignored is not None else None
     return Measured(
         waits_of(run, piece, steps, within), copies_of(within), kernel_times_of(within),
         cycle_times_of(run, options) if cycle is None else None, samples_of(run, within),
-        outside_of(run, steps, find_cycles(run, options).frame["label"].cast(pl.String)) if cycle is None else None,
+        outside_of(run, steps, cycles.frame["label"].cast(pl.String)) if cycle is None else None,
         below, use, blocking_of(run, within), step_trace_of(run), recorded_of(within), operator,
         notices_of(run), slow_lanes_of(run) if cycle is None else (),
+        reason.removesuffix(".") if reason else "no cycles with times",
     )

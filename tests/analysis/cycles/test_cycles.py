@@ -14,8 +14,9 @@ from warplens.analysis.contract.column import Column
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import Answer, CannotAnswer, Runs, View
 from warplens.analysis.cycles import assignment, detection, statement
-from warplens.analysis.cycles.detection import cycles_of, find_cycles, homeless, left_out
+from warplens.analysis.cycles.detection import cycles_of, find_cycles
 from warplens.analysis.cycles.scope import scoped
+from warplens.analysis.cycles.statement import homeless, left_out, notes_of
 from warplens.analysis.query.ask import ask
 from warplens.analysis.query.report import report
 from warplens.analysis.views.cycles import VIEW
@@ -276,8 +277,8 @@ def test_what_belongs_to_no_cycle_is_counted_and_said() -> None:
     cycles = find_cycles(run_of(cycles=marks, kernels=launches), Options())
     assert (cycles.before, cycles.elsewhere, cycles.held) == (1, 1, 0.5)
     assert homeless(cycles) == (
-        "Device activities that belong to no cycle: 1 before the first one and 1 between or after them; "
-        "the cycles hold 50.0% of the device time."
+        "Device activities that belong to no step: 1 before the first one and 1 between or after them; "
+        "the steps hold 50.0% of the device time."
     )
 
 
@@ -310,7 +311,7 @@ def test_cycles_not_recorded_whole_count_in_the_cycle_time_and_not_in_device_fig
     launches = [kernel(100 * c + i, 1000 * c + i, 1) for c, n in enumerate((0, 9, 9, 9)) for i in range(n)]
     run = run_of(cycles=steps(2000, 1000, 1000, 1000), kernels=launches)
     cycles = find_cycles(run, Options())
-    assert left_out(cycles) == "1 of 4 cycles was not recorded whole and is left out of device figures."
+    assert left_out(cycles) == "1 of 4 steps was not recorded whole and is left out of device figures."
     assert ask(VIEW, (run,)).facts["mean_us"] == 1.25
 
 
@@ -361,3 +362,25 @@ def test_cycles_found_ahead_are_those_that_are_asked_for(monkeypatch: pytest.Mon
     first = find_cycles(run, Options())
     thread.join()
     assert find_cycles(run, Options()) is first and [trace is run for trace in found] == [True]
+
+
+def test_a_step_inside_another_one_is_named_with_the_outer_one() -> None:
+    inner = steps(1)[0] | {"cycle": 7, "start_ns": 12_000, "dur_ns": 5_000}
+    run = run_of(cycles=[*steps(10_000, 10_000), inner], kernels=[kernel(0, 10, 5), kernel(1, 11_000, 5)])
+    assert find_cycles(run, Options()).frame["cycle"].to_list() == [0, 1]
+    with pytest.raises(CannotAnswer, match="cycle 7 lies inside cycle 1"):
+        scoped(run, Options(cycle=7))
+
+
+def test_what_is_unknown_of_a_step_is_said() -> None:
+    def said(*spans: tuple[int, int, int]) -> str:
+        calls = [host("cudaLaunchKernel", at, 2, "runtime", correlation=n + 1) for n, (at, _, _) in enumerate(spans)]
+        launches = [kernel(n, start, dur, correlation=n + 1) for n, (_, start, dur) in enumerate(spans)]
+        marks = [row | {"start_ns": row["start_ns"] + 1000} for row in steps(100, 100, 100)]
+        return " ".join(notes_of(find_cycles(run_of(cycles=marks, host=calls, kernels=launches), Options())))
+
+    assert "Step 1 launched nothing on GPU 0." in said((1010, 1020, 5), (1210, 1220, 5))
+    assert "Step 0 began after its mark: the device was at work that was not recorded." in said(
+        (1010, 1150, 5), (1110, 1160, 5), (1210, 1220, 5))
+    assert "Step 0 ran under work launched before the first step: its times are not known." in said(
+        (900, 950, 170), (1010, 1020, 5), (1110, 1150, 5), (1210, 1220, 5))

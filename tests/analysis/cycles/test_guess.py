@@ -9,9 +9,9 @@ import pytest
 
 from tests.analysis.runs import host, kernel, run_of, steps
 from warplens.analysis.contract.options import Options
-from warplens.analysis.cycles.detection import counted_cycles, find_cycles, homeless, why_guessed
+from warplens.analysis.cycles.detection import counted_cycles, find_cycles
 from warplens.analysis.cycles.scope import scoped_any_cycle
-from warplens.analysis.cycles.statement import cycle_facts
+from warplens.analysis.cycles.statement import cycle_facts, homeless
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
@@ -111,7 +111,7 @@ def test_repetitions_in_a_graph_capture_are_ignored_and_say_so() -> None:
     calls = [host("cudaStreamBeginCapture", 0, 1, "runtime"), host("cudaStreamEndCapture", 990, 1, "runtime")]
     calls += [host("layer", 5 + 100 * number, 95, "python") for number in range(9)]
     cycles = find_cycles(run_of(host=calls, kernels=[kernel(0, 2_000, 5)]), Options())
-    assert why_guessed(cycles) == "No step was recorded; 9 repetitions are ignored: they lie in a graph capture."
+    assert cycles.why_guessed == "No step was recorded; 9 repetitions are ignored: they lie in a graph capture."
     later = [host("layer", 5_000 + 100 * number, 95, "python") for number in range(5)]
     cycles = find_cycles(run_of(host=[*calls, *later]), Options())
     assert (cycles.frame.height, cycles.ignored) == (5, None)
@@ -189,7 +189,7 @@ def test_what_was_launched_before_the_recording_belongs_to_no_cycle_and_is_count
     cycles = find_cycles(run_of(cycles=steps(100), host=calls, kernels=launches), Options())
     # of stream 2 no launch was recorded at all: its work stands before any that has one
     assert (cycles.frame["records"].to_list(), cycles.earlier, cycles.before, cycles.elsewhere) == ([2], 3, 0, 0)
-    assert homeless(cycles) == "3 activities were launched before the recording and belong to no cycle."
+    assert homeless(cycles) == "3 activities were launched before the recording; they belong to no step."
 
 
 @pytest.mark.parametrize(("kind", "counts", "why"), [

@@ -81,7 +81,7 @@ def test_steps_whose_activities_were_not_recorded_are_left_out_and_said(run_of, 
     answer = asked("overview", run)
     assert answer.facts["steps"] == 3 and answer.facts["coverage"]["steps_left_out"] == 1
     assert answer.facts["devices"][0]["utilisation"] == 0.5
-    assert "1 of 4 cycles was not recorded whole" in answer.notes[0]
+    assert "1 of 4 steps was not recorded whole" in answer.notes[0]
     assert answer.facts["step_ns"] == 100
 
 
