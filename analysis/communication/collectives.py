@@ -94,7 +94,7 @@ class Member(NamedTuple):
 
 class Collectives(Struct, frozen=True):
     """``frame`` has one row per activity, sorted by member and start, with the columns ``index member start_ns dur_ns
-    end_ns name kind by group group_ranks dtype bytes ranks seq src_rank dst_rank correlation stream step`` and
+    end_ns name kind by group group_ranks dtype bytes ranks seq src_rank dst_rank stream step`` and
     ``PREPARED``; ``step`` is the recorded step it was launched in, ``member`` is an
     index into ``members``, ``ranks`` the recorded group size, ``bytes`` null where size or type was not recorded."""
 
@@ -105,7 +105,7 @@ class Collectives(Struct, frozen=True):
 def recorded(run: Trace) -> pl.LazyFrame:
     """The activities of collectives, from the kernels table or from a reduced dataset."""
     if REDUCED in run.info.facts:
-        return run.collectives.with_columns(correlation=pl.lit(None, pl.Int64))
+        return run.collectives
     return run.kernels.filter(pl.col("kind") == "collective").with_columns(
         pl.lit(None, pl.Int64).alias(name) for name in PREPARED
     )
@@ -176,7 +176,7 @@ def collectives_of(run: Trace) -> Collectives:
     rows = (
         recorded(run)
         .select(
-            "index", "start_ns", "dur_ns", "rank", "seq", "src_rank", "dst_rank", "group_size", "correlation", "stream",
+            "index", "start_ns", "dur_ns", "rank", "seq", "src_rank", "dst_rank", "group_size", "stream",
             *PREPARED,
             pl.max_horizontal("in_elements", "out_elements").alias("elements"),
             *(pl.col(name).cast(pl.String) for name in (*RECORDED, "name", "device")),
@@ -209,7 +209,7 @@ def collectives_of(run: Trace) -> Collectives:
     return Collectives(
         frame.select(
             "index", "member", "start_ns", "dur_ns", "end_ns", "name", "kind", "by", "group", "group_ranks", "dtype",
-            "bytes", "ranks", "seq", "src_rank", "dst_rank", "correlation", "stream", "step",
+            "bytes", "ranks", "seq", "src_rank", "dst_rank", "stream", "step",
             *PREPARED,
         ),
         tuple(Member(rank, device, places.get(rank)) for rank, device in members.select("rank", "device").rows()),

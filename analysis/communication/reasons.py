@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ...loaders.trace import REDUCED, Trace
 from ..core import units
-from ..core.batches import CALLS
+from ..core.batches import at_rows
 from ..core.intervals import Intervals, union
 from ..core.text import display
 from .arrivals import Arrivals
@@ -108,7 +108,7 @@ def _bounds(frame: pl.DataFrame, instances: pl.Series) -> pl.DataFrame:
         from_ns=pl.col("end_ns").cum_max().shift(1).over("member")
     ).filter(pl.col("instance").is_in(instances.implode()))
     return before.select(
-        "instance", "member", "correlation", *BEFORE,
+        "instance", "member", "index", *BEFORE,
         from_ns=pl.when(pl.col("from_ns").is_not_null()).then(pl.min_horizontal("from_ns", "start_ns")),
         to_ns="start_ns",
     )
@@ -176,7 +176,7 @@ def _stretches(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame
 
 
 def stretches(run: Trace, who: Member, bounds: pl.DataFrame) -> Stretches:
-    """What a member did before each of some collectives: ``bounds`` has their ``from_ns to_ns correlation``."""
+    """What a member did before each of some collectives: ``bounds`` has their ``from_ns to_ns index``."""
     matching = run.kernels.filter(
         pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)), pl.col("device").cast(pl.String).eq_missing(
             pl.lit(who.device, pl.String)), pl.col("kind").is_in(["kernel", "memcpy", "memset"]),
@@ -186,16 +186,22 @@ def stretches(run: Trace, who: Member, bounds: pl.DataFrame) -> Stretches:
         pl.col("kind") == "dataloader", pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64))
     ).select("start_ns", "dur_ns").drop_nulls().collect(engine="streaming")
     first, last = bounds["from_ns"].to_numpy(), bounds["to_ns"].to_numpy()
-    calls = run.host.filter(
-        pl.col("kind").is_in(CALLS), pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)),
-        pl.col("correlation").is_in(bounds["correlation"].drop_nulls().implode()),
-    ).group_by("correlation").agg(launched=(pl.col("start_ns") + pl.col("dur_ns").fill_null(0)).min()).collect()
-    launched = bounds.join(calls, on="correlation", how="left", maintain_order="left")["launched"]
+    launches = run.remember("collective launches", (), lambda: _launches(run))
+    launched = bounds.select("index").join(launches, on="index", how="left", maintain_order="left")["launched"]
     until = np.clip(launched.fill_null(pl.Series(last)).to_numpy(), first, last)
     return Stretches(
         last - first, work.within(first, last), (copies - work).within(first, last), _union(loads).within(first, last),
         until - first,
     )
+
+
+def _launches(run: Trace) -> pl.DataFrame:
+    """When the launch call of each collective returned, ns: ``index launched``."""
+    rows = run.kernels.select("index", "kind").collect(engine="streaming").with_columns(
+        call=run.account().activities["call"].cast(pl.Int64)).filter(pl.col("kind") == "collective").drop_nulls("call")
+    returned = run.host.select(launched=pl.col("start_ns") + pl.col("dur_ns").fill_null(0))
+    return rows.select("index").with_columns(pl.Series(name, ends) for name, ends in at_rows(
+        returned, rows["call"].to_numpy()).items())
 
 
 def _union(rows: pl.DataFrame) -> Intervals:

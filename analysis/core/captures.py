@@ -81,15 +81,14 @@ def joined(run: Trace) -> Joined | None:
     keys: dict[str, int] = {}
     captures = tuple(_captured(one, keys) for one in read if isinstance(one, Trace))
     activities = run.account().activities
-    kernels = run.kernels.select(
-        pl.col("name").cast(pl.String), pl.col("kind").cast(pl.String), "rank", "correlation", "start_ns",
-    ).collect(engine="streaming")
+    kernels = run.kernels.select(pl.col("name").cast(pl.String), pl.col("kind").cast(pl.String), "start_ns").collect(
+        engine="streaming")
     rows = np.flatnonzero((activities["graph"] & kernels["kind"].is_in(_KERNELS)).to_numpy())
     wanted = kernels[pl.Series(rows)]
     names, starts = _numbers(wanted["name"], keys, function_key), ids(wanted["start_ns"])
     size = kernels.height
-    replay, capture, launch = (np.full(size, -1, np.int64) for _ in range(3))
-    replay[rows] = _replays(activities["call"][pl.Series(rows)], wanted)
+    capture, launch = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
+    replay = np.where(np.isin(np.arange(size), rows), graph_launches(run), -1)
     named, unclear = np.zeros(size, bool), np.zeros(size, bool)
     places: dict[bytes, _Place] = {}
     tally = _Tally(len(captures))
@@ -137,14 +136,21 @@ class _Tally:
                 lists[at].append(size)
 
 
-def _replays(call: pl.Series, kernels: pl.DataFrame) -> Ints:
-    """A number per graph launch: of kernels with the same launch call, else with the same correlation id; -1 where
-    neither is recorded."""
-    calls, correlation = ids(call.cast(pl.Int64).fill_null(-1)), ids(kernels["correlation"].fill_null(0))
-    without = calls < 0
+def graph_launches(run: Trace) -> Ints:
+    """Per activity a number of the graph launch it belongs to: activities with the same launch call, else, where the
+    call is not recorded, with the same correlation id; -1 where no graph replayed it, or nothing tells which."""
+    activities = run.account().activities
+    result = np.full(activities.height, -1, np.int64)
+    rows = np.flatnonzero(activities["graph"].to_numpy())
+    if not len(rows):
+        return result
+    kernels = run.kernels.select("rank", "correlation").collect(engine="streaming")[pl.Series(rows)]
+    calls = activities["call"][pl.Series(rows)].fill_null(-1).cast(pl.Int64).to_numpy()
+    correlation, without = kernels["correlation"].fill_null(0).to_numpy(), calls < 0
     number = numbered(np.where(without, -1, calls), np.where(without, correlation, -1),
                       np.where(without, ids(kernels["rank"]), -1))
-    return np.where(without & (correlation == 0), -1, number) if len(number) else number
+    result[rows] = np.where(without & (correlation == 0), -1, number)
+    return result
 
 
 def _captured(run: Trace, keys: dict[str, int]) -> Captured:

@@ -40,25 +40,18 @@ def rows_of(arguments: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def callers(run: Trace, launch: dict[str, Any], side: int, tail: str = "") -> list[Section]:
-    """The calls that launched an activity (a row of ``kernels``), the slices around, and the operator's arguments."""
-    if launch["correlation"] is None:
-        return []
-    calls = _calls(run, launch)
-    if calls.is_empty():
-        return []
-    sections = [_listed(f"Launched by{tail}", calls)]
-    call = calls.row(0, named=True)
-    around = _around(run, call) if call["start_ns"] is not None else calls.clear()
-    if not around.is_empty():
-        sections.append(_listed(f"Around it{tail}, outermost first", around))
-    operators = around.filter(pl.col("kind").cast(pl.String) == "op")
-    if launch["op_id"]:
-        linked = run.host.filter(
-            (pl.col("external_id") == launch["op_id"]) & (pl.col("kind").cast(pl.String) == "op"), *_same(call, "rank"),
-        ).select(*_COLUMNS).sort("dur_ns").head(1).collect(engine="streaming")
-        operators = linked if not linked.is_empty() else operators
-    if not operators.is_empty():
-        operator = operators.row(-1, named=True)
+    """The call that launched an activity (a row of ``kernels``), the slices around, and the operator's arguments."""
+    place = run.kernels.select((pl.col("index") == launch["index"]).arg_max()).collect(engine="streaming").item()
+    call_row, operator_row = run.account().activities.select("call", "op").row(place)
+    sections = []
+    if call_row is not None:
+        call = run.host.slice(call_row, 1).select(*_COLUMNS, "pid", "tid").collect()
+        sections.append(_listed(f"Launched by{tail}", call))
+        around = _around(run, call.row(0, named=True))
+        if not around.is_empty():
+            sections.append(_listed(f"Around it{tail}, outermost first", around))
+    if operator_row is not None:
+        operator = run.host.slice(operator_row, 1).select(*_COLUMNS).collect().row(0, named=True)
         sections += _arguments(f"Arguments of {display(str(operator['name']), 60)}{tail}", operator, side)
     return sections
 
@@ -104,14 +97,6 @@ def _inside(run: Trace, call: dict[str, Any]) -> pl.DataFrame:
 def _arguments(title: str, row: dict[str, Any], side: int) -> list[Section]:
     recorded = event(row, side)
     return [Section(title, event=recorded)] if recorded else []
-
-
-def _calls(run: Trace, launch: dict[str, Any]) -> pl.DataFrame:
-    wanted = (pl.col("correlation") == launch["correlation"]) & pl.col("kind").cast(pl.String).is_in(CALLS)
-    return (
-        run.host.filter(wanted, *_same(launch, "rank")).select(*_COLUMNS, "pid", "tid").sort("start_ns").head(MOST)
-        .collect(engine="streaming")
-    )
 
 
 def _around(run: Trace, call: dict[str, Any]) -> pl.DataFrame:

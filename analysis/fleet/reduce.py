@@ -50,7 +50,7 @@ def collectives(run: Trace, options: Options) -> pl.DataFrame:
     result = collectives_of(run)
     if result.frame.is_empty():
         return schema.empty("collectives").collect()
-    frame = result.frame.select("index", "member", "start_ns", "dur_ns", "end_ns", "correlation")
+    frame = result.frame.select("index", "member", "start_ns", "dur_ns", "end_ns")
     cycle = cycle_of(run, frame.lazy(), options)
     frame = frame.with_columns(
         exposed_ns=pl.Series(exposed_per_call(run, result.frame, result.members), dtype=pl.Int64),
@@ -73,10 +73,10 @@ def _before(run: Trace, who: Member, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of one device with the columns ``BEFORE``, null for its first collective."""
     first = rows["from_ns"].is_null()
     bounds = rows.select(
-        "correlation", from_ns=pl.min_horizontal(pl.coalesce("from_ns", "start_ns"), "start_ns"), to_ns="start_ns"
+        "index", from_ns=pl.min_horizontal(pl.coalesce("from_ns", "start_ns"), "start_ns"), to_ns="start_ns"
     )
     sums = stretches(run, who, bounds)
-    return rows.drop("correlation", "from_ns", "end_ns", "member").with_columns(
+    return rows.drop("from_ns", "end_ns", "member").with_columns(
         pl.Series(name, np.asarray(values), dtype=pl.Int64).set(first, None)
         for name, values in zip(BEFORE, sums, strict=True)
     )

@@ -27,7 +27,7 @@ Owner = tuple[str, str]
 """Kind and name: those of an activity, or ``idle`` and a cause."""
 IDLE = "idle"
 _CLASSES = {"kernel": 0, "collective": 1, "memcpy": 2, "memset": 2}
-_COLUMNS = ("index", "start_ns", "dur_ns", "name", "kind", "device", "rank", "correlation")
+_COLUMNS = ("index", "start_ns", "dur_ns", "name", "kind", "device", "rank")
 
 
 class Account(Struct, frozen=True):
@@ -128,7 +128,7 @@ def _of_idle_time(
     first and after the last one, which the stack of the launching thread explains as well."""
     host = host_of(run)
     gaps = gaps_of(every)[0].with_edges(int(begin[0]), int(end[-1]))
-    activities = every.select("index", "name", "correlation")
+    activities = every.select("index", "name")
     sums = np.zeros((len(CAUSES), count))
     pieces, piece, _ = gaps.within(begin, end)
     for at in range(0, len(piece), AT_ONCE):

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ...loaders.trace import Device, Trace
 from ..core.batches import ABSENT, ids
+from ..core.callers import operator_rows
 from ..core.intervals import Intervals, Ints, union
 from ..core.quantiles import codes, dense
 from ..cycles.assignment import WINDOW
@@ -62,12 +63,13 @@ _NOBODY = np.zeros(0, dtype=np.int64)
 
 
 def activities_of(run: Trace, asks: Ints = _NOBODY) -> Activities | None:
-    """The timed device activities of the run; None if there are none. Activities launched under one of ``asks``
-    (external ids of host slices that request a collective) count as communication, whatever their name."""
+    """The timed device activities of the run; None if there are none. Activities of one of the operators ``asks`` (rows
+    of the host table, of operators that request a collective) count as communication, whatever their name."""
+    asked = pl.Series(np.isin(operator_rows(run), asks)) if len(asks) else pl.lit(False)
     rows = (
-        run.kernels.filter(pl.col("kind").is_in(ACTIVITIES))
-        .select("start_ns", "dur_ns", "name", "kind", "device", "op_id", "blocks_per_sm", "occupancy", "rank")
-        .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+        run.kernels.select(
+            "start_ns", "dur_ns", "name", "kind", "device", "blocks_per_sm", "occupancy", "rank", asked.alias("asked"))
+        .filter(pl.col("kind").is_in(ACTIVITIES)).drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
     )
     if rows.is_empty():
         return None
@@ -77,7 +79,7 @@ def activities_of(run: Trace, asks: Ints = _NOBODY) -> Activities | None:
     kind = np.array([ACTIVITIES.index(str(name)) for name in kinds], dtype=np.int64)[kind]
     return Activities(
         starts, starts + np.maximum(rows["dur_ns"].to_numpy(), 0), kind, device, devices,
-        (rows["kind"] == "collective").to_numpy() | np.isin(ids(rows["op_id"]), asks),
+        ((rows["kind"] == "collective") | rows["asked"]).to_numpy(),
         *by_tensor_cores(rows["name"]),
         rows["blocks_per_sm"].to_numpy(), rows["occupancy"].to_numpy(), ids(rows["rank"]),
     )

@@ -26,7 +26,6 @@ class RuntimeCalls(Struct, frozen=True):
 
     starts: Ints
     dur: Ints
-    correlation: Ints
     rank: Ints
 
     @property
@@ -42,11 +41,11 @@ class RuntimeCalls(Struct, frozen=True):
 
 class HostTimes(Struct, frozen=True):
     """Intervals in which the host waits for data, or is in another operator; and its calls. Slices that request
-    communication are operators like others: that is host time. ``requesting_ids``: their external ids."""
+    communication are operators like others: that is host time. ``requesting``: their rows of the host table."""
 
     loader: Intervals
     op: Intervals
-    requesting_ids: Ints
+    requesting: Ints
     calls: RuntimeCalls
 
     @property
@@ -57,18 +56,17 @@ class HostTimes(Struct, frozen=True):
 
 def host_times(run: Trace) -> HostTimes:
     """Host intervals and calls of the run."""
-    columns = ("name", "kind", "start_ns", "dur_ns", "correlation", "external_id", "rank")
+    columns = ("row", "name", "kind", "start_ns", "dur_ns", "rank")
     moments: list[list[Intervals]] = [[], []]
-    requesting_ids: list[Ints] = []
+    requesting: list[Ints] = []
     calls: list[RuntimeCalls] = []
     flags_of = cache(_name_flags)  # most names of a batch occurred in earlier batches
-    for rows in batches(run.host.filter(pl.col("kind").is_in([*_OPS, *CALLS])).select(columns)):
+    for rows in batches(run.host.with_row_index("row").filter(pl.col("kind").is_in([*_OPS, *CALLS])).select(columns)):
         names, kinds = TextColumn.of(rows["name"]), TextColumn.of(rows["kind"])
         flags, is_call = names.mapped(flags_of), kinds.where(CALLS.__contains__)
         starts, dur = ids(rows["start_ns"]), ids(rows["dur_ns"])
-        external = ids(rows["external_id"])
-        asking = kinds.where(("op", "annotation").__contains__) & (flags & _ASKS > 0) & (external != ABSENT)
-        requesting_ids.append(np.unique(external[asking]))
+        asking = kinds.where("op".__eq__) & (flags & _ASKS > 0)
+        requesting.append(rows["row"].filter(pl.Series(asking)).cast(pl.Int64).to_numpy())
         loads = kinds.where("dataloader".__eq__) | (flags & _LOADS > 0)
         operator = kinds.where("op".__eq__) & (flags & _MARKS == 0)
         group = np.select([loads, operator], [0, 1], -1)
@@ -77,11 +75,11 @@ def host_times(run: Trace) -> HostTimes:
             matching = group == number
             parts.append(union(starts[matching], starts[matching] + dur[matching]))
         result = np.flatnonzero(is_call & (starts != ABSENT))
-        calls.append(RuntimeCalls(starts, dur, ids(rows["correlation"]), ids(rows["rank"])).at(result))
+        calls.append(RuntimeCalls(starts, dur, ids(rows["rank"])).at(result))
     every = RuntimeCalls(*(in_one([getattr(some, name) for some in calls]) for name in RuntimeCalls.__struct_fields__))
     loader, op = (joined(parts) if parts else EMPTY for parts in moments)
     by_start = every.at(np.argsort(every.starts, kind="stable"))
-    return HostTimes(loader, op, np.unique(in_one(requesting_ids)), by_start)
+    return HostTimes(loader, op, in_one(requesting), by_start)
 
 
 def _name_flags(name: str | None) -> int:

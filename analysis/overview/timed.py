@@ -141,7 +141,7 @@ def _part(run: Trace, cycles: Cycles, rank: int | None, usual: bool) -> RankFigu
 
 def _figures(run: Trace, windows: Windows) -> Figures:
     host = host_times(run)
-    activities = activities_of(run, host.requesting_ids)
+    activities = activities_of(run, host.requesting)
     times = {name: int(each.sum()) for name, each in breakdown(windows, activities, host).items()}
     figures = Figures(times, [])
     if activities is None:

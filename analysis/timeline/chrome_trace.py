@@ -28,19 +28,16 @@ _ACTIVITY = {"kernel": "kernel", "collective": "kernel", "memcpy": "gpu_memcpy",
              "sync": "cuda_sync"}
 _HOST = {"op": "cpu_op", "runtime": "cuda_runtime", "driver": "cuda_driver", "python": "python_function",
          "annotation": "user_annotation", "dataloader": "user_annotation", "overhead": "overhead"}
-_LAUNCHES = ("runtime", "driver")
 _NUMBER = re.compile(r"(\d+)$")
 
 
 def with_launches(whole: Trace, part: Trace) -> Trace:
     """The part plus the launch calls of its activities that began outside it (without their parent slices)."""
-    same = ["rank", "correlation", "start_ns"]
-    wanted = part.kernels.select("rank", "correlation").drop_nulls("correlation").unique()
-    calls = whole.host.filter(pl.col("kind").cast(pl.String).is_in(_LAUNCHES)).join(
-        wanted, on=same[:2], how="semi", nulls_equal=True
-    )
-    outside = calls.join(part.host.select(same), on=same, how="anti", nulls_equal=True)
-    return part.with_tables(host=pl.concat([part.host, outside]))
+    calls = whole.kernels.select("index").collect(engine="streaming").with_columns(
+        row=whole.account().activities["call"].cast(pl.Int64))
+    wanted = part.kernels.select("index").join(calls.lazy(), on="index").select(index="row").drop_nulls().unique()
+    outside = whole.host.join(wanted, on="index", how="semi").join(part.host.select("index"), on="index", how="anti")
+    return part.with_tables(host=pl.concat([part.host, outside]).sort("index"))
 
 
 def sliced(run: Trace, options: Options) -> Iterator[bytes]:
@@ -101,20 +98,22 @@ def _devices(run: Trace) -> dict[str, int]:
 
 def _pieces(run: Trace, devices: dict[str, int]) -> Iterator[list[bytes]]:
     yield [_named("process_name", number, 0, name) for name, number in devices.items()]
-    starts: dict[tuple[Any, Any], tuple[Any, Any, int]] = {}
-    for rows in _batches(run.host.filter(pl.col("start_ns").is_not_null())):
+    call = run.account().activities["call"].cast(pl.UInt32)
+    launching = set(call.drop_nulls().unique())
+    starts: dict[int, tuple[Any, Any, int]] = {}
+    for rows in _batches(run.host.with_row_index("row").filter(pl.col("start_ns").is_not_null())):
         result = []
         for row in rows:
-            if row["kind"] in _LAUNCHES and row["correlation"] is not None:
-                starts.setdefault((row["rank"], row["correlation"]), (row["pid"], row["tid"], row["start_ns"]))
+            if row["row"] in launching:
+                starts[row["row"]] = row["pid"], row["tid"], row["start_ns"]
             result.append(_host_event(row))
         yield result
-    for rows in _batches(run.kernels.filter(pl.col("start_ns").is_not_null())):
+    for rows in _batches(run.kernels.with_columns(call).filter(pl.col("start_ns").is_not_null())):
         result = []
         for row in rows:
             number = devices.get(row["device"], 0)
             result.append(_activity(row, number))
-            launch = starts.get((row["rank"], row["correlation"]))
+            launch = starts.get(row["call"])
             if launch is not None and row["kind"] != "sync":
                 result += _flow(row, launch, number)
         yield result
@@ -173,7 +172,7 @@ def _stream(row: dict[str, Any]) -> int:
 
 def _flow(row: dict[str, Any], launch: tuple[Any, Any, int], device: int) -> list[bytes]:
     pid, tid, start = launch
-    same = {"cat": "ac2g", "name": "ac2g", "id": row["correlation"]}
+    same = {"cat": "ac2g", "name": "ac2g", "id": row["call"]}  # correlation ids may be missing, or of another process
     return [
         orjson.dumps({"ph": "s", **same, "pid": pid or 0, "tid": tid or 0, "ts": _micro(start)}),
         orjson.dumps({"ph": "f", "bp": "e", **same, "pid": device, "tid": _stream(row), "ts": _micro(row["start_ns"])}),

@@ -10,12 +10,11 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..core import units
+from ..core.callers import call_rows
 from ..core.names.short_name import fit_name
 from ..core.thread_names import thread_name
 from .lanes import Lane, Marks, Timeline
 from .window import gap_at
-
-_LAUNCHES = ("runtime", "driver")
 
 
 class Place(Struct, frozen=True):
@@ -112,17 +111,13 @@ def arrow(run: Trace, timeline: Timeline, lane: Lane, at: int) -> Place | None:
         itself = find(timeline, {"start_ns": int(lane.slices.starts[at]),
                                  "name": timeline.names[int(lane.slices.names[at])]})
         return itself if itself is not None and itself.lane is not None else None
-    table, other = (run.kernels, run.host) if lane.tid is None else (run.host, run.kernels)
-    activity = table.slice(int(lane.slices.rows[at]), 1).select("correlation", "rank").collect()
-    correlation, rank = activity.row(0) if activity.height else (None, None)
-    if correlation is None:
-        return None
-    kinds = pl.col("kind").cast(pl.String)
-    met = other.with_row_index("row").filter(
-        pl.col("correlation") == correlation, pl.col("rank").eq_missing(pl.lit(rank, pl.Int64)),
-        kinds.is_in(_LAUNCHES) if lane.tid is None else kinds != "sync", pl.col("start_ns").is_not_null(),
-    ).select("row", "start_ns").sort("start_ns").head(1).collect(engine="streaming")
-    return None if met.is_empty() else _at_row(timeline, met["row"][0], of_host=lane.tid is None)
+    row, calls = int(lane.slices.rows[at]), call_rows(run)
+    if lane.tid is None:
+        return _at_row(timeline, int(calls[row]), of_host=True) if calls[row] >= 0 else None
+    launched = np.flatnonzero(calls == row)
+    starts = run.kernels.select("start_ns").collect(engine="streaming")["start_ns"].gather(launched)
+    first = starts.arg_min()
+    return None if first is None else _at_row(timeline, int(launched[first]), of_host=False)
 
 
 def _at_row(timeline: Timeline, row: int, of_host: bool) -> Place | None:
@@ -198,17 +193,13 @@ def launcher(run: Trace, lane: Lane, at: int) -> str:
     be on. Reads tables: call on a background thread."""
     if lane.tid is not None or lane.title:
         return ""
-    activity = run.kernels.slice(int(lane.slices.rows[at]), 1).select("correlation", "rank", "start_ns").collect()
-    correlation, rank, device_start = activity.row(0) if activity.height else (None, None, 0)
-    if correlation is None:
+    row = int(lane.slices.rows[at])
+    call = int(call_rows(run)[row])
+    if call < 0:
         return "launch not recorded"
-    calls = run.host.filter(
-        (pl.col("correlation") == correlation) & pl.col("kind").cast(pl.String).is_in(_LAUNCHES)
-        & pl.col("rank").eq_missing(rank)
-    ).select(pl.col("name").cast(pl.String), "start_ns", "pid", "tid").sort("start_ns").head(1).collect()
-    if calls.is_empty():
-        return "launch not recorded"
-    name, start, pid, tid = calls.row(0)
+    device_start = run.kernels.select("start_ns").slice(row, 1).collect().item()
+    name, start, pid, tid = run.host.slice(call, 1).select(
+        pl.col("name").cast(pl.String), "start_ns", "pid", "tid").collect().row(0)
     by = f"by {fit_name(name, 40)} on {thread_name(run, None, pid, tid)}"
     if device_start < start:
         return f"begins {units.duration(start - device_start)} before its launch {by}"

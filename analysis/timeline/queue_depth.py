@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..core.batches import CALLS
 from .counters import Counter
 from .coverage import Floats, Ints
 
@@ -44,16 +43,11 @@ def queue_depths(run: Trace, clocks: Mapping[int, int]) -> tuple[QueueDepth, ...
     ``Timeline``."""
     if not run.has("kernels") or not run.has("host"):
         return ()
-    activities = run.kernels.filter(
-        pl.col("kind") != "sync", pl.col("start_ns").is_not_null(), pl.col("correlation").is_not_null(),
-    ).select("rank", "device", "correlation", "start_ns")
-    if activities.select(pl.len()).collect(engine="streaming").item() > MOST:
+    if run.kernels.select((pl.col("kind") != "sync").sum()).collect(engine="streaming").item() > MOST:
         return ()
-    calls = run.host.filter(
-        pl.col("kind").is_in(CALLS), pl.col("correlation").is_not_null(), pl.col("start_ns").is_not_null()
-    ).group_by("rank", "correlation").agg(launched=pl.col("start_ns").min())
-    met = activities.join(calls, on=["rank", "correlation"], nulls_equal=True).filter(
-        pl.col("launched") <= pl.col("start_ns")).collect(engine="streaming")
+    activities = run.kernels.select("rank", "device", "start_ns", "kind").collect(engine="streaming")
+    met = activities.with_columns(run.account().activities["launch_ns"].alias("launched")).filter(
+        pl.col("kind") != "sync", pl.col("launched") <= pl.col("start_ns"))
     result = []
     for (device, rank), rows in met.group_by("device", "rank", maintain_order=True):
         launched, started = (np.sort(rows[name].to_numpy()) for name in ("launched", "start_ns"))

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ....loaders.trace import Trace
 from ...contract.options import SIDES, Options
 from ...core import device_pairs as devices
+from ...core.captures import graph_launches
 from ...core.processes import recorded
 from ...core.text import display
 from ...cycles.detection import find_cycles
@@ -192,13 +193,13 @@ def replays(run: Trace) -> Replays:
     """The graph launches of a run: kernels with the same launch are one replay. A run without kernels has none."""
     if not run.has("kernels"):
         return Replays(0.0, 0)
-    work = run.kernels.filter(pl.col("kind").is_in(["kernel", "collective"]))
-    under = pl.col("graph").is_not_null()
-    launch = pl.coalesce(pl.when(pl.col("correlation") > 0).then("correlation"), "graph")
+    work = run.kernels.select("rank", "device", "dur_ns", "kind").collect(engine="streaming").with_columns(
+        launch=pl.Series(graph_launches(run)), graph=run.account().activities["graph"],
+    ).filter(pl.col("kind").is_in(["kernel", "collective"]))
     result = work.select(
-        (pl.col("dur_ns").filter(under).sum() / pl.col("dur_ns").sum()).alias("share"),
-        pl.struct("rank", "device", launch.alias("launch")).filter(under).n_unique().alias("count"),
-    ).collect(engine="streaming")
+        (pl.col("dur_ns").filter("graph").sum() / pl.col("dur_ns").sum()).alias("share"),
+        pl.struct("rank", "device", "launch").filter("graph").n_unique().alias("count"),
+    )
     return Replays(float(result["share"][0] or 0.0), int(result["count"][0]))
 
 

@@ -45,7 +45,7 @@ def test_every_slice_is_there_to_the_nanosecond():
 def test_a_launch_and_what_it_launched_are_joined():
     flows = [e for e in events(a_run()) if e["ph"] in "sf"]
     assert [(e["ph"], e["id"], e["ts"]) for e in flows] == [
-        ("s", 1, 0.5), ("f", 1, 1.001), ("s", 2, 6.0), ("f", 2, 10.0),
+        ("s", 0, 0.5), ("f", 0, 1.001), ("s", 1, 6.0), ("f", 1, 10.0),
     ]
     assert {(e["pid"], e["tid"]) for e in flows if e["ph"] == "s"} == {(1, 1)}
     slices = {(e["pid"], e["tid"], e["ts"]) for e in events(a_run()) if e["ph"] == "X"}
