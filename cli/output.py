@@ -71,10 +71,10 @@ def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
 def write(pieces: Iterable[bytes], arguments: argparse.Namespace) -> None:
     """Write the pieces of one text to the output file or to stdout."""
     from ..analysis.core.text import display
-    from ..analysis.table.export import save
+    from ..loaders import files
 
     if arguments.output and arguments.output != "-":
-        save(pieces, arguments.output)
+        files.write(arguments.output, pieces)
         print(f"wrote {display(arguments.output)}", file=sys.stderr)
     else:
         sys.stdout.buffer.writelines(pieces)

@@ -19,7 +19,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _slice(arguments: argparse.Namespace) -> int:
     from ..analysis.contract.view import CannotAnswer
-    from ..analysis.timeline.chrome_trace import save, sliced
+    from ..analysis.timeline.chrome_trace import gzipped, sliced
+    from ..loaders import files
 
     options = options_of(arguments)
     run = open_runs(arguments.runs, arguments)[0]
@@ -29,7 +30,7 @@ def _slice(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     path = Path(arguments.output)
     try:
-        save(pieces, path)
+        files.write(path, gzipped(pieces) if path.suffix == ".gz" else pieces)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
     print_path(path)

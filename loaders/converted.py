@@ -20,7 +20,7 @@ from msgspec import DecodeError, Raw, Struct
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
-from .. import files
+from . import files
 from .errors import Unreadable
 from .loader import FormatLoader, Job
 from .trace import TABLE_NAMES, Info, Trace

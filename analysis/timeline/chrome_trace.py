@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import orjson
 import polars as pl
 
-from ... import files
 from ...loaders.schema import columns_of
 from ...loaders.trace import Trace
 from ..communication.rank_clocks import clocks_of, on_first_clock
@@ -51,17 +49,14 @@ def sliced(run: Trace, options: Options) -> Iterator[bytes]:
     return document(on_first_clock(scope, clocks_of(scoped_any_cycle(run, options, window=False))))
 
 
-def save(pieces: Iterable[bytes], path: Path, fresh: bool = False) -> None:
-    """Write the pieces of a trace to ``path``, compressed if it ends in ``.gz``, whole or not at all. ``fresh``: under
-    an unused name only. Raises OSError."""
-    with files.replacing(path, fresh) as out:
-        if path.suffix != ".gz":
-            out.writelines(pieces)
-            return
-        from isal import igzip
+def gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces as a gzip file; its header holds no time, so the same trace gives the same bytes."""
+    from isal import isal_zlib
 
-        with igzip.IGzipFile("", "wb", fileobj=out, mtime=0) as packing:  # the same trace gives the same bytes
-            packing.writelines(pieces)
+    packing = isal_zlib.compressobj(wbits=31)
+    for piece in pieces:
+        yield packing.compress(piece)
+    yield packing.flush()
 
 
 def document(run: Trace) -> Iterator[bytes]:

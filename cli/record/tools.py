@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from threading import Event
 from urllib.parse import urlsplit
 
-from ... import files
 from ...analysis.core.text import display
 from ...library import UsageError
+from ...loaders import files
 from ..arguments import Failure
 from .road import Ask, Result, Stopped, new_stem
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from ... import files
-from .. import parquet_check, private
+from .. import files, parquet_check, private
 from ..errors import Unreadable
 from . import cache, spill
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ... import files
+from .. import files
 from ..errors import Unreadable
 from ..loader import FormatLoader, Job
 from ..trace import Trace

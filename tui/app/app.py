@@ -19,9 +19,9 @@ from textual.binding import BindingType
 from textual.filter import LineFilter
 from textual.reactive import Initialize, Reactive
 
-from ... import files
 from ...analysis.core import units
 from ...analysis.core.text import display
+from ...loaders import files
 from ..list import glyphs
 from ..session import resume, themes
 from ..session.jobs import TURN, Answered, QueryRunner, anything_working, waiting

@@ -17,9 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ... import files
 from ...analysis.core import units
 from ...analysis.core.text import display
+from ...loaders import files
 from ..session import resume
 from ..session.exporting import clipboard_text, new_file
 from ..session.jobs import QueryRunner

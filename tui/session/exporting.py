@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ... import files
+from ...loaders import files
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
@@ -30,7 +30,7 @@ def exported(table: Table, view: str, name: str | None) -> Path:
 
     Raises OSError, WrongFormat, and ValueError for a suffix that belongs to no format.
     """
-    from ...analysis.table.export import FORMATS, pieces, save
+    from ...analysis.table.export import FORMATS, pieces
 
     if not name:
         return new_file(Path(file_name(view, table, ".md")), pieces(table, "md"))
@@ -42,17 +42,17 @@ def exported(table: Table, view: str, name: str | None) -> Path:
     result = pieces(table, chosen.name)
     if name == file_name(view, table, chosen.suffix):
         return new_file(path, result)
-    save(result, path)
+    files.write(path, result)
     return path
 
 
 def new_trace(pieces: Iterable[bytes], label: str) -> Path:
     """Write the pieces of a trace, gzipped, under an unused name; a failed write leaves no partial file."""
-    from ...analysis.timeline.chrome_trace import save
+    from ...analysis.timeline.chrome_trace import gzipped
 
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.")[:60]
     path = free_name(f"warplens-slice-{name}.json.gz")
-    save(pieces, path, fresh=True)
+    files.write(path, gzipped(pieces), fresh=True)
     return path
 
 

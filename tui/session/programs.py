@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from ... import files
+from ...loaders import files
 
 
 class NoProgram(Exception):

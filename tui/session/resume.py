@@ -16,7 +16,7 @@ from typing import Any, get_args
 from msgspec import ValidationError, convert
 from msgspec.structs import asdict, replace
 
-from ... import files
+from ...loaders import files
 from .session import SUBJECTS, Arrangement, Choice, Session, TimeNote, ViewState
 
 MOST_RECENT = 20

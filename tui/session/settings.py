@@ -195,7 +195,7 @@ def _peaks(value: Any) -> dict[str, dict[str, float]]:
 
 
 def _communication(value: Any) -> dict[str, list[str]]:
-    from ...analysis.communication.patterns import BadPattern, checked
+    from ...loaders.collective_names import BadPattern, checked
 
     try:
         checked(value)

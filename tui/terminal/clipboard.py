@@ -13,7 +13,7 @@ import base64
 import subprocess
 from collections.abc import Mapping
 
-from ... import files
+from ...loaders import files
 
 LONGEST_S = 2.0
 """Seconds that tmux may take."""

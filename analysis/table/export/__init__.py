@@ -7,14 +7,11 @@ scope; machine formats carry raw numbers in the unit given by the column name.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-
-from .... import files
 
 if TYPE_CHECKING:
     from ..table import Table
@@ -59,11 +56,6 @@ def format_named(name: str) -> Format:
 def render(table: Table | Sequence[Table], format: str) -> bytes:
     """The table, or several views of the same runs, in that format (UTF-8 if it is text). Raises WrongFormat."""
     return b"".join(pieces(table, format))
-
-
-def save(pieces: Iterable[bytes], path: str | os.PathLike[str]) -> None:
-    """Write pieces to a file, whole or not at all. Raises OSError and whatever ``pieces`` raises."""
-    files.write(path, pieces)
 
 
 def pieces(table: Table | Sequence[Table], format: str) -> Iterable[bytes]:

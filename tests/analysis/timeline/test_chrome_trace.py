@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from runs import samples as readings
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.cycles.scope import scoped
-from warplens.analysis.timeline.chrome_trace import document, save, with_launches
+from warplens.analysis.timeline.chrome_trace import document, gzipped, with_launches
 from warplens.cli.main import main
+from warplens.loaders import files
 from warplens.loaders.ingest.opening import open_run
 
 
@@ -88,6 +90,9 @@ def test_a_trace_that_fails_half_way_leaves_the_file_that_was_there(tmp_path: Pa
     def pieces():
         yield b'{"traceEvents":['
         raise OSError(errno.ENOSPC, "the disk is full")
+
+    def save(pieces: Iterable[bytes], path: Path) -> None:
+        files.write(path, gzipped(pieces) if name.endswith(".gz") else pieces)
 
     path = tmp_path / name
     path.write_bytes(b"before")

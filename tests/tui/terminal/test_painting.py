@@ -9,7 +9,7 @@ import pytest
 from app_runs import Shelf, app_on, press, said, screen_text, settled, small_run
 from runs import run_of, samples
 
-from warplens import files
+from warplens.loaders import files
 from warplens.tui.list import cells
 
 
