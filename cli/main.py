@@ -17,8 +17,9 @@ from importlib import import_module
 from itertools import pairwise
 from typing import NoReturn
 
-from .. import __version__, files
+from .. import __version__
 from ..library import UsageError
+from ..loaders import files
 from .arguments import FINE, GATE_FAILED, UNREADABLE, USAGE, Command, Failure
 
 NAMES = (
