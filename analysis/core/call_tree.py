@@ -82,8 +82,8 @@ def crossing_notes(count: int) -> tuple[str, ...]:
     if not count:
         return ()
     if count == 1:
-        return ("1 host slice outlasts its parent slice: not counted as its child.",)
-    return (f"{count:,} host slices outlast their parent slices: not counted as their children.",)
+        return ("1 host call ends after its caller; it is counted at top level.",)
+    return (f"{count:,} host calls end after their callers; they are counted at top level.",)
 
 
 def pack(thread: Ints | Rows, times: Ints) -> Ints:

@@ -149,6 +149,11 @@ def counted(value: float, one: str, many: str) -> str:
     return f"{count(value)} {one if round(value) == 1 else many}"
 
 
+def each(word: str) -> str:
+    """'a step', 'an execution': per what a figure is."""
+    return f"{'an' if word[:1] in 'aeiou' else 'a'} {word}"
+
+
 def number(value: float, signed: bool = False) -> str:
     """A plain number: four significant figures (three below a tenth), thousands commas."""
     size = abs(value)

@@ -147,14 +147,8 @@ def homeless(cycles: Cycles) -> str | None:
         were, they = ("activity was", "it belongs") if cycles.earlier == 1 else ("activities were", "they belong")
         sentences.append(
             f"{units.count(cycles.earlier)} {were} launched before the recording; {they} to no {cycles.noun}.")
-    parts = []
-    if cycles.before:
-        parts.append(f"{units.count(cycles.before)} before the first one")
-    if cycles.elsewhere:
-        parts.append(f"{units.count(cycles.elsewhere)} between or after them")
-    if parts:
-        word = cycles.noun
-        held = "" if cycles.held is None else (
-            f"; the {word}s hold {units.percent(100 * cycles.held)} of the device time")
-        sentences.append(f"Device activities that belong to no {word}: {' and '.join(parts)}{held}.")
+    if cycles.before or cycles.elsewhere:
+        held = "" if cycles.held is None else f": {units.percent(100 * (1 - cycles.held))} of the device time"
+        some = units.counted(cycles.before + cycles.elsewhere, "activity lies", "activities lie")
+        sentences.append(f"{some} outside the {cycles.noun}s{held}.")
     return " ".join(sentences) or None

@@ -202,6 +202,12 @@ class Steps(Struct, frozen=True):
             pl.col("rank").eq_missing(pl.lit(rank, pl.Int64)), pl.col("device").cast(pl.String).eq_missing(device))
         return union(own["from_ns"].to_numpy(), own["to_ns"].to_numpy())
 
+    def counts(self) -> dict[tuple[int | None, str | None], int]:
+        """Per rank and device, how many of the steps ran anything on it."""
+        sums = self.parts.drop_nulls("row").group_by("rank", pl.col("device").cast(pl.String)).agg(
+            pl.col("row").n_unique())
+        return {(rank, device): count for rank, device, count in sums.rows()}
+
     def busy(self) -> dict[tuple[int | None, str | None], float]:
         """Per rank and device, the share of the steps in which it ran anything, 0-1."""
         sums = self.devices.group_by("rank", pl.col("device").cast(pl.String)).agg(

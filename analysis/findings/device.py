@@ -52,7 +52,8 @@ def clock_drop(evidence: Evidence) -> Said | Unchecked | None:
     what, usual = ("is low", f"devices of this recording reach {high}") if clock.peers else ("drops", f"usually {high}")
     device = display(clock.device or "the device", 24)
     return Said(f"The clock of {device} {what} while it works: {low} at the lowest, {usual}; {part}.", (
-        {"device": clock.device, "metric": clock.metric, "low": clock.low, "samples": clock.samples},))
+        {"device": clock.device, "metric": clock.metric, "low": clock.low, "samples": clock.samples},),
+        short=f"The clock of {device} {what} to {low} under load" if not clock.peers else "")
 
 
 @rule("fp32", "hint", "kernels",
@@ -73,12 +74,13 @@ def fp32_gemms(evidence: Evidence) -> Said | Unchecked | None:
     if won is not None and win_ns is not None and not won.worth_saying(steps_ns):
         return None  # these products are off the critical path
     either = " or ".join((", ".join(types[:-1]), types[-1])) if types[1:] else types[0]
-    and_wins = "" if won is None or win_ns is None else f" and {win(won, evidence.step_word)}"
+    at_best = "" if won is None or win_ns is None else f", at best {win(won, evidence.step_word)}"
     # else half of the time: tensor cores are at least twice as fast as FP32 units
     cost = some.total_ns / 2 if won is None or win_ns is None else won.cost_ns
-    return Said(f"FP32 GEMMs and convolutions take {share_text(some.total_ns / kernels.total_ns)} of the kernel time "
-                f"without tensor cores, most {fit_name(some.name, _NAME)} ({units.duration(some.name_ns)}): {either} "
-                f"would use them{and_wins}.", some.rows, cost, None, win_ns)
+    share = share_text(some.total_ns / kernels.total_ns)
+    return Said(f"FP32 GEMMs and convolutions take {share} of the kernel time, most {fit_name(some.name, _NAME)}: "
+                f"{either} would use tensor cores{at_best}.", some.rows, cost, None, win_ns,
+                short=f"FP32 products without tensor cores: {share} of kernels")
 
 
 @rule("occupancy", "hint", "kernels")
@@ -93,10 +95,11 @@ def occupancy(evidence: Evidence) -> Said | Unchecked | None:
     if starved is None or starved.kernels.total_ns <= STARVED * kernels.total_ns:
         return None
     some = starved.kernels
-    return Said(f"Low occupancy, {share_text(starved.occupancy)}, in {share_text(some.total_ns / kernels.total_ns)} of "
-                f"the kernel time, limited by {starved.limiter}; most in {fit_name(some.name, _NAME)} "
-                f"({units.duration(some.name_ns)}).",
-                ({**some.rows[0], "limiter": starved.limiter, "occupancy": starved.occupancy},))
+    share, low = share_text(some.total_ns / kernels.total_ns), share_text(starved.occupancy)
+    return Said(f"Low occupancy: in {share} of the kernel time {low} of the warps are in use, limited by "
+                f"{starved.limiter}, most in {fit_name(some.name, _NAME)}.",
+                ({**some.rows[0], "limiter": starved.limiter, "occupancy": starved.occupancy},),
+                short=f"Low occupancy: {low} of warps in {share} of kernel time")
 
 
 @rule("short kernels", "hint", "kernels", "p50_ns<5us")
@@ -110,9 +113,11 @@ def short_kernels(evidence: Evidence) -> Said | Unchecked | None:
         return None
     if short.total_ns <= SHARE * kernels.total_ns:
         return None
-    return Said(f"Tiny kernels: {units.count(short.count)} of {units.count(kernels.count)} take under "
-                f"{units.duration(SHORT_NS)} each, {share_text(short.total_ns / kernels.total_ns)} of the kernel time "
-                f"in all, most {fit_name(short.name, _NAME)}; fusing them or a CUDA graph would help.", short.rows)
+    many = f"{units.count(short.count)} of {units.count(kernels.count)}"
+    return Said(f"Tiny kernels: {many} take under {units.duration(SHORT_NS)}, in all "
+                f"{share_text(short.total_ns / kernels.total_ns)} of the kernel time, most "
+                f"{fit_name(short.name, _NAME)}; fusing them or a CUDA graph would help.", short.rows,
+                short=f"Tiny kernels: {many} under {units.duration(SHORT_NS)}")
 
 
 @rule("small grids", "hint", "kernels")
@@ -126,8 +131,9 @@ def small_grids(evidence: Evidence) -> Said | None:
     if not small:
         return None
     of = Spread(tuple(small))
-    return Said(f"On {of.who} kernels occupy {of.text} of the SMs: grids too small.",
-                tuple({"device": name, "filled": share} for name, share in of.shares))
+    return Said(f"Small grids: kernels occupy {of.text} of the SMs of {of.who}.",
+                tuple({"device": name, "filled": share} for name, share in of.shares),
+                short=f"Small grids: kernels occupy {of.range} of the SMs")
 
 
 @rule("memory", "hint", "metrics")
@@ -141,16 +147,22 @@ def memory_full(evidence: Evidence) -> Said | Unchecked | None:
         return None
     share = units.percent(100 * memory.used / memory.total, places=0)
     sizes = "" if memory.unit == "%" else f" ({units.size(memory.used)} of {units.size(memory.total)})"
-    return Said(f"Memory of {display(memory.device or 'the device', 24)} is nearly full: {share}{sizes}.",
-                ({"device": memory.device, "used": memory.used, "total": memory.total},))
+    said = f"Memory of {display(memory.device or 'the device', 24)} is nearly full: {share}"
+    return Said(f"{said}{sizes}.", ({"device": memory.device, "used": memory.used, "total": memory.total},), short=said)
 
 
 def win(one: Below, word: str) -> str:
-    """The saving the replay predicts, as a clause."""
+    """The new time the replay predicts, as a clause: 'a step takes 102 instead of 176 ms'."""
     if one.win_ns is None or one.cycle_ns is None:
-        return "would save part of that; the replay cannot predict how much"
-    of = f"per {word}" if one.replayed_cycles else "in the whole recording"
-    return f"would win at most {units.duration(one.win_ns)} of {units.duration(one.cycle_ns)} {of}"
+        return "part of that is saved; how much, the replay cannot predict"
+    what = units.each(word) if one.replayed_cycles else "the recording"
+    return f"{what} takes {instead_of(one.cycle_ns - one.win_ns, one.cycle_ns)}"
+
+
+def instead_of(after_ns: float, before_ns: float) -> str:
+    """'32.95 instead of 35.01 ms': two times with the unit once if both share it."""
+    after, before = units.duration(after_ns), units.duration(before_ns)
+    return f"{after.removesuffix(before[before.rfind(' '):])} instead of {before}"
 
 
 def _pattern(id: str, filter: str, pattern: str, about: str, sentence: Callable[[Below, str, str, str], str]) -> Rule:
@@ -162,10 +174,11 @@ def _pattern(id: str, filter: str, pattern: str, about: str, sentence: Callable[
         if one is None or not one.worth_saying(evidence.step_ns * evidence.steps):
             return None
         at = "" if one.of_peak is None else f" runs at {units.percent(100 * one.of_peak)} of {one.peak}"
-        time = f"{units.percent(100 * one.share, places=0)} of the device time"
-        return Said(sentence(one, at, time, win(one, evidence.step_word)), (
+        time = f"{units.percent(100 * one.share, places=0)} of the GPU time"
+        said = sentence(one, at, time, win(one, evidence.step_word))
+        return Said(said, (
             {"op": one.op, "device_ns": one.device_ns, "share": one.share, "of_peak": one.of_peak,
-             "lost_ns": one.lost_ns},), one.cost_ns, None, one.win_ns)
+             "lost_ns": one.lost_ns},), one.cost_ns, None, one.win_ns, short=f"{said.partition(':')[0]}: {time}")
 
     find.__doc__ = about
     return rule(id, "hint", "roofline", filter)(find)
@@ -175,19 +188,19 @@ PATTERNS = (
     _pattern("eager attention", "op~bmm", "attention",
              "Unfused attention: batched GEMMs and a softmax, whose scores go through memory.",
              lambda one, at, time, win:
-             f"Eager attention: {one.op}{at} for {time}, softmax included; fused it {win}."),
+             f"Unfused attention: {one.op}{at} for {time}, softmax included; fused, {win} at best."),
     _pattern("unfused normalisation", "op~rsqrt", "normalisation",
              "Unfused normalisation: element-wise operators, each a pass over memory.",
              lambda one, at, time, win:
-             f"Unfused normalisation: pow, mean and rsqrt take {time}; a fused RMSNorm {win}."),
+             f"Unfused normalisation: pow, mean and rsqrt take {time}; with a fused RMSNorm {win} at best."),
     _pattern("unfused optimiser", "op~_foreach_", "optimiser",
              "Unfused Adam: several passes over its parameters.",
              lambda one, at, time, win:
-             f"Unfused optimiser: _foreach_ operators take {time}; fused=True {win}."),
+             f"Unfused optimiser: _foreach_ operators take {time}; with fused=True {win} at best."),
     _pattern("small products", "op~mm", "small", "GEMMs too small to fill the device.",
              lambda one, at, time, win:
-             f"GEMMs too small to fill the device take {time}: {one.op}{at}; at their peak they {win}."),
+             f"Small GEMMs: they take {time} and do not fill the device, {one.op}{at}; at their peak {win} at best."),
     _pattern("layout copies", "op~copy", "layout", "Copies that only change the layout of a tensor.",
              lambda one, at, time, win:
-             f"Copies that keep type and shape take {time}: removing them {win}."),
+             f"Layout copies: contiguous and clone take {time}; without them {win} at best."),
 )

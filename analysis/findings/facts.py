@@ -36,12 +36,17 @@ def busy(evidence: Evidence) -> Said | None:
         return None
     alone = len(devices.shares) == 1
     of_ns = evidence.busy[0]["of_ns"] if alone else None
-    of = "the time" if of_ns is None else f"the {units.duration(of_ns)} from its first to its last activity"
+    of = f"the {units.duration(of_ns)} from its first to its last activity" if of_ns is not None else (
+        units.each(evidence.step_word) if evidence.in_steps else "the time")
     more = ""
     if in_all is not None and abs(in_all.highest[1] - devices.highest[1]) >= TELLING:
-        more = f"; {in_all.text} of the {units.duration(evidence.in_all[0]['of_ns'])} recorded in all"
-    return Said(f"{devices.who} {'is' if alone else 'are'} busy {devices.text} of {of}{evidence.where}{more}.",
-                tuple({"device": name, "busy": share} for name, share in devices.shares))
+        more = f"; {in_all.text} of the {units.duration(evidence.in_all[0]['of_ns'])} recorded"
+    (least, low), (most, high) = devices.lowest, devices.highest
+    said = f"{devices.who} {'is' if alone else 'are'} busy {share_text(high)} of {of}"
+    if share_text(low) != share_text(high):
+        others = ", the others between" if devices.shares[2:] else ""
+        said = f"{most} is busy {share_text(high)} of {of}, {least} {share_text(low)}{others}"
+    return Said(f"{said}{more}.", tuple({"device": name, "busy": share} for name, share in devices.shares), short=said)
 
 
 @rule("utilisation", "fact", "roofline")
@@ -51,9 +56,10 @@ def utilisation(evidence: Evidence) -> Said | None:
     if work is None or not work.flops:
         return None
     name = "HFU (recomputation counted)" if work.recomputes else "MFU"
-    return Said(f"{name} {units.percent(100 * work.mfu)}: {units.work(work.flops)} per {evidence.step_word}; work "
-                f"known for {units.percent(100 * work.covered, places=0)} of the time of recorded launches, without "
-                "collectives.", ({"mfu": work.mfu, "flops_per_cycle": work.flops, "covered": work.covered},))
+    said = f"{name} {units.percent(100 * work.mfu)} of peak FLOP/s: {units.work(work.flops)}"
+    return Said(f"{said} {units.each(evidence.step_word)}, known for "
+                f"{units.percent(100 * work.covered, places=0)} of the kernel time outside collectives.",
+                ({"mfu": work.mfu, "flops_per_cycle": work.flops, "covered": work.covered},), short=said)
 
 
 @rule("processor", "fact", "cycles")
@@ -72,14 +78,20 @@ def costliest(evidence: Evidence) -> Said | None:
     kernel = evidence.costliest or (evidence.top[0] if evidence.top else None)
     if kernel is None or not kernel["share"]:
         return None
-    within = evidence.where if kernel is evidence.costliest else ""
-    count = f" in {units.counted(kernel['count'], 'launch', 'launches')}" if kernel["count"] else ""
-    devices = kernel.get("devices") or 1
-    whose = "device time" if devices == 1 else f"the time of {units.count(devices)} devices"
     what = kernel.get("kind") if kernel.get("kind") in ("kernel", "collective") else "activity"
-    return Said(f"Top {what}: {fit_name(kernel['name'], _NAME)}, {units.percent(100 * kernel['share'])} of {whose}"
-                f"{within} ({units.duration(kernel['total_ns'])}{count}).",
-                ({name: kernel[name] for name in ("name", "share", "total_ns")},))
+    devices, name = kernel.get("devices") or 1, fit_name(kernel["name"], _NAME)
+    rows = ({key: kernel[key] for key in ("name", "share", "total_ns")},)
+    whose = "device time" if devices == 1 else f"the time of {units.count(devices)} devices"
+    share, time = units.percent(100 * kernel["share"]), kernel["total_ns"]
+    if kernel is not evidence.costliest or not evidence.in_steps or not evidence.steps:
+        count = f" in {units.counted(kernel['count'], 'launch', 'launches')}" if kernel["count"] else ""
+        return Said(f"Top {what}: {name}, {share} of {whose} ({units.duration(time)}{count}).", rows,
+                    short=f"Top {what}: {fit_name(kernel['name'], 24)}, {units.duration(time)}")
+    each = evidence.steps_each * devices
+    part, on = evidence.part.of(time / each), f" on each of {units.count(devices)} devices" if devices > 1 else ""
+    return Said(f"Top {what}: {name}, {part}{on} ({share} of {whose}).", rows,
+                short=f"Top {what}: {fit_name(kernel['name'], 20)}, {units.duration(time / each)} "
+                      f"{units.each(evidence.step_word)}")
 
 
 @rule("top operator", "fact", "ops")
@@ -108,9 +120,10 @@ def bound(evidence: Evidence) -> Said | None:
     unknown = 1 - sum(share for _, share in shares)
     rest = f", unknown for {units.percent(100 * unknown, places=0)}" if unknown >= UNKNOWN else ""
     worked_out = all(name.startswith("~") for name, _ in shares)
-    how = " (from the work of operators, no counters)" if worked_out else ""
+    how = ", estimated from shapes" if worked_out else ""
     return Said(f"Bottlenecks by kernel time{how}: {', '.join(parts)}{rest}.",
-                tuple({"bound": name, "share": share} for name, share in shares))
+                tuple({"bound": name, "share": share} for name, share in shares),
+                short=f"By kernel time: {', '.join(parts[:2])}")
 
 
 @rule("serialised", "fact", "launches")
@@ -129,8 +142,10 @@ def tensor_cores(evidence: Evidence) -> Said | None:
     shares = spread(evidence.devices, "tensor_least") if least else shares
     if shares is None or not shares.highest[1]:
         return None
-    return Said(f"{'At least ' if least else ''}{shares.text} of the kernel time on {shares.who} is on tensor cores, "
-                "by kernel names.", tuple({"device": name, "tensor_share": each} for name, each in shares.shares))
+    others = "; others may use them, too" if least else ""
+    return Said(f"Kernels whose names say tensor core take {shares.text} of the kernel time{others}.",
+                tuple({"device": name, "tensor_share": each} for name, each in shares.shares),
+                short=f"Tensor cores, by name: {shares.range} of kernel time")
 
 
 @rule("step trace", "fact", "cycles")

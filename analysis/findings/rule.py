@@ -35,7 +35,7 @@ class Evidence(Struct, frozen=True):
     ``measured`` the evidence by subject, ``costliest`` the kernel with most time over all ``devices``, ``busy`` the
     busy share of each device in the steps (``device busy of_ns``; ``of_ns`` only if it is active in a part of them),
     ``in_steps`` whether there are steps, ``families`` each device's time in the steps by kernel family, ``in_all`` the
-    same as ``busy`` for the whole recording."""
+    same as ``busy`` for the whole recording. ``base_ns``: the step that sentences name, that of the fact ``step``."""
 
     steps: int
     step_ns: float
@@ -59,11 +59,12 @@ class Evidence(Struct, frozen=True):
     in_steps: bool = False
     families: list[dict[str, Any]] = field(default_factory=list)
     in_all: list[dict[str, Any]] = field(default_factory=list)
+    base_ns: float | None = None
 
     @property
     def part(self) -> PartOfStep:
         """The step, for expressing times as parts of it."""
-        return PartOfStep(self.step_ns, self.step_word)
+        return PartOfStep(self.base_ns or self.step_ns, self.step_word)
 
     @property
     def clocks_disagree(self) -> bool:
@@ -94,6 +95,10 @@ class Evidence(Struct, frozen=True):
         return sum(self.times.get(name, 0.0) for name in ("DataLoader", "Runtime", "CPU Exec", "Other"))
 
 
+WHOLE = ("recording", "run")
+"""What figures are of where there are no steps."""
+
+
 class PartOfStep(Struct, frozen=True):
     """A step (or cycle, or recording) of a mean length, ns."""
 
@@ -101,17 +106,16 @@ class PartOfStep(Struct, frozen=True):
     word: str
 
     def of(self, ns: float) -> str:
-        """A time as a part of the step, in words: '60% of the step (600 ms of 1.00 s)'."""
-        share = 100 * ns / self.step_ns
-        places = 0 if share >= 10 else 1
-        times = f"({units.duration(ns)} of {units.duration(self.step_ns)})"
-        return f"{units.percent(share, places=places)} of the {self.word} {times}"
+        """A time as a part of the step, in words: '600 ms of 1.00 s a step'; of a recording without 'a step'."""
+        return units.part_of(ns, self.step_ns) + ("" if self.word in WHOLE else f" {units.each(self.word)}")
 
 
 class Finding(Struct, frozen=True):
-    """The result of a rule: a sentence, the rows it rests on, and the view to open next with the filter to set there.
+    """The result of a rule: a sentence, the rows it rests on, and the view to open next with the filter to set there;
+    ``short``: the sentence in 54 cells, '' where it is shortened as it is.
     ``cost_ns`` is the time the sentence is about, over the whole recording: it ranks findings and predicts nothing.
-    ``change`` is the replay's change that predicts ``time_to_win_ns`` per cycle; None if there is no such change."""
+    ``change`` is the replay's change that predicts ``time_to_win_ns`` per cycle; None if there is no such change.
+    ``at_most_ns``: the time it is about per cycle (of the recording without cycles): more it cannot save."""
 
     rule: str
     severity: Severity
@@ -122,6 +126,8 @@ class Finding(Struct, frozen=True):
     filter: str | None = None
     cost_ns: float | None = None
     change: str | None = None
+    short: str = ""
+    at_most_ns: float | None = None
 
     @property
     def fact(self) -> dict[str, Any]:
@@ -137,7 +143,8 @@ class Unchecked(Struct, frozen=True):
 
 class Said(NamedTuple):
     """What a rule has to say: the sentence, the rows it rests on, and what ``Finding`` tells of cost and change. A
-    ``hint`` it stays where its evidence is only likely, whatever the severity of its rule."""
+    ``hint`` it stays where its evidence is only likely, whatever the severity of its rule. ``short`` is the sentence in
+    54 cells."""
 
     sentence: str
     rows: tuple[dict[str, Any], ...] = ()
@@ -145,6 +152,7 @@ class Said(NamedTuple):
     change: str | None = None
     win_ns: float | None = None
     hint: bool = False
+    short: str = ""
 
 
 Find = Callable[[Evidence], "Said | Unchecked | None"]
@@ -176,7 +184,8 @@ class Rule:
         if isinstance(said, Unchecked):
             return Finding(self.id, "unchecked", said.why)
         return Finding(self.id, "hint" if said.hint else self.severity, said.sentence, said.rows, said.win_ns,
-                       self.view, self.filter, said.cost_ns, said.change)
+                       self.view, self.filter, said.cost_ns, said.change, said.short.rstrip("."),
+                       None if said.cost_ns is None else said.cost_ns / max(1, evidence.steps_each))
 
 
 def _of_old_shape(

@@ -35,6 +35,12 @@ class Spread(Struct, frozen=True):
         return f"{first} ({display(low_name, _NAME)}) to {last} ({display(high_name, _NAME)})"
 
     @property
+    def range(self) -> str:
+        """'39%', or '33–63%' if devices differ."""
+        first, last = share_text(self.lowest[1]), share_text(self.highest[1])
+        return first if first == last else f"{first.removesuffix('%')}–{last}"
+
+    @property
     def who(self) -> str:
         """'GPU 0', or '8 devices'."""
         devices = len(self.shares)

@@ -37,15 +37,16 @@ def input_data(evidence: Evidence) -> Said | Unchecked | None:
     if waits is not None and waits.share(waits.input.idle_ns) > WAITING:
         waited, of_idle = float(waits.input.idle_ns), float(waits.idle_ns)
         rows, cost = waits.input.rows, waited
-        who = f"{waits.who} waits {waits.of(waits.input.idle_ns)} for the DataLoader"
+        who, part = waits.who, waits.of(waits.input.idle_ns)
     else:  # no gaps exist before a device's first and after its last activity, but input can be late there too
         late, of_idle = evidence.times.get("DataLoader", 0.0), evidence.idle_ns
         if not evidence.step_ns or late <= WAITING * evidence.step_ns:
             return None
         waited, rows, cost = late, (), late * max(evidence.steps_each, 1)
-        who = f"the host waits for the DataLoader {evidence.part.of(late)}"
+        who, part = "the host", evidence.part.of(late)
     what = "Input-bound" if waited > BLAME * of_idle else "Input is late"
-    return Said(f"{what}: {who}.", rows, cost, "idle:input=0")
+    return Said(f"{what}: {who} waits {part} for the DataLoader.", rows, cost, "idle:input=0",
+                short=f"{what}: DataLoader, {part}")
 
 
 @rule("sync", "problem", "idle", "drained_by~. !cause=input")
@@ -54,9 +55,11 @@ def drained(evidence: Evidence) -> Said | Unchecked | None:
     waits = evidence.attributed
     if isinstance(waits, Unchecked) or waits.share(waits.drained.idle_ns) <= WAITING:
         return waits if isinstance(waits, Unchecked) else None
-    where = waits.drained.most(lambda site: f", most in {display(site.who or '', 112)}")
-    return Said(f"Synchronisation empties the queue: {waits.who} is idle {waits.of(waits.drained.idle_ns)} because the "
-                f"host waited for it{where}.", waits.drained.rows, waits.drained.idle_ns, "sync:=0")
+    first = next(iter(waits.drained.sites), None)
+    where = "" if first is None or not first.who else f", most in {display(first.who, 112)}"
+    part = waits.of(waits.drained.idle_ns)
+    return Said(f"Synchronisation empties the queue: {waits.who} idles {part} because the host waited for it{where}.",
+                waits.drained.rows, waits.drained.idle_ns, "sync:=0", short=f"Synchronisation: idle {part}")
 
 
 @rule("host", "problem", "idle", "!cause=input")
@@ -65,14 +68,13 @@ def host_bound(evidence: Evidence) -> Said | Unchecked | None:
     waits = evidence.attributed
     if isinstance(waits, Unchecked):
         return waits
-    behind, median = waits.behind, evidence.median_kernel_ns
+    behind = waits.behind
     if waits.share(behind.idle_ns) <= BEHIND:
         return None
     by_launches = behind.idle_ns < LAUNCH_NS * behind.gaps
-    short = "" if median is None else f", median kernel {units.duration(median)}"
     bound = "" if waits.share(behind.idle_ns) < BOUND else "Launch-bound: " if by_launches else "Host-bound: "
-    return Said(f"{bound}{waits.who} waits {waits.of(behind.idle_ns)} for "
-                f"the next launch{short}{_where(waits)}{_modules(waits)}.",
+    part = waits.of(behind.idle_ns)
+    return Said(f"{bound}{waits.who} waits {part} for the next launch{_where(waits)}{_modules(waits)}.",
                 behind.rows, behind.idle_ns, GRAPH if by_launches else None)
 
 
@@ -80,9 +82,9 @@ def _where(waits: Waits) -> str:
     """The operator before which most of it is, or the wait after which; a launch call is no answer."""
     behind, emptied = waits.behind, waits.emptied
     if behind.sites and not _LAUNCHES.search(behind.sites[0].who or ""):
-        return behind.most(_place)
+        return _place(behind.sites[0])
     if emptied.sites and 2 * emptied.sites[0].idle_ns > behind.idle_ns:
-        return emptied.most(lambda site: f"; most after {display(site.who or '', 144)} emptied the queue")
+        return f", most after {display(emptied.sites[0].who or '', 144)} emptied the queue"
     return ""
 
 
@@ -92,12 +94,13 @@ def _modules(waits: Waits) -> str:
     site = behind.sites[0] if behind.sites else None
     if site is None or launching <= behind.idle_ns / 2 or site.idle_ns < MODULE_NS * site.gaps:
         return ""
-    return f"; {units.duration(launching)} of it inside launch calls that loaded modules"
+    share = units.percent(100 * launching / behind.idle_ns, places=0)
+    return f"; {share} of that the driver loads modules, at the first call of each kernel"
 
 
 def _place(site: Site) -> str:
     line = f"at {short_name(site.frame)}, " if site.frame and site.who else ""
-    return "; most " + display(f"{line}before {site.who or ''}", 144)
+    return ", most " + display(f"{line}before {site.who or ''}", 144)
 
 
 @rule("queued", "hint", "idle", "cause=queued")
@@ -108,11 +111,13 @@ def queued(evidence: Evidence) -> Said | None:
         return None
     if waits.queued.idle_ns <= BLAME * waits.idle_ns:
         return None
-    where = waits.queued.most(lambda site: f"; most before {fit_name(site.who or '', 40)}")
-    once = waits.queued.sites[0].gaps == 1 if waits.queued.sites else False  # as if the recording began amid work
+    first = next(iter(waits.queued.sites), None)
+    where = "" if first is None or not first.who else f" (before {fit_name(first.who, 40)})"
+    once = first is not None and first.gaps == 1  # as if the recording began amid work
     by = "another stream, a peer or work from before the recording" if once else "another stream or a peer"
-    return Said(f"Queued work is blocked for {waits.of(waits.queued.idle_ns)} on {waits.who}, probably on an event, "
-                f"{by}{where}.", waits.queued.rows, waits.queued.idle_ns)
+    part = waits.of(waits.queued.idle_ns)
+    return Said(f"{waits.who} runs nothing for {part} although work is queued{where}: it probably waits for an event, "
+                f"{by}.", waits.queued.rows, waits.queued.idle_ns, short=f"Queued work is blocked: {part}")
 
 
 @rule("allocation", "problem", "idle", "cause=allocation")
@@ -122,10 +127,11 @@ def allocation(evidence: Evidence) -> Said | Unchecked | None:
     if isinstance(waits, Unchecked) or waits.share(waits.allocation.idle_ns) <= ALLOCATING:
         return waits if isinstance(waits, Unchecked) else None
     calls = ", ".join(f"{units.count(count)} × {display(name, 40)}" for name, count in waits.allocations)
-    return Said(f"Allocation delays launches: {waits.who} waits {waits.of(waits.allocation.idle_ns)} while memory is "
-                f"allocated or freed or code is loaded{f': {calls}' if calls else ''}.",
+    part = waits.of(waits.allocation.idle_ns)
+    return Said(f"Allocation: {waits.who} waits {part} while memory is allocated or freed or code is loaded"
+                f"{f' ({calls})' if calls else ''}.",
                 tuple({"call": name, "count": count} for name, count in waits.allocations),
-                waits.allocation.idle_ns, "idle:allocation=0")
+                waits.allocation.idle_ns, "idle:allocation=0", short=f"Allocation: {part} on allocating, loading")
 
 
 @rule("unexplained", "fact", "launches")
@@ -134,13 +140,15 @@ def unexplained(evidence: Evidence) -> Said | None:
     waits = evidence.measured.waits
     if waits is not None:
         why = waits.doubt if waits.share(waits.idle_ns) > IDLE and not evidence.clocks_disagree else None
-        return None if why is None else Said(f"{waits.who} is idle {waits.of(waits.idle_ns)}; {why}.")
+        part = waits.of(waits.idle_ns)
+        return None if why is None else Said(f"{waits.who} idles {part}; {why}.", short=f"{waits.who} idles {part}")
     idle, other = evidence.idle_ns, evidence.times.get("Other", 0.0)
     if not evidence.devices or idle <= IDLE * evidence.step_ns or other <= BLAME * idle:
         return None
     seen = any(name in evidence.times for name in ("Runtime", "CPU Exec"))
-    why = "no recorded operator or call shows why" if seen else "calls of the host are not recorded"
-    return Said(f"Devices are idle {evidence.part.of(other)}; {why}.")
+    why = "no recorded operator or call shows why" if seen else "why was not recorded (no host calls)"
+    part = evidence.part.of(other)
+    return Said(f"The devices idle {part}; {why}.", short=f"The devices idle {part}")
 
 
 @rule("blocking copies", "problem", "calls", "purpose=copy sync_ns>0")
@@ -156,16 +164,15 @@ def blocking_copies(evidence: Evidence) -> Said | None:
     if waits.share(idle_ns) <= WAITING:
         return None
     kind = "pageable " if some.pageable == some.count else ""
-    size = f" ({units.size(some.bytes)})" if some.bytes else ""
+    size = f", {units.size(some.bytes)}" if some.bytes else ""
     advice = "Pinned memory and non_blocking=True let" if some.pageable else "Asynchronous copies let"
     copies = units.counted(some.count, f"{kind}copy", f"{kind}copies")
-    parts = [f"{units.duration(some.copy_ns)} to copy"]
-    if some.queued_ns > some.copy_ns:
-        parts.insert(0, f"{units.duration(some.queued_ns)} until queued work was done")
-    return Said(f"{copies}{size} {'blocks' if some.count == 1 else 'block'} the host for "
-                f"{units.part_of(some.host_ns, some.window_ns)} in {display(function(some.call), 40)}: "
-                f"{', '.join(parts)}. {advice} the host launch on.", some.rows, min(some.host_ns, idle_ns),
-                "sync:Memcpy|StreamSynchronize=0")  # without StreamSynchronize the wait would only move there
+    part, call = units.part_of(some.host_ns, some.window_ns), display(function(some.call), 40)
+    until = "until the device is done" if some.queued_ns > some.copy_ns else "until the copy is done"
+    return Said(f"The host waits {part} in {call} {until} ({copies}{size}). {advice} it launch on.",
+                some.rows, min(some.host_ns, idle_ns),
+                "sync:Memcpy|StreamSynchronize=0",  # without StreamSynchronize the wait would only move there
+                short=f"Copies block the host: {part}")
 
 
 @rule("pageable", "hint", "kernels", "name~Pageable")
@@ -179,10 +186,11 @@ def pageable(evidence: Evidence) -> Said | Unchecked | None:
     some = copies.pageable
     if some.exposed_ns <= PAGEABLE * copies.window_ns:
         return None
-    size = f", {units.size(some.bytes)}" if some.bytes else ""
-    return Said(f"Pageable memory: {units.counted(some.count, 'copy', 'copies')}{size}, "
-                f"{units.part_of(some.exposed_ns, copies.window_ns)} on {copies.who} not overlapped with kernels; "
-                "pinned memory would allow it.", some.rows, some.exposed_ns, "copy:Pageable=0")
+    size = f" ({units.size(some.bytes)})" if some.bytes else ""
+    part = units.part_of(some.exposed_ns, copies.window_ns)
+    what = f"{units.counted(some.count, 'copy', 'copies')} of pageable memory"
+    return Said(f"{what}{size} take {part} on {copies.who} while no kernel runs; pinned memory lets kernels overlap "
+                "them.", some.rows, some.exposed_ns, "copy:Pageable=0", short=f"{what}: {part}")
 
 
 @rule("copies", "problem", "kernels", "kind~mem")
@@ -196,18 +204,18 @@ def copies(evidence: Evidence) -> Said | Unchecked | None:
         if copying <= WAITING * evidence.step_ns:
             return None
         return Said(f"Copies that no kernel overlaps take {evidence.part.of(copying)}.", (),
-                    copying * max(evidence.steps, 1), Change("copy").text)
+                    copying * max(evidence.steps_each, 1), Change("copy").text)
     exposed = copies.other.exposed_ns
     if exposed <= WAITING * copies.window_ns:
         return None
-    way = "copying on another stream would allow it"
+    way = "on another stream they would overlap"
     if copies.work_ns < exposed:
         way = f"kernels run only {units.duration(copies.work_ns)}, too short to hide them: copy less"
     # not those within the device or from pageable memory, which the finding is not about
     change = Change("copy", "|".join(map(exactly, copies.other.names))).text
-    return Said(f"Copies and sets, most {fit_name(copies.other.name or '', 40)}, take "
-                f"{units.part_of(exposed, copies.window_ns)} on {copies.who}, not overlapped with kernels; {way}.",
-                copies.other.rows, exposed, change)
+    part = units.part_of(exposed, copies.window_ns)
+    return Said(f"Copies, most {fit_name(copies.other.name or '', 40)}, take {part} on {copies.who} while no kernel "
+                f"runs; {way}.", copies.other.rows, exposed, change, short=f"Copies that no kernel overlaps: {part}")
 
 
 @rule("communication", "problem", "kernels")
@@ -224,14 +232,14 @@ def communication(evidence: Evidence) -> Said | Unchecked | None:
     if not evidence.times.get("Kernel"):
         return Unchecked("no compute kernels are recorded, only collectives")
     device = display(most.device or "one device", 24)
-    where = f" on {device}, the most of {len(devices):,} devices" if devices[1:] else ""
-    covered = most.comm_ns - most.exposed_ns
-    overlapped = f"; another {units.duration(covered)} is overlapped with kernels" if covered else ""
+    where = f", the most of {len(devices):,} devices" if devices[1:] else ""
     likely = " (communication by the shape of its stream, no name says so)" if most.shape else ""
+    part = evidence.part.of(most.exposed_ns)
     return Said(
-        f"Exposed communication takes {evidence.part.of(most.exposed_ns)}{where}{overlapped}{likely}.",
+        f"Exposed communication: {device} waits {part} for communication that no kernel overlaps{where}{likely}.",
         tuple({"device": one.device, "rank": one.rank, "comm_ns": one.comm_ns, "exposed_ns": one.exposed_ns}
-              for one in devices), float(most.exposed_ns) * evidence.steps_each, "collective:=0", hint=most.shape)
+              for one in devices), float(most.exposed_ns) * evidence.steps_each, "collective:=0", hint=most.shape,
+        short=f"Exposed communication: {part}")
 
 
 @rule("overlap", "fact", "collectives")
@@ -246,12 +254,11 @@ def overlap(evidence: Evidence) -> Said | None:
         return None
     where = f" on {display(most.device or 'one device', 24)}" if devices[1:] else ""
     likely = " (communication by the shape of its stream, no name says so)" if most.shape else ""
+    part = evidence.part.of(most.comm_ns)
     return Said(
-        f"Communication takes {units.duration(most.comm_ns)} per {evidence.step_word}{where}, "
-        f"{units.percent(100 * most.overlap, places=0)} of it overlapped with computation and "
-        f"{units.duration(most.exposed_ns)} exposed{likely}.",
+        f"Communication takes {part}{where}; kernels overlap all but {units.duration(most.exposed_ns)} of it{likely}.",
         tuple({"device": one.device, "rank": one.rank, "comm_ns": one.comm_ns, "exposed_ns": one.exposed_ns}
-              for one in devices), hint=most.shape)
+              for one in devices), hint=most.shape, short=f"Communication: {part}, overlapped")
 
 
 @rule("slow cycles", "problem", "cycles", "outlier=true")
@@ -266,9 +273,9 @@ def slow_cycles(evidence: Evidence) -> Said | Unchecked | None:
         return None
     many = len(slow.cycles)
     are = "is an outlier:" if many == 1 else "are outliers, the longest"
-    return Said(f"{many} of {cycles.count} {word}s {are} #{slow.longest}, {units.duration(slow.longest_ns)} (median "
-                f"{units.duration(cycles.median_ns)}).", tuple({"cycle": one} for one in slow.cycles[:10]),
-                slow.above_ns)
+    said = f"{many} of {cycles.count} {word}s {are} #{slow.longest}, {units.duration(slow.longest_ns)}"
+    return Said(f"{said} (median {units.duration(cycles.median_ns)}).",
+                tuple({"cycle": one} for one in slow.cycles[:10]), slow.above_ns, short=said)
 
 
 MOST_LANES = 3  # Ranges named in one sentence.
@@ -313,9 +320,11 @@ def clocks(evidence: Evidence) -> Said | None:
     waits = evidence.measured.waits
     cost = None if waits is None else waits.idle_ns
     if waits is None or waits.share(waits.idle_ns) <= IDLE:
-        return Said(f"The {why}, so the causes of idle time are unknown.", cost_ns=cost)
-    return Said(f"{waits.who} is idle {waits.of(waits.idle_ns)}; what it waits for is unknown, because the {why}.",
-                cost_ns=cost)
+        return Said(f"The {why}, so the causes of idle time are unknown.", cost_ns=cost,
+                    short="Clocks of host and device disagree")
+    part = waits.of(waits.idle_ns)
+    return Said(f"{waits.who} idles {part}; for what is unknown, because the {why}.", cost_ns=cost,
+                short=f"Clocks disagree: why it idles {part} is open")
 
 
 @rule("start-up", "fact", "timeline")

@@ -359,7 +359,7 @@ def _notes(run: Trace, host: Host | None, devices: list[DeviceIdle]) -> list[str
         )
     elif unknown:
         share = units.percent(100 * unknown / idle)
-        notes.append(f"{share} of the idle time ended with an activity whose launch is not recorded.")
+        notes.append(f"For {share} of the idle time the launch after it was not recorded, so its cause is unknown.")
     notes += missing_notes(run)
     if host is not None:
         notes += crossing_notes(crossings(run.host))

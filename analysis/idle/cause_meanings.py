@@ -23,7 +23,7 @@ CAUSES = {
 
 LABELS = {
     "input": "DataLoader (input)", "sync": "host sync", "allocation": "allocation", "copy": "copy calls",
-    "runtime": "other runtime calls", "python": "Python code", "op": "host ops", "untraced": "untraced host code",
+    "runtime": "other runtime calls", "python": "Python code", "op": "host operators", "untraced": "untraced host code",
     "launch": "launch calls", "dispatch": "dispatch", "queued": "queued work", "graph": "gaps in graphs",
     "profiler": "profiler", "lost": "lost records", "unknown": "unknown launches",
 }

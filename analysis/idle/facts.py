@@ -9,6 +9,7 @@ from typing import Any
 from ..core import units
 from ..cycles.whole import Steps
 from .attribution import DeviceIdle, Idle
+from .cause_meanings import LABELS
 
 
 def busy_share(device: DeviceIdle) -> float | None:
@@ -54,6 +55,16 @@ def cause_shares(device: DeviceIdle, most: int) -> list[str]:
     if rest > 0 and rest >= TOLD * device.idle_ns:
         main.append(("other", rest))
     return [f"{cause} {units.percent(100 * total / device.idle_ns, places=0)}" for cause, total in main]
+
+
+def cause_times(device: DeviceIdle, most: int, steps: int) -> list[str]:
+    """'DataLoader (input) 58.7 ms' and so on for the ``most`` largest causes, each over ``steps``, and 'other 1.1 ms'
+    for the rest."""
+    main = [(LABELS[cause], total) for cause, total in ordered(device)[:most] if total >= TOLD * device.idle_ns]
+    rest = device.idle_ns - sum(total for _, total in main)
+    if rest > 0 and rest >= TOLD * device.idle_ns:
+        main.append(("other", rest))
+    return [f"{name} {units.duration(total / steps)}" for name, total in main]
 
 
 def summed(devices: Sequence[DeviceIdle]) -> DeviceIdle:

@@ -54,7 +54,7 @@ def sampled_while_idle(run: Trace, gaps: pl.LazyFrame) -> list[dict[str, Any]]:
 def sampled_sentences(sampled: list[dict[str, Any]]) -> tuple[str, ...]:
     """One sentence for each of the first two devices, if any sample was taken in its gaps."""
     return tuple(
-        f"CPU samples while {one['device']} was idle: {units.count(one['samples'])}, in " + ", ".join(
-            f"{display(name, 40)} {units.percent(100 * count / one['samples'], places=0)}"
-            for name, count in list(one["functions"].items())[:_SAID])
+        f"While {one['device']} was idle the CPU ran " + ", ".join(
+            f"{display(name, 40)} ({units.percent(100 * count / one['samples'], places=0)})"
+            for name, count in list(one["functions"].items())[:_SAID]) + f" in {units.count(one['samples'])} samples"
         for one in sampled[:2] if one["samples"])

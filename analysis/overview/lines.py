@@ -30,10 +30,18 @@ def line(kind: str, mark: str, long: str, short: str = "") -> dict[str, str]:
     return {"kind": kind, "mark": mark, "long": long, "short": short if 0 < len(short) <= SHORT else shortened(long)}
 
 
+def saved_at_most(rule: dict[str, Any]) -> float | None:
+    """What doing away with a finding saves at most per cycle, ns: predicted, else the time it is about."""
+    predicted = rule.get("time_to_win_ns")
+    return rule.get("at_most_ns") if predicted is None else predicted
+
+
 def lines_of(facts: dict[str, Any]) -> list[dict[str, str]]:
     """The lines of one run, from the findings in the facts of its overview."""
     rules = [one for one in facts.get("rules") or () if one["severity"] != "unchecked"]
-    result = [line(_KINDS[one["severity"]], MARKS[one["severity"]], one["sentence"]) for one in rules]
+    base = (facts.get("base") or {}).get("ns")
+    result = [line(_KINDS[one["severity"]], MARKS[one["severity"]], one["sentence"], one.get("short") or "")
+              for one in rules if not base or saved_at_most(one) is None or saved_at_most(one) >= WORTH * base]
     if not any(one["kind"] == "finding" for one in result):
         result.insert(0, line("verdict", "✓", "No problem found by the rules that could be checked."))
     if facts.get("unchecked"):

@@ -124,16 +124,21 @@ def _busy_of(device: dict[str, Any]) -> str:
     return f" of {units.duration(device['of_ns'])}" if device["of_ns"] else ""
 
 
+def _of_steps(evidence: Evidence) -> str:
+    return f" of {units.each(evidence.step_word)}" if evidence.in_steps else ""
+
+
 def _busy(evidence: Evidence) -> list[str]:
-    """'GPU 0 busy 56% in steps' per device where known; for more than ``SHOWN`` devices the mean, least and most."""
+    """'GPU 0 busy 56% of a step' per device; for more than ``SHOWN`` devices the mean, least and most."""
     timed = [device for device in evidence.busy if device["busy"] is not None]
     if len(timed) <= SHOWN:
-        return [f"{device['device'] or 'device'} busy {share_text(device['busy'])}{_busy_of(device)}{evidence.where}"
+        of = _of_steps(evidence)
+        return [f"{device['device'] or 'device'} busy {share_text(device['busy'])}{_busy_of(device)}{of}"
                 for device in timed]
     timed.sort(key=lambda device: float(device["busy"]))
     mean = share_text(sum(device["busy"] for device in timed) / len(timed))
     least, most = (f"{device['device'] or 'device'} {share_text(device['busy'])}" for device in (timed[0], timed[-1]))
-    return [f"{units.count(len(timed))} devices busy {mean}{evidence.where}, least {least}, most {most}"]
+    return [f"{units.count(len(timed))} devices busy {mean}{_of_steps(evidence)}, least {least}, most {most}"]
 
 
 def kernels(run: Trace, options: Options, steps: Steps | None = None) -> Evidence:

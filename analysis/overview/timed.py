@@ -27,6 +27,7 @@ from ..core.intervals import EMPTY, Intervals, Ints, union
 from ..core.run_labels import Place, device_labels
 from ..cycles.detection import Cycles, counted_cycles, view_cycles
 from ..cycles.statement import notes_of
+from ..cycles.step_facts import step_by_rank
 from ..cycles.whole import steps_of, steps_of_cycle
 from ..findings.evidence.measured import measured
 from ..findings.evidence.outside import recorded_span
@@ -198,6 +199,8 @@ def overview_from_ranks(
             for one in headline_devices(idle)],
         in_all=_in_all(run, idle, labels) if cycle is None and limited is run else [],
         in_steps=steps is not None and cycle is None,
+        base_ns=None if whole_run or cycle is not None or not (by_rank := step_by_rank(cycles)) else (
+            sum(by_rank.values()) / len(by_rank)),
         early=sum(one.early for one in figures), launched=sum(one.launched for one in figures),
     )
     if whole_run:
@@ -249,8 +252,8 @@ def _notes(
     """Notes on the cycles behind the figures, windows longer than their cycles, missing device records, several devices
     and ranks."""
     count = max(len(part.figures.devices) for part in parts)
-    several = (f"Device time in the overview is that in which any of {units.count(count)} devices is busy; one alone "
-               "may be idle longer.",) if count > 1 else ()
+    several = (f"Kernel, copy and communication time count while any of the {units.count(count)} devices is busy.",
+               ) if count > 1 else ()
     if parts[0].windows.whole_run:
         first = "No steps are marked or found: the whole recording counts as one."
         if cycles.ignored is not None:

@@ -54,6 +54,7 @@ ASSUMED = (
 
 class Prediction(Struct):
     """The saving per cycle if something were gone (factor 0): times in ns, ``takes`` and ``share`` of the cycle.
+    ``bound``: '≤' if it is many changes at once, which nobody makes alone.
 
     ``saved_with_host_ns``: the saving if host code takes half its time as well. ``start_ns`` and ``dur_ns``: of the
     activity, call or host time that is cut most, as recorded."""
@@ -71,6 +72,7 @@ class Prediction(Struct):
     change: str
     start_ns: int | None = None
     dur_ns: int | None = None
+    bound: str = ""
 
 
 class Predictions(Struct, frozen=True):
@@ -94,15 +96,20 @@ class Predictions(Struct, frozen=True):
         return {"change": single[0].change, "saved_ns": single[0].saved_ns} if single else None
 
 
-def single_changes(rows: Sequence[Prediction]) -> list[Prediction]:
-    """The changes that save something and that somebody could make, largest saving first: no totals of a whole kind,
-    and no frame that contains nearly all host code."""
+def with_bounds_last(rows: Sequence[Prediction]) -> tuple[Prediction, ...]:
+    """The single changes, largest saving first, then the bounds, which are many changes at once: totals of a kind or a
+    family, one graph for everything, host code as a whole, and a frame that contains nearly all of it."""
     host = next((row.saved_ns for row in rows if row.name == ALL["host"]), 0)
-    return [
-        row for row in rows if row.kind != "rank" and row.name not in ALL.values() and row.saved_ns > 0
-        and row.how != NOBODY and not (row.kind == "idle" and row.name in WHOLE_CAUSES)
-        and not (row.kind == "host" and row.saved_ns >= MOSTLY * host)
-    ]
+    marked = [replace(row, bound="≤" if (
+        row.name in ALL.values() or row.kind in ("kernels", "collectives", GRAPH)
+        or (row.kind == "idle" and row.name in WHOLE_CAUSES)
+        or (row.kind == "host" and row.saved_ns >= MOSTLY * host)) else "") for row in rows]
+    return tuple(sorted(marked, key=lambda row: (row.bound, -row.saved_ns)))
+
+
+def single_changes(rows: Sequence[Prediction]) -> list[Prediction]:
+    """The changes that save something and that somebody could make, largest saving first: no bounds."""
+    return [row for row in rows if row.kind != "rank" and not row.bound and row.saved_ns > 0 and row.how != NOBODY]
 
 
 def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Predictions:
@@ -137,7 +144,7 @@ def predictions(run: Trace, options: Options, changes: Sequence[Change]) -> Pred
     lanes = path_rows.lanes_of(run, replayed, path)
     path_facts = path_rows.facts(path, lanes)
     scenario, notes = None, [ASSUMED, *refused]
-    rows = tuple(sorted((*rows, *of_ranks), key=lambda row: -row.saved_ns))
+    rows = with_bounds_last((*rows, *of_ranks))
     job = job_of(run, options, replayed) if len(run.info.ranks) > 1 else None
     if len(run.info.ranks) > 1:
         notes.append("Ranks are replayed together: a collective ends when the last rank has arrived, plus its transfer."
@@ -227,7 +234,8 @@ def _tried(replayed: Replayed, one: Candidate, knobs: Knobs) -> Prediction | Non
     model, cycle = replayed.model, max(replayed.cycle_ns, 1.0)
     assert model is not None
     cycles = model.cycles_with(knobs, half_host=True, at_peak=_at_peak(replayed, one.change))
-    saved, with_host, *at_peak = (replayed.cycle_ns - cycle for cycle in cycles)
+    # the last begin of a cycle may come before the first where nothing of the host is left: that is no time, not less
+    saved, with_host, *at_peak = (replayed.cycle_ns - max(0.0, cycle) for cycle in cycles)
     share = saved / cycle if abs(saved) > _NOTHING * cycle else 0.0
     if one.device_ns is None and share < _UNWORTHY:
         return None
@@ -300,26 +308,30 @@ def _headline(rows: Sequence[Prediction], replayed: Replayed) -> list[str]:
     single = single_changes(rows)
     if not single:
         return [f"No single change makes the {time_base(replayed)} shorter."]
-    best, unit = single[0], time_base(replayed)
+    best, unit, cycle = single[0], time_base(replayed), replayed.cycle_ns
+    part = units.percent(-100 * best.share, signed=True, places=0)
     takes = "" if best.device_ns is None or best.saved_ns > _NEARLY * best.device_ns else (
-        f", not the {units.duration(best.device_ns)} of device time")
-    lines = [
-        f"Best single change: {'' if best.kind == GRAPH else 'removing '}{_named(best)} saves "
-        f"{_won(best.saved_ns, replayed)} of {units.duration(replayed.cycle_ns)} per {unit}{_between(replayed)} "
-        f"({units.percent(100 * best.share, places=0)}){takes}."
-    ]
+        f" Its device time is {units.duration(best.device_ns)}, in part beside other work.")
+    after = _won(cycle - best.saved_ns, replayed)
+    each = units.each(unit) if unit == "cycle" else f"the {unit}"
+    lines = [f"Without {_named(best)} {each} takes {after} instead of {units.duration(cycle)} ({part}"
+             f"{_between(replayed)}).{takes}"]
     apart = best.saved_ns + replayed.saved_ns(_HALF_HOST)
-    if best.saved_with_host_ns - apart > _TOGETHER * replayed.cycle_ns:
-        lines.append(f"With host code twice as fast as well: {_won(best.saved_with_host_ns, replayed)}, more than "
-                     f"the sum of both alone ({_won(apart, replayed)}): each hides the other's saving.")
+    if best.saved_with_host_ns - apart > _TOGETHER * cycle:
+        lines.append(f"With the host twice as fast as well it takes {_won(cycle - best.saved_with_host_ns, replayed)}: "
+                     f"{_won(best.saved_with_host_ns - apart, replayed)} less than the two savings promise apart.")
     hidden = [row for row in rows if row.kind == "kernel" and row.name not in ALL.values() and row.takes is not None
               and row.takes >= _LARGE and row.share <= _SMALL * row.takes]
     if hidden:
         most = max(hidden, key=lambda row: row.takes or 0.0)
         lines.append(
-            f"{_named(most)} takes {units.percent(100 * (most.takes or 0), places=0)} of the {unit}; removing it saves "
-            f"{units.percent(100 * max(most.share, 0.0), places=0)}: something else sets the pace while it runs."
+            f"{_named(most)} runs {units.duration(most.device_ns or 0)} of {each}, but without it {each} "
+            f"is only {units.duration(max(most.saved_ns, 0))} shorter: something else sets the pace while it runs."
         )
+    bound = max((row for row in rows if row.bound), key=lambda row: row.saved_ns, default=None)
+    if bound is not None and _APART * best.saved_ns < bound.saved_ns < cycle:
+        lines.append(f"A bound, not one change: without {bound.name} it takes "
+                     f"{_won(cycle - bound.saved_ns, replayed)}.")
     return lines
 
 
@@ -328,29 +340,30 @@ def _between(replayed: Replayed) -> str:
     of a recording where its replay begins."""
     model = replayed.model
     if not replayed.accuracy.cycles:
-        return " from its first launch or wait on"
+        return ", counted from its first launch"
     mean = model.recording.cycles["dur_ns"].mean() if model is not None else None
     apart = isinstance(mean, float) and replayed.cycle_ns > _APART * mean
     return ", the time between cycles included" if apart else ""
 
 
-_NOUN = {"sync": "waiting in ", "host": "host code of ", "op": "operator "}
+_NOUN = {"sync": "waiting in ", "host": "the host code of ", "op": ""}
 
 
 def _named(row: Prediction) -> str:
     if row.kind == "idle":
-        return f"idle time from {LABELS[row.name]}"
+        return "waits for the DataLoader" if row.name == "input" else f"idle time in {LABELS[row.name]}"
     return f"{_NOUN.get(row.kind, '')}{short_name(row.name)}"
 
 
 def _accuracy_sentence(accuracy: Accuracy) -> str:
     assert accuracy.recorded_ns is not None and accuracy.replayed_ns is not None and accuracy.error is not None
-    verdict = "trusted" if accuracy.trusted else f"not trusted: over {TRUSTED:.0%}, under {PREDICTS:.0%}"
-    cross = "" if accuracy.cross_error is None else f", next cycle off by {accuracy.cross_error:.2%}"
-    times = f"Recorded {units.duration(accuracy.recorded_ns)}, replayed {units.duration(accuracy.replayed_ns)}"
     error = units.percent(100 * accuracy.error, signed=True, places=2)
-    return (f"{times}: error {error}{cross}, kept {accuracy.kept:.1%}, unexplained "
-            f"{accuracy.unexplained:.1%}; {verdict}.")
+    cross = "" if accuracy.cross_error is None else (
+        f"; with the next cycle's durations {units.percent(100 * accuracy.cross_error, places=2)}")
+    lacks = [f"{units.percent(100 * part, places=0)} {what}" for part, what in (
+        (accuracy.kept, "kept as recorded"), (accuracy.unexplained, "unexplained")) if (part or 0.0) >= 0.005 and part]
+    verdict = "Trusted" if accuracy.trusted else f"Not trusted (over {TRUSTED:.0%}, under {PREDICTS:.0%})"
+    return f"{verdict}: the replay of the unchanged run is {error} off{cross}, {', '.join(lacks) or 'all explained'}."
 
 
 def prediction_sentence(sides: Sequence[Predictions]) -> str:

@@ -22,8 +22,8 @@ from .model import Model, Outcome
 DEVICE, LAUNCH, HOST, CALL, RETURN, QUEUE, START, WAIT, MESSAGE = (
     "device", "launch", "host", "call", "return", "queue", "before", "wait", "message"
 )
-_LETTERS = {HOST: "h", CALL: "x", LAUNCH: "l", RETURN: "w", QUEUE: "q", START: "?", WAIT: "p", MESSAGE: "m"}
-MEANINGS = {"kernel": "kernels", "collective": "collectives", "memcpy": "copies and sets", HOST: "host code",
+_LETTERS = {HOST: "H", CALL: "X", LAUNCH: "L", RETURN: "S", QUEUE: "D", START: "U", WAIT: "Q", MESSAGE: "C"}
+MEANINGS = {"kernel": "kernels", "collective": "collectives", "memcpy": "copies", HOST: "host code",
             CALL: "runtime calls", LAUNCH: "launch latency", RETURN: "return from a wait",
             QUEUE: "gaps between activities", START: "work from before", WAIT: "waits without a call (polling)",
             MESSAGE: "messages"}

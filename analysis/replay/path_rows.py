@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -79,11 +78,14 @@ def shares(path: Path) -> str:
     return ", ".join(f"{units.percent(100 * share, places=0)} {name}" for share, name in parts if share >= 0.005)
 
 
+MANY_LANES = 3
+"""From more lanes on the sentence names the one with most of the path."""
+
+
 def sentence(path: Path, lanes: Sequence[str]) -> str:
-    """The shares, and how often the path moves between host, streams and ranks."""
-    moves = sum(one != other for one, other in pairwise(lanes))
-    return f"Critical path: {shares(path)}. It moves {units.counted(moves, 'time', 'times')} between " \
-           f"{', '.join(_most(path, lanes)[:3])}." if moves else f"Critical path: {shares(path)}."
+    """The shares, and the lanes the path is on most."""
+    most = f" (most on {_most(path, lanes)[0]})" if len(set(lanes)) > MANY_LANES else ""
+    return f"Critical path: {shares(path)}{most}."
 
 
 def _most(path: Path, lanes: Sequence[str]) -> list[str]:

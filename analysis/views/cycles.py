@@ -78,7 +78,7 @@ def _busy(run: Trace, cycles: Cycles) -> str:
     busy = {} if steps is None else steps.busy()
     labels = device_labels(busy)
     shares = Spread(tuple((labels[place] or "The device", share) for place, share in busy.items()))
-    return f"{shares.who} busy {shares.text} in steps" if shares.shares else ""
+    return f"{shares.who} busy {shares.text} of {units.each(cycles.noun)}" if shares.shares else ""
 
 
 def _notes(sides: tuple[Cycles, ...]) -> tuple[str, ...]:

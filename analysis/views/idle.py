@@ -171,10 +171,11 @@ def _rows(rows: list[tuple[Any, ...]], by_rank: bool) -> pl.DataFrame:
 
 def _summary(idle: Idle, steps: Steps | None) -> tuple[str, ...]:
     from ..findings.spread import share_text
-    from ..idle.facts import cause_shares, headline_devices, summed
+    from ..idle.facts import cause_shares, cause_times, headline_devices, summed
 
     devices = headline_devices(idle)
-    within = " in steps" if steps is not None and idle.scope else ""
+    counts = {} if steps is None or not idle.scope else steps.counts()
+    word = "" if steps is None else steps.cycles.noun
 
     def where(device: DeviceIdle) -> str:
         name = device.device or "device"
@@ -183,19 +184,22 @@ def _summary(idle: Idle, steps: Steps | None) -> tuple[str, ...]:
     def share(device: DeviceIdle) -> float:
         return device.idle_ns / device.window_ns if device.window_ns else 0.0
 
-    def causes(device: DeviceIdle) -> str:
-        parts = cause_shares(device, MOST_CAUSES)
-        return f"{units.counted(device.gaps, 'gap', 'gaps')}{': ' if parts else ''}{', '.join(parts)}"
+    def said(device: DeviceIdle) -> str:
+        count = counts.get((device.rank, device.device), 0)
+        each = f" {units.each(word)}" if count else ""
+        idle_of = units.part_of(device.idle_ns / max(count, 1), device.window_ns / max(count, 1))
+        parts = ", ".join(cause_times(device, MOST_CAUSES, max(count, 1)))
+        return f"{where(device)} idles {idle_of}{each}{': ' if parts else ''}{parts}"
 
     if len(devices) <= MOST_SAID:
-        return tuple(
-            f"{where(one)} idle {share_text(share(one))} of {units.duration(one.window_ns)}{within}, {causes(one)}"
-            for one in devices)
+        return tuple(map(said, devices))
     every = summed(devices)
     worst = ", ".join(
         f"{where(one)} {share_text(share(one))}" for one in sorted(devices, key=share, reverse=True)[:WORST])
-    share_of_all = share_text(share(every))
-    return (f"{len(devices):,} devices idle {share_of_all} of their time{within}, {causes(every)}; most: {worst}",)
+    of = f"their {word}s" if counts else "their time"
+    causes = ", ".join(cause_shares(every, MOST_CAUSES))
+    return (f"{len(devices):,} devices idle {share_text(share(every))} of {of}; most {worst}. Of the idle time: "
+            f"{causes}.",)
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:

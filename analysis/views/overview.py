@@ -123,9 +123,15 @@ def _changes(a: Overview, b: Overview, headline: Headline | None) -> tuple[str, 
         moved = {name: b.times.get(name, 0.0) - a.times.get(name, 0.0) for name in {**a.times, **b.times}}
         name = max(sorted(moved), key=lambda category: abs(moved[category]), default=None)
         if name is not None and moved[name]:
-            much = units.duration(moved[name], signed=True)
-            sentences.append(f"Largest change in the breakdown: {name}, {much} per {b.word}.")
+            longer = "more" if moved[name] > 0 else "less"
+            much = units.duration(abs(moved[name]))
+            what = _CATEGORY.get(name, name)
+            sentences.append(f"{what} takes {much} {longer} {units.each(b.word)}, the largest change.")
     return (*sentences, *_devices(a, b), *_host(a, b))
+
+
+_CATEGORY = {"Runtime": "Time in runtime calls", "CPU Exec": "Host code", "Kernel": "Kernel time", "Memcpy": "Copying",
+             "Memset": "Setting memory", "DataLoader": "The DataLoader", "Other": "Other time"}
 
 
 def _devices(a: Overview, b: Overview) -> list[str]:

@@ -193,8 +193,7 @@ def _sentence(arrivals: Arrivals, late: Straggler | None, frame: pl.DataFrame) -
     if np.isnan(arrivals.clocks.residual[members]).all():
         return f"Which rank is late is not known: at {shared} the clocks are as recorded, and nothing measures them."
     return (
-        f"No rank is late: at {shared} none of {len(arrivals.members)} comes last more often than chance and by more "
-        "than the error of the clocks."
+        f"No straggler: at {shared} the last rank varies as by chance, or is late by less than the error of the clocks."
     )
 
 

@@ -115,8 +115,8 @@ def _without_time(run: Trace) -> list[dict[str, Any]]:
     findings += [Finding(one.rule, "problem", one.sentence, view="memory") for one in memory_findings(memory_of(run))]
     findings += [Finding(one.rule, "problem", one.sentence, view="metrics") for one in counter_findings(run)]
     if not findings and run.has("metrics"):
-        findings = [Finding("counters", "fact", "Nothing found in the sampled counters: no idle device, full memory, "
-                            "clock drop under load or power limit reached.", view="metrics")]
+        findings = [Finding("counters", "fact", "Counters show no fault: devices busy, memory free, clocks and power "
+                            "normal.", view="metrics")]
     return [one.fact for one in findings]
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ..replay.answer import Predictions
 
 COLUMNS = (
+    Column("bound", "≤", "text", "≤: a bound, many changes at once; empty: one change that can be made", width=1,
+           order=1),
     Column("kind", "kind", "text", "kernel, kernels (a family, or all), op, collective, collectives, copy, host, idle "
            "(one cause), sync (calls that wait), graph", width=11, order=1),
     Column("name", "what", "text", "what would take no time: a kernel, an operator with its kernels and host time, "
@@ -27,8 +29,8 @@ COLUMNS = (
            "the time it takes / cycle", width=46, order=2, role="share", bar="share", under="takes", of="base"),
     Column("device_ns", "takes", "ns", "device time per cycle; empty for host code and waits, which overlap the device",
            width=10, order=1),
-    Column("saved_ns", "wins", "ns", "how much shorter the cycle would be; wins do not add up: two changes may shorten "
-           "the same wait", width=10, order=0, role="time", pairs="alone"),
+    Column("saved_ns", "saves", "ns", "how much shorter the cycle would be; savings do not add up: two changes may "
+           "shorten the same wait", width=10, order=0, role="time", pairs="alone"),
     Column("takes", "takes", "fraction", "device time / cycle time", order=None, of="base"),
     Column("saved_at_peak_ns", "at peak", "ns", "saved if it took the least time its work allows; – where unknown",
            width=10, order=4),
@@ -42,8 +44,8 @@ COLUMNS = (
 )
 PAIR_COLUMNS = (Column("run", "run", "text", "A or B", width=4, order=0, role="where", pairs="side"), *COLUMNS)
 _DTYPES: dict[str, Any] = {
-    "run": pl.String, "kind": NAME, "name": NAME, "device_ns": pl.Int64, "takes": pl.Float64, "saved_ns": pl.Int64,
-    "share": pl.Float64, "saved_at_peak_ns": pl.Int64,
+    "run": pl.String, "bound": pl.String, "kind": NAME, "name": NAME, "device_ns": pl.Int64, "takes": pl.Float64,
+    "saved_ns": pl.Int64, "share": pl.Float64, "saved_at_peak_ns": pl.Int64,
     "saved_with_host_ns": pl.Int64, "count": pl.Float64, "how": pl.String, "change": pl.String,
     "start_ns": pl.Int64, "dur_ns": pl.Int64,
 }
@@ -68,7 +70,8 @@ def build(runs: Runs, options: Options) -> Answer:
         {"run": side.upper(), **asdict(row)}
         for side, one in zip(SIDES, sides, strict=False) for row in one.rows
     ]
-    frame = pl.DataFrame(rows, schema=_DTYPES).sort("saved_ns", descending=True, maintain_order=True)
+    frame = pl.DataFrame(rows, schema=_DTYPES).sort(
+        "bound", "saved_ns", descending=[False, True], maintain_order=True)
     facts = [_facts(one) | {"polls": polls_of(run).facts} for one, run in zip(sides, runs, strict=True)]
     labels = ("",) if len(runs) == 1 else ("A: ", "B: ")
     sentences = [f"{label}{line}" for label, one in zip(labels, sides, strict=True) for line in one.sentences]

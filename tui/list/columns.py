@@ -20,7 +20,7 @@ ELASTIC_LEAST = 12
 """An elastic column shrinks by up to a third before another column is dropped, and a picture further before a column is
 cut; but not below this many cells."""
 
-NAME_SHARE = 0.4
+NAME_SHARE = {"name": 0.4, "tree": 0.4, "path": 0.7}
 """Share of the width reserved for the name, as far as it needs it, before other columns get theirs."""
 SHARE_LEAST = 7
 """Cells of a share's number; its bar has at least as many."""
@@ -99,8 +99,8 @@ def arrange(
              and (longest := widest(columns[index]))}
     needs = {index: min(least(columns[index]), texts.get(index, width)) for index in shown}
     for index in shown:
-        if columns[index].elastic and columns[index].role in ("name", "tree"):
-            needs[index] = max(needs[index], min(int(NAME_SHARE * width), widest(columns[index])))
+        if columns[index].elastic and (share := NAME_SHARE.get(columns[index].role)):
+            needs[index] = max(needs[index], min(int(share * width), widest(columns[index])))
     wanted = sum(max(min(columns[index].width, texts.get(index, width)), needs[index]) for index in shown)
     gap = 2 if wanted + 2 * len(shown) <= room else 1
     if first is None:

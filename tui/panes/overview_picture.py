@@ -14,6 +14,7 @@ from textual.content import Content
 
 from ...analysis.core import units
 from ...analysis.core.text import display
+from ...analysis.overview.lines import WORTH, saved_at_most
 from ..list import cells
 from ..list.frame import Frame, boxed, dim, pieces_of, with_base
 from ..session.themes import content_style
@@ -46,8 +47,6 @@ MOST_LINES = 6
 MOST_LANES = 4
 """Most devices of a run on the time axis."""
 MOST_DEVICES = 2
-WORTH = 0.01
-"""What saves less than this share of the base is not worth doing."""
 _GAUGES = (
     ("busy", "busy"), ("utilisation", "utilisation"), ("sm_efficiency", "SM in use"),
     ("occupancy", "occupancy"), ("tensor_share", "tensor time"),
@@ -206,11 +205,11 @@ def _time(parts: Sequence[Part], width: int, room: int) -> tuple[Lines, int]:
 
 
 def _to_do(facts: dict[str, Any], width: int, most: int) -> Lines:
-    """What can be done, the largest saving first: its mark, what it saves of the base, what it is, and where the
-    evidence is. What saves under a hundredth of the base is left out."""
+    """What can be done, the largest saving first: its mark, what it saves of the base (predicted, or with ≤ the time it
+    is about), what it is, and where the evidence is. What saves under a hundredth of the base is left out."""
     base = (facts.get("base") or {}).get("ns")
     marks = {"problem": "✗", "hint": "!"}
-    saves = {id(one): one.get("time_to_win_ns") for one in facts.get("rules") or ()}
+    saves = {id(one): saved_at_most(one) for one in facts.get("rules") or ()}
     rows = [one for one in facts.get("rules") or () if one["severity"] in marks and one.get("view")]
     rows = [one for one in rows if (saved := saves[id(one)]) is None or not base or saved >= WORTH * base]
     if most < 1 or not rows:
@@ -220,14 +219,19 @@ def _to_do(facts: dict[str, Any], width: int, most: int) -> Lines:
     result = []
     for one in rows[:most]:
         saved, where, what = saves[id(one)], _evidence(one), display(one["sentence"])
-        much = f"{units.duration(saved):>9} {units.percent(100 * saved / base):>5}" if saved and base else f"{'–':>15}"
-        room = max(10, width - 4 - 19 - len(where) - 2)
+        bound = "≤ " if saved and one.get("time_to_win_ns") is None else "  "
+        much = f"{'–':>15}" if not saved or not base else (
+            f"{units.duration(saved):>9} {units.percent(100 * saved / base):>5}")
+        room = max(10, width - 4 - 21 - len(where) - 2)
         result.append(Content.assemble(
             (f"{marks[one['severity']]} ", f"bold {content_style('bad' if one['severity'] == 'problem' else 'warn')}"),
-            f"{much}  ", cells.fit(what if len(what) <= room else short.get(what, what), room), "  ", (where, QUIET)))
-    cut, unknown = len(rows) - len(result), any(not saves[id(one)] for one in rows[:most])
-    position = pieces_of([dim(f"▾ {cut} more" if cut else ""), dim("–: not replayed, b What-if" if unknown else "")])
-    return boxed(result, Frame("What to do", dim("what each would save, largest first"), position=position), width)
+            f"{bound}{much}  ",
+            cells.fit(what if len(what) <= room else short.get(what, what), room), "  ", (where, QUIET)))
+    cut, bounds = len(rows) - len(result), any(one.get("time_to_win_ns") is None for one in rows[:most])
+    position = pieces_of([dim(f"▾ {cut} more" if cut else ""), dim("≤ at most; b What-if replays" if bounds else "")])
+    name, per = (facts.get("step") or {}).get("name"), (facts.get("base") or {}).get("per")
+    of = f" of {units.each(str(name))}" if name and per != "recording" else ""
+    return boxed(result, Frame("What to do", dim(f"what it saves{of}, largest first"), position=position), width)
 
 
 def _evidence(rule: dict[str, Any]) -> str:

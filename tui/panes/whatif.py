@@ -23,8 +23,8 @@ from .table import TablePane
 
 LEAST_HEIGHT = 22
 """Lines of the pane from which the critical path is drawn."""
-_ROLES = {**{letter: family for family, letter in LETTERS.items()}, "h": "python", "x": "launch", "l": "launch",
-          "w": "sync", "q": "faint", "?": "faint"}
+_ROLES = {**{letter: family for family, letter in LETTERS.items()}, "H": "op", "X": "launch", "L": "launch",
+          "S": "sync", "D": "device", "U": "faint", "Q": "faint", "C": "sync"}
 
 
 class WhatIfPane(TablePane):
@@ -53,7 +53,8 @@ class WhatIfPane(TablePane):
         sides, sentences = self._sides(), self.shown.table.summary
         most = sides[0][1].get("most") if len(sides) == 1 else None
         if most is not None:  # the frames below show these lines already
-            sentences = tuple(line for line in sentences if not line.startswith(("Recorded", "Critical path")))
+            below = ("Trusted", "Not trusted", "Critical path")
+            sentences = tuple(line for line in sentences if not line.startswith(below))
             sentences = sentences["scenario" in sides[0][1] :]
         number, _, unit = _won(most["saved_ns"], sides[0][1]["replay"]).partition(" ") if most else ("", "", "")
         lead = {"number": number, "caption": f"{unit} saved", "judgement": "good"} if most else None
@@ -65,7 +66,7 @@ class WhatIfPane(TablePane):
             return draw(fitting(sentences, draw, most))
 
         numbered = with_number(lead, drawn, width - 4, 5)
-        lines = boxed(numbered, with_base(Frame("What it would buy"), self.base_facts, width), width)
+        lines = boxed(numbered, with_base(Frame("What a change would save"), self.base_facts, width), width)
         for label, facts in sides:
             if self.size.height >= LEAST_HEIGHT:
                 lines += _path(facts["critical_path"], label, _accuracy(facts["replay"]), width)
@@ -164,14 +165,13 @@ def _path(facts: dict[str, Any], side: str, accuracy: Pieces, width: int) -> lis
     for lane, letters in strip.items():
         drawn = [letters[at * len(letters) // room] for at in range(room)]
         runs: list[tuple[str, str]] = [(cells.fit(lane, label), QUIET)]
-        runs += [("█" if letter != " " else " ", content_style(_ROLES[letter]) if letter != " " else "")
-                 for letter in drawn]
+        runs += [(letter, f"reverse {content_style(_ROLES[letter])}" if letter != " " else "") for letter in drawn]
         lines.append(Content.assemble(*runs))
     middle, end = units.duration(facts["length_ns"] / 2), units.duration(facts["length_ns"])
     scale = (" " * label + "╵0".ljust(room // 2) + f"╵{middle}").ljust(label + room - len(end) - 1) + f"{end}╵"
     lines.append(Content.styled(scale, QUIET))
     legend: tuple[Pieces, ...] = tuple(
-        (("■", _ROLES[letter]), (f" {meaning}", "dim")) for letter, meaning in list(facts["legend"].items())[:6])
+        ((letter, _ROLES[letter]), (f" {meaning}", "dim")) for letter, meaning in list(facts["legend"].items())[:6])
     title = f"Critical path{f' of {side}' if side else ''}"
     return boxed(lines, Frame(title, dim("s lists its steps"), accuracy, pieces_of(legend)), width)
 

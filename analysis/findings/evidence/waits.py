@@ -20,9 +20,9 @@ DOUBT = 0.5  # If more than this share of idle time ends without a recorded laun
 
 class Waits(Struct, frozen=True):
     """The device with most idle time of ``devices``: its window and idle time in ns, idle time by cause, and the parts.
-    ``in_steps``: these cover the steps, not the whole recording. ``doubt``: why causes are unknown; None if they are
-    known. ``emptied`` is the part of ``behind`` after a wait that had emptied the queue, by that wait. ``allocations``
-    are the allocating calls with most host time, and their counts."""
+    ``in_steps``: these cover the ``steps``, each a ``word``, not the whole recording. ``doubt``: why causes are
+    unknown; None if they are known. ``emptied`` is the part of ``behind`` after a wait that had emptied the queue, by
+    that wait. ``allocations`` are the allocating calls with most host time, and their counts."""
 
     device: str | None
     devices: int
@@ -38,6 +38,8 @@ class Waits(Struct, frozen=True):
     doubt: str | None = None
     allocations: tuple[tuple[str, int], ...] = ()
     in_steps: bool = False
+    steps: int = 1
+    word: str = "step"
 
     def share(self, ns: float) -> float:
         """A time as a share of the device's window."""
@@ -49,8 +51,10 @@ class Waits(Struct, frozen=True):
         return display(self.device or "the device", 24)
 
     def of(self, ns: float) -> str:
-        """A time as a part of the device's window: '6.66 of 14.52 s in steps'."""
-        return f"{units.part_of(ns, self.window_ns)}{' in steps' if self.in_steps else ''}"
+        """A time as a part of the mean step, '58.7 of 177.6 ms a step', or of the device's window, '6.7 of 14.5 s'."""
+        if not self.in_steps:
+            return units.part_of(ns, self.window_ns)
+        return f"{units.part_of(ns / self.steps, self.window_ns / self.steps)} {units.each(self.word)}"
 
 
 def waits_of(run: Trace, piece: Trace, steps: Steps | None, within: Trace) -> Waits | None:
@@ -65,6 +69,8 @@ def waits_of(run: Trace, piece: Trace, steps: Steps | None, within: Trace) -> Wa
         labels[most.sums.rank, most.sums.device], len(idle.scope), most.sums.window_ns, most.sums.idle_ns,
         most.sums.causes,
         **most.parts, doubt=_doubt(idle, most.sums), allocations=_allocations(within), in_steps=steps is not None,
+        steps=1 if steps is None else steps.counts().get((most.sums.rank, most.sums.device), 1),
+        word="" if steps is None else steps.cycles.noun,
     )
 
 

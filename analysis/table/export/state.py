@@ -23,7 +23,8 @@ def notes(table: Table) -> list[str]:
     return list(dict.fromkeys(warnings))
 
 
-_BUSY = re.compile(r" busy [^;]* of the time( in steps)?(\.$| in A, [\d.]+% in B\.$)")
+_BUSY = re.compile(r" busy [\d.]+% of (the time( in steps)?|an? \w+)(, [^,]+ [\d.]+%(, the others between)?)?"
+                   r"(\.$| in A, [\d.]+% in B\.$)")
 
 
 def repeats(sentence: str, summary: Sequence[str]) -> bool:

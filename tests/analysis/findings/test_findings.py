@@ -177,15 +177,16 @@ CASES: list[tuple[str, Callable[[], Trace], str]] = [
     ("input", input_starved, "Input-bound: GPU 0 waits 33.95 of 39.00 ms for the DataLoader."),
     ("sync", drained, "aten::item, loss.py:41 log"),
     ("host", launch_bound, "model.py:7 forward, before aten::mul"),
-    ("queued", queued, "Queued work is blocked for 6.08 of 11.00 ms on GPU 0, probably on an event"),
-    ("allocation", allocating, ": 8 × cudaMalloc."),
-    ("pageable", lambda: copying("Memcpy HtoD (Pageable -> Device)"), "8 copies, 8.0 MiB, 8.00 of 12.00 ms"),
-    ("blocking copies", blocked, "8 pageable copies (64 B) block the host for 4.12 of 11.01 ms in cudaMemcpyAsync: "
-     "4.00 ms until queued work was done, 80.00 µs to copy."),
+    ("queued", queued, "GPU 0 runs nothing for 6.08 of 11.00 ms although work is queued"),
+    ("allocation", allocating, "(8 × cudaMalloc)."),
+    ("pageable", lambda: copying("Memcpy HtoD (Pageable -> Device)"),
+     "8 copies of pageable memory (8.0 MiB) take 8.00 of 12.00 ms"),
+    ("blocking copies", blocked, "The host waits 4.12 of 11.01 ms in cudaMemcpyAsync until the device is "
+     "done (8 pageable copies, 64 B)."),
     ("copies", lambda: copying("Memcpy HtoD (Pinned -> Device)"), "8.00 of 12.00 ms"),
     ("copies", lambda: copying("Memset (Device)", "memset"), "8.00 of 12.00 ms"),
-    ("communication", communicating, "Exposed communication takes"),
-    ("fp32", fp32, "take 100% of the kernel time without tensor cores"),
+    ("communication", communicating, "Exposed communication: GPU 0 waits 8.00 of 12.00 ms"),
+    ("fp32", fp32, "take 100% of the kernel time, most sgemm 128x64 nn: TF32, BF16 or FP16 would use tensor cores"),
     ("occupancy", cramped, "limited by registers"),
     ("short kernels", tiny, "300 of 300 take under 5.00 µs"),
     ("slow cycles", uneven, "1 of 11 steps is an outlier: #9, 12.00 ms (median 4.00 ms)"),
@@ -307,7 +308,7 @@ def test_copies_are_said_to_overlap_only_where_kernels_run_long_enough_to_hide_t
     copies = [{**kernel(8 + at, row["start_ns"] - MS, MS, "Memcpy HtoD (Pinned -> Device)"), "kind": "memcpy"}
               for at, row in enumerate(kernels)]
     many = trouble(on_a100(kernels=[*kernels, *copies], host=calls))["copies"]["sentence"]
-    assert many.endswith("not overlapped with kernels; copying on another stream would allow it.")
+    assert many.endswith("while no kernel runs; on another stream they would overlap.")
 
 
 def test_what_a_replay_removes_for_the_copies_are_the_copies_that_are_told_of() -> None:
@@ -389,9 +390,9 @@ def on(name: str | None, capability: int | None, kernel: str = "volta_sgemm_128x
 
 
 def test_only_types_that_the_device_has_are_recommended() -> None:
-    assert on("Tesla V100-SXM2-16GB", 7).endswith(": FP16 would use them.")
-    assert on("NVIDIA GeForce RTX 2080 Ti", None).endswith(": FP16 would use them.")
-    assert on("NVIDIA H100 80GB HBM3", 9).endswith(": TF32, BF16 or FP16 would use them.")
+    assert on("Tesla V100-SXM2-16GB", 7).endswith(": FP16 would use tensor cores.")
+    assert on("NVIDIA GeForce RTX 2080 Ti", None).endswith(": FP16 would use tensor cores.")
+    assert on("NVIDIA H100 80GB HBM3", 9).endswith(": TF32, BF16 or FP16 would use tensor cores.")
     assert on(None, None, "maxwell_sgemm_128x64_nn") == "whether the device has tensor cores is not recorded"
 
 
@@ -399,8 +400,8 @@ def test_kernels_whose_names_leave_it_open_make_the_share_on_tensor_cores_unknow
     kernels = launched([0] * 8, name="triton_tem_fused_mm_3")[0]
     kernels[0] |= {"name": "volta_h884gemm_256x64"}
     text = " ".join(one["sentence"] for one in rules(on_a100(kernels=kernels)).values())
-    assert "At least 12% of the kernel time on GPU 0 is on tensor cores, by kernel names" in text
-    assert "without tensor cores" not in text
+    assert "Kernels whose names say tensor core take 12% of the kernel time; others may" in text
+    assert "FP32 GEMMs" not in text
 
 
 def test_tensor_core_and_matrix_kernels_are_not_called_starved() -> None:

@@ -35,11 +35,11 @@ def test_every_rule_has_a_name_of_its_own_and_finds_nothing_where_nothing_is_kno
 
 def test_eight_devices_are_one_line() -> None:
     busy = [{"device": f"GPU {n}", "busy": 0.3 + n / 100, "of_ns": None} for n in range(8)]
-    assert said(replace(BLANK, busy=busy)) == ["8 devices are busy 30% (GPU 0) to 37% (GPU 7) of the time."]
+    assert said(replace(BLANK, busy=busy)) == ["GPU 7 is busy 37% of the time, GPU 0 30%, the others between."]
     steps = replace(BLANK, busy=busy[:1], in_steps=True)
-    assert said(steps) == ["GPU 0 is busy 30% of the time in steps."]
+    assert said(steps) == ["GPU 0 is busy 30% of a step."]
     short = replace(steps, busy=[busy[0] | {"of_ns": 45_000}])
-    assert said(short) == ["GPU 0 is busy 30% of the 45.00 µs from its first to its last activity in steps."]
+    assert said(short) == ["GPU 0 is busy 30% of the 45.00 µs from its first to its last activity."]
     assert len(checked(replace(BLANK, busy=busy))[0].rows) == 8
 
 
@@ -67,8 +67,8 @@ def test_communication_is_what_devices_did_and_not_the_calls_that_asked_for_it()
 def test_exposed_communication_is_one_line_for_all_devices() -> None:
     talks = (Communication("GPU 0", 0, 100, 60), Communication("GPU 1", 1, 300, 200))
     assert said(replace(BLANK, times={"Kernel": 100.0}, communication=talks)) == [
-        "Exposed communication takes 20% of the step (200 ns of 1.00 µs) on GPU 1, the most of 2 devices; "
-        "another 100 ns is overlapped with kernels."
+        "Exposed communication: GPU 1 waits 200 ns of 1.00 µs a step for communication that no kernel overlaps, the "
+        "most of 2 devices."
     ]
     assert said(replace(BLANK, times={"Communication": 900.0})) == []
 
@@ -79,5 +79,5 @@ def test_activities_before_their_launch_are_remarked() -> None:
     assert said(early)[0] == f"The {clocks}, so the causes of idle time are unknown."
     idle = Waits("GPU 0", 1, 8_190_000, 7_330_000, {"unknown": 7_330_000}, in_steps=True)
     assert said(replace(early, measured=Measured(waits=idle)))[0] == (
-        f"GPU 0 is idle 7.33 of 8.19 ms in steps; what it waits for is unknown, because the {clocks}.")
+        f"GPU 0 idles 7.33 of 8.19 ms a step; for what is unknown, because the {clocks}.")
     assert said(replace(BLANK, early=1, launched=179)) == []

@@ -283,7 +283,8 @@ def test_causes_that_are_not_named_are_summed():
 
     causes = {"op": 40, "untraced": 25, "allocation": 15, "sync": 12, "input": 8}
     one = Idle(pl.LazyFrame(), (DeviceIdle("GPU 0", None, 200, 100, 100, causes, 9),), ())
-    assert _summary(one, None)[0].endswith("op 40%, untraced 25%, allocation 15%, sync 12%, other 8%")
+    assert _summary(one, None)[0].endswith(
+        "host operators 40 ns, untraced host code 25 ns, allocation 15 ns, host sync 12 ns, other 8 ns")
 
 
 def test_the_name_of_a_cause_holds_the_word_that_lists_and_filters_have():
@@ -300,7 +301,7 @@ def test_of_many_devices_one_sentence_names_those_that_waited_most():
     runs = [replace(run, info=replace(run.info, ranks=tuple(range(count)))) for run, count in ((few, 4), (many, 8))]
     assert len(ask(view("idle"), (runs[0],)).summary) == 4
     assert ask(view("idle"), (runs[1],)).summary == (
-        "8 devices idle 19% of their time, 14 gaps: unknown 100%; most: GPU 7 of rank 7 32%, GPU 6 of rank 6 29%, "
-        "GPU 5 of rank 5 25%",)
+        "8 devices idle 19% of their time; most GPU 7 of rank 7 32%, GPU 6 of rank 6 29%, GPU 5 of rank 5 25%. Of the "
+        "idle time: unknown 100%.",)
     pair = ask(view("idle"), (runs[1], runs[1])).summary
     assert [line[:13] for line in pair if "devices idle" in line] == ["A: 8 devices ", "B: 8 devices "]

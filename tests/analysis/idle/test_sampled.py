@@ -24,7 +24,7 @@ def test_a_sample_is_in_a_gap_from_its_begin_to_before_its_end() -> None:
     (one,) = sampled_while_idle(run, gaps((10, 10), (30, 10)))
     assert one["device"] == "GPU 0" and one["rank"] is None
     assert sorted(one["functions"]) == ["at10", "at15", "at30", "at35", "at39"] and one["samples"] == 5
-    assert sampled_sentences([one])[0].startswith("CPU samples while GPU 0 was idle: 5, in at10 20%")
+    assert sampled_sentences([one])[0].startswith("While GPU 0 was idle the CPU ran at10 (20%)")
 
 
 def test_a_rank_has_its_own_samples_and_those_without_a_rank() -> None:

@@ -183,7 +183,7 @@ def test_without_rules_low_occupancy_is_told_by_the_recorded_limits() -> None:
     run = run.with_tables(kernels=run.kernels.with_columns(occupancy=pl.lit(0.11, pl.Float32)))
     (found,) = (one for one in report("triage", (run,), Options()).frame.to_dicts() if one["rule"] == "occupancy")
     assert found["finding"] == (
-        "Low occupancy, 11%, in 90% of the kernel time, limited by registers; most in k (900 ns).")
+        "Low occupancy: in 90% of the kernel time 11% of the warps are in use, limited by registers, most in k.")
 
 
 def test_a_unit_that_both_values_have_is_said_once() -> None:

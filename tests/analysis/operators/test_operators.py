@@ -134,7 +134,7 @@ def test_two_runs_stand_side_by_side(run_of, rows_of):
 def test_operators_that_cross_are_counted_in_a_note(run_of, asked) -> None:
     rows = [{"name": name, "kind": "op", "start_ns": start, "dur_ns": 50_000, "pid": 1, "tid": 1}
             for name, start in (("aten::a", 0), ("aten::b", 30_000))]
-    assert any("1 host slice outlasts its parent slice" in note for note in asked("ops", run_of(host=rows)).notes)
+    assert any("1 host call ends after its caller" in note for note in asked("ops", run_of(host=rows)).notes)
     assert not asked("ops", run_of(host=rows[:1])).notes
 
 

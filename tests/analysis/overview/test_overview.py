@@ -55,7 +55,7 @@ def test_where_a_process_has_several_devices_the_breakdown_says_that_any_of_them
     one, two = (asked("overview", run_of(cycles=[step(1, 0, 400)], host=host, kernels=[
         work(100, 100, 1), work(200, 100, 2, device=second)])) for second in ("GPU 0", "GPU 1"))
     assert times(one.frame.to_dicts())["Kernel"] == times(two.frame.to_dicts())["Kernel"] == 200
-    note = "Device time in the overview is that in which any of 2 devices is busy; one alone may be idle longer."
+    note = "Kernel, copy and communication time count while any of the 2 devices is busy."
     assert note in two.notes and note not in one.notes
 
 
@@ -241,8 +241,8 @@ def test_findings_name_what_devices_wait_for(run_of, asked):
     said = asked("overview", run).facts["findings"]
     rows = asked("overview", run).frame.select("category", "on").rows()
     assert {("Kernel", "device"), ("DataLoader", "host"), ("Runtime", "host")} <= set(rows)
-    assert said[1] == "GPU 0 is busy 39% of the time in steps."
-    assert said[0].startswith("Input-bound: GPU 0 waits 600 ns of 1.00 µs in steps for the DataLoader")
+    assert said[1] == "GPU 0 is busy 39% of a step."
+    assert said[0].startswith("Input-bound: GPU 0 waits 600 ns of 1.00 µs a step for the DataLoader")
 
 
 def test_two_runs_stand_side_by_side_in_the_order_of_categories(run_of, asked):
