@@ -103,6 +103,16 @@ async def test_the_cursor_stays_on_its_launch_when_the_terminal_gets_another_wid
         assert (under(shown), shown.under_cursor()[:2]) == here
 
 
+async def test_a_place_asked_for_before_anything_is_drawn_is_refused() -> None:
+    app = app_on("a", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "g", *"1ms")
+        app.main.pane._runs = ()  # another recording was opened meanwhile
+        await press(pilot, "enter")
+        assert app.is_running and "nothing is drawn yet" in screen_text(app)
+
+
 async def test_the_palette_runs_the_keys_of_the_timeline_which_has_the_focus() -> None:
     app = app_on("a", view="timeline")
     async with app.run_test(size=(120, 40)) as pilot:

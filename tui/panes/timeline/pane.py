@@ -327,6 +327,9 @@ class TimelinePane(TimelineExports):
         from ....analysis.timeline.place import typed
 
         run, (start, end) = self.canvas.run, self.canvas.window_ns
+        if run >= min(len(self._runs), len(self.canvas.runs)):
+            self.main.refuse("nothing is drawn yet")
+            return
         trace, timeline = self._runs[run], self.canvas.runs[run]
         self._visit(lambda: typed(trace, timeline, text, (end - start) // 10), self.canvas.go,
                     "no such launch" if text.strip().startswith("#") else "a time, as 12.5ms, or #1204")
