@@ -25,12 +25,12 @@ from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.strip import Strip
 
-from warplens import __version__, files
+from warplens import __version__
 from warplens.analysis.core import units
 from warplens.analysis.timeline import chrome_trace, place
 from warplens.analysis.timeline.lanes import Marks
 from warplens.analysis.timeline.window import Window
-from warplens.loaders import schema
+from warplens.loaders import files, schema
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.panes.timeline import scene
 from warplens.tui.panes.timeline.canvas import TimelineCanvas
