@@ -11,6 +11,7 @@ import pytest
 
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.kineto import flows
 from warplens.loaders.trace import Trace
 
 
@@ -93,11 +94,18 @@ def test_an_activity_at_0_without_a_duration_carries_no_time(tmp_path: Path) -> 
     assert any("no time" in warning for warning in trace.info.warnings)
 
 
-def test_a_flow_names_the_call_of_an_activity_without_a_correlation_id(tmp_path: Path) -> None:
+@pytest.mark.parametrize("many", [20_000, 0])
+@pytest.mark.parametrize("own", [{}, {"correlation": 900}])
+def test_a_flow_names_the_call_of_an_activity_whose_correlation_id_no_call_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, int], many: int
+) -> None:
+    monkeypatch.setattr(flows, "_MANY_FLOWS", many)
     events = process(700, 0, "mm")
     for one in events:
+        if one["cat"] == "cuda_runtime":
+            one["args"] = one["args"] | {"correlation": one["args"]["correlation"] + 500}
         if one["cat"] == "kernel":
-            number, one["args"] = one["args"]["correlation"], {}
+            number, one["args"] = one["args"]["correlation"], own
             end = {"ph": "f", "cat": "ac2g", "name": "ac2g", "id": number, "bp": "e"}
             events = [*events, end | {"pid": 0, "tid": 7, "ts": one["ts"]},
                       end | {"ph": "s", "pid": 700, "tid": 1, "ts": number * 100 - 80}]
