@@ -39,6 +39,15 @@ def base_facts(run: Trace, step: dict[str, Any] | None) -> dict[str, Any] | None
     return _base(what, "the run" if timed else "all launches", ns, "recording")
 
 
+def of_compared(base: dict[str, Any] | None, ns: float) -> dict[str, Any] | None:
+    """The base of a run in a comparison: the mean of the compared steps, which an account of their difference has."""
+    if base is None or base["per"] == "recording":
+        return base
+    label, label_short = (text.rpartition(", ")[0] for text in (base["label"], base["label_short"]))
+    length = units.duration(ns)
+    return {**base, "label": f"{label}, {length}", "label_short": f"{label_short}, {length}", "ns": ns}
+
+
 def main_window(run: Trace) -> MainWindow | None:
     """The device with most time and its window; None where nothing was timed."""
     if not run.has("kernels"):

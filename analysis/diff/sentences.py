@@ -52,7 +52,7 @@ def cycle_sentence(cycles: CycleTime, same: SameWork) -> str:
         figures.append(units.factor(cycles.ratio) if big else units.percent(100 * (cycles.ratio - 1), signed=True))
     if cycles.mean_low_ms is not None and cycles.mean_high_ms is not None:
         low, high = units.rough_figure(cycles.mean_low_ms), units.rough_figure(cycles.mean_high_ms)
-        figures.append(f"95% CI {low}…{high}")
+        figures.append(f"95% CI {low} to {high} {units.sentence_unit()}")
     medians = units.amount(cycles.median_a_ms, cycles.median_b_ms)
     if medians != units.amount(a, b):
         figures.append(f"median {medians}")
@@ -127,7 +127,7 @@ def change_line(change: CycleChange | None, cycles: CycleTime, names: dict[str, 
              for one in grown[:NAMED]]
     rest = change.delta_ms - sum(one.delta_ms for one in grown[:NAMED])
     more = f", all else {units.amount(rest, signed=True)}" if abs(rest) > 0.02 * abs(change.delta_ms) else ""
-    return [line("Change", f"{units.amount(change.delta_ms, signed=True)} per cycle: {', '.join(named)}{more}.")]
+    return [line("Change", f"{units.amount(change.delta_ms, signed=True)} a cycle: {', '.join(named)}{more}.")]
 
 
 def cause_name(kind: str, name: str) -> str:
@@ -173,7 +173,7 @@ def device_lines(
 
 def _device_text(row: DeviceWork) -> str:
     ratio, per_launch = row.ratio, row.per_launch_ratio
-    text = "work per cycle"
+    text = "work a cycle"
     if row.communication_a_ms or row.communication_b_ms:
         text += ", without collectives"  # collectives wait for other ranks and have their own line
     if row.only_in is not None:
@@ -204,8 +204,8 @@ def _idle_text(row: DeviceWork) -> str:
     waits = " or waiting for other ranks" if row.others_waited_for else ""
     before, after = share_text(a), share_text(b)
     if before == after or (row.path == "hidden" and 0.5 <= b < a):
-        return f"Still {after} idle{waits}"
-    return f"Idle{waits} {before} → {after}"
+        return f"Still {after} of the cycle idle{waits}"
+    return f"Idle{waits} {before} → {after} of the cycle"
 
 
 def total_line(rows: Sequence[FunctionChange], same: SameWork, by_step: bool = False) -> str:
@@ -253,7 +253,7 @@ _REACHES: dict[Reach, str] = {
     "maybe outliers": "It may explain the {outliers}.",
     "no slower cycle": "It explains no slower cycle: {length}.",
     "nothing slower": "No kernel got slower under it: it explains nothing.",
-    "hidden work": "It explains the GPU work, which is hidden behind the host, not the slower cycle.",
+    "hidden work": "It explains the longer GPU work. That work is overlapped: the cycle is slower for another reason.",
     "work, cycle unknown": "It explains the GPU work; whether the cycle waits for that work is not recorded.",
     "work, not outliers": "It explains the GPU work, not the {outliers}.",
     "work": "It explains the GPU work; {length}.",
@@ -323,10 +323,10 @@ def _without_a_resource(cause: Cause, readings: bool) -> str:
 
 
 def _idle(one: IdleChange, cycles: CycleTime | None) -> str:
-    """'GPU 0: idle on DataLoader (input) fell 57.8 → 0.37 ms per cycle, all of the cycle's −49.1 ms'."""
+    """'GPU 0 idles less on DataLoader (input): 57.8 → 0.37 ms a cycle, all of the cycle's −49.1 ms'."""
     where = f"Rank {one.rank}" if one.rank is not None else one.device or "The device"
-    went = "rose" if one.delta_ms > 0 else "fell"
-    text = f"{where}: idle on {one.label} {went} {units.amount(one.a_ms, one.b_ms)} per cycle"
+    text = (f"{where} idles {'more' if one.delta_ms > 0 else 'less'} on {one.label}: "
+            f"{units.amount(one.a_ms, one.b_ms)} a cycle")
     if cycles is None or one.share is None or not cycles.called:
         return text
     moved = units.amount(cycles.mean_delta_ms, signed=True)

@@ -80,7 +80,10 @@ class Table(Struct, frozen=True):
         under ``a`` and ``b`` for two. Raises CannotAnswer for a bad cycle anchor."""
         facts = dict(self.facts)
         for name, value in (self.cycle_facts() if self.cycle_facts is not None else {}).items():
-            facts[name] = {**(facts.get(name) or {}), **value} if isinstance(value, dict) else value
+            own = facts.get(name) or {}
+            facts[name] = {**own, **value} if isinstance(value, dict) else value
+            if isinstance(value, dict) and own.get("base"):  # of compared steps, not of all
+                facts[name]["base"] = own["base"]
         return facts
 
     def __len__(self) -> int:

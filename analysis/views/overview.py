@@ -68,6 +68,7 @@ def build(runs: Runs, options: Options) -> Answer:
         overview = overview_of(runs[0], options, "a")
         page = first_page(runs[0], options, "a", overview.facts | cycle_facts(runs, options))
         return Answer(_frame(overview).lazy(), overview.facts | page, (overview.headline,), overview.notes)
+    from ..cycles.base import of_compared
     from ..cycles.whole import shared_kinds
     from ..diff.headline import pair_headline  # thirty modules that a single run does not need
     from ..diff.lead import cycle_lead
@@ -92,6 +93,9 @@ def build(runs: Runs, options: Options) -> Answer:
     of_pair = _of_pair(runs, options)
     sides = sides_of(runs, options, stated, account=not of_pair.get("account"))
     of_a, of_b = ({name: stated[side].get(name) for name in ("base", "step")} | sides[side] for side in SIDES)
+    if account := of_pair["account"]:
+        for side, own in zip(SIDES, (of_a, of_b), strict=True):
+            own["base"] = of_compared(own["base"], sum(row[f"{side}_ns"] for row in account["rows"]))
     facts = {"a": a.facts | of_a, "b": b.facts | of_b, "findings": [*_changes(a, b, headline)], "per": per,
              "lead": to_builtins(cycle_lead(headline.time)) if headline is not None else None}
     facts |= of_pair

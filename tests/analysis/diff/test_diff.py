@@ -147,7 +147,7 @@ def test_a_clock_that_fell_behind_a_waiting_host_is_hidden_and_explains_only_the
     assert {row["path"] for row in table.frame.to_dicts() if row["verdict"] == "slower"} == {"hidden"}
     first = table.facts["resources"][0]
     assert [first[key] for key in ("metric", "device", "mu_b", "unit")] == ["gpu_sm_frequency", "GPU 0", 210.0, "MHz"]
-    assert table.summary[1].endswith("ms (3.6×). Still 87% idle: the host sets the pace")
+    assert table.summary[1].endswith("ms (3.6×). Still 87% of the cycle idle: the host sets the pace")
     assert table.summary[2] == (
         "Cause   SM clock of GPU 0 fell 1,180 → 210 MHz; all 4 functions that ran under it got slower. "
         "It explains the GPU work; the cycle kept its length."
@@ -159,7 +159,7 @@ def test_slower_cycles_with_the_same_gpu_work_blame_the_host() -> None:
         return row | {"mu": row["mu"] + 50} if row["metric"] == "host_cpu_usage" else row
 
     table = diff(profile(10, seed=1), profile(8, seed=2, host=2.0, spoil=taken))
-    assert table.summary[0].startswith("Cycle   slower (mean 10.0 → 20.0 ms, 2.0×, 95% CI +9.8…+10)")
+    assert table.summary[0].startswith("Cycle   slower (mean 10.0 → 20.0 ms, 2.0×, 95% CI +9.8 to +10 ms)")
     assert table.facts["resources"][0]["metric"] == "host_cpu_usage"
     assert any("It explains the slower cycle; GPU work per launch is unchanged." in line for line in table.summary)
     assert called(table) == {"oncpu": "slower"}
@@ -181,7 +181,7 @@ def test_the_verdict_of_a_recorded_clock_lock(data: Path) -> None:
     runs = [run_of(read_profile(case / side / "result_perf_data.csv")) for side in ("normal", "abnormal")]
     table = diff(runs[0], runs[1])
     assert table.summary[0] == (
-        "Cycle   cannot tell (mean 751 → 810 ms, 95% CI −51…+169, median 750 → 758 ms). "
+        "Cycle   cannot tell (mean 751 → 810 ms, 95% CI −51 to +169 ms, median 750 → 758 ms). "
         "B has 1 outlier, #10 1,001 ms: extra host time"
     )
     first = table.frame.row(0, named=True)
@@ -396,13 +396,13 @@ def test_a_process_only_one_run_has_is_said_once_and_the_others_rows_stand_once(
     assert set(table.frame["pid_a"]) == {7} and called(table) == {}
     assert "Process 8 of A (GPU 1) has no counterpart in B and is not compared." in table.notes
     assert [line for line in table.summary if line.startswith("GPU")] == [
-        "GPU     work per cycle: 0.366 → 0.366 ms (unchanged). Still 96% idle"]
+        "GPU     work a cycle: 0.366 → 0.366 ms (unchanged). Still 96% of the cycle idle"]
 
 
 def test_a_device_only_one_run_used_did_not_fall_to_zero() -> None:
     table = diff(processes((7, "GPU 0"), (7, "GPU 1")), processes((7, "GPU 0")))
     lines = [line.split(": ")[0] for line in table.summary if line.startswith("GPU")]
-    assert lines == ["GPU     GPU 0 work per cycle", "GPU     GPU 1 ran only in A"]
+    assert lines == ["GPU     GPU 0 work a cycle", "GPU     GPU 1 ran only in A"]
     apart = diff(processes((7, "GPU 0"), (8, "GPU 1")), processes((9, "GPU 0"), (9, "GPU 1")))
     assert not any("ran only" in line for line in apart.summary)  # another process of A used it
 

@@ -66,7 +66,7 @@ def idle_rows(table: Table) -> dict[str, dict[str, Any]]:
     return {row["function"]: row for row in table.frame.to_dicts() if row["kind"] == "idle"}
 
 
-@pytest.mark.parametrize(("a_ms", "b_ms", "verdict", "went"), [(2, 6, "slower", "rose"), (6, 2, "faster", "fell")])
+@pytest.mark.parametrize(("a_ms", "b_ms", "verdict", "went"), [(2, 6, "slower", "more"), (6, 2, "faster", "less")])
 def test_the_cause_that_is_the_cycles_change_comes_first_whichever_way_it_went(
     a_ms: float, b_ms: float, verdict: str, went: str
 ) -> None:
@@ -76,7 +76,7 @@ def test_the_cause_that_is_the_cycles_change_comes_first_whichever_way_it_went(
     assert first["path"] == "exposed" and first["q"] <= 0.05
     assert (first["a_ms"], first["b_ms"]) == (pytest.approx(a_ms, rel=0.02), pytest.approx(b_ms, rel=0.02))
     explanation = table.facts["explanation"]
-    assert f"idle on DataLoader (input) {went}" in explanation
+    assert f"idles {went} on DataLoader (input)" in explanation
     assert table.facts["cause"]["where"] == "idle"
 
 

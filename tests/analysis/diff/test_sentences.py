@@ -130,12 +130,13 @@ def work(idle: tuple[float, float], path: Literal["exposed", "hidden"] | None = 
 
 
 @pytest.mark.parametrize(("idle", "said"), [
-    ((0.43, 0.19), "Idle 43% → 19%"), ((0.19, 0.43), "Idle 19% → 43%"), ((0.79, 0.79), "Still 79% idle"),
-    ((0.94, 0.79), "Still 79% idle"), ((0.6, 0.8), "Idle 60% → 80%"),
+    ((0.43, 0.19), "Idle 43% → 19% of the cycle"), ((0.19, 0.43), "Idle 19% → 43% of the cycle"),
+    ((0.79, 0.79), "Still 79% of the cycle idle"), ((0.94, 0.79), "Still 79% of the cycle idle"),
+    ((0.6, 0.8), "Idle 60% → 80% of the cycle"),
 ])
 def test_still_idle_is_said_only_of_what_is_still_so(idle: tuple[float, float], said: str) -> None:
     (line,) = device_lines([work(idle, "hidden")], [], {}, 100.0)
-    assert line == f"GPU     work per cycle: 40.0 → 60.0 ms (1.5×). {said}: the host sets the pace"
+    assert line == f"GPU     work a cycle: 40.0 → 60.0 ms (1.5×). {said}: the host sets the pace"
 
 
 SLOWER = compare_lengths(100 + np.arange(9) / 4, 120 + np.arange(9) / 4)
@@ -152,7 +153,7 @@ def test_the_headline_says_of_the_device_what_all_its_rows_say() -> None:
     (line,) = cause_lines(cause_of([CLOCK_FELL], SLOWER, [hidden], ()), [CLOCK_FELL], SLOWER, REPORT)
     assert line == (
         "Cause   SM clock of GPU 0 fell 1,187 → 210 MHz; all 4 functions that ran under it got slower. "
-        "It explains the GPU work, which is hidden behind the host, not the slower cycle."
+        "It explains the longer GPU work. That work is overlapped: the cycle is slower for another reason."
     )
     assert agreed(work((0.6, 0.4), "exposed"), ["hidden", None]).path is None
     assert agreed(unknown, []).path is None
@@ -191,7 +192,7 @@ def test_outliers_are_named_with_what_they_have_more_of() -> None:
     kept = CycleTime("unchanged", 12, 10, 750.0, 780.0, 750.0, 751.0, 750.0, 752.6, 2.6, -9.4, 19.0, 0.05, one, one,
                      outliers=slow)
     assert cycle_sentence(kept, REPORT) == (
-        "unchanged (mean 750 → 753 ms, 95% CI −9.4…+19, median 750 → 751 ms). "
+        "unchanged (mean 750 → 753 ms, 95% CI −9.4 to +19 ms, median 750 → 751 ms). "
         "B has 2 outliers, #9 863 ms and #10 1,001 ms: extra host time"
     )
 

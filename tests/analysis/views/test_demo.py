@@ -44,7 +44,7 @@ def test_the_cycle_times_are_those_of_the_known_comparison(pair: tuple[Trace, Tr
     ]
     assert table.frame.row(0)[:4] == (1, 771_618_750, 1_001_081_250, 229_462_500)
     assert table.summary[1] == (
-        "Cycle time: cannot tell (mean 751 → 810 ms, 95% CI −51…+169, median 750 → 758 ms). "
+        "Cycle time: cannot tell (mean 751 → 810 ms, 95% CI −51 to +169 ms, median 750 → 758 ms). "
         "B has 1 outlier, #10 1,001 ms: extra time idle on Python code"
     )
     assert "6 of 22 lack GPU records" in table.summary[0]
@@ -72,7 +72,7 @@ def test_the_export_of_the_diff_shows_the_distribution_of_cycle_times(pair: tupl
 
 def test_overview_cycles_and_diff_say_the_same_of_the_pair(pair: tuple[Trace, Trace]) -> None:
     said = (
-        "cannot tell (mean 751 → 810 ms, 95% CI −51…+169, median 750 → 758 ms). "
+        "cannot tell (mean 751 → 810 ms, 95% CI −51 to +169 ms, median 750 → 758 ms). "
         "B has 1 outlier, #10 1,001 ms: extra time idle on Python code"
     )
     overview, cycles, diff = (ask(one, pair) for one in (OVERVIEW, CYCLES, DIFF))
