@@ -23,7 +23,7 @@ from ..cycles.detection import find_cycles
 from ..idle.account import IDLE, Account, Owner, account_of
 from ..idle.cause_meanings import LABELS
 from ..kernels.family import family
-from .cycle_time import NO_SINGLE_REASON, CycleTime, Outlier, reasons_of, whole_lengths
+from .cycle_time import NO_SINGLE_REASON, CycleTime, Outlier, known_lengths, reasons_of
 from .judge import Floats, welch
 from .matching import IN_B
 from .prepare.prepared import Prepared
@@ -101,7 +101,7 @@ def change_of(ready: Prepared, cycles: CycleTime, options: Options) -> tuple[Cyc
 
 
 def _accounts(ready: Prepared, one: Matched, options: Options) -> tuple[Account, Account] | None:
-    """The accounts of all whole cycles of a pair of processes, on the device with most work; B's under A's device."""
+    """The accounts of the cycles of a pair of processes, on the device with most work; B's under A's device."""
     busy = np.where(one.on_device, np.nansum(one.a.ms, axis=1) + np.nansum(one.b.ms, axis=1), 0.0)
     totals: dict[str | None, float] = {}
     for device, ms in zip(one.functions["device"], busy, strict=True):
@@ -115,7 +115,7 @@ def _accounts(ready: Prepared, one: Matched, options: Options) -> tuple[Account,
             device or "", device)), strict=True):
         if work.run is None:
             return None
-        numbers, _ = whole_lengths(side)
+        numbers, _ = known_lengths(side)
         account = _of_profile(one, side, device) if work.run.has("profile") else account_of(
             work.run, options, one.pair.rank, where, numbers)
         if account is None:
@@ -135,8 +135,8 @@ def _main_device(run: Trace | None, rank: int | None, options: Options) -> str |
 
 
 def _of_profile(one: Matched, side: RunSamples, device: str | None) -> Account:
-    """The summed time of a device's functions in each whole cycle, and the rest of it."""
-    numbers, lengths = whole_lengths(side)
+    """The summed time of a device's functions in each cycle, and the rest of it."""
+    numbers, lengths = known_lengths(side)
     at = np.isin(side.cycles, numbers)
     owners: Owners = {}
     for row, (name, where, kind) in enumerate(one.functions.select("function", "device", "kind").rows()):

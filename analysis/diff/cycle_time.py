@@ -101,14 +101,14 @@ def cycle_time(matched: list[Matched], judged: bool) -> CycleTime:
 
 
 def _of_job(matched: list[Matched]) -> CycleTime | None:
-    """The cycle time of two jobs: of each cycle the mean over the ranks that have it whole; None if they are none."""
+    """The cycle time of two jobs: of each cycle the mean over the ranks that have it; None if they are none."""
     if matched[0].pair.rank is None or len(matched) < 2:
         return None
     sides = []
     for samples in ([one.a for one in matched], [one.b for one in matched]):
         lengths: dict[int, list[float]] = {}
         for one in samples:
-            for number, ms in zip(*whole_lengths(one), strict=True):
+            for number, ms in zip(*known_lengths(one), strict=True):
                 lengths.setdefault(int(number), []).append(float(ms))
         most = max(map(len, lengths.values()), default=0)
         sides.append({number: float(np.mean(of)) for number, of in sorted(lengths.items()) if len(of) == most})
@@ -118,15 +118,17 @@ def _of_job(matched: list[Matched]) -> CycleTime | None:
     return compare_lengths(a, b, tuple(list(side) for side in sides))  # type: ignore[arg-type]
 
 
-def whole_lengths(side: RunSamples) -> tuple[list[int], Floats]:
-    """The numbers and lengths (ms) of the run's whole cycles; of all cycles where fewer than two are whole."""
-    keep = side.whole if side.whole.sum() >= 2 else np.ones(len(side.whole), dtype=bool)
+def known_lengths(side: RunSamples) -> tuple[list[int], Floats]:
+    """The numbers and lengths (ms) of the cycles whose length is known: all marked ones, and guessed ones that are
+    whole (what a guess lacks may be its end); of all cycles where these are fewer than two."""
+    timed = side.whole if side.timed is None else side.timed
+    keep = timed if timed.sum() >= 2 else np.ones(len(timed), dtype=bool)
     return side.cycles[keep].tolist(), side.cycle_ms[keep]
 
 
 def of_pair(one: Matched) -> CycleTime:
     """The cycle time of one pair of processes, with what its outliers have more of."""
-    (numbers_a, a), (numbers_b, b) = (whole_lengths(side) for side in (one.a, one.b))
+    (numbers_a, a), (numbers_b, b) = (known_lengths(side) for side in (one.a, one.b))
     result = compare_lengths(a, b, (numbers_a, numbers_b))
     sides = {"A": one.a, "B": one.b}
     found = tuple(replace(odd, reasons=_busy_reasons(one, sides[odd.run], odd)) for odd in result.outliers)

@@ -20,7 +20,7 @@ from ..core.names.display_names import short_names_of
 from ..table.rows import Rows
 from ..table.table import Table, sources
 from .columns import COLUMNS, arrows
-from .cycle_time import compare_lengths, whole_lengths
+from .cycle_time import compare_lengths, known_lengths
 from .function_change import REGRESSIONS, FunctionChange, category, frame_of, in_order
 from .headline import NOTHING_SHOWN, prepared_pair
 from .judge import CYCLE_FLOOR, Floats, form, q_values, word
@@ -88,7 +88,7 @@ def _run(run: Trace, options: Options) -> Run:
         if one.pair.a != one.pair.b:
             continue
         side: RunSamples = one.a
-        times = whole_lengths(side)[1]
+        times = known_lengths(side)[1]
         lengths.append(float(np.delete(times, list(form(times).out)).mean()))
         for row, key in enumerate(one.functions.rows()):
             seen = side.seen[row]

@@ -28,6 +28,7 @@ PRECISIONS = {
     "c10::Float8_e5m2": "fp8", "c10::Float8_e5m2fnuz": "fp8", "c10::Float4_e2m1fn_x2": "fp4",
 }
 """The names of these types in the table of peaks; other types have none."""
+_AS_RECORDED = {name.lower(): name for name in SIZES}  # Some recorders write c10::bfloat16.
 LARGEST = 1 << 63
 """Sizes, FLOPs and bytes of a real call stay below this."""
 _NUMBER = re.compile(r"-?\d{1,19}")
@@ -177,8 +178,9 @@ def _argument(sizes: Any, kind: Any) -> Tensor | tuple[Tensor, ...] | None:
     if any(isinstance(size, list) for size in sizes):
         lists = [_sizes(size) for size in sizes if isinstance(size, list)]
         element = kind.partition("<")[2].removesuffix(">") if isinstance(kind, str) else ""
-        return tuple(Tensor(size, element if element in SIZES else "") for size in lists)
-    return Tensor(_sizes(sizes), kind) if kind in SIZES else None
+        return tuple(Tensor(size, _AS_RECORDED.get(element.lower(), "")) for size in lists)
+    known = _AS_RECORDED.get(kind.lower()) if isinstance(kind, str) else None
+    return Tensor(_sizes(sizes), known) if known is not None else None
 
 
 def _sizes(sizes: list[Any]) -> tuple[int, ...]:

@@ -34,6 +34,17 @@ def test_the_diff_and_the_other_views_say_which_mean_they_show() -> None:
     assert kernels.summary[0].endswith("(mean of 6 whole cycles in A, 6 in B).")
 
 
+def test_a_marked_step_that_launches_less_keeps_its_length_and_has_an_account() -> None:
+    launches = [at for at in range(64) if at < 60 or at == 60]  # four in each step but the last
+    calls = [host("cudaLaunchKernel", 1_000_000 * at, 5_000, "runtime", correlation=at + 1) for at in launches]
+    run = run_of(kernels=[kernel(at, 1_000_000 * at + 10_000, 900_000 + at, correlation=at + 1) for at in launches],
+                 host=calls, cycles=steps(*[4_000_000] * 15, 1_000_000))
+    facts = ask(VIEW, (run, run)).facts
+    assert facts["cycle_time"]["cycles_a"] == 16
+    assert facts["cycle_time"]["mean_a_ms"] == pytest.approx((15 * 4 + 1) / 16, rel=0.01)
+    assert [one["cycle"] for one in facts["cycle_time"]["left_out_a"]] == [15]  # counted from 0
+    assert facts["change"]["delta_ms"] == 0
+
 
 MS = 1_000_000
 

@@ -233,3 +233,8 @@ def test_any_arguments_give_work_or_a_reason(name: str, arguments: list[tuple[An
     except (Unknown, Contradiction):
         return
     assert work is not None and work.flops >= 0 and work.bytes >= 0
+
+
+def test_a_type_counts_however_it_is_capitalised() -> None:
+    capital, small = (counted("aten::mm", ((8, 4), kind), ((4, 2), kind)) for kind in (HALF, HALF.lower()))
+    assert small == capital == (128, 2 * (32 + 8 + 16))
