@@ -78,6 +78,7 @@ class _Made:
     def __init__(self, dataset: Path, todo: Plan, known: Sequence[Part], replace: bool) -> None:
         self._dataset, self._todo, self._known, self._replace = dataset, todo, known, replace
         self._taken: dict[str, int] = {part.part: -1 for part in todo.current}
+        self._before, self._committed = {part.part: part for part in known}, list["Part"]()
         self._failed: list[str] = []
         self._spent = 0.0
         self._began = time.monotonic()
@@ -112,15 +113,14 @@ class _Made:
                     write.forget(self._dataset, part.part)
             self._known = []
         self._taken[answer.part.part] = number
-        write.commit(self._dataset, Path(answer.folder), answer.part)
+        self._committed.append(write.commit(self._dataset, Path(answer.folder), answer.part))
 
     def take_back(self) -> None:
         """Remove the parts committed by this call: they are of another job than those before."""
         from ..loaders.dataset import write
 
-        for name, number in self._taken.items():
-            if number >= 0:
-                write.forget(self._dataset, name)
+        for part in self._committed:
+            write.take_back(self._dataset, part, self._before.get(part.part))
 
     def _outdated(self, stamps: tuple[tuple[str, int, int], ...]) -> None:
         """Drop the parts of a recording that was reduced earlier but can no longer be read."""

@@ -75,7 +75,7 @@ def _files(dataset: Path, description: Description, name: str) -> list[Path]:
     if name in description.packed:
         files = [packed_file(dataset, name, description.packed[name])]
     else:
-        files = [table_file(dataset, name, member.part) for member in description.parts if member.rows.get(name)]
+        files = [table_file(dataset, name, member.stem) for member in description.parts if member.rows.get(name)]
     if missing := [file for file in files if not file.is_file()]:
         raise ValueError(f"{len(missing)} of {len(files)} files of {name} are missing")
     return files

@@ -2,7 +2,8 @@
 
 A worker ``stage``s its result in a folder of its own, so that two workers on the same rank do not conflict; the main
 process ``commit``s it and ``finish``es with the description. A part without its marker file does not exist: the marker
-is removed first and written last, so that an interruption leaves a missing part, never an inconsistent one.
+is written last, so that an interruption leaves a missing part, never an inconsistent one. Nothing that the description
+lists is replaced or removed before the next one is there, so a dataset that is killed meanwhile answers as before.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from uuid import uuid4
 import polars as pl
 from msgspec import DecodeError
 from msgspec.json import decode, encode
+from msgspec.structs import replace
 
 from ... import __version__
 from .. import private, schema
@@ -87,20 +89,33 @@ def stage(
     return folder, member
 
 
-def commit(dataset: Path, folder: Path, member: Part) -> None:
-    """Move a staged part into the dataset, replacing an earlier part with the same name. Raises OSError."""
+def commit(dataset: Path, folder: Path, member: Part) -> Part:
+    """Move a staged part into the dataset, in place of an earlier part of that name; returns it. Raises OSError."""
+    if any(table_file(dataset, name, member.part).exists() for name in TABLES):
+        member = replace(member, file=f"{member.part}.{uuid4().hex[:8]}")
+    for name in member.rows:
+        target = table_file(dataset, name, member.stem)
+        target.parent.mkdir(exist_ok=True)
+        os.replace(folder / f"{name}.parquet", target)
+    _mark(dataset, member)
+    shutil.rmtree(folder, ignore_errors=True)
+    return member
+
+
+def take_back(dataset: Path, member: Part, earlier: Part | None) -> None:
+    """Remove a part committed by this call, and put the earlier part of that name back. Raises OSError."""
     forget(dataset, member.part)
-    for name in TABLES:
-        target = table_file(dataset, name, member.part)
-        if name in member.rows:
-            target.parent.mkdir(exist_ok=True)
-            os.replace(folder / f"{name}.parquet", target)
-        else:
-            target.unlink(missing_ok=True)
+    if earlier is not None:
+        _mark(dataset, earlier)
+    for name in member.rows:
+        if earlier is None or earlier.stem != member.stem:
+            table_file(dataset, name, member.stem).unlink(missing_ok=True)
+
+
+def _mark(dataset: Path, member: Part) -> None:
     marker = _marker(dataset, member.part)
     marker.parent.mkdir(exist_ok=True)
-    os.replace(folder / "part.json", marker)
-    shutil.rmtree(folder, ignore_errors=True)
+    private.write(marker, encode(member))
 
 
 def forget(dataset: Path, member: str) -> None:
@@ -134,7 +149,7 @@ def parts(dataset: Path) -> list[Part]:
     for marker in sorted((dataset / MARKERS).glob("rank-*.json")):
         with contextlib.suppress(OSError, DecodeError, ValueError):
             member = decode(marker.read_bytes(), type=Part)
-            files = [table_file(dataset, name, member.part) for name in member.rows]
+            files = [table_file(dataset, name, member.stem) for name in member.rows]
             if member.part == marker.stem and all(map(_is_whole, files)):
                 results.append(member)
     return results
@@ -154,22 +169,28 @@ def _is_whole(file: Path, rows: int | None = None) -> bool:
 
 
 def finish(dataset: Path, label: str) -> Description:
-    """Write the description of all complete parts, and pack their small tables. Raises OSError."""
+    """Write the description of all complete parts, and pack their small tables; then the files that no part lists go.
+    Raises OSError."""
     members = parts(dataset)
     rows = {name: [member for member in members if member.rows.get(name)] for name in TABLES}
     packed = {name: _pack(dataset, name, with_rows) for name, with_rows in rows.items() if len(with_rows) > 1}
     description = Description(
         "warplens-dataset", LAYOUT, f"warplens {__version__}", max((member.reduced for member in members), default=0),
         info_to_plain(_info(label, members)),
-        tuple(PartSummary(member.part, member.ranks, member.info.get("epoch_ns"), member.rows) for member in members),
+        tuple(PartSummary(member.part, member.ranks, member.info.get("epoch_ns"), member.rows, member.file)
+              for member in members),
         {name: state for name, state in packed.items() if state is not None},
     )
     private.write(dataset / README, _readme().encode())
     private.write(dataset / DESCRIPTION, encode(description))
     current = {packed_file(dataset, name, state) for name, state in description.packed.items()}
-    for old in (dataset / PACKED).glob("*"):
-        if old not in current:
-            old.unlink(missing_ok=True)
+    current |= {table_file(dataset, name, member.stem) for member in members for name in member.rows}
+    patterns = f"{PACKED}/*", *(f"{name}/rank-*.parquet" for name in TABLES)
+    if old := {file for pattern in patterns for file in dataset.glob(pattern)} - current:
+        since = {part.stem for part in parts(dataset)} - {member.stem for member in members}  # by another call
+        for file in old:
+            if file.stem not in since:
+                file.unlink(missing_ok=True)
     return description
 
 
@@ -219,11 +240,11 @@ def _warnings(members: Sequence[Part], infos: Sequence[Info]) -> list[str]:
 
 def _pack(dataset: Path, table: str, some: Sequence[Part]) -> str | None:
     """Pack the files of a table into one unless that exists; returns its state, None if they are too large in total."""
-    files = [table_file(dataset, table, member.part) for member in some]
+    files = [table_file(dataset, table, member.stem) for member in some]
     states = [file.stat() for file in files]
     if sum(state.st_size for state in states) > PACKED_BYTES:
         return None
-    sources = [(member.part, state.st_size, state.st_mtime_ns) for member, state in zip(some, states, strict=True)]
+    sources = [(member.stem, state.st_size, state.st_mtime_ns) for member, state in zip(some, states, strict=True)]
     state = private.blake2b(repr((LAYOUT, sources)).encode(), digest_size=8).hexdigest()
     target = packed_file(dataset, table, state)
     if not _is_whole(target, sum(member.rows[table] for member in some)):

@@ -113,6 +113,26 @@ def test_two_recordings_of_one_rank_are_no_two_ranks(
     assert "skipped, another recording has rank 1" in said and "2 ranks: 2 reduced" in said
 
 
+@pytest.mark.usefixtures("in_this_process")
+def test_a_dataset_is_of_one_job_and_is_as_before_where_another_is_refused(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset, other = tmp_path / "fleet", write_job(tmp_path / "other", ranks=2)
+    assert main(["reduce", str(job), "-o", str(dataset)]) == 0
+
+    def content() -> dict[str, bytes]:
+        return {str(file): file.read_bytes() for file in dataset.rglob("*") if file.is_file()}
+
+    before = content()
+    assert main(["reduce", str(other), "-o", str(dataset)]) == 2
+    assert "is another job's (3 ranks of job); name another dataset, or --replace" in capsys.readouterr().err
+    assert content() == before
+    assert main(["reduce", str(other), "-o", str(dataset), "--replace"]) == 0
+    capsys.readouterr()
+    assert main(["report", str(dataset), "--view", "ranks", "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["rows"]) == 2
+
+
 def test_a_folder_of_other_files_is_not_written_to(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -107,6 +107,16 @@ def test_a_rank_reduced_again_replaces_all_its_tables(tmp_path: Path) -> None:
     assert not before & set((folder / "packed").iterdir())
 
 
+def test_what_is_described_stays_until_the_next_description(tmp_path: Path) -> None:
+    folder = dataset(tmp_path / "job", reduced(0))
+    staged, part = write.stage(reduced(0, cycles=7), folder, "session", [], 1)
+    write.commit(folder, staged, part)  # and is killed here
+    assert opened(folder).cycles.select(pl.len()).collect().item() == 2
+    write.finish(folder, "job")
+    assert opened(folder).cycles.select(pl.len()).collect().item() == 7
+    assert len(list((folder / "cycles").iterdir())) == 1
+
+
 def test_the_cache_holds_no_copy_and_notices_what_is_new(tmp_path: Path) -> None:
     folder = dataset(tmp_path / "job", reduced(0), reduced(1))
     assert open_run(str(folder))[0].info.ranks == (0, 1)
