@@ -27,6 +27,7 @@ _TABLES_OF_NSYS = "Of a report of Nsight Systems open the export `nsys export --
 _SNAPSHOT = "Memory snapshots are read as `torch.cuda.memory._dump_snapshot('file.pickle')` writes them."
 _NCU = "Print it with `ncu --import FILE --csv --page raw` (or `--page details`) into a file and open that."
 
+_SEMICOLONS = re.compile(rb"\A[^\n,]*;[^\n,]*;[^\n,]*\n")
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x89PNG", "is a PNG picture", _ANOTHER),
     (b"\xff\xd8\xff", "is a JPEG picture", _ANOTHER),
@@ -38,6 +39,7 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x7fELF", "is a program", _ANOTHER),
     (b"PAR1", "is a Parquet table", _TABLES_OF_NSYS),
     (b"ARROW1", "is an Arrow table (as `nsys export --type arrow` writes)", _TABLES_OF_NSYS),
+    (b"\xff\xff\xff\xff", "is a stream of Arrow tables (as `nsys export --type arrow` writes)", _TABLES_OF_NSYS),
     (b"\x89HDF", "is an HDF5 file (as `nsys export --type hdf` writes)", _TABLES_OF_NSYS),
     (b"PERFILE2", "is a Linux perf recording", "Open it with `perf report`; warplens reads GPU profilers' traces."),
     *((bytes((0x80, protocol)), "is a pickle, but not a memory snapshot", _SNAPSHOT) for protocol in range(2, 6)),
@@ -115,7 +117,7 @@ _PRINTED: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"\A#? *(?:gpu|GPU) +(?:pid|gi|ci)\b"), "is a log of nvidia-smi that warplens does not read", _NVIDIA),
     (re.compile(rb"\A(?:Kind|Domain|Guid|\"Kind\"|\"Domain\");"), "is a table of rocprofv3 with semicolons",
      "Replace the semicolons with commas, as rocprofv3 wrote it."),
-    (re.compile(rb"\A[^\n,]*;[^\n,]*;[^\n,]*\n"), "is a table with semicolons, as spreadsheets write it",
+    (_SEMICOLONS, "is a table with semicolons, as spreadsheets write it",
      "Save it with commas, as its tool wrote it (nsys, rocprof, ncu and nvidia-smi all write commas)."),
 )
 """(pattern in a text file, what the file is, advice)."""
@@ -150,7 +152,7 @@ def recognise(path: Path, head: bytes) -> tuple[str, str] | None:
             return reason, advice
     if head[257:262] == b"ustar":
         return "is a tar archive", _UNPACK
-    if title_of(path.name) and b"," in head:
+    if title_of(path.name) and b"," in head and not _SEMICOLONS.search(head):
         return f"is the report {title_of(path.name)} of nsys stats, which warplens does not use", _STATS
     if head.startswith(b"SQLite format 3\0"):
         if name.startswith(("ascend_pytorch_profiler", "msprof_")) or b"COMPUTE_TASK_INFO" in head:

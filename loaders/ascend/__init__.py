@@ -22,7 +22,7 @@ class Ascend(FormatLoader):
     name = "ascend"
     title = "Ascend profiler output (folder *_ascend_pt or ASCEND_PROFILER_OUTPUT, or kernel_details.csv alone)"
     suffixes = (".csv",)
-    version = 4
+    version = 5
     fills = ("kernels", "host", "metrics", "cycles", "allocations")
     reader = "read"
     directory_file = "kernel_details.csv"

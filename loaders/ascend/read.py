@@ -24,11 +24,13 @@ from ..ingest import stream
 from ..kineto import dialect
 from ..kineto.flows import changed
 from ..loader import Job
+from ..recording.database import tables_of
 from ..recording.faults import OUT_OF_RANGE, Faults, timeless_launches
 from ..recording.values import Clock, Kind, numbers
+from ..rocm.csv_files import rows_of, unread_beside
 from ..schema import NAME
 from ..trace import Device, Info, Trace
-from .files import RANK
+from .files import BESIDE, RANK
 
 _COLLECTIVE = r"(?i)^hcom"
 _CUBE = ("aic_mac_ratio", "mac_ratio", "cube_utilization(%)")
@@ -147,7 +149,15 @@ def _placed(trace: Trace, job: Job) -> Trace:
             "operator_memory.csv lacks expected columns: what held the memory is unknown")
     if info.epoch_ns is not None and record.is_file():
         trace = _with_samples(trace, _memory_samples(record, info.epoch_ns, rank, faults), job)
+    facts["tables"] = _tables(job.path)
     return trace.warn(*faults.warnings())
+
+
+def _tables(path: Path) -> list[tuple[str, int, bool]]:
+    """The tables of the folder, read or not; the trace beside them is no table."""
+    read = {one.name: rows_of(one) for one in (path, *(path.with_name(name) for name in BESIDE))
+            if one.suffix == ".csv" and one.is_file()}
+    return tables_of(read, unread_beside(path, [path.with_name(name) for name in BESIDE]))
 
 
 def _with_samples(trace: Trace, more: pl.LazyFrame, job: Job) -> Trace:

@@ -57,7 +57,7 @@ def read(
     what = roles(tuple(frame.columns))
     frame = _without_headers(frame, what)
     reading = _long(frame, what, cells) if what.metric is not None else _wide(frame, what, unit_of, cells)
-    reading.faults = cells.faults
+    reading.faults, reading.rows = cells.faults, frame.height
     return reading
 
 
@@ -242,7 +242,7 @@ class CounterCsv(CounterLoader):
     name = "counters-csv"
     title = "CSV with a time column: one column per counter, or one row per sample (metric, value)"
     suffixes = (".csv", ".tsv")
-    version = 3
+    version = 4
     too_wide = ""
     advice = "A table of samples needs a time column (timestamp, time or ts) and numeric columns."
 

@@ -41,6 +41,7 @@ class Reading(Struct):
     left_out: list[str] = field(default_factory=list)
     faults: Faults = field(default_factory=Faults)
     untimed: str = ""
+    rows: int = 0
 
 
 class CounterColumn(Struct, frozen=True):
@@ -104,6 +105,7 @@ def trace(job: Job, format: str, reading: Reading, size: int) -> Trace:
         epoch_ns=zero if clock in ("utc", "local") else None, clock=_CLOCKS.get(clock), warnings=tuple(warnings),
         facts={
             "clock": clock, "columns_left_out": reading.left_out,
+            "tables": [(job.path.name, reading.rows or reading.samples.height, True)],
             **({"time_of_day_ns": zero} if clock == "day" else {}),
         },
     )

@@ -6,6 +6,7 @@ The frames hold only columns with values, in narrow dtypes; ``schema.conform`` t
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence, Set
+from pathlib import Path
 
 import numpy as np
 import numpy.ma  # polars imports it with the first array
@@ -108,12 +109,15 @@ def frame(
 
 
 def with_timeless(
-    kernels: pl.LazyFrame, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, first: int
+    kernels: pl.LazyFrame, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, first: int, path: Path | None
 ) -> pl.LazyFrame:
-    """The table with launches behind it that have neither start nor duration."""
+    """The table with launches behind it that have neither start nor duration; these are written to ``path``, the last
+    of the table's files."""
     rows = frame("kernels", texts, chunks, basis, first).with_columns(
         start_ns=pl.lit(None, pl.Int64), dur_ns=pl.lit(None, pl.Int64))
-    return pl.concat([kernels, schema.conform("kernels", rows.lazy())])
+    if path is not None:
+        rows.write_ipc(path, compression="lz4")
+    return pl.concat([kernels, schema.conform("kernels", rows.lazy() if path is None else pl.scan_ipc(path))])
 
 
 def _series(table: str, texts: InternedTexts, name: str, values: Column, basis: Basis) -> pl.Series:

@@ -285,7 +285,8 @@ class Tables:
 
             basis = self._basis("kernels")
             first = self.spools["kernels"].rows
-            out["kernels"] = with_timeless(out["kernels"], self.texts, self.timeless, basis, first)
+            path = self.spools["kernels"].workspace / "kernels-timeless.arrow" if lasting else None
+            out["kernels"] = with_timeless(out["kernels"], self.texts, self.timeless, basis, first, path)
         out["cycles"] = self._cycles(rank)
         out["allocations"] = self.allocations.table(self.earliest or 0, rank)
         return out

@@ -68,6 +68,7 @@ class Snapshot(Struct):
     changes: dict[int, list[tuple[int, int, int]]] = field(default_factory=lambda: defaultdict(list))
     events: int = 0
     stray: int = 0
+    tables: list[tuple[str, int, bool]] = field(default_factory=list)
 
 
 class _Reader:
@@ -115,6 +116,11 @@ def read(content: Any, size: int) -> Snapshot:
     reader = _Reader(size)
     alive = _segments(reader, content.get("segments"))
     traces = content.get("device_traces")
+    reader.snapshot.tables = [
+        (str(key), sum(isinstance(one, list) and len(one) for one in rows) if key == "device_traces" else len(rows),
+         key in ("segments", "device_traces"))
+        for key, rows in content.items() if isinstance(rows, list) and rows
+    ]
     for number, events in enumerate(traces if isinstance(traces, list) else []):
         if rows := reader.rows(events):
             _events(reader, number, rows, alive.pop(number, {}))
@@ -323,7 +329,8 @@ def trace(path: Path, format: str, snapshot: Snapshot, size: int) -> Trace:
         source=str(path), label=path.name.split(".")[0] or path.name, format=format, tool="PyTorch", bytes=size,
         devices=tuple(Device(f"GPU {device}") for device in devices), epoch_ns=zero * 1000 or None,
         clock="since 1970, µs" if times else None, warnings=tuple(warnings),
-        facts={"clock": "utc" if times else "none", "memory": [_facts(device, snapshot, zero) for device in devices]},
+        facts={"clock": "utc" if times else "none", "memory": [_facts(device, snapshot, zero) for device in devices],
+               "tables": [table for table in snapshot.tables if table[1]]},
     )
     return Trace(
         info, metrics=schema.conform("metrics", _samples(snapshot, zero).lazy()),

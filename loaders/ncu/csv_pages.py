@@ -213,6 +213,9 @@ def trace_of(path: Path, format_name: str, records: NcuRecords, size: int, fault
     info = Info(
         source=str(path), label=path.name.split(".")[0], format=format_name, tool="Nsight Compute", bytes=size,
         devices=_devices(launches), serialised=True, warnings=(*_warnings(records, kernels, fault), *faults.warnings()),
+        facts={"tables": [(name, rows, True) for name, rows in (
+            ("launches", launches.height), ("metrics", samples.height),
+            ("rule results", sum(frame.height for frame in records.rules))) if rows]},
     )
     index = launches.select(ncu_metrics.KEY).with_row_index("index").with_columns(pl.col("index").cast(pl.Int64))
     tables = {"kernels": kernels, "launch_metrics": ncu_metrics.listed(index, samples)}
@@ -253,4 +256,4 @@ def _warnings(records: NcuRecords, kernels: pl.DataFrame, fault: str | None) -> 
     if records.malformed:
         yield f"{records.malformed:,} lines name no kernel and were left out."
     if missing := kernels["dur_ns"].null_count():
-        yield f"{missing:,} of {kernels.height:,} launches have no duration: gpu__time_duration was not collected."
+        yield f"{missing:,} of {kernels.height:,} launches have no duration: no value of gpu__time_duration."

@@ -105,23 +105,28 @@ def meaning_of(metric: str) -> MetricMeaning | None:
     return None
 
 
-def printed_numbers(cells: pl.Series, faults: Faults) -> pl.Series:
-    """Printed numbers as floats; texts among them, which some metrics are, are null. If a comma precedes the last one
-    or two digits, commas are decimal and dots group thousands, unless another value has a dot in that place: lists of
-    two numbers contain such a comma, too."""
+def printed_numbers(cells: pl.Series, faults: Faults, numeric: pl.Series | None = None) -> pl.Series:
+    """Printed numbers as floats; texts among them, which some metrics are, are null, and wrong where ``numeric``. If a
+    comma precedes the last one or two digits, commas are decimal and dots group thousands, unless another value has a
+    dot in that place: lists of two numbers contain such a comma, too."""
     text = cells.str.strip_chars()
     if text.str.contains(r"^-?[\d.]+,\d{1,2}$").any() and not text.str.contains(r"^-?\d+\.\d{1,2}$").any():
         text = text.str.replace_all(".", "", literal=True).str.replace_all(",", ".", literal=True)
     else:
         text = text.str.replace_all(",", "", literal=True)
     is_number = text.str.contains(r"^[+-]?[\d.,']|(?i)^[+-]?(?:inf|nan)")
-    return numbers(text.set(~is_number.fill_null(False), None), "real", faults, "metrics", "Metric Value")
+    is_number = is_number.fill_null(False)
+    is_number = is_number if numeric is None else is_number | numeric
+    return numbers(text.set(~is_number, None), "real", faults, "metrics", "Metric Value")
 
 
 def measured(launches: pl.DataFrame, samples: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     """The launches (``LAUNCH``) with a float column for each of MEANINGS, from their samples (``SAMPLE``)."""
+    means = {name: meaning_of(name) is not None for name in samples["metric"].unique().drop_nulls()}
+    numeric = samples["metric"].cast(pl.String).replace_strict(means, default=False, return_dtype=pl.Boolean)
+    number = printed_numbers(samples["value"], faults, numeric)
     values = (
-        samples.select(*KEY, "metric", pl.col("unit").fill_null(""), number=printed_numbers(samples["value"], faults))
+        samples.select(*KEY, "metric", pl.col("unit").fill_null(""), number=number)
         .drop_nulls("number")
         .join(_meanings(samples), ["metric", "unit"])
         .select(*KEY, "column", "rank", number=pl.col("number") * pl.col("times") / pl.col("over"))

@@ -32,7 +32,7 @@ def load(job: Job) -> Trace:
     header = HEADER.search(text)
     rows = csv_table.read(text[header.start() :] if header else b"")
     faults = Faults()
-    rows = _measured(rows, faults)
+    lines, rows = rows.height, _measured(rows, faults)
     if rows.is_empty():
         raise Unreadable(job.path, "is a summary of Nsight Compute without a kernel", "Print it again.")
     stats = _statistics(rows)
@@ -40,7 +40,7 @@ def load(job: Job) -> Trace:
     info = Info(
         source=str(job.path), label=job.path.name.split(".")[0], format="ncu", tool="Nsight Compute", bytes=len(text),
         devices=tuple(Device(device) for device in devices), serialised=True,
-        warnings=(*((fault,) if fault else ()), *faults.warnings()),
+        warnings=(*((fault,) if fault else ()), *faults.warnings()), facts={"tables": [("summary", lines, True)]},
     )
     return Trace(info, kernel_stats=schema.conform("kernel_stats", stats.lazy()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 
 import polars as pl
@@ -13,6 +14,7 @@ from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
+from ..recording.database import tables_of
 from ..recording.faults import Faults
 from ..recording.values import Clock, Kind, numbers
 from ..schema import NAME
@@ -45,6 +47,10 @@ def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) ->
     """The Trace of one recording; None if none of its reports has a usable row."""
     faults = Faults()
 
+    read, unread = Counter[str](), Counter[str]()
+    for report in reports:
+        (read if report.kind else unread)[_title(report, job.path.name)] += _rows(text, report).height
+
     def of(kind: str) -> list[tuple[StatsReport, pl.DataFrame]]:
         return [(report, _rows(text, report)) for report in reports if report.kind == kind]
 
@@ -64,8 +70,8 @@ def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) ->
     sizes = _together([_sizes(*one, faults) for one in of("size sums")])
     if not any(frame.height for frame in (launches, calls, totals, hosts, sizes)):
         return None
-    if unread := sorted({one.title or next(iter(one.columns), "?") for one in reports if not one.kind}):
-        names = ", ".join(unread[:6])
+    if unread:
+        names = ", ".join(sorted(unread)[:6])
         faults.sentences.append(f"not shown: {len(unread)} reports that no table of warplens holds ({names})")
     if sizes.height:
         totals = _with_sizes(totals, sizes)
@@ -77,12 +83,18 @@ def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) ->
         source=str(job.path), label=label, format="nsys-stats", tool="nsys stats", bytes=job.path.stat().st_size,
         warnings=tuple(faults.warnings()), clock="session, ns" if launches.height or calls.height else None,
         devices=tuple(Device(str(device), name or None) for device, name in devices.rows()),
+        facts={"tables": tables_of(read, +unread)},
     )
     return without_repeats(Trace(
         info, kernels=_table("kernels", launches, zero, "index"), host=_table("host", calls, zero),
         kernel_stats=schema.conform("kernel_stats", totals.lazy()),
         host_stats=schema.conform("host_stats", hosts.lazy()),
     ), job)
+
+
+def _title(report: StatsReport, file: str) -> str:
+    """What a report is called: its own title, else the file's name and its kind or first column."""
+    return report.title or f"{file} ({report.kind or next(iter(report.columns), '?')})"
 
 
 def _together(frames: list[pl.DataFrame]) -> pl.DataFrame:

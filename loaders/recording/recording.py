@@ -120,7 +120,7 @@ class Recording:
         counted and dropped."""
         valid = rows.filter(pl.col("ts_ns").is_not_null() & pl.col("metric").is_not_null())
         if lost := rows.height - valid.height:
-            self.faults.left_out[what] += lost
+            self.faults.left_out[f"the counters of {what}" if "counters" not in what else what] += lost
         if "device" in valid.columns:
             self._devices |= set(valid["device"].drop_nulls().unique()) - {"Host"}
         self.add_metrics(valid)
@@ -189,7 +189,9 @@ class Recording:
         adds the columns ``derived``. Raises Unreadable if nothing was recorded."""
         zero = self.earliest
         if zero is None and not self._kernels.rows:
-            raise Unreadable(self._job.path, "holds no event with a time", "Check that the recording has any.")
+            why = "; ".join(self.faults.warnings()[:2])
+            raise Unreadable(self._job.path, f"holds no event with a time{f' ({why})' if why else ''}",
+                             "Check that the recording has any, and that no spreadsheet has saved it.")
         zero = zero or 0
         devices = sorted(self._devices | self.described.keys(), key=lambda name: (len(name), name))
         if self.notes:

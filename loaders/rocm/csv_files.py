@@ -126,6 +126,15 @@ def files_beside(path: Path, files: Collection[Path]) -> list[Path]:
         return []
 
 
+def unread_beside(path: Path, files: Collection[Path]) -> dict[str, int]:
+    """Name → rows of the CSV files in a program's own folder that are not read with ``path``."""
+    try:
+        others = sorted(one for one in path.parent.iterdir() if ".csv" in one.suffixes and one.is_file())
+    except OSError:
+        return {}
+    return {one.name: rows for one in others if one != path and one not in files and (rows := rows_of(one))}
+
+
 def rows_of(path: Path) -> int:
     """The lines of a table below its heading; 0 if it cannot be read."""
     try:

@@ -20,11 +20,12 @@ import polars as pl
 
 from ..ingest import stream
 from ..loader import Job
+from ..recording.database import tables_of
 from ..recording.recording import Recording, one_axis
 from ..recording.values import columns, number, numbers
 from ..trace import Device, Info, Trace
 from . import panels
-from .csv_files import COUNTERS, SYSTEM, TIMES, files_of_workload, frames
+from .csv_files import COUNTERS, SYSTEM, TIMES, files_of_workload, frames, rows_of, unread_beside
 from .values import fraction, kinds
 
 _INTS = (
@@ -87,7 +88,10 @@ def load(job: Job) -> Trace:
                 result = panels.panels(_with_limits(_placed(level, launches), level, limits), formulas)
                 recording.measured(result.join(launches.select("launch", "start", "device"), on="launch"))
         job.progress(info.bytes or 0, info.bytes or 0, recording.rows)
-        return recording.finish(serialised=counters == times)
+        trace = recording.finish(serialised=counters == times)
+        read = {name: rows_of(path) for name, path in files.items() if name != SYSTEM}
+        trace.info.facts["tables"] = tables_of(read, unread_beside(job.path, list(files.values())) if named else {})
+        return trace
 
 
 def _rows(path: Path, recording: Recording) -> pl.DataFrame:

@@ -80,10 +80,13 @@ class _Tables:
         symbols = _by_id(symbols.with_columns(name=name))
         self.symbols = symbols.select("source", "id", "name", registers="arch_vgpr_count")
         agents = database.read(
-            "rocpd_info_agent", ("id", "absolute_index", "type_index"), ("type", "name", "product_name")
+            "rocpd_info_agent", ("id", "nid", "absolute_index", "type_index"), ("type", "name", "product_name")
         )
         number = pl.coalesce("type_index", "absolute_index")
-        label = pl.when(pl.col("type") == "GPU").then(pl.format("GPU {}", number)).otherwise(pl.lit("Host"))
+        own = pl.format("GPU {}", number)
+        if agents["nid"].drop_nulls().n_unique() > 1:  # GPU 0 of two machines is two GPUs
+            own = pl.format("node {} GPU {}", pl.col("nid").rank("dense") - 1, number)
+        label = pl.when(pl.col("type") == "GPU").then(own).otherwise(pl.lit("Host"))
         self.agents = _by_id(agents.with_columns(device=label)).select("source", "id", "device", "name", "product_name")
         for device, chip, product in self.agents.select("device", "name", "product_name").iter_rows():
             if device not in (None, "Host"):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..kineto.columns import NULL, Strings
+from ..kineto.columns import FAR_TIME, NULL, Strings
 from ..protobuf.layout import NUMBER
 from ..protobuf.stretches import Stretches, part_of
 from ..protobuf.tokens import Ints, Shape, Tokens, Walk, map_distinct
@@ -27,7 +27,8 @@ _NO_NAME = "event without a name"
 
 
 class XPlaneEvents(NamedTuple):
-    """Some events of a line, in its order: start and duration in ns, code of the name, position in the file."""
+    """Some events of a line, in its order: start and duration in ns (``FAR_TIME`` where out of range), code of the
+    name, position in the file."""
 
     start: Ints
     dur: Ints
@@ -101,10 +102,12 @@ class XPlaneReader:
         start, dur = tokens.column("event.start", rows, 0), tokens.column("event.dur", rows, 0)
         numbers, code = tokens.column("event.name", rows, 0), self._strings.code
         names = map_distinct(numbers, lambda number: code(plane.events.get(number, _NO_NAME)))
-        sound = (np.abs(start) < _LATEST) & (np.abs(dur) < _LATEST) & (abs(line.begin_ns) < _LATEST)
         begin = line.begin_ns if abs(line.begin_ns) < _LATEST else 0
+        at = begin + (start + 500) // 1000
+        # a time before the clock began is none
+        sound = (np.abs(start) < _LATEST) & (at >= min(begin, 0)) & (abs(line.begin_ns) < _LATEST)
         return XPlaneEvents(
-            np.where(sound, begin + (start + 500) // 1000, NULL), np.where(sound, (dur + 500) // 1000, NULL),
+            np.where(sound, at, FAR_TIME), np.where(np.abs(dur) < _LATEST, (dur + 500) // 1000, FAR_TIME),
             names, base + tokens.field("event").values,
             Statistics(tokens, plane, self._strings, rows),
         )  # fmt: skip
@@ -169,7 +172,7 @@ class Operators:
         """Register the slices that are operators; their ids are negative, as all that a
         reader makes: they count from their positions in the file."""
         self.add_names(events.statistics.texts("hlo_op"))
-        at = np.flatnonzero(self._is_operator(events.name) & (events.start != NULL) & (events.dur >= 0))
+        at = np.flatnonzero(self._is_operator(events.name) & (events.start > FAR_TIME) & (events.dur >= 0))
         if len(at):
             ends = events.start[at] + events.dur[at]
             self._launches.append((events.name[at], events.start[at], ends, -1 - events.offset[at]))
@@ -179,7 +182,7 @@ class Operators:
         external, is_operator = np.full(events.rows, NULL, np.int64), self._is_operator(events.name)
         external[is_operator] = -1 - events.offset[is_operator]
         op = events.statistics.texts("hlo_op")
-        calls = np.flatnonzero((op >= 0) & ~is_operator & (events.start != NULL))
+        calls = np.flatnonzero((op >= 0) & ~is_operator & (events.start > FAR_TIME))
         if len(calls) and self._launches:
             external[calls] = self._around(op[calls], events.start[calls])
         return external, is_operator

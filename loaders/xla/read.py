@@ -23,7 +23,7 @@ from ..account.repeats import without_repeats
 from ..errors import Unreadable
 from ..ingest import limits, stream
 from ..kineto import dialect
-from ..kineto.columns import NULL, Strings, block_of
+from ..kineto.columns import FAR_TIME, NULL, Strings, block_of
 from ..kineto.info import label_of
 from ..kineto.tables import Tables
 from ..loader import Job
@@ -201,7 +201,7 @@ class _Load:
         around = np.zeros(events.rows, bool)
         around[order[:-1]] = start[1:] < end[:-1]
         is_container = map_distinct(events.name, lambda code: _CONTAINER.match(self.strings.texts[code]), bool)
-        values: Mask = around & is_container & (events.start != NULL)
+        values: Mask = around & is_container & (events.start > FAR_TIME) & (events.dur >= 0)
         return values
 
     def _steps(self, plane: Plane, line: Line) -> None:
@@ -216,7 +216,7 @@ class _Load:
     def _cycles(self, events: XPlaneEvents, labels: Ints, rows: npt.NDArray[np.intp]) -> None:
         for row in rows.tolist():
             start, dur = int(events.start[row]), int(events.dur[row])
-            if start != NULL and dur >= 0:
+            if start > FAR_TIME and dur >= 0:
                 self.stepped = True
                 self.tables.cycle(self.strings.texts[labels[row]], start, dur)
 

@@ -213,3 +213,19 @@ def test_work_of_hlo_is_that_of_its_products_and_unknown_where_nothing_says_it()
         "product": (2 * 8 * 4 * 16, 4 * (128 + 64 + 32)), "attention": (None, None),
         "conv": (2 * 2 * 6 * 49 * 9 * 5, 4 * (128 + 270 + 588)), "loop": (None, None),
     }
+
+
+def test_an_event_whose_time_is_out_of_range_stays_as_a_row_without_it(tmp_path: Path, make: ModuleType) -> None:
+    far = 2**62 // 1000 + 5
+    events = [("k1", 1000, 5000, {}), ("k2", 9000, far, {}), ("k3", far, 3, {}), ("k4", 9500, -3000, {})]
+    device = make.Plane(1, "/device:GPU:0")
+    device.line(14, "Stream #14(Compute)", 3_000_000, events)
+    path = tmp_path / "far.xplane.pb"
+    path.write_bytes(importlib.import_module("protobuf_writer").message([(1, device.written())]))
+    for _ in range(2):  # as loaded, and from the cache
+        (trace,) = open_run(path)
+        rows = trace.kernels.select(pl.col("name").cast(pl.String), "start_ns", "dur_ns").collect().rows()
+        assert rows == [("k1", 0, 5000), ("k2", 8000, None), ("k4", 8500, None), ("k3", None, None)]
+        assert trace.info.warnings[:2] == (
+            "2 values of XEvent (dur, ts) could not be read: out of range",
+            "1 value of XEvent (dur) could not be read: ends before it starts")
