@@ -156,7 +156,7 @@ def _none(note: str) -> Cycles:
 
 def _complete(run: Trace, sourced: SourcedCycles) -> Cycles:
     """The source's cycles with everything that is derived from the rest of the recording."""
-    anchor, times = sourced.anchor, NOTHING
+    anchor, times, seen = sourced.anchor, NOTHING, False
     if reduced.is_reduced(run):
         frame, anchor = reduced.with_figures(run, sourced.frame), reduced.anchor(run) or anchor
         times = reduced.times(frame)
@@ -169,14 +169,15 @@ def _complete(run: Trace, sourced: SourcedCycles) -> Cycles:
         frame = with_phases(run, frame, sourced.device_time)
         if work is not None:
             times, records = step_times(run, frame, work, sourced.device_time), _records_of(work, frame.height)
+            seen = len(work.start) > 0
             frame = _with_times(frame, times)
         else:
             records = _records(run, frame, sourced.device_time)
             frame = _without_times(frame, records.busy_ns)
         frame = frame.with_columns(pl.Series("records", records.count, dtype=pl.Int64))
     marked = frame["complete"]
-    on_device = pl.col("device_ns").is_not_null() | pl.lit(times.devices.is_empty() or reduced.is_reduced(run))
-    complete = pl.col("complete").fill_null(True) & completeness.whole(frame) & on_device
+    on_device = pl.col("device_ns").is_not_null() | pl.lit(not seen)
+    complete = pl.col("complete").fill_null(True) & completeness.whole(frame) & on_device & (pl.col("dur_ns") > 0)
     frame = frame.with_columns(complete=complete).with_columns(
         pl.when("complete").then(pl.col(*FIGURES[1:])), _warm_up(frame),
     )

@@ -106,10 +106,11 @@ def apart(marks: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
         ordered = ordered.filter(pl.Series(kept))
     notes = []
     if inside := real.height - ordered.height:
-        lie = "step mark lies" if inside == 1 else "step marks lie"
-        notes.append(f"{inside:,} {lie} inside another one of the same rank and {'is' if inside == 1 else 'are'} no "
-                     "step.")
-    if lacking:
+        overlap = "step mark overlaps" if inside == 1 else "step marks overlap"
+        notes.append(f"{inside:,} {overlap} another one of the same rank and {'is' if inside == 1 else 'are'} no step.")
+    if real["dur_ns"].max() == 0:
+        notes.append("No step mark has a length: how long a step took is unknown.")
+    elif lacking:
         notes.append(f"{lacking:,} step mark{'s have' if lacking > 1 else ' has'} no length and "
                      f"{'are' if lacking > 1 else 'is'} no step.")
     return ordered, tuple(notes)

@@ -110,8 +110,11 @@ def unknown(cycles: Cycles) -> tuple[str, ...]:
     from .step_times import main_devices  # late: facts that are cached need none of it
 
     times, word, sentences = cycles.times, cycles.noun, list[str]()
-    if times.devices.is_empty() or cycles.ignored is not None:
+    if cycles.ignored is not None or cycles.frame.is_empty():
         return ()
+    if times.devices.is_empty():
+        lost = cycles.before or cycles.elsewhere or cycles.earlier
+        return (f"No {word} launched anything on a device.",) if lost else ()
     numbers = dict(cycles.frame.select("row", "cycle").rows())
     without = cycles.frame.join(times.devices.select("row").unique(), on="row", how="anti")
     if without.height:
@@ -127,6 +130,12 @@ def unknown(cycles: Cycles) -> tuple[str, ...]:
     if hidden:
         sentences.append(f"{_listed(word, hidden)} ran under work launched before the first {word}: "
                          f"{'its' if len(hidden) == 1 else 'their'} times are not known.")
+    early = [numbers[row] for row in times.displaced if row in numbers]
+    if early:
+        begun = "its mark" if len(early) == 1 else "their marks"
+        whose = _listed(word, early, cycles.frame.height).lower()
+        sentences.append(
+            f"The work of {whose} ended before {begun} began: the clocks of host and device disagree.")
     return tuple(sentences)
 
 

@@ -52,13 +52,15 @@ class StepTimes(Struct, frozen=True):
     """``devices``: per device and cycle that launched anything on it, ``row rank device``, ``FIGURES`` and ``BOUNDS``;
     ``row`` is the cycle's row among the run's cycles. ``parts``: the time from the first step to the end of the last
     one on each device, without a hole or an overlap: ``rank device from_ns to_ns row part`` (one of ``PARTS``; ``row``
-    is null between cycles). ``unrecorded``: rows of first cycles whose work began after their mark, and ``covered``
-    those whose work ran under work launched before them."""
+    is null between cycles). ``unrecorded``: rows of first cycles whose work began after their mark, ``covered`` those
+    whose work ran under work launched before them, and ``displaced`` those of cycles whose work ended before their mark
+    began, which no clock allows: the times of the latter two are null."""
 
     devices: pl.DataFrame
     parts: pl.DataFrame
     unrecorded: tuple[int, ...] = ()
     covered: tuple[int, ...] = ()
+    displaced: tuple[int, ...] = ()
 
     def main(self) -> pl.DataFrame:
         """Of ``devices`` the rows of each rank's main device: the one with most own work, of equals the first."""
@@ -138,6 +140,7 @@ def step_times(run: Trace, cycles: pl.DataFrame, work: PlacedWork, device_time: 
         pl.concat([one.devices for one in made]), pl.concat([one.parts for one in made]),
         tuple(sorted({row for one in made for row in one.unrecorded})),
         tuple(sorted({row for one in made for row in one.covered})),
+        tuple(sorted({row for one in made for row in one.displaced})),
     )
 
 
@@ -180,7 +183,8 @@ def _of_device(
 
     reach, unrecorded = _before_first(begin[live[0]], end[live[0]], first[0], last[0], starts, ends,
                                       work.before[rows] > 0, inputs)
-    covered = reach >= last[0] and reach > first[0]
+    displaced = (last <= begin[live]) & (first < last) & (not device_time)
+    covered = bool(reach >= last[0] and reach > first[0]) and not displaced[0]
     until = np.maximum.accumulate(np.maximum(np.maximum(first, last), reach))
     opened = np.append(min(reach, int(first[0])) if reach <= begin[live[0]] else reach, until[:-1])
     since = np.maximum(first, opened)
@@ -208,10 +212,11 @@ def _of_device(
         "idle_ns": step_ns - everything, "comm_ns": per_owner(*comm), "exposed_ns": exposed,
         "from_ns": since, "to_ns": until,
     }
-    if covered:
+    absent = displaced.copy()
+    absent[0] |= covered
+    if absent.any():
         for name in FIGURES[1:]:
-            figures[name] = figures[name].copy()
-            figures[name][0] = ABSENT
+            figures[name] = np.where(absent, ABSENT, figures[name])
     if device_time:  # the host's part of it is unknown
         figures["host_ns"] = np.full(len(live), ABSENT)
     row = marks["row"].to_numpy()[live]
@@ -228,7 +233,8 @@ def _of_device(
         "part": pl.Series(PARTS, dtype=NAME).gather(pl.Series(kind)),
     }, schema=_PARTS)
     at_first = (int(row[0]),)
-    return StepTimes(frame, pieces, at_first if unrecorded else (), at_first if covered else ())
+    return StepTimes(frame, pieces, at_first if unrecorded and not displaced[0] else (), at_first if covered else (),
+                     tuple(row[displaced].tolist()))
 
 
 def _before_first(

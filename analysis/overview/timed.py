@@ -101,6 +101,9 @@ def timed(run: Trace, limited: Trace, options: Options, cycle: int | None, whole
         cycles = replace(cycles, frame=cycles.frame.clear(), ignored="", notes=(_NO_OTHERS,))
     usual = not whole and cycle is None and options.warm_up and options.cycle_anchor is None
     parts = [part for _, part in rank_figures(run, cycles, usual)]
+    if not parts and not cycles.frame.is_empty() and cycle is None:  # nothing is known of any step
+        cycles = replace(cycles, frame=cycles.frame.clear(), ignored="", notes=(" ".join(notes_of(cycles)),))
+        parts = [part for _, part in rank_figures(run, cycles, False)]
     return overview_from_ranks(run, limited, options, cycles, parts, cycle) if parts else None
 
 

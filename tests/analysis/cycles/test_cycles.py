@@ -379,5 +379,20 @@ def test_what_is_unknown_of_a_step_is_said() -> None:
     assert "Step 1 launched nothing on GPU 0." in said((1010, 1020, 5), (1210, 1220, 5))
     assert "Step 0 began after its mark: the device was at work that was not recorded." in said(
         (1010, 1150, 5), (1110, 1160, 5), (1210, 1220, 5))
+    assert "The work of steps 0 and 1 ended before their marks began: the clocks of host and device disagree." in said(
+        (1010, 20, 5), (1110, 120, 5), (1210, 1220, 5))
+    assert "No step launched anything on a device." in said((1510, 1520, 5))
     assert "Step 0 ran under work launched before the first step: its times are not known." in said(
         (900, 950, 170), (1010, 1020, 5), (1110, 1150, 5), (1210, 1220, 5))
+
+
+def test_a_step_of_no_length_or_whose_work_no_clock_allows_is_never_whole() -> None:
+    launches = [kernel(n, 100 * n + 5, 50) for n in range(3)]
+    marks = [row | {"dur_ns": 0} for row in steps(100, 100, 100)]
+    empty = find_cycles(run_of(cycles=marks, kernels=launches), Options())
+    assert empty.frame.select("complete", "busy_ns").rows() == [(False, None)] * 3
+    assert "No step mark has a length: how long a step took is unknown." in empty.notes
+    late = [host("cudaLaunchKernel", 100 * n + 1, 2, "runtime", correlation=n + 1) for n in range(3)]
+    early = [kernel(n, 100 * n - 10_000, 50, correlation=n + 1) for n in range(3)]
+    frame = find_cycles(run_of(cycles=steps(100, 100, 100), host=late, kernels=early), Options()).frame
+    assert frame.select("complete", "step_ns", "busy_ns").rows() == [(False, None, None)] * 3
