@@ -7,6 +7,7 @@ cycles is shown but not tested: its times say nothing about steps.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -21,8 +22,9 @@ from ...loaders.trace import Info, Trace
 from ..core import units
 from ..core.names.same_function import Function, same_functions
 from ..core.text import display
-from .noise import FEWEST_RUNS, Floats
-from .steps import CYCLE, IDLE, KERNEL, KINDS, OP, SeriesOfRuns
+from ..diff.same_work import ALIKE
+from .noise import FEWEST_RUNS, Flags, Floats
+from .steps import ALL, BUSY, COLLECTIVE, COPY, CYCLE, IDLE, KERNEL, KINDS, OP, SeriesOfRuns
 from .sums import RECORDING, KindSums, RunSums, Sum
 
 FORMAT = "history"
@@ -115,15 +117,18 @@ def history_of(trace: Trace) -> History:
     frame = trace.history.filter(pl.col("cycle_kind").cast(pl.String) == kind).collect()
     sums, renamed = _one_name_each(_by_run(frame, len(runs)))
     asides = _reasons_not_tested(runs, parts, sums, kind)
+    clocked = sums
+    sums = [own | _nameless(part) for own, part in zip(sums, parts, strict=True)]
     listed = tuple(HistoryRun(at, run, part, aside) for at, (run, part, aside) in enumerate(
         zip(runs, parts, asides, strict=True)))
     cycles = np.array([part.cycle_ns if part and part.cycle_ns else np.nan for part in parts])
-    keys, shown = _matrix(sums, cycles, listed)
+    keys, shown = _matrix(sums, cycles)
     aside = np.array([bool(one) for one in asides], dtype=bool)
     timed = cycles[~aside & np.isfinite(cycles)]
     tested = SeriesOfRuns(
-        tuple(kind for kind, _ in keys), tuple(name for _, name in keys), np.where(aside[None, :], np.nan, shown),
-        float(np.median(timed)) if len(timed) else 0.0, _clock_noise(keys, sums, parts),
+        tuple(kind for kind, _ in keys), tuple(name for _, name in keys),
+        np.where(aside[None, :] | _under_operators(keys, shown, aside)[:, None], np.nan, shown),
+        float(np.median(timed)) if len(timed) else 0.0, _clock_noise(keys, clocked, parts),
     )
     return History(listed, kind, tested, shown, (*_untested_notes(listed, kind), *renamed))
 
@@ -143,6 +148,23 @@ def _compared_kind(runs: Sequence[RunSums]) -> str:
         for part in run.parts:
             time[part.cycle_kind] += int(part.cycles * (part.cycle_ns or 0))
     return max(have, key=lambda kind: (have[kind], time[kind], kind), default=RECORDING)
+
+
+def _nameless(part: KindSums | None) -> Sums:
+    """The series that need no names: all busy and all idle time of a device per cycle."""
+    sums = {(BUSY, BUSY): part.busy_ns, (IDLE, ALL): part.idle_ns} if part is not None else {}
+    return {key: Sum(ns) for key, ns in sums.items() if ns is not None}
+
+
+def _under_operators(keys: Sequence[Key], shown: Floats, aside: Flags) -> Flags:
+    """Which functions are no series: those that not every tested run launched, where operators are recorded. Variants
+    of one operator that take turns are its time, however they are named."""
+    operators = np.array([kind == OP for kind, _ in keys], dtype=bool)
+    there = np.isfinite(shown[:, ~aside])
+    named = np.array([kind in (KERNEL, COLLECTIVE, COPY) for kind, _ in keys], dtype=bool)
+    everywhere = bool(there.size) and bool(there[operators].any(axis=0).all())
+    result: Flags = named & ~there.all(axis=1) & everywhere
+    return result
 
 
 def _by_run(frame: pl.DataFrame, runs: int) -> list[Sums]:
@@ -186,23 +208,24 @@ def _reasons_not_tested(
     """Why each run is not tested ('' if it is). Runs are grouped by hardware and work; the newest group with at least
     eight runs is tested, else the largest group."""
     groups: list[int | None] = []
-    firsts: list[tuple[tuple[str, ...], Sums, float | None]] = []
+    firsts: list[tuple[tuple[str, ...], Sums, KindSums]] = []
     for run, part, own in zip(runs, parts, sums, strict=True):
         if part is None or not own:
             groups.append(None)
             continue
-        group = next((at for at, (hardware, other, flops) in enumerate(firsts)
-                      if hardware == run.hardware and _same_work(own, part.flops, other, flops)), None)
+        group = next((at for at, (hardware, other, there) in enumerate(firsts)
+                      if hardware == run.hardware and not _other_shapes(there, part)
+                      and _same_work(own, part.flops, other, there.flops)), None)
         if group is None:
             group = len(firsts)
-            firsts.append((run.hardware, own, part.flops))
+            firsts.append((run.hardware, own, part))
         groups.append(group)
     sizes = Counter(group for group in groups if group is not None)
     newest = [group for group in reversed(groups) if group is not None and sizes[group] >= FEWEST_RUNS]
     chosen = newest[0] if newest else max(sizes, key=lambda group: (sizes[group], group), default=None)
     result = []
     for run, part, group in zip(runs, parts, groups, strict=True):
-        if group is None:
+        if group is None or part is None:
             without = "no cycles" if all(one.cycle_kind == RECORDING for one in run.parts) else (
                 f"no {kind} cycles" if kind != RECORDING else "it has cycles, the runs compared have none")
             result.append("nothing ran on a device" if part is not None else without)
@@ -211,8 +234,27 @@ def _reasons_not_tested(
         elif run.hardware != firsts[chosen][0]:
             result.append(f"other hardware: {', '.join(run.hardware) or 'not recorded'}")
         else:
-            result.append("other work per cycle")
+            result.append(_other_shapes(firsts[chosen][2], part) or "other work per cycle")
     return result
+
+
+def _other_shapes(usual: KindSums, own: KindSums) -> str:
+    """How the shapes of the operators that both runs call differ; '' where they agree for 95% of the calls."""
+    names = usual.shapes.keys() & own.shapes.keys()
+    pairs = [(Counter(usual.shapes[name]), Counter(own.shapes[name])) for name in sorted(names)]
+    if sum((a & b).total() for a, b in pairs) >= ALIKE * sum(max(a.total(), b.total()) for a, b in pairs):
+        return ""
+    other = [(a - b, b - a) for a, b in pairs if a != b]
+    example = next(((a, b) for a, b in other if a and b), None)
+    first = f": {_first_shape(example[0])} → {_first_shape(example[1])}" if example is not None else ""
+    return f"other shapes{first} in {len(other)} of {units.counted(len(pairs), 'operator', 'operators')}"
+
+
+def _first_shape(shapes: Counter[str]) -> str:
+    """The sizes of the first tensor of the most frequent shapes: '[2048, 1024]'."""
+    text = max(shapes, key=lambda one: (shapes[one], one))
+    sizes = re.search(r"\[\d[\d, ]*\]", text)
+    return re.sub(r", *", ", ", sizes[0]) if sizes else display(text, 40)
 
 
 def _same_work(a: Sums, flops_a: float | None, b: Sums, flops_b: float | None) -> bool:
@@ -232,7 +274,7 @@ def _same_work(a: Sums, flops_a: float | None, b: Sums, flops_b: float | None) -
     return not total or shared / total >= least
 
 
-def _matrix(sums: Sequence[Sums], cycles: Floats, runs: Sequence[HistoryRun]) -> tuple[list[Key], Floats]:
+def _matrix(sums: Sequence[Sums], cycles: Floats) -> tuple[list[Key], Floats]:
     """The keys of the series, the cycle first, and their time in each run. An idle cause that a run lacks counts as 0
     if the run's idle time is known; anything else is NaN."""
     rank = {kind: at for at, kind in enumerate(KINDS)}

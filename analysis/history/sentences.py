@@ -12,7 +12,7 @@ from ..core.text import display
 from ..idle.cause_meanings import LABELS
 from .noise import FEWEST_RUNS, medians
 from .runs import History
-from .steps import COMMON, CYCLE, FEWEST_AFTER, IDLE, KERNEL, OP, Judged, LevelStep, Unconfirmed
+from .steps import ALL, BUSY, COMMON, CYCLE, FEWEST_AFTER, IDLE, KERNEL, OP, Judged, LevelStep, Unconfirmed
 
 MOST = 6
 """Most steps put into sentences; the list has all of them."""
@@ -84,6 +84,10 @@ def name_of(kind: str, name: str) -> str:
     """The name of a series in a sentence."""
     if kind == CYCLE:
         return "The cycle"
+    if kind == BUSY:
+        return "Busy time per cycle"
+    if (kind, name) == (IDLE, ALL):
+        return "Idle time per cycle"
     if kind == COMMON:
         return "The common factor"
     if kind == IDLE:
@@ -100,14 +104,21 @@ def _evidence(step: LevelStep) -> str:
 
 
 def _repeats(step: LevelStep, judged: Judged) -> bool:
-    """Whether an operator's step repeats that of a kernel it launches: at most one run apart, much the same time."""
-    if step.series < 0 or judged.series.kinds[step.series] != OP:
+    """Whether a sum's step repeats that of a part of it, at most one run apart and much the same time: an operator's
+    that of a kernel it launches, all busy or idle time that of anything else."""
+    if step.series < 0 or (not (whole := _is_sum(step, judged)) and judged.series.kinds[step.series] != OP):
         return False
     return any(
-        other.series >= 0 and judged.series.kinds[other.series] != OP and abs(other.index - step.index) <= 1
-        and judged.series.kinds[other.series] != CYCLE and abs(other.cost_ns - step.cost_ns) <= 0.25 * abs(step.cost_ns)
+        other.series >= 0 and not _is_sum(other, judged) and abs(other.index - step.index) <= 1
+        and (whole or judged.series.kinds[other.series] not in (OP, CYCLE))
+        and abs(other.cost_ns - step.cost_ns) <= 0.25 * abs(step.cost_ns)
         for other in judged.steps
     )
+
+
+def _is_sum(step: LevelStep | Unconfirmed, judged: Judged) -> bool:
+    """Whether it is of all busy or all idle time."""
+    return step.series >= 0 and (judged.series.kinds[step.series] == BUSY or judged.series.names[step.series] == ALL)
 
 
 def _nothing(history: History, judged: Judged) -> str:

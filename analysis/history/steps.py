@@ -40,7 +40,8 @@ _UNCONFIRMED = 7.0  # Standard deviations by which the last runs must be off.
 _PLACES = 6.0  # Other runs are possible for a step if they cost less than this, in squared standard deviations.
 
 CYCLE, KERNEL, COLLECTIVE, COPY, OP, IDLE, COMMON = "cycle", "kernel", "collective", "copy", "op", "idle", "common"
-KINDS = (CYCLE, KERNEL, COLLECTIVE, COPY, OP, IDLE)
+BUSY, ALL = "busy", "all causes"  # Kind and name of all busy time, name of all idle time.
+KINDS = (CYCLE, BUSY, KERNEL, COLLECTIVE, COPY, OP, IDLE)
 
 
 class SeriesOfRuns(Struct, frozen=True):

@@ -17,6 +17,8 @@ from ..contract.options import Options
 from ..core.derived import code_hash
 from ..cycles.statement import cycle_facts
 from ..cycles.whole import WholeCycles, whole_cycles
+from ..diff.same_work import SHAPED, launching_operators
+from ..diff.sequence import unit_of
 from ..idle.by_cycle import idle_by_cycle
 from ..kernels.sources import kernels_of
 from ..operators.tree import operators_of
@@ -38,8 +40,9 @@ class Sum(Struct, frozen=True):
 
 
 class KindSums(Struct, frozen=True):
-    """The cycles of one kind: the number summed, median cycle time, busy and idle time of a device per cycle, FLOPs
-    (each None where unknown); ``sums`` by kind of series and recorded name."""
+    """The cycles of one kind: the number summed, mean cycle time, busy and idle time of a device per cycle, FLOPs
+    (each None where unknown); ``sums`` by kind of series and recorded name. ``shapes``: calls by operator and recorded
+    shapes, of the operators that launched the middle cycle; empty where fewer than half of them have shapes."""
 
     cycle_kind: str
     cycles: int
@@ -48,6 +51,7 @@ class KindSums(Struct, frozen=True):
     idle_ns: float | None
     flops: float | None
     sums: dict[str, dict[str, Sum]]
+    shapes: dict[str, dict[str, int]] = {}
 
 
 class RunSums(Struct, frozen=True):
@@ -114,14 +118,30 @@ def _of_cycles(cycles: WholeCycles) -> KindSums:
     if set(causes) - {UNKNOWN_IDLE}:
         sums[IDLE] = causes
     idle_ns = sum(one.ns for one in causes.values()) if places else None
-    length, busy = frame["step_ns"].median(), frame.select((pl.col("busy_ns") + pl.col("other_ns")).mean()).item()
+    length, busy = frame["step_ns"].mean(), frame.select((pl.col("busy_ns") + pl.col("other_ns")).mean()).item()
     cycle_ns = float(length) if isinstance(length, int | float) else None
     busy_ns = busy if idle_ns is not None else None
-    return KindSums(cycles.kind, count, cycle_ns, busy_ns, idle_ns, _flops(cycles.run), sums)
+    return KindSums(
+        cycles.kind, count, cycle_ns, busy_ns, idle_ns, _flops(cycles.run), sums, _shapes(cycles.run, cycles.kind))
 
 
 def _of_recording(run: Trace) -> KindSums:
-    return KindSums(RECORDING, 1, None, None, None, None, _sums(run, max(1, len(run.info.ranks))))
+    sums = _sums(run, max(1, len(run.info.ranks)))
+    return KindSums(RECORDING, 1, None, None, None, None, sums, _shapes(run, None))
+
+
+def _shapes(run: Trace, kind: str | None) -> dict[str, dict[str, int]]:
+    """Calls of the middle cycle of that kind (None: of the recording) by operator and shapes."""
+    unit = unit_of(run, Options(), "a", kind) if run.has("host.shapes") else None
+    rows = launching_operators(run, unit) if unit is not None else []
+    calls = run.host.select("name", "shapes").with_row_index("row").filter(
+        pl.col("row").is_in(pl.Series(rows, dtype=pl.get_index_type()).implode())).select(
+        pl.col("name", "shapes").cast(pl.String)).collect(engine="streaming")
+    result: dict[str, dict[str, int]] = {}
+    if calls["shapes"].count() >= SHAPED * calls.height:
+        for name, shapes, count in calls.drop_nulls().group_by("name", "shapes").len().sort("name", "shapes").rows():
+            result.setdefault(name, {})[shapes] = count
+    return result
 
 
 def _sums(run: Trace, cycles: int) -> dict[str, dict[str, Sum]]:

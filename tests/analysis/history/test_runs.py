@@ -54,7 +54,7 @@ def test_a_bad_last_run_is_said_and_is_no_step() -> None:
 
 def test_a_quiet_history_says_what_would_have_shown() -> None:
     (line,) = _asked(stepped(40, "gemm_c", 1.0, 0)).summary
-    assert line.startswith("No steps over 40 runs in 6 series.")
+    assert line.startswith("No steps over 40 runs in 8 series.")
 
 
 @pytest.mark.parametrize(("unit_ns", "steps"), [(1, 1), (1000, 0)])
@@ -72,7 +72,7 @@ def test_one_microsecond_is_no_step_where_times_are_whole_microseconds(unit_ns: 
 
 def test_few_runs_are_shown_and_not_tested() -> None:
     table = _asked(stepped(5, "gemm_c", 1.3, 3))
-    assert table.summary == ("5 comparable runs; finding a step takes 8.",) and len(table) == 6
+    assert table.summary == ("5 comparable runs; finding a step takes 8.",) and len(table) == 8
 
 
 def test_a_renamed_kernel_is_one_series() -> None:
@@ -94,7 +94,8 @@ def test_a_kernel_that_comes_and_goes_is_in_the_runs_that_have_it() -> None:
     runs = [sums(number, kernels=KERNELS | ({"late": 4e5} if number >= 25 else {})) for number in range(40)]
     table = _asked(runs)
     assert table.frame.filter(name="late")["runs"].to_list() == [15]
-    assert [step["kind"] for step in table.facts["steps"]] == ["cycle"]  # which it made longer
+    assert [step["kind"] for step in table.facts["steps"]] == ["busy", "cycle"]  # which it made longer
+    assert len(table.summary) == 1
     assert "New since then: late, 0.4" in table.summary[0]
     assert table.frame.filter(name="late")["trend"][0].null_count() == 25
 
@@ -118,6 +119,41 @@ def test_other_work_in_between_is_no_step() -> None:
     runs = [sums(n, ops={"aten::mm": 20.0 if n != 30 else 40.0, "aten::add": 5.0}) for n in range(40)]
     table = _asked(runs)
     assert "Run 31: other work per cycle. Shown, not tested." in table.notes
+
+
+def test_runs_of_other_shapes_are_set_apart_with_an_example() -> None:
+    shapes = {"aten::mm": {"[[2048,1024],[1024,8]]": 4}, "aten::add": {"[[8],[8]]": 1}}
+    runs = []
+    for run in stepped(14, "gemm_c", 0.5, 9):
+        half = run.label >= "night-009"
+        own = {**shapes, "aten::mm": {"[[1024,1024],[1024,8]]": 4}} if half else shapes
+        runs.append(structs.replace(run, parts=(structs.replace(run.parts[0], shapes=own),)))
+    table = _asked(runs)
+    assert [one["not_tested"] for one in table.facts["runs"]][8:10] == [
+        None, "other shapes: [2048, 1024] → [1024, 1024] in 1 of 2 operators"]
+    assert not table.facts["steps"] and gate(table.facts, 5)[0] == "NOT JUDGED"
+
+
+def test_variants_of_an_operator_that_take_turns_are_one_series() -> None:
+    ops = {"aten::cat": 4.0}
+    turns = ("flat_copy", "tiled_copy")
+    runs = [sums(n, kernels=KERNELS | {turns[n % 2]: 2e6 * (1.2 if n >= 20 else 1)}, ops=ops) for n in range(40)]
+    table = _asked(runs)
+    assert {step["name"] for step in table.facts["steps"]} == {"cycle", "busy"}
+    assert [table.frame.filter(name=name)["runs"].to_list() for name in turns] == [[20], [20]]
+
+
+def test_what_needs_no_names_is_tested_whatever_the_kernels_are_called() -> None:
+    runs = [sums(n, kernels={f"{name}_{n}_{name}": ns * (1.1 if n >= 20 else 1) for name, ns in KERNELS.items()})
+            for n in range(40)]
+    facts = _asked(runs).facts
+    assert {(step["kind"], step["index"]) for step in facts["steps"]} >= {("cycle", 20), ("busy", 20)}
+
+
+def test_a_drift_of_one_percent_a_night_is_found() -> None:
+    facts = _asked([sums(n, {"gemm_c": 1 + 0.01 * n}) for n in range(14)]).facts
+    (drift,) = [one for one in facts["drifts"] if one["name"] == "gemm_c"]
+    assert drift["per_run"] == pytest.approx(0.01, rel=0.15) and gate(facts, 5)[0] == "FAIL"
 
 
 def test_another_model_in_between_does_not_hide_what_moved() -> None:
