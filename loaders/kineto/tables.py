@@ -142,9 +142,15 @@ class Tables:
             return block
         ts, dur = block.ints[_INT["ts"]], block.ints[_INT["dur"]]
         timeless = _marked(ts, dur, rows.wrong)
-        if timeless is None:
+        if timeless is None and int(ts.min()) > 0:
             return block
-        activities = timeless & (self.texts.kind[block.texts("cat")] < _DEVICE_END)
+        device = self.texts.kind[block.texts("cat")] < _DEVICE_END
+        if int(ts.max()) > 0:  # a record that the profiler left blank
+            blank = (ts == 0) & (dur == 0) & device
+            timeless = blank if timeless is None else blank | timeless
+        if timeless is None or not timeless.any():
+            return block
+        activities = timeless & device
         rows.untimed += int(np.count_nonzero(timeless) - np.count_nonzero(activities))
         if activities.any():
             without = block.take(np.flatnonzero(activities))

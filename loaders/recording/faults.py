@@ -59,4 +59,4 @@ def _sentence(table: str, reason: str, counts: Mapping[str, int]) -> str:
 
 def timeless_launches(count: int, of: int) -> str:
     """The sentence for launches without a start."""
-    return f"{count:,} of {of:,} launches have no time: they are counted, and in no sum"
+    return f"{count:,} of {of:,} launches carry no time: they are counted, and in no sum"

@@ -140,7 +140,8 @@ def test_a_window_of_a_job_is_on_the_clock_of_its_first_rank() -> None:
     kernels = [kernel(10 * rank + n, start, 300, "ncclDevKernel_AllReduce_Sum_f32", kind="collective", rank=rank,
                       device=f"GPU {rank}", stream=1) for rank, n, start in at]
     run = run_of(kernels=kernels, host=[host("aten::mm", start, 50, rank=rank) for rank, _, start in at])
-    run = replace(run, info=replace(run.info, ranks=tuple(clocks)))
+    files = {str(rank): f"rank{rank}.json" for rank in clocks}
+    run = replace(run, info=replace(run.info, ranks=tuple(clocks), facts={"files": files}))
     window = {"from_ns": 102_000, "to_ns": 104_000}
     assert [(r["rank"], r["start_ns"]) for r in rows("launches", run, **window)] == [
         (rank, start) for rank, n, start in at if n in (2, 3)]

@@ -138,7 +138,7 @@ def test_a_launch_without_a_readable_time_counts_and_has_no_place(tmp_path: Path
     assert trace.kernels.select("name", "start_ns", "dur_ns", "device").collect().rows() == [("x", None, None, None)]
     assert trace.info.warnings == (
         "2 values of kernel_details.csv (Start Time(us), Duration(us)) could not be read: no number",
-        "1 of 1 launches have no time: they are counted, and in no sum")
+        "1 of 1 launches carry no time: they are counted, and in no sum")
 
 
 def test_a_folder_whose_table_has_no_cores_opens_with_the_rest(samples: Path, tmp_path: Path) -> None:

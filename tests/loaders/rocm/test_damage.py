@@ -63,7 +63,7 @@ def test_text_where_numbers_should_be_is_null_and_counted(tmp_path: Path) -> Non
     assert {
         "2 values of rocpd_kernel_dispatch (start, end) could not be read: no number",
         "1 value of rocpd_kernel_dispatch (end) could not be read: out of range",
-        "1 of 16 launches have no time: they are counted, and in no sum",
+        "1 of 16 launches carry no time: they are counted, and in no sum",
     } <= set(run.info.warnings)
 
 
