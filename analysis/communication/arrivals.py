@@ -127,7 +127,7 @@ class Arrivals(Struct, frozen=True, dict=True):
         if (apart := self.sentence) is not None:
             lines.append(apart)
         elif len(self.members) > 1 and not self.count and not self.paired:
-            lines.append("No collective was found on several ranks: waits are unknown and clocks are as recorded.")
+            lines.append("No collective could be matched between ranks: waits are unknown and clocks are as recorded.")
         if self.matching.unmatched and self.matching.how:
             lines.append(f"{self.matching.unmatched:,} of {self.frame.height:,} collectives have no counterpart on "
                          "another rank: their waits are unknown.")
