@@ -17,7 +17,7 @@ from ...errors import Unreadable
 from ...in_place import in_place
 from ...loader import FormatLoader
 from ...trace import Trace
-from .. import cache, discovery, rank_names, stream
+from .. import cache, discovery, stream
 
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
@@ -145,8 +145,10 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
             parts.append(file_of(str(file), file, request))
         except Unreadable as error:
             refused.append(error)
-    shapes = {rank_names.shape(part.path) for part in parts}
-    unread = [left_out(error) for error in refused if rank_names.shape(Path(error.path)) in shapes]
+    from ..rank_names import shape  # only for folders with files that are refused
+
+    shapes = {shape(part.path) for part in parts}
+    unread = [left_out(error) for error in refused if shape(Path(error.path)) in shapes]
     unread += discovery.below(folder, [one for one in folders if one.name != CAPTURES]) if parts else []
     if not parts and depth < _DEEPEST:
         for inner in folders[:SCANNED]:
