@@ -145,7 +145,7 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
             parts.append(file_of(str(file), file, request))
         except Unreadable as error:
             refused.append(error)
-    from ..rank_names import shape  # only for folders with files that are refused
+    from ..rank_names import shape  # only of folders
 
     shapes = {shape(part.path) for part in parts}
     unread = [left_out(error) for error in refused if shape(Path(error.path)) in shapes]
