@@ -18,7 +18,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_MODULES = ("__init__.py", "__main__.py", "library.py", "files.py", "py.typed")
+_MODULES = ("__init__.py", "__main__.py", "library.py", "py.typed")
 """What is beside the folders of the package."""
 _BUILT = "loaders/native/built"
 _LONGEST_SECONDS = 600
