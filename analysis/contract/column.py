@@ -23,13 +23,14 @@ one, ``rate`` is in B/s, ``measure`` is text: a value with its unit, where each 
 Dtype = Literal["str", "int", "float", "bool", "list"]
 
 Role = Literal["value", "name", "label", "time", "moment", "share", "count", "order", "place", "where", "key", "tree",
-               "shapes", "path"]
+               "shapes", "path", "frame"]
 """The purpose of a column, so that no code has to go by its name.
 
 ``name`` is a recorded name, shown in its short form; ``label`` is other recorded text. ``time`` is the time a view
 measures, the first such column that of the state line; ``share`` and ``count`` belong to it. ``moment`` is a point in
 time, not a duration; ``order`` numbers the rows as recorded, ``place`` ranks them. ``tree`` is text indented below its
-parent row, ``shapes`` are operand shapes; of a ``path`` the end is shown. ``where`` says where a row belongs (device,
+parent row, ``shapes`` are operand shapes; of a ``path`` the end is shown, of
+a ``frame`` of the program its file without folders. ``where`` says where a row belongs (device,
 kind, rank, metric): a value shared by all rows is shown once above them."""
 
 Pairs = Literal["", "key", "sum", "shared", "single", "side", "alone"]

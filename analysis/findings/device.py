@@ -80,7 +80,7 @@ def fp32_gemms(evidence: Evidence) -> Said | Unchecked | None:
     share = share_text(some.total_ns / kernels.total_ns)
     return Said(f"FP32 GEMMs and convolutions take {share} of the kernel time, most {fit_name(some.name, _NAME)}: "
                 f"{either} would use tensor cores{at_best}.", some.rows, cost, None, win_ns,
-                short=f"FP32 products without tensor cores: {share} of kernels")
+                short=f"FP32, no tensor cores: {share} of the kernel time")
 
 
 @rule("occupancy", "hint", "kernels")

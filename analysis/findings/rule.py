@@ -66,6 +66,10 @@ class Evidence(Struct, frozen=True):
         """The step, for expressing times as parts of it."""
         return PartOfStep(self.base_ns or self.step_ns, self.step_word)
 
+    def each(self, ns: float, window_ns: float) -> str:
+        """A time of one rank in its steps as a part of the mean step; without steps of that window."""
+        return self.part.of(ns / max(1, self.steps_each)) if self.in_steps else units.part_of(ns, window_ns)
+
     @property
     def clocks_disagree(self) -> bool:
         """Whether more activities begin before their launch than rounding of timestamps can explain."""

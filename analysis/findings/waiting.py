@@ -167,7 +167,7 @@ def blocking_copies(evidence: Evidence) -> Said | None:
     size = f", {units.size(some.bytes)}" if some.bytes else ""
     advice = "Pinned memory and non_blocking=True let" if some.pageable else "Asynchronous copies let"
     copies = units.counted(some.count, f"{kind}copy", f"{kind}copies")
-    part, call = units.part_of(some.host_ns, some.window_ns), display(function(some.call), 40)
+    part, call = evidence.each(some.host_ns, some.window_ns), display(function(some.call), 40)
     until = "until the device is done" if some.queued_ns > some.copy_ns else "until the copy is done"
     return Said(f"The host waits {part} in {call} {until} ({copies}{size}). {advice} it launch on.",
                 some.rows, min(some.host_ns, idle_ns),
@@ -187,7 +187,7 @@ def pageable(evidence: Evidence) -> Said | Unchecked | None:
     if some.exposed_ns <= PAGEABLE * copies.window_ns:
         return None
     size = f" ({units.size(some.bytes)})" if some.bytes else ""
-    part = units.part_of(some.exposed_ns, copies.window_ns)
+    part = evidence.each(some.exposed_ns, copies.window_ns)
     what = f"{units.counted(some.count, 'copy', 'copies')} of pageable memory"
     return Said(f"{what}{size} take {part} on {copies.who} while no kernel runs; pinned memory lets kernels overlap "
                 "them.", some.rows, some.exposed_ns, "copy:Pageable=0", short=f"{what}: {part}")
@@ -213,7 +213,7 @@ def copies(evidence: Evidence) -> Said | Unchecked | None:
         way = f"kernels run only {units.duration(copies.work_ns)}, too short to hide them: copy less"
     # not those within the device or from pageable memory, which the finding is not about
     change = Change("copy", "|".join(map(exactly, copies.other.names))).text
-    part = units.part_of(exposed, copies.window_ns)
+    part = evidence.each(exposed, copies.window_ns)
     return Said(f"Copies, most {fit_name(copies.other.name or '', 40)}, take {part} on {copies.who} while no kernel "
                 f"runs; {way}.", copies.other.rows, exposed, change, short=f"Copies that no kernel overlaps: {part}")
 
@@ -232,14 +232,18 @@ def communication(evidence: Evidence) -> Said | Unchecked | None:
     if not evidence.times.get("Kernel"):
         return Unchecked("no compute kernels are recorded, only collectives")
     device = display(most.device or "one device", 24)
-    where = f", the most of {len(devices):,} devices" if devices[1:] else ""
+    mean = sum(one.exposed_ns for one in evidence.communication) / len(evidence.communication)
+    ns, who, where = float(most.exposed_ns), f"{device} waits", ""
+    if devices[1:]:  # a step of one device is not the mean step of all
+        ns, who = mean, f"{len(evidence.communication):,} devices wait"
+        where = f" (mean; most on {device}, {units.duration(most.exposed_ns)})"
     likely = " (communication by the shape of its stream, no name says so)" if most.shape else ""
-    part = evidence.part.of(most.exposed_ns)
+    part = evidence.part.of(ns)
     return Said(
-        f"Exposed communication: {device} waits {part} for communication that no kernel overlaps{where}{likely}.",
+        f"Exposed communication: {who} {part} for communication that no kernel overlaps{where}{likely}.",
         tuple({"device": one.device, "rank": one.rank, "comm_ns": one.comm_ns, "exposed_ns": one.exposed_ns}
-              for one in devices), float(most.exposed_ns) * evidence.steps_each, "collective:=0", hint=most.shape,
-        short=f"Exposed communication: {part}")
+              for one in devices), ns * evidence.steps_each, "collective:=0", hint=most.shape,
+        short=f"Exposed communication: {part.removesuffix(f' {units.each(evidence.step_word)}')}")
 
 
 @rule("overlap", "fact", "collectives")

@@ -33,8 +33,8 @@ COLUMNS = (
            pairs="key", pair_order=(10,)),
     Column("total_ns", "total", "ns", "summed duration", width=10, order=0, role="time", pairs="sum",
            pair_order=(1, 1, 0)),
-    Column("share", "share", "fraction", "share of the summed duration of all device activities (the longest bar is "
-           "full)", width=24, order=0, role="share", bar="share", pairs="sum", pair_order=(4, 3, 9),
+    Column("share", "of GPU time", "fraction", "share of the summed duration of all device activities (the longest bar "
+           "is full)", width=24, order=0, role="share", bar="share", pairs="sum", pair_order=(4, 3, 9),
            of="of the summed activity time"),
     Column("count", "count", "count", "launches", width=7, order=2, role="count", pairs="sum", pair_order=(5, 5, 9)),
     Column("mean_ns", "mean", "ns", "mean duration", width=9, order=7, pair_order=(6, 6, 4), pairs="single"),

@@ -259,6 +259,9 @@ class Table(Struct, frozen=True):
         is_name = any(one.name == column and one.role == "name" for one in self.columns)
         if is_name and (names := self.rows.texts(column)):
             return self.rows.widest_shown(column, lambda: max(len(self.shown_name(name, None)) for name in names))
+        is_frame = any(one.name == column and one.role == "frame" for one in self.columns)
+        if is_frame and (texts := self.rows.texts(column)):
+            return self.rows.widest_shown(column, lambda: max(len(text.rpartition("/")[2]) for text in texts))
         return self.rows.widest(column)
 
     def prepare(self) -> None:
@@ -375,7 +378,8 @@ def row_words(columns: Sequence[Column], values: Sequence[Any]) -> str:
     """The row's name, then the columns a narrow list would show: 'gemm bf16 64x64 · total 8.52 ms'."""
     shown = [(column, value) for column, value in zip(columns, values, strict=True)
              if column.order is not None and not isinstance(value, list)]
-    name = next((at for at, (column, value) in enumerate(shown) if column.role in ("name", "label") and value), None)
+    named = ("name", "label", "frame")
+    name = next((at for at, (column, value) in enumerate(shown) if column.role in named and value), None)
     words = []
     if name is not None:
         column, value = shown.pop(name)

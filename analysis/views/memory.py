@@ -23,9 +23,9 @@ COLUMNS = (
     Column("rank", "rank", "number", "rank of the job", width=5, order=6, role="where", pairs="key"),
     Column("frame", "allocated by", "text", "the line that allocated it: the innermost stack frame outside "
            "libraries; without a stack the operator the program called; empty if only totals were recorded", width=40,
-           order=0, elastic=True, pinned=True, role="label", pairs="key"),
+           order=0, elastic=True, pinned=True, role="frame", pairs="key"),
     Column("bytes", "at peak", "bytes", "held at the device's peak", width=10, order=0, role="value", pairs="sum"),
-    Column("share", "share", "fraction", "of the device's peak", width=8, order=2, role="share", bar="share",
+    Column("share", "of peak", "fraction", "of the device's peak", width=8, order=2, role="share", bar="share",
            pairs="sum", of="of the device's peak"),
     Column("block_bytes", "takes", "bytes", "their size on the device, rounded up by the allocator; empty unless "
            "recorded for all of them", width=10, order=4, pairs="sum"),
@@ -99,7 +99,16 @@ def _summary(memory: Peaks) -> tuple[str, ...]:
         when = "" if peak.at_ns is None else f" at {units.duration(peak.at_ns)}"
         reserved = "" if peak.reserved_bytes is None else f", at most {units.size(peak.reserved_bytes)} reserved"
         lines.append(f"{_name(peak)}: peak {units.size(peak.bytes)} allocated{when}{reserved}")
-    return (*lines, *(one.sentence for one in memory_findings(memory)))
+    most = (_holders(memory),) if len(memory.peaks) == 1 and memory.rows.height > 1 else ()
+    return (*lines, *(one.sentence for one in memory_findings(memory)), *most)
+
+
+def _holders(memory: Peaks) -> str:
+    """The two places that hold most of the peak: 'Most is held by transformer.py:22 forward, 1.3 of 18.0 GiB, …'."""
+    whole, rows = memory.peaks[0].bytes, memory.rows.sort("bytes", descending=True, nulls_last=True)
+    named = [f"{display(str(frame or 'a place without a stack').rpartition('/')[2], 60)} ({units.size(held)})"
+             for frame, held in rows.select("frame", "bytes").head(2).iter_rows() if held]
+    return f"Of the {units.size(whole)} most is held by {' and '.join(named)}."
 
 
 def _difference(a: Peaks, b: Peaks, moved: dict[str, str]) -> list[str]:

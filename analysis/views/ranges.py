@@ -41,7 +41,7 @@ COLUMNS = (
     Column("count", "count", "count", "ranges of that name", width=7, order=2, role="count", pairs="sum"),
     Column("device_ns", "device", "ns", "device time of the activities launched inside it on its thread (empty where "
            "launches are not recorded)", width=10, order=0, role="time", pairs="sum", nests="device_self_ns"),
-    Column("share", "share", "fraction", "share of all device time", width=6, order=3, role="share",
+    Column("share", "of GPU time", "fraction", "share of all device time", width=11, order=3, role="share",
            pairs="sum", of="of all device time"),
     Column("busy_ns", "busy", "ns", "time with at least one of these activities running, summed over devices", width=10,
            order=3, pairs="sum"),

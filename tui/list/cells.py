@@ -75,6 +75,8 @@ def cell(value: Any, column: Column, width: int, most: float = 1.0, mark: str = 
         brief = dict(column.brief).get(shown, shown) if len(shown) > width else shown
         if column.role == "shapes":
             return fit(text.shapes(shown), width)
+        if column.role == "frame":
+            return fit(text.display(shown.rpartition("/")[2]), width)
         if column.role == "path":
             return fit(text.cut_path(text.clean(shown), width), width)
         return name(shown, width) if column.role == "name" else words(brief, width)

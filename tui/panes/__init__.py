@@ -20,6 +20,7 @@ SPECIAL: dict[str, str] = {
     "history": "history.HistoryPane",
     "idle": "idle.IdlePane",
     "kernels": "kernels.KernelsPane",
+    "memory": "memory.MemoryPane",
     "metrics": "metrics.pane.MetricsPane",
     "ranks": "ranks.RanksPane",
     "roofline": "roofline.RooflinePane",

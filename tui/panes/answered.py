@@ -26,7 +26,7 @@ from ..session.session import Arrangement, Session, ViewState
 from ..widgets.drawing import NUMBER_LINES, fitting, joined, summary, with_number
 from ..widgets.notice import Notice
 from .picture import MOST_HEIGHT, Picture
-from .shown import Shown, arranged, rows_of, scoped_table, sentence
+from .shown import ELSEWHERE, Shown, absent, arranged, rows_of, scoped_table, sentence
 from .side_panel import AMPLE, BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, SidePanel
 
 if TYPE_CHECKING:
@@ -104,6 +104,9 @@ class AnsweredPane(Container, can_focus=False):
     def table(self) -> Table | None:
         """The rows shown, filtered and sorted."""
         return self.shown.table if self.shown else None
+
+    lists_nothing = False
+    """Whether the pane is of use without any row, as a prompt or a picture is."""
 
     @property
     def focused_part(self) -> Widget:
@@ -218,14 +221,14 @@ class AnsweredPane(Container, can_focus=False):
             if other:
                 self.side_panel.about(self._glance())
                 self._ask_base(value.base)
-            self.show_text("")
+            self.show_text("" if len(value.base) or self.lists_nothing else absent(value.base))
             self.show(value)
             self.search_again()
             self.do_due()
         else:
             self.due = None
             self.forget()
-            self.show_text(sentence(value))
+            self.show_text(f"○ {sentence(value)}\n{ELSEWHERE}")
         self.main.update_lines()  # a call, not a message: the lines around the pane belong to the same frame
 
     def _ask_base(self, table: Table) -> None:
@@ -251,8 +254,7 @@ class AnsweredPane(Container, can_focus=False):
             self.rows.marks.update(mark for mark in marked[0] if self.still_there(mark, shown.table))
             self.rows.go(marked[1])
         self.follow_cursor()
-        self.rows.empty = "No row matches the filter: Esc clears it, f changes it." if len(shown.base) else (
-            f"This recording has no rows for {self.entry.title}: {self.entry.question} : lists the views with data.")
+        self.rows.empty = "No row matches the filter: Esc clears it, f changes it." if len(shown.base) else "No rows."
         self.drawing.redraw()
         self.call_after_refresh(self._settle)  # an early answer comes before the pane has a height
 
@@ -332,7 +334,9 @@ class AnsweredPane(Container, can_focus=False):
         lines = [*with_number(led, drawn, width - 4, most), *(() if beside else below)]
         if not lines:
             return Content("")
-        frame = with_base(self.answer_frame(), self.base_facts, width)
+        frame, listed = self.answer_frame(), [one for one in shown.base.columns if one.order is not None]
+        if any(one.lasting for one in listed) and (self.draws_shares or any(one.unit == "fraction" for one in listed)):
+            frame = with_base(frame, self.base_facts, width)
         return joined(boxed(lines, frame, width, self.drawing.has_focus))
 
     def sentences(self, shown: Shown) -> tuple[str, ...]:

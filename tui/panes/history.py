@@ -20,6 +20,8 @@ LEAST_HEIGHT = 16
 class HistoryPane(TablePane):
     """The history view: its series, or with ``s`` its runs."""
 
+    lists_nothing = True
+
     def _runs(self) -> list[dict[str, Any]]:
         return list(self.shown.base.facts["runs"]) if self.shown is not None else []
 

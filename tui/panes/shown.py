@@ -65,6 +65,15 @@ def rows_of(shown: Shown, view: View, session: Session) -> str:
     return "|".join(("other" if shown.view is view.other else "", session.subject, scope))
 
 
+ELSEWHERE = "Elsewhere: the key : lists the views that have data."
+
+
+def absent(table: Table) -> str:
+    """What an answer without rows says: what was looked for, why it may be missing, and where else to look."""
+    lines = [f"○ {line}" for line in table.summary[:2]] or ["○ Nothing was recorded for this view."]
+    return "\n".join((*lines, *table.notes[:2], ELSEWHERE))
+
+
 def sentence(error: object) -> str:
     """The sentence for a failed query: the reason for CannotAnswer, that files are gone, or a request to report."""
     from ...analysis.contract.view import CannotAnswer

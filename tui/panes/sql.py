@@ -27,6 +27,8 @@ MOST = 1_000_000
 class SqlPane(TablePane):
     """The SQL prompt and the result of a query."""
 
+    lists_nothing = True
+
     def __init__(self, entry: Entry, session: Session) -> None:
         super().__init__(entry, session)
         self.wrong = ""

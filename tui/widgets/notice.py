@@ -26,9 +26,11 @@ class Notice(Widget, can_focus=True):
     def render(self) -> RenderResult:
         """The sentence in a frame."""
         width = self.size.width or 80
-        lines = wrapped(self._text, width - 4)
-        return joined(boxed([Content(""), *lines, Content("")], Frame(self._title), width, self.has_focus))
+        return joined(boxed(self._lines(width), Frame(self._title), width, self.has_focus))
+
+    def _lines(self, width: int) -> list[Content]:
+        return [line for text in self._text.split("\n") for line in wrapped(text, width - 4)]
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """As many lines as the wrapped sentence and its frame take."""
-        return len(wrapped(self._text, width - 4)) + 4
+        return len(self._lines(width)) + 2

@@ -54,6 +54,8 @@ class Waits(Struct, frozen=True):
         """A time as a part of the mean step, '58.7 of 177.6 ms a step', or of the device's window, '6.7 of 14.5 s'."""
         if not self.in_steps:
             return units.part_of(ns, self.window_ns)
+        if self.devices > 1:  # whose steps are not as long as those of the others
+            return f"{units.duration(ns / self.steps)} of its {units.duration(self.window_ns / self.steps)} {self.word}"
         return f"{units.part_of(ns / self.steps, self.window_ns / self.steps)} {units.each(self.word)}"
 
 

@@ -67,8 +67,8 @@ def test_communication_is_what_devices_did_and_not_the_calls_that_asked_for_it()
 def test_exposed_communication_is_one_line_for_all_devices() -> None:
     talks = (Communication("GPU 0", 0, 100, 60), Communication("GPU 1", 1, 300, 200))
     assert said(replace(BLANK, times={"Kernel": 100.0}, communication=talks)) == [
-        "Exposed communication: GPU 1 waits 200 ns of 1.00 µs a step for communication that no kernel overlaps, the "
-        "most of 2 devices."
+        "Exposed communication: 2 devices wait 130 ns of 1.00 µs a step for communication that no kernel overlaps "
+        "(mean; most on GPU 1, 200 ns)."
     ]
     assert said(replace(BLANK, times={"Communication": 900.0})) == []
 

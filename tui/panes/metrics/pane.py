@@ -28,6 +28,8 @@ MOST_KEPT = 64
 class MetricsPane(TablePane):
     """The plots above the list of counters."""
 
+    lists_nothing = True
+
     DEFAULT_CSS = "MetricsPane TableList { height: 2fr; } MetricsPane Picture { display: none; }"
 
     def __init__(self, entry: Entry, session: Session) -> None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 class TimelinePane(TimelineExports):
     """The timeline canvas in place of the list."""
 
+    lists_nothing = True
+
     is_picture = True
     DEFAULT_CSS = "TimelinePane TableList, TimelinePane Picture { display: none; }"
     BINDINGS: ClassVar[list[BindingType]] = bindings("pane")
