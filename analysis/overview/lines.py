@@ -58,6 +58,8 @@ _PAIR_KINDS = {"Cycle": "verdict", "Work": "verdict", "Step": "verdict", "Cause"
 _CAUSES = ("Cause", "Idle", "Change", "Lead")
 """What names a cause, the most telling first; the others follow as effects."""
 _ORDER = ("verdict", "cause", "finding", "effect", "spread", "unchanged", "unchecked", "data")
+_IDLE = re.compile(r" idles (?:more|less) on ([^:(]*[^:( ])[^:]*: ([^,]*) a cycle")
+"""What a device waits for longer or shorter, and how long: the sentence on idle time that explains the cycle."""
 NO_CAUSE = "Cause: none found."
 
 
@@ -80,7 +82,9 @@ def lines_of_pair(
             continue
         if kind == "cause" and label == cause:
             cause, mark = "", "✓" if verdict == "faster" else "!"  # the first sentence under that label
-            result.append(line(kind, mark, text if text.startswith("Cause") else f"Cause: {text}"))
+            idle = _IDLE.search(text)
+            short = f"Cause: idle on {idle[1]}: {idle[2]}" if idle else ""
+            result.append(line(kind, mark, text if text.startswith("Cause") else f"Cause: {text}", short))
             continue
         if "unchanged" in text and label == "GPU":
             kind, mark = "unchanged", "="
