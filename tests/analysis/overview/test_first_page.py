@@ -66,3 +66,11 @@ def test_a_sentence_is_cut_between_its_clauses(sentence: str, short: str) -> Non
 def test_a_short_form_leaves_the_example_out_before_it_leaves_the_figure_out() -> None:
     text = "Copies and sets, most MEMORY_COPY_HOST_TO_DEVICE (360.0 µs), take 360.0 of 882.9 µs on GPU 0 on their own."
     assert shortened(text).startswith("Copies and sets take 360.0 of 882.9 µs on GPU 0")
+
+
+def test_the_short_form_of_a_cause_of_idle_time_keeps_its_figures() -> None:
+    from warplens.analysis.overview.lines import lines_of_pair
+
+    said = "Idle    GPU 0 idles less on DataLoader (input): 56.7 → 0.554 ms a cycle, all of the cycle's −42.7 ms"
+    (cause,) = (one for one in lines_of_pair([said], None) if one["kind"] == "cause")
+    assert cause["short"] == "Cause: idle on DataLoader: 56.7 → 0.554 ms" and cause["mark"] == "!"
