@@ -100,7 +100,7 @@ def main() -> None:
     parts = (
         ("Opening a trace", f"Whole processes, from the command to a table of kernels as JSON; medians of {REPEAT} "
          f"runs, the peer once. The peer is {peer}, which loads the same file and sums its kernels.",
-         opening(options.folder, [100, options.size])),
+         opening(options.folder, [min(100, options.size), options.size])),
         ("Every view", f"Whole processes on a trace of {options.size:.0f} MB, for 2 runs on two. From the cache, "
          f"without the cached answer: the lowest of {REPEAT} runs.", views(options.folder, options.size)),
         ("The terminal", f"{options.rows:,} launches from the cache, 120×40 cells, through a real pty. The peer is "
