@@ -360,5 +360,9 @@ def _grouped(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
     for name in ("dur_ns", "instances"):
         total = np.zeros(count, np.int64)
         np.add.at(total, row, rows[name].fill_null(0).to_numpy())
+        if rows[name].null_count():  # nothing of a group without a value is known
+            known = np.bincount(row, weights=rows[name].is_not_null().to_numpy(), minlength=count)
+            groups = groups.with_columns(pl.Series(name, total).set(pl.Series(known == 0), None))
+            continue
         groups = groups.with_columns(pl.Series(name, total))
     return groups, row

@@ -32,7 +32,8 @@ def rows_of(run: Trace) -> pl.DataFrame:
     ``scope`` and ``said``; and ``kernel_ns``, the time of the kernel's launches."""
     launches = run.kernels.select("index", pl.col("name").cast(pl.String), "dur_ns")
     frame = pl.concat([_rules(run, launches), _metrics(run, launches)], how="diagonal")
-    time = launches.group_by("name").agg(kernel_ns=pl.col("dur_ns").sum()).collect(engine="streaming")
+    time = launches.group_by("name").agg(kernel_ns=pl.when(pl.col("dur_ns").count() > 0).then(
+        pl.col("dur_ns").sum())).collect(engine="streaming")
     frame = frame.join(time, on="name", how="left", maintain_order="left").with_row_index("row")
     first = pl.col("row").min()
     return frame.with_columns(

@@ -91,7 +91,7 @@ def recorded_of(run: Trace) -> RecordedRules | None:
         return None
     launches = run.kernels.select("index", pl.col("name").cast(pl.String).alias("kernel"), "dur_ns")
     rows = run.launch_rules.with_columns(pl.col("section", "rule", "kind", "scope").cast(pl.String)).join(
-        launches, on="index").with_columns(pl.col("dur_ns").fill_null(0), pl.col("message").fill_null("")).collect()
+        launches, on="index").with_columns(pl.col("message").fill_null("")).collect()
     by = pl.col("speedup") * pl.col("dur_ns")
     ranked = rows.sort(by, "speedup", "index", descending=[True, True, False], nulls_last=True, maintain_order=True)
     numbered = ranked.with_columns(text=pl.col("message").str.replace_all(r"\d[\d.,]*", "#"))

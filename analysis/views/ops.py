@@ -188,6 +188,10 @@ def _tree(run: Trace, whole: Trace | None = None) -> pl.DataFrame:
     if result is None:
         why = "sums per operator, not calls" if run.has("operators") else "no modules and no operators"
         raise CannotAnswer(f"{run.info.label} holds {why}: who calls whom is not known.")
+    if run.has("kernels.op_scope"):
+        from ..operators.hlo_scopes import with_scopes
+
+        result = with_scopes(run, result)
     return result
 
 

@@ -102,10 +102,13 @@ def _by_launch(run_a: Trace, run_b: Trace) -> Answer:
 def _aggregates(run_a: Trace, run_b: Trace) -> Answer:
     """Differences of recorded kernel aggregates; all statistics are null."""
     keys = ["function", "device"]
-    joined = _shares(run_a, "a").join(_shares(run_b, "b"), on=keys, how="full", coalesce=True, nulls_equal=True)
+    sides = (_shares(run, side).with_columns(pl.lit(True).alias(f"there_{side}")) for run, side in (
+        (run_a, "a"), (run_b, "b")))
+    joined = next(sides).join(next(sides), on=keys, how="full", coalesce=True, nulls_equal=True)
     if joined.is_empty():
         raise CannotAnswer("These two runs hold neither launches nor sums of kernels to compare.")
-    filled = joined.with_columns(pl.col("beta_a", "beta_b").fill_null(0.0))
+    filled = joined.with_columns(  # a kernel that one run does not have takes nothing there
+        pl.when(f"there_{side}").then(f"beta_{side}").otherwise(0.0).alias(f"beta_{side}") for side in "ab")
     table = filled.with_columns(
         delta_beta=pl.col("beta_b") - pl.col("beta_a"), delta_mu=pl.col("mu_b") - pl.col("mu_a"),
         metric=pl.lit("latency").cast(pl.Categorical),

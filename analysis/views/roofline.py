@@ -96,8 +96,8 @@ def _compiled(run: Trace) -> OneRun:
     spent = int(rows["device_ns"].sum())
     known = int(rows.filter(pl.col("flops").is_not_null())["device_ns"].sum())
     note = ("By op, from the HLO of the profile: FLOPs of its matrix products and convolutions, those that cuBLAS does "
-            "included (xprof gives these none), bytes of its operands and result; of other custom calls neither. The "
-            "type of a product is unknown, and so are the share of the peak FLOP/s and the least time.")
+            "included (xprof gives these none), bytes of its operands and result; of other custom calls neither. Calls "
+            "are executions of the op. Products of fp32 may run as tf32, whose rate is then their peak.")
     facts: dict[str, Any] = {"covered": known / spent if spent else None, "mfu": None, "flops_per_cycle": None,
                              "devices": []}
     said = f"Work known for {units.percent(100 * known / max(spent, 1))} of kernel time."

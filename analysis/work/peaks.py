@@ -23,6 +23,7 @@ MATRIX = {"fp64": "fp64_tensor", "fp32": "fp32_matrix"}
 """Columns for matrix units, for types whose own column is for vector units."""
 SLACK = 0.15
 """Largest relative difference between a recorded memory size and that of the data sheet."""
+_CLOCK_SLACK = 0.01
 _VENDOR = re.compile(r"^(NVIDIA |AMD Instinct |AMD |Tesla |Intel\(R\) )+")
 _OTHER_PART = re.compile(r"[ -]?(Ti|SUPER|Laptop|Max-Q|Mobile|D|NVL)\b", re.IGNORECASE)
 _NAMELESS = re.compile(r"|AMD Radeon Graphics|AMD Instinct")
@@ -80,7 +81,7 @@ def _table() -> tuple[DevicePeak, ...]:
 
 def peak_of(device: Device, settings: Mapping[str, Mapping[str, float]] | None = None) -> DevicePeak | None:
     """The peak of a recorded device; None where it is unknown. Raises BadPeaks for invalid settings."""
-    peak = _by_name(device) or _by_chip(device)
+    peak = _by_name(device) or _by_chip(device) or _by_figures(device)
     peak = _scaled(peak, device) if peak is not None else None
     own = (of_settings() if settings is None else checked(settings)).get(device.name or "")
     if own is not None:
@@ -126,6 +127,21 @@ def _by_chip(device: Device) -> DevicePeak | None:
         return None
     model = models[-1] if memory > 230e9 else models[0]
     return next(peak for peak in _table() if peak.model == model)
+
+
+def _by_figures(device: Device) -> DevicePeak | None:
+    """The model of a device that XLA recorded by its vendor alone: its multiprocessors, memory and highest clock, where
+    these are those of one model, or of models that are alike."""
+    units, memory, clock = (device.properties.get(key) for key in ("core_count", "memory_size", "clock_rate"))
+    if not isinstance(units, int) or not isinstance(memory, int | float) or not isinstance(clock, int | float):
+        return None
+    alike = [
+        peak for peak in _table() if peak.size.get("units") == units
+        and abs(clock / 1000 / peak.size.get("boost_mhz", 1.0) - 1) < _CLOCK_SLACK
+        and abs(memory / peak.size.get("memory", 1.0) - 1) < SLACK
+    ]
+    figures = {(*sorted(peak.flops.items()), ("bytes_per_s", peak.bytes_per_s)) for peak in alike}
+    return alike[0] if len(figures) == 1 else None
 
 
 def _scaled(peak: DevicePeak, device: Device) -> DevicePeak | None:

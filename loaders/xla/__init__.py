@@ -22,7 +22,7 @@ class Xla(FormatLoader):
     name = "xla"
     title = "XLA profile (.xplane.pb of JAX, TensorFlow, PyTorch/XLA): kernels with their HLO ops, host threads, steps"
     suffixes = (".xplane.pb",)
-    version = 5
+    version = 6
     reader = "read"
     fills = ("kernels", "host", "metrics", "cycles")
     folder_is_one_run = True

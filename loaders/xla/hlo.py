@@ -18,8 +18,12 @@ from contextlib import suppress
 from math import prod
 from typing import Any, NamedTuple
 
-_BYTES = {1: 1, 2: 1, 6: 1, 3: 2, 7: 2, 10: 2, 16: 2, 4: 4, 8: 4, 11: 4, 5: 8, 9: 8, 12: 8, 15: 8, 18: 16}
+_BYTES = {1: 1, 2: 1, 6: 1, 3: 2, 7: 2, 10: 2, 16: 2, 4: 4, 8: 4, 11: 4, 5: 8, 9: 8, 12: 8, 15: 8, 18: 16,
+          **dict.fromkeys((19, 20, 23, 24, 25, 28, 29), 1)}
 """Element type of XLA → bytes of an element."""
+_TYPES = {2: "int8", 6: "int8", 10: "fp16", 16: "bf16", 11: "fp32", 12: "fp64",
+          **dict.fromkeys((19, 20, 23, 24, 25, 28, 29), "fp8")}
+"""Element type of XLA → type whose peak its products have."""
 _NO_WORK = frozenset(("parameter", "constant", "bitcast", "tuple", "get-tuple-element"))
 _LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python\d|^<|/jax/|/flax/")
 _MOST_BYTES = 256 << 20
@@ -29,10 +33,13 @@ Fields = list[tuple[int, Any]]
 
 
 class OpWork(NamedTuple):
-    """FLOPs of one call (None if unknown), bytes of operands and result, and the line of the program."""
+    """FLOPs of one execution (None if unknown), bytes of operands and result, the type that its products multiply
+    (None without products, or of several), its scopes (``op_name``), and the line of the program."""
 
     flops: int | None
     bytes: int | None
+    dtype: str | None
+    scope: str | None
     line: str | None
 
 
@@ -175,7 +182,9 @@ def _module(data: bytes) -> dict[tuple[str, str], OpWork]:
             by_id[_number(own, 35) or 0] = instruction
     frames = next(iter(_all(data, 25) or _all(data, 17)), None)
     return {
-        (module, one.name): OpWork(_flops(one, computations, by_id), _moved(one, by_id), _line(one, frames))
+        (module, one.name): OpWork(
+            _flops(one, computations, by_id), _moved(one, by_id), _type(one, computations, by_id),
+            _text(_part(one.fields, 7), 2) or None, _line(one, frames))
         for rows in computations.values() for one in rows if one.opcode not in _NO_WORK
     }
 
@@ -203,6 +212,20 @@ def _flops(one: _Instruction, computations: dict[int, list[_Instruction]], by_id
         times = _TIMES.search(_backend(one))
         return total * int(times[1]) if times else None
     return total
+
+
+def _type(one: _Instruction, computations: dict[int, list[_Instruction]], by_id: dict[int, _Instruction]) -> str | None:
+    """The type of the operands of its products, its own and those of what it calls; None without, or of several."""
+    kinds, waiting, seen = set[int](), [one], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if each.opcode in ("dot", "convolution") or (each.opcode == "custom-call" and _is_product(each)):
+            left = by_id.get((_numbers(each.fields, 36) or [0])[0])
+            kinds.add(left.shape[0] if left is not None else 0)
+        called = set(_numbers(each.fields, 38)) - seen
+        seen |= called
+        waiting += [part for number in called for part in computations.get(number, ())]
+    return _TYPES.get(kinds.pop()) if len(kinds) == 1 else None
 
 
 def _part(fields: Fields, number: int) -> Fields:

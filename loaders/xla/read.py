@@ -124,14 +124,15 @@ class _Load:
             work = works.get((where, program_id, name)) or of_module.get((where, name))
             work = work or (any_module.get(name) if not where else None)
             if work is not None:
-                pairs.append((module, program, op, *work))
+                pairs.append((module, program, op, where or None, name, *work))
         known = pl.DataFrame(pairs, orient="row", schema={
-            **{key: launched.schema[key] for key in keys}, "op_flops": pl.Int64, "op_bytes": pl.Int64,
+            **{key: launched.schema[key] for key in keys}, "op_module": pl.String, "op_name": pl.String,
+            "op_flops": pl.Int64, "op_bytes": pl.Int64, "op_dtype": pl.String, "op_scope": pl.String,
             "op_line": pl.String})
         found = launched.join(known, on=keys, how="inner").drop(keys)
         places = kernels.select(pl.col("index").cast(pl.UInt32).alias("row"), "offset").collect()
         matches = places.join(found.unique("offset"), on="offset", how="inner").drop("offset")
-        return changed("kernels", kernels, matches.with_columns(pl.col("op_line").cast(NAME)), self.job)
+        return changed("kernels", kernels, matches.with_columns(pl.col(pl.String).cast(NAME)), self.job)
 
     def _met(self, events: XPlaneEvents, plane: Plane, line: Line) -> None:
         self.events += events.rows

@@ -229,3 +229,39 @@ def test_an_event_whose_time_is_out_of_range_stays_as_a_row_without_it(tmp_path:
         assert trace.info.warnings[:2] == (
             "2 values of XEvent (dur, ts) could not be read: out of range",
             "1 value of XEvent (dur) could not be read: ends before it starts")
+
+
+def test_the_roofline_of_a_capture_is_per_execution_of_its_ops(data: Path) -> None:
+    from warplens.analysis.work.compiled import compiled_rows
+
+    (trace,) = open_run(data / CAPTURE)
+    rows = compiled_rows(trace)
+    assert set(rows["calls"]) == {5}  # the fused attention launches five kernels in each
+    assert int((rows["flops"] * rows["calls"]).sum()) == 5 * 6 * 103_079_215_104
+    products = rows.filter(pl.col("flops") > 0)
+    assert set(products["dtype"]) == {"bf16"} and set(products["bound"]) == {"compute"}
+    # 256 units, 288 GB, 2,400 MHz: a MI355X, 2,516.6 TFLOP/s of bf16
+    assert set(products["least_ns"]) == {round(5 * 103_079_215_104 / 2.5166e15 * 1e9)}
+    unknown = rows.filter(pl.col("flops").is_null())
+    assert unknown.height == 4 and unknown.select("bound", "least_ns", "lost_ns").null_count().row(0) == (4, 4, 4)
+
+
+def test_scopes_of_the_source_are_in_the_tree_of_ops(data: Path) -> None:
+    from warplens.analysis.operators.call_paths import call_paths
+    from warplens.analysis.operators.hlo_scopes import scopes_in, with_scopes
+
+    (trace,) = open_run(data / CAPTURE)
+    plain = call_paths(trace)
+    assert plain is not None
+    tree = with_scopes(trace, plain)
+    of = {row["name"]: row for row in tree.to_dicts()}
+    assert of["gemm_fusion_dot.7"]["parent"].endswith("transpose(jvp(bsd,de->bse))")
+    for column in ("device_self_ns", "host_self_ns"):
+        assert tree[column].sum() == plain[column].sum()
+    totals = {row["path"]: row["device_total_ns"] for row in tree.to_dicts()}
+    for row in tree.filter(pl.col("kind") == "module").to_dicts():
+        assert row["device_total_ns"] == sum(
+            totals[one["path"]] for one in tree.filter(pl.col("parent") == row["path"]).to_dicts())
+    assert set(tree["parent"].drop_nulls()) <= set(tree["path"])
+    assert scopes_in("jit(f)/layer_0/while/body/dot_general") == ["layer_0", "while", "body"]
+    assert scopes_in("jit(f)/transpose(jvp(a/b))/add") == ["transpose(jvp(a/b))"] and scopes_in("add") == []
