@@ -39,12 +39,12 @@ def test_an_annotation_that_names_a_step_is_a_cycle_even_alone() -> None:
 
 
 def test_annotations_that_repeat_and_fill_the_time_are_cycles() -> None:
-    marks = [host("batch 1", 0, 90, "annotation"), host("batch 2", 100, 95, "annotation"),
-             host("batch 3", 200, 92, "annotation"), host("copy", 3, 5, "annotation")]
+    marks = [host("batch 4", 0, 90, "annotation"), host("batch 5", 100, 95, "annotation"),
+             host("batch 6", 200, 92, "annotation"), host("copy", 3, 5, "annotation")]
     found = cycles_of(run_of(host=marks), Options()).select("cycle", "label", "source").collect().to_dicts()
     assert found == [
-        {"cycle": number, "label": f"batch {number}", "source": "annotation"} for number in (1, 2, 3)
-    ]
+        {"cycle": number, "label": f"batch {number + 3}", "source": "annotation"} for number in (1, 2, 3)
+    ], "only the number of a step is that of its cycle"
 
 
 def test_the_anchor_is_the_outermost_function_that_repeats() -> None:
@@ -79,6 +79,25 @@ def test_a_step_is_lead_device_time_and_tail_and_each_part_has_one_owner() -> No
     found = cycles_of(run_of(cycles=steps(100, 100), kernels=launches), Options()).collect()
     times = found.select("host_ns", "lead_ns", "device_ns", "tail_ns", "step_ns", "busy_ns", "idle_ns", "period_ns")
     assert times.rows() == [(100, 5, 105, 0, 110, 25, 85, None), (100, 40, 10, 40, 90, 10, 80, 50)]
+
+
+def test_a_pause_between_two_marks_belongs_to_no_step() -> None:
+    """Longer than a twentieth of a mark and than three times the usual gap, both above a millisecond."""
+    begins = [0, 101 * MS, 202 * MS, 209 * MS + 100 * MS]  # gaps of 1, 1 and 7 ms
+    marks = [{**one, "start_ns": at} for one, at in zip(steps(*[100 * MS] * 4), begins, strict=True)]
+    work = [kernel(n, at + 5 * MS, 10 * MS) for n, at in enumerate(begins)]
+    found = cycles_of(run_of(cycles=marks, kernels=work), Options()).collect()
+    assert found["lead_ns"].to_list() == [5 * MS, 6 * MS, 6 * MS, 5 * MS]
+    near = [{**one, "start_ns": at - 3 * MS * (at > 202 * MS)} for one, at in zip(marks, begins, strict=True)]
+    work[3]["start_ns"] -= 3 * MS
+    assert cycles_of(run_of(cycles=near, kernels=work), Options()).collect()["lead_ns"].to_list()[3] == 9 * MS
+
+
+def test_an_outlier_is_a_long_mark_however_long_its_work_runs() -> None:
+    """Of executions, whose calls only put work in a queue, it is a long step."""
+    work = [kernel(n, 100 * n + 5, 170 if n == 7 else 10, stream=n) for n in range(10)]
+    found = cycles_of(run_of(cycles=steps(*[100] * 10), kernels=work), Options()).collect()
+    assert max(found["step_ns"].to_list()) > 160 and not found["outlier"].any()
 
 
 def test_a_launch_belongs_to_the_cycle_whose_call_launched_it() -> None:

@@ -124,6 +124,9 @@ def test_of_two_series_of_step_marks_the_outer_one_counts_else_the_longer_one() 
     evaluated = [host(f"eval_step {n}", 1_000 + 10 * n, 9, "annotation") for n in range(9)]
     cycles = find_cycles(run_of(host=[*inner, *outer, *evaluated]), Options())
     assert (cycles.frame["label"].to_list(), cycles.guessed) == ([f"step {n}" for n in range(4)], False)
+    most = [host(f"iter {n}", 10 * n, 9, "annotation") for n in range(10)]  # most of them in the one step, but longer
+    cycles = find_cycles(run_of(host=[*most, host("step 0", 0, 62, "annotation")]), Options())
+    assert cycles.frame["label"].to_list() == [f"iter {n}" for n in range(10)]
 
 
 def test_where_a_guess_is_not_used_the_run_is_not_said_to_have_no_cycles() -> None:

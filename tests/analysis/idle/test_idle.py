@@ -110,6 +110,18 @@ def test_a_wait_that_was_over_before_the_gap_began_drained_nothing() -> None:
     assert row["drained_by"] is None
 
 
+def test_a_wait_of_another_thread_that_launches_emptied_nothing() -> None:
+    """Thread 2 waits while the device runs dry, but what ends the gap comes from thread 1."""
+    run = run_of(
+        host=[call(2 * US, 20 * US, None, "cudaStreamSynchronize", tid=2), call(180 * US, US, 3, tid=2),
+              call(80 * US, 10 * US, 2), call(0, US, 1)],
+        kernels=[kernel(0, 0, 10 * US, correlation=1), kernel(1, 100 * US, 5 * US, correlation=2),
+                 kernel(2, 200 * US, 5 * US, correlation=3)],
+    )
+    gaps = ask(view("idle"), (run,)).frame.sort("start_ns")
+    assert gaps["start_ns"].to_list() == [10 * US, 105 * US] and gaps["drained_by"].to_list() == [None, None]
+
+
 def test_the_wait_that_was_on_when_the_gap_began_emptied_the_queue_not_the_one_after_it() -> None:
     copying = call(2 * US, 20 * US, None, "cudaMemcpy")
     (row,) = ask(view("idle"), (gap(copying, call(25 * US, US, None, "cudaStreamSynchronize")),)).frame.to_dicts()

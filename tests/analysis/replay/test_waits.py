@@ -11,8 +11,10 @@ from simulator import KINDS, RETURN, simulate
 from warplens.analysis.contract.options import Options
 from warplens.analysis.replay.accuracy import _MOST, _aligned
 from warplens.analysis.replay.answer import _place, why
+from warplens.analysis.replay.critical_path import Path, Step
 from warplens.analysis.replay.loop import NEVER
 from warplens.analysis.replay.model import Model, _between
+from warplens.analysis.replay.path_rows import WIDTH, picture
 from warplens.analysis.replay.recording import Recording, recording_of
 from warplens.analysis.replay.waits import AFTER_EVENT_NS, Order, _Inference, order_of
 from warplens.loaders.trace import Trace
@@ -198,6 +200,16 @@ def test_a_row_without_a_change_or_of_a_run_that_cannot_be_replayed_has_no_path(
     assert why({"change": "kernel=0.5"}, run_of(kernels=[kernel(0, 0, 10), kernel(1, 20, 10)]), Options()) == []
     row = {"change": "kernel=0.5", "name": "all kernels"}
     assert why(row, run, Options())[0].title == "Critical path of a recording"
+
+
+def test_a_path_is_a_line_of_letters_per_lane_over_a_scale_of_its_length() -> None:
+    path = Path(None, 1_000, 5_000, (Step("kernel", "gemm", 1_000, 2_900, 0, 0, -1),
+                                     Step("host", "loop", 2_900, 5_000, 0, -1, 0)))
+    assert path.strip(["GPU 0", "thread 1"], 4) == {"GPU 0": "gg  ", "thread 1": "  HH"}
+    drawn = picture({"strip": path.strip(["GPU 0", "thread 1"], WIDTH), "length_ns": 4_000, "legend": {"H": "host"}})
+    assert [line.split() for line in drawn] == [
+        ["GPU", "0", "g" * 48], ["thread", "1", "H" * 52], ["0", "2.00", "µs", "4.00", "µs"], ["H", "host"]]
+    assert drawn[2].index("2.00") - drawn[2].index("0") == WIDTH // 4
 
 
 def test_moments_between_marks_move_with_them_and_those_outside_keep_their_distance() -> None:

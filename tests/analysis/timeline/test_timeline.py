@@ -62,6 +62,11 @@ def test_a_column_holds_the_moments_at_which_anything_ran(slices, start, length,
     assert edges[0] == start and edges[-1] == start + length
 
 
+def test_a_moment_has_the_column_it_falls_into_also_in_a_window_of_a_nanosecond():
+    assert [Window(0, 10, 5).column(at) for at in (-1, 0, 1, 2, 9, 10)] == [-1, 0, 0, 1, 4, 5]
+    assert [Window(7, 8, 4).column(7), Window(7, 8, 4).column(8), Window(7, 7, 4).column(7)] == [0, 4, 0]
+
+
 @given(SLICES)
 def test_in_one_row_no_slice_overlaps_another(slices):
     starts, ends = arrays(slices)
