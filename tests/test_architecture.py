@@ -17,8 +17,9 @@ from warplens.analysis.views import OURS
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("cli", "loaders", "analysis", "tui")
-MOST_MODULES = 170
-"""Modules that one view may reach through its imports, the late ones among them: who follows a question opens these."""
+MOST_MODULES = 175
+"""Modules that one view may reach through its imports, the late ones among them: who follows a question opens these.
+The triage has 170; a rule in a file of its own is one more."""
 HEAVY = ("textual", "polars", "scipy", "numpy", "numba", "pyarrow", "msgspec", "importlib.metadata")
 
 

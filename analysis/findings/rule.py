@@ -34,8 +34,9 @@ class Evidence(Struct, frozen=True):
     ``launched`` device activities began before their launch call. ``steps_each`` is the steps of one rank,
     ``measured`` the evidence by subject, ``costliest`` the kernel with most time over all ``devices``, ``busy`` the
     busy share of each device in the steps (``device busy of_ns``; ``of_ns`` only if it is active in a part of them),
-    ``in_steps`` whether there are steps, ``families`` each device's time in the steps by kernel family, ``in_all`` the
-    same as ``busy`` for the whole recording. ``base_ns``: the step that sentences name, that of the fact ``step``."""
+    ``in_steps`` whether there are steps, ``families`` each device's time in the steps by kernel family (``device rank
+    families``, the last ns by name), ``in_all`` the same as ``busy`` for the whole recording. ``base_ns``: the step
+    that sentences name, that of the fact ``step``."""
 
     steps: int
     step_ns: float

@@ -8,7 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from ... import extensions
-from . import device, facts, waiting
+from . import (
+    device,
+    facts,
+    waiting,
+)
 from .rule import Evidence, Finding, Rule
 
 RULES: tuple[Rule, ...] = (
