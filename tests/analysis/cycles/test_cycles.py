@@ -19,6 +19,7 @@ from warplens.analysis.cycles.scope import scoped
 from warplens.analysis.cycles.statement import homeless, left_out, notes_of
 from warplens.analysis.query.ask import ask
 from warplens.analysis.query.report import report
+from warplens.analysis.views import view
 from warplens.analysis.views.cycles import VIEW
 from warplens.loaders.schema_limits import LONGEST_NS
 from warplens.loaders.trace import Trace
@@ -141,6 +142,12 @@ def test_two_runs_compare_by_rank_slowest_first() -> None:
     assert ask(VIEW, (a, b)).frame.select("time_rank", "a_ns", "b_ns", "delta_ns", "delta_pct", "cycle_a").rows() == [
         (1, 30, 40, 10, pytest.approx(100 / 3), 1), (2, 20, 15, -5, -25.0, 2), (3, 10, None, None, None, 0),
     ]
+
+
+def test_a_pair_says_its_totals_also_where_one_run_has_nothing() -> None:
+    a, b = (run_of(cycles=steps(100, 100), kernels=[kernel(n, 100 * n + 5, dur) for n in range(2)]) for dur in (0, 10))
+    (said,) = ask(view("kernels"), (a, b)).summary
+    assert said == "Per cycle: total 0 ns → 10 ns, count 1 → 1 (mean of 2 whole cycles in A, 2 in B)."
 
 
 def test_marks_without_any_work_are_not_judged() -> None:

@@ -165,6 +165,11 @@ def test_a_name_that_says_prefill_proves_nothing_among_equal_steps() -> None:
     assert set(cycles_of(run, Options()).collect()["kind"].cast(str)) == {"step"}
 
 
+def test_the_rhythm_is_the_longest_run_of_like_segments_not_the_last() -> None:
+    alike = np.array([True] * 8 + [False] * 9 + [True] * 3)
+    assert patterns._stretch(alike, np.zeros(20), np.zeros(20, dtype=bool)) == (0, 8)
+
+
 def test_a_rhythm_that_was_interrupted_is_still_one() -> None:
     pause = np.random.default_rng(5).integers(100, 200, 900).tolist()
     pattern, = find_patterns(np.array([*STEP * 6, *pause, *STEP * 8]))

@@ -110,6 +110,14 @@ def test_a_wait_that_was_over_before_the_gap_began_drained_nothing() -> None:
     assert row["drained_by"] is None
 
 
+def test_what_a_wait_cost_is_the_wait_and_the_code_after_it_that_it_held_up() -> None:
+    run = gap(call(8 * US, 20 * US, None, "cudaStreamSynchronize"), host("step", 0, 200 * US, "python"))
+    idle = idle_of(run, run)
+    assert idle is not None and causes(run)["sync"] == 18 * US  # of the 20 µs it took, what lies in the gap
+    assert {name: part.idle_ns for name, part in idle.scope[0].parts.items()} == {
+        "drained": 20 * US, "behind": 70 * US, "emptied": 70 * US}
+
+
 def test_a_wait_of_another_thread_that_launches_emptied_nothing() -> None:
     """Thread 2 waits while the device runs dry, but what ends the gap comes from thread 1."""
     run = run_of(

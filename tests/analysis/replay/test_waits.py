@@ -14,7 +14,7 @@ from warplens.analysis.replay.answer import _place, why
 from warplens.analysis.replay.critical_path import Path, Step
 from warplens.analysis.replay.loop import NEVER
 from warplens.analysis.replay.model import Model, _between
-from warplens.analysis.replay.path_rows import WIDTH, picture
+from warplens.analysis.replay.path_rows import WIDTH, facts, path_of, picture
 from warplens.analysis.replay.recording import Recording, recording_of
 from warplens.analysis.replay.waits import AFTER_EVENT_NS, Order, _Inference, order_of
 from warplens.loaders.trace import Trace
@@ -200,6 +200,18 @@ def test_a_row_without_a_change_or_of_a_run_that_cannot_be_replayed_has_no_path(
     assert why({"change": "kernel=0.5"}, run_of(kernels=[kernel(0, 0, 10), kernel(1, 20, 10)]), Options()) == []
     row = {"change": "kernel=0.5", "name": "all kernels"}
     assert why(row, run, Options())[0].title == "Critical path of a recording"
+
+
+def test_the_path_of_a_run_that_waits_for_its_host_is_call_by_call_and_ends_in_the_last_kernel() -> None:
+    kernels = [kernel(n, 40_000 * n + 9_000, 3_000, f"gemm{n}", correlation=n + 1, pid=1, stream=7) for n in range(3)]
+    path = path_of(run_of(host=launches(0, 40_000, 80_000), kernels=kernels), Options())
+    assert path is not None
+    assert [(one.kind, one.begin, one.end, one.call, one.activity) for one in path.steps] == [
+        ("call", 0, 5_000, 0, -1), ("host", 5_000, 40_000, 1, -1), ("call", 40_000, 45_000, 1, -1),
+        ("host", 45_000, 80_000, 2, -1), ("launch", 80_000, 89_000, 2, 2), ("kernel", 89_000, 92_000, 2, 2)]
+    parts = facts(path, ["one"] * len(path.steps))["parts"]
+    assert [part["ns"] for part in parts] == [70_000, 10_000, 9_000, 3_000]
+    assert [part["share"] for part in parts] == [part["ns"] / 92_000 for part in parts]
 
 
 def test_a_path_is_a_line_of_letters_per_lane_over_a_scale_of_its_length() -> None:

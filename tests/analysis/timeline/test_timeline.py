@@ -24,7 +24,7 @@ from warplens.analysis.timeline.counters import strips
 from warplens.analysis.timeline.coverage import class_times, coverage_of
 from warplens.analysis.timeline.lanes import extent_of, timeline_of
 from warplens.analysis.timeline.layout import layout
-from warplens.analysis.timeline.picture import axis, cycle_line, lines_of, minimap
+from warplens.analysis.timeline.picture import _eighths, axis, cycle_line, lines_of, minimap
 from warplens.analysis.timeline.place import arrow, counterpart, describe, find, launcher
 from warplens.analysis.timeline.queue_depth import queue_depths
 from warplens.analysis.timeline.rows import levels
@@ -327,6 +327,8 @@ def test_lanes_are_named_by_what_runs_in_them_and_fold_into_the_height_there_is(
     assert [row.label for row in rows] == [
         "GPU 0 stream 7", "thread 1", "  python +18", "  operator", "  runtime call", "thread 2", "thread 3"]
     assert rows[0].lines == 8 and sum(row.lines for row in rows) == 14
+    tall = [row.label for row in layout(timeline, window, 18)]
+    assert tall[1:5] == ["thread 1", "  python", "  python 2", "  python 3 +16"], "no more is folded than has to be"
     every = layout(timeline, window, 14, {("thread", None, 1, 1)})
     assert [row.label for row in every if row.group == ("thread", None, 1, 1)] == ["thread 1 +21"]
     assert len(layout(timeline, window)) == 1 + 22 + 2
@@ -341,6 +343,11 @@ def test_a_tall_stream_is_as_high_as_it_was_busy_and_says_the_family_of_each_bar
     (line,) = lines_of(timeline, [row], window)
     assert line.lines == ("   g", "n  █", "█g █", "██ █")
     assert line.named == ((0, 3, 3),), "over a bar that is full the letter stands in it"
+
+
+def test_a_column_in_which_anything_ran_is_never_blank():
+    assert _eighths(np.array([0, 1e-6, 0.5, 1])).tolist() == [0, 1, 4, 8]
+    assert _eighths(np.array([0, 1e-6, 0.5, 1]), 2).tolist() == [0, 1, 8, 16]
 
 
 @pytest.mark.parametrize("busy, said", [(3, "1 busy here: Space opens"), (2, "idle here: Space opens")])
