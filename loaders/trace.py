@@ -191,6 +191,15 @@ class Trace(Struct, frozen=True):
             before = self.filled[name] = table, has_rows
         return before[1]
 
+    def replays_graphs(self) -> bool:
+        """Whether a host call launches a graph whose device activities were recorded."""
+        import polars as pl
+
+        if not self.has("kernels") or not self.has("host"):
+            return False
+        names = self.host.select(pl.col("name").unique()).collect(engine="streaming")["name"].cast(pl.String)
+        return bool(names.str.contains("GraphLaunch").any())
+
     def is_readable(self) -> bool:
         """Whether the files of its tables are there; they may be removed, as with the cache, while a run is open."""
         import polars as pl

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import cache as cache_once
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -35,7 +33,6 @@ _AGAIN = "Write or copy it again."
 _LOADERS = registry.__name__.rpartition(".")[0] + "."
 _PARALLEL_BYTES = 32 << 20  # Files smaller than this in total are read before worker processes would have started.
 
-MOST_CAPTURES = 64
 MOST_NAMED = 16  # Maximum unreadable files that are named in warnings; the rest are counted.
 
 
@@ -329,23 +326,14 @@ def _read(file: InputFile, loader: FormatLoader, request: Request, target: Path)
         raise
 
 
-def sibling_captures(path: Path) -> list[Path]:
-    """Recordings made during graph capture, in the folder where serving frameworks put them."""
+def _may_have_captures(run: Trace, path: Path) -> bool:
+    """Whether captures lie beside the file, or the run replays graphs and other traces do."""
     try:
-        return sorted(file for file in (path.parent / CAPTURES).iterdir() if ".json" in file.name)
+        with os.scandir(path.parent) as entries:
+            others = {entry.name for entry in entries if entry.name == CAPTURES or ".json" in entry.name} - {path.name}
     except OSError:
-        return []
-
-
-def _captures(files: Sequence[Path]) -> tuple[Trace | Unreadable, ...]:
-    """The traces of the captures, in order of file; the error for each unreadable one."""
-    read: list[Trace | Unreadable] = []
-    for file in files[:MOST_CAPTURES]:
-        try:
-            read += open_run(str(file))
-        except Unreadable as error:
-            read.append(error)
-    return (*read, *(Unreadable(file, f"is not among the first {MOST_CAPTURES}") for file in files[MOST_CAPTURES:]))
+        return False
+    return CAPTURES in others or (bool(others) and run.replays_graphs())
 
 
 class Opened(Struct, frozen=True):
@@ -365,15 +353,18 @@ class Opened(Struct, frozen=True):
     def traces(self, worker: int | None = None, capture: str | None = None) -> tuple[Trace, ...]:
         """The traces: ranks merged, or one worker selected. Raises Unreadable if that is impossible.
 
-        Captures of replayed graphs are read from ``capture``, else from the folder ``capture_traces`` next to the file.
+        Captures of replayed graphs are read from ``capture``, else looked for beside the file.
         """
         warnings = self.unread
         if len(warnings) > MOST_NAMED:
             warnings = (*warnings[:MOST_NAMED], f"{len(warnings) - MOST_NAMED:,} more files were left out, too")
         runs = tuple(run.warn(*warnings) if warnings else run for run in self._traces(worker))
-        alone = Path(self.files[0]) if len(self.files) == 1 and not os.path.isdir(self.files[0]) else None
-        files = [Path(capture)] if capture else sibling_captures(alone) if alone is not None else []
-        return tuple(replace(run, captures=cache_once(partial(_captures, files))) for run in runs) if files else runs
+        alone = Path(self.files[0]) if len(self.files) == 1 and os.path.isfile(self.files[0]) else None
+        if not capture and (alone is None or not any(_may_have_captures(run, alone) for run in runs)):
+            return runs
+        from .captures import with_captures
+
+        return tuple(with_captures(run, alone, capture) for run in runs)
 
     def has_distinct_ranks(self) -> bool:
         """Whether each file records its own, distinct rank, so that further files do not change the assignment."""
