@@ -4,7 +4,7 @@ put them, or other traces of the run's folder that were recorded during a captur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from ..errors import Unreadable
 from ..trace import Trace
 from .job.files import CAPTURES
-from .opening import open_run
 from .stream import Source
 
 MOST_CAPTURES = 64
@@ -22,9 +21,11 @@ _SEARCHED = 8 << 20
 step's launches, and searching 100 MB of text takes a third of a second."""
 _BLOCK = 4 << 20
 _CAPTURING = b"StreamBeginCapture"
+Open = Callable[[str], tuple[Trace, ...]]
+"""As ``opening.open_run``."""
 
 
-def with_captures(run: Trace, path: Path | None, capture: str | None) -> Trace:
+def with_captures(run: Trace, path: Path | None, capture: str | None, open_run: Open) -> Trace:
     """The run with its captures: the one named, else those in the folder ``capture_traces`` beside its file and, if
     the run replays graphs, the traces beside it that begin a stream capture."""
     if capture or path is None:
@@ -34,7 +35,7 @@ def with_captures(run: Trace, path: Path | None, capture: str | None) -> Trace:
         others = [file for file in _in(path.parent) if file.name != path.name]
         if others and run.replays_graphs():
             files = sorted([*files, *_capturing(others)])
-    return replace(run, captures=cache(partial(_opened, tuple(files)))) if files else run
+    return replace(run, captures=cache(partial(_opened, tuple(files), open_run))) if files else run
 
 
 def _in(folder: Path) -> list[Path]:
@@ -64,7 +65,7 @@ def _capturing(files: Sequence[Path]) -> list[Path]:
     return matching
 
 
-def _opened(files: Sequence[Path]) -> tuple[Trace | Unreadable, ...]:
+def _opened(files: Sequence[Path], open_run: Open) -> tuple[Trace | Unreadable, ...]:
     """The traces of the captures, in order of file; the error for each unreadable one."""
     read: list[Trace | Unreadable] = []
     for file in files[:MOST_CAPTURES]:

@@ -364,7 +364,7 @@ class Opened(Struct, frozen=True):
             return runs
         from .captures import with_captures
 
-        return tuple(with_captures(run, alone, capture) for run in runs)
+        return tuple(with_captures(run, alone, capture, open_run) for run in runs)
 
     def has_distinct_ranks(self) -> bool:
         """Whether each file records its own, distinct rank, so that further files do not change the assignment."""
