@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import polars as pl
 import pytest
 
+from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.core.callers import launchers
+from warplens.analysis.query.ask import ask
+from warplens.analysis.views import view
+from warplens.loaders.errors import Unreadable
+from warplens.loaders.ingest.opening import open_run
 
 
 def op(name, start_ns, dur_ns, external_id=None, kind="op", tid=1):
@@ -143,3 +151,25 @@ def test_a_run_whose_calls_no_operator_made_has_none_that_launched(run_of) -> No
     run = run_of(host=[call(0, 10, 7)], kernels=[launch(300, 7)])
     found = launchers(run, run.kernels.collect()["index"], ("op", "call"))
     assert found.rows() == [(None, -1)]
+
+
+def test_operators_and_what_is_unclaimed_add_up_to_the_launches(data: Path, deep: bool) -> None:
+    """To the nanosecond, on real recordings: small ones, in ``make test-deep`` all up to 3 MB."""
+    most, tested = 3_000_000 if deep else 40_000, 0
+    for path in sorted((data / "traces/kineto").rglob("*.json*")):
+        if path.stat().st_size > most:
+            continue
+        try:
+            runs = open_run(str(path), use_cache=False)
+        except Unreadable:
+            continue
+        for run in runs:
+            if not run.has("kernels") or not run.has("host.kind=op"):
+                continue
+            answer = ask(view("ops"), (run,), Options())
+            at = [column.name for column in answer.columns].index("device_self_ns")
+            own = sum(row[at] or 0 for row in answer.window(0, answer.total_rows))
+            work = run.kernels.filter(pl.col("kind") != "sync").select(pl.col("dur_ns").sum()).collect().item()
+            assert own + answer.facts["unclaimed_device_ns"] == work, path
+            tested += 1
+    assert tested

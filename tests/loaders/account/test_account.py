@@ -133,5 +133,40 @@ def test_no_numbering_makes_a_wrong_join(seed: int, deep: bool) -> None:
                 assert own in ((truth[at][1], None) if sound else (None,))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_no_flow_label_or_number_of_another_process_makes_a_wrong_join(seed: int, deep: bool) -> None:
+    """Two to four processes use the same ids. Some activities have no correlation id, or one that no call has, and a
+    flow: to their call, to a row that is no call, to none. External ids name the operators of their launches, other
+    operators, or are the same for all. Each activity has its own call and the operator around it, or none, wherever a
+    launch of the process shows whether its ids are right."""
+    chance = random.Random(100 + seed)
+    for _ in range(2_500 if deep else 25):
+        host, kernels, truth = [], [], []
+        for rank in range(chance.randint(2, 4)):
+            count, ids = chance.randint(2, 10), chance.choice(("own", "shifted", "equal"))
+            numbers = chance.sample(range(1, 15), count)
+            for at in range(count):
+                named = {"own": at + 1, "shifted": (at + 1) % count + 1, "equal": 1}[ids]
+                host += [op(f"op{at}", 100 * at, at + 1, rank=rank, pid=rank),
+                         call(100 * at + 10, numbers[at], rank=rank, pid=rank)]
+                own = len(host) - 1
+                known = chance.choice(("correlation", "flow", "no call", "nowhere"))
+                kernels.append(activity(
+                    5_000 + 20 * at, numbers[at] if known == "correlation" else chance.choice((None, 0, 900)), named,
+                    rank=rank, flow={"flow": own, "no call": own - 1}.get(known)))
+                shows = known in ("correlation", "flow") and (ids != "equal" or at > 0)
+                truth.append((own, own - 1, known, shows))
+        order = chance.sample(range(len(kernels)), len(kernels))
+        trace = recording(host, [kernels[at] for at in order])
+        for at, (found, operator) in zip(order, linked(trace), strict=True):
+            own, around, known, _ = truth[at]
+            assert found == (own if known in ("correlation", "flow") else None)
+            rank = kernels[at]["rank"]
+            if found is not None:
+                assert operator == around
+            elif any(shows for (*_, shows), one in zip(truth, kernels, strict=True) if one["rank"] == rank):
+                assert operator in (around, None)
+
+
 def test_the_evidence_of_an_operator_has_its_word() -> None:
     assert OP_BY[0] == "none" and len(set(OP_BY)) == 6
