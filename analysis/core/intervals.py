@@ -124,9 +124,9 @@ def union_per_owner(starts: Ints, ends: Ints, owner: Ints) -> tuple[Ints, Ints, 
     )
 
 
-def busy_and_exposed(starts: Ints, ends: Ints, owner: Ints, owners: int) -> tuple[Ints, Ints]:
-    """Per owner (numbered from 0), in ns: busy time, and exposed time, during which no other owner is active, so it
-    would vanish if the owner took no time. Give the intervals of one device only."""
+def busy_and_alone(starts: Ints, ends: Ints, owner: Ints, owners: int) -> tuple[Ints, Ints]:
+    """Per owner (numbered from 0), in ns: busy time, and the time in which it is active alone, which would vanish if it
+    took no time. Give the intervals of one device only."""
     first, last, of = union_per_owner(starts, ends, owner)
     busy = np.bincount(of, weights=last - first, minlength=owners).astype(np.int64)
     if not len(first):
@@ -138,6 +138,6 @@ def busy_and_exposed(starts: Ints, ends: Ints, owner: Ints, owners: int) -> tupl
     active = np.cumsum(step[order])[:-1]
     # where exactly one owner is active, the sum of the active owners' numbers is that owner's number
     which = np.cumsum((step * np.concatenate((of, of)))[order])[:-1]
-    alone = active == 1
-    exposed = np.bincount(which[alone], weights=np.diff(moments)[alone], minlength=owners)
-    return busy, exposed.astype(np.int64)
+    single = active == 1
+    alone = np.bincount(which[single], weights=np.diff(moments)[single], minlength=owners)
+    return busy, alone.astype(np.int64)

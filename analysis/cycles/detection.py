@@ -27,7 +27,7 @@ from ..core.distribution import fence, statistics
 from . import assignment, completeness, launch_runs, reduced
 from . import sources as cycle_sources
 from .completeness import with_phases
-from .sourced_cycles import LIMITED, GuessVerdict, SourcedCycles, judged, merged
+from .sourced_cycles import LIMITED, GuessVerdict, SourcedCycles, guess_verdict, merged
 from .step_times import BOUNDS, FIGURES, NOTHING, PlacedWork, StepTimes, main_devices, step_times, work_of
 
 WARM_UP_FACTOR = 1.5  # A first cycle this many times the median is warm-up, and so are those after it while they are...
@@ -140,10 +140,10 @@ def _find(run: Trace, anchor: str | None) -> Cycles:
 
 def _judged(run: Trace, sourced: SourcedCycles, cycles: Cycles) -> tuple[Cycles, GuessVerdict]:
     """The guess with why it is ignored, of n repetitions each where every n-th launches more."""
-    verdict = judged(run, sourced, cycles.frame)
+    verdict = guess_verdict(run, sourced, cycles.frame)
     if verdict.ignored is not None and (longer := merged(run, sourced, cycles.frame)) is not None:
         joined = _complete(run, longer)
-        again = judged(run, longer, joined.frame)
+        again = guess_verdict(run, longer, joined.frame)
         if again.ignored is None:
             return joined, again
     return replace(cycles, ignored=verdict.ignored), verdict

@@ -67,7 +67,7 @@ class GuessVerdict(Struct, frozen=True):
     applies: bool = True
 
 
-def judged(run: Trace, sourced: SourcedCycles, frame: pl.DataFrame) -> GuessVerdict:
+def guess_verdict(run: Trace, sourced: SourcedCycles, frame: pl.DataFrame) -> GuessVerdict:
     """Whether the repetitions are used; ``frame`` has the columns of ``detection``."""
     if IGNORED in run.info.facts:
         return GuessVerdict(run.info.facts[IGNORED])

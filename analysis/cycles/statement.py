@@ -94,7 +94,7 @@ def left_out(cycles: Cycles) -> str | None:
     return f"{lacking} of {count} {cycles.noun}s {were} not recorded whole and {are} left out of device figures."
 
 
-def notes_of(cycles: Cycles, part: bool = False) -> tuple[str, ...]:
+def cycle_notes(cycles: Cycles, part: bool = False) -> tuple[str, ...]:
     """What the user has to know of the cycles: the notes of their source, whether they are a guess, which were not
     recorded whole, what is unknown of them and which activities belong to none. ``part``: they are not all cycles."""
     every = (*cycles.notes, cycles.why_guessed, left_out(cycles), *unknown(cycles),

@@ -3,7 +3,7 @@
 Extra work of a device is hidden behind the host if the cycle takes no longer, exposed if the cycle grows by as much. In
 between nothing is claimed.
 
-The exposed time of a function is what would vanish if it took none: its busy interval minus what other functions on the
+The time of a function alone is what would vanish if it took none: its busy interval minus what other functions on the
 device cover. A function is exposed if that time grew and its device is exposed; hidden if the cycle did not grow
 although the function did, and either the device had idle time to absorb it or other functions cover it. Collectives are
 left out: their time is mostly waiting for other ranks.
@@ -21,7 +21,7 @@ from msgspec.structs import force_setattr, replace
 from numpy.typing import NDArray
 
 from ..contract.options import SIDES, Options
-from ..core.intervals import Ints, busy_and_exposed, union
+from ..core.intervals import Ints, busy_and_alone, union
 from ..core.quantiles import codes, dense
 from ..cycles import assignment
 from ..cycles.detection import find_cycles
@@ -195,11 +195,11 @@ Key = tuple[str, str | None, int | None, int | None]  # Function, device and the
 
 
 class DeviceTime(Struct, frozen=True):
-    """One device in the whole cycles of one process, ms per cycle: ``exposed`` per function, ``work`` without and
-    ``busy`` with collectives (overlap counted once), and ``cycle``, the cycle time.
+    """One device in the whole cycles of one process, ms a cycle: ``alone`` per function, ``work`` without and ``busy``
+    with collectives (overlap counted once), and ``cycle``, the cycle time.
     """
 
-    exposed: dict[str, Floats]
+    alone: dict[str, Floats]
     work: Floats
     busy: Floats
     cycle: Floats
@@ -255,7 +255,7 @@ def _of_function(row: FunctionChange, a: DeviceTime, b: DeviceTime, there: str, 
     if own is None or own <= 0 or not np.isfinite([growth.least, growth.most]).all():
         return None
     none = np.zeros(len(a.cycle)), np.zeros(len(b.cycle))
-    low, high = _grown(a.exposed.get(row.function, none[0]), b.exposed.get(there, none[1]))
+    low, high = _grown(a.alone.get(row.function, none[0]), b.alone.get(there, none[1]))
     if growth.path == "exposed":
         return "exposed" if 0 < low <= growth.most else None
     still = max(0.0, growth.most) < 0.5 * own
@@ -301,16 +301,16 @@ def _device(work: Work, side: RunSamples, device: str, of_rank: int | None, opti
         union(some["start_ns"].to_numpy(), (some["start_ns"] + some["dur_ns"]).to_numpy())
         .within(begin, begin + length) / 1e6 for some in (every.filter(pl.col("kind") != "collective"), every)
     )
-    return DeviceTime(_exposed(rows, numbers), working, busy, length / 1e6)
+    return DeviceTime(_alone(rows, numbers), working, busy, length / 1e6)
 
 
-def _exposed(rows: pl.DataFrame, numbers: Ints) -> dict[str, Floats]:
-    """Exposed ms of each function in each of these cycles (ascending); activities of other cycles cover it too."""
+def _alone(rows: pl.DataFrame, numbers: Ints) -> dict[str, Floats]:
+    """The ms alone of each function in each of these cycles (ascending); activities of other cycles cover it too."""
     number, first = dense(codes(rows["name"]))
     functions, of = rows["name"].gather(pl.Series(first)).cast(pl.String), number.astype(np.int64)
     cycles, at = np.unique(rows["cycle"].to_numpy(), return_inverse=True)
     starts = rows["start_ns"].to_numpy()
     owners = len(functions) * len(cycles)
-    _, alone = busy_and_exposed(starts, starts + rows["dur_ns"].to_numpy(), of * len(cycles) + at, owners)
+    _, alone = busy_and_alone(starts, starts + rows["dur_ns"].to_numpy(), of * len(cycles) + at, owners)
     times = alone.reshape(len(functions), len(cycles))[:, np.isin(cycles, numbers)] / 1e6
     return {str(name): values for name, values in zip(functions, times, strict=True)}

@@ -26,7 +26,7 @@ from ..core.derived import derived_value
 from ..core.intervals import EMPTY, Intervals, Ints, union
 from ..core.run_labels import Place, device_labels
 from ..cycles.detection import Cycles, counted_cycles, view_cycles
-from ..cycles.statement import notes_of
+from ..cycles.statement import cycle_notes
 from ..cycles.step_facts import step_by_rank
 from ..cycles.whole import steps_of, steps_of_cycle
 from ..findings.evidence.measured import measured
@@ -102,7 +102,7 @@ def timed(run: Trace, limited: Trace, options: Options, cycle: int | None, whole
     usual = not whole and cycle is None and options.warm_up and options.cycle_anchor is None
     parts = [part for _, part in rank_figures(run, cycles, usual)]
     if not parts and not cycles.frame.is_empty() and cycle is None:  # nothing is known of any step
-        cycles = replace(cycles, frame=cycles.frame.clear(), ignored="", notes=(" ".join(notes_of(cycles)),))
+        cycles = replace(cycles, frame=cycles.frame.clear(), ignored="", notes=(" ".join(cycle_notes(cycles)),))
         parts = [part for _, part in rank_figures(run, cycles, False)]
     return overview_from_ranks(run, limited, options, cycles, parts, cycle) if parts else None
 
@@ -263,7 +263,7 @@ def _notes(
             first = f"{cycles.notes[-1]} The whole recording counts as one."
         active = any(part.figures.devices for part in parts) or _active(parts)
         return (first, *several) if active else (first, _UNSEEN)
-    notes = [*notes_of(cycles, part=cycle is not None)]
+    notes = [*cycle_notes(cycles, part=cycle is not None)]
     if basis.window_ns and longer > LONGER:
         notes.append(
             f"Device figures are over windows of {units.duration(basis.window_ns)}: from the start of each {word} to "

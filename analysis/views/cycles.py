@@ -19,7 +19,7 @@ from ..core.text import display
 from ..cycles.detection import Cycles, facts_of, find_cycles, view_cycles, why_none
 from ..cycles.reduced import is_reduced
 from ..cycles.scope import require_cycle
-from ..cycles.statement import notes_of
+from ..cycles.statement import cycle_notes
 from ..cycles.step_facts import kept
 from ..cycles.whole import steps_of
 from ..findings.spread import Spread
@@ -83,7 +83,7 @@ def _busy(run: Trace, cycles: Cycles) -> str:
 
 def _notes(sides: tuple[Cycles, ...]) -> tuple[str, ...]:
     """The notes on the cycles, with the run's letter where there are two."""
-    notes = [notes_of(cycles) for cycles in sides]
+    notes = [cycle_notes(cycles) for cycles in sides]
     return tuple(dict.fromkeys(notes[0] if len(notes) == 1 else lettered(notes)))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.core.intervals import Intervals, busy_and_exposed, union
+from warplens.analysis.core.intervals import Intervals, busy_and_alone, union
 
 spans = st.lists(st.tuples(st.integers(0, 40), st.integers(-2, 12)), max_size=12)
 
@@ -60,7 +60,7 @@ def test_busy_and_idle_make_the_span(pairs, windows):
 def test_exposed_time_is_what_no_other_owner_covers(rows):
     starts, ends = arrays([(start, length) for start, length, _ in rows])
     owner = np.array([who for *_, who in rows], dtype=np.int64)
-    busy, exposed = busy_and_exposed(starts, ends, owner, 4)
+    busy, exposed = busy_and_alone(starts, ends, owner, 4)
     mine = [moments([(s, n) for s, n, o in rows if o == who]) for who in range(4)]
     others = [moments([(s, n) for s, n, o in rows if o != who]) for who in range(4)]
     assert busy.tolist() == [len(m) for m in mine]

@@ -16,7 +16,7 @@ from warplens.analysis.contract.view import Answer, CannotAnswer, Runs, View
 from warplens.analysis.cycles import assignment, detection, statement
 from warplens.analysis.cycles.detection import cycles_of, find_cycles
 from warplens.analysis.cycles.scope import scoped
-from warplens.analysis.cycles.statement import homeless, left_out, notes_of
+from warplens.analysis.cycles.statement import cycle_notes, homeless, left_out
 from warplens.analysis.query.ask import ask
 from warplens.analysis.query.report import report
 from warplens.analysis.views import view
@@ -400,7 +400,7 @@ def test_what_is_unknown_of_a_step_is_said() -> None:
         calls = [host("cudaLaunchKernel", at, 2, "runtime", correlation=n + 1) for n, (at, _, _) in enumerate(spans)]
         launches = [kernel(n, start, dur, correlation=n + 1) for n, (_, start, dur) in enumerate(spans)]
         marks = [row | {"start_ns": row["start_ns"] + 1000} for row in steps(100, 100, 100)]
-        return " ".join(notes_of(find_cycles(run_of(cycles=marks, host=calls, kernels=launches), Options())))
+        return " ".join(cycle_notes(find_cycles(run_of(cycles=marks, host=calls, kernels=launches), Options())))
 
     assert "Step 1 launched nothing on GPU 0." in said((1010, 1020, 5), (1210, 1220, 5))
     assert "Step 0 began after its mark: the device was at work that was not recorded." in said(
