@@ -196,7 +196,8 @@ def overview_from_ranks(
         communication=tuple(
             replace(_per_step(one, len(part.windows)), device=labels.get((part.rank, one.device), one.device))
             for part in parts for one in part.figures.communication),
-        steps_each=len(parts[0].windows), measured=measured(run, limited, options, steps, cycle),
+        steps_each=len(parts[0].windows) if steps is None else max(1, int(steps.mask.sum()) // len(parts)),
+        measured=measured(run, limited, options, steps, cycle),
         busy=[] if idle is None else [
             {"device": labels.get((one.rank, one.device), one.device), "busy": busy_share(one), "of_ns": None}
             for one in headline_devices(idle)],
