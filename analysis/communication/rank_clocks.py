@@ -9,7 +9,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
-from .arrivals import arrivals_of
+from .arrivals import arrivals_of, recorded_clock
 
 _TIMES = {"kernels": "start_ns", "host": "start_ns", "cycles": "start_ns", "metrics": "ts_ns",
           "allocations": "start_ns", "call_chains": "start_ns", "profile": "cycle_start_ns"}
@@ -20,7 +20,8 @@ def clocks_of(run: Trace) -> dict[int, int]:
     if len(run.info.ranks) < 2 or not run.has("kernels"):
         return {}
     arrivals = arrivals_of(run)
-    return {
+    standing = dict.fromkeys(run.info.ranks, 0) if recorded_clock(run) else {}
+    return standing | {
         one.rank: round(offset)
         for one, offset in zip(arrivals.members, arrivals.clocks.on_first.tolist(), strict=True)
         if one.rank is not None and not isnan(offset)

@@ -93,9 +93,14 @@ def picture(timeline: Timeline, window: Window, counters: Sequence[Strip] | None
     return [line.rstrip() for line in (*lines, LEGEND)]
 
 
-def on_one_clock(timeline: Timeline) -> str:
-    """Sentence on the clock offsets of a job's ranks, where they were aligned; '' elsewhere."""
+def on_one_clock(timeline: Timeline, ranks: Sequence[int]) -> str:
+    """Sentence on the clock offsets of a job's ranks, where they were aligned or cannot be; '' elsewhere."""
     clocks = timeline.clocks
+    if unknown := [rank for rank in ranks if rank not in clocks] if len(ranks) > 1 else []:
+        named = ", ".join(f"rank {rank}" for rank in unknown[:4])
+        more = f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""
+        to = f" and rank {next(iter(clocks))}" if clocks else ""
+        return f"The clocks of {named}{more}{to} cannot be brought together: these ranks are drawn from their own zero."
     if not any(clocks.values()):
         return ""
     first, most = next(iter(clocks)), max(map(abs, clocks.values()))
@@ -166,7 +171,7 @@ def build(runs: Runs, options: Options) -> Answer:
                 "--rank."
             )
         clocks |= {f"{side}rank {rank}": ahead for rank, ahead in timeline.clocks.items()}
-        if note := on_one_clock(timeline):
+        if note := on_one_clock(timeline, runs[place].info.ranks):
             notes.append(f"{side}{note}")
         summary.append(f"{side}{timeline.label}: {span}, {units.counted(timeline.streams, 'stream', 'streams')}")
         if hidden := sum(lane.hidden for lane in timeline.drawn):

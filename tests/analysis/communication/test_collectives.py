@@ -56,7 +56,8 @@ def of_files(run: Trace) -> Trace:
     """The run as the recordings of several files without a common clock."""
     ranks = run.kernels.select(pl.col("rank").unique()).collect()["rank"].to_list()
     facts = {"files": {str(rank): f"rank{rank}.json" for rank in ranks}}
-    return Trace(replace(run.info, facts=facts)).with_tables(kernels=run.kernels, cycles=run.cycles)
+    info = replace(run.info, facts=facts, ranks=tuple(sorted(ranks)))
+    return Trace(info).with_tables(kernels=run.kernels, cycles=run.cycles)
 
 
 def even(count: int, ranks: int = 4, late: int | None = None, by: int = 0, seed: int = 3) -> list[list[int]]:
@@ -167,6 +168,8 @@ def test_of_fewer_than_three_collectives_the_recorded_clock_stands_or_the_clock_
     assert clock_of(of_files(run)) == (None, None, None, None)
     table = answer("ranks", of_files(run))
     assert "The clocks of rank 1 and rank 0 cannot be brought together" in " ".join(table.notes)
+    drawn = answer("timeline", of_files(run))
+    assert "The clocks of rank 1 and rank 0 cannot be brought together" in " ".join(drawn.notes)
     assert table.frame["wait_ns"].to_list() == [None, None] == table.frame["caused_wait_ns"].to_list()
 
 

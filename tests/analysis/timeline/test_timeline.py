@@ -489,11 +489,13 @@ def test_all_ranks_are_on_the_clock_of_the_first() -> None:
 
     def of_rank(rank):
         return [kernel(10 * rank + at, 1_000 * at + 200 + ahead * rank, 300, "ncclDevKernel_AllReduce_Sum_f32",
-                       kind="collective", rank=rank, device=f"GPU {rank}", stream=1, correlation=at) for at in range(6)]
+                       kind="collective", rank=rank, device=f"GPU {rank}", stream=1, correlation=at + 1)
+                for at in range(6)]
 
     rows = [*of_rank(0), *of_rank(1)]
     run = run_of(kernels=rows, host=[host("f", 100 + ahead * rank, 50) | {"rank": rank} for rank in (0, 1)])
-    run = replace(run, info=replace(run.info, ranks=(0, 1)))
+    files = {"files": {"0": "rank0.json", "1": "rank1.json"}}
+    run = replace(run, info=replace(run.info, ranks=(0, 1), facts=files))
     timeline = timeline_of(run, Options())
     assert timeline.clocks == {0: 0, 1: ahead}
     device = [lane.slices.starts.tolist() for lane in timeline.drawn if lane.tid is None]
@@ -503,7 +505,7 @@ def test_all_ranks_are_on_the_clock_of_the_first() -> None:
                             "device": "GPU 1"})
     assert found is not None and found.start == 200
     assert extent_of(run, Options()) == timeline.extent
-    calls = [host("cudaLaunchKernel", 150 + ahead * rank, 20, "runtime", correlation=0, rank=rank) for rank in (0, 1)]
+    calls = [host("cudaLaunchKernel", 150 + ahead * rank, 20, "runtime", correlation=1, rank=rank) for rank in (0, 1)]
     launched = run.with_tables(host=run_of(kernels=rows, host=calls).host)
     streams = [lane for lane in timeline.drawn if lane.tid is None]
     assert [launcher(launched, lane, 0) for lane in streams] == 2 * [
