@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..core import units
-from ..core.call_tree import nearest, slices_of
+from ..core.call_tree import Ints, nearest, slices_of
 from ..core.callers import operator_rows
 from .sequence import WorkUnit
 
@@ -143,7 +143,7 @@ def _by_operators(runs: tuple[Trace, Trace], units_of: tuple[WorkUnit, WorkUnit]
         checks.append(Check("operators", "yes" if likeness >= ALIKE else "unknown",
                             float(names[0].total()), float(names[1].total()), likeness))
     if shapes:
-        flops = [_flops(run, unit, len(some)) for run, unit, some in zip(runs, units_of, rows, strict=True)]
+        flops = [flops_in(run, unit, len(some)) for run, unit, some in zip(runs, units_of, rows, strict=True)]
         a, b = flops
         if a and b:
             checks.append(Check("flops", "yes" if max(a, b) <= (1 + SAME_FLOPS) * min(a, b) else "no", a, b))
@@ -152,34 +152,40 @@ def _by_operators(runs: tuple[Trace, Trace], units_of: tuple[WorkUnit, WorkUnit]
 
 def launching_operators(run: Trace, unit: WorkUnit) -> list[int]:
     """The rows of the host table with the outermost operators that launched the unit's work, each once."""
+    top = outermost_operators(run, unit)
+    return [] if top is None else [int(row) for row in np.unique(top[top >= 0])]
+
+
+def outermost_operators(run: Trace, unit: WorkUnit) -> Ints | None:
+    """The outermost operator of each launch of the unit, as a row of the host table, -1 for none; None without any."""
     operators = _operator_of(run, unit)
     if operators is None:
-        return []
+        return None
     slices = slices_of(run)
     is_op = slices.of_kind("op")
     top = operators.copy()
     while True:
         above = nearest(slices.parent, np.where(top >= 0, slices.parent[top], -1), is_op)
         if not (above >= 0).any():
-            return [int(row) for row in np.unique(top[top >= 0])]
+            return top
         top = np.where(above >= 0, above, top)
 
 
-def _operator_of(run: Trace, unit: WorkUnit) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+def _operator_of(run: Trace, unit: WorkUnit) -> Ints | None:
     """The operator of each launch of the unit, as a row of the host table, -1 for none; None without operators."""
     if not run.has("host") or run.captures is not None:
         return None
     return operator_rows(run, replays=False)[rows_of(run, unit)]
 
 
-def rows_of(run: Trace, unit: WorkUnit) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def rows_of(run: Trace, unit: WorkUnit) -> Ints:
     """The rows of ``run.kernels`` with the unit's launches."""
     index = run.kernels.select("index").with_row_index("row").collect(engine="streaming")
     rows = unit.launches.select("index").join(index, on="index", how="left", maintain_order="left")["row"]
     return rows.cast(pl.Int64).to_numpy()
 
 
-def _flops(run: Trace, unit: WorkUnit, operators: int) -> float | None:
+def flops_in(run: Trace, unit: WorkUnit, operators: int) -> float | None:
     """The FLOPs of the unit; None unless they are known for nearly all of its operators."""
     from ..work.attribution import attribution_of  # 15 modules that runs without shapes do not need
 

@@ -31,10 +31,17 @@ def build(runs: Runs, options: Options) -> Answer:
         from ..diff.per_flop import with_time_per_flop  # only runs of different operators or shapes need it
 
         table = with_time_per_flop(table, (runs[0], runs[1]))
-    facts = dict(answer.facts)
-    facts["lines"] = lines_of_pair(answer.summary, facts.get("cycle_time"), _why_no_cause(facts))
+    facts, summary = dict(answer.facts), answer.summary
+    if (facts.get("same_work") or {}).get("answer") in ("no", "unknown") and all(run.has("kernels") for run in runs):
+        from ..diff.per_flop import side_by_side  # only runs that are not judged need it
+
+        beside = side_by_side((runs[0], runs[1]), options)
+        if beside is not None:
+            facts["side_by_side"] = beside.facts
+            summary = (*summary[:-1], f"Compare {beside.sentence}", *summary[-1:])
+    facts["lines"] = lines_of_pair(summary, facts.get("cycle_time"), _why_no_cause(facts))
     table = arrows(_with_ids(table, facts))
-    return replace(answer, frame=table.lazy(), facts=facts)
+    return replace(answer, frame=table.lazy(), facts=facts, summary=summary)
 
 
 def _why_no_cause(facts: dict[str, Any]) -> str:

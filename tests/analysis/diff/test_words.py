@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -13,6 +14,7 @@ from warplens.analysis.query.ask import ask
 from warplens.analysis.table.parts import unfolded
 from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
+from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
 
 PAIRS = {
@@ -29,7 +31,7 @@ BACK = {"slower": "faster", "faster": "slower", "more launches": "fewer launches
 def contradictions(table: Table) -> list[str]:
     """What an answer says against its own figures."""
     facts, rows = table.facts, table.frame.to_dicts()
-    cycles, found = facts["cycle_time"], []
+    cycles, found = facts["cycle_time"], list[str]()
 
     def hold(true: bool, text: str) -> None:
         if not true:
@@ -86,6 +88,52 @@ def test_swapping_the_runs_mirrors_the_answer(label: str) -> None:
     theirs = words(back)
     assert {key: (BACK.get(word or "", word), -delta) for key, (word, delta) in words(one).items()} == {
         key: (word, delta) for key, (word, delta) in theirs.items()}
+
+
+T = "tracelens"
+SHARED = {
+    "the same work": ("hta/trace_diff/control", "hta/trace_diff/test"),
+    "no workers and four": ("tb_plugin/samples/resnet50_num_workers_0", "tb_plugin/samples/resnet50_num_workers_4"),
+    "two vendors, one model": (f"{T}/h100/gaun*", f"{T}/mi300/gaun*"),
+    "two vendors, other libraries": (f"{T}/h100/Qwen*", f"{T}/mi300/Qwen*"),
+    "fused and not": (f"{T}/agent_evals/comparative/03_1*", f"{T}/agent_evals/comparative/03_2*"),
+    "mm and addmm": (f"{T}/agent_evals/comparative/04_1*", f"{T}/agent_evals/comparative/04_2*"),
+    "two models": (f"{T}/h100/gaun*", f"{T}/h100/Qwen*"),
+}
+
+
+@pytest.mark.parametrize("label", SHARED)
+def test_recorded_pairs_agree_with_their_figures_and_swapped_with_themselves(label: str, data: Path) -> None:
+    root = data / "traces" / "kineto"
+    files = [next(one for one in sorted((*root.glob(f"{some}/*.json*"), *root.glob(some))) if one.is_file())
+             for some in SHARED[label]]
+    a, b = (open_run(str(one), use_cache=False)[0] for one in files)
+    one, back = (unfolded(ask(VIEW, pair)) for pair in ((a, b), (b, a)))
+    assert contradictions(one) == [] and contradictions(back) == []
+    assert one.facts["same_work"]["answer"] == back.facts["same_work"]["answer"]
+    word, other = (table.facts["cycle_time"]["verdict"] for table in (one, back))
+    assert other == BACK.get(word, word)
+    names = {(row["function_b"] or row["function"], row["function"], row["kind"]): row for row in back.frame.to_dicts()
+             if row["match"] not in ("operator", "flops")}
+    for row in one.frame.to_dicts():
+        key = row["function"], row["function_b"] or row["function"], row["kind"]
+        if key in names and row["verdict"] in BACK and row["kind"] in ("kernel", "collective", "memcpy", "memset"):
+            theirs = names[key]
+            assert theirs["verdict"] == BACK[row["verdict"]], (key, row["verdict"], theirs["verdict"])
+            assert theirs["delta_ms"] == pytest.approx(-row["delta_ms"])
+
+
+def test_what_differs_in_everything_is_set_side_by_side(data: Path) -> None:
+    folder = data / "traces" / "kineto" / T / "agent_evals" / "comparative"
+    a, b = (open_run(str(folder / f"03_{n}.json.gz"), use_cache=False)[0] for n in (1, 2))
+    table = ask(VIEW, (a, b))
+    beside = table.facts["side_by_side"]
+    assert (beside["per"], beside["a_ms"], beside["b_ms"]) == ("step", 0.35, pytest.approx(0.78))
+    assert list(beside["families"]) == [{"name": "attention", "a_ms": 0.35, "b_ms": pytest.approx(0.78)}]
+    assert list(beside["modules"]) == [{"name": "attention", "a_ms": 0.35, "b_ms": pytest.approx(0.78)}]
+    (said,) = (line for line in table.summary if line.startswith("Compare"))
+    assert "attention 0.350 → 0.780 ms" in said and "Not compared: FLOPs" in said
+    assert not {"slower", "faster"} & set(table.frame["verdict"])
 
 
 def test_the_ticket_begins_with_what_the_change_went_into() -> None:
