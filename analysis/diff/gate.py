@@ -111,11 +111,16 @@ def _regression(table: Table, verdict: Verdict, percent: float) -> tuple[Result,
     return result, f"a regression above {percent:g}% is neither shown nor excluded: {_span(low, high, of)}"
 
 
+NAMED_SHARE = 0.05  # A cause of less of the change is not named: it would be blamed for what others took.
+
+
 def _first_cause(table: Table, verdict: Verdict) -> str:
     if verdict.change is None or not verdict.change.causes:
         return ""
     one = next((cause for cause in verdict.change.causes if cause.kind != REST), None)
-    return "" if one is None else f", first {shown_name(cause_name(one.kind, one.name), 60, *table.names)}"
+    if one is None or one.delta_ms < NAMED_SHARE * verdict.change.delta_ms:
+        return ", in time that no function was recorded for" if verdict.change.causes[0].kind == REST else ""
+    return f", first {shown_name(cause_name(one.kind, one.name), 60, *table.names)}"
 
 
 def _gpu(table: Table, verdict: Verdict, percent: float) -> tuple[Result, str]:

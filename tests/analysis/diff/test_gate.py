@@ -186,3 +186,20 @@ def test_runs_of_which_one_has_nothing_to_compare_are_judged_by_none() -> None:
     for rule in RULES:
         passed, sentence = gate(table, [Condition(rule, 10)])
         assert not passed and sentence.startswith("NOT JUDGED: calls holds neither launches")
+
+
+def test_a_gate_blames_no_function_for_time_that_was_not_recorded() -> None:
+    from types import SimpleNamespace
+
+    from warplens.analysis.diff.change import REST, ChangeCause
+    from warplens.analysis.diff.gate import _first_cause
+
+    def said(*causes: ChangeCause) -> str:
+        change = SimpleNamespace(causes=causes, delta_ms=sum(one.delta_ms for one in causes))
+        return _first_cause(SimpleNamespace(names=()), SimpleNamespace(change=change))  # type: ignore[arg-type]
+
+    rest = ChangeCause(REST, "not recorded", None, 600.0, 1296.5, 696.5)
+    assert said(rest, ChangeCause("kernel", "gemm", None, 1.0, 1.04, 0.04)) == (
+        ", in time that no function was recorded for")
+    assert said(ChangeCause("kernel", "gemm", None, 1.0, 3.0, 2.0), rest) == ""
+    assert said(ChangeCause("kernel", "gemm", None, 1.0, 101.0, 100.0), rest) == ", first gemm"
