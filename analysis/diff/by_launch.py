@@ -108,11 +108,11 @@ def steps_of(runs: tuple[Trace, Trace], options: Options) -> tuple[pl.DataFrame,
 
 
 def step_time(runs: tuple[Trace, Trace], options: Options, same: SameWork) -> CycleTime | None:
-    """The length of the recorded steps of runs with too few to compare; None where they have none."""
+    """The step time of the recorded steps of runs with too few to compare; None where they have none."""
     steps = steps_of(runs, options)
     if steps is None:
         return None
-    lengths = [one["dur_ns"].to_numpy() / 1e6 for one in steps]
+    lengths = [one.select(pl.coalesce("step_ns", "dur_ns")).to_series().to_numpy() / 1e6 for one in steps]
     time = compare_lengths(lengths[0], lengths[1])
     return time if same.proved else time.unjudged
 

@@ -74,6 +74,14 @@ def test_a_pair_of_single_steps_has_the_idle_time_of_both_by_cause() -> None:
     assert idle["verdict"] == "too few cycles" and idle["device"] == "GPU 0"
 
 
+def test_the_length_of_a_single_step_is_its_step_time_as_everywhere() -> None:
+    late = run_of(  # the mark ends 4 ms before what was launched in it
+        kernels=[kernel(0, MS, 9 * MS, correlation=1)], host=[host("cudaLaunchKernel", 0, 5_000, "runtime",
+                                                                  correlation=1)], cycles=steps(6 * MS))
+    facts = ask(VIEW, (late, late)).facts
+    assert facts["cycle_time"]["mean_a_ms"] == pytest.approx(10)
+
+
 def test_device_time_says_that_it_is_of_what_the_step_launched_and_what_it_leaves_out() -> None:
     """Beside it stood how busy the device was, which what was launched before the recording is part of."""
     run = loading(2)
