@@ -23,7 +23,7 @@ from ..core.text import display
 from ..cycles.whole import shared_kinds
 from ..kernels.family import TITLES, family
 from .change import attention_kernels
-from .same_work import flops_in, launching_operators, outermost_operators, rows_of
+from .same_work import outermost_operators, rows_of
 from .sequence import WorkUnit, unit_of
 
 OTHER = 0.01
@@ -87,8 +87,11 @@ def _amounts(part: Part) -> str:
 _MODULE = "nn.Module: "
 
 
-def side_by_side(runs: tuple[Trace, Trace], options: Options) -> SideBySide | None:
-    """What two runs have in common to be compared by; None where one has no launches with times."""
+def side_by_side(
+    runs: tuple[Trace, Trace], options: Options, flops: tuple[float | None, float | None]
+) -> SideBySide | None:
+    """What two runs have in common to be compared by; None where one has no launches with times. ``flops``: those by
+    which the same work was asked for, None where they are not known."""
     kinds = shared_kinds(runs, options)
     found = [unit_of(run, options, side, kinds[0] if kinds else None) for run, side in zip(runs, SIDES, strict=True)]
     if found[0] is None or found[1] is None or not all(unit.launches.height for unit in found if unit is not None):
@@ -103,8 +106,6 @@ def side_by_side(runs: tuple[Trace, Trace], options: Options) -> SideBySide | No
     if any(one is None for one in names):
         names = [_operators(run, unit) for run, unit in zip(runs, both, strict=True)]
     modules = [one for one in _parts([one or [] for one in names], times) if one.a_ms and one.b_ms]
-    flops = [flops_in(run, unit, len(launching_operators(run, unit))) if run.has("host.shapes") else None
-             for run, unit in zip(runs, both, strict=True)]
     rates = [1e3 * ms / (one / 1e9) if one else None for ms, one in zip((a_ms, b_ms), flops, strict=True)]
     unknown = " and ".join(side for side, one in zip("AB", flops, strict=True) if not one)
     lacking = [*([f"FLOPs, not known in {unknown}"] if unknown else ()),

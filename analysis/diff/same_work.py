@@ -143,7 +143,7 @@ def _by_operators(runs: tuple[Trace, Trace], units_of: tuple[WorkUnit, WorkUnit]
         checks.append(Check("operators", "yes" if likeness >= ALIKE else "unknown",
                             float(names[0].total()), float(names[1].total()), likeness))
     if shapes:
-        flops = [flops_in(run, unit, len(some)) for run, unit, some in zip(runs, units_of, rows, strict=True)]
+        flops = [_flops(run, unit, len(some)) for run, unit, some in zip(runs, units_of, rows, strict=True)]
         a, b = flops
         if a and b:
             checks.append(Check("flops", "yes" if max(a, b) <= (1 + SAME_FLOPS) * min(a, b) else "no", a, b))
@@ -185,7 +185,7 @@ def rows_of(run: Trace, unit: WorkUnit) -> Ints:
     return rows.cast(pl.Int64).to_numpy()
 
 
-def flops_in(run: Trace, unit: WorkUnit, operators: int) -> float | None:
+def _flops(run: Trace, unit: WorkUnit, operators: int) -> float | None:
     """The FLOPs of the unit; None unless they are known for nearly all of its operators."""
     from ..work.attribution import attribution_of  # 15 modules that runs without shapes do not need
 

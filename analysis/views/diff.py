@@ -35,7 +35,8 @@ def build(runs: Runs, options: Options) -> Answer:
     if (facts.get("same_work") or {}).get("answer") in ("no", "unknown") and all(run.has("kernels") for run in runs):
         from ..diff.per_flop import side_by_side  # only runs that are not judged need it
 
-        beside = side_by_side((runs[0], runs[1]), options)
+        known = next(((one["a"], one["b"]) for one in checks if one["evidence"] == "flops"), (None, None))
+        beside = side_by_side((runs[0], runs[1]), options, known)
         if beside is not None:
             facts["side_by_side"] = beside.facts
             summary = (*summary[:-1], f"Compare {beside.sentence}", *summary[-1:])
