@@ -34,7 +34,7 @@ MOST = 200_000
 """A run with more activities gets no time per FLOP here; its work is left to the roofline."""
 
 
-class Part(Struct, frozen=True):
+class BothRuns(Struct, frozen=True):
     """Device time of both runs under one name, ms; None where a run has nothing of that name."""
 
     name: str
@@ -54,8 +54,8 @@ class SideBySide(Struct, frozen=True):
     flops_b: float | None
     us_per_gflop_a: float | None
     us_per_gflop_b: float | None
-    families: tuple[Part, ...]
-    modules: tuple[Part, ...]
+    families: tuple[BothRuns, ...]
+    modules: tuple[BothRuns, ...]
     lacking: tuple[str, ...]
 
     @property
@@ -77,7 +77,7 @@ class SideBySide(Struct, frozen=True):
         return f"per {self.per}, no verdict: {', '.join(parts)}{lacking}."
 
 
-def _amounts(part: Part) -> str:
+def _amounts(part: BothRuns) -> str:
     if part.a_ms is not None and part.b_ms is not None:
         return units.amount(part.a_ms, part.b_ms)
     only, ms = ("A", part.a_ms) if part.a_ms is not None else ("B", part.b_ms)
@@ -151,14 +151,14 @@ def _names(run: Trace, rows: Any, clean: Any) -> list[str | None]:
     return [unique.get(int(row)) for row in rows]
 
 
-def _parts(names: list[list[str | None]], times: list[Any]) -> list[Part]:
+def _parts(names: list[list[str | None]], times: list[Any]) -> list[BothRuns]:
     """The time of each name in both runs, the largest first."""
     sums: list[dict[str, float]] = [{}, {}]
     for total, own, spent in zip(sums, names, times, strict=True):
         for name, ms in zip(own, spent.tolist(), strict=False):
             if name is not None:
                 total[name] = total.get(name, 0.0) + ms
-    parts = [Part(name, sums[0].get(name), sums[1].get(name)) for name in dict.fromkeys([*sums[0], *sums[1]])]
+    parts = [BothRuns(name, sums[0].get(name), sums[1].get(name)) for name in dict.fromkeys([*sums[0], *sums[1]])]
     return sorted(parts, key=lambda one: (-max(one.a_ms or 0.0, one.b_ms or 0.0), one.name))
 
 
