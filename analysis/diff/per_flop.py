@@ -90,7 +90,7 @@ _MODULE = "nn.Module: "
 def side_by_side(
     runs: tuple[Trace, Trace], options: Options, flops: tuple[float | None, float | None]
 ) -> SideBySide | None:
-    """What two runs have in common to be compared by; None where one has no launches with times. ``flops``: those by
+    """What two runs have in common to be compared by; None where some launch has no time. ``flops``: those by
     which the same work was asked for, None where they are not known."""
     kinds = shared_kinds(runs, options)
     found = [unit_of(run, options, side, kinds[0] if kinds else None) for run, side in zip(runs, SIDES, strict=True)]
@@ -98,8 +98,8 @@ def side_by_side(
         return None
     both = (found[0], found[1])
     times = [_times(run, unit) for run, unit in zip(runs, both, strict=True)]
-    if any(not one.any() for one in times):
-        return None
+    if any(np.isnan(one).any() or not one.any() for one in times):
+        return None  # a sum without some launch is no figure
     a_ms, b_ms = (float(one.sum()) for one in times)
     families = _parts([_families(run, unit) for run, unit in zip(runs, both, strict=True)], times)
     names = [_modules(run, unit) for run, unit in zip(runs, both, strict=True)]
@@ -116,9 +116,9 @@ def side_by_side(
 
 
 def _times(run: Trace, unit: WorkUnit) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The ms of each launch of the unit, 0 where it was not recorded."""
+    """The ms of each launch of the unit, NaN where it was not recorded."""
     spans = run.kernels.select("dur_ns").collect(engine="streaming")["dur_ns"].gather(rows_of(run, unit))
-    return spans.fill_null(0).to_numpy() / 1e6
+    return spans.cast(pl.Float64).to_numpy() / 1e6
 
 
 def _families(run: Trace, unit: WorkUnit) -> list[str | None]:
