@@ -71,7 +71,7 @@ def test_the_setting_of_units_holds_for_sentences_and_axes_too() -> None:
     level = Shape("one level", 0, 8)
     cycles = CycleTime("unchanged", 8, 8, 750.0, 751.0, 750.0, 751.0, 750.0, 751.0, 1.0, -1.0, 3.0, 0.05, level, level)
     said = cycle_sentence(cycles, SameWork("yes", "operators", "cycle", (), ""))
-    assert "750,000 → 751,000 µs" in said and "−1,000…+3,000" in said
+    assert "750,000 → 751,000 µs" in said and "−1,000 to +3,000 µs" in said
 
 
 @pytest.mark.parametrize(("value", "unit", "text"), [
