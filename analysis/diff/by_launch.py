@@ -125,7 +125,7 @@ def judged_launches(
     found = [unit_of(run, options, side, kinds[0] if kinds else None) for run, side in zip(runs, SIDES, strict=True)]
     profiles = [_profiles(side, None if unit is None else unit.launches) for side, unit in zip(
         sides, found, strict=True)]
-    matching = matches(profiles[0], profiles[1], (found[0], found[1]), {})
+    matching = matches(profiles[0], profiles[1], (found[0], found[1]), {}, runs)
     table = not any(run.has("host") or run.kernels.select(
         pl.col("start_ns").is_not_null().any()).collect().item() for run in runs)
     evidence = alike_functions(

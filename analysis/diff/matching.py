@@ -18,6 +18,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ...loaders.trace import Trace
+from ..core.callers import launchers
 from ..core.names.same_function import function_key, same_functions
 from .prepare.samples import HOST
 from .sequence import WorkUnit, aligned, gaps, operator_calls
@@ -88,8 +89,9 @@ def matches(
                 [(name, HOST, "op") for name in operator_calls(run, unit)]
                 for run, unit in zip(runs, units, strict=True) if run is not None and unit is not None]
             both.append((calls[0], calls[1]))
-        for one in both:
-            for theirs, own in _replaced(a, b, pairs, one).items():
+        operators = [_operators(run, unit) for run, unit in zip(runs, units, strict=True)]
+        for at, one in enumerate(both):
+            for theirs, own in _replaced(a, b, pairs, one, ([], []) if at else (operators[0], operators[1])).items():
                 pairs[theirs], how[own] = own[0], "replaced"
     taken = {(was, *there) for (_, *there), was in pairs.items()}
     left_a, left_b = (dict[tuple[str, tuple[str | None, ...]], float](
@@ -166,11 +168,20 @@ def functions_in(unit: WorkUnit, moved: Mapping[str, str]) -> list[Function]:
     return [(str(name), moved.get(device, device), kind) for name, device, kind in zip(*columns, strict=True)]
 
 
+def _operators(run: Trace | None, unit: WorkUnit | None) -> list[str | None]:
+    """The operator of each launch of the unit; empty where none is recorded."""
+    if run is None or unit is None or not run.has("host"):
+        return []
+    return launchers(run, unit.launches["index"])["op"].cast(str).to_list()
+
+
 def _replaced(
     a: Mapping[Function, Profile], b: Mapping[Function, Profile], pairs: Mapping[Function, str],
-    sequences: tuple[list[Function], list[Function]],
+    sequences: tuple[list[Function], list[Function]], operators: tuple[list[str | None], list[str | None]],
 ) -> dict[Function, Function]:
-    """Function of B → function of A without a partner, where nearly all launches of both stand at the same places."""
+    """Function of B → function of A without a partner, where nearly all launches of both stand at the same places.
+    What an operator that both runs call has launched is replaced only by what the same operator launches: the fill
+    before an attention kernel is no attention kernel."""
     matched = {(was, *now[1:]) for now, was in pairs.items()}
     alone_a, alone_b = ({one for one in side if one not in used} for side, used in ((a, matched), (b, pairs)))
     if not alone_a or not alone_b:
@@ -178,9 +189,11 @@ def _replaced(
     own, theirs = sequences
     under = [(pairs.get(one, one[0] + IN_B), *one[1:]) for one in theirs]
     votes: Counter[tuple[Function, Function]] = Counter()
+    called = {*operators[0]} & {*operators[1]}
     for left, right in gaps(len(own), len(theirs), aligned(own, under)):
         if len(left) == len(right):
-            votes.update((own[i], theirs[j]) for i, j in zip(left, right, strict=True))
+            votes.update((own[i], theirs[j]) for i, j in zip(left, right, strict=True)
+                         if not called or _may_be_one(operators[0][i], operators[1][j], called))
     counts = Counter(own), Counter(theirs)
     result: dict[Function, Function] = {}
     for (was, now), count in votes.most_common():
@@ -190,6 +203,10 @@ def _replaced(
         ):
             result[now] = was
     return result
+
+
+def _may_be_one(one: str | None, other: str | None, called_in_both: set[str | None]) -> bool:
+    return one == other or one is None or other is None or (one not in called_in_both and other not in called_in_both)
 
 
 def _common(
