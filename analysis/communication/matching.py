@@ -41,24 +41,24 @@ def messages_of(collectives: Collectives) -> Messages:
     """The messages between the members of a run."""
     ends = collectives.frame.with_row_index("row").filter(pl.col("kind").is_in([SEND, RECEIVE, SEND_RECEIVE])).select(
         pl.col("row").cast(pl.Int64), "member", "start_ns", "kind", "seq", *_KEY)
-    known = ends.drop_nulls(["src_rank", "dst_rank"]).filter(pl.col("src_rank") != pl.col("dst_rank"))
+    labelled = ends.drop_nulls(["src_rank", "dst_rank"]).filter(pl.col("src_rank") != pl.col("dst_rank"))
     ranks = [one.rank for one in collectives.members]
-    own = pl.Series([_place(members, ranks[member]) for members, member in known.select(
+    own = pl.Series([_place(members, ranks[member]) for members, member in labelled.select(
         "group_ranks", "member").rows()], dtype=pl.Int64)
     named = pl.when(pl.col("kind") == SEND).then(True).when(pl.col("kind") == RECEIVE).then(False)
-    known = known.with_columns(
+    labelled = labelled.with_columns(
         sends=pl.when(own == pl.col("src_rank")).then(True).when(own == pl.col("dst_rank")).then(False).otherwise(
             named)).drop_nulls("sends")
-    unlabelled = ends.height - known.height
+    unlabelled = ends.height - labelled.height
     several = len(collectives.members) > 1
-    pairs = [_ends_of(one) for _, one in known.group_by(_KEY, maintain_order=True)] if several else []
+    pairs = [_ends_of(one) for _, one in labelled.group_by(_KEY, maintain_order=True)] if several else []
     rows = np.concatenate([np.zeros((0, 3), dtype=np.int64), *pairs])
     member = collectives.frame["member"].to_numpy()
     frame = pl.DataFrame({
         "number": np.arange(len(rows)), "send": rows[:, 0], "recv": rows[:, 1],
         "src": member[rows[:, 0]], "dst": member[rows[:, 1]], "certain": rows[:, 2] > 0,
     })
-    return Messages(frame, known.height, unlabelled)
+    return Messages(frame, labelled.height, unlabelled)
 
 
 def _place(members: str | None, rank: int | None) -> int | None:

@@ -233,7 +233,7 @@ def pair_summary(facts: dict[str, Any], headline: str, moved: bool) -> tuple[str
         first += f" · {lacking} of {left['n'] + right['n']} lack GPU records"
     median_given = "(median " in headline and not moved  # else the change follows
     shown = (("mean", "mean_us"),) if median_given else (("mean", "mean_us"), ("median", "median_us"))
-    means = ", ".join(f"{what} {_change(left[key], right[key], moved)}" for what, key in shown)
+    means = "all cycles: " + ", ".join(f"{what} {_change(left[key], right[key], moved)}" for what, key in shown)
     lines = (first, headline, means, *_by_kind(left["kinds"], right["kinds"], moved))
     return tuple(line for line in lines if line)
 

@@ -75,5 +75,5 @@ class KernelsPane(TablePane):
             [((LETTERS[one], one), (f" {names.get(one, TITLES[one])}", "dim")) for one in order]
             for names in ({}, BRIEF)]
         rows = self.shown.table.total_rows if self.shown is not None else 0
-        note = dim("device time by family" if sides else "")
+        note = dim("GPU time by family" if sides else "")
         return Frame(units.counted(rows, "kernel", "kernels"), note, legend=widest(self.drawing.size.width, *legend))
