@@ -210,7 +210,10 @@ def copies(evidence: Evidence) -> Said | Unchecked | None:
         return None
     way = "on another stream they would overlap"
     if copies.work_ns < exposed:
-        way = f"kernels run only {units.duration(copies.work_ns)}, too short to hide them: copy less"
+        work = units.duration(copies.work_ns)
+        if evidence.in_steps:
+            work = f"{units.duration(copies.work_ns / max(1, evidence.steps_each))} {units.each(evidence.step_word)}"
+        way = f"kernels run only {work}, too short to hide them: copy less"
     # not those within the device or from pageable memory, which the finding is not about
     change = Change("copy", "|".join(map(exactly, copies.other.names))).text
     part = evidence.each(exposed, copies.window_ns)

@@ -106,7 +106,8 @@ def _lead(facts: dict[str, Any]) -> dict[str, Any] | None:
     base = facts.get("base") or {}
     if facts.get("lead") is None and base.get("per") in ("step", "cycle"):
         number, _, unit = units.duration(base["ns"]).partition(" ")
-        return {"number": number, "caption": f"{unit}, one {base['per']}", "judgement": ""}
+        name = (facts.get("step") or {}).get("name") or base["per"]
+        return {"number": number, "caption": f"{unit}, one {name}", "judgement": ""}
     lead: dict[str, Any] | None = facts.get("lead")
     return lead
 
@@ -179,8 +180,10 @@ def _step(table: Table, width: int, room: int) -> Lines:
     bars, smaller = _time(parts, left - 4, room - 3)
     lines = max(len(bars), min(len(gauges), room - 2))
     pad = [Content("")] * (lines - len(bars))
-    frame = Frame("Where one step goes" if facts.get("account") and (facts.get("base") or {}).get("per") != "recording"
-                  else "Where the time goes", dim(_where([facts], left - 26)), legend=CASES if left > 60 else (),
+    one = (facts.get("step") or {}).get("name") or "step"
+    of_one = facts.get("account") and (facts.get("base") or {}).get("per") != "recording"
+    frame = Frame(f"Where one {one} goes" if of_one else "Where the time goes",
+                  dim(_where([facts], left - 20 - len(one))), legend=CASES if left > 60 else (),
                   position=smaller_parts(smaller))
     drawn = boxed([*bars, *pad], frame, left)
     if not gauges:

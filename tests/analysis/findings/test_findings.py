@@ -444,3 +444,12 @@ def test_every_rule_has_a_run_that_makes_it_speak() -> None:
     elsewhere |= {"slow lane"}  # in tests/analysis/overview/test_uneven_lanes.py
     elsewhere |= {"recorder's message", "page faults", "device error"}  # of databases, in tests/loaders
     assert lost - elsewhere == {name for name, *_ in CASES}
+
+
+def test_the_kernel_time_beside_exposed_copies_is_that_of_a_step_too() -> None:
+    kernels, calls = launched([MS] * 8)
+    copies = [{**kernel(8 + at, row["start_ns"] - MS, MS, "Memcpy HtoD (Pinned -> Device)",
+                        correlation=row["correlation"]), "kind": "memcpy"} for at, row in enumerate(kernels)]
+    end = max(row["start_ns"] + row["dur_ns"] for row in kernels)
+    run = on_a100(kernels=[*kernels, *copies], host=calls, cycles=steps(end // 2, end - end // 2))
+    assert "kernels run only 2.00 ms a step, too short" in trouble(run)["copies"]["sentence"]
