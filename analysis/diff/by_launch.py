@@ -25,16 +25,25 @@ from ..cycles.whole import shared_kinds, why_per_recording
 from ..idle.cause_meanings import idle_name
 from .cycle_time import CycleTime, compare_lengths
 from .device_work import work_of_sums
-from .function_change import REGRESSIONS, FunctionChange, category, frame_of, in_order
+from .function_change import REGRESSIONS, FunctionChange, category, frame_of, in_order, under_their_rows
 from .judge import Floats, q_values, welch
-from .matching import Function, Matches, Profile, matches
+from .matching import Function, Matches, Place, Profile, as_often, matches
 from .prepare.idle_time import mean_idle_time
 from .prepare.prepared import caveats, replay_notes, replays
-from .prepare.samples import IDLE
+from .prepare.samples import IDLE, SWAPPED
+from .prepare.swapped import (
+    MEETING,
+    Changed,
+    Group,
+    makers_of,
+    meeting,
+    of_equal_flops,
+    under_common_operators,
+)
 from .rows import MATERIAL, call_of
 from .same_work import SameWork, alike_functions, same_work
 from .sentences import cycle_sentence, line, some, total_line, unjudged
-from .sequence import unit_of
+from .sequence import WorkUnit, unit_of
 from .verdict import Calibration, Comparability, Verdict
 
 LEAST_LAUNCHES = 8  # With fewer launches on a side a function is not judged.
@@ -55,25 +64,31 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
         run, options).device_time) for run, some in zip(runs, steps or (None, None), strict=True)]
     per = [1.0 if steps is None else float(some.height) for some in steps or (None, None) if some is not None] or [1, 1]
     sides = [launches_of(frame) for frame in kernels]
-    matching, same = judged_launches(runs, (sides[0], sides[1]), options)
+    matching, same, units_of = judged_launches(runs, (sides[0], sides[1]), options)
     under = {(matching.names.get((name, device), name), device, kind): times
              for (name, device, kind), times in sides[1].items()}
     rows = [_row(key, sides[0].get(key), under.get(key), (per[0], per[1]))
             for key in dict.fromkeys([*sides[0], *under])]
     total = sum(row.a_ms or 0.0 for row in rows) or 1.0
     names = {(was, device): now for (now, device), was in matching.names.items()}
+    lines_of_work = total_line(rows, same, steps is not None), work_of_sums(rows)
+    meetings = _meetings(runs, kernels, (sides[0], under), names, units_of)
+    heads = [_row((*place, SWAPPED), *times, (per[0], per[1])) if times is not None else
+             _summed(place, members, rows, group) for place, (members, group, times) in meetings.items()]
+    rows += heads
     for row, q in zip(rows, q_values([row.p for row in rows]), strict=True):
         row.q, row.function_b = q, names.get((row.function, row.device))
         row.match = matching.how.get((row.function, row.device, row.kind))
         row.verdict = call_of(
             (row.a_ms or 0.0, row.b_ms or 0.0), (row.launches_a, row.launches_b),
             (row.delta_ms or 0.0, row.ci_low_ms, row.ci_high_ms), q, same.proved, least_ms=MATERIAL * total)
+    _fold(rows, heads, meetings)
     cycles = step_time(runs, options, same)
-    slower = sum(row.verdict in REGRESSIONS for row in rows)
+    slower = sum(row.verdict in REGRESSIONS and row.part_of is None for row in rows)
     why = "" if shared_kinds(runs, options) else why_per_recording(runs, options)
     comparable = Comparability(same.proved, same.flops_ratio, tuple(caveats(runs, options)))
     verdict = Verdict(
-        comparable, same, _explanation(same, slower), "launches", cycles, work_of_sums(rows),
+        comparable, same, _explanation(same, slower), "launches", cycles, lines_of_work[1],
         calibration=Calibration("none: launches are the samples"))
     lacking = "no common cycles" if why else "too few cycles"
     window = bool(runs[0].info.facts.get(WINDOWED))
@@ -81,7 +96,7 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
         f"no clock, power or utilisation readings {'in the window' if window else 'in both runs'}")
     data = "; ".join([same.sentence, *comparable.reasons, f"{lacking}: each launch is a sample"])
     lines = [*([line("Cycle", cycle_sentence(cycles, same))] if cycles else []),
-             total_line(rows, same, steps is not None), line("Cause", resources), line("Data", data)]
+             lines_of_work[0], line("Cause", resources), line("Data", data)]
     notes = [*devices.note(moved), *replay_notes((replays(runs[0]), replays(runs[1]))),
              "Launches and ms are per recorded step; what lies outside of the steps is left out." if steps is not None
              else f"Launches and ms are per recording: {why or 'at least one has fewer than two timed cycles'}.",
@@ -89,7 +104,80 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     if any(run.info.serialised for run in runs):
         notes.append("Launches were replayed one by one: totals are not wall time.")
     rows += _idle_rows(runs, options, same) if steps is not None else []
-    return Answer(in_order(frame_of(rows)).lazy(), verdict.facts(), tuple(lines), tuple(notes))
+    ordered = under_their_rows(in_order(frame_of(rows)))
+    return Answer(ordered.lazy(), verdict.facts(), tuple(lines), tuple(notes))
+
+
+Meetings = dict[Place, tuple[list[Function], Group, tuple[Floats, Floats] | None]]
+"""Kernels that meet, by operator and device: their functions, how, and the times of the operator's calls (None where
+calls are not known one by one)."""
+
+
+def _meetings(
+    runs: tuple[Trace, Trace], kernels: list[pl.LazyFrame], sides: tuple[Launches, Launches],
+    names: dict[Place, str], units_of: tuple[WorkUnit | None, WorkUnit | None],
+) -> Meetings:
+    """Kernels that only one run has, or that one launches more often, under an operator that both call alike, or that
+    do the same FLOPs at the same place; B's under the names they are compared under."""
+    keys = [key for key in dict.fromkeys([*sides[0], *sides[1]]) if key[2] in MEETING]
+    counts = [(len(sides[0].get(key, ())), len(sides[1].get(key, ()))) for key in keys]
+    changed = [Changed(row, keys[row][:2], keys[row][2], float(b - a))
+               for row, (a, b) in enumerate(counts) if not as_often(a, b)]
+    if not any(one.kind == "kernel" for one in changed):
+        return {}
+    frames = [frame.filter(pl.col("kind") != "sync").select("device", "name", "index", "dur_ns").collect(
+        engine="streaming") for frame in kernels]
+    in_b = {one.place: (names.get(one.place, one.place[0]), one.place[1]) for one in changed}
+    launches = under_common_operators(runs, (frames[0], frames[1]), (1.0, 1.0))
+    result: Meetings = {}
+    if launches is not None:
+        makers = makers_of(launches[0], {place: place for place in in_b}), makers_of(launches[1], in_b)
+        for operators, by_device in meeting(changed, makers).items():
+            for device, rows in by_device.items():
+                members = [keys[row] for row in rows]
+                own = {key[0] for key in members}, {in_b[key[:2]][0] for key in members}
+                a, b = (_call_times(one, operators, device, some) for one, some in zip(launches, own, strict=True))
+                result[", ".join(operators), device] = members, Group("operator"), (a, b)
+    used = {key[:2] for members, _, _ in result.values() for key in members}
+    kinds = {one.place: keys[one.row] for one in changed}
+    for place, members_of, group in of_equal_flops(runs, units_of, names, {}):
+        if place not in result and used.isdisjoint(members_of) and kinds.keys() >= set(members_of):
+            result[place] = [kinds[one] for one in members_of], group, None
+    return result
+
+
+def _call_times(
+    launches: pl.DataFrame, operators: tuple[str, ...], device: str | None, members: set[str]
+) -> Floats:
+    """The time (ms) that these kernels took in each call of some operators, NaN where one has no time."""
+    time = pl.when(pl.col("name").cast(pl.String).is_in(list(members))).then("dur_ns").otherwise(0)
+    there = pl.col("device").cast(pl.String).eq_missing(pl.lit(device, pl.String))
+    calls = launches.filter(pl.col("op").is_in(operators), there).group_by("call").agg(
+        pl.when(time.null_count() == 0).then(time.sum() / 1e6)).sort("call")
+    return calls["dur_ns"].fill_null(np.nan).to_numpy()
+
+
+def _summed(place: Place, members: list[Function], rows: list[FunctionChange], group: Group) -> FunctionChange:
+    """The row of kernels that do the same FLOPs, as a sum of theirs: its calls are not known one by one."""
+    parts = [row for row in rows if (row.function, row.device, row.kind) in members]
+    sums = [None if any(one is None for one in some) else sum(one or 0.0 for one in some)
+            for some in ([row.a_ms for row in parts], [row.b_ms for row in parts])]
+    calls = group.calls or 1.0
+    each = [None if one is None else 1e3 * one / calls for one in sums]
+    a, b = sums
+    return FunctionChange(
+        place[0], place[1], SWAPPED, "device", launches_a=calls, launches_b=calls, launch_us_a=each[0],
+        launch_us_b=each[1], ratio=each[1] / each[0] if each[0] and each[1] else None, a_ms=a, b_ms=b,
+        delta_ms=None if a is None or b is None else b - a)
+
+
+def _fold(rows: list[FunctionChange], heads: list[FunctionChange], meetings: Meetings) -> None:
+    """Mark the rows that are part of the row they meet in, which is what is judged."""
+    by_key = {(row.function, row.device, row.kind): row for row in rows}
+    for head, (members, group, _) in zip(heads, meetings.values(), strict=True):
+        head.match, head.function_b, head.parts = group.match, group.name_b, len(members)
+        for key in members:
+            by_key[key].part_of, by_key[key].part_on, by_key[key].verdict = head.function, head.device, None
 
 
 def steps_of(runs: tuple[Trace, Trace], options: Options) -> tuple[pl.DataFrame, pl.DataFrame] | None:
@@ -119,8 +207,8 @@ def step_time(runs: tuple[Trace, Trace], options: Options, same: SameWork) -> Cy
 
 def judged_launches(
     runs: tuple[Trace, Trace], sides: tuple[Launches, Launches], options: Options
-) -> tuple[Matches, SameWork]:
-    """How the functions of two recordings match, and whether these are of the same work."""
+) -> tuple[Matches, SameWork, tuple[WorkUnit | None, WorkUnit | None]]:
+    """How the functions of two recordings match, whether these are of the same work, and the units they are of."""
     kinds = shared_kinds(runs, options) if steps_of(runs, options) is not None else []
     found = [unit_of(run, options, side, kinds[0] if kinds else None) for run, side in zip(runs, SIDES, strict=True)]
     profiles = [_profiles(side, None if unit is None else unit.launches) for side, unit in zip(
@@ -132,7 +220,7 @@ def judged_launches(
         {key: one.launches for key, one in profiles[0].items()},
         {(matching.names.get((key[0], key[1]), key[0]), *key[1:]): one.launches for key, one in profiles[1].items()},
         True) if table else None
-    return matching, same_work(runs, (found[0], found[1]), matching.common, evidence)
+    return matching, same_work(runs, (found[0], found[1]), matching.common, evidence), (found[0], found[1])
 
 
 def _profiles(side: Launches, launches: pl.DataFrame | None) -> dict[Function, Profile]:

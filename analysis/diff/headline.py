@@ -70,7 +70,7 @@ def pair_headline(runs: tuple[Trace, Trace], options: Options) -> Headline | Non
     from .by_launch import judged_launches, launches_of, step_time, under_the_same_devices  # runs without cycles only
 
     runs, _ = under_the_same_devices(runs)
-    _, same = judged_launches(runs, (launches_of(runs[0].kernels), launches_of(runs[1].kernels)), options)
+    _, same, _ = judged_launches(runs, (launches_of(runs[0].kernels), launches_of(runs[1].kernels)), options)
     time = step_time(runs, options, same)
     if time is not None:
         return Headline("Cycle", cycle_sentence(time, same), time)

@@ -139,7 +139,7 @@ def _assigned(
         by_order = [sorted(side, key=lambda one, of=of: of[one].place or 0)  # type: ignore[misc]
                     for side, of in ((old, a), (new, b))]
         if len(old) == len(new) and all(
-                _as_often(a[x].launches, b[y].launches) for x, y in zip(*by_order, strict=True)):
+                as_often(a[x].launches, b[y].launches) for x, y in zip(*by_order, strict=True)):
             return list(zip(*by_order, strict=True))
 
     def distance(x: Function, y: Function) -> tuple[float, bool, float]:
@@ -158,7 +158,8 @@ def _numbered(name: str) -> bool:
     return any(pattern.search(name) for pattern, _ in _NUMBERS)
 
 
-def _as_often(a: float, b: float) -> bool:
+def as_often(a: float, b: float) -> bool:
+    """Whether two numbers of launches count as equal."""
     return abs(a - b) <= AS_OFTEN * max(a, b)
 
 
@@ -199,7 +200,7 @@ def _replaced(
     for (was, now), count in votes.most_common():
         if was in alone_a and now in alone_b and was not in result.values() and now not in result and (
             was[1:] == now[1:] and count >= MOSTLY * max(counts[0][was], counts[1][now])
-            and _as_often(a[was].launches, b[now].launches)
+            and as_often(a[was].launches, b[now].launches)
         ):
             result[now] = was
     return result

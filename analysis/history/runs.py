@@ -205,8 +205,9 @@ def _function(key: Key) -> Function:
 def _reasons_not_tested(
     runs: Sequence[RunSums], parts: Sequence[KindSums | None], sums: Sequence[Sums], kind: str
 ) -> list[str]:
-    """Why each run is not tested ('' if it is). Runs are grouped by hardware and work; the newest group with at least
-    eight runs is tested, else the largest group."""
+    """Why each run is not tested ('' if it is). Runs are grouped by hardware and work. Tested is the most frequent
+    work, of equally frequent ones the newest: a few runs of other work are no new baseline. Other hardware is one as
+    soon as eight runs of one work are on it, for what it replaced does not come back."""
     groups: list[int | None] = []
     firsts: list[tuple[tuple[str, ...], Sums, KindSums]] = []
     for run, part, own in zip(runs, parts, sums, strict=True):
@@ -221,8 +222,10 @@ def _reasons_not_tested(
             firsts.append((run.hardware, own, part))
         groups.append(group)
     sizes = Counter(group for group in groups if group is not None)
-    newest = [group for group in reversed(groups) if group is not None and sizes[group] >= FEWEST_RUNS]
-    chosen = newest[0] if newest else max(sizes, key=lambda group: (sizes[group], group), default=None)
+    newest = next((group for group in reversed(groups) if group is not None and sizes[group] >= FEWEST_RUNS), None)
+    last = {group: at for at, group in enumerate(groups) if group is not None}
+    chosen = max((group for group in sizes if newest is None or firsts[group][0] == firsts[newest][0]),
+                 key=lambda group: (sizes[group], last[group]), default=None)
     result = []
     for run, part, group in zip(runs, parts, groups, strict=True):
         if group is None or part is None:

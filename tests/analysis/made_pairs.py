@@ -71,17 +71,21 @@ BEFORE, AFTER = ["wino", "wino", "wino", "implicit"], ["wino", "fft", "fft", "ff
 
 def convolutions(
     kernels: list[str], seed: int, *, us: float = 100.0, op: str = "aten::conv", ops: list[str] | None = None,
-    count: int = 10,
+    count: int = 10, module: str | None = None,
 ) -> Trace:
-    """Cycles in which one operator is called once for each of these kernels, and another one for a norm."""
+    """Cycles in which one operator is called once for each of these kernels, and another one for a norm; ``module``:
+    all calls but that are inside one of this name."""
     draw = np.random.default_rng(seed)
     slices: list[dict[str, Any]] = []
     activities = []
     under = zip(ops or [op] * len(kernels), kernels, strict=True)
     calls = [*((operator, name, us) for operator, name in under), ("aten::norm", "norm", 800.0)]
+    apart = min(300_000, 1_900_000 // len(calls))
     for cycle in range(count):
+        if module is not None:
+            slices.append(host(f"nn.Module: {module}_{cycle}", cycle * 2_000_000, 300_000 * len(kernels), "python"))
         for place, (operator, name, taken) in enumerate(calls):
-            at, number = cycle * 2_000_000 + place * 300_000, cycle * len(calls) + place + 1
+            at, number = cycle * 2_000_000 + place * apart, cycle * len(calls) + place + 1
             slices += [host(operator, at, 8_000),
                        host("cudaLaunchKernel", at + 1_000, 2_000, "runtime", correlation=number)]
             dur = round(taken * 1e3 * float(np.exp(draw.normal(0, 0.003))))

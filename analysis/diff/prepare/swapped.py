@@ -1,10 +1,15 @@
 """Kernels that were only swapped under one operator: one row of their sums, whose launches are the operator's calls.
 
-When cuDNN or cuBLAS picks other kernels, kernels of one operator appear, vanish or change their launch counts, while
-the operator is called as often as before. A kernel belongs to that row if the operator makes nearly all its launches.
+When cuDNN or cuBLAS picks other kernels, or another vendor's library runs, kernels of one operator appear, vanish or
+change their launch counts, while the operator is called as often as before. A kernel belongs to the row of the deepest
+operator or module that both runs call alike, if that makes nearly all its launches.
 """
 
 from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -14,15 +19,19 @@ from msgspec.structs import replace
 from ....loaders import schema
 from ....loaders.trace import Trace
 from ...contract.options import Options
+from ...core.call_tree import HostSlices, Ints, Mask, nearest, slices_of
+from ...core.callers import MODULE, launchers
 from ...cycles import assignment
 from ...cycles.detection import find_cycles
 from ..judge import Floats
 from ..matching import AS_OFTEN, Match, Place, functions_in
 from ..same_work import SAME_FLOPS, flops_of_launches, of_calls
 from ..sequence import WorkUnit, aligned, gaps
-from .samples import HOST, SWAPPED, Flags, Matched, RunSamples, Work
+from .samples import HOST, SWAPPED, Matched, RunSamples, Work
 
 MOSTLY = 0.9  # Share of a kernel's launches one operator must make to count as its launcher.
+MEETING = ("kernel", "memset")  # Kinds that may be part of such a row.
+MOST_OPERATORS = 4  # Most operators whose kernels meet in one row.
 
 
 def _launches(run: Trace, work: Work, options: Options) -> pl.DataFrame:
@@ -31,24 +40,153 @@ def _launches(run: Trace, work: Work, options: Options) -> pl.DataFrame:
     cycles = find_cycles(run, options)
     if run.has("profile") or not run.has("host.kind=op") or cycles.frame.is_empty():
         return run.kernels.head(0).select(columns).collect()
+    launches = assignment.in_cycles(run, cycles.frame, cycles.device_time)
+    return launches.filter((pl.col("kind") != "sync") & pl.col("cycle").is_in(_compared(work).implode())).select(
+        columns).collect(engine="streaming")
+
+
+def _compared(work: Work) -> pl.Series:
     numbers = work.rows["cycle"].unique()
     left = numbers.filter(~numbers.is_in(list(work.incomplete)))
-    chosen = left if len(left) else numbers
-    launches = assignment.in_cycles(run, cycles.frame, cycles.device_time)
-    return launches.filter((pl.col("kind") != "sync") & pl.col("cycle").is_in(chosen.implode())).select(
-        columns).collect(engine="streaming")
+    return left if len(left) else numbers
+
+
+def under_common_operators(
+    runs: tuple[Trace, Trace], launches: tuple[pl.DataFrame, pl.DataFrame], per: tuple[float, float]
+) -> tuple[pl.DataFrame, pl.DataFrame] | None:
+    """The launches (``index`` and others) with ``op``, the deepest operator or module around each that both runs call
+    as often with the same shapes (where there is none, with any), and ``call``, its row of the host table (-1 for
+    none); ``per``: how many cycles they are of. None where a run has no launches or operators."""
+    rows, calls = [], []
+    for run, some in zip(runs, launches, strict=True):
+        if some.is_empty() or not run.has("host.kind=op"):
+            return None
+        rows.append(launchers(run, some["index"], ("call",))["call"].fill_null(-1).to_numpy())
+        calls.append(_calls_around(run, rows[-1]))
+    both = calls[0].keys() & calls[1].keys()
+    alike, as_often_called = ({name for name in both if _as_alike(calls[0][name], calls[1][name], per, shaped)}
+                              for shaped in (True, False))
+    result = []
+    for run, some, own in zip(runs, launches, rows, strict=True):
+        slices = slices_of(run)
+        among = _callers(slices)
+        call = nearest(slices.parent, own, slices.named(lambda text: _unnumbered(text) in alike, among))
+        other = nearest(slices.parent, np.where(call < 0, own, -1), slices.named(
+            lambda text: _unnumbered(text) in as_often_called, among))
+        call = np.where(call < 0, other, call)
+        names = slices.names_of(call).cast(pl.String).str.replace(_NUMBERED_MODULE, "$1")
+        result.append(some.with_columns(op=names, call=pl.Series(call)))
+    return result[0], result[1]
+
+
+_NUMBERED_MODULE = rf"^({MODULE}.*?)_\d+$"
+
+
+def _unnumbered(name: str) -> str:
+    return re.sub(_NUMBERED_MODULE, r"\1", name)
+
+
+def _callers(slices: HostSlices) -> Mask:
+    """Operators and modules."""
+    modules = slices.named(lambda text: text.startswith(MODULE), slices.of_kind("python", "annotation"))
+    return slices.of_kind("op") | modules
+
+
+def _calls_around(run: Trace, rows: Ints) -> dict[str, Counter[str]]:
+    """The calls of each operator and module that are around these rows of the host table, by their shapes ('' if not
+    recorded)."""
+    slices = slices_of(run)
+    around = np.zeros(len(slices.parent), dtype=bool)
+    level = np.unique(rows[rows >= 0])
+    while len(level):
+        around[level] = True
+        level = np.unique(slices.parent[level])
+        level = level[level >= 0]
+        level = level[~around[level]]
+    calls = run.host.filter(pl.Series(around & _callers(slices))).select(
+        pl.col("name", "shapes").cast(pl.String).fill_null("")).collect(engine="streaming")
+    result: dict[str, Counter[str]] = {}
+    for name, shapes, count in calls.group_by("name", "shapes").len().rows():
+        result.setdefault(_unnumbered(name), Counter())[shapes] += count
+    return result
+
+
+def _as_alike(a: Counter[str], b: Counter[str], per: tuple[float, float], shaped: bool) -> bool:
+    """Whether calls agree in number, and in shapes where asked for and both runs have them."""
+    if not shaped or "" in a or "" in b:
+        a, b = Counter({"": a.total()}), Counter({"": b.total()})
+    pairs = [(a[shapes] / per[0], b[shapes] / per[1]) for shapes in a | b]
+    return sum(map(min, pairs)) >= (1 - AS_OFTEN) * sum(map(max, pairs))
+
+
+class Makers(Struct, frozen=True):
+    """Which operators launched each function of a run: ``main`` nearly all of its launches, ``all`` together so."""
+
+    main: dict[Place, str]
+    all: dict[Place, frozenset[str]]
+
+
+def makers_of(launches: pl.DataFrame, called: dict[Place, Place]) -> Makers:
+    """The operators (column ``op``) behind each function; ``called`` maps functions to the run's own names."""
+    own = {theirs: ours for ours, theirs in called.items()}
+    rows = launches.filter(pl.col("name").is_in(pl.Series([name for name, _ in own], dtype=schema.NAME).implode()))
+    counted = rows.group_by(pl.col("name", "device", "op").cast(pl.String)).len()
+    shares = counted.with_columns(share=pl.col("len") / pl.col("len").sum().over("name", "device")).drop_nulls("op")
+    some: dict[Place, dict[str, float]] = {}
+    for name, device, op, share in shares.select("name", "device", "op", "share").rows():
+        if (name, device) in own:
+            some.setdefault(own[name, device], {})[op] = share
+    main = {place: op for place, ops in some.items() for op, share in ops.items() if share >= MOSTLY}
+    return Makers(main, {place: frozenset(ops) for place, ops in some.items() if sum(ops.values()) >= MOSTLY})
+
+
+class Changed(Struct, frozen=True):
+    """A function launched more (``by`` > 0) or less often in B: ``row`` is the caller's own name of it."""
+
+    row: int
+    place: Place
+    kind: str | None
+    by: float
+
+
+def meeting(changed: Sequence[Changed], makers: Sequence[Makers]) -> dict[tuple[str, ...], dict[str | None, list[int]]]:
+    """The rows of changed functions by operators and device, where some kernels are launched more often and some less.
+    Functions that meet under no single operator may do so under the few that share them: one vendor has one GEMM for
+    two operators, the other has one for each."""
+    result: dict[tuple[str, ...], dict[str | None, list[int]]] = {}
+    left = list(changed)
+    for single in (True, False):
+        sets: list[tuple[set[str], list[Changed]]] = []
+        for one in left:
+            ops = set[str]().union(*(
+                {side.main[one.place]} if single and one.place in side.main else
+                set() if single else side.all.get(one.place, ()) for side in makers))
+            if not ops or (single and len(ops) > 1):
+                continue
+            touching = [some for some in sets if some[0] & ops and some[1][0].place[1] == one.place[1]]
+            sets = [some for some in sets if all(some is not other for other in touching)]
+            sets.append((ops.union(*(names for names, _ in touching)),
+                         [one, *(member for _, members in touching for member in members)]))
+        for names, members in sets:
+            kernels = [one.by for one in members if one.kind == "kernel"]
+            if len(names) <= MOST_OPERATORS and min(kernels, default=0.0) < 0 < max(kernels, default=0.0):
+                rows = [one.row for one in members]
+                result.setdefault(tuple(sorted(names)), {})[members[0].place[1]] = sorted(rows)
+                left = [one for one in left if one.row not in rows]
+    return result
 
 
 Key = tuple[int, str, str | None]  # Index of the pair of processes, function and device.
 
 
 class Group(Struct, frozen=True):
-    """A row for kernels that meet: how (``operator`` or ``flops``), the operators in B where they are others, and its
-    calls per cycle where the host's do not say."""
+    """A row for kernels that meet: how (``operator`` or ``flops``), the operators in B where they are others, its
+    operators, and its calls per cycle where the host's do not say."""
 
     match: Match
     name_b: str | None = None
     calls: float | None = None
+    operators: tuple[str, ...] = ()
 
 
 def with_swapped(
@@ -58,19 +196,28 @@ def with_swapped(
     """The pairs with a row added per operator whose kernels were swapped, or per set of kernels that do the same FLOPs
     at the same place; each such kernel's row → that row; and how each of those rows was made."""
     changed = [_changed(one) for one in matched]
-    kernels = {(name, device) for one, rows in zip(matched, changed, strict=True)
-               for name, device in one.functions.filter(pl.Series(rows)).select("function", "device").rows()}
+    kernels = {one.place for some in changed for one in some}
     if not kernels or works[0].run is None or works[1].run is None:
         return matched, {}, {}
     there = {own: theirs for theirs, own in moved.items()}
     in_b = {(name, device): (names.get((name, device), name), there.get(device or "", device))
             for name, device in kernels}
-    launchers = _launchers(works[0], {key: key for key in kernels}, options), _launchers(works[1], in_b, options)
-    equal = _of_equal_flops((works[0].run, works[1].run), units, names, moved)
+    launches = [_launches(work.run, work, options) for work in works if work.run is not None]
+    under = under_common_operators((works[0].run, works[1].run), (launches[0], launches[1]), (
+        float(len(_compared(works[0]))), float(len(_compared(works[1])))))
+    makers = () if under is None else (makers_of(under[0], {key: key for key in kernels}), makers_of(under[1], in_b))
+    equal = of_equal_flops((works[0].run, works[1].run), units, names, moved)
     result, parts, groups_of = [], dict[Key, Key](), dict[Key, Group]()
-    for place, (one, rows) in enumerate(zip(matched, changed, strict=True)):
-        groups = _groups(one, rows, launchers)
-        kinds = {key: Group("operator") for key in groups}
+    for place, (one, some) in enumerate(zip(matched, changed, strict=True)):
+        calls = _on_host(one)
+        groups, kinds = dict[Place, list[int]](), dict[Place, Group]()
+        for operators, by_device in meeting(some, makers).items():
+            for device, rows in by_device.items():
+                on_host = calls.keys() >= set(operators)
+                count = None if on_host or under is None else under[0].filter(
+                    pl.col("op").is_in(operators))["call"].n_unique() / len(_compared(works[0]))
+                groups[", ".join(operators), device] = rows
+                kinds[", ".join(operators), device] = Group("operator", None, count, operators)
         used = {row for members in groups.values() for row in members}
         numbers = {key: row for row, key in enumerate(one.functions.select("function", "device").rows())}
         for key, kernels_of, group in equal:
@@ -85,7 +232,7 @@ def with_swapped(
     return result, parts, groups_of
 
 
-def _of_equal_flops(
+def of_equal_flops(
     runs: tuple[Trace, Trace], units: tuple[WorkUnit | None, WorkUnit | None], names: dict[Place, str],
     moved: dict[str, str],
 ) -> list[tuple[Place, list[Place], Group]]:
@@ -125,51 +272,13 @@ def _launches_per_cycle(side: RunSamples) -> Floats:
     return mean
 
 
-def _changed(one: Matched) -> Flags:
-    """The kernels that are launched more or less often in B."""
+def _changed(one: Matched) -> list[Changed]:
+    """The kernels, and what sets memory for them, that are launched more or less often in B."""
     a, b = _launches_per_cycle(one.a), _launches_per_cycle(one.b)
-    kernels = (one.functions["kind"] == "kernel").fill_null(False).to_numpy()
-    result: Flags = (np.abs(a - b) > AS_OFTEN * np.maximum(a, b)) & one.on_device & kernels
-    return result
-
-
-def _launchers(work: Work, called: dict[Place, Place], options: Options) -> dict[Place, str]:
-    """The operator that makes nearly all launches of a function; ``called`` maps functions to the run's own names."""
-    assert work.run is not None
-    rows = _launches(work.run, work, options)
-    own = {theirs: ours for ours, theirs in called.items()}
-    wanted = pl.Series([name for name, _ in own], dtype=schema.NAME)
-    rows = rows.filter(pl.col("name").is_in(wanted.implode()))
-    if rows.is_empty():
-        return {}
-    from ...core.callers import launchers  # imported late: most pairs, and all cycle profiles, return above
-
-    rows = rows.with_columns(launchers(work.run, rows["index"])["op"])
-    counted = rows.group_by(pl.col("name", "device", "op").cast(pl.String)).len()
-    share = pl.col("len") / pl.col("len").sum().over("name", "device")
-    mostly = counted.filter(share >= MOSTLY).drop_nulls("op").select("name", "device", "op")
-    return {own[name, device]: op for name, device, op in mostly.rows() if (name, device) in own}
-
-
-def _groups(one: Matched, changed: Flags, launchers: tuple[dict[Place, str], ...]) -> dict[Place, list[int]]:
-    """The rows of swapped kernels by operator and device."""
-    result: dict[Place, list[int]] = {}
-    names = one.functions.select("function", "device").rows()
-    for row in np.flatnonzero(changed).tolist():
-        ops = {by_kernel[names[row]] for by_kernel in launchers if names[row] in by_kernel}
-        if len(ops) == 1:
-            result.setdefault((ops.pop(), names[row][1]), []).append(row)
-    a, b = _launches_per_cycle(one.a), _launches_per_cycle(one.b)
-    calls = _on_host(one)
-
-    def swapped(op: str, rows: list[int]) -> bool:
-        if op not in calls:
-            return False
-        called = a[calls[op]], b[calls[op]]
-        as_often = min(called) > 0 and abs(called[0] - called[1]) <= AS_OFTEN * max(called)
-        return as_often and bool((b[rows] > a[rows]).any() and (b[rows] < a[rows]).any())
-
-    return {(op, device): rows for (op, device), rows in result.items() if swapped(op, rows)}
+    there = (np.abs(a - b) > AS_OFTEN * np.maximum(a, b)) & one.on_device
+    return [Changed(row, (name, device), kind, float(b[row] - a[row]))
+            for row, (name, device, kind) in enumerate(one.functions.select("function", "device", "kind").rows())
+            if there[row] and kind in MEETING]
 
 
 def _on_host(one: Matched) -> dict[str, int]:
@@ -185,8 +294,9 @@ def _with_rows(one: Matched, groups: dict[Place, list[int]], kinds: dict[Place, 
 
     def below(side: RunSamples) -> RunSamples:
         ms = np.stack([side.ms[rows].sum(axis=0) for rows in groups.values()])
-        calls = np.stack([side.launches[host[key[0]]] if (each := kinds[key].calls) is None
-                          else np.full(ms.shape[1], each) for key in groups])
+        calls = np.stack([
+            np.full(ms.shape[1], kinds[key].calls) if kinds[key].calls is not None else
+            sum((side.launches[host[op]] for op in kinds[key].operators), np.zeros(ms.shape[1])) for key in groups])
         return replace(
             side, ms=np.concatenate([side.ms, ms]),
             launches=np.concatenate([side.launches, np.where(np.isnan(ms), np.nan, calls)]),

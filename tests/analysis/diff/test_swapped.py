@@ -56,6 +56,45 @@ def test_kernels_of_another_operator_are_not_swapped() -> None:
     assert {"wino", "implicit", "fft"} <= set(on_device(table))
 
 
+def test_a_kernel_of_two_operators_meets_those_that_each_of_them_has_in_b() -> None:
+    ops = ["aten::mm", "aten::addmm", "aten::mm"]
+    runs = convolutions(["old", "old", "old"], 1, ops=ops), convolutions(["some", "some", "other"], 2, ops=ops, us=130)
+    rows = on_device(diff(*runs))
+    assert set(rows) == {"aten::addmm, aten::mm", "norm"}
+    row = rows["aten::addmm, aten::mm"]
+    assert (row["match"], row["verdict"], row["launches_a"], row["launches_b"]) == ("operator", "slower", 3.0, 3.0)
+    assert row["a_ms"] == pytest.approx(0.3, rel=0.01) and row["b_ms"] == pytest.approx(0.39, rel=0.01)
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_other_operators_inside_one_module_meet_at_the_module(count: int) -> None:
+    table = diff(convolutions(["flash"], 1, op="x::flash", module="Attention", count=count), convolutions(
+        ["bmm", "softmax", "bmm"], 2, ops=["aten::bmm", "aten::softmax", "aten::bmm"], module="Attention", count=count))
+    row = on_device(table)["nn.Module: Attention"]
+    assert (row["match"], row["parts"], row["launches_a"], row["launches_b"]) == ("operator", 3, 1.0, 1.0)
+    assert row["delta_ms"] == pytest.approx(0.2, rel=0.02)
+
+
+def test_one_step_a_side_meets_at_the_operator_as_well() -> None:
+    table = diff(convolutions(BEFORE, 1, count=1), convolutions(AFTER, 2, us=130, count=1))
+    rows = on_device(table)
+    assert set(rows) == {"aten::conv", "norm"}
+    row = rows["aten::conv"]
+    assert (row["match"], row["parts"], row["verdict"]) == ("operator", 3, "too few cycles")
+    assert (row["launches_a"], row["a_ms"], row["b_ms"]) == (
+        4.0, pytest.approx(0.4, rel=0.02), pytest.approx(0.52, rel=0.02))
+    assert "1.20 → 1.32 ms" in " ".join(table.summary)  # its kernels count once
+
+
+def test_calls_of_one_step_are_the_samples_of_their_operator() -> None:
+    calls = ["old"] * 12, ["new", "other"] * 6
+    rows = on_device(diff(convolutions(calls[0], 1, count=1), convolutions(calls[1], 2, us=120, count=1)))
+    row = rows["aten::conv"]
+    assert (row["verdict"], row["launches_b"]) == ("slower", 12.0)
+    assert row["delta_ms"] == pytest.approx(0.24, rel=0.05)
+    assert 0.2 < row["ci_low_ms"] < row["delta_ms"] < row["ci_high_ms"] < 0.28
+
+
 def test_the_row_opens_into_its_kernels_and_its_details_list_them() -> None:
     runs = convolutions(BEFORE, 1), convolutions(AFTER, 2)
     table = diff(*runs)

@@ -134,6 +134,16 @@ def test_runs_of_other_shapes_are_set_apart_with_an_example() -> None:
     assert not table.facts["steps"] and gate(table.facts, 5)[0] == "NOT JUDGED"
 
 
+def test_a_dozen_newer_runs_of_other_work_are_no_new_baseline() -> None:
+    runs = [sums(n, ops={"aten::mm": 20.0 if n < 16 else 40.0, "aten::add": 5.0}) for n in range(28)]
+    facts = _asked(runs).facts
+    assert facts["tested"]["runs"] == 16 and [one["not_tested"] for one in facts["runs"]] == [None] * 16 + [
+        "other work per cycle"] * 12
+    assert gate(facts, 5) == ("NOT JUDGED", "NOT JUDGED: the last run (night-027) is set apart: other work per cycle")
+    facts = _asked([*runs, *(sums(n, ops={"aten::mm": 40.0, "aten::add": 5.0}) for n in range(28, 32))]).facts
+    assert [one["not_tested"] is None for one in facts["runs"]] == [False] * 16 + [True] * 16  # as many, and newer
+
+
 def test_variants_of_an_operator_that_take_turns_are_one_series() -> None:
     ops = {"aten::cat": 4.0}
     turns = ("flat_copy", "tiled_copy")
