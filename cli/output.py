@@ -51,10 +51,10 @@ def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
     if chosen == "parquet" and not arguments.output and sys.stdout.isatty():
         raise UsageError("parquet is binary; name a file with -o")
     to_file = arguments.output and arguments.output != "-"
+    if chosen != "text":
+        tables = [unfolded(table) for table in tables]
     if chosen in _READ:
         tables = [table.without_empty_rows() for table in tables]
-    else:
-        tables = [unfolded(table) for table in tables]
     is_read = not to_file and arguments.top is None and chosen in _READ
     try:
         if is_read:

@@ -20,9 +20,10 @@ from ..core.distribution import histogram
 from ..core.metrics import metric
 from ..core.text import display
 from ..cycles.scope import scoped
+from ..diff.headline import LEAST_TO_COMPARE
 from ..diff.judge import Floats
 from ..diff.prepare.prepared import Prepared, prepared
-from ..diff.prepare.samples import HOST, Matched, of_process, work_of
+from ..diff.prepare.samples import HOST, SWAPPED, Matched, of_process, work_of
 from ..diff.reference import compare
 from ..diff.resources import recorded_units
 from ..idle.cause_meanings import idle_name
@@ -138,11 +139,13 @@ def function_details(
         one, row = functions.located(function, device, pid_a, pid_b, rank)
         parts = _parts(functions.ready, one, function, device)
         cycles = _over_cycles(one, row)
+        if min(one.a.cycles.size, one.b.cycles.size) < LEAST_TO_COMPARE:
+            cycles = None  # the launches were judged
         metrics = _metrics(functions.ready, one, function, device, runs)
     there, where = functions.in_b(function, device)
     launches = BothSides(_launches(runs[0], function, device, rank), _launches(runs[1], there, where, rank), 1.0)
     launched = bool(len(launches.a) or len(launches.b))
-    if cycles is None and not launched:
+    if cycles is None and not launched and not parts:
         raise KeyError(function)
     return FunctionDetails(cycles, launches if launched else None, metrics,
                            (_launchers(runs[0], function), _launchers(runs[1], there)), parts)
@@ -261,9 +264,20 @@ def _verdict_section(row: Row) -> Section:
                      "of B does other work"))
     if row["q"] is not None:
         rows.append(("chance", f"q = {units.number(row['q'])} (false-alarm rate over the list)"))
+        rows.append(("samples", _samples(row)))
     if row.get("noise_ms") is not None:
         rows.append(("noise", f"within A: up to {units.amount(row['noise_ms'])}"))
     return Section("Confidence", tuple(rows))
+
+
+def _samples(row: Row) -> str:
+    """What was judged: the cycles of both runs, else their launches, whose spread is not that of steps."""
+    a, b = row.get("cycles_a"), row.get("cycles_b")
+    if a is not None and b is not None:
+        return f"{units.count(a)} and {units.counted(b, 'cycle', 'cycles')}"
+    of = "calls" if row.get("kind") == SWAPPED else "launches"
+    return (f"{units.number(row['launches_a'])} and {units.number(row['launches_b'])} {of} a step: they spread less "
+            "than steps do")
 
 
 def _parts_section(parts: tuple[PartDetails, ...]) -> Section:
@@ -279,7 +293,7 @@ def _parts_section(parts: tuple[PartDetails, ...]) -> Section:
 def _distribution(title: str, samples: BothSides) -> Section:
     rows = tuple(
         (f"{name} median", f"{units.duration(float(np.median(values)) * samples.unit_ns)} ± "
-         f"{units.duration(_spread(values) * samples.unit_ns)}, {units.count(len(values))} cycles")
+         f"{units.duration(_spread(values) * samples.unit_ns)}, {units.counted(len(values), 'cycle', 'cycles')}")
         for name, values in (("A", samples.a), ("B", samples.b)) if len(values)
     )
     return Section(title, rows, shape=samples.shape)
@@ -306,7 +320,9 @@ def function_glance(runs: Runs, options: Options) -> Glances:
     def of(row: Row) -> list[Section]:
         function, device = row["function"], row["device"]
         try:
-            cycles = _over_cycles(*functions.located(function, device, *_pids(row), row.get("rank")))
+            one, at = functions.located(function, device, *_pids(row), row.get("rank"))
+            few = min(one.a.cycles.size, one.b.cycles.size) < LEAST_TO_COMPARE
+            cycles = None if few else _over_cycles(one, at)
         except KeyError:
             cycles = None
         places = (function, device), functions.in_b(function, device)
@@ -317,7 +333,7 @@ def function_glance(runs: Runs, options: Options) -> Glances:
         elif cycles is not None:
             latency = Section("Time per launch, mean of each cycle", shape=cycles.us.shape)
         else:
-            return []
+            return [_verdict_section(row)]
         return [_verdict_section(row), latency, *(_by_cycle(cycles.ms) if cycles is not None else [])]
 
     return of

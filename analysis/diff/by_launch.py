@@ -292,7 +292,8 @@ def _row(key: Function, a: Floats | None, b: Floats | None, per: tuple[float, fl
         launches_b=len(sides[1]) / per[1], launch_us_a=us_a, launch_us_b=us_b,
         ratio=us_b / us_a if us_a and us_b else None, a_ms=a_ms, b_ms=b_ms, delta_ms=delta, ci_low_ms=low,
         ci_high_ms=high, p=p, metric="latency" if us_a and us_b else None, mu_a=us_a, mu_b=us_b, unit="µs",
-        sure_ms=max(0.0, low, -high) if low is not None and high is not None else 0.0,
+        sure_ms=max(0.0, low, -high) if low is not None and high is not None else
+        abs(delta or 0.0) if (len(sides[0]) == 0) != (len(sides[1]) == 0) else 0.0,  # new or gone: beyond doubt
     )
 
 

@@ -82,6 +82,8 @@ def lines_of_pair(
             continue
         if kind == "cause" and label == cause:
             cause, mark = "", "✓" if verdict == "faster" else "!"  # the first sentence under that label
+            if label == "Cause" and text.startswith(("no ", "too few ")):
+                mark, text = "○", f"none found: {text}"
             idle = _IDLE.search(text)
             short = f"Cause: idle on {idle[1]}: {idle[2]}" if idle else ""
             result.append(line(kind, mark, text if text.startswith("Cause") else f"Cause: {text}", short))
@@ -90,7 +92,7 @@ def lines_of_pair(
             kind, mark = "unchanged", "="
         elif kind in ("verdict", "cause"):
             kind = "effect"
-        elif label in ("Ranks", "GPU"):
+        elif label == "Ranks" or (label == "GPU" and verdict != "not judged" and _grows(text)):
             mark = "!"
         result.append(line(kind, mark, f"{label} {text}".strip()))
     if not any(one["kind"] == "verdict" for one in result):
@@ -99,6 +101,12 @@ def lines_of_pair(
     if not any(one["kind"] == "cause" for one in result):
         result.append(line("cause", "○", f"Cause: none found: {why_not}." if why_not else NO_CAUSE))
     return sorted(result, key=lambda one: _ORDER.index(one["kind"]))
+
+
+def _grows(text: str) -> bool:
+    """Whether the second figure of 'A → B' is the larger one."""
+    figures = re.search(r"([\d.,]+) → ([\d.,]+)", text)
+    return figures is None or float(figures[2].replace(",", "")) > float(figures[1].replace(",", ""))
 
 
 def _verdict_line(times: dict[str, Any] | None, label: str, text: str) -> dict[str, str] | None:

@@ -198,7 +198,11 @@ class AnsweredPane(Container, can_focus=False):
             self.session.undo_stack.append(self.entry.name)
             self._take(value)
 
-        self.arranger.ask(lambda: arranged(shown.view, shown.base, arrangement), take)
+        self.arranger.ask(lambda: self.arranged_anew(shown, arrangement), take)
+
+    def arranged_anew(self, shown: Shown, arrangement: Arrangement) -> Shown:
+        """An answer that is on the screen, filtered and sorted in another way."""
+        return arranged(shown.view, shown.base, arrangement)
 
     def _other_shape(self, arrangement: Arrangement, shown: Shown) -> bool:
         """Whether this arrangement needs another shape of the view than the one shown."""

@@ -12,7 +12,7 @@ from ...analysis.views import Entry
 from ..list.frame import Frame, boxed
 from ..list.table_list import TableList
 from ..session.jobs import QueryRunner
-from ..session.session import Session
+from ..session.session import Arrangement, Session
 from ..widgets.answer_lines import answer_frame
 from ..widgets.drawing import joined
 from .answered import COMPUTING
@@ -29,6 +29,13 @@ LOW, TALL = 20, 30
 """Lines of the pane from which four lines of the answer are shown, and from which all are."""
 PROOF_HEIGHT, PROOF_WIDTH = 34, 100
 """Size of the pane, lines and cells, from which the evidence below the list is drawn."""
+
+
+def _with_rows(shown: Shown, plain: Table, arrangement: Arrangement) -> Shown:
+    """The answer with the rows that an export writes: all of them, whatever is folded on the screen."""
+    from ...analysis.table.parts import unfolded
+
+    return replace(shown, rows=unfolded(arranged(shown.view, plain, arrangement).table), plain=plain)
 
 
 class DiffPane(TablePane):
@@ -106,9 +113,13 @@ class DiffPane(TablePane):
             from ...analysis.diff.groups import grouped
 
             shown: Shown = ask()
-            return replace(arranged(shown.view, grouped(shown.base), arrangement), rows=shown.table)
+            return _with_rows(arranged(shown.view, grouped(shown.base), arrangement), shown.base, arrangement)
 
         return job
+
+    def arranged_anew(self, shown: Shown, arrangement: Arrangement) -> Shown:
+        """The groups of the screen and the rows of an export, arranged alike."""
+        return _with_rows(super().arranged_anew(shown, arrangement), shown.plain or shown.base, arrangement)
 
     def picture(self, width: int) -> Content:
         """The verdict: its number, and its lines, each with its mark; the first two are always there."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Shown(Struct, frozen=True):
     """Result of a query: the answer as built (``base``), filtered and sorted (``table``), and the filter's error.
 
-    ``rows`` is the table an export writes if it differs from the one on screen.
+    ``rows`` is the table an export writes if it differs from the one on screen, ``plain`` what it is arranged from.
     """
 
     view: View
@@ -27,6 +27,7 @@ class Shown(Struct, frozen=True):
     coverage: float | None
     bad_filter: str = ""
     rows: Table | None = None
+    plain: Table | None = None
 
 
 def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:

@@ -1,11 +1,12 @@
 """Markdown to attach to a ticket: sources, findings, table, legend.
 
 Recorded names are in code spans, so that nothing in them acts as markup; pipes are escaped; long names are cut in the
-middle in the table and listed in full below it.
+middle in the table and listed in full below it, the first ones.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from .state import account_lines, base_line, findings, notes, repeats, state_lin
 
 _BLOCK = 20_000
 _NAME = 88
+NAMES = 20  # Most names written in full: a ticket of mangled names is read by nobody.
 _SPECIAL = re.compile(r"([\\`*<>\[\]|])")
 
 
@@ -37,12 +39,12 @@ def code(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|") if text else ""
 
 
-def _cell(row: Sequence[Any], at: int, table: Table) -> str:
+def _cell(row: Sequence[Any], at: int, table: Table, is_part: bool = False) -> str:
     column, value, shown = table.columns[at], row[at], table.display_text(row, at)
     if column.unit != "text" or shown == units.MISSING:
         return escape(shown)
     if column.role == "name":
-        return code(table.shown_name(value, _NAME))
+        return ("└ " if is_part else "") + code(table.shown_name(value, _NAME))
     if column.role == "label" or not re.fullmatch(r"[\w .,:~→+-]*", shown):
         return code(cut(clean(shown), _NAME))
     return shown
@@ -66,9 +68,11 @@ def rows_as_markdown(table: Table) -> list[str]:
         "| " + " | ".join(escape(column.header or column.name) for _, column in columns) + " |",
         "|" + "|".join(":---" if column.is_left else "---:" for _, column in columns) + "|",
     ]
+    parent = next((at for at, column in enumerate(table.columns) if column.name == "parent"), None)
     for start in range(0, len(table), _BLOCK):
         for row in table.window(start, min(start + _BLOCK, len(table))):
-            lines.append("| " + " | ".join(_cell(row, at, table) for at, _ in columns) + " |")
+            is_part = parent is not None and row[parent] is not None
+            lines.append("| " + " | ".join(_cell(row, at, table, is_part) for at, _ in columns) + " |")
     return lines
 
 
@@ -88,7 +92,9 @@ def _full_names(table: Table) -> list[str]:
             long.update((name, shown) for name, shown in names if shown != name)
     if not long:
         return []
-    listed = [f"- {code(shown)}: {code(name)}" for name, shown in long.items()]
+    listed = [f"- {code(shown)}: {code(name)}" for name, shown in list(long.items())[:NAMES]]
+    if len(long) > NAMES:
+        listed.append(f"- {units.count(len(long) - NAMES)} more: with `--format json`")
     return ["", "<details><summary>Names in full</summary>", "", *listed, "", "</details>"]
 
 
@@ -155,6 +161,15 @@ def _page_cell(text: str, named: bool) -> str:
     return code(cut(clean(text), _NAME)) if named else escape(text)
 
 
+def _near(path: str) -> str:
+    """A path as one would type it here: a ticket need not say whose home it lies in."""
+    try:
+        here = os.path.join(os.getcwd(), "")
+    except OSError:  # the folder is gone
+        return path
+    return path.removeprefix(here) or path
+
+
 def render(tables: Sequence[Table]) -> bytes:
     """A document: the runs, then one section per view."""
     sources = tables[0].sources if tables else ()
@@ -162,8 +177,10 @@ def render(tables: Sequence[Table]) -> bytes:
     for letter, source in zip("AB", sources, strict=False):
         size = f", {units.size(source.bytes)}" if source.bytes else ""
         prefix = f"{letter}: " if len(sources) > 1 else ""
-        lines.append(f"- {prefix}{code(source.path)} ({escape(source.format)}{size})")
+        lines.append(f"- {prefix}{code(_near(source.path))} ({escape(source.format)}{size})")
     if commands := [table.command for table in tables if table.command]:
+        for source in sources:
+            commands = [command.replace(source.path, _near(source.path)) for command in commands]
         lines += [f"- {code(command)}" for command in commands]
         lines.append(f"- warplens {__version__}")
     lines.append("")

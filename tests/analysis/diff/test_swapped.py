@@ -12,7 +12,7 @@ from warplens.analysis.contract.options import Options
 from warplens.analysis.details.suspects import suspect_sections
 from warplens.analysis.diff.gate_rule import Condition
 from warplens.analysis.query.ask import ask
-from warplens.analysis.table.export import csv
+from warplens.analysis.table.export import csv, render
 from warplens.analysis.table.parts import opened, row_of, unfolded
 from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
@@ -88,10 +88,12 @@ def test_one_step_a_side_meets_at_the_operator_as_well() -> None:
 
 def test_calls_of_one_step_are_the_samples_of_their_operator() -> None:
     calls = ["old"] * 12, ["new", "other"] * 6
-    rows = on_device(diff(convolutions(calls[0], 1, count=1), convolutions(calls[1], 2, us=120, count=1)))
-    row = rows["aten::conv"]
+    runs = convolutions(calls[0], 1, count=1), convolutions(calls[1], 2, us=120, count=1)
+    row = on_device(diff(*runs))["aten::conv"]
     assert (row["verdict"], row["launches_b"]) == ("slower", 12.0)
     assert row["delta_ms"] == pytest.approx(0.24, rel=0.05)
+    (confidence, *_) = suspect_sections(row, runs, Options())
+    assert ("samples", "12 and 12 calls a step: they spread less than steps do") in confidence.rows
     assert 0.2 < row["ci_low_ms"] < row["delta_ms"] < row["ci_high_ms"] < 0.28
 
 
@@ -113,6 +115,12 @@ def test_the_row_opens_into_its_kernels_and_its_details_list_them() -> None:
     (parts,) = [one for one in suspect_sections(on_device(table)["aten::conv"], runs, Options())
                 if one.title.startswith("Parts")]
     assert {line[0]: line[1] for line in parts.rows} == {"fft": "0 → 3", "implicit": "1 → 0", "wino": "3 → 1"}
+
+
+def test_a_ticket_marks_the_parts_of_a_row() -> None:
+    text = render(unfolded(diff(convolutions(BEFORE, 1), convolutions(AFTER, 2))), "md").decode()
+    assert {line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| └")} == {
+        "└ `wino`", "└ `fft`", "└ `implicit`"}
 
 
 def test_exports_have_the_row_and_its_parts_with_its_id_and_no_verdict() -> None:

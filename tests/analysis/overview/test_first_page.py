@@ -74,3 +74,14 @@ def test_the_short_form_of_a_cause_of_idle_time_keeps_its_figures() -> None:
     said = "Idle    GPU 0 idles less on DataLoader (input): 56.7 → 0.554 ms a cycle, all of the cycle's −42.7 ms"
     (cause,) = (one for one in lines_of_pair([said], None) if one["kind"] == "cause")
     assert cause["short"] == "Cause: idle on DataLoader: 56.7 → 0.554 ms" and cause["mark"] == "!"
+
+
+def test_less_work_and_no_cause_carry_no_warning() -> None:
+    from warplens.analysis.overview.lines import lines_of_pair
+
+    said = ["GPU     31.9 → 29.7 ms of device time", "Cause   too few cycles to relate readings to functions"]
+    marks = {one["long"]: one["mark"] for one in lines_of_pair(said, {"verdict": "cannot tell"})}
+    assert marks[said[0].replace("     ", " ")] == "·"
+    assert marks["Cause: none found: too few cycles to relate readings to functions"] == "○"
+    (more,) = (one for one in lines_of_pair(["GPU     29.7 → 31.9 ms"], {"verdict": "slower"}) if "GPU" in one["long"])
+    assert more["mark"] == "!"

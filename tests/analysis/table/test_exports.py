@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from warplens.analysis.contract.column import Column
 from warplens.analysis.table.export import WrongFormat, render
@@ -53,6 +55,18 @@ def test_json_has_no_nan() -> None:
 def test_several_views_are_one_json_document() -> None:
     made = json.loads(render([table(("a", 1, None, None)), table(("b", 2, None, None))], "json"))
     assert [view["rows"][0]["name"] for view in made["views"]] == ["a", "b"]
+
+
+def test_a_ticket_names_files_as_typed_here_and_not_a_thousand_mangled_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = table(*((f"kernel_{'x' * 200}_{number}", 1, None, None) for number in range(24)))
+    path = str(tmp_path / "runs" / "a.json")
+    asked = replace(made, sources=(Source("run", path, "kineto", 10),), command=f"warplens report {path}")
+    text = render(asked, "md").decode()
+    assert "`runs/a.json`" in text and "`warplens report runs/a.json`" in text and str(tmp_path) not in text
+    assert text.count("x" * 200) == 20 and "- 4 more: with `--format json`" in text
 
 
 @pytest.mark.parametrize("name", ["=cmd()", "+1", "-x", "@sum", "\tx"])

@@ -58,3 +58,7 @@ async def test_plus_and_minus_open_and_close_a_row_under_the_cursor() -> None:
         await press(pilot, "down", "minus")
         await settled(pilot)
         assert len(pane.rows.table or ()) == whole and "implicit" not in screen_text(app)
+        job = pane.export_job()
+        exported = job().frame["function"].to_list() if job is not None else []
+        assert {"implicit", "wino", "fft", "same"} <= set(exported), "what is folded on the screen is in the export"
+        assert not any("unchanged" in name for name in exported)
