@@ -333,7 +333,7 @@ def function_glance(runs: Runs, options: Options) -> Glances:
         elif cycles is not None:
             latency = Section("Time per launch, mean of each cycle", shape=cycles.us.shape)
         else:
-            return [_verdict_section(row)]
+            return [_verdict_section(row)] if row.get("launches_a") is not None else []  # not for a group's head
         return [_verdict_section(row), latency, *(_by_cycle(cycles.ms) if cycles is not None else [])]
 
     return of
