@@ -215,7 +215,7 @@ def while_loading(command: list[str]) -> list[float]:
 def stopping_a_load(command: list[str]) -> float:
     """Milliseconds from ^C to the message that the load is stopped."""
     terminal = Terminal(command)
-    terminal.wait(lambda data: b"^C stops" in data)
+    terminal.wait(lambda data: b"^C cancels" in data)
     taken = terminal.answer(b"\x03", b"topped")[0]
     terminal.close()
     return taken
@@ -227,7 +227,7 @@ def stopping_a_question(terminal: Terminal) -> list[float]:
     for _ in range(12):
         os.write(terminal._fd, b">")
         time.sleep(0.02)
-        ms, said = terminal.answer(b"\x03", b"topped", b"Nothing is running")
+        ms, said = terminal.answer(b"\x03", b"topped", b"Nothing to cancel")
         taken += [ms] if said == b"topped" else []
         terminal.quiet(0.5)
     return taken
@@ -291,7 +291,7 @@ def main() -> None:
     parser.add_argument("--command", default=f"{sys.executable} -m warplens")
     parser.add_argument("--theme", default="")
     parser.add_argument("--trace", help="a big trace to load; without it one of 2 GB is made up")
-    parser.add_argument("--only", choices=["timeline", "details"], default="", help="measure only this")
+    parser.add_argument("--only", choices=["timeline", "details", "loading"], default="", help="measure only this")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="warplens-terminal-"))
     try:
@@ -303,7 +303,7 @@ def main() -> None:
             timeline(ours, page)
         if arguments.only in ("", "details"):
             details(ours)
-        if arguments.only:
+        if arguments.only not in ("", "loading"):
             return
         trace = arguments.trace or str(traces.write(folder / "big.json", 2000))
         loading([*arguments.command.split(), trace, "--view", "launches", "--no-cache", *theme])

@@ -101,9 +101,8 @@ def _place_of(values: pl.Series, rows: pl.Series) -> pl.Series:
 
 def _computed(trace: Recorded) -> Account:
     """The account of a recording, computed from its tables."""
-    work, calls = work_of(trace), slices_of(trace, pl.col("kind").is_in(CALLS), NAMES)
+    work, (calls, ops) = work_of(trace), slices_of(trace, CALLS, NAMES)
     call, call_by = launch_calls(work, calls)
-    ops = slices_of(trace, pl.col("kind") == "op", {})
     op, op_by, external = operators_of(work, calls, ops, call, call_by)
     missing, count = missing_calls(work, calls, call)
     linked = np.maximum(call, 0)

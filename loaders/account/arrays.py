@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,29 +19,50 @@ NONE = np.iinfo(np.int64).min  # Stands for null.
 
 def integers(frame: pl.DataFrame, name: str, none: int = NONE) -> Ints:
     """An integer column, ``none`` for null."""
-    column = frame[name]
-    if column.dtype == pl.Categorical:
-        column = column.to_physical()
-    return column.cast(pl.Int64).fill_null(none).to_numpy()
+    return _numbers(frame[name], none)
 
 
 def column_arrays(frame: pl.LazyFrame, *narrow: str) -> dict[str, Ints]:
     """Integer columns as arrays, ``NONE`` for null, read in batches so that only the arrays are in memory. A column
     with a single value takes none; ``narrow`` columns are int32 if the values fit."""
-    pieces: dict[str, list[Ints]] = {}
+    return grouped_arrays(frame, [(None, columns_of(frame).names())], narrow)[0]
+
+
+def grouped_arrays(
+    frame: pl.LazyFrame, groups: Sequence[tuple[pl.Expr | None, Sequence[str]]], narrow: Container[str]
+) -> list[dict[str, Ints]]:
+    """As ``column_arrays``, in one reading, for each condition on rows (None: all) the columns
+    asked for."""
+    pieces: list[dict[str, list[Ints]]] = [{name: [] for name in names} for _, names in groups]
     batches = getattr(frame, "collect_batches", None)  # unstable API of polars: without it all rows come at once
     for batch in [frame.collect(engine="streaming")] if batches is None else batches(maintain_order=True):
-        for name in batch.columns:
-            values = integers(batch, name)
-            if len(values) and (values == values[0]).all():
-                values = np.broadcast_to(values[0], len(values))
-            elif name in narrow and int(values.min()) > -(1 << 31) and int(values.max()) < 1 << 31:
-                values = values.astype(np.int32)
-            else:
-                values = values.copy()  # a view would keep the batch in memory
-            pieces.setdefault(name, []).append(values)
-    names = columns_of(frame).names()
-    return {name: _joined([piece for piece in pieces.get(name, []) if len(piece)]) for name in names}
+        rows = [np.arange(batch.height) if condition is None else np.flatnonzero(batch.select(condition).to_series())
+                for condition, _ in groups]
+        columns = batch.to_dict()
+        del batch
+        while columns:  # each column goes once its values are taken
+            name, column = columns.popitem()
+            values = _numbers(column)
+            for at, (_, names), of_group in zip(rows, groups, pieces, strict=True):
+                if name in names and len(at):
+                    of_group[name].append(_taken(values, at, name in narrow))
+    return [{name: _joined(of_group.pop(name)) for name in names}
+            for (_, names), of_group in zip(groups, pieces, strict=True)]
+
+
+def _numbers(column: pl.Series, none: int = NONE) -> Ints:
+    if column.dtype == pl.Categorical:
+        column = column.to_physical()
+    return column.cast(pl.Int64).fill_null(none).to_numpy()
+
+
+def _taken(values: Ints, rows: Ints, narrow: bool) -> Ints:
+    taken = values[rows]
+    if (taken == taken[0]).all():
+        return np.broadcast_to(taken[0], len(taken))
+    if narrow and int(taken.min()) > -(1 << 31) and int(taken.max()) < 1 << 31:
+        return taken.astype(np.int32)
+    return taken
 
 
 def _joined(pieces: list[Ints]) -> Ints:
@@ -49,7 +70,7 @@ def _joined(pieces: list[Ints]) -> Ints:
         return np.zeros(0, dtype=np.int64)
     if all(piece.strides == (0,) and piece[0] == pieces[0][0] for piece in pieces):
         return np.broadcast_to(pieces[0][0], sum(map(len, pieces)))
-    return np.concatenate(pieces)
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def in_order(values: Ints, order: Ints | None) -> Ints:

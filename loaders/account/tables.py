@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,7 +10,7 @@ import polars as pl
 from msgspec import Struct
 
 from ..schema import NAME
-from .arrays import NONE, Ints, Mask, by_start, column_arrays, in_order, matches
+from .arrays import NONE, Ints, Mask, by_start, column_arrays, grouped_arrays, in_order, matches
 
 
 class Recorded(Protocol):
@@ -84,17 +85,26 @@ def work_of(trace: Recorded) -> DeviceWork:
                 ~waits & ~timeless, timeless)
 
 
-def slices_of(trace: Recorded, condition: pl.Expr, names: dict[str, Any]) -> LinkedSlices:
-    """The host slices that meet the condition; ``names``: conditions on their names, by a word for ``named``. With
-    names they are in order of start, the longest first; without as recorded."""
-    times = ("start_ns", pl.col("dur_ns").fill_null(0).clip(lower_bound=0))
-    some = trace.host.filter(condition).select(
-        *times, "rank", "pid", "tid", "correlation", "external_id",
-        *([pl.col("name").to_physical().cast(pl.Int64)] if names else []))
-    columns = column_arrays(some, "pid", "tid", "name", "dur_ns")
+TIMES_AND_IDS = ("start_ns", "rank", "pid", "tid", "external_id")
+
+
+def slices_of(trace: Recorded, kinds: Sequence[str], names: dict[str, Any]) -> tuple[LinkedSlices, LinkedSlices]:
+    """The calls of these kinds, in order of start, the longest first, and the operators, as recorded; ``names``:
+    conditions on names of calls, by a word for ``named``. One reading for both: it takes 0.04 of the 1.6 s of CPU time
+    of a kernels report of 500 MB less than one each."""
+    call, op = pl.col("kind").is_in(kinds).fill_null(False), (pl.col("kind") == "op").fill_null(False)
+    some = trace.host.filter(call | op).select(
+        "kind", *TIMES_AND_IDS, "correlation", dur_ns=pl.col("dur_ns").fill_null(0).clip(lower_bound=0),
+        name=pl.col("name").to_physical())
+    groups = (call, (*TIMES_AND_IDS, "dur_ns", "correlation", "name")), (op, (*TIMES_AND_IDS, "dur_ns"))
+    both = grouped_arrays(some, groups, ("pid", "tid", "name", "dur_ns"))
     # A row number in the query above would keep the condition from the reader, which would then build all rows.
-    every = trace.host.select(some=condition.fill_null(False)).collect(engine="streaming")["some"]
-    columns["row"] = np.flatnonzero(every.to_numpy()).astype(np.int32)
+    rows = trace.host.select(call=call, op=op).collect(engine="streaming")
+    return _slices(both[0], rows["call"], names), _slices(both[1], rows["op"], {})
+
+
+def _slices(columns: dict[str, Ints], rows: pl.Series, names: dict[str, Any]) -> LinkedSlices:
+    columns["row"] = np.flatnonzero(rows.to_numpy()).astype(np.int32)
     start = columns["start_ns"]
     end = np.where(start == NONE, NONE, start + columns.pop("dur_ns"))
     order = by_start(start, end) if names and bool((np.diff(start) <= 0).any()) else None
@@ -102,7 +112,7 @@ def slices_of(trace: Recorded, condition: pl.Expr, names: dict[str, Any]) -> Lin
     if names:
         masks = matches(columns.pop("name"), lambda codes: codes.cat.to(NAME), names)
         named = {key: mask if order is None else mask[order] for key, mask in masks.items()}
-    correlation = columns["correlation"]
+    correlation = columns.get("correlation", np.broadcast_to(np.int64(NONE), len(start)))
     if (correlation == 0).any():
         correlation = np.where(correlation == 0, NONE, correlation)
     row, rank, pid, tid, external = (

@@ -112,7 +112,9 @@ class Block(Struct):
     def texts(self, column: str) -> Codes:
         """A column of ``CODES`` as codes of ``Strings``."""
         codes: Codes = self.codes[CODES.index(column)]
-        return codes if self.numbers is None else self.numbers.take(codes, mode="wrap")
+        if self.numbers is None or int(codes.max(initial=-1)) < 0:  # shapes are most often not recorded
+            return codes
+        return self.numbers.take(codes, mode="wrap")
 
     def translated(self) -> Block:
         """The block with all codes mapped to codes of ``Strings``."""

@@ -121,7 +121,8 @@ class Tables:
         if not chunks:
             return None
         columns_by_name = merged(chunks)
-        rows.prints[table] = _prints(columns_by_name)
+        if self._prints_more(table):
+            rows.prints[table] = _prints(columns_by_name)
         return chunk(columns_by_name)
 
     def _sorted_out(self, block: Block, rows: SortedRows) -> tuple[Block, Block]:
@@ -177,11 +178,14 @@ class Tables:
         self.ignored += rows.ignored
         self.begin(rows.earliest)
         for table, prints in rows.prints.items():
-            if table == "kernels" or self.spools[table].rows < _MOST_PRINTS:
+            if self._prints_more(table):
                 self._prints[table].append(prints)
         for table, new_chunk in (("kernels", rows.kernels), ("host", rows.host)):
             if new_chunk is not None:
                 self._put(table, new_chunk)
+
+    def _prints_more(self, table: str) -> bool:
+        return table == "kernels" or self.spools[table].rows < _MOST_PRINTS
 
     def may_repeat(self, table: str) -> bool:
         """Whether two rows of the table could be one event recorded twice; of a long host table, among its first."""
@@ -353,6 +357,8 @@ def _prints(columns: dict[str, Column]) -> Ints:
 
 def _above(values: npt.NDArray[np.int64], none: int) -> npt.NDArray[np.int64]:
     """The values, with those up to ``none`` replaced by NULL."""
+    if int(values.max()) <= none:
+        return np.broadcast_to(np.int64(NULL), len(values))
     return np.where(values > none, values, NULL)
 
 
