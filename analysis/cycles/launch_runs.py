@@ -9,13 +9,16 @@ next one begins, without them its length is the summed latency of its launches.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import polars as pl
 
 from ...loaders import schema
 from ...loaders.trace import Trace
+from ..core import units
+from ..core.batches import CALLS
+from ..core.intervals import Intervals, union
 from ..core.names.short_name import fit_name
 from . import assignment
 from .patterns import Pattern, find_patterns
@@ -183,6 +186,54 @@ def in_capture(run: Trace, rows: pl.DataFrame) -> pl.Series:
         strategy="backward", check_sortedness=False)
     inside = pl.col("begins") | (pl.col("start_ns") < pl.col("end"))
     return last.sort("row").select(inside.fill_null(False)).to_series()
+
+
+_GRAPH_LAUNCH = "GraphLaunch"
+_WORK = f"{'|'.join(CAPTURES)}|(?i:launch)"
+
+
+class GraphCapture(NamedTuple):
+    """The capture of graphs in a recording: launch calls captured and in all, graph launches, and when threads
+    captured."""
+
+    captured: int
+    launches: int
+    replays: int
+    during: Intervals
+
+    @property
+    def said(self) -> str:
+        """The capture as the end of a sentence."""
+        rest = "" if self.replays else ", and no replay is recorded"
+        return (f"{units.count(self.captured)} of {units.count(self.launches)} launch calls are captured into a graph "
+                f"instead of being run{rest}")
+
+
+def graph_capture(run: Trace) -> GraphCapture | None:
+    """The capture of graphs in a run; None where no launch call lies between the begin and the end of a capture."""
+    if not run.has("host"):
+        return None
+    name = pl.col("name").cast(pl.String)
+    calls = run.host.filter(pl.col("kind").is_in(CALLS), name.str.contains(_WORK)).select(
+        name, "start_ns", "rank", "pid", "tid", end=pl.col("start_ns") + pl.col("dur_ns").fill_null(0),
+    ).drop_nulls("start_ns").sort("start_ns").collect(engine="streaming")
+    begins, ends = (calls["name"].str.contains(one, literal=True) for one in CAPTURES)
+    if not begins.any():
+        return None
+    rows = calls.filter(~(begins | ends))
+    captured = int(in_capture(run, rows).sum())
+    if not captured:
+        return None
+    opened = calls.filter(begins).select("rank", "pid", "tid", "start_ns")
+    closed = calls.filter(ends).select("rank", "pid", "tid", "end", start_ns="start_ns")
+    threads = pl.concat([opened.select("rank", "pid", "tid"), closed.select("rank", "pid", "tid")]).select(
+        pl.struct("rank", "pid", "tid").rank("dense").alias("thread")).to_series()  # nulls do not join
+    spans = opened.with_columns(thread=threads[: opened.height]).join_asof(
+        closed.with_columns(thread=threads[opened.height :]).select("thread", "start_ns", "end"), on="start_ns",
+        by="thread", strategy="forward", check_sortedness=False).with_columns(
+        pl.col("end").fill_null(calls["end"].max()))
+    replays = int(rows["name"].str.contains(_GRAPH_LAUNCH, literal=True).sum())
+    return GraphCapture(captured, rows.height - replays, replays, union(*spans.select("start_ns", "end").to_numpy().T))
 
 
 def _mine(rows: pl.DataFrame, rank: int | None) -> pl.DataFrame:

@@ -110,6 +110,8 @@ def top_operator(evidence: Evidence) -> Said | None:
 def bound(evidence: Evidence) -> Said | None:
     """The bottlenecks of kernels (compute, memory, launch or low utilisation), weighted by kernel time, where known."""
     recorded = evidence.measured.recorded
+    if evidence.measured.waits is not None and evidence.measured.waits.capture:
+        return None  # of what little ran beside the capture
     shares = [(name, share) for name, share in evidence.bound.items() if share >= LEAST]
     if sum(evidence.bound.values()) < KNOWN or (recorded is not None and recorded.verdicts) or not shares:
         return None

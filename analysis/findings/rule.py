@@ -120,7 +120,8 @@ class Finding(Struct, frozen=True):
     ``short``: the sentence in 54 cells, '' where it is shortened as it is.
     ``cost_ns`` is the time the sentence is about, over the whole recording: it ranks findings and predicts nothing.
     ``change`` is the replay's change that predicts ``time_to_win_ns`` per cycle; None if there is no such change.
-    ``at_most_ns``: the time it is about per cycle (of the recording without cycles): more it cannot save."""
+    ``at_most_ns``: the time it is about per cycle (of the recording without cycles): more it cannot save.
+    ``of_ns``: the step it is a part of, where that is not the mean step of all devices but the one device's own."""
 
     rule: str
     severity: Severity
@@ -133,6 +134,7 @@ class Finding(Struct, frozen=True):
     change: str | None = None
     short: str = ""
     at_most_ns: float | None = None
+    of_ns: float | None = None
 
     @property
     def fact(self) -> dict[str, Any]:
@@ -158,6 +160,7 @@ class Said(NamedTuple):
     win_ns: float | None = None
     hint: bool = False
     short: str = ""
+    of_ns: float | None = None
 
 
 Find = Callable[[Evidence], "Said | Unchecked | None"]
@@ -190,7 +193,7 @@ class Rule:
             return Finding(self.id, "unchecked", said.why)
         return Finding(self.id, "hint" if said.hint else self.severity, said.sentence, said.rows, said.win_ns,
                        self.view, self.filter, said.cost_ns, said.change, said.short.rstrip("."),
-                       None if said.cost_ns is None else said.cost_ns / max(1, evidence.steps_each))
+                       None if said.cost_ns is None else said.cost_ns / max(1, evidence.steps_each), said.of_ns)
 
 
 def _of_old_shape(

@@ -34,10 +34,11 @@ def input_data(evidence: Evidence) -> Said | Unchecked | None:
     waits = evidence.measured.waits
     if waits is not None and evidence.doubt is not None:
         return Unchecked(evidence.doubt)
+    own_ns = None
     if waits is not None and waits.share(waits.input.idle_ns) > WAITING:
         waited, of_idle = float(waits.input.idle_ns), float(waits.idle_ns)
         rows, cost = waits.input.rows, waited
-        who, part = waits.who, waits.of(waits.input.idle_ns)
+        who, part, own_ns = waits.who, waits.of(waits.input.idle_ns), waits.own_ns
     else:  # no gaps exist before a device's first and after its last activity, but input can be late there too
         late, of_idle = evidence.times.get("DataLoader", 0.0), evidence.idle_ns
         if not evidence.step_ns or late <= WAITING * evidence.step_ns:
@@ -46,7 +47,7 @@ def input_data(evidence: Evidence) -> Said | Unchecked | None:
         who, part = "the host", evidence.part.of(late)
     what = "Input-bound" if waited > BLAME * of_idle else "Input is late"
     return Said(f"{what}: {who} waits {part} for the DataLoader.", rows, cost, "idle:input=0",
-                short=f"{what}: DataLoader, {part}")
+                short=f"{what}: DataLoader, {part}", of_ns=own_ns)
 
 
 @rule("sync", "problem", "idle", "drained_by~. !cause=input")
@@ -59,7 +60,8 @@ def drained(evidence: Evidence) -> Said | Unchecked | None:
     where = "" if first is None or not first.who else f", most in {display(first.who, 112)}"
     part = waits.of(waits.drained.idle_ns)
     return Said(f"Synchronisation empties the queue: {waits.who} idles {part} because the host waited for it{where}.",
-                waits.drained.rows, waits.drained.idle_ns, "sync:=0", short=f"Synchronisation: idle {part}")
+                waits.drained.rows, waits.drained.idle_ns, "sync:=0", short=f"Synchronisation: idle {part}",
+                of_ns=waits.own_ns)
 
 
 @rule("host", "problem", "idle", "!cause=input")
@@ -75,7 +77,7 @@ def host_bound(evidence: Evidence) -> Said | Unchecked | None:
     bound = "" if waits.share(behind.idle_ns) < BOUND else "Launch-bound: " if by_launches else "Host-bound: "
     part = waits.of(behind.idle_ns)
     return Said(f"{bound}{waits.who} waits {part} for the next launch{_where(waits)}{_modules(waits)}.",
-                behind.rows, behind.idle_ns, GRAPH if by_launches else None)
+                behind.rows, behind.idle_ns, GRAPH if by_launches else None, of_ns=waits.own_ns)
 
 
 def _where(waits: Waits) -> str:
@@ -113,11 +115,18 @@ def queued(evidence: Evidence) -> Said | None:
         return None
     first = next(iter(waits.queued.sites), None)
     where = "" if first is None or not first.who else f" (before {fit_name(first.who, 40)})"
+    part = waits.of(waits.queued.idle_ns)
+    if first is not None and waits.begins_amid:
+        part = units.duration(first.idle_ns)
+        said = (f"{waits.who} shows nothing for the first {part} although work is queued{where}: it probably still "
+                "runs work from before the recording.")
+        return Said(said, waits.queued.rows, waits.queued.idle_ns,
+                    short=f"Nothing on {waits.who} for the first {part}: earlier work", of_ns=waits.own_ns)
     once = first is not None and first.gaps == 1  # as if the recording began amid work
     by = "another stream, a peer or work from before the recording" if once else "another stream or a peer"
-    part = waits.of(waits.queued.idle_ns)
     return Said(f"{waits.who} runs nothing for {part} although work is queued{where}: it probably waits for an event, "
-                f"{by}.", waits.queued.rows, waits.queued.idle_ns, short=f"Queued work is blocked: {part}")
+                f"{by}.", waits.queued.rows, waits.queued.idle_ns, short=f"Queued work is blocked: {part}",
+                of_ns=waits.own_ns)
 
 
 @rule("allocation", "problem", "idle", "cause=allocation")
@@ -131,7 +140,19 @@ def allocation(evidence: Evidence) -> Said | Unchecked | None:
     return Said(f"Allocation: {waits.who} waits {part} while memory is allocated or freed or code is loaded"
                 f"{f' ({calls})' if calls else ''}.",
                 tuple({"call": name, "count": count} for name, count in waits.allocations),
-                waits.allocation.idle_ns, "idle:allocation=0", short=f"Allocation: {part} on allocating, loading")
+                waits.allocation.idle_ns, "idle:allocation=0", short=f"Allocation: {part} on allocating, loading",
+                of_ns=waits.own_ns)
+
+
+@rule("capture", "hint", "calls", "name~Capture")
+def capture(evidence: Evidence) -> Said | None:
+    """A CUDA or HIP graph is being captured: what is launched then does not run, so idle time says nothing."""
+    waits = evidence.measured.waits
+    if waits is None or waits.capture is None:
+        return None
+    part = waits.of(waits.idle_ns)
+    return Said(f"Graph capture, not a run: {waits.capture}. {waits.who} idles {part} meanwhile: no verdict.",
+                short="Graph capture, not a run: kernels are only recorded")
 
 
 @rule("unexplained", "fact", "launches")
@@ -140,6 +161,8 @@ def unexplained(evidence: Evidence) -> Said | None:
     waits = evidence.measured.waits
     if waits is not None:
         why = waits.doubt if waits.share(waits.idle_ns) > IDLE and not evidence.clocks_disagree else None
+        if waits.capture:
+            return None
         part = waits.of(waits.idle_ns)
         return None if why is None else Said(f"{waits.who} idles {part}; {why}.", short=f"{waits.who} idles {part}")
     idle, other = evidence.idle_ns, evidence.times.get("Other", 0.0)
@@ -247,6 +270,25 @@ def communication(evidence: Evidence) -> Said | Unchecked | None:
         tuple({"device": one.device, "rank": one.rank, "comm_ns": one.comm_ns, "exposed_ns": one.exposed_ns}
               for one in devices), ns * evidence.steps_each, "collective:=0", hint=most.shape,
         short=f"Exposed communication: {part.removesuffix(f' {units.each(evidence.step_word)}')}")
+
+
+@rule("straggler", "problem", "ranks")
+def straggler(evidence: Evidence) -> Said | None:
+    """One rank of a job comes last at collectives more often than chance, and the others wait for it."""
+    late = evidence.measured.straggler
+    if late is None or not evidence.step_ns:
+        return None
+    each = late.caused_ns / late.ranks  # the account and the exposed time beside it are means over the ranks
+    part = evidence.each(each, evidence.step_ns * max(1, evidence.steps_each))
+    who = display(late.who, 40)
+    begins = (f", {units.duration(late.begin_ns)} of it because it begins its {evidence.step_word}s later"
+              if 2 * late.begin_ns > late.caused_ns else "")
+    once = "; one step each is no proof that it is always so" if evidence.steps_each == 1 else ""
+    shared = units.counted(late.matched, "collective", "collectives")
+    return Said(
+        f"Straggler: {who} comes last at {units.count(late.times)} of {shared}: a rank waits {part} for it (mean), all "
+        f"together {units.duration(late.caused_ns)}{begins}{once}.",
+        (), each, short=f"Straggler: {display(late.name, 16)}, the others wait {units.duration(late.caused_ns)} in all")
 
 
 @rule("overlap", "fact", "collectives")

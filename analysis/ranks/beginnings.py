@@ -128,11 +128,17 @@ class Straggler(Struct, frozen=True):
         return self.times / self.matched
 
     @property
+    def who(self) -> str:
+        """The rank with its device."""
+        text, device = self.member.text, self.member.device
+        if self.member.rank is None or device is None:
+            return text
+        return f"{text[:-1]}, {device})" if self.member.place else f"{text} ({device})"
+
+    @property
     def sentence(self) -> str:
         """Which rank is late, how often and by how much, and what it did differently."""
-        who = self.member.text[0].upper() + self.member.text[1:]
-        if self.member.rank is not None and self.member.device is not None:
-            who = f"{who[:-1]}, {self.member.device})" if self.member.place else f"{who} ({self.member.device})"
+        who = self.who[0].upper() + self.who[1:]
         shared = units.counted(self.matched, "collective", "collectives")
         waits = f"makes the others wait {units.duration(self.caused_ns)} in all"
         began = f"{units.duration(self.begin_ns)} of it because it begins its cycles after them"

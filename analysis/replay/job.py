@@ -29,6 +29,9 @@ from ..ranks.pipeline import pipeline_straggler
 from .replayed import Replayed
 from .together import balanced
 
+_SLOW = 0.1
+"""Part of what an arrival with the others may save that faster work must save for the late rank to be slow."""
+
 
 class Job(Struct, frozen=True):
     """Savings in ns per cycle (per recording if ``cycles`` is 0).
@@ -60,15 +63,24 @@ class Job(Struct, frozen=True):
     def sentence(self, doubt: float = 0.0) -> str:
         """The three savings in words, rounded to ``doubt``: the share by which replayed times may be off."""
         unit = "cycle" if self.cycles else "recording"
-        parts = [f"perfect balance {self._of(self.balance_ns, doubt)}",
-                 f"hiding all communication {self._of(self.hidden_ns, doubt)}"]
-        if self.straggler_ns is not None:
-            most = self.straggler_at_most_ns
-            bound = "" if most is None else f", at most {units.duration(most)} by arrivals alone"
-            parts.insert(0, f"{self.straggler} as fast as the others {self._of(self.straggler_ns, doubt)}{bound}")
+        least = "" if self.replayed else "at most "
+        parts = [f"the same work on every rank saves {least}{self._of(self.balance_ns, doubt)} a {unit}",
+                 f"no exposed communication {least}{self._of(self.hidden_ns, doubt)}"]
+        late = ""
+        if self.straggler is not None and self.straggler_ns is not None:
+            name, most = f"{self.straggler[0].upper()}{self.straggler[1:]}", self.straggler_at_most_ns
+            if self.replayed and most is not None and self.straggler_ns < _SLOW * most:
+                late = (f"{name} arrives late but works as fast as the others: faster work there saves "
+                        f"{self._of(self.straggler_ns, doubt)} a {unit}, arriving with the second-last "
+                        f"rank at most {units.duration(most)}. ")
+            else:
+                bound = "" if most is None else f" (by arrivals alone at most {units.duration(most)})"
+                late = (f"{name}, as fast as the others, saves "
+                        f"{least}{self._of(self.straggler_ns, doubt)} a {unit}{bound}. ")
         matched = units.counted(self.collectives, "collective", "collectives")
-        wins = f"Replayed together, wins per {unit}" if self.replayed else f"Wins at most per {unit}"
-        return f"{units.count(self.ranks)} ranks, {matched} matched. {wins}: {'; '.join(parts)}."
+        ranks = units.counted(self.ranks, "rank", "ranks")
+        return f"{late}{ranks} replayed together at {matched}: {'; '.join(parts)}." if self.replayed else (
+            f"{late}{ranks} share {matched}: {'; '.join(parts)}.")
 
     def _of(self, ns: int, doubt: float) -> str:
         share = "" if not self.cycle_ns else f" ({units.percent(100 * ns / self.cycle_ns, places=1)})"

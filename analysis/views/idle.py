@@ -63,7 +63,8 @@ BY_CAUSE = (
 def build(runs: Runs, options: Options) -> Answer:
     """Every gap of one run, longest first; for two runs the idle time by cause, largest change first."""
     from ..cycles.scope import scoped
-    from ..idle.facts import facts_of
+    from ..findings.evidence.waits import captured
+    from ..idle.facts import facts_of, headline_devices
     from ..idle.polling import polls_of
     from ..idle.sampled import sampled_sentences, sampled_while_idle
 
@@ -79,7 +80,10 @@ def build(runs: Runs, options: Options) -> Answer:
         facts, sampled_lines = facts_of(idle, steps), sampled_sentences(sampled)
         facts["polls"] = polls_of(runs[0]).facts
         facts |= {"host_samples": sampled} if sampled else {}
-        return Answer(rows, facts, (*_summary(idle, steps), *sampled_lines), idle.notes, recorded=many)
+        most = max(headline_devices(idle), key=lambda one: one.idle_ns)
+        capture = captured(scope, idle, most, steps) if scope.has("kernels") else None
+        notes = (f"Graph capture, not a run: {capture}.", *idle.notes) if capture else idle.notes
+        return Answer(rows, facts, (*_summary(idle, steps), *sampled_lines), notes, recorded=many)
     jobs = all(len(run.info.ranks) > 1 for run in runs)  # a one-rank run is compared with the sum over a job's ranks
     return paired(runs, options, BY_CAUSE, partial(_one, by_rank=jobs), partial(_in_cycles, by_rank=jobs))
 

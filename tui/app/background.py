@@ -242,12 +242,16 @@ class Background(HookedApp):
         self.run_task("looking for cycles", job, take)
 
     def on_warnings_request(self, event: WarningsRequest) -> None:
-        """Show the warnings about the inputs and the notes of the current view."""
+        """Show the whole answer, the warnings about the inputs, and the notes of the current view."""
         from ..overlays.overlay import WarningsScreen
 
         sections = [(display(trace.info.label, 60), list(trace.info.warnings) or ["no problems in this input"])
                     for trace in self.session.traces]
         pane = self.main.pane
+        told = None if pane is None else getattr(pane, "exported", pane.table)
+        if pane is not None and told is not None and (lines := told.facts.get("lines")):
+            whole = [f"{one['mark']} {one['long']}" for one in lines]
+            sections.insert(0, (f"{pane.entry.title}: the whole answer", whole))
         if pane is not None and pane.table is not None and pane.table.notes:
             sections.append((f"{pane.entry.title}: notes", list(pane.table.notes)))
         if self.main.not_drawn:

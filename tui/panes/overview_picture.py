@@ -119,6 +119,10 @@ def _steps(facts: dict[str, Any]) -> str:
         return ""
     name = steps[0]["name"]
     if len(steps) == 1:
+        ranks = len({one.get("rank") for one in (facts.get("load") or {}).get("devices", ())}) or 1
+        each, rest = divmod(steps[0]["whole"], ranks)
+        if ranks > 1 and not rest:
+            return f"{units.counted(each, name, f'{name}s')} on each of {ranks} ranks"
         return units.counted(steps[0]["whole"], name, f"{name}s")
     return f"per {name}"
 
@@ -158,8 +162,8 @@ def _axis(facts: dict[str, Any], width: int, room: int) -> Lines:
         shown = [device for device in one["devices"] if device in devices]
         result += [load_line(one["head"] + _device(device), device["busy"], own, label) for device in shown]
         if (more := len(one["devices"]) - len(shown)) > 0 and times:
-            result.append(Content.styled(" " * label + f"{units.counted(more, 'more device', 'more devices')}: 8, 9",
-                                         QUIET))
+            text = f"{units.counted(more, 'more device', 'more devices')}: keys 8, 9"
+            result.append(Content.styled(" " * label + text, QUIET))
     return [*result, *([axis_line(longest, space, label)] if times else [])]
 
 
@@ -224,7 +228,7 @@ def _to_do(facts: dict[str, Any], width: int, most: int) -> Lines:
         saved, where, what = saves[id(one)], _evidence(one), display(one["sentence"])
         bound = "≤ " if saved and one.get("time_to_win_ns") is None else "  "
         much = f"{'–':>15}" if not saved or not base else (
-            f"{units.duration(saved):>9} {units.percent(100 * saved / base):>5}")
+            f"{units.duration(saved):>9} {units.percent(100 * saved / (one.get('of_ns') or base)):>5}")
         room = max(10, width - 4 - 21 - len(where) - 2)
         result.append(Content.assemble(
             (f"{marks[one['severity']]} ", f"bold {content_style('bad' if one['severity'] == 'problem' else 'warn')}"),
@@ -286,7 +290,7 @@ def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
             result.append(gauge(f"{label:<11}{f' {side.upper()}' if side else ''}", used[side] or 0.0, width,
                               colour if pair else ""))
     if result and (more := len(names) - MOST_DEVICES * len(sides)) > 0:
-        result.append(Content.styled(f"{units.counted(more, 'more device', 'more devices')} in 9, 8", QUIET))
+        result.append(Content.styled(f"{units.counted(more, 'more device', 'more devices')}: keys 8, 9", QUIET))
     return result
 
 

@@ -88,7 +88,8 @@ KEYS: tuple[Key, ...] = (
         "screen"),
     Key("pane_next", "tab", "focus_pane(1)", "pane", "Focus the next part of the view", "screen"),
     Key("pane_previous", "shift+tab", "focus_pane(-1)", "pane", "Focus the previous part of the view", "screen"),
-    Key("warnings", "w", "warnings", "warnings", "Problems in the input, and how they were handled", "screen"),
+    Key("warnings", "w", "warnings", "warnings", "The whole answer of the view, problems in the input, and "
+        "notes", "screen"),
     Key("open_trace", "o", "open", "open", "Open another recording; up to eight stay open", "screen"),
     Key("recordings", "O", "recordings", "recordings", "List the open recordings: Enter shows one alone, a and b make "
         "it A or B, x closes it", "screen"),

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.content import Content
 
+from ...analysis.core import units
 from ..list.frame import Frame, Pieces, dim
 from .drawing import MARKS, judged_style, with_number, wrapped
 
@@ -60,12 +61,13 @@ def _drawn(mark: str, text: str, width: int, one: bool = False) -> list[Content]
 
 
 def left_out(lines: Lines) -> Pieces:
-    """What is cut, for the frame: '▾ 3 more: 1 not checked, 2 data'."""
+    """What is cut, for the frame, and the key that shows all of it: '▾ 3 more (w): 1 not checked, 2 data'."""
     if not lines:
         return ()
-    kinds = [_KINDS.get(one["kind"], one["kind"]) for one in lines]
-    parts = [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
-    return dim(f"▾ {len(lines)} more: {', '.join(parts)}")
+    kinds = [one["kind"] for one in lines]
+    parts = [units.counted(kinds.count(kind), *_KINDS.get(kind, (kind, kind))) for kind in dict.fromkeys(kinds)]
+    return dim(f"▾ {len(lines)} more (w): {', '.join(parts)}")
 
 
-_KINDS = {"unchecked": "not checked", "effect": "effect", "spread": "spread", "data": "data", "finding": "finding"}
+_KINDS = {"unchecked": ("not checked", "not checked"), "effect": ("effect", "effects"),
+          "finding": ("finding", "findings")}

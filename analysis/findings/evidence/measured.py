@@ -138,6 +138,35 @@ def slow_lanes_of(run: Trace) -> tuple[SlowLane, ...]:
     return tuple(SlowLane(*row) for row in ranges.select(SlowLane.__struct_fields__).rows())
 
 
+class Late(Struct, frozen=True):
+    """The straggler of a job of several ``ranks``: ``who`` with its device, ``name`` alone, at how many of its
+    ``matched`` collectives it came last, how long the others waited for it in all, and how much of that because it
+    begins its cycles late, ns."""
+
+    who: str
+    name: str
+    ranks: int
+    times: int
+    matched: int
+    caused_ns: int
+    begin_ns: int
+
+
+def late_of(run: Trace, options: Options) -> Late | None:
+    """The straggler that the view of the ranks names; None where it names none, and for one rank."""
+    if len(run.info.ranks) < 2 or not run.has("kernels"):
+        return None
+    from ...communication.arrivals import arrivals_of  # twenty modules that only jobs need
+    from ...ranks.beginnings import beginnings_of, straggler_of
+
+    arrivals = arrivals_of(run)
+    late = straggler_of(run, arrivals, beginnings_of(run, arrivals, options))
+    if late is None:
+        return None
+    return Late(late.who, late.member.text, len(run.info.ranks), late.times, late.matched, late.caused_ns,
+                late.begin_ns)
+
+
 class Measured(Struct, frozen=True):
     """The evidence by subject; None where nothing was recorded."""
 
@@ -156,6 +185,7 @@ class Measured(Struct, frozen=True):
     notices: tuple[dict[str, Any], ...] = ()
     slow_lanes: tuple[SlowLane, ...] = ()
     no_cycles: str = "no cycles with times"
+    straggler: Late | None = None
 
 
 def notices_of(run: Trace) -> tuple[dict[str, Any], ...]:
@@ -181,4 +211,5 @@ def measured(
         below, use, blocking_of(run, within), step_trace_of(run), recorded_of(within), operator,
         notices_of(run), slow_lanes_of(run) if cycle is None else (),
         reason.removesuffix(".") if reason else "no cycles with times",
+        late_of(run, options) if cycle is None else None,
     )

@@ -439,6 +439,8 @@ def test_the_limiter_is_what_leaves_room_for_fewest_blocks(
 def test_every_rule_has_a_run_that_makes_it_speak() -> None:
     lost = {rule.id for rule in RULES if rule.severity != "fact"}
     elsewhere = {"small grids"}  # of gauges, in the tests of the overview
+    elsewhere |= {"capture"}  # in test_steps.py
+    elsewhere |= {"straggler"}  # of jobs, in tests/analysis/replay/test_job.py
     elsewhere |= {"recorded rules"}  # in tests/analysis/measured/test_sections.py
     elsewhere |= {rule.id for rule in RULES if rule.view == "roofline"}  # in tests/analysis/work/test_below_peak.py
     elsewhere |= {"slow lane"}  # in tests/analysis/overview/test_uneven_lanes.py

@@ -186,6 +186,30 @@ def test_a_launch_that_loads_a_module_is_told_of_in_the_steps_too() -> None:
     assert "90% of that the driver loads modules, at the first call of each kernel." in said[0]
 
 
+def test_a_graph_capture_is_no_host_bound_run() -> None:
+    kernels, calls = launches(10 * MS, 95 * MS)
+    inside = [host("cudaLaunchKernel", at * MS, MS // 10, "runtime") for at in range(15, 85)]
+    calls.append(host("model", 11 * MS, 82 * MS))
+    marks = [host(f"cudaStream{what}Capture", at * MS, MS, "runtime") for what, at in (("Begin", 12), ("End", 90))]
+    host_bound = run_of(kernels=kernels, host=calls)
+    capture = run_of(kernels=kernels, host=[*calls, *inside, *marks])
+    replay = host("cudaGraphLaunch", 92 * MS, MS, "runtime")
+    replayed = run_of(kernels=kernels, host=[*calls, *inside, *marks, replay])
+    assert any(one.startswith("Host-bound") for one in facts(host_bound)["findings"])
+    assert facts(capture)["findings"][0].startswith(
+        "Graph capture, not a run: 70 of 72 launch calls are captured into a graph instead of being run, and no replay")
+    assert "replay" not in facts(replayed)["findings"][0]
+    assert not any("bound" in one for run in (capture, replayed) for one in facts(run)["findings"])
+    assert "Graph capture, not a run" in ask(view("idle"), (capture,)).notes[0]
+
+
+def test_a_capture_beside_idle_time_of_another_cause_does_not_hide_it() -> None:
+    kernels, calls = launches(10 * MS, 95 * MS)
+    marks = [host(f"cudaStream{what}Capture", at * MS, MS, "runtime") for what, at in (("Begin", 12), ("End", 20))]
+    calls += [host("cudaLaunchKernel", 15 * MS, MS, "runtime"), host("model", 11 * MS, 82 * MS)]
+    assert any("Host-bound" in one for one in facts(run_of(kernels=kernels, host=[*calls, *marks]))["findings"])
+
+
 def test_the_step_that_was_cut_off_is_no_reason_for_itself() -> None:
     kernels, calls = launches(110 * MS, 150 * MS)
     marks = [host(f"ProfilerStep#{n}", 100 * n * MS, 100 * MS, "annotation") for n in range(2)]
