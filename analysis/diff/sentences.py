@@ -56,6 +56,8 @@ def cycle_sentence(cycles: CycleTime, same: SameWork) -> str:
     medians = units.amount(cycles.median_a_ms, cycles.median_b_ms)
     if medians != units.amount(a, b):
         figures.append(f"median {medians}")
+    if left := without(cycles):
+        figures.append(left)
     text = f"{cycles.verdict} ({', '.join(figures)})"
     few = {run: count for run, count in (("A", cycles.cycles_a), ("B", cycles.cycles_b)) if count < FEW}
     if cycles.cycles_a == cycles.cycles_b and few:
@@ -71,6 +73,15 @@ def cycle_sentence(cycles: CycleTime, same: SameWork) -> str:
         text += f". B has {units.counted(len(slow), 'outlier', 'outliers')}, {slow_ones(slow)}"
         text += f": {reason}" if reason else ""
     return text
+
+
+def without(cycles: CycleTime) -> str:
+    """What is not compared: 'without the first cycle and outliers'; empty where all cycles are."""
+    left = (*cycles.left_out_a, *cycles.left_out_b)
+    first = max(sum(one.reason == "first" for one in side) for side in (cycles.left_out_a, cycles.left_out_b))
+    parts = ["the first cycle" if first == 1 else f"the first {some(first)} cycles"] if first else []
+    parts += ["outliers"] if any(one.reason == "outlier" for one in left) else []
+    return f"without {' and '.join(parts)}" if parts else ""
 
 
 def shape_text(shape: Shape) -> str:
@@ -186,8 +197,8 @@ def _device_text(row: DeviceWork) -> str:
         times = units.factor(ratio) if ratio >= 1.5 or ratio <= 0.67 else share
         same = per_launch is not None and abs(per_launch - 1) <= CHANGED
         text += f" ({times}{', per launch unchanged' if same else ''})"
-    else:
-        text += " (unchanged)"
+    else:  # the judge decides the word, here as everywhere
+        text += f" ({'unchanged' if row.verdict == 'unchanged' else units.percent(100 * (ratio - 1), signed=True)})"
     text += f". {idle}" if (idle := _idle_text(row)) else ""
     if row.path == "hidden":
         text += ": the host sets the pace" if idle else ". The host sets the pace"

@@ -60,6 +60,8 @@ _CAUSES = ("Cause", "Idle", "Change", "Lead")
 _ORDER = ("verdict", "cause", "finding", "effect", "spread", "unchanged", "unchecked", "data")
 _IDLE = re.compile(r" idles (?:more|less) on ([^:(]*[^:( ])[^:]*: ([^,]*) a cycle")
 """What a device waits for longer or shorter, and how long: the sentence on idle time that explains the cycle."""
+_FEW, _WITHOUT = re.compile(r"; only [^.;]*"), re.compile(r", without [^().]*")
+"""How few cycles a verdict rests on, and which were left out."""
 NO_CAUSE = "Cause: none found."
 
 
@@ -94,7 +96,11 @@ def lines_of_pair(
             kind = "effect"
         elif label == "Ranks" or (label == "GPU" and verdict != "not judged" and _grows(text)):
             mark = "!"
-        result.append(line(kind, mark, f"{label} {text}".strip()))
+        if label == "Data" and verdict == "not judged" and text.startswith("not judged: "):
+            text = text.partition("; ")[2]  # the verdict says why
+            if not text:
+                continue
+        result.append(line(kind, mark, (text if text.startswith(f"{label} ") else f"{label} {text}").strip()))
     if not any(one["kind"] == "verdict" for one in result):
         result.append(line("verdict", "○", f"Not judged: {why_not}." if why_not else
                            "Not judged: these runs have no common cycles."))
@@ -123,11 +129,14 @@ def _verdict_line(times: dict[str, Any] | None, label: str, text: str) -> dict[s
         long = f"Not judged: {lengths}: {reason}." if reason else f"Not judged: {lengths}."
         return line("verdict", mark, long.replace("..", "."), f"Not judged: {lengths}")
     word = verdict.capitalize()
+    few, left = _FEW.search(text), _WITHOUT.search(text)
     if low is None or high is None or delta is None:
-        return line("verdict", mark, f"{word}: mean {lengths}.", f"{word}: {lengths}")
+        return line("verdict", mark, f"{word}: mean {lengths}{few[0] if few else ''}.", f"{word}: {lengths}")
     interval = f"95% CI {units.rough_figure(low)} to {units.rough_figure(high)} {units.sentence_unit()}"
+    more = f"{left[0] if left else ''}{few[0] if few else ''}"
     change = units.amount(delta, signed=True)
-    return line("verdict", mark, f"{word}: {lengths}, mean {change} ({interval}).", f"{word}: {lengths} ({interval})")
+    return line("verdict", mark, f"{word}: {lengths}, mean {change} ({interval}){more}.",
+                f"{word}: {lengths} ({interval})")
 
 
 def shortened(sentence: str) -> str:

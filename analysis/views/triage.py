@@ -254,7 +254,7 @@ def _changes(runs: Runs, options: Options) -> tuple[list[tuple[Any, ...]], list[
              _FILTERS.get(one["kind"], "")) for one in causes]
     lines = PageSection("What changed", tuple(f"{one['mark']} {one['long']}" for one in answer.facts["lines"]))
     look = PageSection("What to look at", (), ("in the app", "on the command line"), _LOOK, ("on the command line",))
-    return rows, [*_account(change), lines, look]
+    return rows, [*(_account(change) or _differences(answer)), lines, look]
 
 
 _LOOK = (
@@ -289,6 +289,21 @@ def _account(change: dict[str, Any]) -> list[PageSection]:
     rows.append(row("the cycle", *(sum(one[name] for one in causes) for name in _SIDES[:2]), total, ""))
     title = f"What the {units.duration(1e6 * total, signed=True)} are"
     return [PageSection(title, (), ("part", "A", "B", "Δ", "95% CI", "of the change"), tuple(rows))]
+
+
+def _differences(answer: Answer) -> list[PageSection]:
+    """The rows that differ most, where the change of a cycle has no account: they need not add up to anything."""
+    top = answer.frame.filter(pl.col("part_of").is_null() & (pl.col("delta_ms").abs() > 0)).sort(
+        pl.col("delta_ms").abs(), descending=True, maintain_order=True).head(2 * CHANGES).select(
+        pl.col("function", "function_b", "verdict").cast(pl.String), "kind", "a_ms", "b_ms", "delta_ms", "ci_low_ms",
+        "ci_high_ms").collect()
+    rows = [(_name({"kind": "", "name": row["function"], "name_b": row["function_b"]}),
+             *(units.duration(1e6 * row[name]) for name in ("a_ms", "b_ms")),
+             units.duration(1e6 * row["delta_ms"], signed=True),
+             _interval({"low_ms": row["ci_low_ms"], "high_ms": row["ci_high_ms"]}), row["verdict"] or "")
+            for row in top.rows(named=True)]
+    header = ("row", "A", "B", "Δ", "95% CI", "verdict")
+    return [PageSection("What differs most", (), header, tuple(rows))] if rows else []
 
 
 def _interval(one: dict[str, Any]) -> str:

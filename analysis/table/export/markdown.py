@@ -22,6 +22,7 @@ from .state import account_lines, base_line, findings, notes, repeats, state_lin
 _BLOCK = 20_000
 _NAME = 88
 NAMES = 20  # Most names written in full: a ticket of mangled names is read by nobody.
+TYPED = "look"  # The column of a page whose text is typed into the app.
 _SPECIAL = re.compile(r"([\\`*<>\[\]|])")
 
 
@@ -143,7 +144,7 @@ def _page(table: Table, level: int) -> list[str]:
     for one in table.page:
         lines += ["", f"{'#' * level} {escape(one.title)}", ""]
         if one.rows:
-            names = [name in one.code for name in one.header]
+            names = [name if name in one.code else "" for name in one.header]
             lines += [
                 "| " + " | ".join(map(escape, one.header)) + " |", "|" + "---|" * len(one.header),
                 *(f"| {' | '.join(map(_page_cell, row, names))} |" for row in one.rows),
@@ -155,10 +156,11 @@ def _page(table: Table, level: int) -> list[str]:
     return [*lines, *([""] if warnings else []), *(f"> ⚠ {escape(note)}  " for note in warnings), ""]
 
 
-def _page_cell(text: str, named: bool) -> str:
+def _page_cell(text: str, header: str) -> str:
+    """A cell: of a column in ``code`` (its header, '' for others) as code, whole where it is to be typed."""
     if not text:
         return ""
-    return code(cut(clean(text), _NAME)) if named else escape(text)
+    return escape(text) if not header else code(clean(text) if header == TYPED else cut(clean(text), _NAME))
 
 
 def _near(path: str) -> str:

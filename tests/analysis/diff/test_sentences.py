@@ -197,6 +197,23 @@ def test_outliers_are_named_with_what_they_have_more_of() -> None:
     )
 
 
+def test_what_is_left_out_of_a_verdict_is_said_with_it() -> None:
+    calm = np.array([100.0 + at % 3 for at in range(20)])
+    late = np.concatenate(([130.0], calm[1:]))
+    odd = late.copy()
+    odd[9] = 190.0
+    said = [cycle_sentence(compare_lengths(a, b), REPORT).partition(". ")[0] for a, b in (
+        (calm[1:8], calm[1:8]), (late, late), (late, odd))]
+    assert "without" not in said[0]
+    assert ", without the first cycle)" in said[1] and ", without the first cycle and outliers)" in said[2]
+
+
+def test_the_work_of_a_device_is_unchanged_only_where_the_judge_says_so() -> None:
+    same = DeviceWork("GPU 0", 1, 1, 10.0, 10.1)
+    texts = [device_lines([replace(same, verdict=word)], [], {}, 100.0)[0] for word in ("unchanged", "not judged")]
+    assert "10.0 → 10.1 ms (unchanged)" in texts[0] and "10.0 → 10.1 ms (+1.0%)" in texts[1]
+
+
 def test_runs_of_one_label_are_told_apart_by_the_folder_that_differs() -> None:
     def named(source: str, label: str = "worker0") -> Trace:
         return Trace(Info(source, label, "t"))

@@ -15,6 +15,7 @@ from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import csv, render
 from warplens.analysis.table.parts import opened, row_of, unfolded
 from warplens.analysis.table.table import Table
+from warplens.analysis.views import view
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.trace import Trace
 
@@ -84,6 +85,9 @@ def test_one_step_a_side_meets_at_the_operator_as_well() -> None:
     assert (row["launches_a"], row["a_ms"], row["b_ms"]) == (
         4.0, pytest.approx(0.4, rel=0.02), pytest.approx(0.52, rel=0.02))
     assert "1.20 → 1.32 ms" in " ".join(table.summary)  # its kernels count once
+    page = ask(view("triage"), (convolutions(BEFORE, 1, count=1), convolutions(AFTER, 2, us=130, count=1))).page
+    (differs,) = (one for one in page if one.title == "What differs most")
+    assert differs.rows[0][0] == "aten::conv" and "wino" not in {row[0] for row in differs.rows}
 
 
 def test_calls_of_one_step_are_the_samples_of_their_operator() -> None:

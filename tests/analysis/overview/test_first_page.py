@@ -85,3 +85,30 @@ def test_less_work_and_no_cause_carry_no_warning() -> None:
     assert marks["Cause: none found: too few cycles to relate readings to functions"] == "○"
     (more,) = (one for one in lines_of_pair(["GPU     29.7 → 31.9 ms"], {"verdict": "slower"}) if "GPU" in one["long"])
     assert more["mark"] == "!"
+
+
+def test_the_reason_why_nothing_is_judged_is_said_once() -> None:
+    from warplens.analysis.overview.lines import lines_of_pair
+
+    why = "nothing shows that both do the same work: no shapes"
+    said = [f"Cycle   not judged (mean 3.00 ms in A, 3.00 ms in B): {why}",
+            "GPU     GPU 0 work a cycle: 1.00 → 2.00 ms",
+            f"Data    not judged: {why}; different devices: A ran on X, B on Y"]
+    times = {"verdict": "not judged", "compared_a_ms": 3.0, "compared_b_ms": 3.0}
+    lines = {one["kind"]: f"{one['mark']} {one['long']}" for one in lines_of_pair(said, times)}
+    assert lines["verdict"] == f"○ Not judged: 3.00 → 3.00 ms a cycle: {why}."
+    assert lines["data"] == "· Data different devices: A ran on X, B on Y"
+    assert lines["effect"] == "· GPU 0 work a cycle: 1.00 → 2.00 ms"
+    assert not any(one["kind"] == "data" for one in lines_of_pair([said[0], f"Data    not judged: {why}"], times))
+
+
+def test_how_few_cycles_and_without_which_is_said_with_the_verdict() -> None:
+    from warplens.analysis.overview.lines import lines_of_pair
+
+    figures = "mean 100 → 110 ms, +10%, 95% CI +5.0 to +15 ms, without the first cycle"
+    times = {"verdict": "slower", "compared_a_ms": 100.0, "compared_b_ms": 110.0, "mean_delta_ms": 10.0,
+             "mean_low_ms": 5.0, "mean_high_ms": 15.0}
+    (line,) = (one for one in lines_of_pair([f"Cycle   slower ({figures}); only three cycles in B"], times)
+               if one["kind"] == "verdict")
+    assert line["long"] == ("Slower: 100 → 110 ms a cycle, mean +10.0 ms (95% CI +5.0 to +15 ms), without the first "
+                            "cycle; only three cycles in B.")
