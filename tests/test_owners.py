@@ -46,6 +46,12 @@ def test_the_page_names_the_owners_of_the_glossary() -> None:
     assert len({name for _, _, name in OWNERS}) == len(OWNERS) >= 35
 
 
+def test_work_of_a_device_is_told_by_its_owner_only() -> None:
+    spelt = [path for path in SOURCES if path.startswith("analysis/")
+             and re.search(r'col\("kind"\)[^\n]*!= "sync"', (ROOT / path).read_text(encoding="utf-8"))]
+    assert spelt == []
+
+
 def test_the_ways_through_the_house_are_there() -> None:
     files = {title: re.findall(r"`([\w/]+\.py)`", text) for title, text in WAYS}
     assert [len(steps) for steps in files.values()] == [9, 7, 5]

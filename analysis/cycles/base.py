@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..core import units
 
@@ -54,7 +55,7 @@ def main_window(run: Trace) -> MainWindow | None:
         total = run.kernel_stats.select(pl.col("total_ns").sum()).collect().item() if run.has("kernel_stats") else None
         return MainWindow(None, None, float(total)) if total else None
     end = pl.col("start_ns") + pl.col("dur_ns").fill_null(0).clip(lower_bound=0)
-    sums = run.kernels.filter(pl.col("kind") != "sync").group_by("rank", "device").agg(
+    sums = run.kernels.filter(is_work()).group_by("rank", "device").agg(
         pl.col("start_ns").min().alias("first"), end.max().alias("last"), pl.col("dur_ns").sum().alias("total"),
     ).with_columns(pl.col("device").cast(pl.String)).sort(
         "total", "rank", "device", descending=[True, False, False], nulls_last=True

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders import schema
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..core import units
@@ -238,7 +239,7 @@ class _Records(Struct, frozen=True):
 
 def _records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
     if run.has("kernels") and frame["start_ns"].null_count():
-        counts = assignment.in_cycles(run, frame, device_time).filter(pl.col("kind") != "sync").group_by("cycle").len()
+        counts = assignment.in_cycles(run, frame, device_time).filter(is_work()).group_by("cycle").len()
         counted = frame.join(counts.collect(engine="streaming"), on="cycle", how="left", maintain_order="left")
         return _Records(counted["len"].fill_null(0).to_list(), busy_ns=[int(span) for span in frame["dur_ns"]])
     if run.has("profile"):

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from ...loaders import schema
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.batches import CALLS
@@ -32,7 +33,7 @@ Bounds = list[tuple[int, int]]
 def launches_by_rank(run: Trace) -> Iterator[tuple[int | None, pl.DataFrame]]:
     """Per rank, the launches of its busiest stream, sorted by start (by index without timestamps). Collectives do not
     count as busy: they wait for others, and have few names."""
-    rows = run.kernels.filter(pl.col("kind") != "sync").select(
+    rows = run.kernels.filter(is_work()).select(
         "index", "start_ns", "dur_ns", "name", "kind", "device", "stream", "rank"
     ).collect(engine="streaming")
     streams = ["rank", "device", "stream"]
@@ -155,7 +156,7 @@ def executed(run: Trace) -> list[SourcedCycles]:
         return []
     captured = in_capture(run, found)
     found = found if captured.all() else found.filter(~captured)
-    work = assignment.launched(run).filter(pl.col("kind") != "sync").select(
+    work = assignment.launched(run).filter(is_work()).select(
         pl.col("name").cast(pl.String), "launch_ns", "start_ns", "dur_ns", "rank",
     ).drop_nulls(["launch_ns", "start_ns", "dur_ns"]).sort("start_ns").collect(engine="streaming")
     by_rank = [

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct, to_builtins
 
+from ...loaders.schema import is_work
 from ...loaders.trace import REDUCED, Trace
 from ..core.batches import CALLS, batches
 from ..core.intervals import Intervals, Ints, union
@@ -86,7 +87,7 @@ def _busy(run: Trace, mine: pl.Expr, device: str | None, starts: Ints, ends: Int
     """The time in each stretch in which the device ran something, ns."""
     stop = pl.col("start_ns") + pl.col("dur_ns")
     rows = run.kernels.filter(
-        mine, pl.col("kind") != "sync", pl.col("device").cast(pl.String).eq_missing(device),
+        mine, is_work(), pl.col("device").cast(pl.String).eq_missing(device),
         stop > int(starts[0]), pl.col("start_ns") < int(ends[-1]),
     ).select("start_ns", end=stop).drop_nulls().collect(engine="streaming")
     return union(rows["start_ns"].to_numpy(), rows["end"].to_numpy()).within(starts, ends)

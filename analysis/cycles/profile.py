@@ -24,6 +24,7 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders import schema
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..core.batches import ids, numbered
@@ -286,7 +287,7 @@ def sums(run: Trace, options: Options, on_host: bool = True, timed: Timed | None
 
 def _activities(run: Trace, cycles: Cycles) -> Iterator[pl.DataFrame]:
     """The device activities in cycles, in blocks."""
-    for block in assignment.activities_in_cycles(run, cycles.frame, cycles.device_time, pl.col("kind") != "sync"):
+    for block in assignment.activities_in_cycles(run, cycles.frame, cycles.device_time, is_work()):
         yield block.select(*_COLUMNS, _rank(cycles), "start_ns", "dur_ns")
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.batches import values_at
@@ -137,7 +138,7 @@ def _launches(run: Trace, frame: pl.DataFrame, device_time: bool) -> pl.DataFram
         begin, end = pl.col("start_ns"), pl.col("start_ns") + pl.col("dur_ns")
     else:
         at, begin, end = pl.col("index"), pl.col("first_index"), pl.col("last_index") + 1
-    rows = assignment.launched(run).filter(pl.col("kind") != "sync").select(
+    rows = assignment.launched(run).filter(is_work()).select(
         "rank", at=at, name=pl.col("name").to_physical(), kernel=pl.col("kind").is_in(["kernel", "collective"]),
         dur_ns=pl.col("dur_ns").fill_null(0).clip(lower_bound=0),
     ).drop_nulls("at").collect(engine="streaming")

@@ -16,6 +16,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from ...loaders import schema
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.view import CannotAnswer
 from ..core import units
@@ -152,7 +153,7 @@ def _to_optimiser(run: Trace, rank: object, marks: pl.DataFrame) -> pl.DataFrame
         "len", "last", "name", descending=[False, True, False])["name"][0]
     ends = marks.filter(pl.col("name") == one)["end"].sort().to_numpy()
     of_rank = pl.lit(True) if rank is None else pl.col("rank").is_null() | (pl.col("rank") == rank)
-    work = launched(run).filter(of_rank, pl.col("kind") != "sync", pl.col("launch_ns").is_not_null()).select(
+    work = launched(run).filter(of_rank, is_work(), pl.col("launch_ns").is_not_null()).select(
         "launch_ns", "name").collect(engine="streaming").sort("launch_ns")
     loads = run.host.filter(of_rank, pl.col("name").cast(pl.String).str.contains("DataLoader", literal=True),
                             pl.col("kind").is_in(["op", "annotation", "dataloader", "python"]))

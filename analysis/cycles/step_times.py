@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
-from ...loaders.schema import NAME
+from ...loaders.schema import NAME, is_work
 from ...loaders.trace import Trace
 from ..core.batches import ABSENT, Columns, batches, rows_by_device, values_at
 from ..core.covered import per_owner
@@ -101,7 +101,7 @@ class PlacedWork(Struct, frozen=True):
 def work_of(run: Trace, cycles: pl.DataFrame, device_time: bool) -> PlacedWork:
     """The activities of the run with the cycle that each belongs to; ``cycles`` as for ``assignment.place``."""
     columns = Columns(("row",))
-    rows = assignment.launched(run).filter(pl.col("kind") != "sync").drop_nulls(["start_ns"]).select(
+    rows = assignment.launched(run).filter(is_work()).drop_nulls(["start_ns"]).select(
         "launch_ns", "assumed_ns", "earlier", "start_ns", "rank",
         end=pl.col("start_ns") + pl.col("dur_ns").fill_null(0).clip(lower_bound=0),
         device=pl.col("device").to_physical().cast(pl.Int64), computes=(pl.col("kind") == "kernel").cast(pl.Int64),

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..contract.sections import MOST, Section
@@ -126,7 +127,7 @@ def _work(run: Trace, cycles: Cycles) -> pl.DataFrame | None:
     if cycles.frame.is_empty():
         return None
     if run.has("kernels"):
-        rows = in_cycles(run, cycles.frame, cycles.device_time).filter(pl.col("kind") != "sync").select(
+        rows = in_cycles(run, cycles.frame, cycles.device_time).filter(is_work()).select(
             "cycle", "rank", pl.col("name").alias("part"), "dur_ns", pl.lit(1).alias("instances"))
     elif run.has("profile"):
         once = run.profile.unique(["cycle", "pid", "function", "device"])

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..core.names.short_name import short_name
 from ..idle.causes import named_cause
@@ -51,7 +52,7 @@ def _picture(run: Trace, row: Row, columns: int) -> GapPicture:
     low, high = int(edges[0]), int(edges[-1])
     stop = pl.col("start_ns") + pl.col("dur_ns")
     ran = run.kernels.filter(
-        pl.col("kind") != "sync", pl.col("device").cast(pl.String).eq_missing(pl.lit(row["device"], pl.String)),
+        is_work(), pl.col("device").cast(pl.String).eq_missing(pl.lit(row["device"], pl.String)),
         pl.col("rank").eq_missing(pl.lit(row["rank"], pl.Int64)), pl.col("start_ns") < high, stop > low,
     ).select("start_ns", stop.alias("end_ns")).sort("start_ns").collect(engine="streaming")
     busy = coverage_of(ran["start_ns"].to_numpy(), ran["end_ns"].to_numpy()).busy(edges) / np.maximum(1, np.diff(edges))

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..contract.sections import MOST, Section
@@ -140,7 +141,7 @@ def _bar(start: int, stop: int, begin: int, end: int, cells: int) -> str:
 
 def _launches(run: Trace, row: Row, begin: int, end: int) -> Section:
     matching = run.kernels.filter(
-        pl.col("kind") != "sync", pl.col("device").cast(pl.String).eq_missing(pl.lit(row["device"], pl.String)),
+        is_work(), pl.col("device").cast(pl.String).eq_missing(pl.lit(row["device"], pl.String)),
         pl.col("rank").eq_missing(pl.lit(row["rank"], pl.Int64)),
     ).select("index", "name", "start_ns", "dur_ns", "stream")
     before = matching.filter(pl.col("start_ns") < begin).top_k(_AROUND, by="start_ns").collect(engine="streaming")

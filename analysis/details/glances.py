@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.options import SIDES, Options
 from ..contract.sections import Section
@@ -146,7 +147,7 @@ def summed_kernels(title: str, rows: pl.DataFrame) -> list[Section]:
 
 def _by_operator(run: Trace, scope: Trace) -> tuple[Grouped, Grouped]:
     """Per operator: its kernels, and the Python lines (else modules) it was called from, with sums."""
-    work = scope.kernels.filter(pl.col("kind") != "sync")
+    work = scope.kernels.filter(is_work())
     rows = with_callers(run, work, "name", "dur_ns") if scope.has("kernels") else None
     if rows is None:
         return {}, {}

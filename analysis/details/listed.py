@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.options import SIDES, Options
 from ..contract.sections import MOST, Section
@@ -117,7 +118,7 @@ def _operator() -> pl.Expr:
 
 def kernel_section(run: Trace, operator: str, tail: str) -> list[Section]:
     """The kernels that calls of one operator launched, most time first."""
-    launches = run.kernels.filter(pl.col("kind") != "sync")
+    launches = run.kernels.filter(is_work())
     rows = with_callers(run, launches, "name", "dur_ns") if run.has("kernels") else None
     if rows is None:
         return []

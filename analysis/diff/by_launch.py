@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from ...loaders.schema import NAME
+from ...loaders.schema import NAME, is_work
 from ...loaders.trace import Trace
 from ..contract.options import SIDES, Options
 from ..contract.view import Answer
@@ -125,7 +125,7 @@ def _meetings(
                for row, (a, b) in enumerate(counts) if not as_often(a, b)]
     if not any(one.kind == "kernel" for one in changed):
         return {}
-    frames = [frame.filter(pl.col("kind") != "sync").select("device", "name", "index", "dur_ns").collect(
+    frames = [frame.filter(is_work()).select("device", "name", "index", "dur_ns").collect(
         engine="streaming") for frame in kernels]
     in_b = {one.place: (names.get(one.place, one.place[0]), one.place[1]) for one in changed}
     launches = under_common_operators(runs, (frames[0], frames[1]), (1.0, 1.0))
@@ -237,7 +237,7 @@ def _profiles(side: Launches, launches: pl.DataFrame | None) -> dict[Function, P
 
 def launched_earlier(runs: tuple[Trace, Trace]) -> list[str]:
     """What devices are busy with in the steps and no step launched."""
-    earlier = pl.col("earlier") & (pl.col("kind") != "sync")
+    earlier = pl.col("earlier") & is_work()
     took = [assignment.launched(run).filter(earlier).select(pl.col("dur_ns").sum()).collect().item() for run in runs]
     amounts = " and ".join(f"{units.duration(ns)} in {name}" for name, ns in zip("AB", took, strict=True) if ns)
     return [f"Device time launched before the recording is left out: {amounts}."] if amounts else []
@@ -271,7 +271,7 @@ def under_the_same_devices(runs: tuple[Trace, Trace]) -> tuple[tuple[Trace, Trac
 
 def launches_of(kernels: pl.LazyFrame) -> Launches:
     """The durations of every function."""
-    frame = kernels.filter(pl.col("kind") != "sync").select(
+    frame = kernels.filter(is_work()).select(
         pl.col("name", "device", "kind").cast(pl.String), pl.col("dur_ns") / 1e6, "index",
     ).sort("index").collect(engine="streaming")
     groups = frame.group_by("name", "device", "kind", maintain_order=True)

@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 from numpy.typing import NDArray
 
+from ...loaders.schema import is_work
 from ..contract.options import SIDES, Options
 from ..core.intervals import Ints, busy_and_alone, union
 from ..core.quantiles import codes, dense
@@ -280,7 +281,7 @@ def _device(work: Work, side: RunSamples, device: str, of_rank: int | None, opti
     cycles = find_cycles(run, options)
     if cycles.frame.is_empty() or cycles.frame["start_ns"].null_count():
         return None
-    wanted = pl.col("device").eq_missing(pl.lit(device, pl.String)) & (pl.col("kind") != "sync")
+    wanted = pl.col("device").eq_missing(pl.lit(device, pl.String)) & is_work()
     if of_rank is not None:
         wanted &= pl.col("rank") == of_rank
     mine = run.kernels.filter(wanted)

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Sequence
 import polars as pl
 from msgspec import Struct
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.options import Options, Side
 from ..cycles import assignment
@@ -40,7 +41,7 @@ def unit_of(run: Trace, options: Options, side: Side, kind: str | None) -> WorkU
         return None
     every = next((one for one in whole_cycles(run, options, side) if one.kind == kind), None)
     if every is None:
-        rows = run.kernels.filter(pl.col("kind") != "sync").select(*_COLUMNS).sort("device", "index")
+        rows = run.kernels.filter(is_work()).select(*_COLUMNS).sort("device", "index")
         return WorkUnit(rows.collect(engine="streaming"), False, False)
     detected = find_cycles(run, options)
     ranks = every.frame["rank"]
@@ -50,7 +51,7 @@ def unit_of(run: Trace, options: Options, side: Side, kind: str | None) -> WorkU
     chosen = detected.frame.select(
         (pl.col("cycle") == middle["cycle"]) & pl.col("rank").eq_missing(middle["rank"])).to_series()
     rows = assignment.in_cycles(run, detected.frame, detected.device_time, chosen).filter(
-        pl.col("kind") != "sync").select(*_COLUMNS, "start_ns")
+        is_work()).select(*_COLUMNS, "start_ns")
     moments = assignment.launched(run).select("index", "launch_ns")
     frame = rows.join(moments, on="index", how="left").with_columns(
         at=pl.coalesce("launch_ns", "start_ns", "index")).sort("device", "at", "index")

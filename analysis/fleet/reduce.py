@@ -17,6 +17,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from ...loaders import schema
+from ...loaders.schema import is_work
 from ...loaders.trace import REDUCED, TABLE_NAMES, Trace
 from ..communication.by_kind import exposed_per_call
 from ..communication.collectives import BEFORE, BETWEEN, Member, collectives_of
@@ -101,7 +102,7 @@ _KEYS = ("rank", "device", "cycle")
 def cycle_devices(run: Trace, cycles: Cycles) -> pl.DataFrame:
     """The table ``cycle_device_sums`` of the run, in order of rank, device and cycle."""
     rows = (
-        in_cycles(run, cycles.frame, cycles.device_time).filter(pl.col("kind").cast(pl.String) != "sync")
+        in_cycles(run, cycles.frame, cycles.device_time).filter(is_work())
         .select("rank", pl.col("device", "kind").cast(pl.String), "cycle", "start_ns", "dur_ns")
         .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
     )
@@ -178,7 +179,7 @@ def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -
     """One row of ``rank_sums`` per rank of the run; in a run of one rank everything counts as that rank's."""
     ranks: tuple[int | None, ...] = run.info.ranks or (None,)
     hosts = run.info.facts.get("hosts") or {}
-    work = run.kernels.filter(pl.col("kind").cast(pl.String) != "sync")
+    work = run.kernels.filter(is_work())
     rows: Rows = []
     for place, rank in enumerate(ranks):
         only = None if len(ranks) == 1 else rank

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from ...loaders.schema import NAME
+from ...loaders.schema import NAME, is_work
 from ...loaders.trace import Trace
 from ..core.callers import callers_of, operators_of_launches
 from ..core.derived import derived
@@ -60,7 +60,7 @@ class LaunchIndex(Struct, frozen=True):
 
 def launch_index(run: Trace, scope: Trace, with_ways: bool = True) -> LaunchIndex:
     """The launches of ``scope``, the run or a part of it. Launches without a duration are left out."""
-    timed = scope.kernels.filter(pl.col("kind") != "sync", pl.col("dur_ns").is_not_null())
+    timed = scope.kernels.filter(is_work(), pl.col("dur_ns").is_not_null())
     rows = timed.select("index", *KEYS, "dur_ns").collect(engine="streaming")
     if rows.is_empty():
         return LaunchIndex({}, _NONE, _NONE, _NONE, None)

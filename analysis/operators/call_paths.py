@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..core.call_tree import HostSlices, Ints, Mask, nearest, slices_of, sum_below
 from ..core.callers import MODULE, callers_of, forward_of, places_of
@@ -222,7 +223,7 @@ def _activities(run: Trace, whole: Trace) -> pl.DataFrame:
 def _kernels(activities: pl.DataFrame, node: Ints, chosen: Mask) -> pl.DataFrame:
     """Per node (-1: none) and kernel the launches, their duration, and the device idle time before them: ``node name
     kind count total idle``."""
-    work = activities.with_columns(pl.Series("node", node)).filter(pl.Series(chosen), pl.col("kind") != "sync")
+    work = activities.with_columns(pl.Series("node", node)).filter(pl.Series(chosen), is_work())
     return work.group_by("node", "name", "kind").agg(
         count=pl.len().cast(pl.Int64), total=pl.col("dur_ns").sum(), idle=pl.col("idle").sum()
     ).with_columns(pl.col("name", "kind").cast(pl.String).fill_null(""))

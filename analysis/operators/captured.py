@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from ...loaders.schema import NAME
+from ...loaders.schema import NAME, is_work
 from ...loaders.trace import Trace
 from ..core.call_tree import slices_of
 from ..core.callers import callers_of, operator_rows
@@ -36,7 +36,7 @@ def with_captures(run: Trace, own: Operators | None) -> Operators | None:
     of_captures = _sums(pl.DataFrame({
         "name": names, "call": attribution.owner[rows], "ns": replayed["dur_ns"], "on": on, "unsure": unsure}))
     if own is None:
-        total = run.kernels.filter(pl.col("kind") != "sync").select(pl.col("dur_ns").sum())
+        total = run.kernels.filter(is_work()).select(pl.col("dur_ns").sum())
         return Operators(_ordered(of_captures), int(total.collect(engine="streaming").item() or 0))
     around = slices_of(run).names_of(operator_rows(run)[rows])  # these have the time so far: those of the replays
     launching = replayed.select("dur_ns", name=around.cast(pl.String)).drop_nulls()

@@ -15,6 +15,7 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders import schema
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..core.batches import integer_arrays
 from ..core.call_tree import (
@@ -154,7 +155,7 @@ def _owners(calls: Calls, nodes: Nodes) -> Ints:
 
 def _device_time(run: Trace, nodes: Nodes) -> tuple[Ints, Ints, Ints, int]:
     """Device time launched per node: total, on tensor cores, possibly on them; then the sum overall."""
-    counts = pl.col("kind") != "sync", pl.col("dur_ns").is_not_null()
+    counts = is_work(), pl.col("dur_ns").is_not_null()
     rows = run.kernels.with_row_index("row").filter(*counts).select("row", "name", "dur_ns").collect(engine="streaming")
     durations, op = rows["dur_ns"].to_numpy(), operator_rows(run)[rows["row"].to_numpy()]
     node = np.where(op >= 0, nodes.number[np.maximum(op, 0)], -1) if len(nodes.number) else op

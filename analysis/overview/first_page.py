@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.options import SIDES, Options, Side
 from ..core.intervals import union
@@ -140,7 +141,7 @@ def _of_recording(run: Trace) -> Owners | None:
 
 def _of_sums(run: Trace, window: MainWindow) -> Owners:
     if run.has("kernels"):
-        rows = run.kernels.filter(pl.col("device").cast(pl.String).eq_missing(window.device), pl.col("kind") != "sync")
+        rows = run.kernels.filter(pl.col("device").cast(pl.String).eq_missing(window.device), is_work())
         sums = rows.group_by("name", "kind").agg(pl.col("dur_ns").sum().alias("total_ns"))
     else:
         sums = run.kernel_stats.group_by("name", "kind").agg(pl.col("total_ns").sum())
@@ -196,7 +197,7 @@ def load(run: Trace, columns: int = COLUMNS, column_ns: float | None = None) -> 
     something; None without device activities with times. ``column_ns`` sets the length of a column instead of their
     number."""
     span = recorded_span(run)
-    rows = run.kernels.filter(pl.col("kind") != "sync").select(
+    rows = run.kernels.filter(is_work()).select(
         "rank", pl.col("device").cast(pl.String), "start_ns", "dur_ns"
     ).drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
     if span is None or rows.is_empty() or span[1] <= span[0]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from ...loaders.schema import is_work
 from ...loaders.trace import REDUCED, Trace
 from ..contract.options import Options, Side
 from ..core import units
@@ -28,7 +29,7 @@ def _side(run: Trace) -> str:
 
 def _measures(run: Trace) -> list[str]:
     works = ~pl.col("kind").is_in(["memcpy", "memset"])
-    measured = run.kernels.filter(pl.col("kind") != "sync").select(
+    measured = run.kernels.filter(is_work()).select(
         pl.len(), works.sum().alias("kernels"), pl.col("dur_ns").filter(works).cast(pl.Int64).sum())
     launches, kernels, total = measured.collect(engine="streaming").row(0)
     if REDUCED in run.info.facts:

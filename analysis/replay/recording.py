@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..core.batches import ABSENT, TextColumn, integer_arrays, numbered
@@ -123,7 +124,7 @@ class Recording(Struct, frozen=True):
 def recording_of(run: Trace, options: Options) -> Recording | str:
     """The input of the run's replay, or the reason why it cannot be replayed."""
     timed = pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
-    kernels = run.kernels.with_row_index("row").filter(timed, pl.col("kind") != "sync")
+    kernels = run.kernels.with_row_index("row").filter(timed, is_work())
     ids = integer_arrays(kernels.select(
         pl.col("row").cast(pl.Int64), "start_ns", "dur_ns", "stream", "pid", "rank",
         device=pl.col("device").to_physical().cast(pl.Int64)), "row")

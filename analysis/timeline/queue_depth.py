@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from .counters import Counter
 from .coverage import Floats, Ints
@@ -43,11 +44,11 @@ def queue_depths(run: Trace, clocks: Mapping[int, int]) -> tuple[QueueDepth, ...
     ``Timeline``."""
     if not run.has("kernels") or not run.has("host"):
         return ()
-    if run.kernels.select((pl.col("kind") != "sync").sum()).collect(engine="streaming").item() > MOST:
+    if run.kernels.select(is_work().sum()).collect(engine="streaming").item() > MOST:
         return ()
     activities = run.kernels.select("rank", "device", "start_ns", "kind").collect(engine="streaming")
     met = activities.with_columns(run.account().activities["launch_ns"].alias("launched")).filter(
-        pl.col("kind") != "sync", pl.col("launched") <= pl.col("start_ns"))
+        is_work(), pl.col("launched") <= pl.col("start_ns"))
     result = []
     for (device, rank), rows in met.group_by("device", "rank", maintain_order=True):
         launched, started = (np.sort(rows[name].to_numpy()) for name in ("launched", "start_ns"))

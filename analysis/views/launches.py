@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.column import Column
 from ..contract.options import Options
@@ -78,7 +79,7 @@ def build(runs: Runs, options: Options) -> Answer:
     waits = run.kernels.select((pl.col("kind") == "sync").sum()).collect(engine="streaming").item()
     if waits:
         notes = (*notes, f"{waits:,} synchronisations only wait and are left out.")
-    keep = pl.col("kind") != "sync" if waits else None
+    keep = is_work() if waits else None
     facts = {"links": links_of(runs[0])} | capture_facts(runs[0])
     return Answer(rows.select(column.name for column in COLUMNS), facts, notes=notes, recorded=True, keep=keep)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.column import Column, Unit
 from ..contract.options import Options
@@ -76,7 +77,7 @@ def launch_samples(run: Trace) -> pl.DataFrame:
     β is scaled so that its mean over a function's launches is the function's share of device time in percent."""
     total = pl.col("dur_ns").sum()
     beta = pl.when(total > 0).then(pl.col("dur_ns") * pl.len().over("name", "device") / total * 100)
-    kernels = run.kernels.filter(pl.col("kind").cast(pl.String) != "sync").select(
+    kernels = run.kernels.filter(is_work()).select(
         pl.col("name").alias("function"), "device", pl.col("index").alias("cycle"), beta.alias("beta"),
         pl.col("dur_ns").cast(pl.Float64).alias("latency"), pl.col("tensor").cast(pl.Float64) * 100,
         pl.col("dram").cast(pl.Float64) * 100,

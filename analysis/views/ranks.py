@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ...loaders.schema import is_work
 from ...loaders.trace import REDUCED, Trace
 from ..communication.arrivals import RECORDED, Arrivals, arrivals_of, recorded_clock
 from ..communication.collectives import places_of
@@ -265,7 +266,7 @@ def _busy(run: Trace) -> dict[tuple[int | None, str | None], int]:
     if REDUCED in run.info.facts:
         sums = run.device_sums.select("rank", pl.col("device").cast(pl.String), "busy_ns").collect(engine="streaming")
         return {(rank, device): busy for rank, device, busy in sums.rows()}
-    rows = covered(timed(run, pl.col("kind") != "sync")).with_columns(pl.col("device").cast(pl.String))
+    rows = covered(timed(run, is_work())).with_columns(pl.col("device").cast(pl.String))
     return {(rank, device): busy for rank, device, busy in rows.rows()}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.column import ABOVE_PEAK, Column, pair_columns
 from ..contract.options import Options, Side
@@ -131,7 +132,7 @@ def _sentences(roofline: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
     """The operator with the largest lost time; MFU, FLOPs per cycle, and the share of device time with known work."""
     lines = []
     rows = roofline.rows.filter(pl.col("lost_ns") > 0)
-    total = int(roofline.activities.filter(pl.col("kind") != "sync")["dur_ns"].sum())
+    total = int(roofline.activities.filter(is_work())["dur_ns"].sum())
     if rows.height and total:
         top = rows.row(0, named=True)
         of = top["compute_of_peak"] if top["bound"] == "compute" else top["memory_of_peak"]
@@ -190,7 +191,7 @@ def _notes(run: Trace, roofline: Roofline) -> tuple[str, ...]:
         share = int(unknown["device_ns"].sum()) / total
         notes.append(f"The work of {units.percent(100 * share)} of the time of operators that compute is not known, "
                      f"most of it {_names(unknown['op'])}.")
-    counted = roofline.activities.filter(pl.col("kind") != "sync")
+    counted = roofline.activities.filter(is_work())
     nobody = int(counted.filter(pl.col("signature") < 0)["dur_ns"].sum())
     every = int(counted["dur_ns"].sum())
     if nobody and every:

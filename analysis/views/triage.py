@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 from msgspec.structs import replace
 
+from ...loaders.schema import is_work
 from ...loaders.trace import REDUCED, Trace
 from ..contract.changes import parse
 from ..contract.column import Column
@@ -194,7 +195,7 @@ def _device(device: DeviceIdle) -> tuple[str, ...]:
 
 def _kernels(run: Trace, options: Options, side: Side, prefix: str) -> list[PageSection]:
     piece = scoped(run, options, side)
-    launches = piece.kernels.filter(pl.col("kind") != "sync")
+    launches = piece.kernels.filter(is_work())
     sums = launches.group_by("name").agg(
         count=pl.len(), total_ns=pl.col("dur_ns").cast(pl.Int64).sum()).collect(engine="streaming")
     total = int(sums["total_ns"].sum())

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from ...loaders.schema import is_work
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..contract.sections import MOST, Section
@@ -83,7 +84,7 @@ def _launched(run: Trace, roofline: Roofline, signatures: list[int], tail: str) 
     rows = pl.concat([
         run.kernels.select(pl.col("name").cast(pl.String)).collect(engine="streaming"),
         roofline.activities.select("signature", "dur_ns", "kind"), callers.frame.select(place),
-    ], how="horizontal").filter(pl.col("signature").is_in(signatures), pl.col("kind") != "sync")
+    ], how="horizontal").filter(pl.col("signature").is_in(signatures), is_work())
     result = []
     titles = ("Kernels", "name", partial(fit_name, width=60)), ("Called from", "where", short_name)
     for title, column, shorten in titles:

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from ...loaders.schema import NAME
+from ...loaders.schema import NAME, is_work
 from ...loaders.trace import Trace
 from ..contract.column import ABOVE_PEAK
 from ..contract.options import Options, Side
@@ -124,7 +124,7 @@ def _divided(run: Trace) -> DividedWork | None:
         _rates(signatures, peaks_of(run), places), on=["signature", "device"], how="left", nulls_equal=True,
         maintain_order="left")
     counted = recorded.select(
-        pl.col("dur_ns").is_not_null() & (pl.col("kind") != "sync").fill_null(True)).to_series().to_numpy()
+        pl.col("dur_ns").is_not_null() & is_work().fill_null(True)).to_series().to_numpy()
     took = recorded["dur_ns"].fill_null(0).to_numpy()
     row = np.where(counted, attribution.owner + 1, 0)
     whole = np.bincount(row, weights=took)[row] if len(row) else took
@@ -195,7 +195,7 @@ def alike(run: Trace) -> dict[str, str]:
 
 def _rows(activities: pl.DataFrame, divided: DividedWork, together: dict[str, str]) -> pl.DataFrame:
     """One row per operator, shapes and type on the devices of a model, most time lost first."""
-    calls = activities.filter(pl.col("kind") != "sync", pl.col("signature") >= 0).group_by(
+    calls = activities.filter(is_work(), pl.col("signature") >= 0).group_by(
         "signature", "device", "link",
     ).agg(pl.col("owner").n_unique().alias("calls").cast(pl.Int64), pl.col("dur_ns").sum().alias("device_ns"))
     priced = calls.join(divided.signatures.drop("flops", "bytes", "matrix"), on="signature").with_columns(

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ....loaders import schema
+from ....loaders.schema import is_work
 from ....loaders.trace import Trace
 from ...contract.options import Options
 from ...core.call_tree import HostSlices, Ints, Mask, nearest, slices_of
@@ -41,7 +42,7 @@ def _launches(run: Trace, work: Work, options: Options) -> pl.DataFrame:
     if run.has("profile") or not run.has("host.kind=op") or cycles.frame.is_empty():
         return run.kernels.head(0).select(columns).collect()
     launches = assignment.in_cycles(run, cycles.frame, cycles.device_time)
-    return launches.filter((pl.col("kind") != "sync") & pl.col("cycle").is_in(_compared(work).implode())).select(
+    return launches.filter(is_work() & pl.col("cycle").is_in(_compared(work).implode())).select(
         columns).collect(engine="streaming")
 
 

@@ -15,6 +15,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ....loaders.schema import is_work
 from ....loaders.trace import Trace
 from ...contract.options import Options
 from ...cycles.whole import Steps, in_steps
@@ -94,7 +95,7 @@ def below_peak_of(run: Trace, piece: Trace, options: Options, steps: Steps | Non
         return None
     inside = in_steps(piece, steps).kernels.select("index").collect(engine="streaming")["index"]
     rows = roofline.activities.with_columns(here=pl.col("index").is_in(inside.implode()), row=pl.int_range(pl.len()))
-    total = int(rows.filter("here", pl.col("kind") != "sync")["dur_ns"].sum())
+    total = int(rows.filter("here", is_work())["dur_ns"].sum())
     result = {}
     for name, pattern in PATTERNS.items():
         least = pattern(roofline)

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from ....loaders.schema import NAME
+from ....loaders.schema import NAME, is_work
 from ....loaders.trace import Trace
 from ...core.copies import direction
 from ...core.covered import covered
@@ -87,7 +87,7 @@ def blocking_of(run: Trace, piece: Trace) -> Blocking | None:
     copies = blocking_copies(run)
     if copies.is_empty():
         return None
-    rows = piece.kernels.filter(pl.col("kind") != "sync").select(
+    rows = piece.kernels.filter(is_work()).select(
         "index", "rank", "start_ns", "dur_ns", "kind").drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
     copies = copies.join(rows.select("index", "rank", "start_ns"), on=["index", "rank"], nulls_equal=True)
     if copies.is_empty():
