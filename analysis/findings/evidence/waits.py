@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 from msgspec import Struct
 
+from ....loaders.schema import is_work
 from ....loaders.trace import Trace
 from ...core import units
 from ...core.batches import CALLS
@@ -101,7 +102,7 @@ def _is_first(run: Trace, device: DeviceScope, steps: Steps | None) -> bool:
         return False
     window = steps.of(device.sums.rank, device.sums.device)
     first = run.kernels.filter(
-        pl.col("kind") != "sync", pl.col("device").cast(pl.String).eq_missing(pl.lit(device.sums.device)),
+        is_work(), pl.col("device").cast(pl.String).eq_missing(pl.lit(device.sums.device)),
         pl.col("rank").eq_missing(pl.lit(device.sums.rank, pl.Int64)),
     ).select(pl.col("start_ns").min()).collect(engine="streaming").item()
     return first is not None and queued.sites[0].idle_ns >= (1 - NEAR) * (first - int(window.starts[0])) > 0
