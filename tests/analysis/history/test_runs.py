@@ -227,6 +227,24 @@ def test_the_other_shape_lists_the_runs() -> None:
     assert table.frame["off"].to_list()[-1] >= 1 and sum(table.frame["off"].to_list()[:-1]) == 0
 
 
+def test_the_details_of_a_step_have_its_interval_in_percent() -> None:
+    trace = history_trace(stepped(40, "gemm_c", 1.05, 25))
+    one = view("history")
+    row = next(row for row in ask(one, (trace,)).frame.rows(named=True) if row["name"] == "gemm_c")
+    (step,) = (section for section in one.details(row, (trace,), Options()) if section.title == "Step at run 26")
+    low, high = dict(step.rows)["95% CI"].split(" … ")
+    assert 4.0 < float(low.strip("+%")) < 5.0 < float(high.strip("+%")) < 6.5
+
+
+@pytest.mark.parametrize(("at", "said"), [
+    (39, "% slower in the last run. One run does not tell a step from a bad run: two more like it, or"),
+    (38, "% slower in the last two runs. Two runs do not tell a step from a bad run: one more like them, or"),
+])
+def test_what_is_not_confirmed_says_how_many_runs_more_it_takes(at: int, said: str) -> None:
+    (line,) = (line for line in _asked(stepped(40, "softmax", 1.08, at)).summary if line.startswith("softmax was"))
+    assert said in line
+
+
 def test_rows_have_details() -> None:
     trace = history_trace(stepped(40, "gemm_c", 1.05, 25))
     one = view("history")

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from warplens.analysis.history.steps import KERNEL, Judged, SeriesOfRuns, judge
+from warplens.analysis.history.noise import memory_of
+from warplens.analysis.history.steps import KERNEL, Judged, SeriesOfRuns, _places, judge
 
 
 def _made_nights():
@@ -191,3 +192,14 @@ def test_a_common_step_is_one_row(deep: bool) -> None:
 def test_without_steps_nothing_is_told(deep: bool) -> None:
     for seed in range(8 if deep else 1):
         assert not _judged(made_nights.nights(seed + 50, drift=0.0, stepping=0.0)).steps
+
+
+def test_a_run_between_both_levels_may_be_on_either_side_of_the_step() -> None:
+    values = np.array([0.0, 0, 0, 0, 0, 1.5, 3, 3, 3, 3])
+    assert [_places(values, 0, at, 10, (0.0, 3.0), 9.0) for at in (5, 6)] == [(5, 6), (5, 6)]
+    assert _places(np.repeat([0.0, 10.0], 5), 0, 5, 10, (0.0, 10.0), 30.0) == (5, 5)
+
+
+def test_runs_that_follow_each_other_are_taken_to_agree_by_four_fifths_at_most() -> None:
+    assert memory_of(np.linspace(0, 1, 40)[None, :]) == 0.8
+    assert memory_of(np.random.default_rng(1).normal(size=(30, 200))) < 0.1
