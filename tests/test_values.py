@@ -49,11 +49,12 @@ FILLED = {
     "table/sides.py": "absent", "table/table.py": "hidden", "fleet/reduce.py": "absent",
     "diff/reference.py": "reference",
     "diff/function_change.py": "order", "diff/resources.py": "weight", "diff/groups.py": "absent",
+    "diff/prepare/swapped.py": "text",
     "core/unknown.py": "words", "core/call_tree.py": "length", "core/captures.py": "key", "core/batches.py": "code",
     "core/callers.py": "order", "core/covered.py": "length", "details/cycle_differences.py": "key",
-    "details/row_details.py": "absent", "memory/peaks.py": "sizeless", "replay/model.py": "place",
+    "details/row_details.py": "absent", "replay/model.py": "place",
     "replay/host_time.py": "place", "cycles/whole.py": "absent", "measured/rules.py": "text",
-    "memory/allocators.py": "text", "ranks/memory.py": "host",
+    "memory/allocators.py": "text", "memory/peaks.py": "length", "ranks/memory.py": "host",
 }
 """Files of the analysis that fill, clip or drop NaN, and why: *absent* rows of a join counted as 0, a *length* that
 a slice without an end covers, what only decides an *order*, a *key* or *code* that no value has …"""

@@ -35,7 +35,7 @@ def recorded_rules(evidence: Evidence) -> Said | None:
     others = units.counted(len(rules) - 1, "more rule has", "more rules have")
     more = f" {others} something to say." if rules[1:] else ""
     return Said(rule_sentence(rules[0]) + more, tuple(to_builtins(one) for one in rules[:12]),
-                (rules[0].speedup or 0.0) * rules[0].kernel_ns)
+                (rules[0].speedup or 0.0) * (rules[0].kernel_ns or 0))
 
 
 @rule("clock drop", "problem", "metrics")

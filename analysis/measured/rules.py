@@ -50,7 +50,7 @@ _LONGEST = 200
 
 class RuleFinding(Struct, frozen=True):
     """The finding of one rule for one kernel in ``launches`` of its launches: ``speedup`` (0-1, of ``scope``) and
-    ``message`` of the launch with most time to save. ``kernel_ns`` is the time of all those launches."""
+    ``message`` of the launch with most time to save. ``kernel_ns`` is the time of those launches that have one."""
 
     kernel: str
     section: str
@@ -60,12 +60,14 @@ class RuleFinding(Struct, frozen=True):
     speedup: float | None
     scope: str | None
     launches: int
-    kernel_ns: int
+    kernel_ns: int | None
 
     @property
-    def saves_ns(self) -> float:
-        """The estimated speed-up times the kernel's time; 0 without an estimate or for a local one."""
-        return 0.0 if self.speedup is None or self.scope == "local" else self.speedup * self.kernel_ns
+    def saves_ns(self) -> float | None:
+        """The estimated speed-up times the kernel's time; 0 for a local one, None if one of them is unknown."""
+        if self.scope == "local":
+            return 0.0
+        return None if self.speedup is None or self.kernel_ns is None else self.speedup * self.kernel_ns
 
     @property
     def brief(self) -> str:
@@ -99,23 +101,23 @@ def recorded_of(run: Trace) -> RecordedRules | None:
         "kernel", "section", "rule", "text", maintain_order=True
     ).agg(
         pl.col("kind", "message", "speedup", "scope").first(), launches=pl.col("index").n_unique(),
-        kernel_ns=pl.col("dur_ns").sum(),
+        kernel_ns=pl.when(pl.col("dur_ns").count() > 0).then(pl.col("dur_ns").sum()),
     )
     rules = [
         RuleFinding(row["kernel"], section_title(row["section"], ""), row["rule"], row["kind"], row["message"],
               row["speedup"], row["scope"], row["launches"], row["kernel_ns"]) for row in frame.to_dicts()
     ]
-    rules.sort(key=lambda one: (one.saves_ns, one.speedup or 0.0, one.severity == "OPT"), reverse=True)
+    rules.sort(key=lambda one: (one.saves_ns or 0.0, one.speedup or 0.0, one.severity == "OPT"), reverse=True)
     return RecordedRules(tuple(rules), _verdicts(rows, run))
 
 
 def _verdicts(rows: pl.DataFrame, run: Trace) -> dict[str, float]:
-    """The verdicts on launches, each with its share of the time of all kernels; largest first."""
+    """The verdicts on launches with a time, each with its share of the time of all such kernels; largest first."""
     named = pl.coalesce(*(
         pl.when(pl.col("message").str.contains(pattern)).then(pl.lit(verdict)) for pattern, verdict in _VERDICTS
     ))
     about = rows.filter(pl.col("section").str.contains("(?i)speed ?of ?light")).with_columns(verdict=named)
-    about = about.drop_nulls("verdict").unique("index", keep="first", maintain_order=True)
+    about = about.drop_nulls(["verdict", "dur_ns"]).unique("index", keep="first", maintain_order=True)
     total = run.kernels.select(pl.col("dur_ns").sum()).collect().item() or 0
     sums = about.group_by("verdict").agg(pl.col("dur_ns").sum()).sort("dur_ns", "verdict", descending=[True, False])
     return {verdict: ns / total for verdict, ns in sums.rows()} if total else {}

@@ -49,11 +49,13 @@ class Peak(Struct, frozen=True):
 
 
 class Peaks(Struct, frozen=True):
-    """Peaks, most memory first; ``rows`` in ``SCHEMA`` with what held them; and whether any stacks were recorded."""
+    """Peaks, most memory first; ``rows`` in ``SCHEMA`` with what held them; whether any stacks were recorded; and how
+    many of how many allocations have no size: they are in no sum."""
 
     peaks: tuple[Peak, ...]
     rows: pl.DataFrame
     stacks: bool
+    sizeless: tuple[int, int]
 
 
 def memory_of(run: Trace) -> Peaks:
@@ -62,7 +64,11 @@ def memory_of(run: Trace) -> Peaks:
     peaks: list[Peak] = []
     parts: list[pl.DataFrame] = []
     reserved, sums = _highest(run, RESERVED), _highest(run, ALLOCATED)
-    for owner, blocks in _by_owner(run):
+    owned = _by_owner(run)
+    sizeless = sum(blocks["bytes"].null_count() for _, blocks in owned), sum(blocks.height for _, blocks in owned)
+    for owner, blocks in owned:
+        if blocks["bytes"].null_count() == blocks.height:  # nothing to sum: not 0
+            continue
         total, moment = _most(blocks)
         at = moment if moment >= 0 else None
         summed, when = sums.get(owner, (None, None))
@@ -88,7 +94,7 @@ def memory_of(run: Trace) -> Peaks:
     rows = pl.concat(parts).sort("bytes", "frame", descending=[True, False], nulls_last=True) if parts else (
         pl.DataFrame(schema=SCHEMA))
     ordered = tuple(sorted(peaks, key=lambda one: (-one.bytes, one.device or "")))
-    return Peaks(ordered, rows, bool((~rows["frame"].is_in([UNKNOWN, BEFORE])).any()))
+    return Peaks(ordered, rows, bool((~rows["frame"].is_in([UNKNOWN, BEFORE])).any()), sizeless)
 
 
 def _by_owner(run: Trace) -> list[tuple[Owner, pl.DataFrame]]:
@@ -111,8 +117,9 @@ def _most(blocks: pl.DataFrame) -> tuple[int, int]:
 
 def _changes(blocks: pl.DataFrame) -> tuple[Ints, Ints, Ints]:
     """Times at which blocks begin and end, sorted; the change in bytes held; and the bytes held from then on."""
+    blocks = blocks.drop_nulls("bytes")
     start, end = _lasting(blocks)
-    sizes = blocks["bytes"].fill_null(0).to_numpy()
+    sizes = blocks["bytes"].to_numpy()
     lasting = end > start
     times = np.concatenate((end[lasting], start[lasting]))
     changes = np.concatenate((-sizes[lasting], sizes[lasting]))
@@ -153,7 +160,7 @@ def _rows(owner: Owner, alive: pl.DataFrame, total: int, during: str | None) -> 
         named = pl.concat([named, pl.DataFrame({"bytes": [unseen], "frame": [BEFORE]})], how="diagonal")
     counted = pl.col("block").is_not_null().all()
     return named.group_by("frame").agg(
-        pl.col("bytes").sum(),
+        pl.when(pl.col("bytes").count() > 0).then(pl.col("bytes").sum()),
         pl.when(pl.col("block_bytes").is_not_null().all()).then(pl.col("block_bytes").sum()),
         pl.when(counted).then(pl.len().cast(pl.Int64)).alias("count"),
         pl.when(counted).then(pl.col("bytes").max()).alias("largest_bytes"),
@@ -172,7 +179,7 @@ def _over_time(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
     last = max(int(start.max(initial=0)), int(end[end < _NEVER].max(initial=0)))
     edges = np.linspace(0, last + 1, _MOMENTS + 1)
     held: dict[object, tuple[int, list[int]]] = {}
-    for (frame,), blocks in named.group_by("frame"):
+    for (frame,), blocks in named.drop_nulls("bytes").group_by("frame"):
         times, _, sums = _changes(blocks)
         before = np.concatenate(([0], sums))[np.searchsorted(times, edges[:-1], side="right")]
         most = before.copy()

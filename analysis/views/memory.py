@@ -128,9 +128,12 @@ def _difference(a: Peaks, b: Peaks, moved: dict[str, str]) -> list[str]:
 def _notes(memory: Peaks) -> tuple[str, ...]:
     if not memory.peaks:
         return ("No memory was recorded.",)
+    few, every = memory.sizeless
+    sizeless = (f"{few:,} of {every:,} allocations have no size: they are in no sum.",) if few else ()
     if memory.stacks:
-        return ()
-    return ("Allocations were recorded without a stack: who held the peak is unknown, only what ran at that time.",)
+        return sizeless
+    return (*sizeless, "Allocations were recorded without a stack: who held the peak is unknown, only what ran at that "
+            "time.")
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:

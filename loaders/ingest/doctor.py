@@ -84,7 +84,8 @@ def run_facts(
             yield name, _table(trace, name)
         if lacking := [name for name in TABLE_NAMES if name not in filled]:
             yield "not in it", ", ".join(lacking)
-        tables = trace.info.facts.get("tables") or []
+        tables = trace.info.facts.get("tables") or [
+            (f"{Path(trace.info.source).name} ({name})", _rows(trace, name), True) for name in filled]
         for table, rows, is_read in tables:
             yield "tables", f"{table} {rows:,} rows {'read' if is_read else 'not read'}"
         ignored = trace.info.facts.get("ignored") or {}
@@ -167,6 +168,12 @@ def _table(trace: Trace, name: str) -> str:
     if partly:
         text += f"; in part: {_listed(partly)}"
     return text + (f"; never recorded: {', '.join(empty)}" if empty else "")
+
+
+def _rows(trace: Trace, name: str) -> int:
+    import polars as pl
+
+    return int(trace.table(name).select(pl.len()).collect().item())
 
 
 def _listed(texts: list[str]) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -59,7 +60,7 @@ def merge(
         infos[0], source=source, label=label, epoch_ns=zero, warnings=tuple(warnings), **totals(infos),
         ranks=tuple(rank for rank, _ in ordered),
         facts={
-            **infos[0].facts, **_recognition(infos), "threads": {},
+            **infos[0].facts, **_recognition(infos), **_counts(infos), "threads": {},
             "files": {str(rank): trace.info.source for rank, trace in ordered},
             "hosts": {str(rank): trace.info.facts.get("host_name") for rank, trace in ordered},
             **({"processes": names} if names else {}),
@@ -76,6 +77,7 @@ def joined(source: str, label: str, windows: Sequence[Trace]) -> Trace:
     warnings = dict.fromkeys(warning for info in infos for warning in info.warnings)
     info = replace(
         infos[0], source=source, label=label, bytes=totals(infos)["bytes"], warnings=(gap_warning, *warnings),
+        facts={**infos[0].facts, **_counts(infos)},
     )
     return _concatenated(info, ordered, [None] * len(ordered), infos[0].epoch_ns or 0)
 
@@ -86,6 +88,18 @@ def _recognition(infos: Sequence[Info]) -> dict[str, Any]:
     fused = sorted({name for one in every for name in one["fused"]})
     nothing: dict[str, Any] = {"shapes": [], "set": [], "unset": [], "unlabelled": False}
     return {RECOGNITION: {**nothing, "fused": fused}} if every else {}
+
+
+def _counts(infos: Sequence[Info]) -> dict[str, Any]:
+    """The rows of every table of the recordings together, and what was left out of them, as ``doctor`` lists them."""
+    rows: Counter[tuple[str, bool]] = Counter()
+    ignored: Counter[str] = Counter()
+    for info in infos:
+        for table, count, is_read in info.facts.get("tables") or ():
+            rows[table, is_read] += count
+        ignored.update(info.facts.get("ignored") or {})
+    tables = [(table, count, is_read) for (table, is_read), count in sorted(rows.items())]
+    return {name: value for name, value in (("tables", tables), ("ignored", dict(ignored))) if value}
 
 
 def totals(infos: Sequence[Info]) -> dict[str, Any]:

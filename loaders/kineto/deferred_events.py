@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _HEAD = struct.Struct("<qii")
 _BATCH = 50_000
 _FEW = 8
+_MOST_NAMES = 100
 _events = msgspec.json.Decoder(list[msgspec.Raw])
 _PHASES = {
     "i": "instants", "I": "instants", "R": "marks", "n": "instants of asynchronous events", "c": "clock marks",
@@ -46,7 +47,8 @@ _MEMORY = b'"[memory]"'
 
 
 class DeferredEvents:
-    """The scratch file, and the processes, threads and counts read back from it."""
+    """The scratch file, and the processes, threads and counts read back from it: ``ignored`` by what is in no table,
+    ``others`` by what every event but a slice is and whether it is read."""
 
     def __init__(self, workspace: Path, tables: Tables) -> None:
         self._tables, self._samples = tables, Samples(tables)
@@ -56,6 +58,7 @@ class DeferredEvents:
         self.processes: dict[Any, dict[str, str]] = {}
         self.threads: dict[tuple[Any, Any], str] = {}
         self.ignored: Counter[str] = Counter()
+        self.others: Counter[tuple[str, bool]] = Counter()
         self.xla = False
         self.native: Native | None = None
         self._rows = MarkedRows(tables.strings)
@@ -79,6 +82,8 @@ class DeferredEvents:
                 position = before
             self.add(raw, offset, count)
         self._samples.instants(numbers[:, position:])
+        if numbers.shape[1]:
+            self.others["[memory] (ph i)", True] += numbers.shape[1]
 
     def _memory(self, raw: bytes) -> bool:
         """Process the event if it is a memory instant; returns whether it was."""
@@ -90,6 +95,7 @@ class DeferredEvents:
             return False
         if event.get("ph") not in ("i", "I"):
             return False
+        self.others["[memory] (ph i)", True] += 1
         self._samples.memory(event)
         return True
 
@@ -187,8 +193,10 @@ class DeferredEvents:
         """Interpret one event; slices that wait for their place are collected."""
         phase = event.get("ph")
         if phase == "C":
+            self.others["counters (ph C)", True] += 1
             self._samples.add(event, dialect.counter(event, roles.devices))
         elif event.get("name") == "[memory]" and phase in ("i", "I"):
+            self.others["[memory] (ph i)", True] += 1
             self._samples.memory(event)
         elif phase == "X" and str(event.get("cat")).lower() == "cuda_profiler_range":
             self._samples.add(event, dialect.counter({**event, "name": ""}, roles.devices))
@@ -197,7 +205,10 @@ class DeferredEvents:
             if len(self._rows) >= _BATCH:
                 self._flush(places)
         else:
-            self.ignored[_PHASES.get(str(phase), f"events of phase {phase}")] += 1
+            what, category = _PHASES.get(str(phase), f"events of phase {phase}"), event.get("cat")
+            self.ignored[what] += 1
+            named = category if type(category) is str and category else what
+            self.others[(named if len(self.others) < _MOST_NAMES else "others", False)] += 1
 
     def _flush(self, places: Callable[[], Places]) -> None:
         """Place the slices collected one by one."""

@@ -33,6 +33,7 @@ the demo's 5.7 MB 0.09 s and 0.5 s.
 """
 _PREPARED_BYTES = 12_000_000  # Size from which a missing scanner is compiled in the background for later loads.
 _FIRST_ROWS = 20_000
+_MOST = 200  # Categories that are listed by name.
 
 
 class Scanned(Struct):
@@ -97,8 +98,20 @@ def _scan(job: Job) -> Scanned:
         tally.times = tables.time_warnings()
         tally.summed = tables.allocations.beyond
         ignored = {dialect.REPEATS: tables.ignored, **deferred.ignored}
-        tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count}}
+        tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count},
+                        "tables": _listed(tables, deferred, tally.flows)}
         return Scanned(source.size, document.values, tables, tally, deferred.xla)
+
+
+def _listed(tables: Tables, deferred: DeferredEvents, flows: int) -> list[tuple[str, int, bool]]:
+    """(what, events, whether they are read) of every category and phase of the file, the most frequent ``_MOST``."""
+    others = [("flows (ph s, t, f)", flows, True)] if flows else []
+    others += [(name, rows, is_read) for (name, is_read), rows in deferred.others.items()]
+    named = [*tables.read_categories(), *others]
+    named.sort(key=lambda each: (-each[1], each[0]))
+    rest = [("other categories", sum(rows for _, rows, one in named[_MOST:] if one == is_read), is_read)
+            for is_read in (True, False)]
+    return [*sorted(named[:_MOST]), *(one for one in rest if one[1])]
 
 
 def _read(

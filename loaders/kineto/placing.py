@@ -63,6 +63,8 @@ class Places:
         lanes = self._lanes_of(block)
         phases = marks[_MARK["phase"]]
         whole = np.flatnonzero(phases == _X)
+        codes = block.codes[_CODE["cat"], (phases == _X) | (phases == _BEGIN)]
+        self._tables.count(np.bincount(np.where(codes < 0, self._tables.strings.code(""), codes)).astype(np.int64))
         if len(whole) == block.rows:
             self._place(Block(block.ints.copy(), block.codes, block.floats.copy(), 0), marks, lanes)
             return
@@ -176,7 +178,7 @@ class Places:
         keep = ~drop & ~steps
         block = block if keep.all() else block.take(np.flatnonzero(keep))
         if block.rows:
-            self._tables.add(self._tables.rows_of(block))
+            self._tables.add(self._tables.rows_of(block, as_recorded=False))
 
     def _steps(self, block: Block, rows: Rows) -> None:
         texts, names = self._tables.strings.texts, block.codes[_CODE["name"], rows].tolist()

@@ -44,12 +44,13 @@ _INT = {name: row for row, name in enumerate(INTS)}
 _CODE = {name: row for row, name in enumerate(CODES)}
 
 
+NAMELESS = "slices without a category"
 Cycle = tuple[int, int, int, str, int | None]  # A recorded step: its number, start and duration in ns, label and rank.
 
 
 class SortedRows(Struct):
     """A block as rows of tables. ``ranges`` are (offset, end) of profiler ranges in the block, whose arguments become
-    metrics; ``cycles``, ``launchers`` and ``sequenced`` as in ``Tables``."""
+    metrics; ``cycles``, ``launchers`` and ``sequenced`` as in ``Tables``; ``categories``: events by category."""
 
     kernels: Chunk | None = None
     host: Chunk | None = None
@@ -62,6 +63,7 @@ class SortedRows(Struct):
     wrong: Counter[tuple[str, str]] = field(default_factory=Counter)
     untimed: int = 0
     ignored: int = 0
+    categories: list[Ints] = field(default_factory=list)
     prints: dict[str, Ints] = field(default_factory=dict)
 
 
@@ -89,16 +91,21 @@ class Tables:
         self.sequenced = False
         self.rank: int | None = None
         self._prints: dict[str, list[Ints]] = {"kernels": [], "host": []}
+        self._categories = np.zeros(0, np.int64)
 
     def places(self, categories: Codes) -> npt.NDArray[np.uint8]:
         """Route of each category: DEVICE, HOST or UNKNOWN."""
         kind = self.texts.kind[categories]
         return np.select([kind < _DEVICE_END, kind < _RANGE], [DEVICE, HOST], UNKNOWN).astype(np.uint8)
 
-    def rows_of(self, block: Block, device: Block | None = None, host: Block | None = None) -> SortedRows:
+    def rows_of(
+        self, block: Block, device: Block | None = None, host: Block | None = None, *, as_recorded: bool = True
+    ) -> SortedRows:
         """The rows of a block and of two optional blocks with only device or only host events, copied and in file
-        order. Durations in the blocks may be modified."""
+        order. Durations in the blocks may be modified. ``as_recorded``: their categories are the file's own."""
         rows = SortedRows()
+        if as_recorded:
+            rows.categories = [counts_of(one) for one in (block, device, host) if one is not None and one.rows]
         bare: list[Block] = []
         block = self._placed(block, rows, bare)
         devices, hosts = self._sorted_out(block, rows) if block.rows else (None, None)
@@ -176,6 +183,8 @@ class Tables:
             self.timeless.append(rows.timeless)
         self.untimed += rows.untimed
         self.ignored += rows.ignored
+        for counts in rows.categories:
+            self.count(counts)
         self.begin(rows.earliest)
         for table, prints in rows.prints.items():
             if self._prints_more(table):
@@ -183,6 +192,19 @@ class Tables:
         for table, new_chunk in (("kernels", rows.kernels), ("host", rows.host)):
             if new_chunk is not None:
                 self._put(table, new_chunk)
+
+    def count(self, counts: Ints) -> None:
+        """Add numbers of events by the code of their category."""
+        if len(counts) > len(self._categories):
+            self._categories = np.concatenate([self._categories, np.zeros(2 * len(counts), np.int64)])
+        self._categories[: len(counts)] += counts
+
+    def read_categories(self) -> list[tuple[str, int, bool]]:
+        """(category, events, whether they are in a table) of every category of slices."""
+        codes = np.flatnonzero(self._categories)
+        read = self.texts.kind[codes.astype(np.int32)] != KIND[dialect.IGNORED]
+        texts = [self.strings.texts[code] or NAMELESS for code in codes.tolist()]
+        return list(zip(texts, self._categories[codes].tolist(), read.tolist(), strict=True))
 
     def _prints_more(self, table: str) -> bool:
         return table == "kernels" or self.spools[table].rows < _MOST_PRINTS
@@ -342,6 +364,12 @@ class Tables:
             kind=pl.lit("step"), source=pl.lit("recorded"), complete=True,
         )  # fmt: skip
         return schema.conform("cycles", frame.lazy())
+
+
+def counts_of(block: Block) -> Ints:
+    """How many events each category code has."""
+    codes = block.texts("cat")
+    return np.bincount(codes[codes >= 0]).astype(np.int64, copy=False)
 
 
 def _prints(columns: dict[str, Column]) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 from pathlib import Path
@@ -38,6 +39,33 @@ def test_a_table_that_nobody_reads_is_listed(
     shutil.copytree(samples / folder, copy)
     (copy / at / name).write_text("a,b\n1,2\n3,4\n")
     assert (name, 2, False) in listed(copy)
+
+
+def event(phase: str, ts: int, **more: object) -> dict[str, object]:
+    return {"ph": phase, "name": "x", "ts": ts, "pid": 1, "tid": 1, **more}
+
+
+@pytest.mark.parametrize("times", [1, 400])  # read by the plain and by the compiled scanner
+def test_every_category_and_phase_of_a_chrome_trace_is_listed(tmp_path: Path, times: int) -> None:
+    path = tmp_path / "t.json"
+    events = [
+        *(event("X", 10 * at, dur=5, cat="quantum_ops") for at in range(9 * times)),
+        *(event("X", 10 * at + 6, dur=2, cat="gpu_user_annotation") for at in range(3 * times)),
+        *(event("i", 10 * at, cat="strange", s="t") for at in range(2 * times)),
+        *(event("C", 10 * at, args={"v": at}) for at in range(4 * times)),
+        *(event(phase, 10 * at + 7 + (phase == "E")) for at in range(times) for phase in "BE"),
+    ]
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    assert listed(path) == {
+        ("quantum_ops", 9 * times, True), ("gpu_user_annotation", 3 * times, False), ("strange", 2 * times, False),
+        ("counters (ph C)", 4 * times, True), ("slices without a category", times, True)}
+
+
+def test_the_files_of_a_job_are_listed_together(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps({"distributedInfo": {"rank": rank}, "traceEvents": [
+            event("X", 10 * at, dur=5, cat=f"only_{rank}") for at in range(3)]}))
+    assert listed(tmp_path) == {("only_0", 3, True), ("only_1", 3, True)}
 
 
 def test_a_list_that_a_later_snapshot_adds_is_listed(tmp_path: Path) -> None:

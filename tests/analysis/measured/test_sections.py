@@ -82,7 +82,7 @@ def test_the_estimate_of_the_run_time_is_said_first_and_as_nvidias() -> None:
     recorded = recorded_of(A)
     assert recorded is not None
     assert [(one.rule, one.saves_ns) for one in recorded.found] == [
-        ("TheoreticalOccupancy", pytest.approx(0.456 * 1_100)), ("IssueSlot", 0.0), ("SOLBottleneck", 0.0)]
+        ("TheoreticalOccupancy", pytest.approx(0.456 * 1_100)), ("IssueSlot", 0.0), ("SOLBottleneck", None)]
     assert recorded.verdicts == {"latency": pytest.approx(900 / 7_000)}
     assert ask(view("sections"), (A,)).summary == (
         "2 metrics in 2 sections of 2 kernels",

@@ -69,6 +69,14 @@ def test_the_peak_is_what_was_held_together() -> None:
     assert memory.rows["share"].sum() == pytest.approx(1.0)
 
 
+def test_a_block_of_unknown_size_is_in_no_sum() -> None:
+    blocks: list[Any] = [(0, None, 100, "a.py:1 f"), (0, None, None, "a.py:1 f"), (0, None, None, "b.py:2 g")]
+    memory = memory_of(run_of(*blocks))
+    assert (memory.peaks[0].bytes, memory.sizeless) == (100, (2, 3))
+    assert dict(memory.rows.select("frame", "bytes").rows()) == {"a.py:1 f": 100, "b.py:2 g": None}
+    assert memory_of(run_of(blocks[1])).peaks == ()
+
+
 def test_what_each_line_held_over_time_is_the_most_of_each_part() -> None:
     run = run_of((None, 47, 100, "a.py:1 f"), (10, 20, 40, "b.py:2 g"), (20, None, 30, "b.py:2 g"))
     held = dict(memory_of(run).rows.select("frame", "held").rows())
