@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import numpy as np
 import polars as pl
 import pytest
+from gates import gate
+from made_pairs import convolutions, training
 from msgspec.structs import replace
+from runs import kernel, run_of, steps
 from scipy import stats
 
+from warplens.analysis.contract.options import Options
 from warplens.analysis.core.processes import ProcessPair
 from warplens.analysis.diff.aggregates import step_sentence
+from warplens.analysis.diff.by_cycle import uniform_change
 from warplens.analysis.diff.change import _cause, _of_profile
 from warplens.analysis.diff.cycle_time import compare_lengths, cycle_time
 from warplens.analysis.diff.device_work import DeviceWork, _path
 from warplens.analysis.diff.function_change import FunctionChange, fold_into_idle, frame_of, in_order
 from warplens.analysis.diff.gate import judged_change
-from warplens.analysis.diff.judge import Shape
+from warplens.analysis.diff.gate_rule import Condition
+from warplens.analysis.diff.judge import Shape, form
 from warplens.analysis.diff.lead import lead_of
 from warplens.analysis.diff.matching import Profile, matches
 from warplens.analysis.diff.per_flop import SideBySide
@@ -26,7 +33,10 @@ from warplens.analysis.diff.prepare.samples import IDLE, Matched, RunSamples, Sa
 from warplens.analysis.diff.reference import _Samples, u_test
 from warplens.analysis.diff.same_work import REPORT, alike_functions, flops_of
 from warplens.analysis.diff.sentences import cycle_sentence, shape_text
+from warplens.analysis.diff.sequence import unit_of
 from warplens.analysis.idle.cause_meanings import LABELS
+from warplens.analysis.query.ask import ask
+from warplens.analysis.views import view
 from warplens.analysis.work.attribution import Signature
 
 CALM = 100.0 + np.arange(20) % 3
@@ -201,3 +211,42 @@ def test_a_limit_is_kept_broken_or_neither(low: float | None, high: float | None
     assert judged_change(low, high, 100.0, 5.0) == result
     assert judged_change(low, high, 100.0, 1.0) == (
         "FAIL" if low and low > 1.0 else "NOT JUDGED" if low is None else "PASS")
+
+
+def test_some_high_times_are_levels_wherever_they_are_and_first_ones_only_at_the_start() -> None:
+    def kind(*high: int, of: int = 24) -> str:
+        return form(np.where(np.isin(np.arange(of), high), 150.0, 100.0 + np.arange(of) % 3)).shape.kind
+
+    assert (kind(7, 12, 20), kind(0, 1), kind(7), kind(7, 8)) == ("two levels", "first", "outliers", "outliers")
+    assert kind(*range(30, 60), 3, 19, of=60) == "since"  # two of 28 do not fit
+    assert kind(*range(30, 60), 3, 8, 13, 19, of=60) == "two levels"
+
+
+def test_one_factor_of_all_kernels_has_the_spread_of_their_ratios() -> None:
+    ratios = [1.29, 1.31] * 6
+    rows = [FunctionChange(f"k{at}", "GPU 0", "kernel", launches_a=1.0, launches_b=1.0, launch_us_a=10.0,
+                           launch_us_b=10.0 * ratio, a_ms=1.0) for at, ratio in enumerate(ratios)]
+    lead = uniform_change(rows)
+    assert lead is not None and (lead.factor, lead.spread) == (pytest.approx(1.3), pytest.approx(0.01 / 1.3))
+    assert uniform_change(rows[:9]) is None and uniform_change([*rows, replace(rows[0], launch_us_b=9.0)]) is None
+
+
+def test_the_unit_of_work_is_the_middle_cycle() -> None:
+    run = run_of(cycles=steps(*[1_000] * 5), kernels=[kernel(at, 1_000 * at + 100, 50, f"k{at}") for at in range(5)])
+    unit = unit_of(run, Options(), "a", "step")
+    assert unit is not None and unit.launches["name"].cast(pl.String).to_list() == ["k2"] and unit.marked
+
+
+def test_idle_time_of_runs_of_other_numbers_of_steps_is_of_one_step() -> None:
+    runs = convolutions(["wino"], 1, count=3), convolutions(["wino"], 1, count=1)
+    idle = ask(view("diff"), runs).frame.filter(pl.col("kind").cast(pl.String) == "idle")
+    assert idle["a_ms"].sum() == pytest.approx(idle["b_ms"].sum(), rel=0.02)
+
+
+def test_a_failed_gate_names_the_near_end_in_ms_and_percent() -> None:
+    a, b = (training(seed, kernel_ms=ms) for seed, ms in ((1, 3.0), (2, 4.5)))
+    failed = gate(ask(view("diff"), (a, b)), [Condition("regression", 5)])
+    time = ask(view("diff"), (a, b)).facts["cycle_time"]
+    share = re.search(r"\(\+([\d.]+)%\)", failed.sentence)
+    assert not failed.passed and share is not None
+    assert float(share[1]) == pytest.approx(100 * time["mean_low_ms"] / time["compared_a_ms"], abs=0.06)

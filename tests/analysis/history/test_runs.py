@@ -11,7 +11,7 @@ from msgspec import structs
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.history.gate import gate, percent_of
-from warplens.analysis.history.runs import history_trace
+from warplens.analysis.history.runs import _numbers, history_trace
 from warplens.analysis.history.sums import Sum, packed, unpacked_sums
 from warplens.analysis.query.ask import ask
 from warplens.analysis.query.report import report
@@ -233,6 +233,7 @@ def test_the_details_of_a_step_have_its_interval_in_percent() -> None:
     row = next(row for row in ask(one, (trace,)).frame.rows(named=True) if row["name"] == "gemm_c")
     (step,) = (section for section in one.details(row, (trace,), Options()) if section.title == "Step at run 26")
     low, high = dict(step.rows)["95% CI"].split(" … ")
+    assert "it came with" not in dict(step.rows)
     assert 4.0 < float(low.strip("+%")) < 5.0 < float(high.strip("+%")) < 6.5
 
 
@@ -243,6 +244,11 @@ def test_the_details_of_a_step_have_its_interval_in_percent() -> None:
 def test_what_is_not_confirmed_says_how_many_runs_more_it_takes(at: int, said: str) -> None:
     (line,) = (line for line in _asked(stepped(40, "softmax", 1.08, at)).summary if line.startswith("softmax was"))
     assert said in line
+
+
+def test_runs_are_named_by_their_spans() -> None:
+    assert [_numbers(one) for one in ([4], [4, 5, 6, 9], [1, 3, 5])] == ["Run 4", "Runs 4–6 and 9", "Runs 1, 3 and 5"]
+    assert _numbers(range(1, 31, 2)) == "Runs 1, 3, 5, 7, 9, 11, 13, 15 and 7 more"
 
 
 def test_rows_have_details() -> None:
