@@ -75,6 +75,9 @@ _HEADERS: tuple[tuple[frozenset[str], str, str], ...] = tuple(
          "kernels", _ATT),
         ("correlation_id instruction instruction_comment", "holds program-counter samples of rocprofv3", _ATT),
         ("virtual address", "is a report of nsys stats about unified memory, which warplens does not use", _STATS),
+        *((columns, "is a report of nsys stats that warplens does not use", _STATS) for columns in (
+            "cpu page faults,cpu instruction address", "total cpu page faults,total gpu pagefaults",
+            "api start (ns),kernel start (ns)", "total (mb),source,function", "start (ns),event,peerrank")),
         ("api name,kernel name,kavg (ns)", "is a report of nsys stats that warplens does not use", _STATS),
         ("range,style,total proj time (ns)", "is a report of nsys stats about ranges projected on the device, which "
          "warplens does not use", _STATS),

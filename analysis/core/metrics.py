@@ -12,6 +12,7 @@ import re
 from typing import Literal
 
 import numpy as np
+import polars as pl
 from msgspec import Struct
 from numpy.typing import NDArray
 
@@ -169,3 +170,12 @@ def change(a: float | None, b: float | None, unit: str) -> str:
     elif second.endswith("%"):
         first = first.removesuffix("%")
     return f"{first} → {second}"
+
+
+def mean_within_range(values: pl.Expr) -> pl.Expr:
+    """The mean of the known values: their sum divided, which is exact for equal whole values, unless that leaves the
+    range of float64."""
+    known = values.drop_nulls()
+    whole = known.sum()
+    return pl.when(known.len() > 0).then(
+        pl.when(whole.is_finite()).then(whole / known.len()).otherwise((known / known.len()).sum()))

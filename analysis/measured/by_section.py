@@ -11,6 +11,7 @@ import re
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..core.metrics import mean_within_range
 from ..core.text import display
 from .rules import section_title
 from .values import measure
@@ -49,8 +50,8 @@ def _metrics(run: Trace, launches: pl.LazyFrame) -> pl.DataFrame:
     frame = run.launch_metrics.with_columns(pl.col("section", "metric", "unit", "text").cast(pl.String)).join(
         launches, on="index", maintain_order="left"
     ).group_by("name", "section", "metric", "unit", maintain_order=True).agg(
-        value=number.mean(), least=number.min(), most=number.max(), text=pl.col("text").drop_nulls().first(),
-        launches=pl.col("index").n_unique().cast(pl.Int64),
+        value=mean_within_range(number), least=number.min(), most=number.max(),
+        text=pl.col("text").drop_nulls().first(), launches=pl.col("index").n_unique().cast(pl.Int64),
     ).collect()
     names = frame.select("section", "metric").unique()
     titles = names.with_columns(title=pl.Series(

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.metrics import display_unit
+from ..core.metrics import display_unit, mean_within_range
 from ..timeline.coverage import Ints
 from ..timeline.lanes import Marks
 
@@ -177,13 +177,7 @@ def summarised(run: Trace, owners: tuple[str, ...] = OWNERS) -> pl.DataFrame:
 def mean(value: pl.Expr, kind: str) -> pl.Expr:
     """The mean of the known values, which does not leave the number range; null for numbers that have none."""
     known = value.drop_nulls()
-    return pl.when(pl.col(kind).is_null().all() & (known.len() > 0)).then(_average(known))
-
-
-def _average(values: pl.Expr) -> pl.Expr:
-    """The mean of the values: their sum divided, which is exact for equal whole values, unless that leaves the range
-    of float64."""
-    return pl.when(values.sum().is_finite()).then(values.sum() / values.len()).otherwise((values / values.len()).sum())
+    return pl.when(pl.col(kind).is_null().all() & (known.len() > 0)).then(mean_within_range(known))
 
 
 def _held(run: Trace, keys: list[str], rows: pl.DataFrame) -> pl.DataFrame:
@@ -236,7 +230,7 @@ def _trends(run: Trace, keys: list[str]) -> pl.DataFrame:
     parts = (
         run.metrics.filter(pl.col("value").is_finite()).with_columns(place.cast(pl.Int64).alias("part"))
         .filter(pl.col("part").is_between(0, PARTS - 1))
-        .group_by(*keys, "part").agg(_average(pl.col("value"))).collect(engine="streaming")
+        .group_by(*keys, "part").agg(mean_within_range(pl.col("value"))).collect(engine="streaming")
     )
     every = pl.DataFrame({"part": range(PARTS)}, schema={"part": pl.Int64})
     whole = parts.select(keys).unique().join(every, how="cross")

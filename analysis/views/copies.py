@@ -48,8 +48,8 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
     frame = copies_of(run)
     if frame is None:
         raise CannotAnswer(f"{run.info.label} holds no copies or sets of memory.")
-    sizes = frame["bytes"].drop_nulls()
-    facts = {"count": int(frame["count"].sum()), "total_ns": int(frame["total_ns"].sum()),
+    sizes, timed = frame["bytes"].drop_nulls(), frame["total_ns"].drop_nulls()
+    facts = {"count": int(frame["count"].sum()), "total_ns": int(timed.sum()) if len(timed) else None,
              "bytes": int(sizes.sum()) if len(sizes) else None}
     return OneRun(frame.select(column.name for column in COLUMNS), facts, sums=(_sentence(facts),))
 
@@ -57,7 +57,7 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
 def _sentence(facts: dict[str, Any]) -> str:
     size = f" · {units.size(facts['bytes'])}" if facts["bytes"] is not None else " · sizes not recorded"
     return (f"{units.counted(facts['count'], 'copy or set', 'copies and sets')} · "
-            f"{units.duration(facts['total_ns'])}{size}")
+            f"{'durations not recorded' if facts['total_ns'] is None else units.duration(facts['total_ns'])}{size}")
 
 
 

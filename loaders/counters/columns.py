@@ -43,7 +43,8 @@ _NVIDIA = re.compile(
 _AMD = re.compile(
     r"^(?:gpu use|temperature \(sensor|average graphics package power|current socket graphics|vram|gpu memory|"
     r"[smf]clk clock|hotspot_temp|memory_temp|gfx_|gfx$|mem_clock|mem%?$|power_usage|socket_power|temperature_hotspot|"
-    r"temperature_edge|average_socket_power|pcie_bw|xcp|umc_activity|enc|energy)", re.I
+    r"temperature_edge|average_socket_power|pcie_bw|xcp|umc_activity|enc|energy|mm_activity|"
+    r"(?:total|used|free)_(?:visible_)?(?:vram|gtt)|uclk|fclk|socclk|gfx_\d+_clk|hotspot$|edge$)", re.I
 )
 
 

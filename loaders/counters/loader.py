@@ -25,7 +25,7 @@ from . import quantities, times
 from .columns import ColumnRoles, Layout, family, layout, plain, roles
 from .quantities import CounterCells
 from .recording import COLUMNS, CounterColumn, Reading, melted, trace
-from .ticks import ordered
+from .ticks import Ordered, ordered
 
 MOST_COLUMNS = 1024
 """Maximum columns of a table. Monitors write dozens, or a few hundred with many devices side by side; each column takes
@@ -184,13 +184,33 @@ def _long(frame: pl.DataFrame, what: ColumnRoles, cells: CounterCells) -> Readin
     metric = frame[what.metric].replace_strict({t: pair[0] or None for t, pair in placed.items()},
                                                return_dtype=pl.String)
     in_name = frame[what.metric].replace_strict({t: pair[1] for t, pair in placed.items()}, return_dtype=pl.String)
+    devices = devices.to_frame("d").select(pl.coalesce("d", in_name)).to_series()
+    parts = _by_order(at, metric) if what.identity is None and devices.null_count() == len(devices) else None
     samples = pl.DataFrame({
         "ts_ns": at.ns if at is not None else pl.Series([None] * frame.height, dtype=pl.Int64), "metric": metric,
-        "device": devices.to_frame("d").select(pl.coalesce("d", in_name)).to_series(),
+        "device": devices if parts is None or parts.devices is None else parts.devices,
         "value": read_values[0], "unit": read_values[1], "pid": _processes(frame, what, cells),
-        "kind": pl.repeat(None, frame.height, dtype=pl.String, eager=True),
+        "kind": pl.repeat(MIXED if parts is not None and parts.mixed else None, frame.height, dtype=pl.String,
+                          eager=True),
     }, schema=COLUMNS).drop_nulls("metric")
-    return Reading(samples, None if at is None else at.clock, devices=dict.fromkeys(_few(samples["device"])))
+    return Reading(samples, None if at is None else at.clock, devices=dict.fromkeys(_few(samples["device"])),
+                   warnings=[parts.note] if parts is not None else [])
+
+
+def _by_order(at: times.Times | None, metric: pl.Series) -> Ordered | None:
+    """The devices of rows that name none, where one counter has several rows at one time; else None."""
+    if at is None or at.ns.null_count():
+        return None
+    rows = pl.DataFrame({"at": at.ns, "metric": metric}).with_row_index("row")
+    if rows.select("at", "metric").is_unique().all():
+        return None
+    every = [(part["row"], ordered(times.Times(part["at"], at.clock), None))
+             for part in rows.partition_by("metric", maintain_order=True)]
+    if any(one is None or one.mixed or one.devices is None for _, one in every):
+        return next((one for _, one in every if one is not None and one.mixed), None)
+    placed = pl.concat([pl.DataFrame({"row": row, "device": one.devices}) for row, one in every if one is not None])
+    first = every[0][1]
+    return None if first is None else Ordered(placed.sort("row")["device"], first.note)
 
 
 class CounterLoader(FormatLoader):

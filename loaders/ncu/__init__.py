@@ -30,7 +30,7 @@ class NsightCompute(FormatLoader):
     name = "ncu"
     title = "Nsight Compute: ncu --csv (long or raw page) or text output, with its messages or without"
     suffixes = (".csv", ".txt", ".log")
-    version = 7
+    version = 8
     fills = ("kernels", "launch_metrics", "launch_rules", "kernel_stats")
     one_recording = True
 
@@ -57,7 +57,7 @@ class NsightCompute(FormatLoader):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``kernels`` in launch order. Raises Unreadable if there is no launch."""
-        if summary.HEADER.search(head(job.path)):
+        if summary.HEADER.search(first := head(job.path)) or summary.PRINTED.search(first):
             return (summary.load(job),)
         records = csv_pages.NcuRecords()
         files = (job.path, *self.companions(job.path))

@@ -22,6 +22,11 @@ from .metrics import meaning_of, natural, printed_numbers
 
 HEADER = re.compile(
     rb'^[^\n]*"?Kernel Name"?,[^\n]*"?Invocations"?,[^\n]*"?Metric Name"?,[^\n]*"?Average"?[^\n]*$', re.MULTILINE)
+PRINTED = re.compile(rb"^[ \t]+\S[^\n]*, Context \d+, Stream \d+[^\n]*, Invocations \d+[ \t]*\r?$", re.MULTILINE)
+_KERNEL = re.compile(r"\s+(\S.*?)(?: \([\d, ]+\)x\([\d, ]+\))?, Context \d+, Stream \d+(?:, Device (\d+))?.*, "
+                     r"Invocations (\d+)\s*")
+_DASHES = re.compile(r"\s*-{3,}(?: -{3,}){4}\s*")
+_COLUMNS = ("Metric Name", "Metric Unit", "Minimum", "Maximum", "Average")
 _KEY = ("name", "device")
 _OF = ("least", "most", "mean")
 
@@ -30,7 +35,7 @@ def load(job: Job) -> Trace:
     """One Trace with ``kernel_stats``. Raises Unreadable if no kernel is in it."""
     text, fault = stream.read_all(job.path)
     header = HEADER.search(text)
-    rows = csv_table.read(text[header.start() :] if header else b"")
+    rows = csv_table.read(text[header.start() :]) if header else _printed(text.decode("utf-8", "replace"))
     faults = Faults()
     lines, rows = rows.height, _measured(rows, faults)
     if rows.is_empty():
@@ -43,6 +48,26 @@ def load(job: Job) -> Trace:
         warnings=(*((fault,) if fault else ()), *faults.warnings()), facts={"tables": [("summary", lines, True)]},
     )
     return Trace(info, kernel_stats=schema.conform("kernel_stats", stats.lazy()))
+
+
+def _printed(text: str) -> pl.DataFrame:
+    """The rows of a summary printed as tables, one for each section of a kernel; columns are as wide as the dashes."""
+    rows: list[tuple[str | None, ...]] = []
+    kernel: tuple[str | None, ...] = (None, None, None)
+    spans: list[tuple[int, int]] = []
+    for line in text.splitlines():
+        if ", Invocations " in line and (named := _KERNEL.fullmatch(line)):
+            kernel, spans = (named[1], named[2], named[3]), []
+        elif _DASHES.fullmatch(line):
+            spans = [dashes.span() for dashes in re.finditer("-+", line)]
+        elif spans and line.strip():
+            cells = [line[start:end].strip() for start, end in spans]
+            if cells[0] and cells[0] != _COLUMNS[0]:
+                rows.append((*kernel, *(cell or None for cell in cells)))
+        else:
+            spans = []
+    return pl.DataFrame(rows, schema=["Kernel Name", "Device", "Invocations", *_COLUMNS], orient="row",
+                        schema_overrides=dict.fromkeys(("Kernel Name", "Device", "Invocations", *_COLUMNS), pl.String))
 
 
 def _measured(rows: pl.DataFrame, faults: Faults) -> pl.DataFrame:

@@ -38,6 +38,12 @@ def load(job: Job) -> tuple[Trace, ...]:
         if (trace := _recording(job, label, text, reports)) is not None:
             traces.append(trace.warn(fault) if fault else trace)
     if not traces:
+        unread = sorted({_title(report, job.path.name) for one in runs for report in one if not report.kind})
+        if unread and not any(report.kind for one in runs for report in one):
+            raise Unreadable(
+                job.path, f"is the report {', '.join(unread[:6])} of nsys stats, which warplens does not use",
+                "Print another (`nsys stats --report cuda_gpu_trace,cuda_api_sum --format csv FILE`) or open the "
+                "report's export: `nsys export --type sqlite FILE`.")
         raise Unreadable(job.path, "is an nsys stats report without rows", "Check that the recording has any.")
     job.progress(len(text), len(text), len(runs))
     return tuple(traces)

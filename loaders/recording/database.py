@@ -17,11 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
+from msgspec.structs import replace
 
 from ..errors import Unreadable
 from ..ingest import sqlite_file, stream
 from ..loader import Job
-from ..trace import Info, Trace
+from ..schema_limits import LATEST_NS
+from ..trace import RECORDINGS, Info, Trace
 from . import values
 from .faults import Faults
 from .recording import Recording
@@ -102,6 +104,8 @@ class Database(SqliteTables):
         self._connection.set_progress_handler(look, _STEPS)
         self.tables: dict[str, tuple[str, ...]] = {}
         self._views: dict[str, str] = {}
+        self.only = ""
+        """Ending of the tables that are read, in a database with tables of several recordings."""
         try:
             for kind, name, _, text in sqlite_file.schema(self._connection):
                 if kind == "view" and isinstance(name, str):
@@ -114,8 +118,27 @@ class Database(SqliteTables):
             self.close()
             raise
 
+    def begin(self, faults: Faults, ending: str) -> None:
+        """Read only tables with this ending from here on, and count in these faults what is wrong."""
+        self.wrong, self._read, self.only = faults, set(), ending
+
+    def span(self, table: str, start: str, end: str) -> tuple[int, int] | None:
+        """The first start and last end of a table, in whole numbers above 0; None without one."""
+        number = f"typeof({{0}}) = 'integer' and {{0}} between 1 and {LATEST_NS}"
+        places = [number.format(quoted(column)) for column in (start, end)]
+        query = (f"select min({quoted(start)}), max({quoted(end)}) from {quoted(table)} "
+                 f"where {' and '.join(places)}")
+        try:
+            first, last = self._connection.execute(query).fetchone()
+        except sqlite3.DatabaseError:
+            return None
+        return None if first is None else (first, last)
+
     def sources(self, name: str) -> list[str]:
         """The tables with the rows of ``name``: those its view combines, else the table itself, else suffixed ones."""
+        return [table for table in self._sources(name) if table.endswith(self.only)]
+
+    def _sources(self, name: str) -> list[str]:
         if name in self._views:
             body = _PLAIN_VIEW.match(self._views[name])
             selects = re.split(r"\bunion\s+all\b", body[1], flags=re.IGNORECASE) if body else []
@@ -229,25 +252,43 @@ def unpacked(job: Job, advice: str) -> Iterator[tuple[Path, list[str]]]:
 
 
 def read_database(
-    job: Job, format: str, tool: str, clock: str, read: Callable[[Database, Recording], Trace]
+    job: Job, format: str, tool: str, clock: str, read: Callable[[Database, Recording], Trace],
+    endings_of: Callable[[Database], list[str]] = lambda database: [],
 ) -> tuple[Trace, ...]:
-    """The trace that ``read`` makes of a possibly compressed database. Raises Unreadable if SQLite cannot read it."""
+    """The traces that ``read`` makes of a possibly compressed database: one, or one for each recording of
+    ``endings_of``, the endings of its tables. Raises Unreadable if SQLite cannot read it."""
     name = job.path.name
     for suffix in (".gz", ".zst", ".rpd", ".db", ".sqlite", ".sqlite3"):
         name = name.removesuffix(suffix) or name
     info = Info(str(job.path), name, format=format, tool=tool, bytes=job.path.stat().st_size, clock=clock)
     with unpacked(job, "Write or copy it again.") as (path, faults), ThreadPoolExecutor(1) as writer:
-        size = path.stat().st_size
-        recording = Recording(job, info, writer)
+        size, rows, wrong = path.stat().st_size, 0, Faults()
         # SQLite reports no position, so progress stays at half while it reads
-        database = Database(path, recording.faults, lambda: job.progress(size // 2, size, recording.rows))
+        database = Database(path, wrong, lambda: job.progress(size // 2, size, rows))
+        traces = []
         try:
-            trace = read(database, recording)
-            trace.info.facts["tables"] = tables_of(database.read_rows, database.unread())
+            endings = endings_of(database)
+            for number, ending in enumerate(endings or [""]):
+                # the workspace belongs to the first trace: the others write to folders of their own
+                own = replace(job, workspace=_folder(job, number), first_rows=None) if number else job
+                about = replace(info, label=f"{name} [{number}]", facts={RECORDINGS: len(endings)}) if endings else info
+                recording = Recording(own, about, writer)
+                database.begin(recording.faults, ending)
+                traces.append(read(database, recording))
+                rows += recording.rows
+            tables = tables_of(database.read_rows, database.unread())
         finally:
             database.close()
-    job.progress(size, size, recording.rows)
-    return (trace.warn(*faults),)
+    job.progress(size, size, rows)
+    for trace in traces:
+        trace.info.facts["tables"] = tables
+    return tuple(trace.warn(*faults) for trace in traces)
+
+
+def _folder(job: Job, number: int) -> Path:
+    path = job.workspace.parent / str(number)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def clause(error: BaseException) -> str:

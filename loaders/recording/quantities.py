@@ -25,7 +25,7 @@ _EVENTS = re.compile(
 _NO_EVENTS = re.compile(r"ecc\.mode|ecc_mode", re.I)
 _KEYS = frozenset(
     "pid index uuid gpu_uuid serial gpu_serial minor_number gi ci gi_id ci_id mig mig_id mig_device gpu_instance_id "
-    "compute_instance_id pci.bus_id gpu_bus_id pci_bus_id bdf gpu_bdf node_id partition_id xcp_id process_id "
+    "compute_instance_id pci.bus_id gpu_bus_id pci_bus_id bdf gpu_bdf node_id partition_id xcp xcp_id process_id "
     "vbios_version driver_version".split()
 )
 _CLOCK = re.compile(r"clock|clk|freq", re.I)

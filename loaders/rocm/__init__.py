@@ -28,7 +28,7 @@ class RocmLoader(FormatLoader):
     """Base of the loaders: by default they fill kernels, host calls and metrics samples."""
 
     fills: tuple[str, ...] = ("kernels", "host", "metrics")
-    version = 6
+    version = 7
 
 
 class RocmProfileData(RocmLoader):

@@ -72,9 +72,13 @@ def files_of_program(path: Path) -> tuple[Path, ...]:
     return tuple(file for file in files if _is_of_program(file, path))
 
 
+TOTALS = re.compile(r"\.(?:[a-z]+_)?stats\.csv\Z")
+"""Names of rocprof's totals: results.stats.csv of kernels, results.hip_stats.csv and others of calls and copies."""
+
+
 def _is_of_program(file: Path, results: Path) -> bool:
-    if file.name.endswith(".stats.csv"):
-        return file.name.startswith(results.name.removesuffix(".csv")) or len(
+    if TOTALS.search(file.name):
+        return file.name.startswith(f"{results.name.removesuffix('.csv')}.") or len(
             list(results.parent.glob("*.stats.csv"))) == 1
     have = set(columns(_first_line(file)))
     return have >= _COUNTED and "beginns" not in have

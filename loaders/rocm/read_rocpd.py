@@ -23,7 +23,7 @@ from ..recording.faults import Faults
 from ..recording.recording import Recording, size
 from ..recording.values import Clock
 from ..trace import Device, Trace
-from .values import kind_of_domain
+from .values import apart, kind_of_domain
 
 _WIDTH = 1 << 40  # Offset of correlation ids between processes; no recording has more ids.
 _SIZES = ("grid_size_x", "grid_size_y", "grid_size_z", "workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
@@ -39,7 +39,17 @@ _COPY = (
 
 def load(job: Job) -> tuple[Trace, ...]:
     """Read the database, which may be compressed. Raises Unreadable if SQLite cannot read it."""
-    return read_database(job, "rocpd", "rocprofv3", "since boot, ns", _read)
+    return read_database(job, "rocpd", "rocprofv3", "since boot, ns", _read, _recordings)
+
+
+def _recordings(database: Database) -> list[str]:
+    """The endings of the tables of each recording, of a database with several made one after another."""
+    name, spans = "rocpd_kernel_dispatch", []
+    tables = database.sources(name)
+    for table in tables if len(tables) > 1 and name not in tables else ():
+        if (span := database.span(table, "start", "end")) is not None:
+            spans.append((table.removeprefix(name), *span))
+    return apart(spans)
 
 
 def _read(database: Database, recording: Recording) -> Trace:

@@ -17,7 +17,7 @@ from ..recording.database import tables_of
 from ..recording.recording import Recording, one_axis
 from ..recording.values import columns, numbers
 from ..trace import Info, Trace
-from .csv_files import COLUMNS, files_of_program, frames, has_header, rows_of, unread_beside
+from .csv_files import COLUMNS, TOTALS, files_of_program, frames, has_header, rows_of, unread_beside
 from .values import kinds
 
 _INTS = ("index", "beginns", "endns", "gpu-id", "queue-id", "pid", "tid", "grd", "wgr", "lds", "vgpr", "arch_vgpr")
@@ -54,16 +54,17 @@ def load(job: Job) -> tuple[Trace, ...]:
             job.progress(source.position, source.size, recording.rows)
             launches.append(rows.select(pl.col("index"), "start", "device", "pid"))
         files = files_of_program(job.path)
-        read = {table: sum(frame.height for frame in launches), **{path.name: rows_of(path) for path in files}}
+        used = [path for path in files if not TOTALS.search(path.name) or path.name.endswith(".stats.csv")]
+        read = {table: sum(frame.height for frame in launches), **{path.name: rows_of(path) for path in used}}
         for path in files:
-            if not path.name.endswith(".stats.csv"):  # totals of the same dispatches
+            if not TOTALS.search(path.name):  # totals of the same dispatches
                 counted = True
                 _counters(recording, path, pl.concat(launches))
         if source.fault:
             recording.faults.sentences.append(source.fault)
         trace = recording.finish(serialised=counted)
         trace.info.facts["tables"] = tables_of(read, {
-            name: rows for name, rows in unread_beside(job.path, files).items()
+            name: rows for name, rows in unread_beside(job.path, used).items()
             if files or name.startswith(table.removesuffix("csv"))})
         return (trace,)
 

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -29,7 +28,7 @@ from ..recording.recording import Recording, one_axis, size
 from ..recording.values import columns, numbers
 from ..trace import RECORDINGS, Device, Info, Trace
 from .csv_files import files_beside, files_of_run, frames, pass_of, rows_of, run_of, table_of
-from .values import fraction, kind_of_domain, kinds
+from .values import apart, fraction, kind_of_domain, kinds
 
 _FAR = 3_600 * 10**9  # ns; files whose events are further apart are not of one run, whatever their names.
 _LOOK = 1 << 16  # Bytes read at each end of a file to find its time span.
@@ -85,9 +84,6 @@ def _sister(job: Job, number: int) -> Path:
     return path
 
 
-_APART = 10  # Recordings further apart than this many of their lengths are not of one run.
-
-
 def _recordings_in(path: Path) -> list[str] | None:
     """The ``Guid`` of each recording in a file that holds several made one after another; None for other files."""
     with stream.Source(path) as source:
@@ -98,12 +94,8 @@ def _recordings_in(path: Path) -> list[str] | None:
     rows = columns(pl.concat(blocks), path.name, Faults(), dict.fromkeys(_TIMES[:2], "ns")).filter(
         pl.col(_TIMES[0]) > 0)
     spans = rows.drop_nulls().group_by("guid").agg(
-        pl.col(_TIMES[0]).min().alias("first"), pl.col(_TIMES[1]).max().alias("last")).sort("first").rows()
-    if len(spans) < 2:
-        return None
-    length = max(last - first for _, first, last in spans)
-    apart = all(later[1] - earlier[2] > _APART * length for earlier, later in pairwise(spans))
-    return [str(guid) for guid, _, _ in spans] if apart else None
+        pl.col(_TIMES[0]).min().alias("first"), pl.col(_TIMES[1]).max().alias("last")).rows()
+    return apart([(str(guid), first, last) for guid, first, last in spans]) or None
 
 
 class _Reader:

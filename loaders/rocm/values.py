@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 import polars as pl
 
@@ -40,3 +41,15 @@ def kind_of_domain(domain: str) -> str:
 def fraction(value: pl.Expr, name: str) -> pl.Expr:
     """A fraction of peak; null if impossible: negative, or above 1.5."""
     return pl.when((value >= 0) & (value <= 1.5)).then(value).alias(name)
+
+
+_APART = 10  # Recordings further apart than this many of their lengths are not of one run.
+
+
+def apart(spans: Sequence[tuple[str, int, int]]) -> list[str]:
+    """The names of recordings made one after another, in order of time, of spans (name, first, last time); none if they
+    are of one run."""
+    ordered = sorted(spans, key=lambda span: span[1])
+    length = max((last - first for _, first, last in ordered), default=0)
+    far = all(later[1] - earlier[2] > _APART * length for earlier, later in pairwise(ordered))
+    return [name for name, *_ in ordered] if far and len(ordered) > 1 else []

@@ -1,0 +1,128 @@
+"""The rules on values and on length hold in formats that first broke others: printed summaries, totals beside results,
+databases of several recordings, samples in long form."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from warplens.analysis.query.ask import ask
+from warplens.analysis.views import view
+from warplens.loaders.errors import Unreadable
+from warplens.loaders.ingest.opening import open_run
+
+SUMMARY = """\
+[42] app@127.0.0.1
+  axpy(float *) (17, 1, 1)x(128, 1, 1), Context 1, Stream 7, Device 0, CC 8.9, Invocations 100
+    Section: GPU Speed Of Light Throughput
+    ----------------- ----------- ------- ------- -------
+    Metric Name       Metric Unit Minimum Maximum Average
+    ----------------- ----------- ------- ------- -------
+    Duration              usecond   10.00   14.00   12.00
+    Memory Throughput           %   70.00   80.00   75.00
+    ----------------- ----------- ------- ------- -------
+
+  gemm(float *) (1, 1, 1)x(128, 1, 1), Context 1, Stream 7, Device 0, CC 8.9, Invocations 3
+    Section: GPU Speed Of Light Throughput
+    ----------------- ----------- ------- ------- -------
+    Metric Name       Metric Unit Minimum Maximum Average
+    ----------------- ----------- ------- ------- -------
+    Duration              msecond    1.00    1.40    1.20
+    ----------------- ----------- ------- ------- -------
+"""
+
+
+def test_a_printed_summary_of_ncu_is_read_as_the_csv_is(tmp_path: Path) -> None:
+    path = tmp_path / "summary.txt"
+    path.write_text(SUMMARY)
+    (trace,) = open_run(path)
+    stats = trace.kernel_stats.select(pl.col("name").cast(pl.String), "count", "total_ns", "min_ns", "max_ns").collect()
+    assert stats.rows() == [("axpy(float *)", 100, 1_200_000, 10_000, 14_000),
+                            ("gemm(float *)", 3, 3_600_000, 1_000_000, 1_400_000)]
+
+
+@pytest.mark.parametrize(("name", "text"), [
+    ("run_vulkan_api_sum.csv", "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name"
+     "\n100,9000000,10,900000,900000,450000,1800000,10,vkQueueSubmit\n"),
+    ("x.csv", "CPU Page Faults,CPU Instruction Address\n12,main+0x44\n"),
+    ("x.csv", "Total (MB),Count,Avg (MB),Med (MB),Min (MB),Max (MB),StdDev (MB),Source,Function\n1,1,1,1,1,1,0,P,S\n"),
+])
+def test_a_report_of_nsys_that_is_not_used_is_refused_as_one(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(Unreadable, match="nsys stats"):
+        open_run(tmp_path / name)
+
+
+def test_a_database_of_recordings_made_one_after_another_is_several_runs(samples: Path, tmp_path: Path) -> None:
+    path = tmp_path / "merged_results.db"
+    shutil.copy(samples / "rocpd_results.db", path)
+    database, ending, other = sqlite3.connect(path), "00000000abcd", "00000000ef01"
+    made = "select name, sql from sqlite_master where type = '{}'"
+    for name, text in database.execute(made.format("table")).fetchall():
+        if name.endswith(ending):
+            database.execute(text.replace(ending, other))
+            columns = [row[1] for row in database.execute(f'pragma table_info("{name}")')]
+            later = [f'"{one}" + 1000000000000' if one in ("start", "end") else f'"{one}"' for one in columns]
+            database.execute(f'insert into "{name.replace(ending, other)}" select {", ".join(later)} from "{name}"')
+    for name, text in database.execute(made.format("view")).fetchall():
+        database.execute(f'drop view "{name}"')
+        body = text.partition(" as ")[2] or text.partition(" AS ")[2]
+        database.execute(f'create view "{name}" as {body} union all {body.replace(ending, other)}')
+    database.commit()
+    database.close()
+    (alone,), runs = open_run(samples / "rocpd_results.db"), open_run(path)
+    assert len(runs) == 2
+    for run in runs:
+        assert run.kernels.collect().height == alone.kernels.collect().height
+        assert run.host.collect().height == alone.host.collect().height
+        assert all(is_read for *_, is_read in run.info.facts["tables"])
+
+
+ROCPROF = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n"{}",4,10000,2500,100.0\n'
+
+
+def test_totals_of_calls_beside_results_of_rocprof_are_of_the_same_program(samples: Path, tmp_path: Path) -> None:
+    shutil.copy(samples / "rocprof_results.csv", tmp_path / "out.csv")
+    for what in ("", "hip_", "copy_"):
+        (tmp_path / f"out.{what}stats.csv").write_text(ROCPROF.format("hipLaunchKernel"))
+    (trace,) = open_run(tmp_path)
+    tables = {name: is_read for name, _, is_read in trace.info.facts["tables"]}
+    assert trace.kernels.collect().height == 12
+    assert tables == {"out.csv": True, "out.stats.csv": True, "out.hip_stats.csv": False, "out.copy_stats.csv": False}
+
+
+def test_samples_of_one_time_that_name_no_device_are_of_several_in_long_form_too(tmp_path: Path) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text("timestamp;metric;value\n" + "".join(
+        f"{1772460450250 + 1000 * at};util;{value}\n" for at in range(4) for value in (10, 90)))
+    (trace,) = open_run(path)
+    rows = ask(view("metrics"), (trace,)).frame.select("device", "mean", "samples").rows()
+    assert sorted(rows) == [("GPU 0", 10.0, 4), ("GPU 1", 90.0, 4)]
+
+
+def test_copies_without_times_took_an_unknown_time(samples: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run_memory_copy_trace.csv"
+    text = (samples / "rocprofv3/run_memory_copy_trace.csv").read_text().splitlines()
+    header = text[0].replace('"', "").split(",")
+    rows = [line.split(",") for line in text[1:]]
+    for row in rows:
+        for column in ("Start_Timestamp", "End_Timestamp"):
+            row[header.index(column)] = "3.48939E+15"
+    path.write_text("\n".join([text[0], *map(",".join, rows)]) + "\n")
+    table = ask(view("copies"), open_run(path))
+    assert (table.facts["count"], table.facts["total_ns"]) == (len(rows), None)
+
+
+def test_the_mean_of_counters_at_the_end_of_the_number_range_is_in_it(samples: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x_results.db"
+    shutil.copy(samples / "rocpd_plain.db", path)
+    database = sqlite3.connect(path)
+    database.execute("update rocpd_pmc_event set value = 1.7e308")
+    database.commit()
+    database.close()
+    values = ask(view("sections"), open_run(path)).frame["value"]
+    assert values.is_not_null().all() and all(value == pytest.approx(1.7e308) for value in values)
