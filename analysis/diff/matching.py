@@ -191,7 +191,8 @@ def _replaced(
     under = [(pairs.get(one, one[0] + IN_B), *one[1:]) for one in theirs]
     votes: Counter[tuple[Function, Function]] = Counter()
     called = {*operators[0]} & {*operators[1]}
-    for left, right in gaps(len(own), len(theirs), aligned(own, under)):
+    both = aligned(own, under)
+    for left, right in gaps(len(own), len(theirs), both) if both else ():  # the same place is between what both have
         if len(left) == len(right):
             votes.update((own[i], theirs[j]) for i, j in zip(left, right, strict=True)
                          if not called or _may_be_one(operators[0][i], operators[1][j], called))

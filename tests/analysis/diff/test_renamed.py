@@ -94,3 +94,11 @@ def test_a_kernel_of_an_operator_of_both_runs_is_not_replaced_by_what_another_op
     a = [("mm", "gemm"), ("attention", "flash_fwd"), ("pad", "pad_kernel"), ("add", "plus")]
     b = [("mm", "gemm"), ("fill_", "fill_kernel"), ("attention", "attn_fwd"), ("add", "plus")]
     assert "fill_kernel" not in pairs(ask(VIEW, (trace(a), trace(b)))).values()
+
+
+def test_where_no_launch_is_common_nothing_is_replaced() -> None:
+    runs = (run_of("a", kernels=[kernel(0, 0, 3_510_000, "linears")]),
+            run_of("b", kernels=[kernel(0, 0, 7_000, "gemv")]))
+    table = ask(VIEW, runs)
+    assert {row["function"]: row["verdict"] for row in table.frame.to_dicts()} == {"linears": "gone", "gemv": "new"}
+    assert table.facts["same_work"]["answer"] == "unknown"
