@@ -57,6 +57,8 @@ def _chosen_theme(app: Any) -> str:
 
 FIRST_ROWS = 2.0
 """Seconds that keys wait for the first rows of the runs."""
+_OPENING = ("view(", "palette", "help", "more")
+"""Actions that open something and need no row of the recording."""
 _PATIENCE = 0.4
 """Seconds the headline's query waits for the view's first answer before it starts anyway."""
 
@@ -111,10 +113,21 @@ class WarplensApp(Wired, Background):
     @property
     def has_view(self) -> bool:
         """Whether a first view or the picker is there; for ``FIRST_ROWS`` s after opening also wait for rows."""
-        if not self.begun or (self.screen is self.main and self.main.pane is None):
-            return False
-        return bool(self.session.traces) or not self.session.loading or (
-            time.monotonic() - self._opened_at > FIRST_ROWS)
+        return self._is_open and (bool(self.session.traces) or not self.session.loading or (
+            time.monotonic() - self._opened_at > FIRST_ROWS))
+
+    @property
+    def _is_open(self) -> bool:
+        return self.begun and (self.screen is not self.main or self.main.pane is not None)
+
+    def can_obey(self, key: str) -> bool:
+        """As ``has_view``; a key that opens another view, the palette or the help, or is typed there, needs no rows."""
+        if self.has_view or not self._is_open:
+            return self.has_view
+        if self.screen is not self.main:
+            return True
+        bound = self.screen.active_bindings.get(key)
+        return bound is not None and not self.main.prompt.display and bound.binding.action.startswith(_OPENING)
 
     @property
     def takes_keys(self) -> bool:

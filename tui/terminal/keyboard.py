@@ -109,8 +109,12 @@ class TypedAhead(App[None]):
 
     @property
     def has_view(self) -> bool:
-        """Whether there is something that can obey a key."""
+        """Whether there is something that can obey every key."""
         return True
+
+    def can_obey(self, key: str) -> bool:
+        """Whether there is something that can obey this key, by Textual's name of it."""
+        return self.has_view
 
     @property
     def takes_keys(self) -> bool:
@@ -152,9 +156,10 @@ class TypeAhead:
             self._task.cancel()
 
     async def _obey(self) -> None:
-        while self._held and not self._app.has_view:
-            await asyncio.sleep(LOOK)
         while self._held:
+            if not self._app.can_obey(getattr(self._held[0], "key", "")):  # a paste has none
+                await asyncio.sleep(LOOK)
+                continue
             self._app.post_message(self._held.popleft())
             self._app.is_behind |= bool(self._held)
             self._came.clear()

@@ -11,8 +11,10 @@ from app_runs import Shelf, app_on, said, screen_text, settled, small_run
 from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
+from textual.widgets import Input
 
 from warplens.tui.app.app import WarplensApp
+from warplens.tui.overlays.palette import Palette
 from warplens.tui.terminal.keyboard import LONGEST, MOST_EARLY, Pastes, TypeAhead
 
 
@@ -85,6 +87,26 @@ async def test_keys_of_one_packet_reach_what_the_keys_before_them_opened(text: s
         await typed(app, text)
         await settled(pilot)
         assert shown in screen_text(app)
+
+
+async def test_keys_that_only_open_something_wait_for_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warplens.tui.app.app.FIRST_ROWS", 3600.0)
+    app = app_on("run", shelf=Shelf())  # a recording that never arrives
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        ahead = TypeAhead(app)
+        for key in keys("3:kern"):
+            ahead.take(key)
+        assert ahead._task is not None
+        await ahead._task
+        assert isinstance(app.screen, Palette) and app.screen.query_one(Input).value == "kern"
+        assert app.main.pane is not None and app.main.pane.entry.name == "kernels"
+        app.screen.dismiss()
+        await pilot.pause()
+        ahead.take(events.Key("f", "f"))
+        await pilot.pause()
+        assert len(ahead._held) == 1 and not app.main.prompt.display
+        ahead.end()
 
 
 async def test_a_search_typed_before_the_rows_goes_to_its_row() -> None:
