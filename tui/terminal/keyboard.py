@@ -143,7 +143,8 @@ class TypeAhead:
             self._held.append(event)
             self._came.set()
             if self._task is None or self._task.done():
-                self._task = asyncio.get_running_loop().create_task(self._obey())
+                with self._app._context():  # called for the input thread, in whose context no app is active
+                    self._task = asyncio.get_running_loop().create_task(self._obey())
 
     def forget(self) -> None:
         """Discard what is held back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextvars import Context
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from app_runs import Shelf, app_on, said, screen_text, settled, small_run
 from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
+from textual._context import active_app
 from textual.widgets import Input
 
 from warplens.tui.app.app import WarplensApp
@@ -107,6 +109,20 @@ async def test_keys_that_only_open_something_wait_for_no_rows(monkeypatch: pytes
         await pilot.pause()
         assert len(ahead._held) == 1 and not app.main.prompt.display
         ahead.end()
+
+
+async def test_keys_from_the_input_thread_are_obeyed_as_the_app() -> None:
+    """A timer set without an active app ends it: a frame after keys typed ahead, held for the terminal's reply."""
+    app, active = app_on("run", shelf=Shelf(run=small_run()), view="kernels"), list[object]()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        app.caught_up = lambda: active.append(active_app.get(None))  # type: ignore[method-assign]
+        ahead = TypeAhead(app)
+        for key in keys("jj"):
+            Context().run(ahead.take, key)
+        assert ahead._task is not None
+        await ahead._task
+        assert active == [app]
 
 
 async def test_a_search_typed_before_the_rows_goes_to_its_row() -> None:
