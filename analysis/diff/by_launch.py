@@ -136,7 +136,9 @@ def _meetings(
             for device, rows in by_device.items():
                 members = [keys[row] for row in rows]
                 own = {key[0] for key in members}, {in_b[key[:2]][0] for key in members}
-                a, b = (_call_times(one, operators, device, some) for one, some in zip(launches, own, strict=True))
+                every, ran = zip(*(_call_times(one, operators, device, some)
+                                   for one, some in zip(launches, own, strict=True)), strict=True)
+                a, b = ran if as_often(len(ran[0]), len(ran[1])) else every
                 result[", ".join(operators), device] = members, Group("operator"), (a, b)
     used = {key[:2] for members, _, _ in result.values() for key in members}
     kinds = {one.place: keys[one.row] for one in changed}
@@ -148,13 +150,16 @@ def _meetings(
 
 def _call_times(
     launches: pl.DataFrame, operators: tuple[str, ...], device: str | None, members: set[str]
-) -> Floats:
-    """The time (ms) that these kernels took in each call of some operators, NaN where one has no time."""
-    time = pl.when(pl.col("name").cast(pl.String).is_in(list(members))).then("dur_ns").otherwise(0)
+) -> tuple[Floats, Floats]:
+    """The time (ms) that these kernels took in each call of some operators, NaN where one has no time; and in those
+    calls only that launched one of them."""
+    is_member = pl.col("name").cast(pl.String).is_in(list(members))
+    time = pl.when(is_member).then("dur_ns").otherwise(0)
     there = pl.col("device").cast(pl.String).eq_missing(pl.lit(device, pl.String))
     calls = launches.filter(pl.col("op").is_in(operators), there).group_by("call").agg(
-        pl.when(time.null_count() == 0).then(time.sum() / 1e6)).sort("call")
-    return calls["dur_ns"].fill_null(np.nan).to_numpy()
+        pl.when(time.null_count() == 0).then(time.sum() / 1e6), ran=is_member.any()).sort("call")
+    times: Floats = calls["dur_ns"].fill_null(np.nan).to_numpy()
+    return times, times[calls["ran"].to_numpy()]
 
 
 def _summed(place: Place, members: list[Function], rows: list[FunctionChange], group: Group) -> FunctionChange:

@@ -90,6 +90,13 @@ def test_one_step_a_side_meets_at_the_operator_as_well() -> None:
     assert differs.rows[0][0] == "aten::conv" and "wino" not in {row[0] for row in differs.rows}
 
 
+def test_calls_whose_kernels_have_rows_of_their_own_do_not_count() -> None:
+    rows = on_device(diff(convolutions(["old", "old", "same"], 1, count=1), convolutions(
+        ["new", "other", "same"], 2, count=1)))
+    assert (rows["aten::conv"]["launches_a"], rows["aten::conv"]["launches_b"]) == (2.0, 2.0)
+    assert rows["aten::conv"]["launch_us_a"] == pytest.approx(100, rel=0.02) and rows["same"]["verdict"] is not None
+
+
 def test_calls_of_one_step_are_the_samples_of_their_operator() -> None:
     calls = ["old"] * 12, ["new", "other"] * 6
     runs = convolutions(calls[0], 1, count=1), convolutions(calls[1], 2, us=120, count=1)
