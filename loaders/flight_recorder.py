@@ -17,8 +17,8 @@ from .errors import Unreadable
 from .loader import FormatLoader, Job
 from .trace import Info, Trace
 
-_KEYS = rb"collective_seq_id|pg_status|pg_config"
-_JSON = re.compile(rb"\A\s*\{(?s:.*?)\"(?:collective_seq_id|pg_status)\"\s*:")
+_KEYS = rb"collective_seq_id|pg_status|pg_config|profiling_name"
+_JSON = re.compile(rb"\A\s*\{(?s:.*?)\"(?:collective_seq_id|pg_status|profiling_name)\"\s*:")
 _CONFIG = re.compile(rb"\A\s*\{(?s:.*?)\"pg_config\"\s*:\s*\{(?s:.*?)\"(?:ranks|desc)\"\s*:")
 _PICKLE = re.compile(rb"\A\x80[\x02-\x05](?s:.*?)(?:" + _KEYS + rb")")
 _TRACE = re.compile(rb"\"traceEvents\"|\"displayTimeUnit\"")
@@ -37,7 +37,7 @@ class FlightRecorder(FormatLoader):
     name = "flight-recorder"
     title = "Flight recorder dump of PyTorch (NCCL): the last collectives of each rank, JSON or pickle"
     suffixes = (".json", ".pickle")
-    version = 1
+    version = 2
     fills = ("enqueued",)
     folder_is_one_run = True
 
@@ -149,6 +149,8 @@ def _call(entry: Any, members: dict[str, str | None], faults: Any) -> dict[str, 
     """One entry as a row; None (counted) where it is no call of a group."""
     group = entry.get("process_group") if isinstance(entry, dict) else None
     group = group if isinstance(group, list | tuple) else (group,)
+    if group and type(group[0]) is int:
+        group = (str(group[0]), *group[1:])
     name, state = (entry.get("profiling_name"), entry.get("state")) if isinstance(entry, dict) else (None, None)
     if not isinstance(entry, dict) or not group or not isinstance(group[0], str) or not isinstance(name, str):
         faults.left_out["entries"] += 1
@@ -202,6 +204,8 @@ def _frames(value: Any) -> list[str]:
         if isinstance(frame, dict) and isinstance(frame.get("filename"), str):
             line = frame.get("line")
             frames.append(f"{frame['filename']}:{line if type(line) is int else '?'} {frame.get('name') or ''}".strip())
+        elif isinstance(frame, str) and re.match(r"\S+:\d+", frame):
+            frames.append(frame)
     return frames
 
 

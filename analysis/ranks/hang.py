@@ -58,7 +58,7 @@ class Stuck(Struct):
         name = display(self.call.get("name") or "a call")
         if self.message is not None:
             return f"{name} {self.message} in group {display(self.group)}"
-        return f"{name} #{self.seq} of group {display(self.group)}"
+        return f"{name} #{self.seq % WRAP} of group {display(self.group)}"
 
 
 class Hang(Struct):
@@ -87,7 +87,7 @@ def _hang(run: Trace) -> Hang:
     notes = () if not strangers else (
         f"{_ranks(strangers)} {'is' if len(strangers) == 1 else 'are'} of another job (other members of its groups): "
         "left out.",)
-    places = [*_collectives(calls, there), *_messages(calls, there)]
+    places = [*_collectives(calls, there), *_by_status(calls, there), *_messages(calls, there)]
     absent = sorted({rank for place in places for rank in place.members} - set(there))
     if absent:
         notes = (*notes, f"{_ranks(absent)} {'has' if len(absent) == 1 else 'have'} no dump here.")
@@ -172,6 +172,28 @@ def _collectives(calls: pl.DataFrame, there: Sequence[int]) -> list[Stuck]:
         without = tuple(rank for rank in members if rank not in there)
         begun = {rank: row for rank, row in at.items() if rank not in missing}
         places.append(Stuck(_named(rows, name, own), members, seq, waiting, missing or without, without, begun))
+    return places
+
+
+def _by_status(calls: pl.DataFrame, there: Sequence[int]) -> list[Stuck]:
+    """The groups of which a dump holds no call, only how far each rank is: the last that it enqueued and that ended."""
+    seen = calls.filter(pl.col("name").is_not_null())["process_group"].unique().to_list()
+    status = calls.filter(pl.col("state") == "status", pl.col("rank").is_not_null())
+    status = status.filter(~pl.col("process_group").is_in(seen))
+    places = []
+    for (name, ranks), rows in status.group_by("process_group", "group_ranks", maintain_order=True):
+        far = {rank: (enqueued, ended) for rank, enqueued, ended in rows.select(
+            "rank", "last_scheduled", "last_completed").rows() if enqueued is not None and ended is not None}
+        behind = [ended for enqueued, ended in far.values() if enqueued > ended]
+        if not behind:
+            continue
+        furthest = max(ended for _, ended in far.values()) + 1  # what ended on one rank has begun on all
+        seq = furthest if any(enqueued >= furthest for enqueued, _ in far.values()) else min(behind) + 1
+        members = _members(ranks, rows)
+        waiting = tuple(rank for rank, (enqueued, ended) in sorted(far.items()) if ended < seq <= enqueued)
+        missing = tuple(rank for rank in members if rank in far and far[rank][0] < seq)
+        without = tuple(rank for rank in members if rank not in there)
+        places.append(Stuck(_named(rows, name, status), members, seq, waiting, missing or without, without, {}))
     return places
 
 
@@ -333,7 +355,7 @@ def _rows(calls: pl.DataFrame, there: Sequence[int], places: Sequence[Stuck], ro
         elif rank not in there:
             state = "no dump"
         elif waits:
-            state, call, line = "waits", waits[0].what, waits[0].calls[rank]["line"]
+            state, call, line = "waits", waits[0].what, waits[0].calls.get(rank, {}).get("line")
         rows.append({"rank": rank, "state": state, "call": call, "line": line})
     order = {"missing": 0, "differs": 0, "no dump": 1, "waits": 2, "ended": 3}
     return sorted(rows, key=lambda one: (order[one["state"]], one["rank"]))

@@ -169,6 +169,40 @@ def test_a_receive_without_its_send_waits_for_the_other_rank(tmp_path) -> None:
     assert sentence.startswith("Rank 4 is missing at recv from rank 4 in group pp; 1 rank waits")
 
 
+def other_layout(dump: dict[str, Any], kind: str) -> dict[str, Any]:
+    """A dump as other versions of PyTorch write it."""
+    if kind == "1.5":
+        entries = [{"seq_id": one["collective_seq_id"], "id": one["record_id"], **{name: one[name] for name in (
+            "process_group", "profiling_name", "time_created_ns", "input_sizes", "state", "frames")}}
+            for one in dump["entries"]]
+        return {"version": "1.5", "entries": entries}
+    if kind == "numbered groups":
+        return {**dump, "entries": [{**one, "process_group": [int(one["process_group"][0]), one["process_group"][1]]}
+                                    for one in dump["entries"]]}
+    return {**dump, "entries": [{**one, "frames": [f"{frame['filename']}:{frame['line']} {frame['name']}"
+                                                   for frame in one["frames"]]} for one in dump["entries"]]}
+
+
+@pytest.mark.parametrize("kind", ["1.5", "numbered groups", "frames as text"])
+def test_dumps_of_other_versions_say_the_same(tmp_path, kind: str) -> None:
+    hung = Job({"default_pg": (0, 1, 2)}, {rank: [Call("default_pg", line=at) for at in range(9)] for rank in range(3)},
+               {1: 5})
+    dumps = {rank: other_layout(dump, kind) for rank, dump in hung.dumps().items()}
+    hang, _, _, _ = answer(written(tmp_path, dumps))
+    assert (hang["seq"], hang["missing"], hang["waiting"], hang["frame"]) == (6, [1], [0, 2], "train.py:5")
+
+
+def test_dumps_without_calls_say_how_far_each_rank_is(tmp_path) -> None:
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2]"}}
+    dumps = {rank: {"pg_config": config, "entries": [], "pg_status": {"0": {
+        "last_enqueued_collective": far, "last_started_collective": far, "last_completed_collective": 16}}}
+        for rank, far in ((0, 17), (1, 16), (2, 17))}
+    hang, sentence, rows, _ = answer(written(tmp_path, dumps))
+    assert (hang["group"], hang["seq"], hang["missing"], hang["waiting"]) == ("default_pg", 17, [1], [0, 2])
+    assert sentence == "Rank 1 is missing at a call #17 of group default_pg; 2 ranks wait."
+    assert [(row["rank"], row["state"]) for row in rows] == [(1, "missing"), (0, "waits"), (2, "waits")]
+
+
 def test_nothing_waits_where_everything_ended(tmp_path) -> None:
     healthy, _ = job(6)
     hang, sentence, _, _ = answer(written(tmp_path, healthy.dumps()))
