@@ -253,15 +253,14 @@ def communication(evidence: Evidence) -> Said | Unchecked | None:
     ):
         return Unchecked("collectives are not recorded one by one")
     most = max(devices, key=lambda one: one.exposed_ns, default=None)
-    if not evidence.step_ns or most is None or most.exposed_ns <= WAITING * evidence.step_ns:
+    if not evidence.step_ns or most is None or _exposed_ns(evidence) <= WAITING * evidence.step_ns:
         return None
     if not evidence.times.get("Kernel"):
         return Unchecked("no compute kernels are recorded, only collectives")
     device = display(most.device or "one device", 24)
-    mean = sum(one.exposed_ns for one in evidence.communication) / len(evidence.communication)
-    ns, who, where = float(most.exposed_ns), f"{device} waits", ""
-    if devices[1:]:  # a step of one device is not the mean step of all
-        ns, who = mean, f"{len(evidence.communication):,} devices wait"
+    ns, who, where = _exposed_ns(evidence), f"{device} waits", ""
+    if devices[1:]:
+        who = f"{len(evidence.communication):,} devices wait"
         where = f" (mean; most on {device}, {units.duration(most.exposed_ns)})"
     likely = " (communication by the shape of its stream, no name says so)" if most.shape else ""
     part = evidence.part.of(ns)
@@ -270,6 +269,14 @@ def communication(evidence: Evidence) -> Said | Unchecked | None:
         tuple({"device": one.device, "rank": one.rank, "comm_ns": one.comm_ns, "exposed_ns": one.exposed_ns}
               for one in devices), ns * evidence.steps_each, "collective:=0", hint=most.shape,
         short=f"Exposed communication: {part.removesuffix(f' {units.each(evidence.step_word)}')}")
+
+
+def _exposed_ns(evidence: Evidence) -> float:
+    """Exposed communication per step, ns: of the device that communicates, of several the mean, because a step of one
+    is not the mean step of all."""
+    devices = [one for one in evidence.communication if one.comm_ns]
+    every = evidence.communication if devices[1:] else devices
+    return sum(one.exposed_ns for one in every) / max(1, len(every))
 
 
 @rule("straggler", "problem", "ranks")
@@ -296,8 +303,8 @@ def overlap(evidence: Evidence) -> Said | None:
     """Communication that computation hides: its time, and the share of it that is overlapped."""
     devices = tuple(one for one in evidence.communication if one.comm_ns)
     most = max(devices, key=lambda one: one.comm_ns, default=None)
-    exposed = max((one.exposed_ns for one in devices), default=0)
-    if not evidence.step_ns or most is None or most.overlap is None or exposed > WAITING * evidence.step_ns:
+    if not evidence.step_ns or most is None or most.overlap is None or 2 * most.exposed_ns > most.comm_ns or (
+            _exposed_ns(evidence) > WAITING * evidence.step_ns):
         return None
     if most.comm_ns <= WAITING * evidence.step_ns or not evidence.times.get("Kernel"):
         return None

@@ -45,7 +45,7 @@ COLUMNS = (
     Column("trend", "latency", "trend", "histogram of launch durations, log axis from shortest to longest; one axis "
            "for both runs", width=12, order=6, pairs="single", pair_order=(2,)),
     Column("tensor", "tensor", "fraction", "tensor-core utilisation, share of peak, weighted by duration", width=12,
-           order=3, bar="tensor", pair_order=(8, 8, 9), estimate="compute_of_peak", of="of tensor-core peak"),
+           order=3, bar="tensor", pair_order=(8, 8, 9), estimate="tensor_of_peak", of="of tensor-core peak"),
     Column("dram", "DRAM", "fraction", "DRAM throughput, share of peak, weighted by duration", width=12, order=3,
            bar="dram", pair_order=(8, 8, 9), estimate="memory_of_peak", of="of DRAM peak"),
     Column("bound", "bound", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=8, order=3,
@@ -56,6 +56,8 @@ COLUMNS = (
            "operators", width=11, order=None, of="of peak FLOP/s"),
     Column("memory_of_peak", "of memory", "fraction", "achieved B/s, share of peak, from the bytes of its operators",
            width=11, order=None, of="of peak B/s"),
+    Column("tensor_of_peak", "of tensor", "fraction", "the same as of compute, for kernels that may use tensor cores",
+           width=11, order=None, of="of peak FLOP/s"),
 )
 PAIR_COLUMNS = tuple(replace(one, width=8) if one.unit == "trend" else one for one in pair_columns(COLUMNS))
 EXTREMES = (

@@ -5,6 +5,7 @@ A share covers the time whose work is known. A kernel has one only if that is ne
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from ...loaders.schema import NAME
@@ -14,9 +15,12 @@ from ..core.derived import derived
 from ..work.peaks import BadPeaks, of_settings
 from ..work.roofline import shaped_work
 from .sources import KEYS, Grain, places
+from .tensor_cores import by_tensor_cores
 
-SHARES = {"compute_of_peak": "compute_ns", "memory_of_peak": "memory_ns"}
-"""Share columns, and the column with the time that the work takes at that peak."""
+TENSOR = "tensor_of_peak"
+SHARES = {"compute_of_peak": "compute_ns", "memory_of_peak": "memory_ns", TENSOR: "compute_ns"}
+"""Share columns, and the column with the time that the work takes at that peak; ``TENSOR`` only of kernels that may use
+tensor cores."""
 KNOWN = 0.9
 """Share of a kernel's time, without launches that lack a launch record, whose work must be known."""
 
@@ -36,9 +40,11 @@ def shares_of_launches(run: Trace) -> pl.DataFrame | None:
     took = pl.when(pl.col("dur_ns") > 0).then(pl.col("dur_ns"))
     helps = pl.col("kind").is_in(["memcpy", "memset"]) & (pl.col("flops") > 0)
     activities = run.kernels.select("index", "dur_ns", "kind").collect(engine="streaming").with_columns(
-        launched=pl.Series((callers.call >= 0) | (callers.operator >= 0)), flops=divided.part("flops"))
+        launched=pl.Series((callers.call >= 0) | (callers.operator >= 0)), flops=divided.part("flops"),
+        may=np.logical_or(*by_tensor_cores(run.kernels.select("name").collect(engine="streaming")["name"])))
     return activities.select("index", "launched", *(
-        pl.when(~helps).then(divided.part(ns) / took).alias(name) for name, ns in SHARES.items()))
+        pl.when(~helps if name != TENSOR else ~helps & pl.col("may")).then(divided.part(ns) / took).alias(name)
+        for name, ns in SHARES.items()))
 
 
 def shares_of_kernels(run: Trace, launches: pl.LazyFrame, grain: Grain) -> pl.DataFrame:
@@ -49,7 +55,7 @@ def shares_of_kernels(run: Trace, launches: pl.LazyFrame, grain: Grain) -> pl.Da
     if not worked_out(run):
         return _none()
     usual = launches is run.kernels and run.captures is None and not _corrected()
-    return derived(run, f"kernel-peaks-by-{grain}", find) if usual else find()
+    return derived(run, f"kernel-peaks-of-three-by-{grain}", find) if usual else find()
 
 
 def worked_out(run: Trace) -> bool:

@@ -31,7 +31,8 @@ Owner = tuple[str | None, int | None]  # Device and rank.
 
 class Peak(Struct, frozen=True):
     """The peak of one device: bytes and time (ns; None if unknown), most bytes reserved, and the host slice ``during``
-    it. ``held`` is the allocator's own state at the end, as in ``info.facts["memory"]``."""
+    it. ``held`` is the allocator's own state at the end, as in ``info.facts["memory"]``. ``until_ns``: the end
+    of what the rows' ``held`` divides, from 0; None where they have none."""
 
     device: str | None
     rank: int | None
@@ -40,6 +41,7 @@ class Peak(Struct, frozen=True):
     reserved_bytes: int | None
     during: str | None
     held: dict[str, Any]
+    until_ns: int | None = None
 
     @property
     def segments(self) -> list[dict[str, Any]]:
@@ -77,10 +79,12 @@ def memory_of(run: Trace) -> Peaks:
         alive = blocks.filter(_held_at(blocks, moment))
         during = None if at is None else _during(run, at, owner[1])
         most = reserved.get(owner, (None, None))[0]
-        peaks.append(Peak(*owner, total, at, most, during, allocators.get(owner[0], {})))
         named = _named(run, alive if len(blocks) > _MANY else blocks)
-        rows = _rows(owner, named.filter(_held_at(named, moment)), total, during)
-        parts.append(rows if len(blocks) > _MANY else _over_time(rows, named))
+        rows, until = _rows(owner, named.filter(_held_at(named, moment)), total, during), None
+        if len(blocks) <= _MANY:
+            rows, until = _over_time(rows, named)
+        peaks.append(Peak(*owner, total, at, most, during, allocators.get(owner[0], {}), until))
+        parts.append(rows)
     for owner, (summed, when) in sums.items():
         if owner not in {(peak.device, peak.rank) for peak in peaks} and summed is not None:
             during = None if when is None else _during(run, when, owner[1])
@@ -173,8 +177,8 @@ def _rows(owner: Owner, alive: pl.DataFrame, total: int, during: str | None) -> 
     ).select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())
 
 
-def _over_time(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the most that each frame held at any time, and in each part of the recording."""
+def _over_time(rows: pl.DataFrame, named: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """The rows with the most that each frame held at any time, and in each part of the recording, and its end, ns."""
     start, end = _lasting(named)
     last = max(int(start.max(initial=0)), int(end[end < _NEVER].max(initial=0)))
     edges = np.linspace(0, last + 1, _MOMENTS + 1)
@@ -190,7 +194,7 @@ def _over_time(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(
         pl.Series("most_bytes", [one[0] for one in holdings], pl.Int64),
         pl.Series("held", [one[1] for one in holdings], pl.List(pl.Int64)),
-    )
+    ), last
 
 
 def _highest(run: Trace, metric: str) -> dict[Owner, tuple[int | None, int | None]]:

@@ -24,10 +24,12 @@ class Number(NamedTuple):
     judgement: Judgement = ""
 
 
-def lead_of(table: Table) -> Lead | None:
+def lead_of(table: Table, stated: Facts | None = None) -> Lead | None:
     """The lead number of an answer; for two runs B's number with A's in the caption; None if the view has none. Sums of
-    two runs are compared per cycle or not at all."""
-    facts = table.facts
+    two runs are compared per cycle or not at all. ``stated``: the facts of every view, which are not in its own."""
+    facts = {**(stated or {}), **table.facts}
+    if "a" in facts and stated:
+        facts |= {side: {**(stated.get(side) or {}), **(table.facts.get(side) or {})} for side in ("a", "b")}
     if table.view == "whatif":
         best = table.window(0, 1, ["share"])
         return Lead(units.percent(100 * best[0][0], places=0), "of the time to win") if best and best[0][0] else None
@@ -56,6 +58,10 @@ def _lead(figure: Number, caption: str) -> Lead:
 
 
 def _cycles(facts: Facts) -> Number | None:
+    step = facts.get("step") or {}
+    if step.get("step_ns"):  # the one length that every view gives; without devices that of the host
+        name = step.get("name") or "cycle"
+        return Number(units.duration(step["step_ns"]), name if step.get("whole") == 1 else f"mean {name}")
     median = facts.get("median_us")
     of = "cycle" if facts.get("n") == 1 else "median cycle"
     return Number(units.duration(1000 * median), of) if median else None

@@ -52,7 +52,7 @@ def _build(runs: Runs, options: Options) -> Answer:
 
     headline = pair_headline((runs[0], runs[1]), options)
     spoken, moved = (headline.with_subject, headline.moved) if headline is not None else ("", False)
-    lines = pair_summary(facts, spoken, moved)
+    lines = pair_summary(facts, spoken, moved, any(one.frame["device_ns"].count() for one in sides))
     return Answer(_by_rank(rows[0], rows[1]), facts | {"exact": exact_mean(facts)}, lines, notes)
 
 
@@ -221,9 +221,9 @@ def run_summary(cycles: Cycles, facts: dict[str, Any], busy: str = "") -> tuple[
     return tuple(lines)
 
 
-def pair_summary(facts: dict[str, Any], headline: str, moved: bool) -> tuple[str, ...]:
+def pair_summary(facts: dict[str, Any], headline: str, moved: bool, on_host: bool) -> tuple[str, ...]:
     """Lines for two runs: number of cycles, the pair's headline, means and medians. ``moved``: whether the headline
-    says that the cycle time changed."""
+    says that the cycle time changed, ``on_host``: there are step times beside the lengths of the marks."""
     left, right = facts["a"], facts["b"]
     first = f"{units.counted(left['n'], 'cycle', 'cycles')} in A, {right['n']:,} in B · {_anchor(left)}"
     if (left["anchor"], left["source"]) != (right["anchor"], right["source"]):
@@ -233,7 +233,8 @@ def pair_summary(facts: dict[str, Any], headline: str, moved: bool) -> tuple[str
         first += f" · {lacking} of {left['n'] + right['n']} lack GPU records"
     median_given = "(median " in headline and not moved  # else the change follows
     shown = (("mean", "mean_us"),) if median_given else (("mean", "mean_us"), ("median", "median_us"))
-    means = "all cycles: " + ", ".join(f"{what} {_change(left[key], right[key], moved)}" for what, key in shown)
+    changes = [f"{what} {_change(left[key], right[key], moved)}" for what, key in shown]
+    means = f"{'host time of ' if on_host else ''}all cycles: {', '.join(changes)}"
     lines = (first, headline, means, *_by_kind(left["kinds"], right["kinds"], moved))
     return tuple(line for line in lines if line)
 

@@ -82,6 +82,7 @@ def facts_of(memory: Peaks) -> dict[str, Any]:
     return {"devices": [
         {
             "device": peak.device, "rank": peak.rank, "peak_bytes": peak.bytes, "peak_ns": peak.at_ns,
+            "until_ns": peak.until_ns,
             "peak_reserved_bytes": peak.reserved_bytes, "during": peak.during,
             **{key: value for key, value in peak.held.items() if key != "device"},  # in the loader's names
         }

@@ -40,7 +40,7 @@ LINES = [{"kind": kind, "mark": "✗", "long": f"{kind} {'long ' * 20}".strip(),
 def test_lines_that_do_not_fit_are_counted_by_kind() -> None:
     drawn, left = answer(LINES, 40, 2, wraps=False)
     assert [line.plain for line in drawn] == ["✗ verdict short", "✗ cause short"]
-    assert "".join(text for text, _ in left_out(left)) == "▾ 2 more: 1 finding, 1 data"
+    assert "".join(text for text, _ in left_out(left)) == "▾ 2 more (w): 1 finding, 1 data"
 
 
 def test_verdict_and_cause_never_wrap_and_others_do_where_there_is_room() -> None:

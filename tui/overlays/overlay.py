@@ -124,7 +124,7 @@ class WarningsScreen(Overlay):
     """Warnings about the inputs and notes of the view."""
 
     def __init__(self, sections: list[tuple[str, list[str]]]) -> None:
-        super().__init__("Answer, warnings and notes")
+        super().__init__("Warnings and notes")
         self._sections = sections
 
     def fill(self) -> None:

@@ -31,7 +31,7 @@ class Commands(Provider):
             if key.label and key.name != "palette" and self._works(key):
                 yield key.label.capitalize(), key.help, partial(send, ActionRequest(key.place, key.action))
         what = "what was wrong in the input, and what the view left out"
-        yield "Answer, warnings and notes", what, partial(send, WarningsRequest())
+        yield "Warnings and notes", what, partial(send, WarningsRequest())
 
     def _works(self, key: Key) -> bool:
         """Whether the key does something on this screen: keys of a list or timeline only if it has the focus."""

@@ -323,7 +323,7 @@ class AnsweredPane(Container, can_focus=False):
         from ...analysis.overview.leads import lead_of
 
         shown = self.shown
-        number = lead_of(shown.base) if self.size.height >= LEAST_LED else None
+        number = lead_of(shown.base, self.base_facts) if self.size.height >= LEAST_LED else None
         led = None if number is None else asdict(number)
         sentences, below = self.sentences(shown), self.evidence(width - 4)
         most = max(4, int(MOST_HEIGHT * self.size.height) - 2 - len(below))

@@ -43,13 +43,14 @@ class CyclesPane(TablePane):
         number = "cycle"
         if "rank" in rows.schema and rows.column("cycle").n_unique() == 1 and rows.column("rank").null_count() == 0:
             number = "rank"  # one cycle, on several ranks
-        names = [(number, "dur_ns", "busy_ns", "outlier", "complete")] if "dur_ns" in rows.schema else [
-            (f"cycle_{side}", f"{side}_ns", f"busy_{side}_ns", f"outlier_{side}", f"complete_{side}") for side in "ab"]
+        names = [(number, "dur_ns", "busy_ns", "outlier", "complete", "step_ns")] if "dur_ns" in rows.schema else [
+            (f"cycle_{side}", f"{side}_ns", f"busy_{side}_ns", f"outlier_{side}", f"complete_{side}", f"{side}_ns")
+            for side in "ab"]
         sides = []
         for columns in names:
             values = [values for values in rows.window(0, rows.height, columns) if values[1] is not None]
             if len(names) > 1:  # rows of a pair are ranked by time
                 values.sort(key=lambda one: one[0] or 0)
-            sides.append([Bar(cycle, ns, busy if whole else None, bool(outlier))
-                          for cycle, ns, busy, outlier, whole in values])
+            sides.append([Bar(cycle, max(step or ns, busy or 0), busy if whole else None, bool(outlier))
+                          for cycle, ns, busy, outlier, whole, step in values])
         return sides

@@ -29,6 +29,8 @@ LEAST = 0.005
 """Causes below this share of the idle time are combined into ``other``."""
 _OTHER = "other"
 _CAUSES = re.compile(r"( gaps?): [^;]*")
+LISTED_FROM = 30
+"""Lines of the pane from which the causes of one device are a list, not only the legend of its bar."""
 MOST_DRAWN = 5
 """Gaps drawn as small timelines."""
 _LABEL, _BESIDE = 10, 30
@@ -85,7 +87,10 @@ class IdlePane(TablePane):
 
     def sentences(self, shown: Shown) -> tuple[str, ...]:
         """The summary without the shares of the causes, which the bars show."""
-        return tuple(_CAUSES.sub(r"\1", line) for line in super().sentences(shown))
+        lines = tuple(_CAUSES.sub(r"\1", line) for line in super().sentences(shown))
+        if self._lists_causes(self._devices()):  # which the list below says
+            lines = (lines[0].partition(": ")[0], *lines[1:])
+        return lines
 
     def picture(self, width: int) -> Content:
         """The answer, and below it the gaps in a frame of their own."""
@@ -105,9 +110,13 @@ class IdlePane(TablePane):
             gaps, lines = [*gaps, one], [*lines, *drawn]
         if not gaps:
             return summary
+        on_host = list(dict.fromkeys(slice.cause for one in gaps for slice in one.host))
+        letters: list[Pieces] = [((_letter(cause), ROLES.get(cause, "device")), (f" {_label(cause)}", "dim"))
+                                 for cause in CAUSE_LETTERS if cause in on_host]
+        if any(one.row["drained_by"] for one in gaps):
+            letters.insert(0, dim("◂ what emptied the queue"))
         frame = Frame("Longest gaps" if self.shown.table.sorted_by is None else "First gaps",
-                      dim("what ran before, after and on the host"),
-                      legend=dim("◂ what emptied the queue") if any(one.row["drained_by"] for one in gaps) else ())
+                      dim("what ran before, after and on the host"), legend=widest(width, letters))
         return joined([summary, *boxed(lines, frame, width)])
 
     def drawn_text(self) -> tuple[str, ...]:
@@ -135,13 +144,34 @@ class IdlePane(TablePane):
             parts += [(_letter(cause), ROLES.get(cause, "device"), float(ns)) for cause, ns in _parts(one)]
             bar = step_bar(parts, width - label - len(share), float(one["window_ns"]))
             result.append(Content.assemble((cells.fit(name, label), QUIET), bar, (share, "bold")))
+        if self._lists_causes(devices):
+            result += self._causes(devices[0][1], width)
         if len(devices) > room:
             result.append(Content.styled(f"{units.counted(len(devices) - room, 'more device', 'more devices')}", QUIET))
+        return result
+
+    def _lists_causes(self, devices: list[tuple[str, dict[str, Any]]]) -> bool:
+        return len(devices) == 1 and self.size.height >= LISTED_FROM
+
+    def _causes(self, one: dict[str, Any], width: int) -> list[Content]:
+        """The causes of one device as rows, largest first: letter, name, time of the base, share of it."""
+        base = (self.base_facts.get("base") or {}).get("ns") or one["window_ns"]
+        parts = sorted(_parts(one), key=lambda part: (part[0] == _OTHER, -part[1]))
+        most = max((ns for _, ns in parts), default=1) / max(1, one["window_ns"])
+        result, name = [], max(len(_label(cause)) for cause, _ in parts) + 1
+        for cause, ns in parts:
+            share, style = ns / max(1, one["window_ns"]), content_style(ROLES.get(cause, "device"))
+            figures = f"{units.duration(share * base):>10} {units.percent(100 * share):>6} "
+            bar = cells.bar(share / most, max(4, min(48, width - name - len(figures) - 3)))
+            text = f"{_label(cause):<{name}}{figures}"
+            result.append(Content.assemble((f"{_letter(cause)} ", style), text, (bar, style)))
         return result
 
     def answer_frame(self) -> Frame:
         """Legend of the causes in their colours, with their sums."""
         devices = self._devices()
+        if self._lists_causes(devices):
+            return Frame("Idle", dim("causes of the time without activity"), legend=dim("· busy"))
         order = list(dict.fromkeys(cause for _, one in devices for cause, _ in _parts(one)))
         legend: list[list[Pieces]] = [
             [dim("· busy"), *self._legend(devices, order, long, sums)]

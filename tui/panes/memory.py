@@ -12,6 +12,7 @@ from ...analysis.core.text import cut, display
 from ..list.frame import Frame, Pieces, dim, pieces_of
 from ..session.themes import content_style
 from ..widgets.drawing import QUIET
+from ..widgets.time_axis import axis_line
 from .table import TablePane
 
 LEAST_HEIGHT, MOST_LINES = 18, 9
@@ -46,7 +47,9 @@ class MemoryPane(TablePane):
         layers = [row["held"] for row in places[:top]]
         if rest := places[top:]:
             layers.append([sum(values) for values in zip(*(row["held"] for row in rest), strict=True)])
-        return chart(layers, min(MOST_LINES, self.size.height // 4), width)
+        until = next((one.get("until_ns") for one in self._devices()
+                      if (one["device"], one["rank"]) == (places[0]["device"], places[0]["rank"])), None)
+        return chart(layers, min(MOST_LINES, self.size.height // 4), width, until)
 
     def answer_frame(self) -> Frame:
         """What 100% is, and the legend of the letters."""
@@ -54,8 +57,9 @@ class MemoryPane(TablePane):
         peak = max((one.get("peak_bytes") or 0 for one in self._devices()), default=0)
         legend: list[Pieces] = []
         if self.size.height >= LEAST_HEIGHT:
+            most = 28 if self.size.width >= 100 else 18
             for (letter, role), row in zip(PLACES, places, strict=False):
-                legend.append(((letter, role), (f" {cut(place(row['frame']), 18)}", "dim")))
+                legend.append(((letter, role), (f" {cut(place(row['frame']), most)}", "dim")))
             if len(places) > len(PLACES):
                 legend.append(((REST[0], REST[1]), (f" {len(places) - len(PLACES)} more", "dim")))
         right = dim(f"shares are of the peak, {units.size(peak)}") if len(self._devices()) == 1 else dim(
@@ -72,8 +76,10 @@ def place(frame: str | None) -> str:
     return "not recorded" if frame is None else display(frame.rpartition("/")[2])
 
 
-def chart(layers: Sequence[Sequence[int]], height: int, width: int) -> list[Content]:
-    """Series of bytes stacked from below, each a letter on its colour; the scale to the left."""
+def chart(
+    layers: Sequence[Sequence[int]], height: int, width: int, until_ns: int | None = None
+) -> list[Content]:
+    """Series of bytes stacked from below, each a letter on its colour; the scale to the left, the time below."""
     count = len(layers[0])
     sums = [sum(layer[at] for layer in layers) for at in range(count)]
     most = max(sums) or 1
@@ -97,4 +103,5 @@ def chart(layers: Sequence[Sequence[int]], height: int, width: int) -> list[Cont
                 drawn = (_EIGHTHS[min(6, filled - 1)], content_style(styles[-1][1])) if filled else drawn
             parts.append(drawn)
         result.append(Content.assemble(*parts))
-    return result
+    axis = axis_line(until_ns, width - label, label).plain[label:] if until_ns else ""
+    return [*result, Content.styled(f"{'0':>{label - 1}} {axis}", QUIET)]

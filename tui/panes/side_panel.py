@@ -134,8 +134,12 @@ class SidePanel(Widget):
 def columns_of(sections: list[Section], width: int, height: int) -> list[Content]:
     """The sections in order, in side-by-side columns; one that does not fit is cut or left out."""
     count = max(1, min(len(sections), width // COLUMN))
-    room = (width - 2 * (count - 1)) // count
-    blocks = [_block(section, room, height) for section in sections]
+    room, blocks = _blocks(sections, width, height, count)
+    while count > 1 and any(_wide(section) > room for section in sections):  # a table would be cut
+        fewer, taller = _blocks(sections, width, height, count - 1)
+        if sum(map(len, _filled(taller, count - 1, height))) < sum(map(len, taller)):
+            break
+        count, room, blocks = count - 1, fewer, taller
     columns = _filled(blocks, count, next(
         (tall for tall in range(1, height) if sum(map(len, _filled(blocks, count, tall))) == sum(map(len, blocks))),
         height,
@@ -149,6 +153,20 @@ def columns_of(sections: list[Section], width: int, height: int) -> list[Content
             line = Content.assemble(line, " " * gap, cell)
         result.append(line)
     return result
+
+
+def _blocks(sections: list[Section], width: int, height: int, count: int) -> tuple[int, list[list[Content]]]:
+    """The cells of one of ``count`` columns, and the lines of each section in it."""
+    room = (width - 2 * (count - 1)) // count
+    return room, [_block(section, room, height) for section in sections]
+
+
+def _wide(section: Section) -> int:
+    """The cells a section's table needs to be whole."""
+    if not section.columns:
+        return 0
+    every = (section.columns, *section.rows)
+    return sum(max(len(row[at]) for row in every) + 2 for at in range(len(section.columns))) + 1
 
 
 def _filled(blocks: list[list[Content]], count: int, height: int) -> list[list[Content]]:

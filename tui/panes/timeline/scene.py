@@ -126,7 +126,10 @@ def foot(view: LaneView) -> list[Strip]:
     """The lower border of the lanes, and the slice or gap under the cursor."""
     paint, rows = view.painter(), view.rows()
     position = f"line {view.selected + 1} of {len(rows)}" if rows else ""
-    legend = frame.dim("  ".join(f"{LETTERS[one]} {TITLES[one]}" for one in LETTERS if one in view.families))
+    families = [f"{LETTERS[one]} {TITLES[one]}" for one in LETTERS if one in view.families]
+    signs = ["▂ ░ ╌ busy part of the column: kernels, host; collectives; copies"] if families else []
+    ways = ([frame.dim(one) for one in way] for way in ([*families, *signs], families))
+    legend = frame.widest(view.size.width, *ways)
     lower = paint.lower(frame.Frame(legend=legend, position=frame.dim(position)), True)
     chosen = _selection(view)
     lines = paint.selection(chosen, view.chosen_lines)
