@@ -1,8 +1,8 @@
-"""What kernels and devices could do better."""
+"""What kernels, devices and single threads could do better."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import to_builtins
 
@@ -12,6 +12,7 @@ from ..core.text import display
 from ..measured.rules import rule_sentence
 from .evidence.below_peak import Below
 from .evidence.kernel_times import SHORT_NS
+from .evidence.measured import SlowLane
 from .rule import Evidence, Rule, Said, Unchecked, rule
 from .spread import Spread, share_text
 
@@ -204,3 +205,35 @@ PATTERNS = (
              lambda one, at, time, win:
              f"Layout copies: contiguous and clone take {time}; without them {win} at best."),
 )
+
+
+MOST_LANES = 3  # Ranges named in one sentence.
+
+
+@rule("slow lane", "hint", "ranges")
+def slow_lane(evidence: Evidence) -> Said | None:
+    """A range takes far longer on one thread than on the others that do the same."""
+    lanes = evidence.measured.slow_lanes
+    if not lanes:
+        return None
+    return Said(lanes_sentence(lanes), tuple(to_builtins(one) for one in lanes[:10]), lanes[0].lost_ns)
+
+
+def lanes_sentence(lanes: Sequence[SlowLane]) -> str:
+    """What the slow lanes take longer for, the one that loses most time first."""
+    first, *others = lanes[:MOST_LANES]
+
+    def where(one: SlowLane) -> str:
+        if one.tid is None and one.rank is not None:
+            return f"rank {one.rank}"
+        rank = f", rank {one.rank}" if one.rank is not None else ""
+        return f"thread {one.tid} of process {one.pid}{rank}"
+
+    usual = units.duration(first.usual_ns)
+    calls = "" if first.calls == first.usual_calls else (
+        f" in {units.counted(first.calls, 'call', 'calls')}, not {units.count(first.usual_calls)}")
+    more = "".join(f"; {display(one.name, 40)} {one.ns / one.usual_ns:.2f}× on {where(one)}" for one in others)
+    like = "ranks" if first.tid is None else "threads"
+    return (
+        f"{display(first.name, 40)} takes {first.ns / first.usual_ns:.2f}× as long on {where(first)} as on the median "
+        f"of {first.lanes} such {like}: {units.duration(first.ns)}, not {usual}{calls}{more}.")

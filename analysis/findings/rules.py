@@ -19,7 +19,7 @@ RULES: tuple[Rule, ...] = (
     facts.message, facts.device_error, facts.page_faults,
     device.recorded_rules, waiting.input_data, waiting.drained, waiting.host_bound, waiting.queued, waiting.allocation,
     waiting.capture, waiting.unexplained, waiting.blocking_copies, waiting.pageable, waiting.copies,
-    waiting.communication, waiting.straggler, waiting.overlap, waiting.slow_cycles, waiting.slow_lane, *device.PATTERNS,
+    waiting.communication, waiting.straggler, waiting.overlap, waiting.slow_cycles, device.slow_lane, *device.PATTERNS,
     device.fp32_gemms, device.clock_drop, device.occupancy, device.short_kernels,
     device.small_grids, device.memory_full, waiting.clocks, waiting.start_up, waiting.warm_up, facts.recorded_verdict,
     facts.busy, facts.utilisation, facts.processor, facts.costliest, facts.top_operator, facts.bound, facts.serialised,

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-
-from msgspec import to_builtins
 
 from ..contract.changes import GRAPH, Change, exactly
 from ..core import units
@@ -14,7 +11,6 @@ from ..core.names.short_name import fit_name, short_name
 from ..core.text import display
 from ..idle.causes import function
 from ..idle.scope import Site
-from .evidence.measured import SlowLane
 from .evidence.outside import MODULE_NS, Stretch
 from .evidence.waits import Waits
 from .rule import BLAME, IDLE, NO_CAUSES, WAITING, Evidence, Said, Unchecked, rule
@@ -332,38 +328,6 @@ def slow_cycles(evidence: Evidence) -> Said | Unchecked | None:
     said = f"{many} of {cycles.count} {word}s {are} #{slow.longest}, {units.duration(slow.longest_ns)}"
     return Said(f"{said} (median {units.duration(cycles.median_ns)}).",
                 tuple({"cycle": one} for one in slow.cycles[:10]), slow.above_ns, short=said)
-
-
-MOST_LANES = 3  # Ranges named in one sentence.
-
-
-@rule("slow lane", "hint", "ranges")
-def slow_lane(evidence: Evidence) -> Said | None:
-    """A range takes far longer on one thread than on the others that do the same."""
-    lanes = evidence.measured.slow_lanes
-    if not lanes:
-        return None
-    return Said(lanes_sentence(lanes), tuple(to_builtins(one) for one in lanes[:10]), lanes[0].lost_ns)
-
-
-def lanes_sentence(lanes: Sequence[SlowLane]) -> str:
-    """What the slow lanes take longer for, the one that loses most time first."""
-    first, *others = lanes[:MOST_LANES]
-
-    def where(one: SlowLane) -> str:
-        if one.tid is None and one.rank is not None:
-            return f"rank {one.rank}"
-        rank = f", rank {one.rank}" if one.rank is not None else ""
-        return f"thread {one.tid} of process {one.pid}{rank}"
-
-    usual = units.duration(first.usual_ns)
-    calls = "" if first.calls == first.usual_calls else (
-        f" in {units.counted(first.calls, 'call', 'calls')}, not {units.count(first.usual_calls)}")
-    more = "".join(f"; {display(one.name, 40)} {one.ns / one.usual_ns:.2f}× on {where(one)}" for one in others)
-    like = "ranks" if first.tid is None else "threads"
-    return (
-        f"{display(first.name, 40)} takes {first.ns / first.usual_ns:.2f}× as long on {where(first)} as on the median "
-        f"of {first.lanes} such {like}: {units.duration(first.ns)}, not {usual}{calls}{more}.")
 
 
 @rule("clocks", "problem", "launches")

@@ -85,8 +85,8 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
         notes += (f"{lost} of the device time has no recorded launch and belongs to no range.",)
     summary: tuple[str, ...] = ()
     if not run.has("kernels"):
+        from ..findings.device import lanes_sentence
         from ..findings.evidence.measured import slow_lanes_of  # only of recordings without device work
-        from ..findings.waiting import lanes_sentence
 
         summary = (lanes_sentence(lanes),) if (lanes := slow_lanes_of(run)) else ()
     frame = ranges.frame.select(column.name for column in COLUMNS)
