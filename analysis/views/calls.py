@@ -65,16 +65,20 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
         unread = "".join(f"; {table}" for table in run.unread(*_OF_CALLS))
         raise CannotAnswer(
             f"{run.info.label} holds no calls of the host to the CUDA or HIP API or to the system{unread}.")
-    facts = {"functions": frame.height, **{name: int(frame[name].sum()) for name in ("count", "total_ns", "sync_ns")}}
-    notes = timeless_note(int(frame["timeless"].sum()), facts["count"], "call", "calls") + run.unread(*_OF_CALLS)
+    count = int(frame["count"].sum())
+    facts = {"functions": frame.height, "count": count,
+             **{name: int(frame[name].sum()) if frame[name].count() else None for name in ("total_ns", "sync_ns")}}
+    notes = timeless_note(int(frame["timeless"].sum()), count, "call", "calls") + run.unread(*_OF_CALLS)
     return OneRun(frame.select(column.name for column in COLUMNS), facts, notes=notes, sums=(_sentence(facts),))
 
 
 def _sentence(facts: dict[str, Any]) -> str:
     return (
         f"{units.counted(facts['count'], 'call', 'calls')} of "
-        f"{units.counted(facts['functions'], 'function', 'functions')} · {units.duration(facts['total_ns'])} on all "
-        f"threads · {units.duration(facts['sync_ns'])} waiting for a device"
+        f"{units.counted(facts['functions'], 'function', 'functions')} · "
+        + ("durations not recorded" if facts["total_ns"] is None else
+           f"{units.duration(facts['total_ns'])} on all threads")
+        + ("" if facts["sync_ns"] is None else f" · {units.duration(facts['sync_ns'])} waiting for a device")
     )
 
 

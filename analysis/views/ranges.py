@@ -75,8 +75,9 @@ def table(run: Trace, options: Options, side: Side) -> OneRun:
         raise CannotAnswer(
             f"{run.info.label} holds no ranges; NVTX or ROCTX ranges and record_function marks are such."
         )
-    facts = {"ranges": ranges.frame.height, "count": int(ranges.frame["count"].sum()), "device_ns": ranges.device_ns,
-             "unlaunched_device_ns": ranges.unlaunched_ns}
+    counts = ranges.frame["count"]
+    facts = {"ranges": ranges.frame.height, "count": int(counts.sum()) if counts.count() else None,
+             "device_ns": ranges.device_ns, "unlaunched_device_ns": ranges.unlaunched_ns}
     notes = timeless_note(int(ranges.frame["timeless"].sum()), int(ranges.frame["count"].sum()), "range", "ranges")
     if ranges.device_ns and ranges.unlaunched_ns == ranges.device_ns:
         notes += ("No launch call is recorded for any device activity, so device time belongs to no range.",)
@@ -104,7 +105,9 @@ def _launched(run: Trace) -> Ranges | None:
 
 
 def _sentence(facts: dict[str, Any]) -> str:
-    text = f"{units.counted(facts['count'], 'range', 'ranges')} of {units.counted(facts['ranges'], 'name', 'names')}"
+    names = units.counted(facts["ranges"], "name", "names")
+    text = (f"ranges of {names}, not counted" if facts["count"] is None else
+            f"{units.counted(facts['count'], 'range', 'ranges')} of {names}")
     return text + (f" · device time of the run {units.duration(facts['device_ns'])}" if facts["device_ns"] else "")
 
 

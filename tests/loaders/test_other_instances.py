@@ -126,3 +126,11 @@ def test_the_mean_of_counters_at_the_end_of_the_number_range_is_in_it(samples: P
     database.close()
     values = ask(view("sections"), open_run(path)).frame["value"]
     assert values.is_not_null().all() and all(value == pytest.approx(1.7e308) for value in values)
+
+
+def test_ranges_that_a_log_does_not_count_are_not_said_to_be_none(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("max time across ranks (ms):\n    forward-backward ...............................: 950.40\n"
+                    "    optimizer ......................................: 41.00\n" * 5)
+    table = ask(view("ranges"), open_run(path))
+    assert (table.facts["count"], table.summary[0]) == (None, "ranges of 2 names, not counted")
