@@ -47,14 +47,15 @@ def _read(
 ) -> pl.DataFrame:
     """Read the file as text and convert it with ``columns``; the rows that drops are counted in a warning."""
     data, fault = stream.read_all(path)
-    text = csv_table.read(data)
+    faults = Faults()
+    text = csv_table.read(data, faults=faults, table=path.name)
     if missing := [column for column in needed if column not in text.columns]:
         raise Unreadable(path, f"lacks the column {missing[0]}", "A cycle profile has one row per cycle and function.")
     cells = _Cells(text, path.name)
     frame = columns(cells)
     if fault:
         warnings.append(f"{path.name}: {fault}")
-    warnings += cells.faults.warnings()
+    warnings += faults.warnings() + cells.faults.warnings()
     if lost := text.height - frame.height:
         warnings.append(f"{lost:,} of {text.height:,} rows of {path.name} could not be read and were left out.")
     return frame

@@ -172,7 +172,7 @@ def _memory_samples(path: Path, zero: int, rank: int | None, faults: Faults) -> 
     """The rows of ``metrics`` in ``memory_record.csv``: values in bytes, times in ns relative to ``zero``."""
     if path.stat().st_size > _MOST_MEMORY_BYTES:
         return schema.empty("metrics")
-    table = _read_table(path.read_bytes())
+    table = _read_table(path.read_bytes(), path.name, faults)
     if not {"Component", "Timestamp(us)", "Device Type", *_COLUMNS.values()} <= set(table.columns):
         return schema.empty("metrics")
     samples = table.filter(pl.col("Component") == _ALLOCATOR)
@@ -193,7 +193,7 @@ def _memory_samples(path: Path, zero: int, rank: int | None, faults: Faults) -> 
 def _allocations(path: Path, zero: int, rank: int | None, faults: Faults) -> pl.LazyFrame | None:
     """The rows of ``allocations`` in ``operator_memory.csv``, with the operator as ``stack``; the duration is null if
     the release was not recorded. None if columns are missing."""
-    table = _read_table(path.read_bytes())
+    table = _read_table(path.read_bytes(), path.name, faults)
     if not {"Name", "Size(KB)", "Allocation Time(us)", "Release Time(us)"} <= set(table.columns):
         return None
     start, end = (
@@ -229,7 +229,7 @@ def _table(path: Path) -> list[dict[str, Any]]:
     """The first rows of a small table, as texts by column; [] if it is missing or too large."""
     if not path.is_file() or path.stat().st_size > 8 << 20:
         return []
-    return _read_table(path.read_bytes()).head(_MOST_ROWS).to_dicts()
+    return _read_table(path.read_bytes(), path.name).head(_MOST_ROWS).to_dicts()
 
 
 def _collectives(path: Path) -> dict[str, Any]:
@@ -256,9 +256,9 @@ def _label(path: Path) -> str:
     return folder.name or path.name
 
 
-def _read_table(text: bytes) -> pl.DataFrame:
+def _read_table(text: bytes, name: str, faults: Faults | None = None) -> pl.DataFrame:
     """A table of texts with stripped column names; of columns with the same name, the first."""
-    table = csv_table.read(text)
+    table = csv_table.read(text, faults=faults, table=name)
     names: dict[str, str] = {}
     for name in table.columns:
         names.setdefault(name.strip(), name)
@@ -267,7 +267,7 @@ def _read_table(text: bytes) -> pl.DataFrame:
 
 def _rows(text: bytes, name: str, faults: Faults) -> pl.DataFrame:
     """The rows in columns of ``kernels`` plus ``step``, by start, times absolute (ns), those without one last."""
-    table = _read_table(text)
+    table = _read_table(text, name, faults)
     if not {"Name", "Start Time(us)", "Duration(us)"} <= set(table.columns):
         return pl.DataFrame(schema={**schema.polars_schema("kernels"), "step": pl.Int64})
     begin, end = "Start Time(us)", "Duration(us)"

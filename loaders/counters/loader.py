@@ -53,7 +53,7 @@ def read(
         return None
     if len(columns.columns) > MOST_COLUMNS:
         raise TooWide(f"{len(columns.columns):,} columns")
-    frame = _frame(text, columns)
+    frame = _frame(text, columns, cells)
     what = roles(tuple(frame.columns))
     frame = _without_headers(frame, what)
     reading = _long(frame, what, cells) if what.metric is not None else _wide(frame, what, unit_of, cells)
@@ -61,11 +61,12 @@ def read(
     return reading
 
 
-def _frame(text: bytes, columns: Layout) -> pl.DataFrame:
+def _frame(text: bytes, columns: Layout, cells: CounterCells) -> pl.DataFrame:
     """The rows as text, under their headings."""
     for _ in range(columns.line):
         text = text[text.find(b"\n") + 1 :]
-    frame = csv_table.read(text, separator=columns.separator)
+    text = times.with_points(text, columns.separator)
+    frame = csv_table.read(text, separator=columns.separator, faults=cells.faults, table=cells.table)
     frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))  # empty lines
     return frame.rename(_stripped(frame.columns))
 

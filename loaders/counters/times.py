@@ -7,6 +7,7 @@ represent a date to the nanosecond.
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import polars as pl
@@ -28,6 +29,9 @@ _NUMBER = r"^([-+]?\d{1,19})(?:\.(\d{1,9})\d*)?$"
 _DAY_NS = 86_400 * 10**9
 
 
+_COMMA = rb"^([\s\"]*(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d),(\d{3}(?:\d{3}){0,2}(?:Z|[-+]\d\d:?\d\d)?[\s\"]*,)"
+
+
 class Times(Struct, frozen=True):
     """Times in ns (Int64, null where the text is not a time) on ``clock``."""
 
@@ -45,6 +49,17 @@ def read(texts: pl.Series, unit: str = "") -> Times | None:
         if first.str.contains(pattern)[0]:
             return reader(stripped)
     return _counts(stripped, unit) if first.str.contains(_NUMBER)[0] else None
+
+
+def with_points(text: bytes, separator: str) -> bytes:
+    """The table with a point in the times of its first column, where every row has a decimal comma there that is also
+    the separator: ``date --iso-8601=ns`` and Python's logging write 10:00:00,123."""
+    head, _, rest = text.partition(b"\n")
+    first, _, _ = rest.partition(b"\n")
+    if separator != "," or first.count(b",") != head.count(b",") + 1:
+        return text
+    points, count = re.subn(_COMMA, rb"\1.\2", rest, flags=re.MULTILINE)
+    return head + b"\n" + points if count == sum(1 for line in rest.split(b"\n") if line.strip()) else text
 
 
 def _fraction(column: str) -> pl.Expr:

@@ -35,8 +35,9 @@ def load(job: Job) -> Trace:
     """One Trace with ``kernel_stats``. Raises Unreadable if no kernel is in it."""
     text, fault = stream.read_all(job.path)
     header = HEADER.search(text)
-    rows = csv_table.read(text[header.start() :]) if header else _printed(text.decode("utf-8", "replace"))
     faults = Faults()
+    rows = csv_table.read(text[header.start() :], faults=faults, table=job.path.name) if header else \
+        _printed(text.decode("utf-8", "replace"))
     lines, rows = rows.height, _measured(rows, faults)
     if rows.is_empty():
         raise Unreadable(job.path, "is a summary of Nsight Compute without a kernel", "Print it again.")

@@ -58,7 +58,7 @@ def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) ->
         (read if report.kind else unread)[_title(report, job.path.name)] += _rows(text, report).height
 
     def of(kind: str) -> list[tuple[StatsReport, pl.DataFrame]]:
-        return [(report, _rows(text, report)) for report in reports if report.kind == kind]
+        return [(report, _rows(text, report, faults)) for report in reports if report.kind == kind]
 
     launches = _together([_launches(*one, faults) for one in of("launches")])
     calls = _together([_calls(*one, faults) for one in of("calls")] + [_ranges(*one, faults) for one in of("ranges")])
@@ -115,14 +115,14 @@ def _table(name: str, rows: pl.DataFrame, zero: int, index: str = "") -> pl.Lazy
     return schema.conform(name, (rows.with_row_index(index) if index else rows).lazy())
 
 
-def _rows(text: bytes, report: StatsReport) -> pl.DataFrame:
+def _rows(text: bytes, report: StatsReport, faults: Faults | None = None) -> pl.DataFrame:
     """The rows as text, under plain column names; a column whose name is damaged is all null."""
     if report.spans:
         cells = printed_rows(text, report)
         dtypes = dict.fromkeys(report.columns, pl.String)
         width = len(dtypes)
         return pl.DataFrame([row[:width] for row in cells if len(row) >= width], schema=dtypes, orient="row")
-    frame = csv_table.read(text[report.start : report.end])
+    frame = csv_table.read(text[report.start : report.end], faults=faults, table=report.title or "the report")
     present = {column.strip(): column for column in reversed(frame.columns)}
     return frame.select(
         pl.col(present[written]).alias(plain) if written in present else pl.lit(None, dtype=pl.String).alias(plain)

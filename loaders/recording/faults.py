@@ -17,10 +17,12 @@ SINCE_BOOT = 10**12
 
 
 class Faults:
-    """What was wrong in a file: wrong cells by table, column and reason, rows left out, and sentences."""
+    """What was wrong in a file: wrong cells by table, column and reason, rows left out (``longer``: for they have more
+    cells than the table has headings), and sentences."""
 
     def __init__(self) -> None:
         self.left_out: Counter[str] = Counter()
+        self.longer: Counter[str] = Counter()
         self.sentences: list[str] = []
         self._wrong: Counter[tuple[str, str, str]] = Counter()
         self._lock = Lock()  # blocks of a table are decoded on several threads
@@ -36,6 +38,7 @@ class Faults:
         for (table, column, reason), count in other._wrong.items():
             self.wrong(table, column, reason, count)
         self.left_out.update(other.left_out)
+        self.longer.update(other.longer)
         self.sentences += other.sentences
 
     def warnings(self) -> list[str]:
@@ -48,6 +51,8 @@ class Faults:
             *(_sentence(table, reason, counts) for (table, reason), counts in columns.items()),
             *(f"{count:,} row{'s' if count > 1 else ''} of {table} without a time or a name "
               f"{'were' if count > 1 else 'was'} left out" for table, count in self.left_out.items()),
+            *(f"{count:,} row{'s' if count > 1 else ''} of {table} with more cells than headings "
+              f"{'were' if count > 1 else 'was'} left out" for table, count in self.longer.items()),
         ]
 
 

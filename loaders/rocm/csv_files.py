@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from .. import csv_table
 from ..errors import Unreadable
 from ..ingest.stream import Source, line_blocks
+from ..recording.faults import Faults
 
 if TYPE_CHECKING:
     import polars as pl
@@ -175,8 +176,12 @@ def files_of_workload(path: Path) -> tuple[Path, ...]:
     return tuple(path.with_name(name) for name in names if path.with_name(name).is_file())
 
 
-def frames(source: Source, size: int = 8 << 20, header: list[str] | None = None) -> Iterator[pl.DataFrame]:
-    """Rows as text, a block at a time, under lower-case column names; nothing if the first line has none.
+def frames(
+    source: Source, size: int = 8 << 20, header: list[str] | None = None, faults: Faults | None = None,
+    table: str = "the table",
+) -> Iterator[pl.DataFrame]:
+    """Rows as text, a block at a time, under lower-case column names; nothing if the first line has none. ``faults``
+    counts, under ``table``, rows with more cells than headings, which are left out.
 
     ``header`` names the columns of a file without a header. Blocks end at a line break outside quotes, because the text
     of a marker may contain line breaks.
@@ -192,7 +197,7 @@ def frames(source: Source, size: int = 8 << 20, header: list[str] | None = None)
             block = block[cut:] if cut else b""
             header = [name if header.index(name) == at else f"{name} ({at})" for at, name in enumerate(header)]
         if block.strip():
-            rows = csv_table.read(block, header)
+            rows = csv_table.read(block, header, faults=faults, table=table)
             if rows.columns != header and rows.width == len(header):  # a damaged header may be parsed differently
                 rows.columns = header
             yield rows.filter(~pl.all_horizontal(pl.all().is_null()))

@@ -98,7 +98,7 @@ def _rows(path: Path, recording: Recording) -> pl.DataFrame:
     """The rows of a file of dispatches: everything that is no text is a number."""
     try:
         with stream.Source(path) as source:
-            blocks = list(frames(source))
+            blocks = list(frames(source, faults=recording.faults, table=path.name))
             if source.fault:
                 recording.faults.sentences.append(f"{path.name}: {source.fault}")
     except OSError as error:

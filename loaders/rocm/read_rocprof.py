@@ -37,7 +37,7 @@ def load(job: Job) -> tuple[Trace, ...]:
         recording, counted = Recording(job, info, writer), False
         launches: list[pl.DataFrame] = []
         header = None if has_header(stream.head(job.path, 8192)) else list(COLUMNS)
-        for block in frames(source, header=header):
+        for block in frames(source, header=header, faults=recording.faults, table=table):
             rows = columns(block, table, recording.faults, kinds(_INTS), ["kernelname"])
             rows = rows.with_columns(start="beginns", end="endns", device=pl.format("GPU {}", "gpu-id"))
             recording.activities(rows.select(
@@ -72,7 +72,7 @@ def load(job: Job) -> tuple[Trace, ...]:
 def _counters(recording: Recording, path: Path, launches: pl.DataFrame) -> None:
     """Add the counters of a file without times to the dispatches of the same index."""
     with stream.Source(path) as source:
-        for block in frames(source):
+        for block in frames(source, faults=recording.faults, table=path.name):
             rows = columns(block, path.name, recording.faults, kinds(["index"]))
             placed = rows.join(launches, on="index", how="left", maintain_order="left")
             for name in block.columns:

@@ -127,7 +127,7 @@ class _Reader:
                 continue
             with stream.Source(path) as source:
                 self._pass = pass_of(path)
-                for frame in frames(source):
+                for frame in frames(source, faults=self._recording.faults, table=path.name):
                     if self._guid is not None and "guid" in frame.columns:
                         frame = frame.filter(pl.col("guid") == self._guid)
                     readers[table](frame, path.name)
@@ -315,11 +315,12 @@ class _Reader:
 def _statistics(job: Job, label: str) -> Trace:
     """The Trace of a summary: kernels and copies as ``kernel_stats``, API calls as ``host_stats``."""
     with stream.Source(job.path) as source:
-        blocks = list(frames(source))
+        faults = Faults()
+        blocks = list(frames(source, faults=faults, table=job.path.name))
         warnings = [source.fault] if source.fault else []
     if not blocks:
         raise Unreadable(job.path, "is a summary without rows", "Check that the recording has any.")
-    rows, faults = pl.concat(blocks), Faults()
+    rows = pl.concat(blocks)
     rows = columns(
         rows, job.path.name, faults, kinds(["calls", "totaldurationns", "minns", "maxns"], ["averagens"]), ["name"]
     ).drop_nulls(["name", "calls"])

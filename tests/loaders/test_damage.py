@@ -100,7 +100,8 @@ def test_whole_data_behind_a_wrong_checksum_open_in_every_reader(name: str, tmp_
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
-        (b'a,b\n1,"x"y\n"2,3\n4,5\n6\n7,8,9', [("1", "xy"), ("2,3", None), ("4", "5"), ("6", None), ("7", "8")]),
+        (b'a,b\n1,"x"y\n"2,3\n4,5\n6\n7,8,9', [("1", "xy"), ("2,3", None), ("4", "5"), ("6", None)]),
+        (b"a,b\n1,2\n3,4, \n5,6,\n7,8,9", [("1", "2"), ("3", "4"), ("5", "6")]),
         (b'a,b\r\n1,2\r\n"3', [("1", "2"), ("3", None)]),
         (b'a,b\n"x, y",2\n', [("x, y", "2")]),
     ],

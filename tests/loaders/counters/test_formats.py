@@ -302,3 +302,18 @@ def test_the_samples_are_what_the_script_makes(samples: Path) -> None:
 def test_headings_that_differ_by_blanks_only_are_columns_of_their_own() -> None:
     read = tables.read(b"timestamp, power [W],  power [W]\n2026/03/02 14:07:30.250, 7 W, 8 W\n", "table")
     assert read is not None and sorted(read.samples["value"].to_list()) == [7.0, 8.0]
+
+
+def test_a_decimal_comma_in_every_time_is_a_point() -> None:
+    rows = [f"2026-03-02T14:07:3{second},123456789+00:00,{power}\n" for second, power in enumerate((7, 8))]
+    read = tables.read(("timestamp,power [W]\n" + "".join(rows)).encode(), "table")
+    assert read is not None and read.samples["value"].to_list() == [7.0, 8.0]
+    assert read.samples["ts_ns"].diff().drop_nulls().to_list() == [10**9]
+    assert read.faults.warnings() == []
+
+
+def test_a_row_with_more_cells_than_headings_gives_no_number() -> None:
+    text = b"timestamp,power [W],clocks.sm [MHz]\n2026/03/02 14:07:30,312,45 W,1410\n2026/03/02 14:07:31,300,1410\n"
+    read = tables.read(text, "gpu.csv")
+    assert read is not None and sorted(read.samples["value"].to_list()) == [300.0, 1410.0]
+    assert read.faults.warnings() == ["1 row of gpu.csv with more cells than headings was left out"]
