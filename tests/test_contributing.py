@@ -23,7 +23,7 @@ EXAMPLES = [block for block in BLOCKS if not block[1].startswith("package/")]
 COMMANDS = re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)[0].splitlines()
 CHEAP = ("up_to_date and not demo_lines or launch_log or every_loader or described or streams or overview or "
          "few_modules or heap or class_name or its_part or rule_has_advice or one_owner or median or speak or "
-         "fractions")
+         "fractions or (what_the_app_shows and kernels)")
 """Of the tests that a contributor runs, those that look at what the examples add."""
 
 

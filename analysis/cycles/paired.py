@@ -148,9 +148,9 @@ class CycleSums(Struct, frozen=True):
     def sentence(self, joined: pl.DataFrame, columns: Sequence[Column]) -> str:
         """The totals of both runs per cycle, and the number of cycles."""
         parts = []
-        for column in ranked_sums(with_cycle_sums(columns)):
-            if column.per != "cycle" or column.role not in ("time", "count"):
-                continue
+        told = [one for one in ranked_sums(with_cycle_sums(columns))
+                if one.per == "cycle" and one.role in ("time", "count")]
+        for column in told:
             sums = [joined[f"{column.nests or column.name}_{side}"] for side in "ab"]
             if any(one.sum() for one in sums):
                 shown = units.duration if column.unit == "ns" else units.number
@@ -158,6 +158,8 @@ class CycleSums(Struct, frozen=True):
                 parts.append(f"{column.header} {a} → {b}")
         of_a = units.counted(self.cycles[0], "whole cycle", "whole cycles")
         of_both = f"{of_a} in A, {units.count(self.cycles[1])} in B"
+        if not told:
+            return f"Compared in whole cycles ({of_both})."
         if not parts and joined.height:
             outside = units.counted(joined.height, "row lies", "rows lie")
             return (f"Nothing in the cycles compared ({of_both}): {outside} outside of them, shown by --per recording "
@@ -184,6 +186,8 @@ def cycle_sums(
     whole = [whole_cycles(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
     result = [tuple(one.launched for one in side) for side in whole] if launched else whole
     kinds = [{one.kind: one for one in side} for side in result]
+    if not any(one.sums or one.pairs == "single" for one in columns):
+        return _whole_recordings(frames, columns)
     shared = shared_kinds(runs, options)
     if not shared:
         why = why_per_recording(runs, options)

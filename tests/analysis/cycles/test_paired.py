@@ -1,0 +1,41 @@
+"""Two runs side by side in views whose columns do not add up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+from runs import kernel, run_of, steps
+
+from warplens.analysis.contract.column import Column
+from warplens.analysis.contract.options import Options, Side
+from warplens.analysis.contract.view import Answer
+from warplens.analysis.cycles.paired import OneRun, paired
+from warplens.loaders.trace import Trace
+
+DEVICE = Column("device", "device", "text", "its device", pairs="key")
+
+
+def longest(run: Trace, options: Options, side: Side) -> OneRun:
+    return OneRun(run.kernels.group_by("device").agg(pl.col("dur_ns").max().alias("longest_ns")).collect())
+
+
+def both(column: Column, one: Callable[[Trace, Options, Side], OneRun] = longest) -> Answer:
+    """Five cycles of 1000 ns with a launch of 100 ns each, and one of 5000 ns outside of them."""
+    cycles = steps(*[1000] * 5)
+    launches = [kernel(at, 1000 * at + 300, 100) for at in range(5)] + [kernel(5, 6000, 5000)]
+    run = run_of(kernels=launches, cycles=cycles)
+    return paired((run, run), Options(), (DEVICE, column), one)
+
+
+def test_what_single_launches_took_is_compared_in_whole_cycles_and_not_called_nothing() -> None:
+    answer = both(Column("longest_ns", "longest", "ns", "its longest launch", role="time", pairs="single"))
+    row = answer.frame.collect().row(0, named=True)
+    assert (row["longest_ns_a"], row["longest_in_cycles_ns_a"]) == (5000, 100)
+    assert answer.facts["per"] == "cycle"
+    assert answer.cycle_summary[0].startswith("Compared in whole cycles (")
+
+
+def test_a_view_without_sums_and_single_figures_is_not_said_to_be_per_cycle() -> None:
+    answer = both(Column("longest_ns", "longest", "ns", "its longest launch", role="time"))
+    assert answer.facts["per"] == "recording" and answer.cycle_summary == ()
