@@ -10,6 +10,7 @@ where nothing repeats, and the result does not depend on the order of the rows.
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import numpy as np
 import polars as pl
@@ -346,8 +347,9 @@ def _rounds(rows: pl.DataFrame) -> list[SourcedCycles]:
     pieces = []
     for _, group in rows.group_by("rank", maintain_order=True):
         stems = [_stem(name) for name in group["name"]]
-        most = max(stems.count(stem) for stem in set(stems))
-        turns = group.filter(pl.Series([stems.count(stem) == most for stem in stems]))
+        times = Counter(stems)
+        most = max(times.values())
+        turns = group.filter(pl.Series([times[stem] == most for stem in stems]))
         order = [_stem(name) for name in turns["name"]]
         width = len(set(order))
         if most < LEAST_CALLED or width < 2 or order != order[:width] * most:
