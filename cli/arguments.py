@@ -220,11 +220,19 @@ def view_arguments(parser: argparse.ArgumentParser) -> None:
                         "recording")
 
 
+def named_file(text: str) -> str:
+    """A name of a file to write; an empty one, as of a variable that is not set, is refused."""
+    if not text:
+        raise argparse.ArgumentTypeError("no file is named")
+    return text
+
+
 def output_arguments(parser: argparse.ArgumentParser, more: tuple[str, ...] = ()) -> None:
     """Add the options for rows, format (``more``: further formats) and output file."""
     group = parser.add_argument_group("output")
     group.add_argument("--format", choices=(*FORMATS, *more), help="default: text, or by the suffix of -o")
-    group.add_argument("-o", "--output", metavar="FILE", help="write here instead of stdout")
+    group.add_argument("-o", "--output", metavar="FILE", type=named_file,
+                       help="write here instead of stdout")
     group.add_argument("--top", type=_whole, metavar="N",
                        help="only the first N rows, 0: all; default: 50 of text and markdown on stdout")
     group.add_argument("--sort", metavar="COLUMN", help="order by this column, largest first")

@@ -6,13 +6,14 @@ import argparse
 from pathlib import Path
 
 from ..library import UsageError
-from .arguments import FINE, Command, open_runs, opening_arguments, options_of, scope_arguments
+from .arguments import FINE, Command, named_file, open_runs, opening_arguments, options_of, scope_arguments
 from .output import print_path
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs=1, metavar="RUN", help="a file, a directory of ranks, or - for stdin")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write; .gz compresses it")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, type=named_file,
+                        help="file to write; .gz compresses it")
     opening_arguments(parser)
     scope_arguments(parser)
 
@@ -22,6 +23,8 @@ def _slice(arguments: argparse.Namespace) -> int:
     from ..analysis.timeline.chrome_trace import gzipped, sliced
     from ..loaders import files
 
+    if arguments.output == "-":
+        raise UsageError("slice writes a file that other tools open; name one with -o")
     options = options_of(arguments)
     run = open_runs(arguments.runs, arguments)[0]
     try:

@@ -230,3 +230,15 @@ def test_a_shell_completes_commands_options_and_views(shell: str, capsys: Captur
         words = "COMP_WORDS=(warplens report --vi); COMP_CWORD=2; _shtab_warplens; echo ${COMPREPLY[*]}"
         done = subprocess.run(["bash", "-c", f"{script}\n{words}"], capture_output=True, text=True, check=True)
         assert done.stdout == "--view\n"
+
+
+@pytest.mark.parametrize("words", [["report", "-o", ""], ["slice", "-o", ""], ["slice", "-o", "-"]])
+def test_an_output_without_a_name_is_refused(
+        words: list[str], samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.chdir(tmp_path)
+    try:
+        status = main([words[0], str(samples / "kineto.pt.trace.json"), *words[1:]])
+    except SystemExit as stopped:
+        status = int(stopped.code or 0)
+    assert (status, list(tmp_path.iterdir())) == (USAGE, [])
+    assert "name" in capsys.readouterr().err
