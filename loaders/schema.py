@@ -262,12 +262,12 @@ TABLES: dict[str, tuple[Field, ...]] = {
 }
 
 
-@cache
 def is_work() -> pl.Expr:
     """Whether a row of ``kernels`` is work of the device: all but the records of a stream or event being waited for."""
     return pl.col("kind") != "sync"
 
 
+@cache
 def empty(table: str) -> pl.LazyFrame:
     """The table with its columns and no rows; always the same object, so callers can test for it with ``is``."""
     return pl.LazyFrame(schema=polars_schema(table))

@@ -98,7 +98,7 @@ def _counts(infos: Sequence[Info]) -> dict[str, Any]:
         for table, count, is_read in info.facts.get("tables") or ():
             rows[table, is_read] += count
         ignored.update(info.facts.get("ignored") or {})
-    tables = [(table, count, is_read) for (table, is_read), count in sorted(rows.items())]
+    tables = [[table, count, is_read] for (table, is_read), count in sorted(rows.items())]
     return {name: value for name, value in (("tables", tables), ("ignored", dict(ignored))) if value}
 
 

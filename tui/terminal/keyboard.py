@@ -14,7 +14,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from textual import events
 from textual.app import App, ScreenError
@@ -107,6 +107,10 @@ class TypedAhead(App[None]):
     def caught_up(self) -> None:
         """The last key that was held back has been handled."""
 
+    def as_active(self) -> AbstractContextManager[None]:
+        """The context in which this app is the active one."""
+        return nullcontext()
+
     @property
     def has_view(self) -> bool:
         """Whether there is something that can obey every key."""
@@ -143,7 +147,7 @@ class TypeAhead:
             self._held.append(event)
             self._came.set()
             if self._task is None or self._task.done():
-                with self._app._context():  # called for the input thread, in whose context no app is active
+                with self._app.as_active():  # called for the input thread, in whose context no app is active
                     self._task = asyncio.get_running_loop().create_task(self._obey())
 
     def forget(self) -> None:

@@ -22,7 +22,7 @@ import signal
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,10 @@ class HookedApp(TypedAhead):
     def crash_report(self, error: BaseException | None) -> str | None:
         """The text to print after the app failed; None prints Textual's traceback."""
         return None
+
+    def as_active(self) -> AbstractContextManager[None]:
+        """The context in which this app is the active one, for a task begun elsewhere."""
+        return self._context()
 
     def forget_keys(self) -> None:
         """Discard keys that were typed ahead."""
