@@ -81,7 +81,12 @@ def terminal(rows: int, trace: Path) -> list[str]:
     cells = [line.split("  ") for line in done.stdout.splitlines()[1:] if "  " in line]
     table = [[cell.strip() for cell in line if cell.strip()] for line in cells]
     return ["| what | warplens | goal | peer |", "|---|--:|--:|--:|",
-            *("| " + " | ".join([*row, "", "", ""][:4]) + " |" for row in table)]
+            *("| " + " | ".join(_plain(cell) for cell in [*row, "", "", ""][:4]) + " |" for row in table)]
+
+
+def _plain(cell: str) -> str:
+    """A cell of ``terminal.py`` without the heading it repeats."""
+    return cell.removeprefix("goal").removeprefix("stock").strip()
 
 
 def main() -> None:

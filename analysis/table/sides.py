@@ -26,6 +26,7 @@ def paired_rows(
     columns = [column for column in columns if column.pairs != "alone"]
     b = _under_the_same_names(a, b, columns)
     keys, ranked = keys_of(columns), ranked_sums(columns)
+    a, b = _with_keys_of_one_type(a, b, keys)
     sums = [column.name for column in ranked]
     names = [column.name for column in columns if column.pairs != "key"]
     joined = a.select(*keys, *(pl.col(name).alias(f"{name}_a") for name in names)).join(
@@ -54,6 +55,13 @@ def paired_rows(
     changes += [pl.max_horizontal(f"{name}_a", f"{name}_b") for names in first for name in names]
     texts = [pl.col(key).cast(pl.String) for key in keys]
     return result.sort(*changes, *texts, descending=[True] * len(changes) + [False] * len(keys), nulls_last=True)
+
+
+def _with_keys_of_one_type(a: pl.DataFrame, b: pl.DataFrame, keys: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Names of one run may be categories and those of the other texts, as where formats differ."""
+    differ = {key: (a[key].dtype, b[key].dtype) for key in keys if a[key].dtype != b[key].dtype}
+    one = {key: other if mine == pl.Null else mine for key, (mine, other) in differ.items()}
+    return a.cast(one), b.cast(one)  # type: ignore[arg-type]
 
 
 def _under_the_same_names(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from warplens.analysis.contract.column import Column
 from warplens.analysis.contract.options import Options, Side
 from warplens.analysis.contract.view import Answer
 from warplens.analysis.cycles.paired import OneRun, paired
+from warplens.analysis.table.sides import paired_rows
 from warplens.loaders.trace import Trace
 
 DEVICE = Column("device", "device", "text", "its device", pairs="key")
@@ -39,3 +40,13 @@ def test_what_single_launches_took_is_compared_in_whole_cycles_and_not_called_no
 def test_a_view_without_sums_and_single_figures_is_not_said_to_be_per_cycle() -> None:
     answer = both(Column("longest_ns", "longest", "ns", "its longest launch", role="time"))
     assert answer.facts["per"] == "recording" and answer.cycle_summary == ()
+
+
+def test_rows_meet_although_one_run_has_its_names_as_categories() -> None:
+    calls = Column("calls", "calls", "count", "its calls", pairs="sum")
+    text = pl.DataFrame({"device": ["GPU 0"], "calls": [2]})
+    for a, b in ((text, text.cast({"device": pl.Categorical})), (text.cast({"device": pl.Categorical}), text)):
+        row = paired_rows(a, b, (DEVICE, calls)).row(0, named=True)
+        assert (row["device"], row["calls_a"], row["calls_b"]) == ("GPU 0", 2, 2)
+    unknown = text.with_columns(device=pl.lit(None))
+    assert paired_rows(unknown, text, (DEVICE, calls)).height == 2
