@@ -203,7 +203,7 @@ class GraphCapture(NamedTuple):
     during: Intervals
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """The capture as the end of a sentence."""
         rest = "" if self.replays else ", and no replay is recorded"
         return (f"{units.count(self.captured)} of {units.count(self.launches)} launch calls are captured into a graph "

@@ -148,9 +148,9 @@ class CycleSums(Struct, frozen=True):
     def sentence(self, joined: pl.DataFrame, columns: Sequence[Column]) -> str:
         """The totals of both runs per cycle, and the number of cycles."""
         parts = []
-        told = [one for one in ranked_sums(with_cycle_sums(columns))
+        totals = [one for one in ranked_sums(with_cycle_sums(columns))
                 if one.per == "cycle" and one.role in ("time", "count")]
-        for column in told:
+        for column in totals:
             sums = [joined[f"{column.nests or column.name}_{side}"] for side in "ab"]
             if any(one.sum() for one in sums):
                 shown = units.duration if column.unit == "ns" else units.number
@@ -158,7 +158,7 @@ class CycleSums(Struct, frozen=True):
                 parts.append(f"{column.header} {a} → {b}")
         of_a = units.counted(self.cycles[0], "whole cycle", "whole cycles")
         of_both = f"{of_a} in A, {units.count(self.cycles[1])} in B"
-        if not told:
+        if not totals:
             return f"Compared in whole cycles ({of_both})."
         if not parts and joined.height:
             outside = units.counted(joined.height, "row lies", "rows lie")

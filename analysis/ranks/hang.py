@@ -176,7 +176,7 @@ def _collectives(calls: pl.DataFrame, there: Sequence[int]) -> list[Stuck]:
 
 
 def _by_status(calls: pl.DataFrame, there: Sequence[int]) -> list[Stuck]:
-    """The groups of which a dump holds no call, only how far each rank is: the last that it enqueued and that ended."""
+    """The groups without a call in a dump: known is only which call each rank enqueued last, and which ended last."""
     seen = calls.filter(pl.col("name").is_not_null())["process_group"].unique().to_list()
     status = calls.filter(pl.col("state") == "status", pl.col("rank").is_not_null())
     status = status.filter(~pl.col("process_group").is_in(seen))

@@ -21,7 +21,7 @@ from ...idle.scope import Part
 DOUBT = 0.5  # If more than this share of idle time ends without a recorded launch, causes are not reported.
 
 
-NEAR = 0.05  # How far the first wait may differ from the time before the first activity, of which calls are a part.
+NEAR = 0.05  # The first wait may be this share shorter than the time before the first activity: calls take the rest.
 CAPTURED = "most of the idle time is a graph capture, in which launched kernels do not run"
 
 
@@ -121,7 +121,7 @@ def captured(run: Trace, idle: Idle, device: DeviceIdle, steps: Steps | None) ->
         hull = idle.gaps.filter(pl.col("device").cast(pl.String).eq_missing(pl.lit(device.device))).select(
             pl.col("start_ns").min(), end=end.max()).drop_nulls().collect(engine="streaming")
         window = union(*hull.to_numpy().T)
-    return capture.said if (window & capture.during).length > DOUBT * device.idle_ns else None
+    return capture.sentence if (window & capture.during).length > DOUBT * device.idle_ns else None
 
 
 def _doubt(idle: Idle, device: DeviceIdle) -> str | None:

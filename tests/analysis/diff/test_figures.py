@@ -1,4 +1,4 @@
-"""Single figures and words of the diff, asked of what is known by hand."""
+"""Single figures and words of the diff on small runs whose answer is worked out by hand."""
 
 from __future__ import annotations
 
