@@ -37,7 +37,7 @@ class FlightRecorder(FormatLoader):
     name = "flight-recorder"
     title = "Flight recorder dump of PyTorch (NCCL): the last collectives of each rank, JSON or pickle"
     suffixes = (".json", ".pickle")
-    version = 2
+    version = 3
     fills = ("enqueued",)
     folder_is_one_run = True
 
@@ -197,6 +197,11 @@ def _text(value: Any) -> str | None:
     return ", ".join("x".join(map(str, one)) if isinstance(one, list | tuple) else str(one) for one in value)[:200]
 
 
+def _encodable(value: Any) -> Any:
+    """The value; of a text, what UTF-8 cannot encode is replaced."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
 def _frames(value: Any) -> list[str]:
     """The stack, innermost frame first: 'file:line function'."""
     frames = []
@@ -222,7 +227,7 @@ def _frame(rows: list[dict[str, Any]], rank: int | None) -> Any:
 
     names = {column.name: column.dtype for column in TABLES["enqueued"]}
     kinds = {name: pl.String() if dtype == pl.Categorical() else dtype for name, dtype in names.items()}
-    columns = {name: [row.get(name) for row in rows] for name in kinds}
+    columns = {name: [_encodable(row.get(name)) for row in rows] for name in kinds}
     columns["rank"] = [rank] * len(rows)
     return pl.DataFrame(columns, schema=kinds)
 

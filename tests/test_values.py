@@ -107,3 +107,20 @@ def test_starts_and_ends_that_are_no_times_leave_the_row() -> None:
                                  "1 value of K (end) could not be read: ends before it starts"]
     since_boot = pl.DataFrame({"start": [0, 10**15], "end": [5, 10**15 + 5]})
     assert Clock(Faults()).timed(since_boot, "K")["start_ns"].to_list() == [None, 10**15]
+
+
+@pytest.mark.parametrize(("cells", "read"), [
+    ([1.62068e14, 1.62069e14, 7.0], [None, None, 7]),
+    ([1e15, 1e15 + 50_000], [10**15, 10**15 + 50_000]),  # one round time is chance
+    ([1.678314002982197e15] * 3, [1678314002982197] * 3),
+    ([162068000000000] * 3, [162068000000000] * 3),  # whole numbers have their digits
+])
+def test_floats_with_the_digits_that_a_spreadsheet_shows_are_no_times(cells: list[float], read: list[object]) -> None:
+    assert series("start", cells, "ns", Faults(), "T").to_list() == read
+    assert numbers(pl.Series(cells), "ns", Faults(), "T").to_list() == read
+
+
+def test_the_least_whole_number_is_out_of_range_as_text_too() -> None:
+    faults = Faults()
+    assert numbers(pl.Series("end", [str(-(1 << 63)), "5"]), "ns", faults, "T").to_list() == [None, 5]
+    assert faults.warnings() == ["1 value of T (end) could not be read: out of range"]

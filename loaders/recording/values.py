@@ -107,6 +107,9 @@ def numbers(
         # beyond 2^53 a float has lost digits that the recorder may have had, but the cell holds no others
         fits = cells.is_finite() & (cells.abs() <= float(LIMIT))
         result = cells.set(~fits.fill_null(False), None).round().cast(dtype)
+        if kind == "ns" and (rounded := _rounded(result)) is not None:
+            faults.wrong(table, column, ROUNDED, int(rounded.sum()))
+            return numbers(cells.set(rounded, None), kind, faults, table, column)
     elif cells.dtype == pl.Float32:
         result = cells.cast(dtype)
     elif cells.dtype == pl.Null:
@@ -145,7 +148,7 @@ def _of_texts(
     if dtype == pl.Float64:
         doubtful = doubtful | (~result.is_finite()).fill_null(False)
     elif kind != "id":
-        doubtful = doubtful | (result.abs() > LIMIT).fill_null(False)
+        doubtful = doubtful | (~result.is_between(-LIMIT, LIMIT)).fill_null(False)  # the least has no abs()
     if not bool(doubtful.any()):
         return result.alias(cells.name)
     counts = cells.filter(doubtful).alias("text").value_counts(name="count")
@@ -170,10 +173,31 @@ def _shifted(texts: pl.Series, places: int) -> pl.Series:
     return signed
 
 
+def _rounded(times: pl.Series) -> pl.Series | None:
+    """Which times (ns), recorded as floats, a spreadsheet has rounded: two and more are later than 17 minutes and have
+    no more than the six digits that it shows of such a number. None if there are none."""
+    late = times.abs().set((times.abs() < SINCE_BOOT).fill_null(True), None)
+    if late.null_count() == late.len():
+        return None
+    digits = late.cast(pl.String).str.len_chars().cast(pl.Int64)
+    unit = pl.Series([10], dtype=pl.Int64).new_from_index(0, late.len()).pow(digits - _SHOWN)
+    rounded = (late % unit == 0).fill_null(False)
+    return rounded if int(rounded.sum()) > 1 else None
+
+
+_SHOWN = 6  # Digits that spreadsheets show of a large number.
+
+
 def _of_objects(
     cells: Sequence[object], name: str, kind: Kind, faults: Faults, table: str, column: str
 ) -> pl.Series:
     values: list[int | float | None] = []
+    if kind == "ns":
+        times = pl.Series([round(cell) if type(cell) is float and abs(cell) < LIMIT else None for cell in cells],
+                          dtype=pl.Int64)
+        if (rounded := _rounded(times)) is not None:
+            faults.wrong(table, column, ROUNDED, int(rounded.sum()))
+            cells = [None if wrong else cell for cell, wrong in zip(cells, rounded, strict=True)]
     for cell in cells:
         value, reason = number(cell, kind)
         values.append(value)

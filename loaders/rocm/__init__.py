@@ -28,7 +28,7 @@ class RocmLoader(FormatLoader):
     """Base of the loaders: by default they fill kernels, host calls and metrics samples."""
 
     fills: tuple[str, ...] = ("kernels", "host", "metrics")
-    version = 7
+    version = 8
 
 
 class RocmProfileData(RocmLoader):
@@ -156,7 +156,7 @@ class RocprofilerCompute(RocmLoader):
     name = "rocprofiler-compute"
     title = "rocprofiler-compute (Omniperf) workload folder: kernels with MFMA and HBM utilisation, counters"
     suffixes = (".csv",)
-    version = 6
+    version = 7
     fills = ("kernels", "metrics", "launch_metrics")
     directory_file = COUNTERS
     reader = "read_compute"

@@ -32,6 +32,7 @@ from .json_records import (
     Agent,
     Counted,
     Counter,
+    Handle,
     Kind,
     MarkerText,
     Metadata,
@@ -41,7 +42,7 @@ from .json_records import (
     RocprofDocument,
     Symbol,
 )
-from .values import kind_of_domain
+from .values import first_passes, kind_of_domain
 
 _BLOCK = 100_000
 _GPU = 2
@@ -117,9 +118,14 @@ def _document(job: Job, text: bytes) -> tuple[RocprofDocument, float | None]:
 def _decoded(raw: Raw, kind: type[Any] | GenericAlias, fallback: Any) -> Any:
     """The value decoded as ``kind``; ``fallback`` if it is of another type."""
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return msgspec.json.Decoder(kind, float_hook=_real).decode(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return fallback
+
+
+def _real(text: str) -> str | float:
+    """A number with a point or an exponent; with an exponent as text, for its last digits may be gone."""
+    return text if "e" in text or "E" in text else float(text)
 
 
 def _blocks(raw: Raw | None, kind: type[Any], rows: int) -> Iterator[tuple[list[Any], int]]:
@@ -163,8 +169,8 @@ class _Reader:
         self._kinds: list[Kind] = self._few(strings.buffer_records, Kind)
         self._marker_texts = self._messages(strings.marker_api)
         self._symbols = {one.kernel_id: one for one in self._few(process.kernel_symbols, Symbol)}
-        self._counters = {one.id.handle: one.name for one in self._few(process.counters, Counter)}
-        self._agents: dict[int, str] = {}
+        self._counters = {_key(one.id): one.name for one in self._few(process.counters, Counter)}
+        self._agents: dict[int | None, str] = {}
         for agent in self._few(process.agents, Agent):
             self._agent(agent)
 
@@ -184,10 +190,10 @@ class _Reader:
     def _agent(self, agent: Agent) -> None:
         number = agent.logical_node_type_id if agent.logical_node_type_id is not None else agent.node_id
         if agent.type != _GPU or _id(number) is None:
-            self._agents[agent.id.handle] = "Host"
+            self._agents[_key(agent.id)] = "Host"
             return
         device = f"GPU {number}"
-        self._agents[agent.id.handle] = device
+        self._agents[_key(agent.id)] = device
         facts = {"chip": agent.name, "cu_count": agent.cu_count, "num_xcc": agent.num_xcc,
                  "simd_per_cu": agent.simd_per_cu, "wave_front_size": agent.wave_front_size}
         properties = {key: value for key, value in facts.items() if value and (isinstance(value, str) or _id(value))}
@@ -195,10 +201,7 @@ class _Reader:
 
     def read(self) -> Trace:
         """Read all lists and finish the Trace."""
-        dispatched: set[int | None] = set()
-        for rows in self._records("kernel_dispatch"):
-            dispatched |= {one.dispatch_info.dispatch_id for one in rows if one.dispatch_info}
-            self._dispatches(rows)
+        self._launches()
         for rows in self._records("memory_copy"):
             self._copies(rows)
         for name in (*_APIS, *(key for key in self._lists if key.endswith("_api") and key not in _APIS)):
@@ -207,7 +210,6 @@ class _Reader:
         for rows in self._records("scratch_memory"):
             self._calls(rows, "scratch_memory")
         self._allocations()
-        self._counted(dispatched)
         for name in _UNUSED:
             if count := self._size(self._lists.get(name)):
                 self._recording.faults.sentences.append(f"{count:,} program-counter (PC) samples are not shown")
@@ -250,9 +252,9 @@ class _Reader:
             self._recording.faults.left_out["kernel_dispatch"] += len(rows) - len(complete)
         dispatches = [one.dispatch_info for one in complete if one.dispatch_info is not None]
         symbols = [self._symbols.get(one.kernel_id) for one in dispatches]
-        streams = [_id(one.stream_id.handle) for one in complete]
+        streams = [_key(one.stream_id) for one in complete]
         if not self._recording.by_stream(pl.Series(streams, dtype=pl.Int64)):
-            streams = [_id(one.queue_id.handle) for one in dispatches]
+            streams = [_key(one.queue_id) for one in dispatches]
         extents: Columns = {
             f"{name}_{axis}": ([getattr(getattr(one, name), axis) for one in dispatches], "count")
             for name in ("grid_size", "workgroup_size") for axis in "xyz"
@@ -262,7 +264,7 @@ class _Reader:
                 (one.demangled_kernel_name or one.kernel_name) if one else f"[kernel {dispatches[at].kernel_id}]"
                 for at, one in enumerate(symbols)
             ], pl.String),
-            "device": ([self._agents.get(one.agent_id.handle) for one in dispatches], pl.String),
+            "device": ([self._agents.get(_key(one.agent_id)) for one in dispatches], pl.String),
             "stream": ([stream if stream != -1 else None for stream in streams], "id"),
             "registers": ([one.arch_vgpr_count if one else None for one in symbols], "count"),
             "shared_bytes": ([one.group_segment_size for one in dispatches], "bytes"), **extents,
@@ -273,8 +275,8 @@ class _Reader:
         ), "kernel_dispatch")
 
     def _copies(self, rows: list[Record]) -> None:
-        sides = [(self._agents.get(one.dst_agent_id.handle), self._agents.get(one.src_agent_id.handle)) for one in rows]
-        streams = [_id(one.stream_id.handle) for one in rows]
+        sides = [(self._agents.get(_key(one.dst_agent_id)), self._agents.get(_key(one.src_agent_id))) for one in rows]
+        streams = [_key(one.stream_id) for one in rows]
         self._recording.activities(self._frame(rows, "memory_copy", {
             "name": ([self._operation(one) for one in rows], pl.String),
             "device": ([next((one for one in both if one not in (None, "Host")), None) for both in sides], pl.String),
@@ -312,39 +314,77 @@ class _Reader:
                 "key": ([_address(one.address) for one in rows], pl.String),
                 "free": (["FREE" in name for name in names], pl.Boolean),
                 "size": ([one.allocation_size for one in rows], "bytes"),
-                "device": ([self._agents.get(one.agent_id.handle) for one in rows], pl.String),
+                "device": ([self._agents.get(_key(one.agent_id)) for one in rows], pl.String),
             })
             blocks.append(frame.rename({"end": "at"}))
         self._recording.allocations(blocks)
 
-    def _counted(self, dispatched: set[int | None]) -> None:
-        """Add the counters of dispatches; dispatches without a kernel record are added as kernels, too."""
-        records, lost = _list(self._callbacks.get("counter_collection"), Counted)
-        self._read["counter_collection"] += len(records)
+    def _launches(self) -> None:
+        """Add all dispatches, and the counters of those that have any; a dispatch that was replayed for other counters
+        is one, and so is one that has no record but that of its counters."""
+        counted, lost = _list(self._callbacks.get("counter_collection"), Counted)
+        self._read["counter_collection"] += len(counted)
         if lost:
             self._recording.faults.left_out["counter_collection"] += lost
-        alone = [
-            one.dispatch_data for one in records
-            if one.dispatch_data.dispatch_info and one.dispatch_data.dispatch_info.dispatch_id not in dispatched
-        ]
-        if alone:
-            self._dispatches(alone)
+        if not counted:
+            for rows in self._records("kernel_dispatch"):
+                self._dispatches(rows)
+            return
+        rows = [one for block in self._records("kernel_dispatch") for one in block]
+        recorded = {self._identity(one) for one in rows}
+        rows += [one.dispatch_data for one in counted if self._identity(one.dispatch_data) not in recorded]
+        passes = self._passes(rows)
+        if passes is not None:
+            rows = [rows[at] for at in passes.filter("first")["at"].sort()]
+        self._dispatches(rows)
+        replayed = passes if passes is not None else self._passes([one.dispatch_data for one in counted])
+        self._counted(counted, None if replayed is None else self._places(rows))
+
+    def _identity(self, one: Record) -> tuple[str | None, int | None]:
+        about = one.dispatch_info
+        return (None, None) if about is None else (self._agents.get(_key(about.agent_id)), _id(about.dispatch_id))
+
+    def _places(self, rows: list[Record]) -> pl.DataFrame:
+        """``device dispatch_id start at`` of dispatches; ``at`` is the place in the list."""
+        devices, numbers = zip(*map(self._identity, rows), strict=True)
+        return pl.DataFrame([
+            pl.Series("device", devices, dtype=pl.String), pl.Series("dispatch_id", numbers, dtype=pl.Int64),
+            series("start", [one.start_timestamp for one in rows], "ns", Faults(), ""),
+        ]).with_row_index("at")
+
+    def _passes(self, rows: list[Record]) -> pl.DataFrame | None:
+        return first_passes(self._places(rows), ["device", "dispatch_id"], self._recording.faults) if rows else None
+
+    def _counted(self, records: list[Counted], first: pl.DataFrame | None) -> None:
+        """Add the counters of dispatches; of those that were replayed at the start of the ``first``."""
         samples = [
-            (
-                one.dispatch_data.start_timestamp, self._counters.get(value.counter_id.handle), value.value,
-                self._agents.get(one.dispatch_data.dispatch_info.agent_id.handle)
-            )
-            for one in records if one.dispatch_data.dispatch_info for value in one.records
+            (number, *self._identity(one.dispatch_data), one.dispatch_data.start_timestamp,
+             self._counters.get(_key(value.counter_id)), value.value)
+            for number, one in enumerate(records) if one.dispatch_data.dispatch_info for value in one.records
         ]
-        if samples:
-            times, metrics, measured, devices = zip(*samples, strict=True)
-            faults, table = self._recording.faults, "counter_collection"
-            frame = pl.DataFrame([
-                series("ts_ns", times, "ns", Faults(), table), pl.Series("metric", metrics, dtype=pl.String),
-                series("value", measured, "real", faults, table), pl.Series("device", devices, dtype=pl.String),
-            ])
-            summed = frame.group_by("ts_ns", "device", "metric", maintain_order=True).agg(pl.col("value").sum())
-            self._recording.counters(summed.with_columns(unit=pl.lit("")), "counter_collection")
+        if not samples:
+            return
+        places, devices, numbers, times, metrics, measured = zip(*samples, strict=True)
+        faults, table = self._recording.faults, "counter_collection"
+        frame = pl.DataFrame([
+            pl.Series("record", places), pl.Series("device", devices, dtype=pl.String),
+            pl.Series("dispatch_id", numbers, dtype=pl.Int64), series("ts_ns", times, "ns", Faults(), table),
+            pl.Series("metric", metrics, dtype=pl.String), series("value", measured, "real", faults, table),
+        ])
+        launch = ["ts_ns", "device", "dispatch_id", "metric"]
+        summed = frame.drop_nulls("value").group_by("record", *launch, maintain_order=True).agg(pl.col("value").sum())
+        if first is not None:  # the same counter of several passes was measured once in each
+            starts = first.drop_nulls("dispatch_id").unique(["device", "dispatch_id"], keep="first").select(
+                "device", "dispatch_id", ts_ns="start")
+            summed = summed.drop("ts_ns").join(
+                starts, on=["device", "dispatch_id"], how="left", nulls_equal=True, maintain_order="left",
+            ).group_by(launch, maintain_order=True).agg(pl.col("value").mean())
+        self._recording.counters(summed.with_columns(unit=pl.lit("")), "counter_collection")
+
+
+def _key(handle: Handle) -> int | None:
+    """What an id refers to; None if it is no whole number."""
+    return handle.handle if type(handle.handle) is int else _id(handle.handle)
 
 
 def _address(value: Any) -> str | None:

@@ -23,7 +23,7 @@ from ..recording.faults import Faults
 from ..recording.recording import Recording, size
 from ..recording.values import Clock
 from ..trace import Device, Trace
-from .values import apart, kind_of_domain
+from .values import apart, first_passes, kind_of_domain
 
 _WIDTH = 1 << 40  # Offset of correlation ids between processes; no recording has more ids.
 _SIZES = ("grid_size_x", "grid_size_y", "grid_size_z", "workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
@@ -198,17 +198,11 @@ def _passes(database: Database, recording: Recording) -> pl.DataFrame | None:
     """``source event_id first start`` of every dispatch, if each was repeated for other counters: whether it is the
     first of its dispatch id, and the start of that one. None for an ordinary recording."""
     rows = database.read("rocpd_kernel_dispatch", ("pid", "agent_id", "dispatch_id", "start", "event_id"))
-    rows = rows.drop_nulls(["dispatch_id", "event_id"]).sort("start", maintain_order=True)
-    own = ["source", "pid", "agent_id", "dispatch_id"]
-    counts = rows.group_by(own).len()["len"]
-    if rows.is_empty() or counts.min() == 1 or not rows["event_id"].is_unique().all():
+    rows = rows.drop_nulls("event_id")
+    if not rows["event_id"].is_unique().all():
         return None
-    recording.faults.sentences.append(
-        f"{counts.to_list()[0]} passes: dispatches replayed for other counters are counted once, with the times of the "
-        "first pass")
-    return rows.select(
-        "source", "event_id", first=pl.col("start").is_first_distinct().over(own) & (
-            pl.int_range(pl.len()).over(own) == 0), start=pl.col("start").first().over(own))
+    passes = first_passes(rows, ["source", "pid", "agent_id", "dispatch_id"], recording.faults)
+    return None if passes is None else passes.select("source", "event_id", "first", "start")
 
 
 def _counters(recording: Recording, tables: _Tables, passes: pl.DataFrame | None) -> None:

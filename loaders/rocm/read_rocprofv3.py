@@ -28,7 +28,7 @@ from ..recording.recording import Recording, one_axis, size
 from ..recording.values import columns, numbers
 from ..trace import RECORDINGS, Device, Info, Trace
 from .csv_files import files_beside, files_of_run, frames, pass_of, rows_of, run_of, table_of
-from .values import apart, fraction, kind_of_domain, kinds
+from .values import apart, first_passes, fraction, kind_of_domain, kinds
 
 _FAR = 3_600 * 10**9  # ns; files whose events are further apart are not of one run, whatever their names.
 _LOOK = 1 << 16  # Bytes read at each end of a file to find its time span.
@@ -43,6 +43,7 @@ _TEXTS = (
     "agent_id", "kernel_name", "domain", "function", "direction", "operation", "kind", "source_agent_id",
     "destination_agent_id", "counter_name", "counter_value",
 )
+_IDENTITY = ["run", "device", "dispatch_id"]
 _DISPATCH = ("run", "dispatch_id", "start")
 _FRACTIONS = {"MfmaUtil": "tensor", "OccupancyPercent": "occupancy"}
 """Percentage of time the matrix cores were busy, and of wave slots in use (counters of rocprofiler-sdk). ``dram`` stays
@@ -107,6 +108,7 @@ class _Reader:
         self._guids: dict[str, int] = {}
         self._pids: dict[int, set[int]] = {}
         self._counts: list[pl.DataFrame] = []
+        self._dispatched: list[pl.DataFrame] = []
         self._allocated: list[pl.DataFrame] = []
         self._pass: int | None = None
         self._total, self._done = sum(path.stat().st_size for path in files), 0
@@ -141,6 +143,8 @@ class _Reader:
                 f"left out, because their times are of another run: {', '.join(sorted(unread))}"
             )
         self._recording.allocations(self._allocated)
+        if self._dispatched:
+            self._add_kernels(pl.concat(self._dispatched))
         if self._counts:
             self._add_counters(pl.concat(self._counts, how="diagonal"))
         others = [path for path in self._files if path.name in unread]
@@ -231,13 +235,25 @@ class _Reader:
         return valid
 
     def _kernels(self, rows: pl.DataFrame, table: str) -> None:
-        rows = self._process(self._timed(self._of_kind(rows, "KERNEL_DISPATCH", table), table, _KERNEL))
-        self._recording.activities(rows.select(
-            "start", "end", "pid", "correlation", name="kernel_name", device=self._device("agent_id"),
+        rows = self._process(self._timed(
+            self._of_kind(rows, "KERNEL_DISPATCH", table), table, (*_KERNEL, "dispatch_id")))
+        rows = rows.select(
+            "start", "end", "pid", "correlation", "run", "dispatch_id", name="kernel_name",
+            device=self._device("agent_id"),
             stream="stream_id" if self._recording.by_stream(rows["stream_id"]) else "queue_id",
             grid=size(*_GRID), block=size(*_BLOCK), registers="vgpr_count",
-            shared_bytes=pl.coalesce("lds_block_size", "group_segment_size"),
-        ), table)
+            shared_bytes=pl.coalesce("lds_block_size", "group_segment_size"), table=pl.lit(table),
+        )
+        if "counters" in self._files.values():  # dispatches may be replayed for them
+            self._dispatched.append(rows)
+        else:
+            self._recording.activities(rows, table)
+
+    def _add_kernels(self, rows: pl.DataFrame) -> None:
+        passes = first_passes(rows, _IDENTITY, self._recording.faults)
+        for (table,), part in (rows if passes is None else passes.filter("first")).partition_by(
+                "table", maintain_order=True, as_dict=True).items():
+            self._recording.activities(part, str(table))
 
     def _copies(self, rows: pl.DataFrame, table: str) -> None:
         rows = self._of_kind(rows, "MEMORY_COPY", table)
@@ -298,9 +314,16 @@ class _Reader:
         """
         rows = rows.with_columns(pl.col("name", "metric", "device").cast(pl.String))
         rows = self._of_first_pass(rows)
+        passes = first_passes(rows.select(*_IDENTITY, "start").unique(maintain_order=True), _IDENTITY,
+                              self._recording.faults)
         summed = rows.drop_nulls(["metric", "value"]).group_by(*_DISPATCH, "metric", maintain_order=True).agg(
             pl.col("value").sum(), pl.col("device", "pid").first()
         )
+        if passes is not None:  # the same counter of several passes was measured once in each
+            first = passes.filter("first").select(*_IDENTITY, "start")
+            rows = rows.join(first, on=[*_IDENTITY, "start"], how="semi", nulls_equal=True)
+            summed = summed.drop("start").join(first, on=_IDENTITY, how="left", maintain_order="left").group_by(
+                *_DISPATCH, "metric", maintain_order=True).agg(pl.col("value").mean(), pl.col("device", "pid").first())
         if "kernels" not in self._files.values():
             launches = rows.group_by(*_DISPATCH, maintain_order=True).agg(pl.all().first()).drop("metric", "value")
             for counter, column in _FRACTIONS.items():

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import polars as pl
 
+from ..recording.faults import Faults
 from ..recording.values import Kind
 
 _MARK = re.compile(r"MARKER|ROCTX|NVTX", re.IGNORECASE)
@@ -41,6 +42,19 @@ def kind_of_domain(domain: str) -> str:
 def fraction(value: pl.Expr, name: str) -> pl.Expr:
     """A fraction of peak; null if impossible: negative, or above 1.5."""
     return pl.when((value >= 0) & (value <= 1.5)).then(value).alias(name)
+
+
+def first_passes(rows: pl.DataFrame, own: Sequence[str], faults: Faults) -> pl.DataFrame | None:
+    """The dispatches in order of their ``start``, if each was replayed for other counters, with ``first`` (whether it
+    is the first of its identity ``own``) and the ``start`` of that one; None for an ordinary recording. Said once."""
+    rows = rows.drop_nulls(own).sort("start", maintain_order=True, nulls_last=True)
+    counts = rows.group_by(own).len()["len"]
+    if rows.is_empty() or counts.min() == 1:
+        return None
+    sentence = (f"{counts.max()} passes: dispatches replayed for other counters are counted once, with the times of "
+                "the first pass")
+    faults.sentences += [sentence] if sentence not in faults.sentences else []
+    return rows.with_columns(first=pl.int_range(pl.len()).over(own) == 0, start=pl.col("start").first().over(own))
 
 
 _APART = 10  # Recordings further apart than this many of their lengths are not of one run.

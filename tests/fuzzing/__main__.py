@@ -15,6 +15,7 @@ import environment  # first: it says where the others are
 import fuzz_ascend
 import fuzz_counters
 import fuzz_databases
+import fuzz_flight
 import fuzz_folders
 import fuzz_kineto
 import fuzz_memory
@@ -46,6 +47,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "amd": fuzz_rocm.target,
     "counters": lambda: fuzz_counters.target(_samples("counters/*")),
     "memory-snapshot": lambda: fuzz_memory.target(_samples("memory_snapshot.pickle")),
+    "flight-recorder": lambda: fuzz_flight.target(_samples("flight_recorder/*")),
     "tables": lambda: fuzz_text.target(_samples("kernel_table*", "comparison.*", "tb_views.jsonl")),
     "cycle-profile": lambda: fuzz_folders.cycle_profile(SAMPLES),
     "dataset": lambda: fuzz_folders.dataset(SAMPLES),
