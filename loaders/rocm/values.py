@@ -51,8 +51,8 @@ def first_passes(rows: pl.DataFrame, own: Sequence[str], faults: Faults) -> pl.D
     counts = rows.group_by(own).len()["len"]
     if rows.is_empty() or counts.min() == 1:
         return None
-    sentence = (f"{counts.to_list()[0]} passes: dispatches replayed for other counters are counted once, with the times of "
-                "the first pass")
+    sentence = (f"{counts.to_list()[0]} passes: dispatches replayed for other counters are counted once, with the "
+                "times of the first pass")
     faults.sentences += [sentence] if sentence not in faults.sentences else []
     return rows.with_columns(first=pl.int_range(pl.len()).over(own) == 0, start=pl.col("start").first().over(own))
 
