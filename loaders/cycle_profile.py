@@ -20,7 +20,7 @@ from .errors import Unreadable
 from .ingest import stream
 from .loader import FormatLoader, Job
 from .recording.faults import OUT_OF_RANGE, Faults
-from .recording.values import Kind, numbers
+from .recording.values import Kind, dtype_of, numbers
 from .schema_limits import LATEST_NS
 from .trace import Device, Info, Trace
 
@@ -70,7 +70,7 @@ class _Cells:
     def number(self, column: str, kind: Kind = "real", factor: float = 1) -> pl.Series:
         """A column as numbers, recorded in a unit ``factor`` times larger."""
         if column not in self.text.columns:
-            return pl.repeat(None, self.text.height, dtype=pl.Float64 if kind == "real" else pl.Int64, eager=True)
+            return pl.repeat(None, self.text.height, dtype=dtype_of(kind), eager=True)
         return numbers(self.text[column], kind, self.faults, self.name, factor=factor)
 
     def time(self, column: str) -> pl.Series:

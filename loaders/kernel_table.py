@@ -20,7 +20,7 @@ from .collective_names import kernel_kind
 from .errors import Unreadable
 from .ingest.stream import Source, line_blocks
 from .loader import FormatLoader, Job
-from .recording.faults import BACKWARDS, Faults
+from .recording.faults import Faults
 from .recording.values import Kind, numbers
 from .trace import Info, Trace
 
@@ -95,12 +95,12 @@ def _fixed(lines: pl.Series) -> pl.DataFrame:
     tail = lines.str.tail(TAIL)
     dur, tensor, dram = (
         numbers(tail.str.slice(at, width), kind, Faults(), "") for at, width, kind in _CELLS)
-    usual = tail.str.starts_with("|") & (dur >= 0) & tensor.is_not_null() & dram.is_not_null()
+    usual = tail.str.starts_with("|") & dur.is_not_null() & tensor.is_not_null() & dram.is_not_null()
     return pl.DataFrame({"line": lines, "name": lines.str.head(-TAIL), "dur_ns": dur, "tensor": tensor, "dram": dram,
                          "usual": usual.fill_null(False)})
 
 
-_CELLS: tuple[tuple[int, int, Kind], ...] = ((1, 11, "ns"), (12, 7, "real"), (19, 7, "real"))
+_CELLS: tuple[tuple[int, int, Kind], ...] = ((1, 11, "duration"), (12, 7, "share"), (19, 7, "share"))
 """Where latency and utilisations stand in the tail of a line of the fixed layout."""
 
 
@@ -113,10 +113,8 @@ def _loose(lines: pl.Series, faults: Faults) -> pl.DataFrame:
     dur, tensor, dram = (
         numbers(cell.set(~is_row.fill_null(False), None), kind, faults, "the table", column)
         for cell, (_, _, kind), column in zip(cells, _CELLS, ("Latency", "Tensor", "DRAM"), strict=True))
-    backwards = (dur < 0).fill_null(False)
-    faults.wrong("the table", "Latency", BACKWARDS, int(backwards.sum()))
-    return pl.DataFrame({"line": lines, "name": parts.field("1"), "dur_ns": dur.set(backwards, None), "tensor": tensor,
-                         "dram": dram, "usual": is_row.fill_null(False)})
+    return pl.DataFrame({"line": lines, "name": parts.field("1"), "dur_ns": dur, "tensor": tensor, "dram": dram,
+                         "usual": is_row.fill_null(False)})
 
 
 def parse(block: bytes, faults: Faults | None = None) -> tuple[pl.DataFrame, int, int]:
@@ -140,7 +138,7 @@ class KernelTable(FormatLoader):
     name = "kernel-table"
     title = "Kernel table: name, latency, tensor-core and DRAM utilisation per launch, as text"
     suffixes = (".txt",)
-    version = 3
+    version = 4
     fills = ("kernels",)
 
     def sniff(self, head: bytes) -> bool:

@@ -100,7 +100,7 @@ class _Worker(Struct):
 
     def _ns(self, view: str, row: Mapping[str, Any], column: str) -> int | None:
         """A time in µs as ns."""
-        time: int | None = self._cell(view, row, column, "ns", 1000)
+        time: int | None = self._cell(view, row, column, "total", 1000)
         return time
 
     def breakdown(self, steps: Steps) -> list[tuple[str | None, str, int]]:
@@ -163,7 +163,7 @@ class _Worker(Struct):
                 {
                     "name": str(record.get("Name")),
                     "count": self._cell("kernel_table", record, "Calls", "count"),
-                    "mean_ns": self._cell("kernel_table", record, "Mean Duration (us)", "real", 1000),
+                    "mean_ns": self._cell("kernel_table", record, "Mean Duration (us)", "mean", 1000),
                     **{f"{what.lower()}_ns": self._ns("kernel_table", record, f"{what} Duration (us)")
                        for what in ("Total", "Min", "Max")},
                     "tensor_cores": _yes(record.get("Tensor Cores Used", record.get("Kernel Uses Tensor Cores"))),
@@ -244,7 +244,7 @@ class TensorBoardViews(FormatLoader):
     title = ("PyTorch TensorBoard profiler views: overview, operators and kernels of each worker, one JSON document "
              "per line")
     suffixes = (".jsonl", ".json")
-    version = 4
+    version = 5
     fills = ("cycles", "operators", "kernel_stats", "breakdown")
 
     def sniff(self, head: bytes) -> bool:

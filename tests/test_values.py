@@ -10,7 +10,7 @@ import pytest
 
 import warplens
 from warplens.loaders.recording.faults import Faults
-from warplens.loaders.recording.values import Clock, number, numbers, series
+from warplens.loaders.recording.values import Clock, Kind, number, numbers, series
 
 ROOT = Path(warplens.__file__).parent
 CASTS = re.compile(
@@ -124,3 +124,17 @@ def test_the_least_whole_number_is_out_of_range_as_text_too() -> None:
     faults = Faults()
     assert numbers(pl.Series("end", [str(-(1 << 63)), "5"]), "ns", faults, "T").to_list() == [None, 5]
     assert faults.warnings() == ["1 value of T (end) could not be read: out of range"]
+
+
+@pytest.mark.parametrize(("kind", "cells", "read", "reason"), [
+    ("duration", ["-5", "7", str(10**17)], [None, 7, None], "ends before it starts"),
+    ("total", ["-5", str(10**17)], [None, 10**17], "ends before it starts"),
+    ("mean", ["-0.5", "9223372036854775807", "2.5"], [None, None, 2.5], "out of range"),
+    ("share", ["0.5", "1.5", "11", "-1"], [0.5, 1.5, None, None], "out of range"),
+    ("count", ["-1", "3"], [None, 3], "out of range"),
+])
+def test_what_a_quantity_cannot_be_is_unknown(kind: Kind, cells: list[str], read: list[object], reason: str) -> None:
+    faults = Faults()
+    assert numbers(pl.Series("x", cells), kind, faults, "T").to_list() == read
+    assert [number(cell, kind)[0] for cell in cells] == read
+    assert reason in str(faults.warnings()) and {reason} <= {number(cell, kind)[1] for cell in cells}

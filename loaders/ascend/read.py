@@ -26,7 +26,7 @@ from ..kineto.flows import changed
 from ..loader import Job
 from ..recording.database import tables_of
 from ..recording.faults import OUT_OF_RANGE, Faults, timeless_launches
-from ..recording.values import Clock, Kind, numbers
+from ..recording.values import Clock, Kind, dtype_of, numbers
 from ..rocm.csv_files import rows_of, unread_beside
 from ..schema import NAME
 from ..trace import Device, Info, Trace
@@ -297,7 +297,7 @@ def _numbers(
 ) -> pl.Series:
     """A column of the table ``name``, recorded in a unit ``factor`` times larger; null where there is none."""
     if column not in table.columns:
-        return pl.repeat(None, table.height, dtype=pl.Float64 if kind == "real" else pl.Int64, eager=True)
+        return pl.repeat(None, table.height, dtype=dtype_of(kind), eager=True)
     return numbers(table[column], kind, faults, name, factor=factor)
 
 

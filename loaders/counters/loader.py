@@ -263,7 +263,7 @@ class CounterCsv(CounterLoader):
     name = "counters-csv"
     title = "CSV with a time column: one column per counter, or one row per sample (metric, value)"
     suffixes = (".csv", ".tsv")
-    version = 5
+    version = 6
     too_wide = ""
     advice = "A table of samples needs a time column (timestamp, time or ts) and numeric columns."
 

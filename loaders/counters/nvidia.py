@@ -76,7 +76,7 @@ class NvidiaSmi(CounterLoader):
     name = "nvidia-smi"
     title = "nvidia-smi: --query-gpu as CSV, dmon as text or CSV (counters)"
     suffixes = (".csv", ".txt", ".log")
-    version = 4
+    version = 5
     advice = "Record it again, as in `nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv -lms 100`."
 
     def read(self, text: bytes, job: Job) -> Reading | None:
@@ -153,7 +153,7 @@ class Dcgmi(CounterLoader):
     name = "dcgmi"
     title = "dcgmi dmon (counters)"
     suffixes = (".txt", ".log")
-    version = 4
+    version = 5
     advice = "Record it again, as in `dcgmi dmon -e 203,1002,155 -d 100`."
 
     def read(self, text: bytes, job: Job) -> Reading:

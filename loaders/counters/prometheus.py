@@ -141,7 +141,7 @@ class Prometheus(CounterLoader):
     name = "prometheus"
     title = "Prometheus: an exporter's text (DCGM exporter), range queries as JSON (counters)"
     suffixes = (".prom", ".txt", ".json")
-    version = 4
+    version = 5
     holds_nothing = "holds no sample"
 
     def read(self, text: bytes, job: Job) -> Reading:

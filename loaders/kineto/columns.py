@@ -23,6 +23,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ..ingest import limits
+from ..recording.faults import SINCE_BOOT
 
 HOST_INTS = "ts dur pid tid correlation external_id rank offset sequence forward_tid".split()
 HOST_CODES = "cat name pid_text tid_text kernel shapes types inputs".split()
@@ -69,12 +70,13 @@ MARKS = "link other_link size task details desc phase".split()
 PLACED_PHASES = ("X", "B", "E")
 
 NULL = -(1 << 63)
-NO_TIME_TEXT, FAR_TIME = NULL + 1, NULL + 2
-"""A ``ts`` or ``dur`` that is no number, and one beyond 64 bits; ``tables`` counts both and makes them ``NULL``."""
+NO_TIME_TEXT, ROUNDED_TIME, FAR_TIME = NULL + 1, NULL + 2, NULL + 3
+"""A ``ts`` or ``dur`` that is no number, one whose exponent hides its last digits, and one beyond 64 bits; ``tables``
+counts them and makes them ``NULL``."""
 
 _NUMBER = re.compile(r"(-?)(\d{1,15})(?:\.(\d+))?\Z", re.ASCII)
 _DECIMAL = re.compile(r"-?\d{1,18}\Z", re.ASCII)
-_FLOAT = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\Z", re.ASCII)
+_FLOAT = re.compile(r"-?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?\Z", re.ASCII)
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -194,6 +196,11 @@ def nanoseconds(value: Any) -> int:
 def time_cell(value: Any) -> int:
     """``nanoseconds``, with the reason where a value is there but is no time."""
     amount = nanoseconds(value)
+    if isinstance(value, str) and ("e" in value or "E" in value) and (match := _FLOAT.match(value)):
+        if amount == NULL:
+            return FAR_TIME
+        hidden = int(match[2]) > len(match[1] or "")  # a number this long has more digits than those shown
+        return ROUNDED_TIME if hidden and abs(amount) > SINCE_BOOT else amount
     if amount != NULL or value is None:
         return amount
     return FAR_TIME if type(value) is int or (isinstance(value, str) and _FLOAT.match(value)) else NO_TIME_TEXT

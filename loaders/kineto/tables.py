@@ -20,12 +20,21 @@ from msgspec import Struct, field
 
 from ..ingest import limits
 from ..native.processor import threads
-from ..recording.faults import BACKWARDS, NO_NUMBER, NO_TIME, OUT_OF_RANGE, SINCE_BOOT, Faults, timeless_launches
+from ..recording.faults import (
+    BACKWARDS,
+    NO_NUMBER,
+    NO_TIME,
+    OUT_OF_RANGE,
+    ROUNDED,
+    SINCE_BOOT,
+    Faults,
+    timeless_launches,
+)
 from ..schema_limits import LATEST_NS, LONGEST_NS
 from . import dialect
 from .allocations import Allocations
 from .chunk import Basis, Chunk, Column, chunk, floats_of, merged
-from .columns import CODES, FAR_TIME, INTS, NO_TIME_TEXT, NULL, Block, Codes, Ints, Strings
+from .columns import CODES, FAR_TIME, INTS, NO_TIME_TEXT, NULL, ROUNDED_TIME, Block, Codes, Ints, Strings
 from .dialect import KIND, LOADING, STEP, InternedTexts
 from .scan.layout import DEVICE, HOST, UNKNOWN
 from .spool import Spool
@@ -396,20 +405,20 @@ def _marked(ts: Ints, dur: Ints, wrong: Counter[tuple[str, str]]) -> npt.NDArray
     low, high = int(dur.min()), int(dur.max())
     if low < 0 or high > LONGEST_NS:
         recorded = dur != NULL
-        reasons = ((NO_NUMBER, dur == NO_TIME_TEXT), (OUT_OF_RANGE, (dur == FAR_TIME) | (dur > LONGEST_NS)),
-                   (BACKWARDS, (dur < 0) & (dur > FAR_TIME)))
+        reasons = ((NO_NUMBER, dur == NO_TIME_TEXT), (ROUNDED, dur == ROUNDED_TIME),
+                   (OUT_OF_RANGE, (dur == FAR_TIME) | (dur > LONGEST_NS)), (BACKWARDS, (dur < 0) & (dur > FAR_TIME)))
         for reason, rows in reasons:
             wrong["dur", reason] += int(np.count_nonzero(rows & recorded))
         dur[(dur < 0) | (dur > LONGEST_NS)] = NULL
     low, high = int(ts.min()), int(ts.max())
     if low > 0 and high <= LATEST_NS:
         return None
-    absent, text = ts == NULL, ts == NO_TIME_TEXT
+    absent, text, rounded = ts == NULL, ts == NO_TIME_TEXT, ts == ROUNDED_TIME
     positive = ts[ts > 0]
     since_boot = len(positive) > 0 and int(positive.min()) > SINCE_BOOT
     zero = (ts == 0) if since_boot else np.zeros(len(ts), np.bool_)
-    far = ((ts < -LATEST_NS) | (ts > LATEST_NS)) & ~absent & ~text
-    for reason, rows in ((NO_NUMBER, text), (NO_TIME, zero), (OUT_OF_RANGE, far)):
+    far = ((ts < -LATEST_NS) | (ts > LATEST_NS)) & ~absent & ~text & ~rounded
+    for reason, rows in ((NO_NUMBER, text), (ROUNDED, rounded), (NO_TIME, zero), (OUT_OF_RANGE, far)):
         wrong["ts", reason] += int(np.count_nonzero(rows))
-    timeless: npt.NDArray[np.bool_] = absent | text | zero | far
+    timeless: npt.NDArray[np.bool_] = absent | text | rounded | zero | far
     return timeless if timeless.any() else None

@@ -229,7 +229,7 @@ def _kernels(launches: pl.DataFrame, samples: pl.DataFrame, faults: Faults) -> p
     frame = ncu_metrics.measured(launches, samples, faults)
     kinds = {name: kernel_kind(name) for name in launches["name"].unique()}
     return frame.with_row_index("index").with_columns(
-        _rounded("dur_ns", "ns", faults),
+        _rounded("dur_ns", "duration", faults),
         ncu_metrics.printable(frame["tensor"]),
         ncu_metrics.printable(frame["dram"]),
         _rounded("registers", "count", faults),

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from ..recording.faults import Faults
+from ..recording.faults import OUT_OF_RANGE, Faults
 from ..recording.values import numbers
 from ..schema import NAME
 
@@ -130,9 +130,12 @@ def measured(launches: pl.DataFrame, samples: pl.DataFrame, faults: Faults) -> p
         .drop_nulls("number")
         .join(_meanings(samples), ["metric", "unit"])
         .select(*KEY, "column", "rank", number=pl.col("number") * pl.col("times") / pl.col("over"))
-        .filter(pl.col("number") >= 0)
     )
-    for column in MEANINGS:
+    below = values.filter(pl.col("number") < 0)
+    for column, count in below["column"].value_counts().rows():
+        faults.wrong("metrics", column, OUT_OF_RANGE, count)
+    values = values.filter(pl.col("number") >= 0)
+    for column, (measure, _) in MEANINGS.items():
         best = (
             values.filter(pl.col("column") == column)
             .sort("rank", "number", descending=[False, True])
@@ -140,6 +143,8 @@ def measured(launches: pl.DataFrame, samples: pl.DataFrame, faults: Faults) -> p
             .select(*KEY, pl.col("number").alias(column))
         )
         launches = launches.join(best, list(KEY), how="left", nulls_equal=True, maintain_order="left")
+        if measure == "percent":
+            launches = launches.with_columns(numbers(launches[column], "share", faults, "metrics"))
     return launches
 
 

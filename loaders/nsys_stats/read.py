@@ -15,8 +15,8 @@ from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
 from ..recording.database import tables_of
-from ..recording.faults import Faults
-from ..recording.values import Clock, Kind, numbers
+from ..recording.faults import Faults, timeless_launches
+from ..recording.values import Clock, Kind, dtype_of, numbers
 from ..schema import NAME
 from ..trace import Device, Info, Trace
 from .reports import COUNTS, HOST_SUMS, StatsReport, printed_rows, recordings, reports_in
@@ -79,6 +79,8 @@ def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) ->
     if unread:
         names = ", ".join(sorted(unread)[:6])
         faults.sentences.append(f"not shown: {len(unread)} reports that no table of warplens holds ({names})")
+    if timeless := launches["start_ns"].null_count() if launches.height else 0:
+        faults.sentences.append(timeless_launches(timeless, launches.height))
     if sizes.height:
         totals = _with_sizes(totals, sizes)
     starts = [frame["start_ns"].min() for frame in (launches, calls) if frame.height]
@@ -140,10 +142,9 @@ class _Cells:
     def of(self, column: str, kind: Kind = "id") -> pl.Series:
         """A column; ``ns`` and ``bytes`` by the unit in its heading."""
         if column not in self._report.columns:
-            dtype = pl.Float64 if kind == "real" else pl.Int64
-            return pl.repeat(None, self._rows.height, dtype=dtype, eager=True)
+            return pl.repeat(None, self._rows.height, dtype=dtype_of(kind), eager=True)
         written, unit = self._report.columns[column]
-        factor = (_TIMES if kind in ("ns", "real") else _SIZES).get(unit, 1) if kind not in ("id", "count") else 1
+        factor = 1 if kind in ("id", "count") else (_SIZES if kind == "bytes" else _TIMES).get(unit, 1)
         return numbers(self._rows[column], kind, self._faults, self._table, written, factor)
 
     def first(self, kind: Kind, *columns: str) -> pl.Series:
@@ -227,9 +228,9 @@ def _ranges(report: StatsReport, rows: pl.DataFrame, faults: Faults) -> pl.DataF
 def _statistics(cells: _Cells, count: str) -> list[pl.Series]:
     """Count, total, mean, median, minimum and maximum of a summary."""
     return [
-        cells.of(count, "count").alias("count"), cells.of("total time", "ns").alias("total_ns"),
-        cells.first("real", "avg", "average").alias("mean_ns"), cells.first("ns", "med", "median").alias("p50_ns"),
-        cells.first("ns", "min", "minimum").alias("min_ns"), cells.first("ns", "max", "maximum").alias("max_ns"),
+        cells.of(count, "count").alias("count"), cells.of("total time", "total").alias("total_ns"),
+        cells.first("mean", "avg", "average").alias("mean_ns"), cells.first("total", "med", "median").alias("p50_ns"),
+        cells.first("total", "min", "minimum").alias("min_ns"), cells.first("total", "max", "maximum").alias("max_ns"),
     ]
 
 

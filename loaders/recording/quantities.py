@@ -15,6 +15,7 @@ import polars as pl
 
 from ..schema import NAME
 from .faults import OUT_OF_RANGE, Faults
+from .values import LIMIT
 
 EVENT, MIXED = "event", "mixed"
 """Kinds of counters that have no mean; null is any other."""
@@ -42,7 +43,10 @@ class _Unit(NamedTuple):
     instead: str
 
 
-_LIMITS = (_Unit("MHz", MOST_MHZ, 1e-6, "Hz"), _Unit("W", MOST_WATTS, 1e-3, "mW"), _Unit("%", MOST_PERCENT, None, ""))
+_LIMITS = (
+    _Unit("MHz", MOST_MHZ, 1e-6, "Hz"), _Unit("W", MOST_WATTS, 1e-3, "mW"), _Unit("%", MOST_PERCENT, None, ""),
+    _Unit("B", float(LIMIT), None, ""),
+)
 
 
 def is_key(name: str) -> bool:
@@ -74,10 +78,13 @@ def checked(samples: pl.DataFrame, faults: Faults, table: str) -> pl.DataFrame:
         wrong = samples.filter(over)["metric"].cast(pl.String)
         if wrong.is_empty():
             continue
-        if limit.factor is None:
-            for name, count in wrong.value_counts().rows():
-                faults.wrong(table, name, OUT_OF_RANGE, count)
-            samples = samples.with_columns(value=pl.when(~over.fill_null(False)).then(value))
+        never = over if limit.factor is None else over & (value.abs() * limit.factor > limit.most)
+        impossible = samples.filter(never)["metric"].cast(pl.String)
+        for name, count in impossible.value_counts().rows():
+            faults.wrong(table, name, OUT_OF_RANGE, count)
+        samples = samples.with_columns(value=pl.when(~never.fill_null(False)).then(value))
+        wrong = samples.filter(over)["metric"].cast(pl.String)
+        if limit.factor is None or wrong.is_empty():
             continue
         for name in wrong.unique(maintain_order=True):
             said = f"{name} is recorded in {limit.instead} under the unit {limit.unit}: shown in {limit.unit}"

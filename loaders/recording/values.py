@@ -20,10 +20,19 @@ import polars as pl
 from ..schema_limits import LATEST_NS, LONGEST_NS
 from .faults import BACKWARDS, NO_NUMBER, NO_TIME, NOT_FINITE, OUT_OF_RANGE, ROUNDED, SINCE_BOOT, Faults
 
-Kind = Literal["ns", "bytes", "count", "id", "real"]
-"""Times, sizes and counts are whole and at most 2^62; an id is any whole number of 64 bits; a real is a Float64."""
+Kind = Literal["ns", "bytes", "count", "id", "real", "duration", "total", "mean", "share"]
+"""Times, sizes and counts are whole and at most 2^62; an id is any whole number of 64 bits; a real is a Float64. Of
+these a count is at least 0, a duration a time of 0 to four months, a total of durations 0 to 2^62, their mean a real of
+that range, a share a real of 0 to 10 (1,000%)."""
 
 LIMIT = 1 << 62  # Times, sizes and counts lie within this, so that differences cannot overflow.
+
+_WITHIN: dict[Kind, tuple[Kind, float, float]] = {
+    "count": ("id", 0, LIMIT), "duration": ("ns", 0, LONGEST_NS), "total": ("ns", 0, LIMIT),
+    "mean": ("real", 0, LIMIT), "share": ("real", 0, 10),
+}
+_BACKWARDS: tuple[Kind, ...] = ("duration", "total", "mean")
+"""Kind → the kind it is read as, the least and the largest value."""
 
 EMPTY = frozenset((
     "", "-", "--", "–", "n/a", "na", "none", "null", "[n/a]", "[not supported]", "not supported", "[unknown error]",
@@ -42,6 +51,12 @@ def number(cell: object, kind: Kind = "real", factor: float = 1) -> tuple[int | 
     """The value of one cell times ``factor``, None if it is empty or wrong, and the reason if it is wrong."""
     if cell is None:
         return None, None
+    if kind in _WITHIN:
+        read_as, least, most = _WITHIN[kind]
+        read, reason = number(cell, read_as, factor)
+        if read is None or least <= read <= most:
+            return read, reason
+        return None, BACKWARDS if read < 0 and kind in _BACKWARDS else OUT_OF_RANGE
     digits_lost = False
     value: int | float
     if isinstance(cell, str):
@@ -85,13 +100,25 @@ def _decimal(match: re.Match[str], text: str) -> tuple[int | float, bool]:
     return float(text.replace(",", "").replace("'", "")), False
 
 
+def dtype_of(kind: Kind) -> type[pl.DataType]:
+    """Float64 for reals, else Int64."""
+    return pl.Float64 if _WITHIN.get(kind, (kind,))[0] == "real" else pl.Int64
+
+
 def numbers(
     cells: pl.Series, kind: Kind, faults: Faults, table: str, column: str = "", factor: float = 1
 ) -> pl.Series:
     """A column of cells of any type as Int64 or, for reals, Float64; empty and wrong cells are null, and wrong ones
     counted under ``table`` and ``column`` (the series' own name if empty). ``factor`` is what the recorded unit is
     of the unit returned: texts in µs become ns by their digits, since a float holds only 16 of them."""
-    column, dtype = column or cells.name, pl.Float64 if kind == "real" else pl.Int64
+    column, dtype = column or cells.name, dtype_of(kind)
+    if kind in _WITHIN:
+        read_as, least, most = _WITHIN[kind]
+        read = numbers(cells, read_as, faults, table, column, factor)
+        below, above = (read < least).fill_null(False), (read > most).fill_null(False)
+        faults.wrong(table, column, BACKWARDS if kind in _BACKWARDS else OUT_OF_RANGE, int(below.sum()))
+        faults.wrong(table, column, OUT_OF_RANGE, int(above.sum()))
+        return read.set(below | above, None)
     if cells.dtype in (pl.String, pl.Categorical, pl.Enum):
         return _of_texts(cells.cast(pl.String), dtype, kind, faults, table, column, factor)
     if factor != 1:
@@ -123,7 +150,7 @@ def numbers(
             return result.set((~result.is_finite()).fill_null(False), None) if infinite else result
         faults.wrong(table, column, OUT_OF_RANGE, result.null_count() - cells.null_count() - infinite)
         return result
-    if kind in ("ns", "bytes", "count"):
+    if kind in ("ns", "bytes"):
         beyond = ((result > LIMIT) | (result < -LIMIT)).fill_null(False)
         result = result.set(beyond, None) if bool(beyond.any()) else result
     faults.wrong(table, column, OUT_OF_RANGE, result.null_count() - cells.null_count())
@@ -203,14 +230,13 @@ def _of_objects(
         values.append(value)
         if reason is not None:
             faults.wrong(table, column, reason)
-    return pl.Series(name, values, dtype=pl.Float64 if kind == "real" else pl.Int64)
+    return pl.Series(name, values, dtype=dtype_of(kind))
 
 
 def series(name: str, cells: Sequence[object], kind: Kind, faults: Faults, table: str) -> pl.Series:
     """A column of Python values, as databases and JSON give them."""
-    dtype = pl.Float64 if kind == "real" else pl.Int64
     try:
-        plain = pl.Series(name, cells, dtype=dtype, strict=True)
+        plain = pl.Series(name, cells, dtype=dtype_of(kind), strict=True)
     except (TypeError, OverflowError, pl.exceptions.PolarsError):
         return _of_objects(cells, name, kind, faults, table, name)
     return numbers(plain, kind, faults, table, name)
@@ -223,7 +249,7 @@ def columns(
     have = set(rows.columns)
     read = [
         numbers(rows[name], kind, faults, table) if name in have
-        else pl.repeat(None, rows.height, dtype=pl.Float64 if kind == "real" else pl.Int64, eager=True).alias(name)
+        else pl.repeat(None, rows.height, dtype=dtype_of(kind), eager=True).alias(name)
         for name, kind in kinds.items()
     ]
     missing = [pl.lit(None, pl.String).alias(name) for name in texts if name not in have]

@@ -314,6 +314,10 @@ class _Reader:
         """
         rows = rows.with_columns(pl.col("name", "metric", "device").cast(pl.String))
         rows = self._of_first_pass(rows)
+        own = rows.drop_nulls("start").group_by(_IDENTITY).agg(pl.col("start").unique()).filter(
+            pl.col("start").list.len() == 1).select(*_IDENTITY, alone=pl.col("start").list.first())
+        rows = rows.join(own, on=_IDENTITY, how="left", maintain_order="left").with_columns(
+            pl.coalesce("start", "alone")).drop("alone")  # another row of the dispatch says when it began
         passes = first_passes(rows.select(*_IDENTITY, "start").unique(maintain_order=True), _IDENTITY,
                               self._recording.faults)
         summed = rows.drop_nulls(["metric", "value"]).group_by(*_DISPATCH, "metric", maintain_order=True).agg(

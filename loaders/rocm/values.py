@@ -19,13 +19,14 @@ _RUNTIME = re.compile(r"HIP|RCCL|NCCL|ROCDECODE|ROCJPEG|RUNTIME|OMPT|ROCBLAS|MIO
 def kinds(ints: Sequence[str], reals: Sequence[str] = ()) -> dict[str, Kind]:
     """Column → what it holds: times, sizes, or else ids and counts, and counters."""
     return {
-        **{name: "ns" if _TIME.search(name) else "bytes" if _SIZE.search(name) else "id" for name in ints},
-        **dict.fromkeys(reals, "real"),
+        **{name: "total" if _TOTAL.search(name) else "ns" if _TIME.search(name) else "bytes" if _SIZE.search(name)
+           else "count" if name == "calls" else "id" for name in ints},
+        **{name: "mean" if _TOTAL.search(name) else "real" for name in reals},
     }
 
 
-_TIME = re.compile(
-    r"_timestamp$|^(?:begin|end|dispatch|complete|duration)ns$|^(?:total|average|min|max)\w*ns$|^start$|^end$")
+_TIME = re.compile(r"_timestamp$|^(?:begin|end|dispatch|complete|duration)ns$|^start$|^end$")
+_TOTAL = re.compile(r"^(?:total|average|min|max)\w*ns$")
 _SIZE = re.compile(r"^size$|^bytes$|_bytes$|^allocation_size$")
 
 

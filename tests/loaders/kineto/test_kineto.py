@@ -393,3 +393,14 @@ def test_an_export_of_xla_at_its_limit_says_that_the_rest_may_be_missing(
     events += [{"ph": "X", "pid": 1, "tid": 2, "ts": 10 * at, "dur": 5, "name": "k"} for at in range(slices)]
     trace = load(tmp_path, {"traceEvents": events})
     assert any("xplane.pb, which has all" in said for said in trace.info.warnings) == told
+
+
+def test_a_time_whose_exponent_hides_its_last_digits_is_none(tmp_path: Path) -> None:
+    text = json.dumps([kernel("a", 1), kernel("b", 2), kernel("c", 3)])
+    for short, long in ((1, "1.62068E+14"), (2, "1.620680000000125E+14"), (3, "1.62068000000016E14")):
+        text = text.replace(f'"ts": {short},', f'"ts": {long},')
+    trace = load(tmp_path, text.encode())
+    assert sorted(rows(trace.kernels.with_columns(pl.col("name").cast(pl.String)), "name", "start_ns")) == [
+        ("a", None), ("b", 0), ("c", 3_500)]
+    assert "1 value of traceEvents (ts) could not be read: rounded by a spreadsheet: the last digits are gone" in (
+        trace.info.warnings)
