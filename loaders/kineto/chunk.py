@@ -6,6 +6,7 @@ pending rows and the bytes to compress; first-touch page faults are the most exp
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from .columns import FLOATS, NULL, Floats, Ints
+from ..recording.faults import BACKWARDS, NO_NUMBER, NO_TIME, OUT_OF_RANGE, ROUNDED, SINCE_BOOT
+from ..schema_limits import LATEST_NS, LONGEST_NS
+from .columns import FAR_TIME, FLOATS, NO_TIME_TEXT, NULL, ROUNDED_TIME, Floats, Ints
 
 MISSING = -(1 << 31)  # The ``NULL`` of 32-bit columns.
 
@@ -122,3 +125,28 @@ def missing(column: Column) -> Any:
     if column.dtype.kind == "f":
         return np.nan
     return MISSING if column.dtype == np.int32 else NULL
+
+
+def marked_times(ts: Ints, dur: Ints, wrong: Counter[tuple[str, str]]) -> npt.NDArray[np.bool_] | None:
+    """Sets durations that are none to NULL, counts every time that is none by column and reason, and returns which
+    events have no start; None if all have one."""
+    low, high = int(dur.min()), int(dur.max())
+    if low < 0 or high > LONGEST_NS:
+        recorded = dur != NULL
+        reasons = ((NO_NUMBER, dur == NO_TIME_TEXT), (ROUNDED, dur == ROUNDED_TIME),
+                   (OUT_OF_RANGE, (dur == FAR_TIME) | (dur > LONGEST_NS)), (BACKWARDS, (dur < 0) & (dur > FAR_TIME)))
+        for reason, rows in reasons:
+            wrong["dur", reason] += int(np.count_nonzero(rows & recorded))
+        dur[(dur < 0) | (dur > LONGEST_NS)] = NULL
+    low, high = int(ts.min()), int(ts.max())
+    if low > 0 and high <= LATEST_NS:
+        return None
+    absent, text, rounded = ts == NULL, ts == NO_TIME_TEXT, ts == ROUNDED_TIME
+    positive = ts[ts > 0]
+    since_boot = len(positive) > 0 and int(positive.min()) > SINCE_BOOT
+    zero = (ts == 0) if since_boot else np.zeros(len(ts), np.bool_)
+    far = ((ts < -LATEST_NS) | (ts > LATEST_NS)) & ~absent & ~text & ~rounded
+    for reason, rows in ((NO_NUMBER, text), (ROUNDED, rounded), (NO_TIME, zero), (OUT_OF_RANGE, far)):
+        wrong["ts", reason] += int(np.count_nonzero(rows))
+    timeless: npt.NDArray[np.bool_] = absent | text | rounded | zero | far
+    return timeless if timeless.any() else None

@@ -20,21 +20,11 @@ from msgspec import Struct, field
 
 from ..ingest import limits
 from ..native.processor import threads
-from ..recording.faults import (
-    BACKWARDS,
-    NO_NUMBER,
-    NO_TIME,
-    OUT_OF_RANGE,
-    ROUNDED,
-    SINCE_BOOT,
-    Faults,
-    timeless_launches,
-)
-from ..schema_limits import LATEST_NS, LONGEST_NS
+from ..recording.faults import Faults, timeless_launches
 from . import dialect
 from .allocations import Allocations
-from .chunk import Basis, Chunk, Column, chunk, floats_of, merged
-from .columns import CODES, FAR_TIME, INTS, NO_TIME_TEXT, NULL, ROUNDED_TIME, Block, Codes, Ints, Strings
+from .chunk import Basis, Chunk, Column, chunk, floats_of, marked_times, merged
+from .columns import CODES, INTS, NULL, Block, Codes, Ints, Strings
 from .dialect import KIND, LOADING, STEP, InternedTexts
 from .scan.layout import DEVICE, HOST, UNKNOWN
 from .spool import Spool
@@ -158,7 +148,7 @@ class Tables:
         if not block.rows:
             return block
         ts, dur = block.ints[_INT["ts"]], block.ints[_INT["dur"]]
-        timeless = _marked(ts, dur, rows.wrong)
+        timeless = marked_times(ts, dur, rows.wrong)
         if timeless is None and int(ts.min()) > 0:
             return block
         device = self.texts.kind[block.texts("cat")] < _DEVICE_END
@@ -397,28 +387,3 @@ def _above(values: npt.NDArray[np.int64], none: int) -> npt.NDArray[np.int64]:
     if int(values.max()) <= none:
         return np.broadcast_to(np.int64(NULL), len(values))
     return np.where(values > none, values, NULL)
-
-
-def _marked(ts: Ints, dur: Ints, wrong: Counter[tuple[str, str]]) -> npt.NDArray[np.bool_] | None:
-    """Sets durations that are none to NULL, counts every time that is none by column and reason, and returns which
-    events have no start; None if all have one."""
-    low, high = int(dur.min()), int(dur.max())
-    if low < 0 or high > LONGEST_NS:
-        recorded = dur != NULL
-        reasons = ((NO_NUMBER, dur == NO_TIME_TEXT), (ROUNDED, dur == ROUNDED_TIME),
-                   (OUT_OF_RANGE, (dur == FAR_TIME) | (dur > LONGEST_NS)), (BACKWARDS, (dur < 0) & (dur > FAR_TIME)))
-        for reason, rows in reasons:
-            wrong["dur", reason] += int(np.count_nonzero(rows & recorded))
-        dur[(dur < 0) | (dur > LONGEST_NS)] = NULL
-    low, high = int(ts.min()), int(ts.max())
-    if low > 0 and high <= LATEST_NS:
-        return None
-    absent, text, rounded = ts == NULL, ts == NO_TIME_TEXT, ts == ROUNDED_TIME
-    positive = ts[ts > 0]
-    since_boot = len(positive) > 0 and int(positive.min()) > SINCE_BOOT
-    zero = (ts == 0) if since_boot else np.zeros(len(ts), np.bool_)
-    far = ((ts < -LATEST_NS) | (ts > LATEST_NS)) & ~absent & ~text & ~rounded
-    for reason, rows in ((NO_NUMBER, text), (ROUNDED, rounded), (NO_TIME, zero), (OUT_OF_RANGE, far)):
-        wrong["ts", reason] += int(np.count_nonzero(rows))
-    timeless: npt.NDArray[np.bool_] = absent | text | rounded | zero | far
-    return timeless if timeless.any() else None
