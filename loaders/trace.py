@@ -8,7 +8,7 @@ import polars, which takes as long as reading 100 MB.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from msgspec import Struct, field
@@ -111,6 +111,11 @@ class DerivedStore(Protocol):
         ...
 
 
+HeldRows = Callable[[Sequence[tuple[Sequence[str], Sequence[str]]]], Iterator[list[dict[str, Any]]]]
+"""For groups of (kinds, columns): in batches, each group's rows as integer arrays by column, the least int64 for null,
+and ``row``, their places in the table."""
+
+
 class PartOf(Struct, frozen=True):
     """What a part of a run was cut from. ``one_cycle``: the part is one cycle, over whose ends gaps may reach.
     ``launched_outside``: its device work may have been launched by host slices of the parent that it does not hold.
@@ -155,6 +160,7 @@ class Trace(Struct, frozen=True):
     filled: dict[str, tuple[pl.LazyFrame, bool]] = field(default_factory=dict)  # results of ``has``, with their table
     captures: Callable[[], tuple[Trace | Unreadable, ...]] | None = None  # its graph captures, or the error
     memo: dict[str, list[tuple[tuple[object, ...], Any]]] = field(default_factory=dict)  # see ``remember``
+    held_host: HeldRows | None = None  # the host table as its reader holds it; goes where that table is replaced
     part_of: PartOf | None = None  # None: a whole run
     keeper: object = None  # keeps the directories of its tables from being removed
 
@@ -195,7 +201,7 @@ class Trace(Struct, frozen=True):
         """Whether a host call launches a graph whose device activities were recorded."""
         import polars as pl
 
-        if not self.has("kernels") or not self.has("host"):
+        if self.info.facts.get("graphless") or not self.has("kernels") or not self.has("host"):
             return False
         names = self.host.select(pl.col("name").unique()).collect(engine="streaming")["name"].cast(pl.String)
         return bool(names.str.contains("GraphLaunch").any())
@@ -269,7 +275,7 @@ class Trace(Struct, frozen=True):
 
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:
         """The same recording with some tables replaced."""
-        changes: dict[str, Any] = {**tables}
+        changes: dict[str, Any] = {**tables} | ({"held_host": None} if "host" in tables else {})
         # the copy gets its own ``filled`` and ``memo``, or this run would keep the copies' tables alive
         return replace(self, filled=self.filled.copy(), memo={}, **changes)
 
@@ -283,7 +289,12 @@ class Trace(Struct, frozen=True):
     def links(self) -> dict[str, Any]:
         """How launch calls and operators of the activities are known: ``call`` and ``op`` (activities by evidence),
         ``external_id`` (``agree tested used``), ``processes``, ``lost cut launch_calls repeats timeless``."""
-        return self.account().facts
+        from .account.account_of import processes_of
+
+        whole = self
+        while whole.part_of is not None:
+            whole = whole.part_of.parent
+        return self.account().facts | {"processes": whole.remember("processes", (), lambda: processes_of(whole))}
 
     def warn(self, *sentences: str) -> Trace:
         """The same recording with warnings added."""

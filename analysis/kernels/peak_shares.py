@@ -13,7 +13,6 @@ from ...loaders.trace import Trace
 from ..core.callers import callers_of
 from ..core.derived import derived
 from ..work.peaks import BadPeaks, of_settings
-from ..work.roofline import shaped_work
 from .sources import KEYS, Grain, places
 from .tensor_cores import by_tensor_cores
 
@@ -34,6 +33,8 @@ def shares_of_launches(run: Trace) -> pl.DataFrame | None:
     """``index launched`` and ``SHARES`` of every activity, in the order of ``run.kernels``; None if none is known. Work
     is divided among a call's activities by their time, so they all have the same share; copies and memsets of a call
     that computes have none."""
+    from ..work.roofline import shaped_work
+
     divided, callers = shaped_work(run), callers_of(run)
     if divided is None or callers is None:
         return None

@@ -26,7 +26,8 @@ class Account(Struct, frozen=True):
     """``activities``: one row per row of ``kernels``, with ``call`` and ``op`` (rows of ``host``, null for none),
     ``call_by`` and ``op_by`` (see ``CALL_BY``, ``OP_BY``), ``launch_ns`` and ``launch_pid`` of the call,
     and ``graph``, whether a graph replayed it. ``missing``: launch calls of one kernel that no activity has (``row
-    start_ns rank cut``); ``cut`` are those after the last call with a record. ``facts`` as ``Trace.links``."""
+    start_ns rank cut``); ``cut`` are those after the last call with a record. ``facts`` as ``Trace.links``, without the
+    processes."""
 
     activities: pl.DataFrame
     missing: pl.DataFrame

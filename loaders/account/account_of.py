@@ -13,7 +13,7 @@ from . import CALL_BY, OP_BY, Account
 from .arrays import Bytes, rows_of, values_of
 from .calls import CALLS, NAMES, launch_calls, missing_calls
 from .operators import operators_of
-from .tables import DeviceWork, Recorded, slices_of, work_of
+from .tables import Recorded, slices_of, work_of
 
 STORED_BYTES = 20_000_000
 """Bytes of a recording from which on its account is stored: a smaller one is computed as fast as it is read."""
@@ -59,7 +59,7 @@ def account_of(trace: Accountable) -> Account:
         return now()
     return Account(
         trace.derived("account", lambda: now().activities), trace.derived("account-missing", lambda: now().missing),
-        json.loads(trace.derived("account-facts", lambda: _cell(now().facts))["facts"][0]),
+        json.loads(trace.derived("account-links", lambda: _cell(now().facts))["facts"][0]),
     )
 
 
@@ -117,7 +117,7 @@ def _computed(trace: Recorded) -> Account:
     counted = work.counted
     facts = {
         "call": _counts(CALL_BY, call_by[counted]), "op": _counts(OP_BY, op_by[counted]), "external_id": external,
-        "processes": _processes(trace, work), "lost": int((~missing["cut"]).sum()), "cut": int(missing["cut"].sum()),
+        "lost": int((~missing["cut"]).sum()), "cut": int(missing["cut"].sum()),
         "launch_calls": count, "repeats": int(trace.info.facts.get("repeats", 0)),
         "timeless": int(work.timeless.sum()),
     }
@@ -129,14 +129,14 @@ def _counts(words: tuple[str, ...], numbers: Bytes) -> dict[str, int]:
     return {word: count for word, count in zip(words, counted, strict=True) if count}
 
 
-def _processes(trace: Recorded, work: DeviceWork) -> list[dict[str, Any]]:
+def processes_of(trace: Accountable) -> list[dict[str, Any]]:
     """The processes with device activities: name, rank, devices and number of activities."""
     names = trace.info.facts.get("processes") or {}
     rank = pl.col("rank")
     if not trace.has("host") and not trace.info.facts.get("files"):
         rank = pl.lit(None, pl.Int64).alias("rank")  # ranks in the arguments of activities tell no processes
-    rows = trace.kernels.filter(pl.Series(work.counted)).group_by(rank).agg(
-        devices=pl.col("device").cast(pl.String).drop_nulls().unique().sort(), activities=pl.len(),
+    rows = trace.kernels.filter(pl.Series(work_of(trace).counted)).group_by(rank).agg(
+        devices=pl.col("device").drop_nulls().unique().cast(pl.String).sort(), activities=pl.len(),
         pid=pl.col("pid").drop_nulls().first(),
     ).sort("rank", nulls_last=True).collect(engine="streaming")
     return [

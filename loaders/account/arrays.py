@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,32 +22,45 @@ def integers(frame: pl.DataFrame, name: str, none: int = NONE) -> Ints:
     return _numbers(frame[name], none)
 
 
-def column_arrays(frame: pl.LazyFrame, *narrow: str) -> dict[str, Ints]:
+def column_arrays(frame: pl.LazyFrame) -> dict[str, Ints]:
     """Integer columns as arrays, ``NONE`` for null, read in batches so that only the arrays are in memory. A column
-    with a single value takes none; ``narrow`` columns are int32 if the values fit."""
-    return grouped_arrays(frame, [(None, columns_of(frame).names())], narrow)[0]
+    with a single value takes none."""
+    names = columns_of(frame).names()
+    return joined(batches_of(frame, [(None, names)]), [names], ())[0]
 
 
-def grouped_arrays(
-    frame: pl.LazyFrame, groups: Sequence[tuple[pl.Expr | None, Sequence[str]]], narrow: Container[str]
-) -> list[dict[str, Ints]]:
-    """As ``column_arrays``, in one reading, for each condition on rows (None: all) the columns
-    asked for."""
-    pieces: list[dict[str, list[Ints]]] = [{name: [] for name in names} for _, names in groups]
+def batches_of(
+    frame: pl.LazyFrame, groups: Sequence[tuple[pl.Expr | None, Sequence[str]]]
+) -> Iterator[list[dict[str, Ints]]]:
+    """The table in batches: for each condition on rows (None: all) the columns asked for."""
     batches = getattr(frame, "collect_batches", None)  # unstable API of polars: without it all rows come at once
     for batch in [frame.collect(engine="streaming")] if batches is None else batches(maintain_order=True):
         rows = [np.arange(batch.height) if condition is None else np.flatnonzero(batch.select(condition).to_series())
                 for condition, _ in groups]
         columns = batch.to_dict()
         del batch
+        arrays: list[dict[str, Ints]] = [{} for _ in groups]
         while columns:  # each column goes once its values are taken
             name, column = columns.popitem()
             values = _numbers(column)
-            for at, (_, names), of_group in zip(rows, groups, pieces, strict=True):
-                if name in names and len(at):
-                    of_group[name].append(_taken(values, at, name in narrow))
-    return [{name: _joined(of_group.pop(name)) for name in names}
-            for (_, names), of_group in zip(groups, pieces, strict=True)]
+            for at, (_, names), taken in zip(rows, groups, arrays, strict=True):
+                if name in names:
+                    taken[name] = values[at]
+        yield arrays
+
+
+def joined(
+    batches: Iterable[list[dict[str, Ints]]], groups: Sequence[Sequence[str]], narrow: Container[str]
+) -> list[dict[str, Ints]]:
+    """The columns of each group of rows whole, from batches; ``narrow`` columns are int32 if the values fit."""
+    pieces: list[dict[str, list[Ints]]] = [{name: [] for name in names} for names in groups]
+    for batch in batches:
+        for arrays, of_group in zip(batch, pieces, strict=True):
+            for name, values in arrays.items():
+                if len(values):
+                    of_group[name].append(_packed(values, np.int32 if name in narrow else np.int64))
+    return [{name: _whole(of_group.pop(name)) for name in names}
+            for names, of_group in zip(groups, pieces, strict=True)]
 
 
 def _numbers(column: pl.Series, none: int = NONE) -> Ints:
@@ -56,16 +69,16 @@ def _numbers(column: pl.Series, none: int = NONE) -> Ints:
     return column.cast(pl.Int64).fill_null(none).to_numpy()
 
 
-def _taken(values: Ints, rows: Ints, narrow: bool) -> Ints:
-    taken = values[rows]
-    if (taken == taken[0]).all():
-        return np.broadcast_to(taken[0], len(taken))
-    if narrow and int(taken.min()) > -(1 << 31) and int(taken.max()) < 1 << 31:
-        return taken.astype(np.int32)
-    return taken
+def _packed(values: Ints, dtype: type) -> Ints:
+    if values.strides == (0,):
+        return values
+    if values[0] == values[-1] and (values == values[0]).all():
+        return np.broadcast_to(np.int64(values[0]), len(values))
+    fits = dtype == np.int64 or (int(values.min()) > -(1 << 31) and int(values.max()) < 1 << 31)
+    return values.astype(dtype, copy=False) if fits else values
 
 
-def _joined(pieces: list[Ints]) -> Ints:
+def _whole(pieces: list[Ints]) -> Ints:
     if not pieces:
         return np.zeros(0, dtype=np.int64)
     if all(piece.strides == (0,) and piece[0] == pieces[0][0] for piece in pieces):
@@ -133,7 +146,12 @@ class Groups:
         if (ordered[1:] < ordered[:-1]).any():  # most recorders count ids upwards
             self.order = some[np.argsort(ordered, kind="stable")]
             ordered = keys[self.order]
-        heads = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else some
+        other = ordered[1:] != ordered[:-1]
+        if other.all():  # most recorders use an id once
+            self.keys, self.first = ordered, np.arange(len(ordered))
+            self.count = np.broadcast_to(np.int64(1), len(ordered))
+            return
+        heads = np.flatnonzero(np.append(True, other))
         self.keys, self.first = ordered[heads], heads
         self.count = np.diff(heads, append=len(ordered))
 

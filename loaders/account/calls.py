@@ -142,7 +142,7 @@ def missing_calls(work: DeviceWork, calls: LinkedSlices, call: Ints) -> tuple[pl
             (calls.rank, calls.rank[linked], work.rank[timeless]),
             (calls.correlation, calls.correlation[linked], work.correlation[timeless]))
         lost &= (theirs == NONE) | ~np.isin(theirs, np.concatenate((others, records)))
-    process = np.unique(calls.rank, return_inverse=True)[1]
+    process = numbered(calls.rank)
     last = np.full(int(process.max()) + 1, np.iinfo(np.int64).max)
     recorded = np.unique(process[linked])
     last[recorded] = NONE

@@ -43,7 +43,7 @@ def operators_of(
     testable = np.flatnonzero((call >= 0) & (by != RUNTIME_ID) & (named >= 0) & work.counted & ~(work.external < 0))
     fits = _around(ops, named[testable], calls, call[testable])
     agree, lacking = testable[fits], testable[~fits]
-    testable = np.concatenate((agree, lacking[inner.of(calls, call[lacking]) >= 0]))
+    testable = np.concatenate((agree, lacking[inner.exists(calls, call[lacking])]))
     agreeing, tested = (np.bincount(process[rows], minlength=count) for rows in (agree, testable))
     some = np.flatnonzero((named >= 0) & work.counted)
     before = np.bincount(process[some], weights=ops.start[named[some]] <= work.start[some], minlength=count)
@@ -88,17 +88,28 @@ class Innermost:
     def __init__(self, ops: LinkedSlices) -> None:
         self._ops = ops
 
+    def exists(self, calls: LinkedSlices, call: Ints) -> Mask:
+        """Whether there is an operator around the start of each call: where the latest end of those that began before
+        it on its thread is behind it."""
+        some = self._around_any(np.sort(calls.start[call]))
+        around = np.zeros(len(call), dtype=bool)
+        if not len(call) or not len(some):
+            return around
+        size, (thread, order) = len(some), _in_turn(self._ops.at(some), calls, call)
+        distinct, place = np.unique(np.concatenate((self._ops.end[some], calls.start[call])), return_inverse=True)
+        moment = (thread * (len(distinct) + 1) + place)[order]  # those of a thread are behind those of the one before
+        is_call = order >= size
+        latest = np.maximum.accumulate(np.where(is_call, -1, moment))
+        around[order[is_call] - size] = (latest > moment)[is_call]
+        return around
+
     def of(self, calls: LinkedSlices, call: Ints) -> Ints:
         """The position in the operators of the innermost one around the start of each call, -1 for none."""
         some = self._around_any(np.sort(calls.start[call]))
         if not len(call) or not len(some):
             return np.full(len(call), -1, dtype=np.int64)
         ops, size = self._ops.at(some), len(some)
-        thread = numbered(*(np.concatenate((getattr(ops, name), getattr(calls, name)[call]))
-                            for name in ("rank", "pid", "tid")))
-        start = np.concatenate((ops.start, calls.start[call]))
-        end = np.concatenate((ops.end, calls.end[call]))
-        order = np.lexsort((np.arange(len(start)) >= size, -end, start, thread))
+        thread, order = _in_turn(ops, calls, call)
         last = np.maximum.accumulate(np.where(order < size, np.arange(len(order)), -1))
         at = np.empty(len(call), dtype=np.int64)
         is_call = order >= size
@@ -118,6 +129,15 @@ class Innermost:
         """The operators in which any of these moments (sorted) lies."""
         first, last = (np.searchsorted(moments, at).astype(np.int32) for at in (self._ops.start, self._ops.end))
         return np.flatnonzero(last > first)
+
+
+def _in_turn(ops: LinkedSlices, calls: LinkedSlices, call: Ints) -> tuple[Ints, Ints]:
+    """A number for the thread of each operator and, behind them, of each call, and their order: by thread, then by
+    start, outer ones first."""
+    thread = numbered(*(np.concatenate((getattr(ops, name), getattr(calls, name)[call]))
+                        for name in ("rank", "pid", "tid")))
+    start, end = np.concatenate((ops.start, calls.start[call])), np.concatenate((ops.end, calls.end[call]))
+    return thread, np.lexsort((np.arange(len(start)) >= len(ops.start), -end, start, thread))
 
 
 def _tree(ops: LinkedSlices) -> Ints:

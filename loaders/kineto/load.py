@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import Unreadable
 from ..ingest import limits
@@ -98,6 +99,7 @@ def _scan(job: Job) -> Scanned:
         tally.times = tables.time_warnings()
         tally.summed = tables.allocations.beyond
         ignored = {dialect.REPEATS: tables.ignored, **deferred.ignored}
+        tally.facts |= {"graphless": not any("GraphLaunch" in text for text in tables.strings.texts)}
         tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count},
                         "tables": _listed(tables, deferred, tally.flows)}
         return Scanned(source.size, document.values, tables, tally, deferred.xla)
@@ -138,7 +140,7 @@ def _first(job: Job, size: int, document: Document, tables: Tables) -> Trace:
 
 def _trace(job: Job, scanned: Scanned) -> Trace:
     frames = scanned.tables.finish(rank_of(scanned.document), job.lasting)
-    trace = _described(job, scanned).with_tables(**frames)
+    trace = replace(_described(job, scanned).with_tables(**frames), held_host=scanned.tables.held_host())
     origin = scanned.tables.earliest or 0
     if scanned.tables.texts.device_word == ASCEND:
         from .flows import tie_launches

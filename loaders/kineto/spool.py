@@ -8,6 +8,7 @@ files, so that scanning threads do not wait.
 from __future__ import annotations
 
 from concurrent.futures import Executor, Future
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from .dialect import InternedTexts
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from ..trace import HeldRows
 
 SPILL_BYTES = 6 << 20  # Bytes of rows in memory before the first file is written, if the table must end up in files.
 HELD_BYTES = 64 << 20  # The same if files are not required, to bound memory.
@@ -135,6 +138,12 @@ class Spool:
         if self._chunks or not frames:
             frames.append(self._rows(self._chunks, basis))
         return pl.concat(frames)
+
+    def held(self, basis: Basis) -> HeldRows | None:
+        """The rows for ``Trace.held_host``, None if some are in files."""
+        from .table_frames import held_rows
+
+        return None if self._files or not self._chunks else partial(held_rows, self._texts, (*self._chunks,), basis)
 
     def _again(self, basis: Basis, lasting: bool) -> pl.LazyFrame:
         import polars as pl

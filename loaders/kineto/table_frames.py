@@ -17,7 +17,8 @@ from polars.io.plugins import register_io_source
 from .. import schema
 from . import dialect
 from .chunk import TEXTS, Basis, Chunk, Column, joined, missing
-from .dialect import CodeMeaning, InternedTexts, category_codes
+from .columns import NULL
+from .dialect import KIND, CodeMeaning, InternedTexts, category_codes
 
 _MANY = 1 << 12  # Device numbers below this use a lookup table; larger ones are sorted.
 _BATCH = 1 << 17
@@ -40,8 +41,10 @@ def lazy_rows(table: str, texts: InternedTexts, chunks: Sequence[Chunk], basis: 
             yield pl.DataFrame(height=every if limit is None else min(every, limit))
             return
         lacking = {name for name in column_names if name not in columns}
-        if lacking and limit is not None and limit <= chunks[0].rows:  # a query that checks whether there are rows
-            preview = _columns(table, texts, chunks[:1], basis, first, {*column_names}).select(column_names).head(limit)
+        if lacking and limit is not None:  # a query that looks at the first rows only
+            ends = np.cumsum([each.rows for each in chunks])
+            few = chunks[: int(np.searchsorted(ends, limit)) + 1]
+            preview = _columns(table, texts, few, basis, first, {*column_names}).select(column_names).head(limit)
             yield preview if predicate is None else preview.filter(predicate)
             return
         if lacking and predicate is not None and limit is None:
@@ -124,6 +127,37 @@ def frame(
     if table == "kernels" and basis.pids:
         more.append(_launcher(rank, basis).alias("pid"))
     return all_columns.with_columns(more) if more else all_columns
+
+
+def held_rows(
+    texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, groups: Sequence[tuple[Sequence[str], Sequence[str]]]
+) -> Iterator[list[dict[str, npt.NDArray[np.int64]]]]:
+    """Rows of the host table, see ``Trace.held_host``."""
+    kinds = [np.isin(np.arange(256), [KIND[kind] for kind in each]) for each, _ in groups]
+    before = 0
+    for held in chunks:
+        batch = []
+        for is_kind, (_, names) in zip(kinds, groups, strict=True):
+            rows = np.flatnonzero(is_kind[held.columns["kind"]])
+            arrays = {name: _held(texts, basis, name, held.columns.get(name), rows) for name in names}
+            batch.append({"row": rows + before, **arrays})
+        yield batch
+        before += held.rows
+
+
+def _held(
+    texts: InternedTexts, basis: Basis, name: str, column: Column | None, rows: npt.NDArray[np.intp]
+) -> npt.NDArray[np.int64]:
+    none = basis.rank if name == "rank" and basis.rank is not None else NULL
+    if column is None:
+        return np.broadcast_to(np.int64(none), len(rows))
+    values = column[rows]
+    if name in TEXTS:
+        return np.where(values < 0, NULL, texts.spelled(name)[values])
+    if name == "start_ns":
+        return values - basis.origin
+    absent = values == missing(values)
+    return np.where(absent, none, values) if absent.any() else values
 
 
 def with_timeless(

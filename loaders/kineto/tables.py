@@ -32,6 +32,8 @@ from .spool import Spool
 if TYPE_CHECKING:
     import polars as pl
 
+    from ..trace import HeldRows
+
 _WRITERS = 2, 4
 """Minimum and maximum number of writing threads: the last and largest files are written after scanning."""
 _MOST_PRINTS = 250_000
@@ -314,13 +316,16 @@ class Tables:
         if self.timeless:
             from .table_frames import with_timeless
 
-            basis = self._basis("kernels")
-            first = self.spools["kernels"].rows
-            path = self.spools["kernels"].workspace / "kernels-timeless.arrow" if lasting else None
-            out["kernels"] = with_timeless(out["kernels"], self.texts, self.timeless, basis, first, path)
+            basis, spool = self._basis("kernels"), self.spools["kernels"]
+            path = spool.workspace / "kernels-timeless.arrow" if lasting else None
+            out["kernels"] = with_timeless(out["kernels"], self.texts, self.timeless, basis, spool.rows, path)
         out["cycles"] = self._cycles(rank)
         out["allocations"] = self.allocations.table(self.earliest or 0, rank)
         return out
+
+    def held_host(self) -> HeldRows | None:
+        """After ``finish``; see ``Trace.held_host``."""
+        return self.spools["host"].held(self._basis("host"))
 
     def settle(self) -> None:
         """Wait until all files are written. Raises any error of a write."""

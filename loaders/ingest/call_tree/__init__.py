@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -72,7 +74,7 @@ def deferred(
             if begin == limit:
                 return
 
-    return trace.with_tables(host=register_io_source(rows, schema=types))
+    return replace(trace.with_tables(host=register_io_source(rows, schema=types)), held_host=trace.held_host)
 
 
 def _blocks(frames: Sequence[pl.LazyFrame]) -> Iterator[pl.LazyFrame]:

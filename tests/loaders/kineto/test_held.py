@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+from msgspec.structs import asdict, replace
 from polars.testing import assert_frame_equal
 
+from warplens.loaders.account.calls import CALLS, NAMES
+from warplens.loaders.account.tables import LinkedSlices, slices_of
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.kineto import table_frames
 from warplens.loaders.kineto.columns import Strings
@@ -47,6 +51,40 @@ def test_to_look_whether_there_are_rows_makes_no_columns(trace: Path, monkeypatc
     first = rows.select("name").head(1).collect()
     assert first.height == 1 and asked[0] <= 3
     assert_frame_equal(first, rows.select("name").collect().head(1))
+
+
+def arrays(some: LinkedSlices) -> dict[str, Any]:
+    columns = asdict(some)
+    return {name: values.tolist() for name, values in (*columns.items(), *columns.pop("named").items())
+            if name != "named"}
+
+
+@pytest.mark.parametrize("case", ["sample", "odd", "ranked"])
+def test_calls_and_operators_are_the_same_from_the_reader_and_from_the_table(
+    case: str, trace: Path, tmp_path: Path
+) -> None:
+    if case != "sample":
+        def event(number: int, cat: str, name: str, **more: Any) -> dict[str, Any]:
+            return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": "thread 9", "ts": 10.5 + number,
+                    "dur": 2} | more
+
+        events = [
+            event(0, "cpu_op", "aten::mm", args={"External id": 1 << 40}), event(1, "cuda_runtime", "cudaLaunchKernel"),
+            event(2, "cuda_driver", "cuLaunchKernel", args={"correlation": 0}), event(3, "cpu_op", "aten::add", dur=-1),
+            event(4, "cuda_runtime", "cudaGraphLaunch", args={"correlation": 7, "External id": 3}, pid=2),
+            event(5, "user_annotation", "step"), event(6, "cpu_op", "aten::t", tid=3, ts=11),
+            event(7, "kernel", "gemm", pid=0, tid=7, args={"correlation": 7, "device": 0, "stream": 7}),
+        ]
+        document = {"distributedInfo": {"rank": 3}} if case == "ranked" else {}
+        trace = tmp_path / "trace.json"
+        trace.write_text(json.dumps(document | {"traceEvents": events}))
+    run = open_run(str(trace), use_cache=False)[0]
+    assert run.held_host is not None
+    held, read = (slices_of(one, CALLS, NAMES) for one in (run, replace(run, held_host=None)))
+    for one, other in zip(held, read, strict=True):
+        assert len(one.row) > 0 and arrays(one) == arrays(other)
+    moved = run.with_tables(host=run.host.filter(pl.col("kind") == "op"))
+    assert moved.held_host is None and run.with_tables(kernels=run.kernels).held_host is not None
 
 
 def test_texts_are_numbered_in_the_order_they_are_first_seen() -> None:
