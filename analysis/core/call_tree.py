@@ -193,6 +193,9 @@ class HostSlices:
 
     def names_of(self, rows: Ints) -> pl.Series:
         """The name at each row, null for -1."""
+        if "name" not in self.__dict__:  # asked for nothing else of them: not worth numbering
+            names = self._run.host.select("name").collect(engine="streaming")["name"]
+            return names.gather(pl.Series(rows, dtype=pl.Int64).set(pl.Series(rows < 0), None))
         if not len(self.name.number):
             return gathered(self.name.distinct, rows)
         named = self.name.at(np.maximum(rows, 0))

@@ -116,7 +116,9 @@ def slices_of(trace: Recorded, kinds: Sequence[str], names: dict[str, Any]) -> t
 
 def _slices(columns: dict[str, Ints], names: dict[str, Any]) -> LinkedSlices:
     start = columns["start_ns"]
-    end = np.where(start == NONE, NONE, start + np.maximum(columns.pop("dur_ns"), 0))
+    end = start + np.maximum(columns.pop("dur_ns"), 0)
+    if (start == NONE).any():
+        end[start == NONE] = NONE
     order = by_start(start, end) if names and bool((np.diff(start) <= 0).any()) else None
     named = {}
     if names:

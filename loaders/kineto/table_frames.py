@@ -133,12 +133,11 @@ def held_rows(
     texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, groups: Sequence[tuple[Sequence[str], Sequence[str]]]
 ) -> Iterator[list[dict[str, npt.NDArray[np.int64]]]]:
     """Rows of the host table, see ``Trace.held_host``."""
-    kinds = [np.isin(np.arange(256), [KIND[kind] for kind in each]) for each, _ in groups]
     before = 0
     for held in chunks:
         batch = []
-        for is_kind, (_, names) in zip(kinds, groups, strict=True):
-            rows = np.flatnonzero(is_kind[held.columns["kind"]])
+        for kinds, names in groups:
+            rows = np.flatnonzero(np.logical_or.reduce([held.columns["kind"] == KIND[kind] for kind in kinds]))
             arrays = {name: _held(texts, basis, name, held.columns.get(name), rows) for name in names}
             batch.append({"row": rows + before, **arrays})
         yield batch
@@ -151,7 +150,7 @@ def _held(
     none = basis.rank if name == "rank" and basis.rank is not None else NULL
     if column is None:
         return np.broadcast_to(np.int64(none), len(rows))
-    values = column[rows]
+    values = column.take(rows)
     if name in TEXTS:
         return np.where(values < 0, NULL, texts.spelled(name)[values])
     if name == "start_ns":
