@@ -38,6 +38,16 @@ def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> 
     return result
 
 
+def longest_wait(run: Trace, mark: str = "") -> list[Section]:
+    """The arrivals at the collective of the run with the longest waits; [] where none is matched."""
+    arrivals = arrivals_of(run)
+    if arrivals.met.is_empty():
+        return []
+    waits = arrivals.met.group_by("instance").agg(pl.col("wait_ns").sum())
+    worst = waits.sort("wait_ns", "instance", descending=[True, False])["instance"][0]
+    return [_timeline(arrivals.met.filter(pl.col("instance") == worst), arrivals, mark)]
+
+
 def _behind(run: Trace, arrivals: Arrivals, row: dict[str, Any], paired: bool) -> pl.DataFrame:
     """The activities of a row, selected by the row's keys."""
     frame = arrivals.frame.filter(pl.col("kind") == row["kind"])

@@ -89,7 +89,8 @@ def _refused_or(sections: Callable[[], list[Section]]) -> list[Section]:
 def _named(table: Table, row: Row) -> tuple[Section, ...]:
     """The row's name as a title section."""
     texts = [column for column in table.columns if column.unit == "text" and row[column.name] is not None]
-    named = [one for one in texts if one.role in ("name", "frame", "label")] or [one for one in texts if one.pinned]
+    ways = (lambda one: one.role in ("name", "frame", "label"), lambda one: one.pinned, lambda one: one.pairs == "key")
+    named = next(filter(None, ([one for one in texts if way(one)] for way in ways)), [])
     return tuple(Section(display(str(row[one.name]))) for one in named[:1])
 
 

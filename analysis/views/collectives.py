@@ -89,6 +89,7 @@ def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneR
 
     from ..communication.arrivals import arrivals_of
     from ..communication.by_kind import by_kind
+    from ..communication.calls import each_call, last_rank
     from ..communication.recognised import fused_sentence, shape_sentence
     from ..communication.recorded import recorded_times, summed
     from ..cycles.reduced import lacking
@@ -103,7 +104,9 @@ def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneR
     notes = (*_notes(arrivals), *lacking(run))
     recorded = recorded_times(run)
     facts = facts_of(run, arrivals) | ({"recorded": [to_builtins(one) for one in recorded]} if recorded else {})
-    said = (shape_sentence(run), *_summary(frame), fused_sentence(facts["fused"]))
+    facts["calls"] = each_call(run, arrivals, options)
+    late = last_rank(arrivals)
+    said = (shape_sentence(run), *_summary(frame, late), fused_sentence(facts["fused"]))
     return OneRun(frame, facts, notes=notes, sums=(*filter(None, said), *([summed(recorded)] if recorded else [])))
 
 
@@ -153,19 +156,21 @@ def _notes(arrivals: Arrivals) -> tuple[str, ...]:
     return ("Only one rank is open: waits are unknown, and bandwidths are lower bounds, over whole durations.",)
 
 
-def _summary(rows: pl.DataFrame) -> tuple[str, ...]:
-    count, total, exposed, wait = (
-        int(rows[name].sum() or 0) for name in ("count", "total_ns", "exposed_ns", "wait_ns")
+def _summary(rows: pl.DataFrame, late: str | None = None) -> tuple[str, ...]:
+    """What is waiting, whom for, and what no kernel overlaps; ``late`` is the sentence on the last rank."""
+    count, total, exposed, wait, transfer = (
+        int(rows[name].sum() or 0) for name in ("count", "total_ns", "exposed_ns", "wait_ns", "transfer_ns")
     )
     if not count:
         return ("No device ran a collective.",)
-    text = (
-        f"{units.counted(count, 'collective', 'collectives')}, {units.duration(total)} on all ranks, "
-        f"{units.percent(100 * exposed / total, places=0) if total else '0%'} exposed"
-    )
-    if rows["wait_ns"].count() and total:
-        text += f", {units.percent(100 * wait / total, places=0)} of it waiting for the last rank"
-    return (text,)
+    calls = units.counted(count, "collective", "collectives")
+    whole = units.duration(total)
+    alone = "no kernel overlaps any of it." if exposed == total else (
+        f"{units.part_of(exposed, total)} is exposed: no kernel overlaps it.")
+    if not rows["wait_ns"].count():
+        return (f"{calls}, {whole} on all ranks; {alone}",)
+    return (f"{units.part_of(wait, total)} in {calls} on all ranks is waiting for the last rank; transfers take "
+            f"{units.duration(transfer)}.", *((late,) if late else ()), alone[0].upper() + alone[1:])
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:

@@ -7,18 +7,20 @@ without ranks has one row per device.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from ...loaders.schema import is_work
 from ...loaders.trace import REDUCED, Trace
 from ..communication.arrivals import RECORDED, Arrivals, arrivals_of, recorded_clock
 from ..communication.collectives import places_of
 from ..communication.devices import communication
-from ..contract.column import Column, side_by_side
-from ..contract.options import SIDES, Options
+from ..contract.column import Column, pair_columns, with_cycle_sums
+from ..contract.options import SIDES, Options, Side
 from ..contract.sections import Section
 from ..contract.view import Answer, CannotAnswer, Runs, View, lettered
 from ..core import units
@@ -27,7 +29,7 @@ from ..core.device_pairs import note
 from ..core.text import display
 from ..cycles.assignment import row_at
 from ..cycles.detection import view_cycles
-from ..cycles.paired import OneRun, on_the_same_devices
+from ..cycles.paired import OneRun, cycle_sums, on_the_same_devices
 from ..cycles.reduced import lacking
 from ..cycles.step_facts import step_by_rank
 from ..ranks.beginnings import Beginnings, Straggler, beginnings_of, straggler_of
@@ -35,7 +37,11 @@ from ..ranks.hang import hang_of, last_calls
 from ..ranks.job_replay import JobReplay, job_replay_of, stages_of
 from ..ranks.memory import memory_of, of_place
 from ..ranks.pipeline import PHASES, is_pipeline, pipeline_of, pipeline_straggler
+from ..ranks.two_runs import wait_sentences
 from ..table.sides import paired_rows
+
+if TYPE_CHECKING:
+    from ..cycles.whole import WholeCycles
 
 COLUMNS = (
     Column("rank", "rank", "number", "rank of the job", width=6, order=0, pinned=True, role="order", pairs="key"),
@@ -44,14 +50,15 @@ COLUMNS = (
            width=9, order=8, role="label"),
     Column("host", "host", "text", "machine it ran on", width=14, order=9, role="where"),
     Column("cycle_ns", "step", "ns", "mean step time: lead + device + tail", width=10, order=3),
-    Column("busy_ns", "busy", "ns", "device busy time over the whole recording", width=10, order=4),
-    Column("comm_ns", "communication", "ns", "time with a collective running", width=13, order=5),
-    Column("exposed_ns", "exposed", "ns", "communication not overlapped with computation", width=10, order=2),
-    Column("wait_ns", "waited", "ns", "time in collectives waiting for the last rank to arrive", width=10, order=1),
+    Column("busy_ns", "busy", "ns", "device busy time over the whole recording", width=10, order=4, pairs="sum"),
+    Column("comm_ns", "communication", "ns", "time with a collective running", width=13, order=5, pairs="sum"),
+    Column("exposed_ns", "exposed", "ns", "communication not overlapped with computation", width=10, order=2,
+           pairs="sum"),
+    Column("wait_ns", "waited", "ns", "time in collectives waiting for the last rank to arrive", width=10, order=1,
+           pairs="sum"),
     Column("caused_wait_ns", "caused wait", "ns", "summed wait of all other ranks where it arrived last", width=11,
            order=0, role="time", pairs="sum"),
-    Column("last_count", "last at", "count", "collectives at which it arrived last", width=7, order=1, role="count",
-           pairs="sum"),
+    Column("last_count", "last at", "count", "collectives at which it arrived last", width=7, order=1, role="count"),
     Column("lead_ns", "behind", "ns", "median lag behind the second-last rank where it arrived last", width=9, order=6),
     Column("behind_ns", "begins", "ns", "median delay of its cycle starts behind the first rank", width=9, order=5),
     Column("clock_offset_ns", "clock", "ns", "clock offset from the first rank's (+ is ahead), from the ends of shared "
@@ -60,14 +67,15 @@ COLUMNS = (
            "the clock; empty where the recorded clock stands", width=9, order=7),
     Column("clock_evidence", "clock by", "text", "how the clock is known: seq (sequence numbers of collectives), step "
            "(recorded steps), order (equally many), recorded (wall clocks, to within what they are off)", width=8,
-           order=9, role="label"),
+           order=9),
     Column("memory_peak", "memory", "bytes", "peak device memory allocated, where recorded", width=9, order=8),
     Column("memory_reserved", "reserved", "bytes", "peak device memory reserved by the allocator, where recorded",
            width=9, order=8),
     Column("memory_share", "of device", "fraction", "share of the device's memory in use at the peak, where both are "
            "recorded", width=9, order=8, of="of device memory"),
     Column("matched", "of", "count", "collectives it shares with other ranks", width=6, order=8),
-    Column("p2p_wait_ns", "waits p2p", "ns", "time in messages before the other side was there", width=10, order=3),
+    Column("p2p_wait_ns", "waits p2p", "ns", "time in messages before the other side was there", width=10, order=3,
+           pairs="sum"),
     Column("stage", "stage", "number", "its stage in the pipeline", width=5, order=4, role="where"),
     Column("state", "state", "text", "of a flight recorder: missing, differs, waits, ended, no dump", width=8, order=0,
            role="label"),
@@ -84,20 +92,38 @@ def build(runs: Runs, options: Options) -> Answer:
     if len(sides) == 1:
         return sides[0].answer()
     facts: dict[str, Any] = {side: one.facts for side, one in zip(SIDES, sides, strict=True)}
-    summary, notes = lettered([one.summary for one in sides]), lettered([one.notes for one in sides])
-    (a, b), moved = on_the_same_devices((sides[0].frame, sides[1].frame))
+    lines, notes = _of_both([one.summary for one in sides]), lettered([one.notes for one in sides])
+    per = cycle_sums(runs, options, COLUMNS, [one.frame for one in sides], _in_cycles)
+    (a, b), moved = on_the_same_devices(per.frames)
     device = pl.col("device").cast(pl.String)
     if a["rank"].n_unique() == b["rank"].n_unique() == 1:  # one rank of each run is compared whatever its number
         b = b.with_columns(pl.lit(a["rank"][0], a.schema["rank"]).alias("rank"))
-    rows = _of_ranks_there(paired_rows(a.with_columns(device), b.with_columns(device), COLUMNS))
-    return Answer(rows.lazy(), facts, (*summary, *_changed(facts)), (*notes, *note(moved), *_lengths(runs, options)))
+    columns = with_cycle_sums(COLUMNS)
+    rows = _of_ranks_there(paired_rows(a.with_columns(device), b.with_columns(device), columns))
+    lines = (*lines, *_changed(facts))
+    waits = wait_sentences(runs, rows) if per.has_sums else ()
+    return Answer(
+        rows.lazy(), facts | per.facts, lines, (*notes, *note(moved), *per.notes),
+        cycle_summary=(*waits, *lines, per.sentence(rows, ())) if per.has_sums else ())
 
 
-def _lengths(runs: Runs, options: Options) -> tuple[str, ...]:
-    """A note on sums that differ because one recording holds more cycles than the other."""
-    a, b = (view_cycles(run, options).frame["cycle"].n_unique() for run in runs)
-    return ("Busy, communication, exposed and wait times are sums over the recordings: "
-            f"{units.counted(a, 'cycle', 'cycles')} in A, {units.count(b)} in B.",) if a and b and a != b else ()
+def _of_both(sides: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The lines of both runs; what both say is there once."""
+    a, b = sides
+    same = tuple(line for line in a if line in b)
+    rest = lettered([tuple(line for line in one if line not in same) for one in sides])
+    return (*(f"A and B: {line}" for line in same), *rest)
+
+
+def _in_cycles(cycles: WholeCycles, options: Options, side: Side) -> pl.DataFrame:
+    """The sums of each rank over the cycles; collectives are matched over the whole run, as in ``collectives``."""
+    run = cycles.run
+    arrivals = arrivals_of(run)
+    if cycles.scoped or REDUCED in run.info.facts:
+        return by_rank(cycles.part, arrivals_of(cycles.part), options, beginnings_of(cycles.part, arrivals, options))
+    inside = cycles.part.kernels.select("index").collect(engine="streaming")["index"]
+    within = replace(arrivals, frame=arrivals.frame.filter(pl.col("index").is_in(inside.implode())))
+    return by_rank(cycles.part, within, options, beginnings_of(run, arrivals, options))
 
 
 def _of_ranks_there(rows: pl.DataFrame) -> pl.DataFrame:
@@ -106,7 +132,7 @@ def _of_ranks_there(rows: pl.DataFrame) -> pl.DataFrame:
     there = {"a": a, "b": b, "delta": a & b}
     return rows.with_columns(
         pl.when(known).then(f"{column.name}_{side}").alias(f"{column.name}_{side}")
-        for column in COLUMNS if column.pairs == "sum" for side, known in there.items())
+        for column in with_cycle_sums(COLUMNS) if column.sums for side, known in there.items())
 
 
 def _one(run: Trace, options: Options) -> OneRun:
@@ -322,8 +348,13 @@ def heat_of(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, Any] 
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
-    """The collectives of a rank by kind, most caused wait first; of a flight recorder its last calls."""
+    """The collectives of a rank by kind, most caused wait first; of a flight recorder its last calls; of two runs what
+    makes it late."""
     from ..details.listed import in_run, row_section, sides, span
+    from ..ranks.two_runs import sections
+
+    if len(runs) == 2 and all(run.has("kernels") for run in runs):
+        return sections(row, runs, options)
 
     result: list[Section] = []
     for number, scope, tail in sides(runs, options):
@@ -344,4 +375,4 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     return result
 
 
-VIEW = View("ranks", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="ranks", details=details)
+VIEW = View("ranks", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="ranks", details=details)

@@ -11,6 +11,7 @@ import pytest
 from app_runs import Shelf, app_on, counted, press, screen_text, settled
 from demo_app import run_of_the_demo
 from history_runs import stepped
+from made_ranks import job
 from textual.widgets import Input
 
 from warplens.analysis.history.runs import history_trace
@@ -26,6 +27,7 @@ OF_TWO_RUNS = ("cycles", "diff", "pairs")
 
 plotted = cache(counted)
 warned = cache(lambda: run_of_the_demo("normal").warn("3 events were dropped"))  # what follows is found out once
+late = cache(job)
 many = cache(lambda: history_trace(stepped(40, "gemm_c", 1.1, 25)))
 
 
@@ -37,6 +39,7 @@ def snap(snap_compare: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     def compare(*keys: str, view: str, size: tuple[int, int] = (120, 40), **more: Any) -> bool:
         shelf = Shelf(a=warned(), b=run_of_the_demo("abnormal"),
                       many=many(), counted=plotted(), slower=plotted("slower", 1200.0),
+                      job=late(), later=late(420_000, "later"),
                       bad="bad.json: ends in the middle of an event.")
         runs = more.pop("runs", ("a", "b") if view in OF_TWO_RUNS else ("a",))
         app = app_on(*runs, shelf=shelf, view=view, **more)
@@ -113,6 +116,21 @@ def test_one_of_two_runs_cannot_be_read(snap: Callable[..., bool]) -> None:
 
 def test_one_run_is_still_being_read(snap: Callable[..., bool]) -> None:
     assert snap(view="kernels", runs=("a", "never"), size=(80, 24))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_each_collective_is_seen_on_each_rank(snap: Callable[..., bool], size: tuple[int, int]) -> None:
+    assert snap(view="collectives", runs=("job",), size=size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_ranks_of_two_runs_are_compared(snap: Callable[..., bool], size: tuple[int, int]) -> None:
+    assert snap(view="ranks", runs=("job", "later"), size=size)
+
+
+@pytest.mark.parametrize("size", SIZES[:2], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_page_for_a_ticket_accounts_for_the_change(snap: Callable[..., bool], size: tuple[int, int]) -> None:
+    assert snap(view="triage", runs=("a", "b"), size=size)
 
 
 @pytest.mark.parametrize("view", ["overview", "cycles", "kernels"])

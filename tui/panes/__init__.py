@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 SPECIAL: dict[str, str] = {
     "ops": "tree.TreePane",
     "overview": "overview.OverviewPane",
+    "collectives": "collectives.CollectivesPane",
     "cycles": "cycles.CyclesPane",
     "diff": "diff.DiffPane",
     "history": "history.HistoryPane",

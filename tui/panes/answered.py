@@ -6,7 +6,7 @@ a new answer arrives. What the keys do with the rows is ``table.TablePane``, its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import asdict, replace
@@ -30,6 +30,7 @@ from .shown import ELSEWHERE, Shown, absent, arranged, rows_of, scoped_table, se
 from .side_panel import AMPLE, BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, SidePanel
 
 if TYPE_CHECKING:
+    from ...analysis.contract.column import Column
     from ...analysis.contract.view import View
     from ...analysis.details.row_details import Glance
     from ...analysis.table.table import Table
@@ -45,8 +46,8 @@ class AnsweredPane(Container, can_focus=False):
 
     BLANK = True
     """Only its children show anything, so Textual need not cache, crop and filter blank lines for it on every key."""
-    draws_shares = False
-    """Whether its picture has shares, also where the list has none."""
+    draws_shares: bool | None = None
+    """Whether shares of the base are shown; None: where the list has any fraction."""
     _search_due = False
     due: Callable[[], None] | None = None
     """What a key asked for before the rows were there; done with the rows, forgotten on ^C."""
@@ -242,9 +243,13 @@ class AnsweredPane(Container, can_focus=False):
             if isinstance(value, dict) and value != self.base_facts:
                 self.base_facts = value
                 self.drawing.redraw()
+                self.make_room()  # a large number beside the sentences wraps them
 
-        if self.draws_shares or any(column.unit == "fraction" for column in table.columns):
+        if self._shows_shares(table.columns):
             self._base_runner.ask(lambda: table.all_facts, take)
+
+    def _shows_shares(self, columns: Sequence[Column]) -> bool:
+        return any(one.unit == "fraction" for one in columns) if self.draws_shares is None else self.draws_shares
 
     def show(self, shown: Shown) -> None:
         """Show the answer on the screen."""
@@ -287,6 +292,7 @@ class AnsweredPane(Container, can_focus=False):
     def make_room(self) -> None:
         """Place the side panel where there is room, or hide it."""
         (width, height), shown = self.app.size, self.shown
+        self.drawing.limit()
         wanted = shown is not None and shown.view.details is not None and len(shown.table) > 0
         wanted = wanted and self.session.details and not self.message
         left = self.size.height - self.drawing.lines - self.list_lines()
@@ -339,7 +345,7 @@ class AnsweredPane(Container, can_focus=False):
         if not lines:
             return Content("")
         frame, listed = self.answer_frame(), [one for one in shown.base.columns if one.order is not None]
-        if any(one.lasting for one in listed) and (self.draws_shares or any(one.unit == "fraction" for one in listed)):
+        if any(one.lasting for one in listed) and self._shows_shares(listed):
             frame = with_base(frame, self.base_facts, width)
         return joined(boxed(lines, frame, width, self.drawing.has_focus))
 

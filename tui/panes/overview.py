@@ -99,6 +99,7 @@ class OverviewPane(TablePane):
 
     def make_room(self) -> None:
         """The side panel is never shown: the picture takes all the room."""
+        self.drawing.limit()
 
     def picture(self, width: int) -> Content:
         """Time breakdown, gauges and findings."""

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from ..terminal.painting import content_or_sentence
 
 MOST_HEIGHT = 0.75
-"""Largest share of the pane's height, as in ``max-height`` of its style."""
+"""Largest share of the height, as in ``max-height`` of its style."""
 
 
 class Picture(Widget):
@@ -35,8 +35,6 @@ class Picture(Widget):
     ) -> None:
         super().__init__(id=id)
         self._most = most
-        if most != MOST_HEIGHT:
-            self.styles.max_height = f"{round(100 * most)}%"
         self._pane, self._draw = pane, draw
         self._drawn: tuple[int, int, Content] | None = None  # its own width, height of the pane, and what was drawn
         self._shown: tuple[str, object] | None = None  # text and spans rendered last
@@ -51,6 +49,11 @@ class Picture(Widget):
             self._shown = content.plain, content.spans
             self.display = bool(content.plain)
             self.refresh(layout=True)
+
+    def limit(self) -> None:
+        """At most its share of the whole pane: of what a panel below the list leaves, a picture that fits is cut."""
+        if self._pane.size.height:
+            self.styles.max_height = int(self._most * self._pane.size.height)
 
     def _width(self) -> int:
         return self.size.width or self._pane.size.width or 80

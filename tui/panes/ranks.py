@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from textual.content import Content
 
+from ...analysis.contract.options import SIDES
 from ...analysis.core import units
 from ...analysis.core.text import display
 from ..widgets.drawing import QUIET, A, B
@@ -22,21 +23,43 @@ MOST_LINES, SAID = 6, 10
 class RanksPane(TablePane):
     """The ranks view with its heat strip."""
 
+    draws_shares = False
+
     def evidence(self, width: int) -> list[Content]:
         """The strip of each run where there is room."""
         assert self.shown is not None
         result: list[Content] = []
         if self.app.size.height >= LEAST_HEIGHT and width >= LEAST_WIDTH:
             facts = self.shown.base.facts
-            sides = [("", A, facts)] if "heat" in facts else [
-                (f"{side.upper()} ", colour, facts.get(side, {})) for side, colour in (("a", A), ("b", B))
-            ]
-            spare = self.size.height - self.list_lines() - SAID
-            lines = max(MOST_LINES, spare) // len(sides)
-            for side, colour, known in sides:
-                result += pipeline_picture(known.get("pipeline"), width, side, colour)
-                result += heat_strip(known.get("heat"), width, lines, len(self.shown.base), side, colour)
+            if "heat" in facts:
+                return self._strips(facts, width, max(MOST_LINES, self._spare()))
+            heats = [(facts.get(side) or {}).get("heat") for side in SIDES]
+            order = list(dict.fromkeys(name for heat in reversed(heats) if heat for name in heat["ranks"]))
+            for side, colour, heat in zip(SIDES, (A, B), heats, strict=True):
+                known = {**(facts.get(side) or {}), "heat": in_order(heat, order)}
+                result += self._strips(known, width, max(MOST_LINES, self._spare()) // 2, f"{side.upper()} ", colour)
         return result
+
+
+    def _spare(self) -> int:
+        return self.size.height - self.list_lines() - SAID
+
+    def _strips(
+        self, facts: dict[str, Any], width: int, lines: int, side: str = "", colour: str = A
+    ) -> list[Content]:
+        """The pipeline and the waits of one run."""
+        assert self.shown is not None
+        return [*pipeline_picture(facts.get("pipeline"), width, side, colour),
+                *heat_strip(facts.get("heat"), width, lines, len(self.shown.base), side, colour)]
+
+
+def in_order(heat: dict[str, Any] | None, names: list[str]) -> dict[str, Any] | None:
+    """The heat map with its ranks in that order, so that two runs have the same ranks in the same lines."""
+    if not heat or not heat["ranks"]:
+        return heat
+    rows = dict(zip(heat["ranks"], heat["caused_ns"], strict=True))
+    none = [0] * len(heat["caused_ns"][0])
+    return {**heat, "ranks": names, "caused_ns": [rows.get(name, none) for name in names]}
 
 
 MOST_STAGES = 8

@@ -105,10 +105,6 @@ class RooflinePane(TablePane):
             return []
         return plot(self._dots(), self._roofs(), width, max(LINES[0], min(LINES[1], self.app.size.height // 3 - 1)))
 
-    def list_lines(self) -> int:
-        """At least a third of the plot's lines, so that it stays whole: it gets three quarters of the shared height."""
-        return max(super().list_lines(), 1 + ceil(self.drawing.lines / 3))
-
     def answer_frame(self) -> Frame:
         """Legend of the roofs drawn."""
         roofs = self._roofs()

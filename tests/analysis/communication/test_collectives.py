@@ -441,12 +441,48 @@ def test_one_rank_of_each_run_is_compared_whatever_its_number() -> None:
     assert table.frame.select("rank", "device", "busy_ns_a", "busy_ns_b").rows() == [(2, "GPU 2", 100, 150)]
 
 
-def test_sums_of_ranks_say_over_how_many_cycles_they_are() -> None:
+def test_ranks_of_two_runs_are_compared_per_cycle() -> None:
+    """A holds nine cycles, B four that are alike: no sum differs."""
     a, b = (run_of(kernels=[kernel(number, 100 * number, 10) for number in range(count)], cycles=steps(*[100] * count))
             for count in (9, 4))
-    said = "Busy, communication, exposed and wait times are sums over the recordings: 9 cycles in A, 4 in B."
-    assert said in answer("ranks", a, b).notes
-    assert said[:40] not in " ".join(answer("ranks", a, a).notes)
+    table = answer("ranks", a, b)
+    assert table.facts["per"] == "cycle"
+    sums = table.frame.select("busy_per_cycle_ns_a", "busy_per_cycle_ns_delta", "busy_ns_delta")
+    assert sums.rows() == [(10, 0, -50)]
+
+
+def test_two_runs_say_who_waits_for_whom_a_cycle() -> None:
+    a, b = (late_in(3, late) for late in (10_000, 60_000))
+    first, second = answer("ranks", a, b).summary[:2]
+    assert first == "GPU 0 waits 0.010 → 0.060 ms a cycle of 1.00 → 1.00 ms for GPU 1 (mean)."
+    assert second == "The transfer takes 0.100 → 0.100 ms a call (median)."
+
+
+def late_in(cycles: int, late_ns: int) -> Trace:
+    """A collective per cycle of 1 ms on two devices; GPU 1 comes late, and the transfer takes 100 µs."""
+    rows = [
+        {"index": 2 * n + at, "start_ns": 1_000_000 * n + 500_000 + late_ns * at,
+         "dur_ns": 100_000 + late_ns * (1 - at), "name": "ncclDevKernel_AllReduce_Sum_f32", "kind": "collective",
+         "device": f"GPU {at}", "seq": n, "process_group": "0"}
+        for n in range(cycles) for at in (0, 1)
+    ]
+    fill = [{"index": 2 * cycles + 2 * n + at, "start_ns": 1_000_000 * n, "dur_ns": 400_000, "name": "k",
+             "kind": "kernel", "device": f"GPU {at}"} for n in range(cycles) for at in (0, 1)]
+    return run_of(kernels=[*fill, *rows], cycles=steps(*[1_000_000] * cycles))
+
+
+def test_each_call_is_shown_on_each_rank() -> None:
+    calls = answer("collectives", late_in(3, 60_000)).facts["calls"]
+    assert (calls["count"], calls["ranks"]) == (3, 2)
+    assert [(one["shortest_ns"], one["last"], one["wait_ns"]) for one in calls["calls"]] == [
+        (100_000, "GPU 1", 60_000)] * 3
+    assert [(one["name"], one["dur_ns"], one["wait_ns"]) for one in calls["rows"]] == [
+        ("GPU 0", [160_000] * 3, 180_000), ("GPU 1", [100_000] * 3, 0)]
+
+
+def test_of_many_calls_those_with_the_longest_waits_are_there_in_their_order() -> None:
+    calls = answer("collectives", late_in(20, 60_000)).facts["calls"]
+    assert (calls["count"], len(calls["calls"])) == (20, 16)
 
 
 def test_groups_that_share_no_rank_have_clocks_each_for_itself() -> None:

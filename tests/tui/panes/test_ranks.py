@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import polars as pl
 from app_runs import Shelf, app_on, screen_text, settled
+from made_ranks import job
 
-from warplens.loaders import schema
-from warplens.loaders.trace import Info, Trace
-from warplens.tui.panes.ranks import heat_strip, pipeline_picture
-
-
-def job() -> Trace:
-    """Four ranks at 24 all-reduces in six cycles; rank 2 comes 300 µs later in the first four."""
-    rows: list[dict[str, Any]] = []
-    for number in range(24):
-        for rank in range(4):
-            start = number * 1_000_000 + rank * 7_000 + (300_000 if rank == 2 and number < 16 else 0)
-            rows.append({
-                "index": len(rows), "start_ns": start, "dur_ns": number * 1_000_000 + 500_000 - start,
-                "name": "ncclDevKernel_AllReduce", "kind": "collective", "device": f"GPU {rank}", "rank": rank,
-                "seq": number, "process_group": "0",
-            })
-    cycles = [
-        {"cycle": n, "start_ns": 4_000_000 * n, "dur_ns": 4_000_000, "label": "step", "kind": "step", "rank": rank,
-         "source": "recorded", "complete": True}
-        for rank in range(4) for n in range(6)
-    ]
-    frames = {"kernels": pl.DataFrame(rows), "cycles": pl.DataFrame(cycles)}
-    info = Info(source="/traces/job", label="job", format="kineto", ranks=(0, 1, 2, 3))
-    return Trace(info).with_tables(**{name: schema.conform(name, frame.lazy()) for name, frame in frames.items()})
+from warplens.tui.panes.collectives import matrix
+from warplens.tui.panes.ranks import heat_strip, in_order, pipeline_picture
 
 
 async def test_the_screen_names_the_late_rank_and_shows_when() -> None:
@@ -69,3 +45,36 @@ def test_a_pipeline_is_a_line_per_stage_with_the_share_of_its_bubble() -> None:
     assert [line[:15] for line in drawn] == ["stage 0 rank 0 ", "stage 1 rank 4 "]
     assert all(len(line) == 60 for line in drawn) and [line[-3:] for line in drawn] == ["25%", "25%"]
     assert pipeline_picture(None, 60) == pipeline_picture({"picture": None}, 60) == []
+
+
+def test_two_runs_have_the_same_ranks_in_the_same_lines() -> None:
+    heat = {"ranks": ["rank 1"], "parts": "cycle", "caused_ns": [[5, 0]]}
+    both = ["rank 0", "rank 1"]
+    assert in_order(heat, both) == {**heat, "ranks": both, "caused_ns": [[0, 0], [5, 0]]}
+    assert in_order(None, ["rank 0"]) is None
+
+
+CALLS = {
+    "count": 3, "ranks": 2,
+    "calls": [{"kind": "allreduce", "wait_ns": wait, "shortest_ns": 1_000_000, "last": "rank 1"}
+              for wait in (200_000, 100_000, 7_000_000)],
+    "rows": [{"name": "rank 0", "dur_ns": [1_200_000, 1_100_000, 8_000_000], "comm_ns": 10_300_000,
+              "wait_ns": 7_300_000, "step_ns": 20_600_000},
+             {"name": "rank 1", "dur_ns": [1_000_000, None, 1_000_000], "comm_ns": 3_000_000, "wait_ns": 0,
+              "step_ns": 20_600_000}],
+}
+
+
+def test_the_matrix_has_a_line_per_rank_and_a_column_per_call() -> None:
+    lines, unit, left = matrix(CALLS, 80, 8)
+    assert unit == "ms" and left == "3 of 3 calls"
+    text = [line.plain.split() for line in lines]
+    assert text[1][2:] == ["1.20", "1.10", "8.00", "10.30", "20.60", "C" * 7 + "c" * 3]
+    assert text[2][2:7] == ["1.00", "–", "1.00", "3.00", "20.60"]
+    assert text[3] == ["shortest", *["1.00"] * 3] and text[4][-3:] == ["1", "1", "1"]
+
+
+def test_a_matrix_without_room_has_the_longest_waits_and_says_what_is_left_out() -> None:
+    lines, _, left = matrix(CALLS, 40, 4)
+    assert left == "2 of 3 calls by longest wait · 1 of 2 ranks"
+    assert lines[1].plain.split()[2:4] == ["1.20", "8.00"]
