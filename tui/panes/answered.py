@@ -242,8 +242,7 @@ class AnsweredPane(Container, can_focus=False):
         def take(value: Any) -> None:
             if isinstance(value, dict) and value != self.base_facts:
                 self.base_facts = value
-                self.drawing.redraw()
-                self.make_room()  # a large number beside the sentences wraps them
+                self._settle()  # a large number beside the sentences wraps them
 
         if self._shows_shares(table.columns):
             self._base_runner.ask(lambda: table.all_facts, take)
