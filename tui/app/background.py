@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from ...analysis.core import units
 from ...analysis.core.text import display
 from ...loaders import files
-from ..session import resume
+from ..session import programs, resume
 from ..session.exporting import clipboard_text, new_file
 from ..session.jobs import QueryRunner
 from ..session.keys import spelled
@@ -90,6 +90,7 @@ class Background(HookedApp):
             if first and number == signal.SIGALRM:
                 self._end_at_once(first)
             first = first or number
+            programs.end_program()
             signal.setitimer(signal.ITIMER_REAL, _LONGEST_END)
             with suppress(RuntimeError):  # the loop is closed already
                 loop.call_soon_threadsafe(self._ended_by, first)

@@ -250,8 +250,8 @@ class TableList(ScrollView, can_focus=True):
             self._find(self.cursor + step, backwards=step < 0)
 
     def action_open(self) -> None:
-        """Open the details of the row under the cursor."""
-        if self.table is not None and len(self.table):
+        """Open the details of the row under the cursor, or of the first that comes."""
+        if self.table is None or len(self.table):
             self.post_message(self.Opened(self, self.cursor))
 
     def on_click(self, event: events.Click) -> None:

@@ -211,7 +211,8 @@ class TablePane(AnsweredPane, can_focus=False):
     def on_table_list_opened(self, event: TableList.Opened) -> None:
         """Enter on a row: show its details."""
         event.stop()
-        self.open_details(event.position)
+        if self.rows.table is not None or not self.later(self.rows.action_open):
+            self.open_details(event.position)
 
     def open_details(self, position: int, in_pager: bool = False) -> None:
         """Show the details of the row at that position in the list."""
@@ -288,7 +289,7 @@ class TablePane(AnsweredPane, can_focus=False):
         """Show the details of the row under the cursor in the pager."""
         if self.row():
             self.open_details(self.rows.cursor, in_pager=True)
-        else:
+        elif not self.later(self.action_pager):
             self.app.bell()
 
     def footer_keys(self) -> list[str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ...loaders import files
@@ -47,9 +50,55 @@ def _words(variables: Sequence[str], otherwise: Sequence[str]) -> list[str]:
     raise NoProgram(f"No {words[0] if words else ' or '.join(otherwise)} is installed; ${variables[-1]} names another.")
 
 
+_LOOK_S = 0.1
+"""Seconds between two looks at pending signals: the one that runs their handlers is the thread that waits here, and a
+signal that reaches another thread does not wake it."""
+_running: list[subprocess.Popen[str]] = []
+
+
+def end_program() -> None:
+    """The app is told to end: so is the program that has its terminal, and waiting for it returns."""
+    for program in _running:
+        with suppress(OSError):
+            program.terminate()
+
+
 def _run(command: list[str], text: str | None) -> int:
+    """The program's exit status. While it runs, ^C and ^Z are its own."""
     try:
-        done = subprocess.run(command, input=text, text=True, encoding="utf-8", errors="replace", check=False)
+        with _keys_of_its_own():
+            program = subprocess.Popen(
+                command, stdin=None if text is None else subprocess.PIPE, text=True, encoding="utf-8", errors="replace")
+            _running.append(program)
+            try:
+                return _status(program, text)
+            finally:
+                _running.remove(program)
     except OSError as error:
         raise NoProgram(f"{command[0]} cannot be run: {error.strerror or error}.") from None
-    return done.returncode
+
+
+def _status(program: subprocess.Popen[str], text: str | None) -> int:
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            program.communicate(text, timeout=_LOOK_S)
+            return program.returncode
+        text = None  # what is left of it goes on by itself
+
+
+@contextmanager
+def _keys_of_its_own() -> Iterator[None]:
+    """^C and ^Z reach every process on the terminal. asyncio would end the app for ^C: here a handler that does
+    nothing, not SIG_IGN, which the program would inherit. ^Z stops the app at once, or the shell would wait for it."""
+    if os.name != "posix" or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTSTP)}
+    signal.signal(signal.SIGINT, lambda number, frame: None)
+    signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+            signal.siginterrupt(number, False)  # as asyncio sets it

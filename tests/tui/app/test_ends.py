@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import select
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-termi
 SAMPLE = str(Path(__file__).resolve().parents[3] / "samples" / "kernel_table_unet_training.txt")
 WARPLENS = [sys.executable, "-m", "warplens", SAMPLE, "--view", "launches", "--no-cache"]
 SWITCH = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
+_TGKILL = 234 if os.uname().machine == "x86_64" else 131  # arm64 and others
 WRAP, CURSOR = b"7", b"25"
 """Modes a terminal has on at first."""
 
@@ -216,3 +218,48 @@ def test_quitting_while_it_loads_leaves_nothing_behind(tmp_path: Path, storm: bo
         os.close(writer)
     assert list((tmp_path / "tmp").iterdir()) == []
     assert [entry for entry in (tmp_path / "cache").rglob("*") if spill.is_temporary(entry)] == []
+
+
+@pytest.fixture
+def pager(app: Callable[..., Session], tmp_path: Path) -> tuple[Session, Path]:
+    """The app with a program in its pager, asked for before there are rows, that says when it runs and is not to end by
+    itself; and the file that it appends to at ^C."""
+    mark, program = tmp_path / "interrupted", tmp_path / "pager.py"
+    program.write_text(
+        "import pathlib, signal, sys, time\n"
+        f"signal.signal(signal.SIGINT, lambda *_: pathlib.Path({str(mark)!r}).touch())\n"
+        "print('the pager runs', flush=True)\n"
+        f"while not pathlib.Path({str(tmp_path / 'go')!r}).exists():\n    time.sleep(0.01)\n")
+    session = app(PAGER=f"{sys.executable} {program}")
+    session.send(b"|")
+    session.until(b"the pager runs")
+    return session, mark
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_signal_ends_it_and_its_pager(pager: tuple[Session, Path], number: signal.Signals) -> None:
+    session, _ = pager
+    os.kill(session.pid, number)
+    assert os.waitstatus_to_exitcode(ended(session)) == 128 + number
+    assert not left_on(session.ended())
+
+
+def test_a_signal_that_another_thread_gets_ends_it_as_well(pager: tuple[Session, Path]) -> None:
+    session, _ = pager
+    threads = sorted(int(name) for name in os.listdir(f"/proc/{session.pid}/task")) if sys.platform == "linux" else []
+    if len(threads) < 2:
+        pytest.skip("signals one thread only where /proc lists them")
+    ctypes.CDLL(None).syscall(_TGKILL, session.pid, threads[-1], signal.SIGHUP)
+    assert os.waitstatus_to_exitcode(ended(session)) == 128 + signal.SIGHUP
+
+
+def test_an_interrupt_is_the_pagers_and_the_app_goes_on(pager: tuple[Session, Path]) -> None:
+    session, mark = pager
+    session.send(b"\x03")
+    end = time.monotonic() + LIMIT
+    while not mark.exists() and time.monotonic() < end:
+        select.select([], [], [], 0.02)
+    start = session.sent
+    (mark.parent / "go").touch()
+    session.until(b"launch", start)
+    assert quit_it(session) == 0
