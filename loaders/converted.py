@@ -60,10 +60,20 @@ def write(folder: Path, runs: Sequence[Trace]) -> list[Path]:
     """
     if folder.is_dir():
         files.sweep(folder)
-    if folder.is_dir() and os.listdir(folder) and not _is_conversion(folder / DESCRIPTION):
-        raise FileExistsError(errno.EEXIST, "holds other files; name an empty folder", str(folder))
     if not folder.is_dir() or not os.listdir(folder):
-        return _write_new(folder, runs)
+        try:
+            return _write_new(folder, runs)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # else another writer was faster
+                raise
+    with files.held(folder):  # one writer after another, or the tables of one get the description of another
+        if not _is_conversion(folder / DESCRIPTION):
+            raise FileExistsError(errno.EEXIST, "holds other files; name an empty folder", str(folder))
+        return _write_over(folder, runs)
+
+
+def _write_over(folder: Path, runs: Sequence[Trace]) -> list[Path]:
+    """Write a conversion in place of another."""
     older = set(_ours(folder))
     written = _tables(folder, runs, uuid4().hex[:8])
     _replace(folder, runs, written)

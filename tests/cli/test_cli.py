@@ -22,6 +22,7 @@ import pytest
 from warplens.cli import arguments
 from warplens.cli.main import FINE, NAMES, UNREADABLE, USAGE, main
 from warplens.cli.output import format_of, write
+from warplens.loaders import converted
 from warplens.loaders.ingest import cache
 from warplens.tui.session.exporting import new_file
 
@@ -138,6 +139,28 @@ def test_a_folder_is_one_conversion_and_no_other_files(
     assert main(["convert", str(table), "-o", str(other)]) == USAGE
     assert b"holds other files; name an empty folder" in capsysbinary.readouterr().err
     assert (other / "kernels.parquet").read_bytes() == b"mine" and len(list(other.iterdir())) == 1
+
+
+def test_of_conversions_into_one_folder_at_once_the_last_is_whole(
+    table: Path, samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: Captured
+) -> None:
+    out, rename = tmp_path / "out", os.rename
+
+    def late(source: str, target: str) -> None:
+        """Another writer has its folder there first."""
+        monkeypatch.setattr(converted.os, "rename", rename)
+        assert main(["convert", str(samples / "comparison.csv"), "-o", str(out)]) == FINE
+        rename(source, target)
+
+    monkeypatch.setattr(converted.os, "rename", late)
+    assert main(["convert", str(table), "-o", str(out)]) == FINE
+    capsysbinary.readouterr()
+    printed = []
+    for run in (out, table):
+        assert main(["report", str(run), "--view", "launches", "--format", "csv"]) == FINE
+        printed.append(capsysbinary.readouterr().out)
+    assert printed[0] == printed[1]
+    assert [item.name for item in tmp_path.iterdir() if item.name.startswith(".warplens")] == []
 
 
 @pytest.mark.parametrize("name", ["run.txt", "link.txt", "hard.txt", "x/../run.txt"])
