@@ -107,6 +107,12 @@ def duration_columns(groups_of: Codes, durations: Ints, groups: int) -> dict[str
     """Columns of durations (ns; negative: unknown) per group: ``count`` of all and ``timeless``, of the unknown
     ones; the others over the known ones, null where a group has none. Every group number below ``groups`` occurs."""
     known = durations >= 0
+    counted = {name: pl.Series(np.bincount(some, minlength=groups).astype(np.int64)) for name, some in (
+        ("count", groups_of), ("timeless", groups_of[~known]))}
+    if groups and not known.any():
+        dtypes = {"mean_ns": pl.Float64(), "trend": pl.List(pl.Int64)}
+        return counted | {name: pl.Series([None] * groups, dtype=dtypes.get(name, pl.Int64())) for name in (
+            "total_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns", "trend")}
     whole = bool(known.all())
     of, lengths, there = groups_of, durations, np.arange(groups)
     if not whole:
@@ -121,8 +127,7 @@ def duration_columns(groups_of: Codes, durations: Ints, groups: int) -> dict[str
     if not whole:
         rows = pl.Series(np.full(groups, -1)).scatter(there, np.arange(len(there)))
         columns = {name: values.gather(rows.set(rows < 0, None)) for name, values in columns.items()}
-    counts = (np.bincount(some, minlength=groups).astype(np.int64) for some in (groups_of, groups_of[~known]))
-    return {**{name: pl.Series(one) for name, one in zip(("count", "timeless"), counts, strict=True)}, **columns}
+    return counted | columns
 
 
 def timeless_note(timeless: int, count: int, word: str, words: str) -> tuple[str, ...]:

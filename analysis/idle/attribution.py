@@ -208,6 +208,8 @@ def launches_of(run: Trace, host: Host, activities: pl.DataFrame, gaps: DeviceGa
     """The launches of the activities that end the gaps."""
     row, before = (_rows_of(run, activities["index"].gather(pl.Series(at))) for at in (gaps.after, gaps.before))
     call = host.callers.call[row]
+    if len(unplaced := host.slices.unplaced):  # a call without a start explains no gap
+        call = np.where(np.isin(call, unplaced), -1, call)
     graph = (call >= 0) & (host.callers.call[before] == call) & (gaps.before != gaps.after)
     explained = np.flatnonzero((call >= 0) & ~graph)
     rank = int(host.slices.rank[call[explained[0]]]) if len(explained) else ABSENT

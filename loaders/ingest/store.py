@@ -37,7 +37,7 @@ from .cache import DERIVED
 if TYPE_CHECKING:
     import polars as pl
 
-LAYOUT = 7  # Version of this file layout, incremented when older versions cannot read it.
+LAYOUT = 8  # Version of this file layout, incremented when older versions cannot read it.
 _PLACE = "in_place.json"
 
 

@@ -160,15 +160,16 @@ def _held(
 
 
 def with_timeless(
-    kernels: pl.LazyFrame, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, first: int, path: Path | None
+    table: str, placed: pl.LazyFrame, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, first: int,
+    path: Path | None,
 ) -> pl.LazyFrame:
-    """The table with launches behind it that have neither start nor duration; these are written to ``path``, the last
-    of the table's files."""
-    rows = frame("kernels", texts, chunks, basis, first).with_columns(
+    """The table with rows behind it that have neither start nor duration; these are written to ``path``, the last of
+    the table's files."""
+    rows = frame(table, texts, chunks, basis, first).with_columns(
         start_ns=pl.lit(None, pl.Int64), dur_ns=pl.lit(None, pl.Int64))
     if path is not None:
         rows.write_ipc(path, compression="lz4")
-    return pl.concat([kernels, schema.conform("kernels", rows.lazy() if path is None else pl.scan_ipc(path))])
+    return pl.concat([placed, schema.conform(table, rows.lazy() if path is None else pl.scan_ipc(path))])
 
 
 def _series(table: str, texts: InternedTexts, name: str, values: Column, basis: Basis) -> pl.Series:

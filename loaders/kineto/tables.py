@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from ..ingest import limits
 from ..native.processor import threads
-from ..recording.faults import Faults, timeless_launches
+from ..recording.faults import Faults, timeless_calls, timeless_launches
 from . import dialect
 from .allocations import Allocations
 from .chunk import Basis, Chunk, Column, chunk, floats_of, marked_times, merged
@@ -60,7 +60,7 @@ class SortedRows(Struct):
     launchers: set[tuple[int, int]] = field(default_factory=set)
     sequenced: bool = False
     earliest: int | None = None
-    timeless: Chunk | None = None
+    timeless: dict[str, Chunk] = field(default_factory=dict)
     wrong: Counter[tuple[str, str]] = field(default_factory=Counter)
     untimed: int = 0
     ignored: int = 0
@@ -72,7 +72,7 @@ class Tables:
     """Collects blocks and samples; ``finish`` returns the tables. ``rows_of`` may be called from any thread, everything
     else only in file order. ``launchers`` are the (rank, pid) that made runtime calls, ``cycles`` tuples of (number,
     start, duration, label, rank); ``sequenced``: some operator has a sequence number. ``faults`` counts times that are
-    none; a device activity without a start is kept in ``timeless``, a host event without one is ``untimed``."""
+    none; device activities and named host events without a start are kept in ``timeless``, others are ``untimed``."""
 
     def __init__(self, strings: Strings, workspace: Path, early: bool = True, source: str = "traceEvents") -> None:
         self.source = source
@@ -85,7 +85,7 @@ class Tables:
         self.cycles: list[Cycle] = []
         self.earliest: int | None = None
         self.faults = Faults()
-        self.timeless: list[Chunk] = []
+        self.timeless: dict[str, list[Chunk]] = {"kernels": [], "host": []}
         self.untimed = 0
         self.ignored = 0
         self.launchers: set[tuple[int, int]] = set()
@@ -107,18 +107,19 @@ class Tables:
         rows = SortedRows()
         if as_recorded:
             rows.categories = [counts_of(one) for one in (block, device, host) if one is not None and one.rows]
-        bare: list[Block] = []
+        bare: dict[str, list[Block]] = {"kernels": [], "host": []}
         block = self._placed(block, rows, bare)
         devices, hosts = self._sorted_out(block, rows) if block.rows else (None, None)
         rows.kernels = self._chunk("kernels", (device, devices), self._kernels, rows, bare)
         rows.host = self._chunk("host", (host, hosts), self._host, rows, bare)
-        if bare:
-            rows.timeless = chunk(merged([self._kernels(each, rows) for each in bare]))
+        for table, columns in (("kernels", self._kernels), ("host", self._host)):
+            if bare[table]:
+                rows.timeless[table] = chunk(merged([columns(each, rows) for each in bare[table]]))
         return rows
 
     def _chunk(
         self, table: str, blocks: Sequence[Block | None], columns: Callable[[Block, SortedRows], dict[str, Column]],
-        rows: SortedRows, bare: list[Block],
+        rows: SortedRows, bare: dict[str, list[Block]],
     ) -> Chunk | None:
         """The rows of one table from all blocks."""
         placed = [self._placed(block, rows, bare) for block in blocks if block is not None]
@@ -144,33 +145,37 @@ class Tables:
         rows.ranges = list(spans)
         return block.take(device), block.take(host)
 
-    def _placed(self, block: Block, rows: SortedRows, bare: list[Block]) -> Block:
-        """The events of a block that have a start. Times that are none are counted and become NULL; device activities
-        without a start are added to ``bare``, other events without one are untimed."""
+    def _placed(self, block: Block, rows: SortedRows, bare: dict[str, list[Block]]) -> Block:
+        """The events of a block that have a start. Times that are none are counted and become NULL; those of the tables
+        kernels and host without a start are added to ``bare``, other events without one are untimed."""
         if not block.rows:
             return block
         ts, dur = block.ints[_INT["ts"]], block.ints[_INT["dur"]]
         timeless = marked_times(ts, dur, rows.wrong)
         if timeless is None and int(ts.min()) > 0:
             return block
-        device = self.texts.kind[block.texts("cat")] < _DEVICE_END
+        kind = self.texts.kind[block.texts("cat")]
+        device = kind < _DEVICE_END
         if int(ts.max()) > 0:  # a record that the profiler left blank
             blank = (ts == 0) & (dur == 0) & device
             timeless = blank if timeless is None else blank | timeless
         if timeless is None or not timeless.any():
             return block
-        activities = timeless & device
-        rows.untimed += int(np.count_nonzero(timeless) - np.count_nonzero(activities))
-        if activities.any():
-            without = block.take(np.flatnonzero(activities))
-            without.ints[_INT["ts"]], without.ints[_INT["dur"]] = 0, NULL
-            bare.append(without)
+        host = timeless & ~device & (kind < _RANGE) & (block.texts("name") >= 0)
+        rows.untimed += int(np.count_nonzero(timeless & ~device & ~host))
+        for table, some in (("kernels", timeless & device), ("host", host)):
+            if some.any():
+                without = block.take(np.flatnonzero(some))
+                without.ints[_INT["ts"]], without.ints[_INT["dur"]] = 0, NULL
+                bare[table].append(without)
         return block.take(np.flatnonzero(~timeless))
 
     def time_warnings(self) -> list[str]:
-        """Sentences about times that are none, and about launches without one."""
-        count = sum(each.rows for each in self.timeless)
-        more = [timeless_launches(count, count + self.spools["kernels"].rows)] if count else []
+        """Sentences about times that are none, and about launches and calls without one."""
+        more = []
+        for table, say in (("kernels", timeless_launches), ("host", timeless_calls)):
+            if count := sum(each.rows for each in self.timeless[table]):
+                more.append(say(count, count + self.spools[table].rows))
         return [*self.faults.warnings(), *more]
 
     def add(self, rows: SortedRows) -> None:
@@ -180,8 +185,8 @@ class Tables:
         self.sequenced |= rows.sequenced
         for (column, reason), count in rows.wrong.items():
             self.faults.wrong(self.source, column, reason, count)
-        if rows.timeless is not None:
-            self.timeless.append(rows.timeless)
+        for table, bare in rows.timeless.items():
+            self.timeless[table].append(bare)
         self.untimed += rows.untimed
         self.ignored += rows.ignored
         for counts in rows.categories:
@@ -313,19 +318,21 @@ class Tables:
         for table, spool in self.spools.items():
             spool.close(self._basis(table), lasting)
         out = {table: spool.finish(self._basis(table), lasting) for table, spool in self.spools.items()}
-        if self.timeless:
-            from .table_frames import with_timeless
+        for table, chunks in self.timeless.items():
+            if chunks:
+                from .table_frames import with_timeless
 
-            basis, spool = self._basis("kernels"), self.spools["kernels"]
-            path = spool.workspace / "kernels-timeless.arrow" if lasting else None
-            out["kernels"] = with_timeless(out["kernels"], self.texts, self.timeless, basis, spool.rows, path)
+                spool = self.spools[table]
+                path = spool.workspace / f"{table}-timeless.arrow" if lasting else None
+                out[table] = with_timeless(
+                    table, out[table], self.texts, chunks, self._basis(table), spool.rows, path)
         out["cycles"] = self._cycles(rank)
         out["allocations"] = self.allocations.table(self.earliest or 0, rank)
         return out
 
     def held_host(self) -> HeldRows | None:
-        """After ``finish``; see ``Trace.held_host``."""
-        return self.spools["host"].held(self._basis("host"))
+        """After ``finish``; see ``Trace.held_host``. None where rows without a start stand behind the others."""
+        return None if self.timeless["host"] else self.spools["host"].held(self._basis("host"))
 
     def settle(self) -> None:
         """Wait until all files are written. Raises any error of a write."""

@@ -15,7 +15,7 @@ from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
 from ..recording.database import tables_of
-from ..recording.faults import Faults, timeless_launches
+from ..recording.faults import Faults, timeless_calls, timeless_launches
 from ..recording.values import Clock, Kind, dtype_of, numbers
 from ..schema import NAME
 from ..trace import Device, Info, Trace
@@ -79,8 +79,9 @@ def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) ->
     if unread:
         names = ", ".join(sorted(unread)[:6])
         faults.sentences.append(f"not shown: {len(unread)} reports that no table of warplens holds ({names})")
-    if timeless := launches["start_ns"].null_count() if launches.height else 0:
-        faults.sentences.append(timeless_launches(timeless, launches.height))
+    for frame, say in ((launches, timeless_launches), (calls, timeless_calls)):
+        if timeless := frame["start_ns"].null_count() if frame.height else 0:
+            faults.sentences.append(say(timeless, frame.height))
     if sizes.height:
         totals = _with_sizes(totals, sizes)
     starts = [frame["start_ns"].min() for frame in (launches, calls) if frame.height]
@@ -172,20 +173,19 @@ def _call(name: str) -> str:
     return "driver" if _DRIVER.match(name) else _system(name)
 
 
-def _timed(report: StatsReport, rows: pl.DataFrame, what: str, faults: Faults, keep: bool = False) -> pl.DataFrame:
-    """The rows with a name and, unless ``keep``, a start, with ``start_ns`` and ``dur_ns`` added."""
+def _timed(report: StatsReport, rows: pl.DataFrame, what: str, faults: Faults) -> pl.DataFrame:
+    """The rows with a name, with ``start_ns`` and ``dur_ns`` added."""
     cells = _Cells(report, rows, faults)
     start, dur = cells.of("start", "ns"), cells.of("duration", "ns")
     placed = Clock(faults).timed(rows.with_columns(start=start, end=start + dur), report.title or "the report")
     valid = placed.drop_nulls("name").filter(pl.col("name") != "")
-    valid = valid if keep else valid.drop_nulls("start_ns")
     if lost := rows.height - valid.height:
         faults.left_out[what] += lost
     return valid
 
 
 def _launches(report: StatsReport, rows: pl.DataFrame, faults: Faults) -> pl.DataFrame:
-    rows = _kinds(_timed(report, rows, "the trace", faults, keep=True), "name", _activity)
+    rows = _kinds(_timed(report, rows, "the trace", faults), "name", _activity)
     cells = _Cells(report, rows, faults)
     device = pl.col("device") if "device" in report.columns else pl.lit(None, dtype=pl.String)
     rows = rows.with_columns(

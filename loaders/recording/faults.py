@@ -65,3 +65,8 @@ def _sentence(table: str, reason: str, counts: Mapping[str, int]) -> str:
 def timeless_launches(count: int, of: int) -> str:
     """The sentence for launches without a start."""
     return f"{count:,} of {of:,} launches carry no time: they are counted, and in no sum"
+
+
+def timeless_calls(count: int, of: int) -> str:
+    """The sentence for calls, operators and ranges without a start."""
+    return f"{count:,} of {of:,} calls and ranges carry no time: they are counted, and in no sum"

@@ -105,11 +105,11 @@ class Recording:
 
     def calls(self, rows: pl.DataFrame, what: str, kind: str | None = None) -> None:
         """Add host slices, all of one ``kind`` or with a column ``kind``."""
-        rows = self._timed(rows, what)
-        placed = rows.drop_nulls("start_ns")
-        if lost := rows.height - placed.height:
+        given = rows.height
+        rows = self._timed(rows.filter(pl.col("name").is_not_null() | pl.col("start").is_not_null()), what)
+        if lost := given - rows.height:
             self.faults.left_out[what] += lost
-        self.add_host(placed if kind is None else placed.with_columns(kind=pl.lit(kind)))
+        self.add_host(rows if kind is None else rows.with_columns(kind=pl.lit(kind)))
 
     def add_host(self, rows: pl.DataFrame) -> None:
         """Add rows of ``host`` with times as recorded."""

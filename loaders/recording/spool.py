@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from .. import schema
 from ..trace import NO_DEVICE
-from .faults import timeless_launches
+from .faults import timeless_calls, timeless_launches
 
 Shape = Callable[[pl.LazyFrame], pl.LazyFrame]
 WAITING_BYTES = 32 << 20  # Bytes of a table in memory before it is spilled; as much again may be in the writer.
@@ -165,6 +165,7 @@ def warnings_of(kernels: TableSpool, host: TableSpool, kinds: set[str]) -> list[
         warnings.append(f"{NO_DEVICE}: no kernels, copies or sets")
     elif not kinds & {"kernel", "collective"}:
         warnings.append("no kernels were recorded, only copies, sets or waits")
-    if timeless := sum(frame.height for frame in kernels.timeless):
-        warnings.append(timeless_launches(timeless, kernels.rows))
+    for table, say in ((kernels, timeless_launches), (host, timeless_calls)):
+        if timeless := sum(frame.height for frame in table.timeless):
+            warnings.append(say(timeless, table.rows))
     return warnings

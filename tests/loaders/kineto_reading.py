@@ -144,7 +144,8 @@ def reference(data: bytes) -> tuple[list[Row], list[Row]]:
         kind = dialect.kind_of_name(kind, name) if name is not None else kind
         start = _ns(event.get("ts"))
         start = None if start is None or abs(start) > LATEST_NS else start
-        if kind in (dialect.RANGE, dialect.IGNORED) or (start is None and kind not in dialect.DEVICE_KINDS):
+        nothing = start is None and name is None and kind not in dialect.DEVICE_KINDS
+        if kind in (dialect.RANGE, dialect.IGNORED) or nothing:
             continue
         args = event["args"] if isinstance(event.get("args"), dict) else {}
         external = args.get("External id", None)

@@ -3,6 +3,7 @@ databases of several recordings, samples in long form."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from pathlib import Path
@@ -134,3 +135,50 @@ def test_ranges_that_a_log_does_not_count_are_not_said_to_be_none(tmp_path: Path
                     "    optimizer ......................................: 41.00\n" * 5)
     table = ask(view("ranges"), open_run(path))
     assert (table.facts["count"], table.summary[0]) == (None, "ranges of 2 names, not counted")
+
+
+def without_starts(samples: Path, tmp_path: Path, name: str) -> Path:
+    """The sample with two of its calls without a start."""
+    if name.endswith(".json"):
+        document = json.loads((samples / name).read_text())
+        calls = [event for event in document["traceEvents"] if event.get("cat") == "cuda_runtime"]
+        calls[0]["ts"], calls[1]["ts"] = "abc", None
+        (tmp_path / "a.json").write_text(json.dumps(document))
+        return tmp_path / "a.json"
+    if name.endswith(".csv"):
+        lines = (samples / name).read_text().splitlines()
+        for at in (1, 2):
+            lines[at] = ",".join(["", *lines[at].split(",")[1:]])
+        (tmp_path / "run_cuda_api_trace.csv").write_text("\n".join(lines) + "\n")
+        return tmp_path / "run_cuda_api_trace.csv"
+    path = tmp_path / name
+    shutil.copy(samples / name, path)
+    database = sqlite3.connect(path)
+    database.execute("update rocpd_api set start = null where rowid in (2, 5)" if name.endswith(".rpd") else
+                     "update CUPTI_ACTIVITY_KIND_RUNTIME set start = 'x' where rowid in (3, 9)")
+    database.commit()
+    database.close()
+    return path
+
+
+@pytest.mark.parametrize("name", ["kineto.pt.trace.json", "nsys_api_trace.csv", "nsys.sqlite", "rocm.rpd"])
+def test_calls_without_a_start_count_and_are_in_no_sum(name: str, samples: Path, tmp_path: Path) -> None:
+    whole, some = open_run(samples / name), open_run(without_starts(samples, tmp_path, name))
+    every, counted = (ask(view("calls"), runs) for runs in (whole, some))
+    host = some[0].host.select("start_ns", "dur_ns").collect()
+    assert host.tail(2).null_count().row(0) == (2, 2) and host["start_ns"].null_count() == 2
+    assert counted.facts["count"] == every.facts["count"]
+    assert (counted.facts["total_ns"] or 0) < every.facts["total_ns"]
+    assert any("2 of" in note and "have no time" in note for note in counted.notes)
+    assert any("calls and ranges carry no time" in warning for warning in some[0].info.warnings)
+
+
+def test_a_launch_call_without_a_start_explains_no_gap(samples: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    shutil.copy(samples / "nsys.sqlite", path)
+    database = sqlite3.connect(path)
+    database.execute("update CUPTI_ACTIVITY_KIND_RUNTIME set start = 'x'")
+    database.commit()
+    database.close()
+    answer = ask(view("idle"), open_run(path))
+    assert set(answer.frame["cause"]) <= {"unknown", None} and answer.frame["call"].null_count() == answer.frame.height
