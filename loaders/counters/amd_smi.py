@@ -36,7 +36,7 @@ class AmdSmi(CounterLoader):
     name = "amd-smi"
     title = "amd-smi and rocm-smi as CSV (counters)"
     suffixes = (".csv",)
-    version = 5
+    version = 6
     advice = "Record it again, as in `amd-smi monitor --csv -w 1` or `rocm-smi --showuse --showpower --csv`."
 
     def read(self, text: bytes, job: Job) -> Reading:

@@ -160,10 +160,13 @@ def _samples(columns: Layout, head: bytes) -> bool:
     if not rows:
         return False
     at = columns.columns.index(what.time)
-    moments = times.read(pl.Series([row[at] for row in rows], dtype=pl.String), what.unit)
-    if moments is None or moments.ns.null_count() * 4 > len(moments.ns):
+    texts = pl.Series([row[at] for row in rows], dtype=pl.String)
+    moments = times.read(texts, what.unit)
+    if moments is None and not times.rounded(texts):
         return False
-    if what.metric is None and not moments.ns.drop_nulls().is_sorted():
+    if moments is not None and moments.ns.null_count() * 4 > len(moments.ns):
+        return False
+    if what.metric is None and moments is not None and not moments.ns.drop_nulls().is_sorted():
         return False
     reader = quantities.CounterCells(Faults(), "")
     others = [number for number, column in enumerate(columns.columns) if number != at and column != what.date]

@@ -11,6 +11,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
+import msgspec.structs
 import polars as pl
 
 from .. import csv_table
@@ -87,15 +88,15 @@ def _without_headers(frame: pl.DataFrame, what: ColumnRoles) -> pl.DataFrame:
     return frame.filter(pl.col(column).is_null() | (pl.col(column).str.strip_chars() != column))
 
 
-def moments(frame: pl.DataFrame, what: ColumnRoles) -> times.Times | None:
+def moments(frame: pl.DataFrame, what: ColumnRoles, cells: CounterCells) -> times.Times | None:
     """The times of the rows; None if there is no readable time column."""
     if what.time is None:
         return None
     texts = frame[what.time]
     if what.date is not None:
         joined = pl.format("{} {}", pl.col(what.date).str.strip_chars(), pl.col(what.time).str.strip_chars())
-        texts = frame.select(joined).to_series()
-    return times.read(texts, what.unit)
+        texts = frame.select(joined).to_series().alias(what.time)
+    return times.read(texts, what.unit, cells.faults, cells.table)
 
 
 def device_names(texts: pl.Series) -> pl.Series:
@@ -108,8 +109,11 @@ def device_names(texts: pl.Series) -> pl.Series:
 
 
 def _wide(frame: pl.DataFrame, what: ColumnRoles, unit_of: Callable[[str], str], cells: CounterCells) -> Reading:
-    at = moments(frame, what)
+    at = moments(frame, what, cells)
     whose = what.device or what.identity
+    if whose is not None and _is_load(frame, whose):
+        whose, what = what.identity, msgspec.structs.replace(what, device=None)
+    board = not _OF_A_BOARD.isdisjoint(map(plain, frame.columns))
     devices = None if whose is None else device_names(frame[whose])
     parts = ordered(at, None if what.product is None else frame[what.product]) if devices is None else None
     devices = parts.devices if parts is not None else devices
@@ -121,7 +125,7 @@ def _wide(frame: pl.DataFrame, what: ColumnRoles, unit_of: Callable[[str], str],
         if column in used or is_key(plain(column)):
             continue
         name, unit = quantities.heading(column)
-        unit = unit or unit_of(plain(column))
+        unit = unit or unit_of(plain(column)) or (_unit_on_board(plain(column)) if board else "")
         numbers = cells.read(frame[column], column, unit)
         if numbers is None:
             left_out.append(column)
@@ -135,6 +139,23 @@ def _wide(frame: pl.DataFrame, what: ColumnRoles, unit_of: Callable[[str], str],
         samples, None if at is None else at.clock, devices=_products(frame, what, devices, samples), left_out=left_out,
         warnings=[parts.note] if parts is not None else [],
     )
+
+
+def _is_load(frame: pl.DataFrame, column: str) -> bool:
+    """Whether a column called GPU holds how busy it is, as on boards with one: by its neighbours or its texts."""
+    if plain(column) != "gpu":
+        return False
+    if _OF_A_BOARD & {plain(name) for name in frame.columns}:
+        return True
+    return bool(frame[column].str.contains(r"^\s*\d+(?:\.\d+\s*%?|\s*%)\s*$").any())
+
+
+def _unit_on_board(name: str) -> str:
+    return "mW" if name.startswith("power") else "%" if re.fullmatch(r"gpu|cpu\d*", name) else ""
+
+
+_OF_A_BOARD = frozenset(("emc", "ape", "nvdec", "jetson_clocks", "nvp model"))
+"""Columns of jtop, the monitor of NVIDIA's boards."""
 
 
 def _processes(frame: pl.DataFrame, what: ColumnRoles, cells: CounterCells) -> pl.Series | None:
@@ -169,7 +190,7 @@ def _few(devices: pl.Series) -> list[str]:
 def _long(frame: pl.DataFrame, what: ColumnRoles, cells: CounterCells) -> Reading:
     """A long table: one row per sample, with its counter's name in one column and its value in another."""
     assert what.metric is not None and what.value is not None
-    at = moments(frame, what)
+    at = moments(frame, what, cells)
     headings = {text: quantities.heading(text or "") for text in frame[what.metric].unique()}
     written = frame[what.metric].replace_strict({text: pair[1] for text, pair in headings.items()},
                                                 return_dtype=pl.String)
@@ -263,7 +284,7 @@ class CounterCsv(CounterLoader):
     name = "counters-csv"
     title = "CSV with a time column: one column per counter, or one row per sample (metric, value)"
     suffixes = (".csv", ".tsv")
-    version = 6
+    version = 7
     too_wide = ""
     advice = "A table of samples needs a time column (timestamp, time or ts) and numeric columns."
 

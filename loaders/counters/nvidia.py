@@ -22,7 +22,7 @@ from ..recording.quantities import is_key
 from ..recording.values import numbers
 from . import quantities, times
 from .columns import dmon_cells, dmon_header
-from .loader import MOST_COLUMNS, CounterLoader, read
+from .loader import MOST_COLUMNS, CounterLoader, device_names, read
 from .recording import CounterColumn, Reading, melted, reading_of
 
 _UNITS = (
@@ -76,7 +76,7 @@ class NvidiaSmi(CounterLoader):
     name = "nvidia-smi"
     title = "nvidia-smi: --query-gpu as CSV, dmon as text or CSV (counters)"
     suffixes = (".csv", ".txt", ".log")
-    version = 5
+    version = 6
     advice = "Record it again, as in `nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv -lms 100`."
 
     def read(self, text: bytes, job: Job) -> Reading | None:
@@ -117,9 +117,7 @@ def _smi_block(
     if moments is not None and "date" in lowered:
         moments = (columns[lowered["date"]] + " " + moments).rename("time")
     gpu = columns["gpu"].str.strip_chars()
-    devices = gpu.to_frame("gpu").select(
-        pl.when(pl.col("gpu").str.contains(r"^\d+$")).then(pl.format("GPU {}", "gpu")).otherwise("gpu")
-    ).to_series()
+    devices = device_names(gpu)
     values = [
         (name, columns[name], unit) for name, unit in zip(names, units, strict=True)
         if name.lower() not in ("gpu", "date", "time", "type", "command") and not is_key(name)
@@ -139,7 +137,7 @@ def _samples(
     devices: pl.Series, pids: pl.Series | None = None,
 ) -> tuple[pl.DataFrame, str | None]:
     """The samples of the numeric columns (name, texts, unit), and the clock of their times."""
-    at = None if moments is None else times.read(moments)
+    at = None if moments is None else times.read(moments, "", reader.faults, reader.table)
     tracks = [
         CounterColumn(name, *read_values) for name, texts, unit in columns
         if (read_values := reader.read(texts, name, unit)) is not None
@@ -153,7 +151,7 @@ class Dcgmi(CounterLoader):
     name = "dcgmi"
     title = "dcgmi dmon (counters)"
     suffixes = (".txt", ".log")
-    version = 5
+    version = 6
     advice = "Record it again, as in `dcgmi dmon -e 203,1002,155 -d 100`."
 
     def read(self, text: bytes, job: Job) -> Reading:

@@ -18,6 +18,7 @@ from ..errors import Unreadable
 from ..ingest import limits
 from ..loader import Job
 from ..recording.faults import Faults
+from ..recording.quantities import MIXED
 from ..recording.values import number, series
 from ..schema_limits import LATEST_NS
 from . import quantities
@@ -141,7 +142,7 @@ class Prometheus(CounterLoader):
     name = "prometheus"
     title = "Prometheus: an exporter's text (DCGM exporter), range queries as JSON (counters)"
     suffixes = (".prom", ".txt", ".json")
-    version = 5
+    version = 6
     holds_nothing = "holds no sample"
 
     def read(self, text: bytes, job: Job) -> Reading:
@@ -256,8 +257,28 @@ def _reading(
         pid=pl.lit(None, pl.Int64), kind=pl.lit(None, pl.String),
     ).select(list(COLUMNS))
     timed = frame["ts_ns"].is_not_null().any()
+    samples, notes = _told_apart(samples)
     devices = {str(name): names.products.get(str(name)) for name in described["device"].drop_nulls().unique()}
-    return Reading(samples, "utc" if timed else None, "Prometheus", dict(sorted(devices.items())), faults=faults)
+    return Reading(samples, "utc" if timed else None, "Prometheus", dict(sorted(devices.items())), notes, faults=faults)
+
+
+def _told_apart(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """The samples without exact repeats; those of series that no label tells apart, with several values at one time,
+    are ``mixed``: nothing may be averaged. And the sentences that say so."""
+    series_of = ["metric", "device"]
+    known = pl.col("ts_ns").is_not_null() & pl.col("value").is_not_null()
+    kept = samples.filter(~known | pl.struct(*series_of, "ts_ns", "value").is_first_distinct())
+    notes = []
+    if repeats := samples.height - kept.height:
+        notes.append(f"{repeats:,} {'sample is' if repeats == 1 else 'samples are'} recorded twice; counted once")
+    mixed = kept.filter(known & pl.struct(*series_of, "ts_ns").is_duplicated()).select(series_of).unique()
+    if mixed.height:
+        names = ", ".join(sorted(set(mixed["metric"].to_list()))[:6])
+        notes.append(f"series of {names} have several values at one time and no label that tells them apart, so they "
+                     "have no mean")
+        kept = kept.join(mixed.with_columns(_mixed=pl.lit(MIXED)), on=series_of, how="left", nulls_equal=True,
+                         maintain_order="left").with_columns(kind=pl.coalesce("kind", "_mixed")).drop("_mixed")
+    return kept, notes
 
 
 LOADER = Prometheus()

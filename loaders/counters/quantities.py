@@ -41,7 +41,8 @@ _ENDINGS = ("mib", "gib", "kib", "mb", "gb", "kb", "bytes", "mhz", "ghz", "watts
 """Units that a name may end with: memory_used_mib, power_watts."""
 
 _HEADING = re.compile(r"^(.*?)\s*[\[(]\s*([^\[\]()]{1,16}?)\s*[\])]\s*$")
-_NUMBER = r"^([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:[-+]?(?:inf|infinity|nan)))\s*([^\s\d,;][^\s]{0,11})?$"
+_UNIT = r"[A-Za-z%\x80-\U0010ffff][^\s\d,;:]{0,11}"  # Not what follows in a date, a time of day or a fraction.
+_NUMBER = r"^([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:[-+]?(?:inf|infinity|nan)))\s*(" + _UNIT + ")?$"
 
 _LONGEST = 200  # Longest heading (characters) that is searched for a unit.
 
@@ -98,7 +99,7 @@ class CounterCells(NamedTuple):
         three quarters of its texts are numbers or blanks and, unless its heading has a unit, at least one is a number.
         """
         given = cells.to_frame("text").with_columns(given=pl.lit(unit) if isinstance(unit, str) else unit)
-        word = pl.col("text").str.strip_chars(' "')
+        word = pl.col("text").str.strip_chars(' "()')  # rocm-smi writes clocks as (2100Mhz)
         empty = word.is_null() | word.str.to_lowercase().is_in(list(EMPTY))
         frame = given.select(
             word.str.extract_groups(_NUMBER).alias("parts"), "given", word=pl.when(~empty).then(word), empty=empty,

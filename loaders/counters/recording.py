@@ -17,7 +17,7 @@ from .. import schema
 from ..errors import Unreadable
 from ..loader import Job
 from ..recording import quantities
-from ..recording.faults import Faults
+from ..recording.faults import NO_TIME, SINCE_BOOT, Faults
 from ..trace import Device, Info, Trace
 from .times import Times
 
@@ -87,8 +87,9 @@ def reading_of(
 def trace(job: Job, format: str, reading: Reading, size: int) -> Trace:
     """The Trace of the samples, sorted by time, which starts at zero. Raises Unreadable if no sample has a value."""
     samples = quantities.checked(reading.samples, reading.faults, job.path.name)
-    warnings = [*reading.warnings, *reading.faults.warnings()]
     timed = reading.clock is not None
+    samples = _without_zeros(samples, reading.faults, job.path.name) if timed else samples
+    warnings = [*reading.warnings, *reading.faults.warnings()]
     if timed and (lost := samples.filter(pl.col("ts_ns").is_null()).height):
         warnings.append(f"{lost:,} of {samples.height:,} samples without a readable time were left out.")
         samples = samples.filter(pl.col("ts_ns").is_not_null())
@@ -111,6 +112,16 @@ def trace(job: Job, format: str, reading: Reading, size: int) -> Trace:
     )
     placed = samples.with_columns(pl.col("ts_ns") - zero).sort("ts_ns", maintain_order=True, nulls_last=True)
     return Trace(info, metrics=schema.conform("metrics", placed.lazy()))
+
+
+def _without_zeros(samples: pl.DataFrame, faults: Faults, table: str) -> pl.DataFrame:
+    """The samples, with no time where it is 0 among times since boot or since 1970."""
+    zero = samples["ts_ns"] == 0
+    others = samples["ts_ns"].filter(samples["ts_ns"] > 0).min()
+    if not zero.any() or not isinstance(others, int) or others <= SINCE_BOOT:
+        return samples
+    faults.wrong(table, "time", NO_TIME, int(zero.sum()))
+    return samples.with_columns(ts_ns=samples["ts_ns"].set(zero.fill_null(False), None))
 
 
 def _label(path: Path) -> str:

@@ -13,6 +13,8 @@ from typing import Literal
 import polars as pl
 from msgspec import Struct
 
+from ..recording.faults import NO_NUMBER, ROUNDED, Faults
+from ..recording.values import EMPTY, number
 from ..schema_limits import LATEST_NS
 
 Clock = Literal["utc", "local", "day", "relative"]
@@ -39,9 +41,34 @@ class Times(Struct, frozen=True):
     clock: Clock
 
 
-def read(texts: pl.Series, unit: str = "") -> Times | None:
-    """The times of a column; ``unit`` is that of its heading. None if the first non-empty text is not a time."""
+def read(texts: pl.Series, unit: str = "", faults: Faults | None = None, table: str = "") -> Times | None:
+    """The times of a column; ``unit`` is that of its heading. None if the first text that is none of ``EMPTY`` is not a
+    time. Texts that are no times are counted under ``table`` and the column's name."""
     stripped = texts.cast(pl.String).str.strip_chars().str.strip_chars('"')
+    stripped = stripped.set(stripped.str.to_lowercase().is_in(list(EMPTY)).fill_null(False), None)
+    times = _read(_without_exponents(stripped), unit)
+    if faults is not None:
+        wrong = stripped.is_not_null() if times is None else stripped.is_not_null() & times.ns.is_null()
+        for text, count in stripped.filter(wrong).alias("text").value_counts().rows():
+            faults.wrong(table, texts.name or "time", number(text, "ns")[1] or NO_NUMBER, count)
+    return times
+
+
+def rounded(texts: pl.Series) -> bool:
+    """Whether all times of a column are numbers that a spreadsheet rounded."""
+    return all(number(text, "ns")[1] == ROUNDED for text in texts.drop_nulls().str.strip_chars().unique() if text)
+
+
+def _without_exponents(texts: pl.Series) -> pl.Series:
+    """The texts, with numbers with an exponent written out; null where it hides their last digits."""
+    some = texts.str.contains(r"^[-+]?[\d.]+[eE]\+?\d+$").fill_null(False)
+    if not some.any():
+        return texts
+    plain = [None if value is None else str(value) for value in (number(text, "ns")[0] for text in texts.filter(some))]
+    return texts.clone().scatter(some.arg_true(), pl.Series(plain, dtype=pl.String))
+
+
+def _read(stripped: pl.Series, unit: str) -> Times | None:
     first = stripped.drop_nulls().filter(stripped.drop_nulls() != "").head(1)
     if first.is_empty():
         return None
