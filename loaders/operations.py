@@ -33,8 +33,8 @@ class Operations(FormatLoader):
 
     name = "operations"
     title = "Operations of a pipeline job by worker and step: Parquet, as ByteDance's StragglerAnalysis publishes it"
-    suffixes = (".parquet",)
-    version = 2
+    suffixes = (".parquet", ".parquet.gz", ".parquet.zst", ".parquet.xz")
+    version = 3
     fills = ("kernels", "cycles")
 
     def sniff(self, head: bytes) -> bool:
@@ -43,11 +43,16 @@ class Operations(FormatLoader):
 
     def recognises(self, path: Path) -> bool:
         """Whether it is a Parquet file with these columns."""
-        if path.suffix != ".parquet":
+        if ".parquet" not in path.suffixes[-2:]:
             return False
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL))
-            tail = file.read(_TAIL)
+        from .ingest import stream
+
+        tail = b""
+        with stream.Source(path) as source:
+            if not source.compressed:
+                source.skip(max(0, source.size - _TAIL))
+            for block in source:
+                tail = (tail + block)[-_TAIL:]
         return tail.endswith(b"PAR1") and all(name.encode() in tail for name in COLUMNS)
 
     def load(self, job: Job) -> tuple[Trace, ...]:
@@ -55,16 +60,21 @@ class Operations(FormatLoader):
         import polars as pl
 
         from . import parquet_check, schema
+        from .ingest import stream
         from .recording.faults import Faults
         from .recording.values import numbers
         from .schema_limits import LONGEST_NS
 
+        path, fault = stream.plain_file(job.path, job.workspace, job.progress)
         try:
-            parquet_check.check(job.path)  # before polars allocates the sizes it declares
-            rows = pl.read_parquet(job.path, columns=list(COLUMNS))
+            parquet_check.check(path)  # before polars allocates the sizes it declares
+            rows = pl.read_parquet(path, columns=list(COLUMNS))
         except (OSError, parquet_check.Implausible, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             why = str(error).partition("\n")[0]
-            raise Unreadable(job.path, f"is damaged ({why})", "Copy it again.") from None
+            raise Unreadable(job.path, f"is damaged ({fault or why})", "Copy it again.") from None
+        finally:
+            if path != job.path:
+                path.unlink()
         faults = Faults()
         whole = rows.with_columns(
             pl.col("optype").cast(pl.String),

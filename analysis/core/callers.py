@@ -114,7 +114,9 @@ def missing_notes(run: Trace) -> list[str]:
     if not lost:
         return []
     calls = "launch call has" if lost == 1 else "launch calls have"
-    return [f"{lost:,} {calls} no kernel in the file: lost by the profiler."]
+    any_kernel = run.has("kernels.kind=kernel") or run.has("kernels.kind=collective")
+    return [f"{lost:,} {calls} no kernel in the file: lost by the profiler"
+            f"{'' if any_kernel else ', or kernels were not traced'}."]
 
 
 def call_rows(run: Trace) -> Ints:

@@ -79,7 +79,7 @@ def ingest(path: str, request: Request) -> Opened:
 
     try:
         source = inputs.regular(path, spool, request.progress)
-        display_name = "standard input" if path == "-" else path
+        display_name = "standard input" if path == "-" else str(path)
         unpacked, left_out_of_archive = None, list[str]()
         if source.is_file() and inputs.is_archive(source):
             scratch.append(spill.directory())

@@ -46,6 +46,10 @@ _PHASES = {
 _MEMORY = b'"[memory]"'
 
 
+_OF_THE_RECORDER = ("Iteration Start", "Record Window End")
+"""Instants that PyTorch's profiler writes about itself begin with these."""
+
+
 class DeferredEvents:
     """The scratch file, and the processes, threads and counts read back from it: ``ignored`` by what is in no table,
     ``others`` by what every event but a slice is and whether it is read."""
@@ -205,6 +209,8 @@ class DeferredEvents:
             if len(self._rows) >= _BATCH:
                 self._flush(places)
         else:
+            if str(event.get("name")).startswith(_OF_THE_RECORDER):
+                return
             what, category = _PHASES.get(str(phase), f"events of phase {phase}"), event.get("cat")
             self.ignored[what] += 1
             named = category if type(category) is str and category else what

@@ -28,6 +28,7 @@ DEVICE_KINDS = ("kernel", "collective", "memcpy", "memset", "sync")
 HOST_KINDS = ("op", "runtime", "driver", "python", "annotation", "sched", "io", "overhead", "dataloader")
 RANGE, IGNORED = "range", "ignored"
 """Profiler ranges become metrics; ignored events only repeat others."""
+OWN = "trace"  # Category of the span that the recorder writes about itself.
 REPEATS = "repeats of other events (annotations on GPU lanes, spans)"
 KINDS = (*DEVICE_KINDS, *HOST_KINDS, RANGE, IGNORED)
 """Kinds by number: below ``len(DEVICE_KINDS)`` device activities, from there to ``RANGE`` host slices."""

@@ -100,8 +100,11 @@ def _scan(job: Job) -> Scanned:
         tally.summed = tables.allocations.beyond
         ignored = {dialect.REPEATS: tables.ignored, **deferred.ignored}
         tally.facts |= {"graphless": not any("GraphLaunch" in text for text in tables.strings.texts)}
-        tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count},
-                        "tables": _listed(tables, deferred, tally.flows)}
+        repeats = {name: rows for name, rows, is_read in tables.read_categories() if not is_read}
+        tally.facts |= {
+            "repeats_of_others": [dialect.REPEATS, *repeats], "tables": _listed(tables, deferred, tally.flows),
+            "ignored": {key: count for key, count in ignored.items() if count},
+        }
         return Scanned(source.size, document.values, tables, tally, deferred.xla)
 
 

@@ -206,8 +206,9 @@ class Tables:
         self._categories[: len(counts)] += counts
 
     def read_categories(self) -> list[tuple[str, int, bool]]:
-        """(category, events, whether they are in a table) of every category of slices."""
+        """(category, events, whether they are in a table) of every category of slices but the recorder's own span."""
         codes = np.flatnonzero(self._categories)
+        codes = codes[[self.strings.texts[code].lower() != dialect.OWN for code in codes.tolist()]]
         read = self.texts.kind[codes.astype(np.int32)] != KIND[dialect.IGNORED]
         texts = [self.strings.texts[code] or NAMELESS for code in codes.tolist()]
         return list(zip(texts, self._categories[codes].tolist(), read.tolist(), strict=True))

@@ -4,6 +4,7 @@ databases of several recordings, samples in long form."""
 from __future__ import annotations
 
 import json
+import lzma
 import shutil
 import sqlite3
 from pathlib import Path
@@ -182,3 +183,21 @@ def test_a_launch_call_without_a_start_explains_no_gap(samples: Path, tmp_path: 
     database.close()
     answer = ask(view("idle"), open_run(path))
     assert set(answer.frame["cause"]) <= {"unknown", None} and answer.frame["call"].null_count() == answer.frame.height
+
+
+def test_operations_are_read_compressed(samples: Path, tmp_path: Path) -> None:
+    plain, path = (samples / "operations.parquet").read_bytes(), tmp_path / "operations.parquet.xz"
+    path.write_bytes(lzma.compress(plain))
+    (run,) = open_run(path)
+    (same,) = open_run(samples / "operations.parquet")
+    assert run.kernels.collect().height == same.kernels.collect().height > 0
+    path.write_bytes(lzma.compress(plain[: len(plain) // 2]))
+    with pytest.raises(Unreadable):
+        open_run(path)
+
+
+def test_launches_without_any_kernel_in_the_file_may_not_have_been_traced(samples: Path, tmp_path: Path) -> None:
+    for name in ("hip_api", "memory_copy"):
+        shutil.copy(samples / f"rocprofv3/run_{name}_trace.csv", tmp_path)
+    notes = ask(view("overview"), open_run(tmp_path / "run_hip_api_trace.csv")).notes
+    assert any("lost by the profiler, or kernels were not traced" in note for note in notes)

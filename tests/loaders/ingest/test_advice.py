@@ -100,6 +100,22 @@ def test_doctor_counts_the_events_that_no_table_has_a_place_for(tmp_path: Path, 
     assert "left out repeats of other events (annotations on GPU lanes, spans): 1, instants: 2 " in said
 
 
+def test_what_a_recorder_writes_about_itself_and_repeats_is_nothing_wrong(tmp_path: Path, capsys) -> None:
+    event = {"ph": "X", "ts": 1, "dur": 2, "pid": 0, "tid": 7, "args": {"stream": 7, "device": 0, "correlation": 3}}
+    own = {"ph": "i", "s": "g", "ts": 1, "pid": "", "tid": 7}
+    events = [
+        {**event, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 1}, {**event, "cat": "kernel", "name": "k"},
+        {**event, "cat": "user_annotation", "name": "step", "tid": 1},
+        {**event, "cat": "gpu_user_annotation", "name": "step"},
+        {**event, "cat": "Trace", "name": "PyTorch Profiler (0)"},
+        {**own, "name": "Iteration Start: PyTorch Profiler"}, {**own, "name": "Record Window End"}]
+    (tmp_path / "run.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    assert main(["doctor", str(tmp_path / "run.json"), "--no-cache"]) == 0
+    said = capsys.readouterr().out
+    assert "nothing was wrong" in said and "gpu_user_annotation 1 rows not read" in said
+    assert "Trace" not in said.partition("tables")[2].partition("left out")[0] and "instants" not in said
+
+
 def test_formats_lists_what_each_fills(capsys) -> None:
     assert main(["formats"]) == 0
     said = capsys.readouterr().out
