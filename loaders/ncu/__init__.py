@@ -30,7 +30,7 @@ class NsightCompute(FormatLoader):
     name = "ncu"
     title = "Nsight Compute: ncu --csv (long or raw page) or text output, with its messages or without"
     suffixes = (".csv", ".txt", ".log")
-    version = 9
+    version = 10
     fills = ("kernels", "launch_metrics", "launch_rules", "kernel_stats")
     one_recording = True
 

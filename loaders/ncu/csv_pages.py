@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from .. import csv_table, schema
 from ..collective_names import kernel_kind
 from ..recording.faults import Faults
-from ..recording.values import Kind, numbers
+from ..recording.values import UNNAMED, Kind, numbers
 from ..trace import Device, Info, Trace
 from . import metrics as ncu_metrics
 
@@ -185,7 +185,7 @@ def _whole(column: str) -> pl.Expr:
 
 
 def _launches(rows: pl.DataFrame) -> pl.DataFrame:
-    """The launch of each line, as ``LAUNCH`` rows; lines without a kernel name are dropped."""
+    """The launch of each line, as ``LAUNCH`` rows; lines with neither a kernel name nor a size are dropped."""
     texts = {
         ours: pl.col(theirs).str.strip_chars() for theirs, ours in LAUNCH_COLUMNS.items() if theirs in rows.columns
     }
@@ -193,15 +193,17 @@ def _launches(rows: pl.DataFrame) -> pl.DataFrame:
         name: texts[name].str.replace_all(r"[()\s]", "").replace("", None) if name in texts else pl.lit(None, pl.String)
         for name in ("grid", "block")
     }
-    device = pl.format("GPU {}", _whole("Device")) if "device" in texts else pl.lit(None, pl.String)
+    number = _whole("Device") if "device" in texts else pl.lit(None, pl.Int64)
+    device = pl.when(number >= 0).then(pl.format("GPU {}", number))
     return rows.select(
         *key_columns(),
-        name=pl.col("Kernel Name") if "name" in texts else pl.lit(None, pl.String),
+        name=pl.when(pl.col("Kernel Name") != "").then("Kernel Name") if "name" in texts else pl.lit(None, pl.String),
         **size,
         device=device,
         stream=_whole("Stream") if "stream" in texts else pl.lit(None, pl.Int64),
         cc=texts["cc"] if "cc" in texts else pl.lit(None, pl.String),
-    ).filter(pl.col("name") != "")
+    ).filter(pl.any_horizontal(pl.col("name", "grid", "block").is_not_null())).with_columns(
+        pl.col("name").fill_null(UNNAMED))
 
 
 def trace_of(path: Path, format_name: str, records: NcuRecords, size: int, fault: str | None) -> Trace:
@@ -254,6 +256,6 @@ def _warnings(records: NcuRecords, kernels: pl.DataFrame, fault: str | None) -> 
     if fault:
         yield fault
     if records.malformed:
-        yield f"{records.malformed:,} lines name no kernel and were left out."
+        yield f"{records.malformed:,} lines are no launch and were left out."
     if missing := kernels["dur_ns"].null_count():
         yield f"{missing:,} of {kernels.height:,} launches have no duration: no value of gpu__time_duration."

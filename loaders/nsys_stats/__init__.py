@@ -17,7 +17,7 @@ class NsysStats(FormatLoader):
     title = ("nsys stats, CSV or columns: launches, calls and ranges (cuda_gpu_trace, cuda_api_trace, "
              "nvtx_pushpop_trace) or sums (kernels, copies, API, OS runtime, NVTX)")
     suffixes = (".csv", ".txt")
-    version = 6
+    version = 7
     named = tuple(f"{report}.csv" for report in HOST_SUMS)
     reader = "read"
     fills = ("kernels", "host", "kernel_stats", "host_stats")

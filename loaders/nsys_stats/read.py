@@ -16,7 +16,7 @@ from ..ingest import stream
 from ..loader import Job
 from ..recording.database import tables_of
 from ..recording.faults import Faults, timeless_calls, timeless_launches
-from ..recording.values import Clock, Kind, dtype_of, numbers
+from ..recording.values import UNNAMED, Clock, Kind, dtype_of, numbers
 from ..schema import NAME
 from ..trace import Device, Info, Trace
 from .reports import COUNTS, HOST_SUMS, StatsReport, printed_rows, recordings, reports_in
@@ -174,14 +174,20 @@ def _call(name: str) -> str:
 
 
 def _timed(report: StatsReport, rows: pl.DataFrame, what: str, faults: Faults) -> pl.DataFrame:
-    """The rows with a name, with ``start_ns`` and ``dur_ns`` added."""
+    """The rows with a name or a start, with ``start_ns`` and ``dur_ns`` added."""
     cells = _Cells(report, rows, faults)
     start, dur = cells.of("start", "ns"), cells.of("duration", "ns")
     placed = Clock(faults).timed(rows.with_columns(start=start, end=start + dur), report.title or "the report")
-    valid = placed.drop_nulls("name").filter(pl.col("name") != "")
+    valid = _named(placed, "name", pl.col("start_ns").is_not_null())
     if lost := rows.height - valid.height:
         faults.left_out[what] += lost
     return valid
+
+
+def _named(rows: pl.DataFrame, column: str, known: pl.Expr) -> pl.DataFrame:
+    """The rows with a name, and those without one of which something is ``known``."""
+    named = pl.when(pl.col(column) != "").then(column)
+    return rows.filter(named.is_not_null() | known).with_columns(named.fill_null(UNNAMED).alias(column))
 
 
 def _launches(report: StatsReport, rows: pl.DataFrame, faults: Faults) -> pl.DataFrame:
@@ -237,12 +243,21 @@ def _statistics(cells: _Cells, count: str) -> list[pl.Series]:
 def _sums(report: StatsReport, rows: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     name = "name" if "name" in report.columns else "operation"
     count = next(column for column in COUNTS if column in report.columns)
-    derived = _kinds(rows, name, _activity).select(
-        pl.col(name).cast(NAME).alias("name"), "kind", *_statistics(_Cells(report, rows, faults), count)
-    ).drop_nulls("name")
-    if lost := rows.height - derived.height:
+    return _summed(report, rows, name, count, _activity, faults)
+
+
+def _summed(
+    report: StatsReport, rows: pl.DataFrame, name: str, count: str, kind: Callable[[str], str], faults: Faults
+) -> pl.DataFrame:
+    """The rows of a summary; one without a name of which neither count nor total is known is left out."""
+    cells = _Cells(report, rows, faults)
+    statistics = pl.DataFrame(_statistics(cells, count))
+    known = pl.any_horizontal(pl.col("count", "total_ns").is_not_null())
+    named = _named(rows.select(name).hstack(statistics), name, known)
+    if lost := rows.height - named.height:
         faults.left_out["a summary"] += lost
-    return derived
+    return _kinds(named, name, kind).select(
+        pl.col(name).cast(NAME).alias("name"), "kind", *statistics.columns)
 
 
 def _host_sums(report: StatsReport, rows: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
@@ -255,13 +270,7 @@ def _host_sums(report: StatsReport, rows: pl.DataFrame, name: str, faults: Fault
         kind = _system if host_kind == "os" else lambda _: host_kind
     counts = ("num calls", *COUNTS)
     count = next(column for column in counts if column in report.columns)
-    derived = _kinds(rows, name, kind).select(
-        pl.col(name).str.strip_prefix(":").cast(NAME).alias("name"), "kind",
-        *_statistics(_Cells(report, rows, faults), count)
-    ).drop_nulls("name")
-    if lost := rows.height - derived.height:
-        faults.left_out["a summary"] += lost
-    return derived
+    return _summed(report, rows.with_columns(pl.col(name).str.strip_prefix(":")), name, count, kind, faults)
 
 
 def _system(name: str) -> str:

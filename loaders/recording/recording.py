@@ -7,6 +7,7 @@ make their columns with ``values``; an activity without a start has no place and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
@@ -23,11 +24,11 @@ from ..trace import Device, Info, Trace
 from . import quantities
 from .faults import Faults
 from .spool import TableSpool, warnings_of
-from .values import EMPTY, Clock
+from .values import EMPTY, UNNAMED, Clock
 
+_NO_DEVICE = re.compile(r"\s*(?:(?:GPU|Agent|NPU) )?(?:nan|-\d+)\s*", re.IGNORECASE)
 _FIRST_ROWS = 100_000
 _MOST_MEASURED = 20_000_000  # Maximum rows of ``launch_metrics``, which stay in memory until the end.
-_UNNAMED = "[no name recorded]"
 
 
 class Recording:
@@ -92,16 +93,21 @@ class Recording:
         rows = _conformed("kernels", rows)
         self._kinds |= set(rows["kind"].unique().drop_nulls().cast(pl.String))
         if "device" in rows.columns:
-            devices = set(rows["device"].unique().drop_nulls().cast(pl.String))
-            if blank := {device for device in devices if device.strip().lower() in (*EMPTY, "nan")}:
-                rows = rows.with_columns(pl.when(~pl.col("device").cast(pl.String).is_in(list(blank))).then("device"))
-            self._devices |= devices - blank
+            rows = self._with_devices(rows)
         self._kernels.add(rows)
         if not self._previewed and self._kernels.rows > _FIRST_ROWS:
             self._previewed = True
             if self._job.first_rows is not None and (first := self._kernels.first(_FIRST_ROWS)) is not None:
                 preview = _moved(first.lazy(), self._kernels.earliest or 0).with_row_index("index")
                 self._job.first_rows(Trace(self._info, kernels=schema.conform("kernels", preview)))
+
+    def _with_devices(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows with null for labels that name no device ('nan', 'GPU -1'); the others are listed."""
+        devices = set(rows["device"].unique().drop_nulls().cast(pl.String))
+        if blank := {device for device in devices if _NO_DEVICE.fullmatch(device) or device.strip().lower() in EMPTY}:
+            rows = rows.with_columns(pl.when(~pl.col("device").cast(pl.String).is_in(list(blank))).then("device"))
+        self._devices |= devices - blank - {"Host"}
+        return rows
 
     def calls(self, rows: pl.DataFrame, what: str, kind: str | None = None) -> None:
         """Add host slices, all of one ``kind`` or with a column ``kind``."""
@@ -121,8 +127,7 @@ class Recording:
         valid = rows.filter(pl.col("ts_ns").is_not_null() & pl.col("metric").is_not_null())
         if lost := rows.height - valid.height:
             self.faults.left_out[f"the counters of {what}" if "counters" not in what else what] += lost
-        if "device" in valid.columns:
-            self._devices |= set(valid["device"].drop_nulls().unique()) - {"Host"}
+        valid = self._with_devices(valid) if "device" in valid.columns else valid
         self.add_metrics(valid)
 
     def add_metrics(self, rows: pl.DataFrame) -> None:
@@ -179,7 +184,7 @@ class Recording:
     def _timed(self, rows: pl.DataFrame, what: str) -> pl.DataFrame:
         """The rows with ``start_ns`` and ``dur_ns``, null where the start or end is no time, and a name for all."""
         timed = self.clock.timed(rows, what)
-        return timed.with_columns(pl.col("name").fill_null(_UNNAMED)) if timed["name"].null_count() else timed
+        return timed.with_columns(pl.col("name").fill_null(UNNAMED)) if timed["name"].null_count() else timed
 
     def finish(
         self, shape: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows, derived: tuple[str, ...] = (),

@@ -34,6 +34,8 @@ _WITHIN: dict[Kind, tuple[Kind, float, float]] = {
 _BACKWARDS: tuple[Kind, ...] = ("duration", "total", "mean")
 """Kind → the kind it is read as, the least and the largest value."""
 
+UNNAMED = "[no name recorded]"
+"""The name of what was recorded without one."""
 EMPTY = frozenset((
     "", "-", "--", "–", "n/a", "na", "none", "null", "[n/a]", "[not supported]", "not supported", "[unknown error]",
     "err!", "[insufficient permissions]", "[gpu requires reset]", "unknown", "[n/f]", "n/f",

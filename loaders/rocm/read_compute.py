@@ -22,7 +22,7 @@ from ..ingest import stream
 from ..loader import Job
 from ..recording.database import tables_of
 from ..recording.recording import Recording, one_axis
-from ..recording.values import columns, number, numbers
+from ..recording.values import UNNAMED, columns, number, numbers
 from ..trace import Device, Info, Trace
 from . import panels
 from .csv_files import COUNTERS, SYSTEM, TIMES, files_of_workload, frames, rows_of, unread_beside
@@ -121,7 +121,9 @@ def _matched(rows: pl.DataFrame, counted: pl.DataFrame, recording: Recording) ->
     Dispatch ids begin at 0 in one file and at 1 in another, so the join is on kernel and start. If no start matches
     (files of two passes), it is on kernel and order, where both have the same number of dispatches of the kernel.
     """
-    kernel, counted = ["device", "kernel_name"], counted.drop("launch", strict=False)
+    name = pl.col("kernel_name").fill_null(UNNAMED)  # null meets null
+    kernel, counted = ["device", "kernel_name"], counted.drop("launch", strict=False).with_columns(name)
+    rows = rows.with_columns(name)
     joined = counted.join(rows.select(*kernel, "start", "launch").unique([*kernel, "start"], keep="first"),
                           on=[*kernel, "start"], how="left", maintain_order="left")
     if joined["launch"].null_count() == joined.height:

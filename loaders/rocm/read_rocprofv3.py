@@ -193,7 +193,7 @@ class _Reader:
 
     def _device(self, column: str) -> pl.Expr:
         """The device of an agent, 'GPU n', 'Host' or as recorded; a bare number is an agent number."""
-        text = pl.col(column).str.strip_chars()
+        text = pl.col(column).str.strip_chars().str.replace(r"^(\d+)\.0+$", "$1")  # as data frames write numbers
         agent = pl.when(text.str.contains(r"^\d+$")).then(pl.format("Agent {}", text)).otherwise(text)
         agent = agent.str.replace(r"^Agent-(\d+)$", "Agent $1").str.replace(r"^(GPU|CPU)-(\d+)$", "$1 $2")
         device = agent.replace(self._agents) if self._agents else agent

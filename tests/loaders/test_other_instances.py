@@ -3,6 +3,7 @@ databases of several recordings, samples in long form."""
 
 from __future__ import annotations
 
+import csv
 import json
 import lzma
 import shutil
@@ -201,3 +202,41 @@ def test_launches_without_any_kernel_in_the_file_may_not_have_been_traced(sample
         shutil.copy(samples / f"rocprofv3/run_{name}_trace.csv", tmp_path)
     notes = ask(view("overview"), open_run(tmp_path / "run_hip_api_trace.csv")).notes
     assert any("lost by the profiler, or kernels were not traced" in note for note in notes)
+
+
+def with_cells(samples: Path, tmp_path: Path, name: str, column: str, value: str) -> Path:
+    """The sample with this value in the first two rows of a column."""
+    lines = (samples / name).read_text().splitlines()
+    first = next(at for at, line in enumerate(lines) if column in line)
+    rows = list(csv.reader(lines[first:]))
+    at = rows[0].index(column)
+    for row in rows[1:3]:
+        row[at] = value
+    with (tmp_path / Path(name).name).open("w") as file:
+        file.writelines(f"{line}\n" for line in lines[:first])
+        csv.writer(file).writerows(rows)
+    return tmp_path / Path(name).name
+
+
+@pytest.mark.parametrize(("name", "column"), [
+    ("ncu_wide.csv", "Kernel Name"), ("nsys_gpu_trace.csv", "Name"), ("rocprof_results.csv", "KernelName"),
+    ("nsys_kern_sum.csv", "Name"),
+])
+def test_launches_without_a_name_are_launches(name: str, column: str, samples: Path, tmp_path: Path) -> None:
+    totals = [ask(view("kernels"), open_run(path)).frame.select(pl.col("count", "total_ns").sum()).row(0)
+              for path in (samples / name, with_cells(samples, tmp_path, name, column, ""))]
+    assert totals[0] == totals[1]
+
+
+@pytest.mark.parametrize(("name", "column"), [
+    ("ncu_wide.csv", "Device"), ("rocprofv3/run_kernel_trace.csv", "Agent_Id"), ("rocprof_results.csv", "gpu-id"),
+    ("rocprofv3_counters/counter_collection.csv", "Agent_Id"),
+])
+@pytest.mark.parametrize("value", ["nan", "-1", ""])
+def test_a_label_that_names_no_device_is_none(
+    name: str, column: str, value: str, samples: Path, tmp_path: Path
+) -> None:
+    (run,) = open_run(with_cells(samples, tmp_path, name, column, value))
+    devices = run.kernels.select(pl.col("device").cast(pl.String)).collect().to_series()
+    assert devices.null_count() >= 1 and not devices.drop_nulls().str.contains("nan|-1").any()
+    assert all("nan" not in device.id and "-1" not in device.id for device in run.info.devices)
