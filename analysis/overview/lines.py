@@ -7,7 +7,7 @@ said is decided by the rules and by the judge; here it is put in order and short
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core import units
@@ -57,6 +57,7 @@ _PAIR_KINDS = {"Cycle": "verdict", "Work": "verdict", "Step": "verdict", "Cause"
                "Shape": "spread", "Data": "data"}
 _CAUSES = ("Cause", "Idle", "Change", "Lead")
 """What names a cause, the most telling first; the others follow as effects."""
+_TOPICS = ("Ranks", "Data", "Change", "Lead", "Compare", "Launch", "Rows", "Shape", "Idle")
 _ORDER = ("verdict", "cause", "finding", "effect", "spread", "unchanged", "unchecked", "data")
 _IDLE = re.compile(r" idles (?:more|less) on ([^:(]*[^:( ])[^:]*: ([^,]*) a cycle")
 """What a device waits for longer or shorter, and how long: the sentence on idle time that explains the cycle."""
@@ -66,10 +67,11 @@ NO_CAUSE = "Cause: none found."
 
 
 def lines_of_pair(
-    summary: Sequence[str], times: dict[str, Any] | None, why_not: str = ""
+    summary: Sequence[str], times: dict[str, Any] | None, why_not: str = "", grown: Mapping[str, bool] | None = None
 ) -> list[dict[str, str]]:
     """The lines of two runs, from the labelled sentences of the diff ('Cycle   slower: …'): the verdict, then the
-    cause, then the rest. ``times`` is the fact ``cycle_time``, ``why_not`` why no cause can be named."""
+    cause, then the rest. ``times`` is the fact ``cycle_time``, ``why_not`` why no cause can be named, ``grown``
+    whether each device works longer in B ('' where their work is told in one sum)."""
     verdict = (times or {}).get("verdict") or ""
     said = [match.groups() if (match := _LABELLED.match(text)) else ("", text) for text in summary]
     cause = next((label for label in _CAUSES if any(one == label for one, _ in said)), None)
@@ -94,13 +96,13 @@ def lines_of_pair(
             kind, mark = "unchanged", "="
         elif kind in ("verdict", "cause"):
             kind = "effect"
-        elif label == "Ranks" or (label == "GPU" and verdict != "not judged" and _grows(text)):
+        elif label == "Ranks" or (label == "GPU" and verdict != "not judged" and _grows(text, grown or {})):
             mark = "!"
         if label == "Data" and verdict == "not judged" and text.startswith("not judged: "):
             text = text.partition("; ")[2]  # the verdict says why
             if not text:
                 continue
-        result.append(line(kind, mark, (text if text.startswith(f"{label} ") else f"{label} {text}").strip()))
+        result.append(line(kind, mark, _after(label, text)))
     if not any(one["kind"] == "verdict" for one in result):
         result.append(line("verdict", "○", f"Not judged: {why_not}." if why_not else
                            "Not judged: these runs have no common cycles."))
@@ -109,10 +111,17 @@ def lines_of_pair(
     return sorted(result, key=lambda one: _ORDER.index(one["kind"]))
 
 
-def _grows(text: str) -> bool:
-    """Whether the second figure of 'A → B' is the larger one."""
-    figures = re.search(r"([\d.,]+) → ([\d.,]+)", text)
-    return figures is None or float(figures[2].replace(",", "")) > float(figures[1].replace(",", ""))
+def _after(label: str, text: str) -> str:
+    """The sentence after its label: a subject reads on ('GPU work a cycle'), a topic has a colon ('Data: …')."""
+    if not label or text.startswith(f"{label} "):
+        return text
+    return f"{label}: {text}" if label in _TOPICS else f"{label} {text}"
+
+
+def _grows(text: str, grown: Mapping[str, bool]) -> bool:
+    """Whether the device that a sentence on GPU work is about has more of it in B."""
+    return any(more for device, more in grown.items()
+               if len(grown) == 1 or text.startswith(f"{device} ") or f"({device})" in text)
 
 
 def _verdict_line(times: dict[str, Any] | None, label: str, text: str) -> dict[str, str] | None:

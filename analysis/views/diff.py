@@ -40,9 +40,17 @@ def build(runs: Runs, options: Options) -> Answer:
         if beside is not None:
             facts["side_by_side"] = beside.facts
             summary = (*summary[:-1], f"Compare {beside.sentence}", *summary[-1:])
-    facts["lines"] = lines_of_pair(summary, facts.get("cycle_time"), _why_no_cause(facts))
+    facts["lines"] = lines_of_pair(summary, facts.get("cycle_time"), _why_no_cause(facts), _grown(facts, table))
     table = arrows(_with_ids(table, facts))
     return replace(answer, frame=table.lazy(), facts=facts, summary=summary)
+
+
+def _grown(facts: dict[str, Any], table: pl.DataFrame) -> dict[str, bool]:
+    """Whether each device works longer in B; where no work of devices is known, whether all rows together do."""
+    work = facts.get("work") or ()
+    if work:
+        return {str(one["device"]): one["busy_b_ms"] > one["busy_a_ms"] for one in work}
+    return {"": (table["b_ms"].sum() or 0) > (table["a_ms"].sum() or 0)}
 
 
 def _why_no_cause(facts: dict[str, Any]) -> str:

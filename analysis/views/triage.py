@@ -58,13 +58,14 @@ def build(runs: Runs, options: Options) -> Answer:
     rows: list[tuple[Any, ...]] = []
     sections: list[PageSection] = []
     facts: dict[str, Any] = {}
-    summary, notes = [], []
+    summary: list[str] = []
+    notes: list[str] = []
+    weak: list[str] = []
     if len(runs) == 2:
-        changed, pages = _changes(runs, options)
-        rows += changed
-        sections += pages
+        rows, sections, summary, weak, facts = _changes(runs, options)
+    alone: list[PageSection] = []
     for run, side in zip(runs, SIDES, strict=False):
-        prefix = f"{side.upper()}: " if len(runs) == 2 else ""
+        prefix = f"{side.upper()} alone: " if len(runs) == 2 else ""
         try:
             overview = overview_of(run, options, side)
         except ScopeRefused:
@@ -72,22 +73,27 @@ def build(runs: Runs, options: Options) -> Answer:
         except CannotAnswer as why:
             findings = _without_time(run)
             if not findings:
-                notes.append(f"{prefix}{why}")
+                notes.append(f"{side.upper()}: {why}" if prefix else str(why))
                 continue
             facts[side] = {"rules": findings, "unchecked": None}
             rows += _as_rows(findings, side)
-            sections.append(_findings(findings, None, prefix))
+            alone.append(_findings(findings, None, prefix))
             continue
-        summary.append(f"{prefix}{run.info.label}: {overview.headline}")
+        about = f"{run.info.label}: {overview.headline}"
+        if not prefix:
+            summary.append(about)
         findings = _predicted(run, options, side, overview.facts["rules"])
         facts[side] = {"rules": findings, "unchecked": overview.facts["unchecked"]}
         rows += _as_rows(findings, side)
-        sections += [
-            _findings([one for one in findings if not repeats(one["sentence"], summary)],
-                      overview.facts["unchecked"], prefix, FEW if len(runs) == 2 else None),
-            *(_idle(run, options, side, prefix) if len(runs) == 1 else ()), *_kernels(run, options, side, prefix),
+        alone += [
+            _findings([one for one in findings if not repeats(one["sentence"], [about])],
+                      overview.facts["unchecked"], prefix, FEW if prefix else None, about if prefix else None),
+            *(_idle(run, options, side, prefix) if not prefix else ()), *_kernels(run, options, side, prefix),
         ]
-        notes += [f"{prefix}{note}" for note in overview.notes[: 1 if len(runs) == 2 else None]]
+        notes += [f"{side.upper()}: {note}" if prefix else note for note in overview.notes[: 1 if prefix else None]]
+    if len(runs) == 2 and (weak or notes):
+        sections.append(PageSection("What may weaken this", (*weak, *notes)))
+    sections += alone
     if not rows and len(runs) == 1:
         raise CannotAnswer(notes[0] if notes else "Nothing was found.")
     names = [column.name for column in COLUMNS]
@@ -151,10 +157,11 @@ def _saves(finding: dict[str, Any]) -> str:
 
 
 def _findings(
-    findings: list[dict[str, Any]], unchecked: str | None, prefix: str, most: int | None = None
+    findings: list[dict[str, Any]], unchecked: str | None, prefix: str, most: int | None = None,
+    about: str | None = None,
 ) -> PageSection:
-    """The findings that cost time as a table, the facts as sentences; ``most`` of the former and one of the latter on
-    the page of a pair."""
+    """The findings that cost time as a table, the facts as sentences; on the page of a pair ``most`` of the former, one
+    of the latter and, first, what the run is (``about``)."""
     costly = [one for one in findings if one["severity"] in ("problem", "hint")][:most]
     predicted = any(one["time_to_win_ns"] is not None for one in costly)
     rows = tuple(
@@ -165,9 +172,14 @@ def _findings(
     unchecked = None if most else unchecked
     nothing = () if rows else ("No rule found anything that costs time.",)
     return PageSection(
-        f"{prefix}Findings", (*nothing, *facts, *((unchecked,) if unchecked else ())),
+        _title(prefix, "Findings"),
+        (*((about,) if about else ()), *nothing, *facts, *((unchecked,) if unchecked else ())),
         ("#", "finding", *(("would save",) if predicted else ()), "look"), rows, ("look",),
     )
+
+
+def _title(prefix: str, title: str) -> str:
+    return f"{prefix}{title.lower()}" if prefix else title
 
 
 def _idle(run: Trace, options: Options, side: Side, prefix: str) -> list[PageSection]:
@@ -181,8 +193,8 @@ def _idle(run: Trace, options: Options, side: Side, prefix: str) -> list[PageSec
     rows = tuple(_device(device) for device in most[:DEVICES])
     more = (f"{units.count(len(most) - DEVICES)} more devices.",) if len(most) > DEVICES else ()
     return [PageSection(
-        f"{prefix}Idle by cause{where}", (*more, *idle.notes), ("device", "idle", "of its time", "causes"), rows,
-        ("device",),
+        _title(prefix, f"Idle by cause{where}"), (*more, *idle.notes),
+        ("device", "idle", "of its time", "causes"), rows, ("device",),
     )]
 
 
@@ -211,7 +223,7 @@ def _kernels(run: Trace, options: Options, side: Side, prefix: str) -> list[Page
         share = units.percent(100 * time / total, places=0)
         rows.append((fit_name(name, _NAME), units.duration(time), share, units.count(count), by))
     return [PageSection(
-        f"{prefix}Top kernels", (), ("kernel", "total", "share", "launches", "launched by"), tuple(rows),
+        _title(prefix, "Top kernels"), (), ("kernel", "total", "share", "launches", "launched by"), tuple(rows),
         ("kernel", "launched by"),
     )]
 
@@ -237,9 +249,14 @@ CHANGES = 5
 """Most causes of the change of the cycle among the rows."""
 
 
-def _changes(runs: Runs, options: Options) -> tuple[list[tuple[Any, ...]], list[PageSection]]:
-    """Rows for the first causes of the change, and the page's sections on it: its account, the answer in lines, and
-    where to look."""
+Changes = tuple[list[tuple[Any, ...]], list[PageSection], list[str], list[str], dict[str, Any]]
+_DATA = ("data", "unchecked")
+"""Kinds of lines of an answer that say how far it can be trusted."""
+
+
+def _changes(runs: Runs, options: Options) -> Changes:
+    """Rows for the first causes of the change; the page's sections on it: its account, the answer in lines, and where
+    to look; the answer; what may weaken it; and the facts ``lines`` and ``headline``."""
     try:
         from .diff import build as compare  # thirty modules that a single run does not need
 
@@ -247,15 +264,30 @@ def _changes(runs: Runs, options: Options) -> tuple[list[tuple[Any, ...]], list[
     except ScopeRefused:
         raise
     except CannotAnswer as why:
-        return [], [PageSection("What changed", (str(why),))]
+        return [], [PageSection("What changed", (str(why),))], [], [], {}
     change = answer.facts.get("change") or {"causes": []}
     called = (answer.facts.get("cycle_time") or {}).get("verdict") in ("slower", "faster")
     causes = [one for one in change["causes"] if one["delta_ms"]][:CHANGES]
     rows = [(None, "problem" if one["delta_ms"] > 0 and called else "fact", "change", None, _cause(one), "diff",
              _FILTERS.get(one["kind"], "")) for one in causes]
-    lines = PageSection("What changed", tuple(f"{one['mark']} {one['long']}" for one in answer.facts["lines"]))
+    lines = answer.facts["lines"]
+    said = [f"{one['mark']} {one['long']}" for one in lines if one["kind"] not in _DATA]
+    weak = [one["long"] for one in lines if one["kind"] in _DATA]
     look = PageSection("What to look at", (), ("in the app", "on the command line"), _LOOK, ("on the command line",))
-    return rows, [*(_account(change) or _differences(answer)), lines, look]
+    account = _account(change, answer.facts.get("cycle_time") or {}) or _differences(answer)
+    facts = {"lines": lines, "headline": _headline(answer.facts)}
+    return rows, [*account, PageSection("What changed", tuple(said)), look], said, weak, facts
+
+
+def _headline(facts: dict[str, Any]) -> str:
+    """'13% slower, idle on host operators: 0.50 → 2.08 ms': verdict and cause; without a verdict its word."""
+    time, lines = facts.get("cycle_time") or {}, facts["lines"]
+    verdict, a, b = (time.get(name) for name in ("verdict", "compared_a_ms", "compared_b_ms"))
+    if verdict not in ("slower", "faster") or not a or b is None:
+        return str(verdict or lines[0]["short"])
+    text = f"{units.percent(100 * abs(b - a) / a, places=0)} {verdict}"
+    cause = next((one["short"] for one in lines if one["kind"] == "cause"), "").removeprefix("Cause: ")
+    return text if not cause or cause.startswith("none found") else f"{text}, {cause}"
 
 
 _LOOK = (
@@ -268,13 +300,14 @@ _LOOK = (
 _SIDES = ("a_ms", "b_ms", "delta_ms")
 
 
-def _account(change: dict[str, Any]) -> list[PageSection]:
+def _account(change: dict[str, Any], time: dict[str, Any]) -> list[PageSection]:
     """The rows that add up to the change: the largest ones, the smaller ones together, and the sum."""
-    causes = [one for one in change["causes"] if one["delta_ms"]]
-    if not causes:
+    causes = change["causes"]
+    if not any(one["delta_ms"] for one in causes):
         return []
     total = change["delta_ms"]
     first = sorted(causes, key=lambda one: -abs(one["delta_ms"]))[:CHANGES]
+    first = [one for one in first if one["delta_ms"]]
     rest = [one for one in causes if one not in first]
 
     def row(name: str, *figures: Any) -> tuple[str, ...]:
@@ -287,9 +320,13 @@ def _account(change: dict[str, Any]) -> list[PageSection]:
     if rest:
         smaller = units.counted(len(rest), "smaller part", "smaller parts")
         rows.append(row(smaller, *(sum(one[name] for one in rest) for name in _SIDES), ""))
-    rows.append(row("the cycle", *(sum(one[name] for one in causes) for name in _SIDES[:2]), total, ""))
+    of_all = _interval({"low_ms": time.get("mean_low_ms"), "high_ms": time.get("mean_high_ms")})
+    rows.append(row("the cycle", *(sum(one[name] for one in causes) for name in _SIDES[:2]), total, of_all))
     title = f"What the {units.duration(1e6 * total, signed=True)} are"
-    return [PageSection(title, (), ("part", "A", "B", "Δ", "95% CI", "of the change"), tuple(rows))]
+    of = f" of {change['device']}" if change.get("device") else ""
+    cycles = " and ".join(units.count(time.get(f"cycles_{side}") or 0) for side in SIDES)
+    return [PageSection(title, (f"Mean times of a cycle{of}; {cycles} whole cycles.",),
+                        ("part", "A", "B", "Δ", "95% CI", "of the change"), tuple(rows))]
 
 
 def _differences(answer: Answer) -> list[PageSection]:

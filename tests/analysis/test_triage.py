@@ -80,7 +80,11 @@ def test_a_page_is_read_in_a_minute(samples: Path) -> None:
                  for side in ("normal", "abnormal"))
     one, two = (markdown(ask(view("triage"), runs)) for runs in (pair[:1], pair))
     assert len(one.splitlines()) < 50 and len(two.splitlines()) < 90
-    assert two.index("## What changed") < two.index("## A: Findings") < two.index("## B: Findings")
+    parts = ("## What the +", "## What changed", "## What to look at", "## What may weaken this",
+             "## A alone: findings", "## B alone: findings")
+    assert sorted(parts, key=two.index) == list(parts) and two.startswith("# normal → abnormal: ")
+    assert len(two.splitlines()) <= 80 and two.index("| the cycle |") < 1500
+    assert "- A: `normal.json.gz` (kineto" in two and "/normal.json.gz" not in two  # whose folder it is says nothing
     assert "SM clock of GPU 7 fell 1,187 → 210 MHz" in two
     assert "could win" not in one and "| # | finding | look |" in one and "Legend" not in two
 
@@ -141,3 +145,12 @@ def test_what_a_finding_would_save_is_what_the_replay_says():
 def test_a_part_of_a_run_is_not_replayed():
     page = ask(view("triage"), (run_of(**tables("gemm", 5 * MS)),), Options(cycle=2))
     assert page.frame["time_to_win_ns"].null_count() == page.frame.height
+
+
+def test_the_title_of_a_ticket_says_the_verdict_and_its_cause() -> None:
+    runs = tuple(run_of(label, **tables("gemm", wait)) for label, wait in (("a", 5 * MS), ("b", 9 * MS)))
+    page = markdown(ask(view("triage"), runs))
+    title, _, first = (line for line in page.splitlines()[:5] if line)
+    assert title == "# a → b: 67% slower, idle on DataLoader: 4.00 → 8.00 ms"
+    assert first == "## What the +4.00 ms are"
+    assert "| the cycle | 6.00 ms | 10.00 ms | +4.00 ms |" in page  # with the parts that did not change

@@ -27,6 +27,7 @@ SPECIAL: dict[str, str] = {
     "roofline": "roofline.RooflinePane",
     "stacks": "tree.TreePane",
     "sql": "sql.SqlPane",
+    "triage": "triage.TriagePane",
     "whatif": "whatif.WhatIfPane",
     "timeline": "timeline.pane.TimelinePane",
 }

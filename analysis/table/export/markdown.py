@@ -138,11 +138,12 @@ def section(table: Table, level: int = 2) -> list[str]:
 
 def _page(table: Table, level: int) -> list[str]:
     """A view made of sections: its summary, sections and notes; names are cut and there is no legend."""
-    lines = [f"- {escape(line)}" for line in table.summary]
+    stated = {line for one in table.page for line in one.sentences}
+    lines = [f"- {escape(line)}" for line in table.summary if line not in stated]
     if table.scope:
         lines.append(f"- {escape(table.scope)}")
     for one in table.page:
-        lines += ["", f"{'#' * level} {escape(one.title)}", ""]
+        lines += [*([""] if lines else []), f"{'#' * level} {escape(one.title)}", ""]
         if one.rows:
             names = [name if name in one.code else "" for name in one.header]
             lines += [
@@ -152,7 +153,7 @@ def _page(table: Table, level: int) -> list[str]:
         if one.rows and one.sentences:
             lines.append("")
         lines += [f"- {escape(line)}" for line in one.sentences]
-    warnings = notes(table)
+    warnings = [note for note in notes(table) if note not in stated]
     return [*lines, *([""] if warnings else []), *(f"> ⚠ {escape(note)}  " for note in warnings), ""]
 
 
@@ -175,11 +176,16 @@ def _near(path: str) -> str:
 def render(tables: Sequence[Table]) -> bytes:
     """A document: the runs, then one section per view."""
     sources = tables[0].sources if tables else ()
-    lines = ["# warplens: " + " → ".join(escape(source.label) for source in sources), ""]
+    is_ticket = len(sources) == 2 and len(tables) == 1 and bool(tables[0].page)
+    headline = tables[0].facts.get("headline") if is_ticket else None
+    names = " → ".join(escape(source.label) for source in sources)
+    lines = [f"# {names}: {escape(headline)}" if headline else f"# warplens: {names}", ""]
+    said = []
     for letter, source in zip("AB", sources, strict=False):
         size = f", {units.size(source.bytes)}" if source.bytes else ""
-        prefix = f"{letter}: " if len(sources) > 1 else ""
-        lines.append(f"- {prefix}{code(_near(source.path))} ({escape(source.format)}{size})")
+        path = os.path.basename(os.path.normpath(source.path)) if is_ticket else _near(source.path)
+        said.append(f"{letter}: " * (len(sources) > 1) + f"{code(path)} ({escape(source.format)}{size})")
+    lines += [f"- {', '.join(said)}"] if is_ticket else [f"- {one}" for one in said]
     if commands := [table.command for table in tables if table.command]:
         for source in sources:
             commands = [command.replace(source.path, _near(source.path)) for command in commands]

@@ -80,11 +80,12 @@ def test_less_work_and_no_cause_carry_no_warning() -> None:
     from warplens.analysis.overview.lines import lines_of_pair
 
     said = ["GPU     31.9 → 29.7 ms of device time", "Cause   too few cycles to relate readings to functions"]
-    marks = {one["long"]: one["mark"] for one in lines_of_pair(said, {"verdict": "cannot tell"})}
+    marks = {one["long"]: one["mark"] for one in lines_of_pair(said, {"verdict": "cannot tell"}, "", {"": False})}
     assert marks[said[0].replace("     ", " ")] == "·"
     assert marks["Cause: none found: too few cycles to relate readings to functions"] == "○"
-    (more,) = (one for one in lines_of_pair(["GPU     29.7 → 31.9 ms"], {"verdict": "slower"}) if "GPU" in one["long"])
-    assert more["mark"] == "!"
+    work = ["GPU     GPU 0 work a cycle: 1,000 → 1,001 ms", "GPU     GPU 1 work a cycle: 9.9 → 9.8 ms"]
+    lines = lines_of_pair(work, {"verdict": "slower"}, "", {"GPU 0": True, "GPU 1": False})
+    assert [one["mark"] for one in lines if one["kind"] == "effect"] == ["!", "·"]
 
 
 def test_the_reason_why_nothing_is_judged_is_said_once() -> None:
@@ -97,7 +98,7 @@ def test_the_reason_why_nothing_is_judged_is_said_once() -> None:
     times = {"verdict": "not judged", "compared_a_ms": 3.0, "compared_b_ms": 3.0}
     lines = {one["kind"]: f"{one['mark']} {one['long']}" for one in lines_of_pair(said, times)}
     assert lines["verdict"] == f"○ Not judged: 3.00 → 3.00 ms a cycle: {why}."
-    assert lines["data"] == "· Data different devices: A ran on X, B on Y"
+    assert lines["data"] == "· Data: different devices: A ran on X, B on Y"
     assert lines["effect"] == "· GPU 0 work a cycle: 1.00 → 2.00 ms"
     assert not any(one["kind"] == "data" for one in lines_of_pair([said[0], f"Data    not judged: {why}"], times))
 
